@@ -1,0 +1,55 @@
+"""The identity of an experiment: a hash of the resolved fields that decide its numbers.
+
+Left out are None, every field at the default it was introduced with (so that adding a field later leaves old
+identities alone), the seed (kept apart, so that seeds of one arm share a hash), and what does not decide a
+number: folders, devices, workers, logging. A default that is ever changed keeps its old value here through
+`json_schema_extra={"introduced": value}` on the field.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from study.config.experiment import Experiment
+
+NOT_SCIENTIFIC = ("seed", "trainer", "tracking", "out", "data.folder")
+ALWAYS = ("protocol", "data.name", "data.version", "model.family", "training.precision")
+
+
+def config_hash(experiment: Experiment) -> str:
+    """SHA-256 (hexadecimal) of the scientific fields, without the seed."""
+    return hashlib.sha256(json.dumps(scientific(experiment), sort_keys=True).encode()).hexdigest()
+
+
+def experiment_id(experiment: Experiment) -> str:
+    """`<data>-<family>-<score of cross>-<8 hex of the hash>-s<seed>`, a name for folders, records and W&B."""
+    words = (experiment.data.name, experiment.model.family, experiment.model.attention.cross.score)
+    return f"{'-'.join(words)}-{config_hash(experiment)[:8]}-s{experiment.seed}"
+
+
+def scientific(experiment: Experiment) -> dict[str, Any]:
+    """The fields that are hashed, flat: dotted name ↦ value."""
+    kept: dict[str, Any] = {}
+    _collect(experiment, "", kept)
+    return kept
+
+
+def _collect(section: BaseModel, prefix: str, kept: dict[str, Any]) -> None:
+    for name, field in type(section).model_fields.items():
+        value, dotted = getattr(section, name), prefix + name
+        if dotted in NOT_SCIENTIFIC:
+            continue
+        if isinstance(value, BaseModel):
+            _collect(value, f"{dotted}.", kept)
+        elif dotted in ALWAYS or (value is not None and value != _introduced(field)):
+            kept[dotted] = value
+
+
+def _introduced(field: FieldInfo) -> Any:
+    extra = field.json_schema_extra
+    return extra["introduced"] if isinstance(extra, dict) and "introduced" in extra else field.default

@@ -1,0 +1,73 @@
+"""Dotted overrides (`model.attention.heads` ↦ 4) to an `Experiment`, and a validation error to one line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from study.config.experiment import Experiment
+from study.errors import InputError
+
+
+def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """`{"a.b": 1, "a": {"c": 2}}` ↦ `{"a": {"b": 1, "c": 2}}`; the later wins.
+
+    Raises:
+        InputError: one name is used both as a field and as a section.
+    """
+    tree: dict[str, Any] = {}
+    for dotted, value in overrides.items():
+        *sections, leaf = dotted.split(".")
+        node = tree
+        for section in sections:
+            node = node.setdefault(section, {})
+            if not isinstance(node, dict):
+                raise InputError(
+                    f"{dotted}: {section} has a value of its own already, so it can't have fields; drop one"
+                )
+        if isinstance(value, Mapping):
+            node[leaf] = merged(node.get(leaf) or {}, nested(value))
+        else:
+            node[leaf] = value
+    return tree
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Two trees as one; where both have a value, that of `over`."""
+    out = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, Mapping) and isinstance(out.get(key), Mapping)
+        out[key] = merged(out[key], value) if both else value
+    return out
+
+
+def experiment_from(*layers: Mapping[str, Any]) -> Experiment:
+    """The experiment that these layers of (dotted or nested) overrides declare, the later over the earlier.
+
+    Raises:
+        InputError: a field or value that the experiment does not take, in one line.
+    """
+    tree: dict[str, Any] = {}
+    for layer in layers:
+        tree = merged(tree, nested(layer))
+    try:
+        return Experiment.model_validate(tree)
+    except ValidationError as error:
+        raise InputError(one_line(error)) from None
+
+
+def one_line(error: ValidationError) -> str:
+    """The first problem as `field: what is wrong`, and how many more there are."""
+    problems = error.errors()
+    first = problems[0]
+    tags = {"grammar", "multi30k", "recurrent", "transformer"}
+    where = ".".join(str(part) for part in first["loc"] if part not in tags)
+    what = str(first["msg"]).removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        what = "there is no such field here; --help lists all"
+    elif "given" not in what and not first["msg"].startswith("Value error") and not isinstance(first["input"], dict):
+        what += f", not {first['input']!r}"
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return f"{where}: {what}{more}" if where else f"{what}{more}"
