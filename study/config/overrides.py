@@ -65,7 +65,11 @@ def one_line(error: ValidationError) -> str:
     tags = {"grammar", "multi30k", "recurrent", "transformer"}
     where = ".".join(str(part) for part in first["loc"] if part not in tags)
     what = str(first["msg"]).removeprefix("Value error, ")
-    if first["type"] == "extra_forbidden":
+    if first["type"] == "union_tag_invalid":
+        context = first["ctx"]
+        where += "." + str(context["discriminator"]).strip("'")
+        what = f"expected one of {context['expected_tags']}, not {context['tag']!r}"
+    elif first["type"] == "extra_forbidden":
         what = "there is no such field here; --help lists all"
     elif "given" not in what and not first["msg"].startswith("Value error") and not isinstance(first["input"], dict):
         what += f", not {first['input']!r}"

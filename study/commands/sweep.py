@@ -1,0 +1,139 @@
+"""`study sweep FILE`: run what a sweep file declares and its folder does not have yet."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import importlib.util
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from study.errors import InputError
+from study.sweep import local, status
+from study.sweep.spec import Cell, Spec, load
+
+DESCRIPTION = """\
+Run every experiment that FILE declares and that the folder of runs does not have yet, several at a time, each in a
+process of its own. The same command again continues: finished and diverged runs are kept, interrupted ones resume,
+failed ones run again. Two calls at once on one folder share the work. It ends with the table of results.
+
+FILE is a W&B sweep file (method: grid); `wandb sweep FILE` takes it too. Here it needs neither account nor network:
+W&B runs offline unless WANDB_MODE says otherwise, and `wandb sync` sends the runs later.
+"""
+EPILOG = """\
+exit status: 0 every run is there; 1 some failed (they are listed, with their logs); 2 wrong input; 130 interrupted
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that reports a mistake like the rest of the program: in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of printing the usage."""
+        raise InputError(f"{message}; see `{self.prog} --help`")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the verb; the exit status.
+
+    Raises:
+        InputError: a wrong option, a wrong sweep file, or a folder that cannot be written or read.
+    """
+    args = _parser().parse_args(argv)
+    spec = load(args.file)
+    out = Path(args.out or os.environ.get("STUDY_RUNS") or "runs")
+    cells = _narrowed(spec, args.only, args.seeds)
+    if args.status:
+        print(status.describe(spec, cells, out))
+        return 0
+    todo = [task.cell for task in local.tasks(spec, cells, out)][: args.limit]
+    if args.dry_run:
+        _list(spec, cells, todo)
+        return 0
+    for line in status.inapplicable(spec, cells):
+        print(line)
+    if todo:
+        _check_installed()
+        _check_writable(out)
+    code = local.run_sweep(spec, out, args.slots, cells=todo if args.limit is not None else cells)
+    if code != local.INTERRUPTED and status.by_state(spec.cells, out)["finished"]:
+        from study.report.summary import report_sweep
+
+        report_sweep(spec, out)
+    return code
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="study sweep",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("file", type=Path, metavar="FILE", help="a sweep file, such as sweeps/quickstart.yaml")
+    add("--out", metavar="DIR", help="folder of the runs, one folder each (default: $STUDY_RUNS, else runs)")
+    add("--slots", type=_positive, metavar="N", help="trials at a time (default: one a core, or several a GPU)")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--status", action="store_true", help="say what is done, running, failed and missing, and stop")
+    what.add_argument("--dry-run", action="store_true", help="list what would run, and stop")
+    add("--only", metavar="PATTERN", help="only runs whose identity or label matches (*, ?), or contains, PATTERN")
+    add("--seeds", type=_seeds, metavar="1,2", help="only these seeds")
+    add("--limit", type=_positive, metavar="N", help="at most N runs in this call")
+    return parser
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1, not {text!r}")
+    return int(text)
+
+
+def _seeds(text: str) -> set[int]:
+    if not all(part.isdecimal() for part in text.split(",")):
+        raise argparse.ArgumentTypeError(f"expected seeds such as 1,2,3, not {text!r}")
+    return {int(part) for part in text.split(",")}
+
+
+def _narrowed(spec: Spec, only: str | None, seeds: set[int] | None) -> tuple[Cell, ...]:
+    if seeds is not None and (unknown := seeds - set(spec.seeds)):
+        raise InputError(f"--seeds: {spec.path} has seeds {', '.join(map(str, spec.seeds))}, not {min(unknown)}")
+    chosen = tuple(
+        cell
+        for cell in spec.cells
+        if (only is None or _matches(only, cell.id or "", spec.label(cell)))
+        and (seeds is None or cell.overrides.get("seed", spec.seeds[0]) in seeds)
+    )
+    if not chosen:
+        raise InputError(f"--only: nothing in {spec.path} matches {only!r}; --dry-run lists the runs")
+    return chosen
+
+
+def _matches(pattern: str, *names: str) -> bool:
+    return any(pattern in name or fnmatch.fnmatchcase(name, pattern) for name in names)
+
+
+def _list(spec: Spec, cells: tuple[Cell, ...], todo: list[Cell]) -> None:
+    print(f"{spec.name}: {len(todo)} of {len(cells)} declared would run")
+    for cell in todo:
+        print(f"  {cell.id}  {spec.label(cell)}")
+    for line in status.inapplicable(spec, cells):
+        print(line)
+
+
+def _check_installed() -> None:
+    if importlib.util.find_spec("torch") is None:
+        raise InputError("running trials needs torch; install the project with its extra: pip install -e '.[train]'")
+
+
+def _check_writable(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as problem:
+        raise InputError(f"{out}: can't write there ({problem.strerror}); choose another with --out") from None

@@ -1,0 +1,71 @@
+"""All clause frames, by what they are for and by length, so that a sentence of a given length is drawn directly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from itertools import product
+from typing import Literal, NamedTuple
+
+from study.corpora.grammar.tree import Frame, Kind
+
+LONGEST = {"main": 10, "subordinate": 10, "relative": 7}
+"""Words that a single clause has at most, its conjunction or relative pronoun included."""
+
+
+class Use(NamedTuple):
+    """What a frame is wanted for."""
+
+    kind: Kind
+    reporting: bool = False
+    """Whether a complement clause follows."""
+    pronoun: bool = False
+
+
+def length(frame: Frame, kind: Kind) -> int:
+    """German words, with the conjunction of a subordinate clause."""
+    verbal = 1 + frame.perfect + frame.separated + frame.negated + frame.adverb
+    place = frame.place + 1 if frame.place else 0
+    return frame.subject + frame.object + place + verbal + (frame.valency == "copula") + (kind == "subordinate")
+
+
+def _candidates(kind: Kind) -> Iterator[Frame]:
+    """All combinations, whether or not they make a clause."""
+    valencies: list[Literal["intransitive", "transitive", "reporting", "copula"]]
+    valencies = ["intransitive", "transitive", "reporting", "copula"]
+    gaps: list[Literal["", "subject", "object"]] = ["subject", "object"] if kind == "relative" else [""]
+    flags = [False, True]
+    for valency, perfect, separated, negated, adverb, subject, complement, place, gap in product(
+        valencies, flags, flags, flags, flags, (1, 2, 3), (0, 1, 2, 3), (0, 2, 3), gaps
+    ):
+        yield Frame(valency, perfect, separated, negated, adverb, subject, complement, place, gap)
+
+
+def _well_formed(frame: Frame, kind: Kind) -> bool:
+    """Whether the parts of a frame fit together."""
+    fits = [
+        (frame.object > 0) == (frame.valency == "transitive"),
+        not (frame.separated and (frame.perfect or kind != "main" or frame.valency in ("reporting", "copula"))),
+        not (frame.negated and frame.adverb),
+        frame.valency != "copula" or not (frame.perfect or frame.adverb or frame.place),
+        frame.valency != "reporting" or not frame.place,
+        frame.gap != "subject" or frame.subject == 1,
+        frame.gap != "object" or frame.object == 1,
+        (frame.subject == 1) + (frame.object == 1) <= 1 + bool(frame.gap),
+    ]
+    return all(fits)
+
+
+def _use(frame: Frame, kind: Kind) -> Use:
+    pronouns = (frame.subject == 1) + (frame.object == 1) - bool(frame.gap)
+    return Use(kind, frame.valency == "reporting", pronouns > 0)
+
+
+@cache
+def frames(use: Use) -> dict[int, list[Frame]]:
+    """The frames for a use, by length, shortest first."""
+    found: dict[int, list[Frame]] = {}
+    for frame in _candidates(use.kind):
+        if _well_formed(frame, use.kind) and _use(frame, use.kind) == use:
+            found.setdefault(length(frame, use.kind), []).append(frame)
+    return {words: found[words] for words in sorted(found) if words <= LONGEST[use.kind]}

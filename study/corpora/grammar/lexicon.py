@@ -1,0 +1,112 @@
+"""The lexicon as data: what `lexicon.toml` holds, as typed entries, in the small and in the large selection."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+Gender = Literal["m", "f", "n"]
+
+
+@dataclass(frozen=True)
+class Noun:
+    """A noun, with what decides its pronoun: German gender, and what kind of being it names."""
+
+    de: str
+    plural: str
+    gender: Gender
+    being: int
+    en: str
+    en_plural: str = ""
+    weak: bool = False
+    """Weak declension: every singular case but the nominative looks like the plural."""
+
+    @property
+    def human(self) -> bool:
+        """Whether English says he or she."""
+        return self.being == 2
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A verb, of any valency; forms that the rules derive are left empty."""
+
+    de: str
+    en: str
+    prefix: str = ""
+    sg: str = ""
+    participle: str = ""
+    aux: Literal["haben", "sein"] = "haben"
+    past: str = ""
+    subject: int = 0
+    """The least being that can be its subject."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word that needs no more than its two sides: adjectives, adverbs, prepositions."""
+
+    de: str
+    en: str
+
+
+@dataclass(frozen=True)
+class Determiner:
+    """An article or a word inflected like one; without an English plural it is singular only."""
+
+    de: str
+    en: str
+    en_plural: str = ""
+
+
+@dataclass(frozen=True)
+class Conjunction:
+    """A subordinating conjunction, with what it asks of the two clauses."""
+
+    de: str
+    en: str
+    tense: Literal["any", "same", "present", "perfect"] = "any"
+    plain: bool = False
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """All words that may be drawn."""
+
+    nouns: tuple[Noun, ...]
+    adjectives: tuple[Word, ...]
+    adverbs: tuple[Word, ...]
+    prepositions: tuple[Word, ...]
+    conjunctions: tuple[Conjunction, ...]
+    determiners: tuple[Determiner, ...]
+    intransitive: tuple[Verb, ...]
+    transitive: tuple[Verb, ...]
+    reporting: tuple[Verb, ...]
+
+
+Entry = TypeVar("Entry")
+
+
+@cache
+def lexicon(name: Literal["small", "large"]) -> Lexicon:
+    """The lexicon of that name, from the file beside this module."""
+    tables = tomllib.loads(Path(__file__).with_name("lexicon.toml").read_text(encoding="utf-8"))
+
+    def entries(kind: type[Entry], table: str) -> tuple[Entry, ...]:
+        rows: list[dict[str, Any]] = [dict(row) for row in tables[table]]
+        return tuple(kind(**row) for row in rows if row.pop("small", False) or name == "large")
+
+    return Lexicon(
+        nouns=entries(Noun, "nouns"),
+        adjectives=entries(Word, "adjectives"),
+        adverbs=entries(Word, "adverbs"),
+        prepositions=entries(Word, "prepositions"),
+        conjunctions=entries(Conjunction, "conjunctions"),
+        determiners=entries(Determiner, "determiners"),
+        intransitive=entries(Verb, "intransitive"),
+        transitive=entries(Verb, "transitive"),
+        reporting=entries(Verb, "reporting"),
+    )

@@ -1,0 +1,132 @@
+"""Inflection: German determiners, adjectives, nouns, pronouns and verbs, and the regular English forms."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Literal
+
+from study.corpora.grammar.lexicon import Determiner, Gender, Noun, Verb
+
+Case = Literal["nominative", "accusative", "dative"]
+
+_ENDINGS: dict[Case, dict[str, str]] = {
+    "nominative": {"m": "er", "f": "e", "n": "es", "pl": "e"},
+    "accusative": {"m": "en", "f": "e", "n": "es", "pl": "e"},
+    "dative": {"m": "em", "f": "er", "n": "em", "pl": "en"},
+}
+_ARTICLES = {"er": "der", "e": "die", "es": "das", "en": "den", "em": "dem"}
+_PRONOUNS: dict[Case, dict[Gender, str]] = {
+    "nominative": {"m": "er", "f": "sie", "n": "es"},
+    "accusative": {"m": "ihn", "f": "sie", "n": "es"},
+}
+_PERSONAL: dict[Case, dict[Gender, str]] = {
+    "nominative": {"m": "he", "f": "she", "n": "it"},
+    "accusative": {"m": "him", "f": "her", "n": "it"},
+}
+_AUXILIARIES = {"haben": ("hat", "haben"), "sein": ("ist", "sind")}
+
+
+def _bare(gender: Gender, case: Case, plural: bool) -> bool:
+    """Whether "ein" has no ending and leaves it to the adjective (mixed declension)."""
+    return not plural and (gender != "f" and case == "nominative" or gender == "n" and case == "accusative")
+
+
+@cache
+def determiner(word: Determiner, gender: Gender, case: Case, plural: bool) -> str:
+    """The article or the like, agreeing in gender, number and case."""
+    ending = _ENDINGS[case]["pl" if plural else gender]
+    if word.de == "der":
+        return _ARTICLES[ending]
+    if word.de == "ein":
+        return "ein" if _bare(gender, case, plural) else "ein" + ending
+    return word.de.removesuffix("er") + ending
+
+
+@cache
+def adjective(word: str, after: str, gender: Gender, case: Case, plural: bool) -> str:
+    """An attributive adjective: weak declension, and mixed `after` "ein"."""
+    if after == "ein" and _bare(gender, case, plural):
+        return word + _ENDINGS[case][gender]
+    upright = case == "nominative" or (case == "accusative" and gender != "m")
+    return word + ("e" if upright and not plural else "en")
+
+
+def noun(word: Noun, case: Case, plural: bool) -> str:
+    """A noun in its case; the dative plural ends in n."""
+    if not plural:
+        return word.plural if word.weak and case != "nominative" else word.de
+    return word.plural + "n" if case == "dative" and not word.plural.endswith(("n", "s")) else word.plural
+
+
+def relative(gender: Gender, case: Case, plural: bool) -> str:
+    """The relative pronoun, in the cases where it looks like the article."""
+    return _ARTICLES[_ENDINGS[case]["pl" if plural else gender]]
+
+
+def pronoun(gender: Gender, case: Case) -> str:
+    """The personal pronoun of the third person singular."""
+    return _PRONOUNS[case][gender]
+
+
+def english_pronoun(antecedent: Noun, case: Case) -> str:
+    """Its translation: German looks at the gender of the antecedent, English at what it names."""
+    return _PERSONAL[case][antecedent.gender] if antecedent.human else "it"
+
+
+def auxiliary(name: str, plural: bool) -> str:
+    """The finite form of haben or sein."""
+    return _AUXILIARIES[name][plural]
+
+
+@cache
+def finite(verb: Verb, plural: bool) -> str:
+    """Third person present, without its separable prefix."""
+    if plural:
+        return verb.de
+    stem = verb.de.removesuffix("en")
+    return verb.sg or stem + ("et" if stem.endswith(("t", "d")) else "t")
+
+
+@cache
+def participle(verb: Verb) -> str:
+    """The past participle, "ge" behind a separable prefix: angesehen."""
+    stem = verb.de.removesuffix("en")
+    return verb.prefix + (verb.participle or f"ge{stem}" + ("et" if stem.endswith(("t", "d")) else "t"))
+
+
+def _sibilant(word: str) -> bool:
+    return word.endswith(("s", "x", "z", "ch", "sh"))
+
+
+def _y(word: str) -> bool:
+    return word.endswith("y") and word[-2] not in "aeiou"
+
+
+def _s(word: str) -> str:
+    if _y(word):
+        return word[:-1] + "ies"
+    return word + ("es" if _sibilant(word) else "s")
+
+
+@cache
+def english_noun(word: Noun, plural: bool) -> list[str]:
+    """The words of an English noun; a German compound may have two."""
+    if not plural:
+        return word.en.split()
+    return (word.en_plural or _s(word.en)).split()
+
+
+@cache
+def english_verb(verb: Verb, form: Literal["base", "s", "past"]) -> str:
+    """The verb itself, without its particle."""
+    base = verb.en.replace("|", " ").split()[0]
+    if form == "base":
+        return base
+    if form == "s":
+        return _s(base)
+    return verb.past or (base[:-1] + "ied" if _y(base) else base + ("d" if base.endswith("e") else "ed"))
+
+
+def english_particle(verb: Verb) -> list[str]:
+    """What follows the verb: at in "look at", up in "pick up"."""
+    return verb.en.replace("|", " ").split()[1:]

@@ -1,0 +1,133 @@
+"""The recurrent family: a (bidirectional) GRU or LSTM encoder, and decoders named after where their query comes from.
+
+`bahdanau` asks with s_{t-1} and its context enters the cell (Bahdanau et al. 2015); `luong` asks with s_t (Luong et
+al. 2015), and with input feeding its last readout enters the cell. Both read out tanh(W_c [c; s]).
+
+B batch · S source tokens · L target tokens · D width · G gates of the cell (3 GRU, 4 LSTM).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from study.attention import Attention, Memory, Terms, View
+from study.config import Recurrent as Config
+from study.models.bridge import masked_mean, slots
+from study.models.cell import Cell, Hidden
+from study.models.encoder import Encoder
+from study.models.translator import PAD, Encoded, Output, Translator, output_logits
+
+
+class State(NamedTuple):
+    """The decoder between two tokens."""
+
+    hidden: Hidden
+    """One (h,) or (h, c) per layer, each [B, D]."""
+    fed: Tensor | None
+    """The last readout [B, D], with input feeding."""
+
+
+class Recurrent(Translator):
+    """A recurrent encoder-decoder."""
+
+    def __init__(self, config: Config, vocabulary: int) -> None:
+        super().__init__()
+        self.config = config
+        width, memory = config.width, config.memory_width
+        site = config.attention.cross
+        context = site.output_width(width, memory)
+        self.dropout = nn.Dropout(config.dropout)
+        self.source_embedding = nn.Embedding(vocabulary, width, padding_idx=PAD)
+        self.target_embedding = nn.Embedding(vocabulary, width, padding_idx=PAD)
+        kind = nn.GRU if config.cell == "gru" else nn.LSTM
+        self.encoder = Encoder(kind, width, memory, config.layers, config.bidirectional, config.dropout)
+        parts = 1 if config.cell == "gru" else 2
+        mapped = config.layers * parts if config.init in ("final", "mean") else 0
+        self.bridges = nn.ModuleList(nn.Linear(memory, width) for _ in range(mapped))
+        entering = {"bahdanau": context, "luong": width if config.input_feeding else 0}[config.decoder]
+        self.cell = Cell(kind, width, config.layers, config.dropout, entering)
+        self.attention = Attention(site, width, memory)
+        self.readout = nn.Linear(context + width, width)
+        self.unembedding = nn.Linear(width, vocabulary)
+        self.tie(config.embeddings)
+
+    def sites(self) -> Iterator[tuple[str, int, Attention]]:
+        yield "cross", 0, self.attention
+
+    def encode(self, source: Tensor, mask: Tensor) -> Encoded:
+        embedded = self._embed(self.source_embedding, source)
+        states, final = self.encoder(embedded, mask)
+        states = self.dropout(states)
+        looked_at, visible = slots(self.config.memory, states, final, mask)
+        memory = self.attention.remember(looked_at, visible)
+        return Encoded((memory,), self._initial(states, final, mask), ())
+
+    def _initial(self, states: Tensor, final: Tensor, mask: Tensor) -> State:
+        parts = 1 if self.config.cell == "gru" else 2
+        match self.config.init:
+            case "final":
+                flat = [torch.tanh(bridge(final)) for bridge in self.bridges]
+            case "mean":
+                flat = [torch.tanh(bridge(masked_mean(states, mask))) for bridge in self.bridges]
+            case "zero":
+                flat = [final.new_zeros(len(final), self.config.width)] * (self.config.layers * parts)
+            case "direct":
+                flat = [final] * (self.config.layers * parts)
+        hidden = tuple(tuple(flat[i : i + parts]) for i in range(0, len(flat), parts))
+        fed = final.new_zeros(len(final), self.config.width) if self.config.input_feeding else None
+        return State(hidden, fed)
+
+    def decode(self, encoded: Encoded, target: Tensor) -> Output:
+        embedded = self._embed(self.target_embedding, target)
+        state: State = encoded.state
+        memory = encoded.memories[0]
+        if self.cell.entering is None:
+            states, _ = self.cell.sequence(embedded, state.hidden)
+            context, terms = self.attention(states, memory, _view(memory, 0, target.shape[1]))
+            return Output(self._logits(self._read(context, states)), (terms,))
+        gates = self.cell.gates(embedded)
+        readouts, collected = [], []
+        for t in range(target.shape[1]):
+            readout, state, terms = self._step(gates[:, t], state, memory, t)
+            readouts.append(readout)
+            collected.append(terms)
+        return Output(self._logits(torch.stack(readouts, 1)), tuple(collected))
+
+    def step(self, token: Tensor, state: State, encoded: Encoded) -> tuple[Tensor, State]:
+        gates = self.cell.gates(self._embed(self.target_embedding, token))
+        readout, state, _ = self._step(gates, state, encoded.memories[0], 0)
+        return self._logits(readout), state
+
+    def _step(self, gates: Tensor, state: State, memory: Memory, position: int) -> tuple[Tensor, State, Terms]:
+        """One token, from the gates [B, G·D] that its embedding gives."""
+        view = _view(memory, position, 1)
+        if self.config.decoder == "bahdanau":
+            context, terms = self.attention(state.hidden[-1][0][:, None], memory, view)
+            hidden = self.cell(gates, state.hidden, context[:, 0])
+            readout = self._read(context[:, 0], hidden[-1][0])
+            return readout, State(hidden, None), terms
+        hidden = self.cell(gates, state.hidden, state.fed)
+        context, terms = self.attention(hidden[-1][0][:, None], memory, view)
+        readout = self._read(context[:, 0], hidden[-1][0])
+        return readout, State(hidden, readout if self.config.input_feeding else None), terms
+
+    def _embed(self, embedding: nn.Embedding, tokens: Tensor) -> Tensor:
+        """√D times the embedding, whose variance is 1/D: inputs of variance 1, as in the transformer."""
+        embedded: Tensor = self.dropout(embedding(tokens) * math.sqrt(self.config.width))
+        return embedded
+
+    def _read(self, context: Tensor, states: Tensor) -> Tensor:
+        readout = self.readout(torch.cat([context, states], -1))
+        return torch.tanh(readout) if self.config.readout == "tanh" else readout
+
+    def _logits(self, readout: Tensor) -> Tensor:
+        return output_logits(self.unembedding, self.dropout(readout))
+
+
+def _view(memory: Memory, start: int, count: int) -> View:
+    return View(memory.mask[:, None, None], torch.arange(start, start + count, device=memory.mask.device))

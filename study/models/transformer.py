@@ -1,0 +1,170 @@
+"""The pre-norm transformer (Vaswani et al. 2017, with normalisation before each block as in Xiong et al. 2020).
+
+B batch · S source tokens · L target tokens · D width.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from study.attention import Attention, Memory, Terms, View
+from study.config import Transformer as Config
+from study.models.bridge import last, slots
+from study.models.translator import PAD, Encoded, Output, Translator, output_logits
+
+
+class State(NamedTuple):
+    """The decoder between two tokens."""
+
+    memories: tuple[Memory, ...]
+    """Self-attention's memory, one per layer."""
+
+
+class FeedForward(nn.Module):
+    """W_2 relu(W_1 x), with biases."""
+
+    def __init__(self, width: int, hidden: int, dropout: float) -> None:
+        super().__init__()
+        self.up = nn.Linear(width, hidden)
+        self.down = nn.Linear(hidden, width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.down(self.dropout(F.relu(self.up(x))))
+        return out
+
+
+class EncoderLayer(nn.Module):
+    """x + attend(norm x), then x + feed-forward(norm x)."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.attention = Attention(config.attention.encoder_self, config.width, config.width)
+        self.attention_norm = nn.LayerNorm(config.width)
+        self.feedforward = _feedforward(config)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, x: Tensor, mask: Tensor, view: View) -> tuple[Tensor, Terms]:
+        normed = self.attention_norm(x)
+        mixed, terms = self.attention(normed, self.attention.remember(normed, mask), view)
+        x = x + self.dropout(mixed)
+        return (x if self.feedforward is None else x + self.dropout(self.feedforward(x))), terms
+
+
+class DecoderLayer(nn.Module):
+    """Causal self-attention, cross-attention and feed-forward, each on the normalised stream."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.self_attention = Attention(config.attention.decoder_self, config.width, config.width)
+        self.self_norm = nn.LayerNorm(config.width)
+        self.cross_attention = Attention(config.attention.cross, config.width, config.width)
+        self.cross_norm = nn.LayerNorm(config.width)
+        self.feedforward = _feedforward(config)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(
+        self, x: Tensor, past: Memory | None, cross: Memory, causal: View, across: View
+    ) -> tuple[Tensor, Memory, tuple[Terms, Terms]]:
+        normed = self.self_norm(x)
+        if past is None:
+            own = self.self_attention.remember(normed, normed.new_ones(normed.shape[:2], dtype=torch.bool))
+        else:
+            own = self.self_attention.extend(past, normed)
+        mixed, self_terms = self.self_attention(normed, own, causal)
+        x = x + self.dropout(mixed)
+        mixed, cross_terms = self.cross_attention(self.cross_norm(x), cross, across)
+        x = x + self.dropout(mixed)
+        if self.feedforward is not None:
+            x = x + self.dropout(self.feedforward(x))
+        return x, own, (self_terms, cross_terms)
+
+
+def _feedforward(config: Config) -> nn.Module | None:
+    """Normalisation and feed-forward block; none at width 0."""
+    if not config.feedforward:
+        return None
+    return nn.Sequential(nn.LayerNorm(config.width), FeedForward(config.width, config.feedforward, config.dropout))
+
+
+class Transformer(Translator):
+    """A pre-norm transformer."""
+
+    def __init__(self, config: Config, vocabulary: int) -> None:
+        super().__init__()
+        self.config = config
+        self.dropout = nn.Dropout(config.dropout)
+        self.source_embedding = nn.Embedding(vocabulary, config.width, padding_idx=PAD)
+        self.target_embedding = nn.Embedding(vocabulary, config.width, padding_idx=PAD)
+        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers))
+        self.encoder_norm = nn.LayerNorm(config.width)
+        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.layers))
+        self.decoder_norm = nn.LayerNorm(config.width)
+        self.unembedding = nn.Linear(config.width, vocabulary)
+        self.tie(config.embeddings)
+
+    def sites(self) -> Iterator[tuple[str, int, Attention]]:
+        for i, layer in enumerate(self.encoder):
+            assert isinstance(layer, EncoderLayer)
+            yield "encoder_self", i, layer.attention
+        for i, layer in enumerate(self.decoder):
+            assert isinstance(layer, DecoderLayer)
+            yield "decoder_self", i, layer.self_attention
+            yield "cross", i, layer.cross_attention
+
+    def encode(self, source: Tensor, mask: Tensor) -> Encoded:
+        x = self._embed(self.source_embedding, source, 0)
+        view = View(mask[:, None, None], torch.arange(source.shape[1], device=source.device))
+        collected = []
+        for layer in self.encoder:
+            x, terms = layer(x, mask, view)
+            collected.append(terms)
+        x = self.encoder_norm(x)
+        looked_at, visible = slots(self.config.memory, x, last(x, mask), mask)
+        attentions = [attention for site, _, attention in self.sites() if site == "cross"]
+        return Encoded(tuple(a.remember(looked_at, visible) for a in attentions), State(()), tuple(collected))
+
+    def decode(self, encoded: Encoded, target: Tensor) -> Output:
+        x, _, terms = self._decode(encoded, target, State(()))
+        return Output(output_logits(self.unembedding, x), terms)
+
+    def step(self, token: Tensor, state: State, encoded: Encoded) -> tuple[Tensor, State]:
+        x, state, _ = self._decode(encoded, token[:, None], state)
+        return output_logits(self.unembedding, x[:, 0]), state
+
+    def _decode(self, encoded: Encoded, target: Tensor, state: State) -> tuple[Tensor, State, tuple[Terms, ...]]:
+        """Tokens [B, L] after those that the state remembers."""
+        past = state.memories[0].mask.shape[1] if state.memories else 0
+        x = self._embed(self.target_embedding, target, past)
+        position = torch.arange(past, past + target.shape[1], device=target.device)
+        slot = torch.arange(past + target.shape[1], device=target.device)
+        causal = View((slot[None, :] <= position[:, None])[None, None], position)
+        memories, collected = [], []
+        for i, layer in enumerate(self.decoder):
+            cross = encoded.memories[i]
+            across = View(cross.mask[:, None, None], position)
+            x, own, terms = layer(x, state.memories[i] if past else None, cross, causal, across)
+            memories.append(own)
+            collected.extend(terms)
+        return self.decoder_norm(x), State(tuple(memories)), tuple(collected)
+
+    def _embed(self, embedding: nn.Embedding, tokens: Tensor, start: int) -> Tensor:
+        """√D times the embedding (whose variance is 1/D), plus positions."""
+        x = embedding(tokens) * math.sqrt(self.config.width)
+        if self.config.positions == "sinusoidal":
+            x = x + sinusoids(start, tokens.shape[1], self.config.width, tokens.device)
+        return self.dropout(x)
+
+
+def sinusoids(start: int, count: int, width: int, device: torch.device) -> Tensor:
+    """sin and cos of position / 10000^(2i/D), interleaved: [count, D] (Vaswani et al. 2017, section 3.5)."""
+    position = torch.arange(start, start + count, device=device, dtype=torch.float32)
+    frequency = torch.exp(torch.arange(0, width, 2, device=device) * (-math.log(10_000) / width))
+    angle = position[:, None] * frequency
+    return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)

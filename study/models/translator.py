@@ -1,0 +1,88 @@
+"""What training, search, diagnostics and pruning know of a model, whatever its family.
+
+B batch · S source tokens · L target tokens · D width · N vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from study.attention import Attention, Memory, Terms
+
+PAD, UNK, BOS, EOS = 0, 1, 2, 3
+
+
+class Encoded(NamedTuple):
+    """A batch of encoded sources: a batch-first tree, so that a beam is one `select`."""
+
+    memories: tuple[Memory, ...]
+    """Cross-attention's memory, one per decoder layer that attends."""
+    state: Any
+    """The decoder's initial state."""
+    terms: tuple[Terms, ...]
+    """What the encoder and the memory add to the loss."""
+
+
+class Output(NamedTuple):
+    """Teacher-forced decoding of a batch."""
+
+    logits: Tensor
+    """[B, L, N]."""
+    terms: tuple[Terms, ...]
+    """What the decoder's attentions add to the loss."""
+
+
+class Translator(nn.Module):
+    """An encoder-decoder over one shared vocabulary."""
+
+    source_embedding: nn.Embedding
+    target_embedding: nn.Embedding
+    unembedding: nn.Linear
+
+    def encode(self, source: Tensor, mask: Tensor) -> Encoded:
+        """Source tokens [B, S] and their mask [B, S]."""
+        raise NotImplementedError
+
+    def decode(self, encoded: Encoded, target: Tensor) -> Output:
+        """Teacher forcing: target tokens [B, L] (BOS first) → logits of the tokens that follow them."""
+        raise NotImplementedError
+
+    def step(self, token: Tensor, state: Any, encoded: Encoded) -> tuple[Tensor, Any]:
+        """One token [B] per sentence → logits [B, N] of the next, and the state after it."""
+        raise NotImplementedError
+
+    def sites(self) -> Iterator[tuple[str, int, Attention]]:
+        """Every attention as (site, layer, module), in the order of computation."""
+        raise NotImplementedError
+
+    def tie(self, embeddings: str) -> None:
+        """Share embedding weights: separate, target (= output) or shared (source too)."""
+        if embeddings != "separate":
+            self.unembedding.weight = self.target_embedding.weight
+        if embeddings == "shared":
+            self.source_embedding.weight = self.target_embedding.weight
+
+
+def select(tree: Any, index: Tensor) -> Any:
+    """The rows `index` of every tensor in a batch-first tree of tuples."""
+    if isinstance(tree, Tensor):
+        return tree.index_select(0, index)
+    if isinstance(tree, tuple):
+        chosen = [select(branch, index) for branch in tree]
+        return type(tree)(*chosen) if hasattr(tree, "_fields") else tuple(chosen)
+    return tree
+
+
+def output_logits(unembedding: nn.Linear, states: Tensor) -> Tensor:
+    """Logits of the vocabulary, in float32."""
+    return F.linear(states, unembedding.weight, unembedding.bias).float()
+
+
+def lengths(mask: Tensor) -> Tensor:
+    """Number of tokens of each sentence, [B]."""
+    return mask.sum(1, dtype=torch.long)

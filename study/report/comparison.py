@@ -1,0 +1,157 @@
+"""The arms of a sweep against its baseline: analysed once, then a table here and a figure elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from study.report import frame as frames
+from study.report import wording
+from study.report.statistics import Arm, Comparison, Family, compare, deviation
+from study.report.tables import Block, Column, Row, Table
+from study.sweep.spec import Spec
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MARKS = {"model": "", "paired": " †", "welch": " ‡"}
+
+
+@dataclass(frozen=True)
+class Facet:
+    """One corpus and family: its cells, its arms in the order of the sweep, and their comparisons."""
+
+    name: str
+    metric: str
+    rows: pd.DataFrame
+    arms: tuple[Arm, ...]
+    family: Family
+
+    @property
+    def base(self) -> Arm:
+        """The arm that the others are compared with."""
+        return next(arm for arm in self.arms if arm.label == self.family.baseline)
+
+
+def analyse(spec: Spec, frame: pd.DataFrame) -> list[Facet]:
+    """Every facet of a sweep, compared in its primary metric."""
+    metric, facets = frames.primary(spec), []
+    for name in spec.arms:
+        rows = frame[frame["facet"] == name]
+        arms = tuple(frames.arms(rows, metric))
+        facets.append(Facet(name, metric, rows, arms, compare(arms, spec.baseline(name))))
+    return facets
+
+
+def shown_metrics(spec: Spec) -> list[str]:
+    """The scores with a column of their own: BLEU and exact match on the primary metric's split, and that metric."""
+    split = spec.metric[0]
+    return list(dict.fromkeys([f"{split}/bleu", f"{split}/exact", frames.primary(spec)]))
+
+
+def comparison_table(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Table:
+    """The main table: every declared arm, what ran of it, its scores and its difference to the baseline."""
+    from study.report.notes import notes
+
+    metrics = shown_metrics(spec)
+    short = wording.title(frames.primary(spec), unit=False)
+    columns = [
+        Column("arm", "arm", "left"),
+        Column("n", "n", fold=", "),
+        *(Column(name, wording.title(name)) for name in metrics),
+        Column("difference", f"Δ {short}"),
+        Column("interval", "95% interval"),
+        Column("holm", "Holm p"),
+        Column("entropy", "entropy"),
+        Column("speed", "tokens / s"),
+    ]
+    blocks = [Block(facet.name, [*_rows(facet, metrics), *_inapplicable(facet, columns)]) for facet in facets]
+    return Table(f"{spec.name}: {spec.description}".rstrip(": "), columns, blocks, notes(spec, frame, facets))
+
+
+def _rows(facet: Facet, metrics: list[str]) -> list[Row]:
+    return [_row(facet, arm, facet.rows[facet.rows["arm"] == arm.label], metrics) for arm in facet.arms]
+
+
+def _row(facet: Facet, arm: Arm, rows: pd.DataFrame, metrics: list[str]) -> Row:
+    comparison = facet.family.comparisons.get(arm.label)
+    cells = {"arm": arm.label, "n": _count(rows)}
+    cells |= {name: _score(rows, name) for name in metrics}
+    cells |= _difference(comparison, wording.decimals(facet.metric))
+    cells |= {"entropy": wording.number(_mean(rows["entropy"]), 2)}
+    cells |= {"speed": wording.number(_mean(rows["tokens_per_second"]), 0)}
+    bold = frozenset({"difference", "interval", "holm"}) if comparison and comparison.significant else frozenset[str]()
+    return Row(cells, bold, _numbers(facet, arm, rows, metrics))
+
+
+def _inapplicable(facet: Facet, columns: list[Column]) -> list[Row]:
+    """Arms that the configuration rejects whole: a row that says so."""
+    running = {arm.label for arm in facet.arms}
+    labels = dict.fromkeys(str(label) for label in facet.rows["arm"] if label not in running)
+    empty = {column.key: wording.NOTHING for column in columns}
+    return [
+        Row(
+            empty | {"arm": label, "n": "inapplicable"},
+            numbers={"facet": facet.name, "arm": label, "n": 0, "declared": 0, "method": "inapplicable"},
+        )
+        for label in labels
+    ]
+
+
+def _count(rows: pd.DataFrame) -> str:
+    """`5`, or `3 of 5, 1 failed, 1 missing`: never a bare count where a run has no result."""
+    states = rows["state"].value_counts()
+    finished = int(states.get("finished", 0))
+    if finished == len(rows):
+        return str(finished)
+    others = [f"{count} {state}" for state, count in states.items() if state != "finished"]
+    return ", ".join([f"{finished} of {len(rows)}", *others])
+
+
+def _score(rows: pd.DataFrame, name: str) -> str:
+    """`83.4 ± 1.2`; over a part of the runs `83.4 (n 1)`; without any the word for why."""
+    known = rows[name].dropna()
+    digits = wording.decimals(name)
+    if not len(known):
+        states = set(rows["state"])
+        return str(rows["state"].iloc[0]) if len(states) == 1 and states != {"finished"} else wording.NOTHING
+    if len(known) < len(rows):
+        return f"{wording.number(float(known.mean()), digits)} (n {len(known)})"
+    return wording.mean_sd(float(known.mean()), deviation(known), digits)
+
+
+def _difference(comparison: Comparison | None, digits: int) -> dict[str, str]:
+    """Difference, interval and p; without a test, why there is none."""
+    if comparison is None or comparison.test is None:
+        return {"difference": "", "interval": comparison.why if comparison else "baseline", "holm": ""}
+    test = comparison.test
+    return {
+        "difference": wording.number(test.difference, digits, True) + MARKS[test.method],
+        "interval": wording.interval(test.low, test.high, digits),
+        "holm": wording.p_value(comparison.holm),
+    }
+
+
+def _mean(values: Any) -> float | None:
+    known = values.dropna()
+    return float(known.mean()) if len(known) else None
+
+
+def _numbers(facet: Facet, arm: Arm, rows: pd.DataFrame, metrics: list[str]) -> dict[str, Any]:
+    """One line of the CSV. Empty: not known."""
+    states = rows["state"].value_counts()
+    out: dict[str, Any] = {"facet": facet.name, "arm": arm.label}
+    out |= {"n": len(arm.values), "declared": len(rows)}
+    out |= {state: int(states.get(state, 0)) for state in ("finished", "diverged", *frames.HOLES)}
+    for name in metrics:
+        known = rows[name].dropna()
+        out |= {f"{name} mean": _mean(known), f"{name} sd": deviation(known)}
+    comparison = facet.family.comparisons.get(arm.label, Comparison(arm.label))
+    test, model = comparison.test, comparison.model
+    out["method"] = "baseline" if arm is facet.base else test.method if test else comparison.why
+    for name in ("difference", "low", "high", "se", "df", "p"):
+        out[name] = getattr(test, name, None)
+    out |= {"holm": comparison.holm, "detectable": comparison.detectable}
+    for name in ("difference", "low", "high", "p"):
+        out[f"model {name}"] = getattr(model, name, None)
+    return out | {"entropy": _mean(rows["entropy"]), "tokens_per_second": _mean(rows["tokens_per_second"])}

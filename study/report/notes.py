@@ -1,0 +1,114 @@
+"""What stands under a comparison table: the rules, the numbers of runs, and everything that is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from study.report import wording
+from study.report.statistics import Comparison
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from study.report.comparison import Facet
+    from study.sweep.spec import Spec
+
+FEW = 5
+"""Fewer runs per arm are a quick look."""
+
+LISTED = 6
+"""So many failures or inapplicable cells are listed by name, the rest counted."""
+
+
+def notes(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> list[str]:
+    """The notes of a table, in the order of reading."""
+    return [
+        _scores(spec, frame),
+        _differences(spec),
+        *_other_tests(facets),
+        _columns(frame),
+        *_power(facets),
+        *_absent(frame),
+    ]
+
+
+def _scores(spec: Spec, frame: pd.DataFrame) -> str:
+    rules = sorted(set(frame["rule"]) - {""})
+    few = f" n < {FEW} is a quick look: expect wide intervals." if len(spec.seeds) < FEW else ""
+    return (
+        f"Scores: split {spec.metric[0]}, mean ± sd over runs; n = {len(spec.seeds)} declared per arm (seeds "
+        f"{', '.join(map(str, spec.seeds))}). Selection, on validation only: {', '.join(rules) or 'none yet'}.{few}"
+    )
+
+
+def _differences(spec: Spec) -> str:
+    short = wording.title("/".join(spec.metric), unit=False)
+    return (
+        f"Δ: {short} minus the baseline's (first arm), by least squares of score ~ arm + seed. Intervals are "
+        "unadjusted 95% t intervals; p is Holm's over the tests of a block; bold: p < .05. "
+        f"{wording.NOTHING}: nothing to estimate it from."
+    )
+
+
+def _other_tests(facets: list[Facet]) -> Iterator[str]:
+    pairs = [(facet, c) for facet in facets for c in facet.family.comparisons.values()]
+    paired = [_beside(facet, c) for facet, c in pairs if c.model]
+    if paired:
+        yield (
+            "† Standard deviations differ threefold from the baseline's: the paired t decides. The model says "
+            f"{'; '.join(paired)}."
+        )
+    if any(c.test and c.test.method == "welch" for _, c in pairs):
+        yield (
+            "‡ Collapsed (a run diverged, or validation BLEU below half the baseline's) or against such a baseline: "
+            "Welch's t over the runs with a score, out of the model."
+        )
+
+
+def _beside(facet: Facet, comparison: Comparison) -> str:
+    model, digits = comparison.model, wording.decimals(facet.metric)
+    assert model is not None
+    where = f"{facet.name}, {comparison.arm}" if facet.name else comparison.arm
+    bounds = wording.interval(model.low, model.high, digits)
+    p = f", unadjusted p {wording.p_value(model.p)}"
+    return f"{wording.number(model.difference, digits, True)} {bounds}{p} ({where})"
+
+
+def _columns(frame: pd.DataFrame) -> str:
+    devices = sorted(set(frame["device"]) - {""})
+    return (
+        "Entropy: of cross-attention at the last validation, H / log(slots): 0 one slot, 1 all alike. "
+        f"Tokens/s: in training{', on ' + ' and '.join(devices) if devices else ''}."
+    )
+
+
+def _power(facets: list[Facet]) -> Iterator[str]:
+    for facet in facets:
+        known = [c.detectable for c in facet.family.comparisons.values() if c.detectable is not None]
+        parts = []
+        if facet.family.correlation is not None:
+            parts.append(f"same-seed correlation {wording.number(facet.family.correlation, 2)}")
+        if known:
+            digits = wording.decimals(facet.metric)
+            ends = dict.fromkeys(wording.number(end, digits) for end in (min(known), max(known)))
+            parts.append(f"smallest difference that these runs could show {' to '.join(ends)} (power .80)")
+        if parts:
+            yield f"{facet.name + ': ' if facet.name else ''}{'; '.join(parts)}."
+
+
+def _absent(frame: pd.DataFrame) -> Iterator[str]:
+    """Failures and divergences with their error, cells that are no experiments with the reason."""
+    for state, head in (("failed", "Failed"), ("diverged", "Diverged"), ("inapplicable", "Inapplicable, not run")):
+        rows = frame[frame["state"] == state]
+        if not len(rows):
+            continue
+        if state == "inapplicable":
+            said = [f"{arm} ({note})" for arm, note in zip(rows["arm"], rows["note"], strict=True)]
+        else:
+            said = [
+                f"{name} ({note or 'no reason given'})" for name, note in zip(rows["id"], rows["note"], strict=True)
+            ]
+        listed = list(dict.fromkeys(said))
+        more = f"; and {len(listed) - LISTED} more" if len(listed) > LISTED else ""
+        yield f"{head}: {'; '.join(listed[:LISTED])}{more}."

@@ -1,0 +1,240 @@
+"""Differences between arms, by rules that were fixed before the runs.
+
+* Pooled model: `score ~ arm + seed` by least squares over the complete arms; the difference of an arm to the
+  baseline with its 95% t interval. Seeds are blocks: the same list for every arm.
+* A *collapsed* arm (a run diverged, or its mean validation BLEU is below half the baseline's) stays out of the model,
+  whose one variance it would spoil, and is compared by Welch's t-test over the runs that have a score.
+* Where the standard deviations of an arm and the baseline differ threefold, the paired t-test of that contrast
+  decides; the model's answer is kept beside it.
+* An arm with a hole (a run missing, started or failed) is not compared at all.
+* Intervals are unadjusted; p is adjusted by Holm (1979) over all tests of the family.
+
+Where the data leave no variance to estimate (one seed, or runs that agree exactly) there is a difference, and
+neither interval nor p.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+Method = Literal["model", "paired", "welch"]
+
+LEVEL = 0.05
+POWER = 0.80
+THREEFOLD = 3.0
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One arm of a comparison: the value of the primary metric by seed, and what is not there."""
+
+    label: str
+    values: Mapping[int, float]
+    diverged: int = 0
+    holes: int = 0
+    """Declared runs that are missing, started or failed."""
+    valid_bleu: float | None = None
+    """Mean BLEU on validation, 0–100."""
+
+
+@dataclass(frozen=True)
+class Test:
+    """One estimate of arm − baseline, in units of the score. None: the data have no variance to estimate it from."""
+
+    __test__ = False
+
+    method: Method
+    difference: float
+    se: float | None = None
+    df: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """An arm against the baseline: the test that decides, the model's where another decides, or why there is none."""
+
+    arm: str
+    test: Test | None = None
+    model: Test | None = None
+    holm: float | None = None
+    detectable: float | None = None
+    """The smallest difference shown with power .80 at Holm's first level: (t_{1−.05/2m} + t_.80) · SE, m tests."""
+    why: str = ""
+
+    @property
+    def significant(self) -> bool:
+        """Holm p < .05."""
+        return self.holm is not None and self.holm < LEVEL
+
+
+@dataclass(frozen=True)
+class Family:
+    """All comparisons of one table: one metric, one baseline, one adjustment."""
+
+    baseline: str
+    comparisons: dict[str, Comparison] = field(default_factory=dict)
+    correlation: float | None = None
+    """Same-seed correlation of the arms in the model, see `seed_correlation`."""
+
+
+def compare(arms: Sequence[Arm], baseline: str) -> Family:
+    """Every arm against the baseline, by the rules on top.
+
+    Raises:
+        ValueError: there is no arm of the baseline's name, or complete arms have unequal seeds.
+    """
+    base = next((arm for arm in arms if arm.label == baseline), None)
+    if base is None:
+        raise ValueError(f"no arm {baseline!r} among {', '.join(arm.label for arm in arms)}")
+    pool = [arm for arm in arms if arm is base or (not arm.holes and arm.values and not collapsed(arm, base))]
+    sound = not base.holes and not base.diverged
+    if sound:
+        _same_seeds(pool, base)
+    model = _model(pool, base) if sound else {}
+    plain = {arm.label: _contrast(arm, base, model) for arm in arms if arm is not base}
+    return Family(baseline, _adjusted(plain), seed_correlation(pool) if sound else None)
+
+
+def collapsed(arm: Arm, base: Arm) -> bool:
+    """Whether a run diverged, or validation BLEU is below half the baseline's."""
+    if arm.diverged:
+        return True
+    return arm.valid_bleu is not None and base.valid_bleu is not None and arm.valid_bleu < base.valid_bleu / 2
+
+
+def _contrast(arm: Arm, base: Arm, model: Mapping[str, Test]) -> Comparison:
+    if base.holes or not base.values:
+        return Comparison(arm.label, why="the baseline has missing runs" if base.holes else "the baseline diverged")
+    if arm.holes or not arm.values:
+        return Comparison(arm.label, why="missing runs" if arm.holes else "diverged")
+    if base.diverged or collapsed(arm, base):
+        return Comparison(arm.label, welch(list(arm.values.values()), list(base.values.values())))
+    pooled = model[arm.label]
+    if _threefold(arm, base):
+        return Comparison(arm.label, paired(arm.values, base.values), model=pooled)
+    return Comparison(arm.label, pooled)
+
+
+def _threefold(arm: Arm, base: Arm) -> bool:
+    low, high = sorted((deviation(arm.values.values()) or 0.0, deviation(base.values.values()) or 0.0))
+    return high > 0 and high >= THREEFOLD * low
+
+
+def deviation(values: Any) -> float | None:
+    """Standard deviation with n − 1, or None for fewer than two values. Exactly 0 where all values are equal."""
+    some = np.asarray(list(values), dtype=float)
+    if len(some) < 2:
+        return None
+    return 0.0 if np.ptp(some) == 0 else float(some.std(ddof=1))
+
+
+def _model(pool: Sequence[Arm], base: Arm) -> dict[str, Test]:
+    """`score ~ arm + seed` by least squares, treatment contrasts to the baseline."""
+    import pandas as pd
+    import statsmodels.formula.api as formulas
+
+    others = [arm for arm in pool if arm is not base]
+    if not others:
+        return {}
+    rows = [(arm.label, str(seed), value) for arm in pool for seed, value in arm.values.items()]
+    table = pd.DataFrame(rows, columns=["arm", "seed", "score"])
+    table["arm"] = pd.Categorical(table["arm"], categories=[base.label, *(arm.label for arm in others)])
+    terms = "score ~ arm + seed" if len(base.values) > 1 else "score ~ arm"
+    fit = formulas.ols(terms, table).fit()
+    names = {arm.label: f"arm[T.{arm.label}]" for arm in others}
+    if fit.df_resid < 1 or _exact(fit.resid, table["score"]):
+        return {label: Test("model", float(fit.params[name])) for label, name in names.items()}
+    bounds = fit.conf_int(LEVEL)
+    return {
+        label: Test(
+            "model",
+            difference=float(fit.params[name]),
+            se=float(fit.bse[name]),
+            df=float(fit.df_resid),
+            low=float(bounds.loc[name, 0]),
+            high=float(bounds.loc[name, 1]),
+            p=float(fit.pvalues[name]),
+        )
+        for label, name in names.items()
+    }
+
+
+def paired(arm: Mapping[int, float], base: Mapping[int, float]) -> Test:
+    """Paired t over the seeds of two arms."""
+    from statsmodels.stats.weightstats import DescrStatsW
+
+    differences = np.array([arm[seed] - base[seed] for seed in sorted(base)])
+    mean = float(differences.mean())
+    if len(differences) < 2 or _exact(differences - mean, list(base.values())):
+        return Test("paired", mean)
+    stats = DescrStatsW(differences)
+    low, high = stats.tconfint_mean(LEVEL)
+    _, p, df = stats.ttest_mean(0.0)
+    return Test("paired", mean, float(stats.std_mean), float(df), float(low), float(high), float(p))
+
+
+def welch(arm: Sequence[float], base: Sequence[float]) -> Test:
+    """Welch's t-test (1947) of two arms, seeds not matched and variances not pooled."""
+    from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
+
+    mean = float(np.mean(arm) - np.mean(base))
+    if min(len(arm), len(base)) < 2 or not (deviation(arm) or deviation(base)):
+        return Test("welch", mean)
+    both = CompareMeans(DescrStatsW(np.asarray(arm)), DescrStatsW(np.asarray(base)))
+    low, high = both.tconfint_diff(LEVEL, usevar="unequal")
+    _, p, df = both.ttest_ind(usevar="unequal")
+    return Test("welch", mean, float(both.std_meandiff_separatevar), float(df), float(low), float(high), float(p))
+
+
+def _adjusted(plain: Mapping[str, Comparison]) -> dict[str, Comparison]:
+    """Holm over all tests that have a p, and what each could have shown at Holm's first level."""
+    from scipy.stats import t
+    from statsmodels.stats.multitest import multipletests
+
+    tested = [(arm, c.test) for arm, c in plain.items() if c.test is not None and c.test.p is not None]
+    if not tested:
+        return dict(plain)
+    adjusted = multipletests([test.p for _, test in tested], LEVEL, method="holm")[1]
+    level = LEVEL / len(tested)
+    out = dict(plain)
+    for (arm, test), holm in zip(tested, adjusted, strict=True):
+        assert test.se is not None
+        detectable = float(t.ppf(1 - level / 2, test.df) + t.ppf(POWER, test.df)) * test.se
+        out[arm] = replace(plain[arm], holm=float(holm), detectable=detectable)
+    return out
+
+
+def seed_correlation(arms: Sequence[Arm]) -> float | None:
+    """Same-seed correlation: ICC(3,1) = (MS_seed − MS_error) / (MS_seed + (k − 1) MS_error) of k arms.
+
+    The share of variance that the seeds of all arms have in common, 1/(1−k)…1 (Shrout and Fleiss 1979). Above zero,
+    comparing seed by seed gains; about zero, a block costs degrees of freedom only. None where nothing varies.
+    """
+    k, n = len(arms), len(arms[0].values) if arms else 0
+    if k < 2 or n < 2:
+        return None
+    grid = np.array([[arm.values[seed] for seed in sorted(arms[0].values)] for arm in arms])
+    seeds, levels, grand = grid.mean(axis=0), grid.mean(axis=1), grid.mean()
+    error = float(((grid - seeds - levels[:, None] + grand) ** 2).sum()) / ((k - 1) * (n - 1))
+    between = k * float(((seeds - grand) ** 2).sum()) / (n - 1)
+    total = between + (k - 1) * error
+    return (between - error) / total if math.sqrt(total) > 1e-9 * max(1.0, abs(float(grand))) else None
+
+
+def _exact(residuals: Any, scores: Any) -> bool:
+    """Whether residuals are zero but for rounding."""
+    return float(np.abs(residuals).max()) <= 1e-9 * max(1.0, float(np.abs(np.asarray(scores)).max()))
+
+
+def _same_seeds(arms: Sequence[Arm], base: Arm) -> None:
+    for arm in arms:
+        if set(arm.values) != set(base.values):
+            raise ValueError(f"arm {arm.label!r} has other seeds than {base.label!r}; give every arm the same list")

@@ -1,0 +1,192 @@
+"""One table, formatted once, written as CSV (numbers), Markdown, LaTeX (booktabs), JSON (texts) and for a terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Literal
+
+from study.records import write
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+DECIMALS = 4
+"""Numbers are rounded before they are written, so that machines agree to the byte."""
+
+GAP = 2
+"""Blanks between columns in a terminal."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: the key of its cells, its heading, the side on which it lines up, and where its texts may break."""
+
+    key: str
+    head: str
+    align: Literal["left", "right"] = "right"
+    fold: str | None = None
+    """In a narrow terminal a text may break after this."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: texts by column key, which of them are bold, and the unrounded numbers for the CSV."""
+
+    cells: Mapping[str, str]
+    bold: frozenset[str] = frozenset()
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows that belong together; the heading may be empty."""
+
+    head: str
+    rows: Sequence[Row]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A formatted table. Notes are what a reader must know to read it, and are part of every rendering."""
+
+    title: str
+    columns: Sequence[Column]
+    blocks: Sequence[Block]
+    notes: Sequence[str] = ()
+
+    def write(self, folder: Path, stem: str = "table") -> list[Path]:
+        """Write all four files and return their paths."""
+        texts = {"csv": self.csv(), "md": self.markdown(), "tex": self.latex(), "json": self.json()}
+        for suffix, text in texts.items():
+            write(folder / f"{stem}.{suffix}", text)
+        return [folder / f"{stem}.{suffix}" for suffix in texts]
+
+    def csv(self) -> str:
+        """The numbers, one line a row, rounded to `DECIMALS`."""
+        import pandas as pd
+
+        rows = pd.DataFrame([dict(row.numbers) for block in self.blocks for row in block.rows])
+        return rows.round(DECIMALS).to_csv(index=False, lineterminator="\n")
+
+    def json(self) -> str:
+        """The texts, for documents that lay them out themselves."""
+        tree = {
+            "title": self.title,
+            "columns": [{"key": c.key, "head": c.head, "align": c.align} for c in self.columns],
+            "blocks": [
+                {
+                    "head": block.head,
+                    "rows": [{"cells": dict(row.cells), "bold": sorted(row.bold)} for row in block.rows],
+                }
+                for block in self.blocks
+            ],
+            "notes": list(self.notes),
+        }
+        return json.dumps(tree, ensure_ascii=False, indent=1) + "\n"
+
+    def markdown(self) -> str:
+        """A GitHub table per block, notes below."""
+        rule = ["---" if column.align == "left" else "--:" for column in self.columns]
+        lines = [f"**{self.title}**"]
+        for block in self.blocks:
+            lines += ["", f"*{_markdown(block.head)}*"] if block.head else []
+            lines += ["", _pipes(_markdown(column.head) for column in self.columns), _pipes(rule)]
+            lines += [_pipes(self._texts(row, _markdown, "**{}**")) for row in block.rows]
+        return "\n".join([*lines, *(f"\n{_markdown(note)}" for note in self.notes)]) + "\n"
+
+    def latex(self) -> str:
+        r"""A `tabular` for the booktabs package; rows end in `\tabularnewline`, so that no text reads as its option."""
+        width = len(self.columns)
+        lines = [rf"\begin{{tabular}}{{@{{}}{''.join(c.align[0] for c in self.columns)}@{{}}}}", r"\toprule"]
+        lines.append(_ampersands(_latex(column.head) for column in self.columns))
+        for block in self.blocks:
+            lines.append(r"\midrule")
+            if block.head:
+                lines.append(rf"\multicolumn{{{width}}}{{@{{}}l}}{{\emph{{{_latex(block.head)}}}}} \tabularnewline")
+            lines += [_ampersands(self._texts(row, _latex, r"\textbf{{{}}}")) for row in block.rows]
+        lines += [r"\bottomrule", r"\end{tabular}"]
+        return "\n".join([*lines, *(rf"\par{{\footnotesize {_latex(note)}}}" for note in self.notes)]) + "\n"
+
+    def print(self, file: IO[str] | None = None, width: int | None = None) -> None:
+        """To a terminal, or as plain text of 100 columns where there is none."""
+        from rich.console import Console
+        from rich.text import Text
+
+        console = Console(file=file, width=width, highlight=False)
+        if width is None and not console.is_terminal:
+            console = Console(file=file, width=100, highlight=False)
+        console.print(Text(self.title, style="bold"))
+        widths = self._widths(console.width)
+        console.print(self._grid(widths, show_header=True))
+        console.print("─" * (sum(widths) + GAP * (len(widths) - 1)))
+        for i, block in enumerate(self.blocks):
+            if block.head:
+                console.print(Text(f"{chr(10) if i else ''}{block.head}", style="italic"))
+            grid = self._grid(widths, show_header=False)
+            for row in block.rows:
+                styled = [(_folded(row.cells[c.key], c), "bold" if c.key in row.bold else "") for c in self.columns]
+                grid.add_row(*(Text(text, style=style) for text, style in styled))
+            console.print(grid)
+        console.print()
+        for note in self.notes:
+            console.print(Text(note, style="dim"))
+
+    def _widths(self, room: int) -> list[int]:
+        """Width of each column: what its texts need, and less for the first one if the room is short."""
+        widths = []
+        for column in self.columns:
+            texts = [row.cells[column.key] for block in self.blocks for row in block.rows]
+            parts = [part for text in texts for part in (text.split(column.fold) if column.fold else [text])]
+            comma = len((column.fold or "").rstrip())
+            widths.append(max([*map(len, column.head.split()), *(len(part) + comma for part in parts)]))
+        spare = room - sum(widths) - GAP * (len(widths) - 1)
+        return [max(12, widths[0] + min(0, spare)), *widths[1:]]
+
+    def _grid(self, widths: list[int], show_header: bool) -> RichTable:
+        from rich.table import Table as RichTable
+
+        grid = RichTable(box=None, padding=(0, GAP, 0, 0), pad_edge=False, show_header=show_header)
+        for column, width in zip(self.columns, widths, strict=True):
+            grid.add_column(column.head, justify=column.align, width=width, overflow="fold")
+        return grid
+
+    def _texts(self, row: Row, escape: Any, bold: str) -> list[str]:
+        texts = ((column.key, escape(row.cells[column.key])) for column in self.columns)
+        return [bold.format(text) if key in row.bold else text for key, text in texts]
+
+
+def _folded(text: str, column: Column) -> str:
+    return text.replace(column.fold, f"{column.fold.rstrip()}\n") if column.fold else text
+
+
+def _pipes(texts: Any) -> str:
+    return f"| {' | '.join(texts)} |"
+
+
+def _ampersands(texts: Any) -> str:
+    return rf"{' & '.join(texts)} \tabularnewline"
+
+
+def _markdown(text: str) -> str:
+    for mark in "\\*_|<`[]":
+        text = text.replace(mark, f"\\{mark}")
+    return text
+
+
+LATEX = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+LATEX |= {mark: rf"\{mark}" for mark in "_%&#$"} | {
+    "<": "$<$",
+    ">": "$>$",
+    "|": r"\textbar{}",
+    "−": "$-$",
+    "±": r"$\pm$",
+}
+LATEX |= {"†": r"\textdagger{}", "‡": r"\textdaggerdbl{}", "Δ": r"$\Delta$", "–": "--", "—": "---", "√": r"$\surd$"}
+LATEX |= {"≥": r"$\geq$", "≤": r"$\leq$", "×": r"$\times$", "·": r"$\cdot$", "…": r"\dots{}"}
+
+
+def _latex(text: str) -> str:
+    return "".join(LATEX.get(mark, mark) for mark in text)

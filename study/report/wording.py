@@ -1,0 +1,61 @@
+"""Numbers and names as they are printed, in one place: every table and figure words them alike."""
+
+from __future__ import annotations
+
+NAMES = {
+    "bleu": "BLEU",
+    "chrf": "chrF",
+    "exact": "exact match",
+    "prefix": "prefix accuracy",
+    "aer": "alignment error rate",
+    "nll": "NLL per sentence",
+    "perplexity": "perplexity",
+    "contrast": "pronoun pairs right",
+}
+PERCENT = ("exact", "prefix", "contrast")
+DECIMALS = {"aer": 3, "nll": 3, "perplexity": 2}
+NOTHING = "–"
+
+
+def metric_of(name: str) -> str:
+    """`test/exact` ↦ `exact`."""
+    return name.split("/")[1]
+
+
+def title(name: str, unit: bool = True) -> str:
+    """`test/exact` ↦ `exact match, %`."""
+    metric = metric_of(name)
+    words = NAMES.get(metric, metric)
+    return f"{words}, %" if unit and metric in PERCENT else words
+
+
+def decimals(name: str) -> int:
+    """How many decimals a score is printed with."""
+    return DECIMALS.get(metric_of(name), 1)
+
+
+def number(value: float | None, digits: int = 1, sign: bool = False) -> str:
+    """`-3.14159` ↦ `−3.1`, with a true minus sign and no negative zero; a dash for None and NaN."""
+    if value is None or value != value:
+        return NOTHING
+    rounded = round(value, digits) + 0.0
+    return f"{rounded:{'+' if sign and rounded else ''},.{digits}f}".replace("-", "−")
+
+
+def interval(low: float | None, high: float | None, digits: int) -> str:
+    """`[−1.2, +0.4]`, or a dash where there is none."""
+    if low is None or high is None:
+        return NOTHING
+    return f"[{number(low, digits, True)}, {number(high, digits, True)}]"
+
+
+def p_value(p: float | None) -> str:
+    """Three decimals, without the zero that every p begins with: `.012`; `<.001` below."""
+    if p is None:
+        return NOTHING
+    return "<.001" if p < 0.001 else f"{p:.3f}".removeprefix("0")
+
+
+def mean_sd(mean: float | None, sd: float | None, digits: int) -> str:
+    """`83.4 ± 1.2`, without the second part where there is one run."""
+    return number(mean, digits) if sd is None else f"{number(mean, digits)} ± {number(sd, digits)}"

@@ -1,0 +1,159 @@
+"""Hypotheses → scores, each with the signature of how it was computed.
+
+Units: BLEU, chrF, exact match and prefix accuracy run from 0 to 100 (more is better); the alignment error rate
+runs from 0 to 1 (less is better), as in the literature. BLEU and chrF are sacreBLEU's: cased, on plain text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+
+from study.corpora.corpus import Link, Pair, words
+from study.records import Score
+
+LENGTHS = ((4, 7), (8, 10), (11, 13), (14, 16), (17, 20), (21, 26), (27, 32), (33, 60))
+"""Buckets of source length in words without punctuation, both ends included; the same for every corpus and run."""
+
+SMALLEST_BUCKET = 20
+"""Buckets with fewer sentences are not scored: their BLEU says little."""
+
+
+class Value(NamedTuple):
+    """A score and how it was computed."""
+
+    value: float
+    signature: str
+
+
+Scorer = Callable[[Sequence[str], Sequence[str]], Value]
+
+
+def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Value:
+    """Corpus BLEU, 0–100: cased, tokenizer 13a, exponential smoothing, one reference (Post 2018).
+
+    Raises:
+        ValueError: not one hypothesis per reference, or none at all; so do all scores here.
+    """
+    return _sacrebleu(BLEU(force=True), hypotheses, references)
+
+
+def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Value:
+    """Corpus chrF2, 0–100: character n-grams up to 6, no words (Popović 2015)."""
+    return _sacrebleu(CHRF(), hypotheses, references)
+
+
+def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Value:
+    """100 · share of the hypotheses that equal their reference, white space around both taken off."""
+    _paired(hypotheses, references)
+    hits = sum(h.strip() == r.strip() for h, r in zip(hypotheses, references, strict=True))
+    return Value(100.0 * hits / len(references), "exact|case:mixed|strip:yes|version:1")
+
+
+def prefix_accuracy(hypotheses: Sequence[str], references: Sequence[str]) -> Value:
+    """100 · mean over sentences of (words right before the first error) / (words of the reference).
+
+    Words are those of `corpora.words`, so that a punctuation mark counts as one. What follows a complete reference
+    costs nothing here (`exact_match` sees it). An empty reference counts 1 for an empty hypothesis, else 0.
+    """
+    _paired(hypotheses, references)
+    shares = [_prefix_share(_forms(h), _forms(r)) for h, r in zip(hypotheses, references, strict=True)]
+    return Value(100.0 * sum(shares) / len(shares), "prefix|case:mixed|tok:words|version:1")
+
+
+def alignment_error_rate(predicted: Iterable[Collection[tuple[int, int]]], gold: Iterable[Collection[Link]]) -> Value:
+    """AER = 1 − (|A∩S| + |A∩P|) / (|A| + |S|), 0–1, summed over the corpus (Och and Ney 2003).
+
+    A is the set of predicted (source, target) links, S the sure gold links and P ⊇ S all gold links, both counted in
+    `corpora.words` from 0. Where there is neither a predicted nor a sure link, nothing is wrong: 0.
+
+    Raises:
+        ValueError: not one set of predicted links per gold alignment.
+    """
+    right = total = 0
+    for links, truth in zip(predicted, gold, strict=True):
+        found = {(source, target) for source, target in links}
+        possible = {(link.source, link.target) for link in truth}
+        sure = {(link.source, link.target) for link in truth if link.sure}
+        right += len(found & sure) + len(found & possible)
+        total += len(found) + len(sure)
+    return Value(1.0 - right / total if total else 0.0, "aer|links:sure,possible|version:1")
+
+
+METRICS: dict[str, Scorer] = {"bleu": bleu, "chrf": chrf, "exact": exact_match, "prefix": prefix_accuracy}
+BY_LENGTH = ("bleu", "exact")
+
+
+def source_length(text: str) -> int:
+    """Words of a source sentence, punctuation not counted."""
+    return sum(form[0].isalnum() or form[0] == "_" for form in _forms(text))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some sentences of a split."""
+
+    subset: str | None
+    rows: list[int]
+    metrics: tuple[str, ...]
+
+
+def score_split(hypotheses: Sequence[str], pairs: Sequence[Pair], split: str) -> list[Score]:
+    """All text scores of one split: every metric on the whole, BLEU and exact match by source length.
+
+    A bucket of `LENGTHS` appears as `subset="length 4-7"` if it has `SMALLEST_BUCKET` sentences or more; sentences
+    shorter or longer than all buckets are in the whole alone.
+    """
+    references = [pair.target for pair in pairs]
+    _paired(hypotheses, references)
+    parts = [_Part(None, list(range(len(pairs))), tuple(METRICS)), *_by_length(pairs)]
+    scores = []
+    for part in parts:
+        some, theirs = [hypotheses[i] for i in part.rows], [references[i] for i in part.rows]
+        for metric in part.metrics:
+            value, signature = METRICS[metric](some, theirs)
+            scores.append(
+                Score(split=split, metric=metric, value=value, n=len(some), subset=part.subset, signature=signature)
+            )
+    return scores
+
+
+def _by_length(pairs: Sequence[Pair]) -> list[_Part]:
+    lengths = [source_length(pair.source) for pair in pairs]
+    parts = []
+    for low, high in LENGTHS:
+        rows = [i for i, length in enumerate(lengths) if low <= length <= high]
+        if len(rows) >= SMALLEST_BUCKET:
+            parts.append(_Part(f"length {low}-{high}", rows, BY_LENGTH))
+    return parts
+
+
+def _sacrebleu(metric: Metric, hypotheses: Sequence[str], references: Sequence[str]) -> Value:
+    _paired(hypotheses, references)
+    score = metric.corpus_score(hypotheses, [references])
+    return Value(float(score.score), str(metric.get_signature()))
+
+
+def _paired(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+    if not references or len(hypotheses) != len(references):
+        raise ValueError(f"{len(hypotheses)} hypotheses for {len(references)} references; each needs the other")
+
+
+def _forms(text: str) -> list[str]:
+    return [form for form, _, _ in words(text)]
+
+
+def _prefix_share(hypothesis: list[str], reference: list[str]) -> float:
+    if not reference:
+        return float(not hypothesis)
+    right = 0
+    for ours, theirs in zip(hypothesis, reference, strict=False):
+        if ours != theirs:
+            break
+        right += 1
+    return right / len(reference)

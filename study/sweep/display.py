@@ -1,0 +1,155 @@
+"""What a sweep shows while it runs: a live table on a terminal, plain lines anywhere else."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+SUMMARY_EVERY = 30.0
+
+
+@dataclass
+class Running:
+    """One trial in progress."""
+
+    label: str
+    folder: Path
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been running."""
+        return time.monotonic() - self.began
+
+    def steps(self) -> tuple[int, int] | None:
+        """(done, all) steps, where the trial reports them."""
+        try:
+            told = json.loads((self.folder / "progress.json").read_text(encoding="utf-8"))
+            return int(told["step"]), max(int(told["steps"]), 1)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+
+@dataclass
+class Progress:
+    """Counts of one call, over the runs that are declared and not ruled out."""
+
+    total: int
+    slots: int
+    done: int = 0
+    failed: int = 0
+    elsewhere: int = 0
+    running: dict[str, Running] = field(default_factory=dict)
+    durations: list[float] = field(default_factory=list)
+
+    def time_left(self) -> float | None:
+        """Seconds to the end, from the runs that this call has finished, or else from the steps of those under way."""
+        typical = self._typical()
+        if typical is None:
+            return None
+        waiting = self.total - self.done - self.failed - self.elsewhere - len(self.running)
+        under_way = [max(typical - run.seconds, 0.0) for run in self.running.values()]
+        together = (waiting * typical + sum(under_way)) / self.slots
+        return max(together, *under_way, 0.0) if under_way else together
+
+    def _typical(self) -> float | None:
+        if self.durations:
+            return sum(self.durations) / len(self.durations)
+        told = [(run.seconds, run.steps()) for run in self.running.values()]
+        guesses = [seconds * steps[1] / steps[0] for seconds, steps in told if steps and steps[0] > 0]
+        return sum(guesses) / len(guesses) if guesses else None
+
+    def line(self) -> str:
+        """Everything in one line."""
+        left = self.time_left()
+        parts = [f"{self.done} of {self.total} done", f"{len(self.running)} running", f"{self.failed} failed"]
+        if self.elsewhere:
+            parts.append(f"{self.elsewhere} run by another launcher")
+        return ", ".join([*parts, "time left " + ("unknown yet" if left is None else clock(left))])
+
+
+class Display(Protocol):
+    """Where the engine reports."""
+
+    def say(self, line: str) -> None:
+        """One event, such as the start or the end of a run."""
+
+    def tick(self) -> None:
+        """Called about twice a second."""
+
+    def close(self) -> None:
+        """The sweep is over."""
+
+
+class Plain:
+    """Lines, for logs: one an event, and a summary now and then."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress, self.last = progress, time.monotonic()
+
+    def say(self, line: str) -> None:
+        """Print an event."""
+        print(line, flush=True)
+
+    def tick(self) -> None:
+        """Print a summary when one is due."""
+        if time.monotonic() - self.last >= SUMMARY_EVERY:
+            self.last = time.monotonic()
+            self.say(self.progress.line())
+
+    def close(self) -> None:
+        """Nothing to clean up."""
+
+
+class OnTerminal:
+    """A table that is redrawn in place, with the events above it."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+        self.live = Live(get_renderable=self.render, refresh_per_second=2, transient=True)
+        self.live.start()
+
+    def say(self, line: str) -> None:
+        """Print an event above the table."""
+        self.live.console.print(line, markup=False, highlight=False)
+
+    def tick(self) -> None:
+        """The table redraws itself."""
+
+    def close(self) -> None:
+        """Take the table away."""
+        self.live.stop()
+
+    def render(self) -> RenderableType:
+        """The table now."""
+        table = Table.grid(padding=(0, 2))
+        for run in list(self.progress.running.values()):
+            steps = run.steps()
+            bar: RenderableType = ProgressBar(steps[1], steps[0], width=20) if steps else Text("starting", style="dim")
+            table.add_row(run.label, bar, f"{steps[0]}/{steps[1]}" if steps else "", clock(run.seconds))
+        return Group(table, Text(self.progress.line(), style="bold"))
+
+
+def choose(progress: Progress) -> Display:
+    """The display for where standard output goes."""
+    return OnTerminal(progress) if sys.stdout.isatty() and Console().is_terminal else Plain(progress)
+
+
+def clock(seconds: float) -> str:
+    """`42 s`, `3 min 05 s`, `2 h 10 min`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"

@@ -1,0 +1,148 @@
+"""The grid that a sweep file spans: parameters ↦ cells, each an experiment or the reason why it is none."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import yaml
+
+from study.config import Experiment, experiment_from, experiment_id
+from study.errors import InputError
+from study.sweep import fields
+
+ARM = "arm"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the grid. `given` is what the file says, `overrides` the same with `arm` taken apart."""
+
+    given: Mapping[str, Any]
+    overrides: Mapping[str, Any]
+    experiment: Experiment | None
+    reason: str | None
+
+    @cached_property
+    def id(self) -> str | None:
+        """The experiment's identity; None for a cell that the configuration rejects."""
+        return experiment_id(self.experiment) if self.experiment else None
+
+    @cached_property
+    def overrides_json(self) -> str:
+        """The text for `study train --overrides-json` that declares this experiment."""
+        return json.dumps(dict(self.overrides))
+
+
+def expand(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of one trial as W&B passes them (`arm`, nested sections) ↦ flat overrides of the experiment.
+
+    Raises:
+        InputError: `arm` is no text of the form `field=value field=value`.
+    """
+    flat: dict[str, Any] = {}
+    for name, value in given.items():
+        if isinstance(value, Mapping):
+            flat |= {f"{name}.{inner}": leaf for inner, leaf in expand(value).items()}
+        elif name != ARM:
+            flat[name] = value
+    if ARM in given:
+        flat |= _arm(given[ARM])
+    return flat
+
+
+def _arm(text: Any) -> dict[str, Any]:
+    form = "write overrides such as `model.attention.score=dot model.attention.heads=4`"
+    if not isinstance(text, str):
+        raise InputError(f"arm: a text is expected, not {text!r}; {form}")
+    try:
+        words = shlex.split(text)
+        pairs = [(name, yaml.safe_load(value)) for name, value in (word.split("=", 1) for word in words)]
+    except (ValueError, yaml.YAMLError):
+        raise InputError(f"arm: {text!r} is not of the form field=value field=value; {form}") from None
+    overrides = dict(pairs)
+    if len(overrides) < len(pairs):
+        raise InputError(f"arm: {text!r} gives one field twice; drop one")
+    return overrides
+
+
+def flatten(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, tuple[Any, ...]]:
+    """Nested parameters ↦ dotted name ↦ values.
+
+    Raises:
+        InputError: one field is declared twice.
+    """
+    flat: dict[str, tuple[Any, ...]] = {}
+    for name, body in parameters.items():
+        if "parameters" in body:
+            inner = flatten(body["parameters"], f"{prefix}{name}.")
+        else:
+            inner = {prefix + name: tuple(body.get("values", (body.get("value"),)))}
+        if twice := flat.keys() & inner.keys():
+            raise InputError(f"parameters.{min(twice)}: declared twice, dotted and nested; drop one")
+        flat |= inner
+    return flat
+
+
+def cells_of(parameters: Mapping[str, tuple[Any, ...]]) -> tuple[Cell, ...]:
+    """Every point of the grid, the last parameter varying fastest.
+
+    Raises:
+        InputError: nothing varies, a field or value that no experiment takes, one experiment twice, or none at all.
+    """
+    if all(len(values) == 1 for values in parameters.values()):
+        raise InputError("parameters: nothing varies, so this is no grid; give one of them `values: [..., ...]`")
+    for name, values in parameters.items():
+        for value in values:
+            _check(name, value, parameters)
+    cells = tuple(_cell(dict(zip(parameters, point, strict=True))) for point in itertools.product(*parameters.values()))
+    _check_cells(cells)
+    return cells
+
+
+def _check(name: str, value: Any, parameters: Mapping[str, tuple[Any, ...]]) -> None:
+    inside = _arm(value) if name == ARM else {name: value}
+    for dotted, leaf in inside.items():
+        where = f"parameters.arm: {dotted}" if name == ARM else f"parameters.{dotted}"
+        if name == ARM and (dotted == "seed" or len(parameters.get(dotted, ())) > 1):
+            raise InputError(f"{where}: varies as a parameter of its own, so an arm can't set it; drop one of them")
+        try:
+            fields.check(dotted, leaf)
+        except InputError as problem:
+            raise InputError(f"{where}: {problem}") from None
+
+
+def _cell(given: dict[str, Any]) -> Cell:
+    overrides = expand(given)
+    try:
+        return Cell(given, overrides, experiment_from(overrides), None)
+    except InputError as reason:
+        return Cell(given, overrides, None, str(reason))
+
+
+def _check_cells(cells: tuple[Cell, ...]) -> None:
+    seen: dict[str, Cell] = {}
+    for cell in cells:
+        if cell.id is not None and (first := seen.setdefault(cell.id, cell)) is not cell:
+            raise InputError(
+                f"parameters: two cells are one experiment, {cell.id}: {_plain(first.given)} and {_plain(cell.given)}; "
+                "drop one"
+            )
+    if not seen:
+        raise InputError(f"parameters: the configuration rejects every cell; the first: {cells[0].reason}")
+
+
+def _plain(given: Mapping[str, Any]) -> str:
+    return "{" + ", ".join(f"{name}: {text(value)}" for name, value in given.items()) + "}"
+
+
+def text(value: Any) -> str:
+    """A value as labels show it."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    return value if isinstance(value, str) else json.dumps(value)

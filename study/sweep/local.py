@@ -1,0 +1,85 @@
+"""The local engine: what is declared and missing, several trials side by side, each a process of its own.
+
+What has been run is what is on disk: the same call again continues, and two launchers on one folder share the work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from study.sweep import server, slots
+from study.sweep.display import Progress
+from study.sweep.launcher import Launcher, Task
+from study.sweep.spec import Cell, Spec
+from study.sweep.trial import Trial, due, stamp, train
+
+INTERRUPTED = 130
+
+
+def tasks(spec: Spec, cells: Iterable[Cell], out: Path) -> list[Task]:
+    """What is to run: declared, applicable, and missing, interrupted or failed.
+
+    Raises:
+        InputError: a record in the folder cannot be read.
+    """
+    found = []
+    for cell in cells:
+        if cell.experiment is not None and cell.id is not None:
+            task = Task(spec.label(cell), cell, cell.experiment, out / cell.id, stamp(out / cell.id))
+            if due(task.folder, task.seen):
+                found.append(task)
+    return found
+
+
+def run_sweep(
+    spec: Spec,
+    out: Path,
+    wanted_slots: int | None = None,
+    *,
+    cells: Iterable[Cell] | None = None,
+    trial: Trial = train,
+    preload: Iterable[str] = server.PRELOAD,
+) -> int:
+    """Run what is declared and missing in `out`; returns 0, 1 if runs failed, 130 if it was interrupted.
+
+    Args:
+        spec: The sweep.
+        out: Folder of the runs, one folder a run, named by its identity.
+        wanted_slots: How many trials at a time (default: from the machine).
+        cells: Only these cells of the sweep (default: all).
+        trial: What runs one experiment into its folder; importable, since it is called in another process.
+        preload: Modules that the server imports before the first trial.
+    """
+    chosen = [cell for cell in (spec.cells if cells is None else cells) if cell.experiment]
+    todo = tasks(spec, chosen, out)
+    if not todo:
+        print(f"{spec.name}: nothing to do, all {len(chosen)} runs are there")
+        return 0
+    layout = slots.layout(wanted_slots, any(task.experiment.trainer.device != "cpu" for task in todo))
+    print(f"{spec.name}: {len(todo)} of {len(chosen)} runs to do, {slots.describe(layout)}, in {out}", flush=True)
+    launcher = Launcher(spec, out, layout, trial, Progress(len(chosen), len(layout), done=len(chosen) - len(todo)))
+    with _sigterm_interrupts():
+        try:
+            server.start(preload, layout[0].threads)
+            launcher.run(todo)
+        except KeyboardInterrupt:
+            launcher.stop()
+            launcher.display.close()
+            print(f"interrupted: {launcher.progress.done} of {len(chosen)} runs done; the same command again continues")
+            return INTERRUPTED
+        finally:
+            launcher.display.close()
+    return launcher.report()
+
+
+@contextlib.contextmanager
+def _sigterm_interrupts() -> Iterator[None]:
+    """A launcher that is asked to end stops its trials as after Ctrl-C."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,55 @@
+"""The process that trials are forked from: heavy libraries imported once, CUDA untouched.
+
+A new Python needs seconds to import torch, Lightning and the W&B client; a fork of one that has them needs none.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Iterable
+from multiprocessing import forkserver
+from multiprocessing.context import ForkServerProcess
+
+from study.sweep.trial import Job, Trial, main
+
+PRELOAD = ("torch", "pytorch_lightning", "wandb", "study.training.run")
+"""Named, not imported: the launcher itself stays light."""
+
+
+def start(preload: Iterable[str], threads: int) -> None:
+    """Start the process that trials are forked from, with the environment that its imports read."""
+    settings = {
+        "OMP_NUM_THREADS": str(threads),  # for numpy's share; torch is told by the trial
+        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # asking for GPUs must not initialise CUDA before the fork
+    }
+    before = dict(os.environ)
+    os.environ.update({name: value for name, value in settings.items() if name not in before})
+    os.environ.pop("WANDB_SERVICE", None)
+    multiprocessing.get_context("forkserver").set_forkserver_preload([*preload, "study.sweep.trial"])
+    # Blocked, not handled: the server inherits it, and Ctrl-C while it imports would print a traceback.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        forkserver.ensure_running()
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+def spawn(trial: Trial, job: Job) -> ForkServerProcess:
+    """A trial's process. The server may have been killed since the last one: asking again starts another."""
+    context = multiprocessing.get_context("forkserver")
+    for attempt in range(3):
+        process = context.Process(target=main, args=(trial, job), name=job.folder.name)
+        try:
+            process.start()
+        except (OSError, EOFError):
+            if attempt == 2:
+                raise
+            time.sleep(0.5)
+        else:
+            return process
+    raise AssertionError("unreachable")

@@ -1,0 +1,150 @@
+"""A W&B sweep file ↔ the experiments that it declares.
+
+A file is a full grid over listed values, in the order in which it lists them (the last parameter varies fastest).
+Three conventions are ours, and pass unchanged through W&B:
+
+* `seed` is the parameter that repeats an arm;
+* `arm`, for grids that are no product, is one parameter whose values are texts of overrides
+  (`model.attention.score=additive model.attention.additive_width=16`), laid over the other parameters;
+* the first value listed is the baseline: the first arm of the grid is what the others are compared with.
+
+Arms are compared within a facet: parameters under `data.` and `model.family` make facets, whatever else varies
+makes arms. A cell that the experiment rejects is kept, with the reason, and never run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from study.errors import InputError
+from study.sweep.file import read_file
+from study.sweep.grid import Cell, cells_of, expand, flatten, text
+
+__all__ = ["Cell", "Spec", "expand", "load"]
+
+ABSENT = "—"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A sweep file, read. `metric` is (split, metric) of the score that decides."""
+
+    path: Path
+    name: str
+    description: str
+    metric: tuple[str, str]
+    goal: str
+    parameters: Mapping[str, tuple[Any, ...]]
+    sweep_id: str
+    cells: tuple[Cell, ...] = field(repr=False)
+
+    @cached_property
+    def varied(self) -> tuple[str, ...]:
+        """The fields that take more than one value over the grid, in the order of the file (`arm` taken apart)."""
+        names = dict.fromkeys(name for cell in self.cells for name in cell.overrides)
+        return tuple(name for name in names if len({repr(c.overrides.get(name, ABSENT)) for c in self.cells}) > 1)
+
+    @cached_property
+    def facet_fields(self) -> tuple[str, ...]:
+        """The varied fields whose values are reported apart: the corpus and the family."""
+        return tuple(name for name in self.varied if name.startswith("data.") or name == "model.family")
+
+    @cached_property
+    def arm_fields(self) -> tuple[str, ...]:
+        """The varied fields that make an arm."""
+        return tuple(name for name in self.varied if name not in self.facet_fields and name != "seed")
+
+    @cached_property
+    def arms(self) -> dict[str, tuple[str, ...]]:
+        """Facet ↦ the labels of its arms as listed, the baseline first; only arms that the configuration takes."""
+        listed: dict[str, dict[str, None]] = {}
+        for cell in self.runnable:
+            listed.setdefault(self.facet(cell), {})[self.arm(cell)] = None
+        return {facet: tuple(labels) for facet, labels in listed.items()}
+
+    @property
+    def runnable(self) -> tuple[Cell, ...]:
+        """The cells that are experiments."""
+        return tuple(cell for cell in self.cells if cell.experiment)
+
+    @property
+    def inapplicable(self) -> tuple[Cell, ...]:
+        """The cells that the configuration rejects, each with its `reason`."""
+        return tuple(cell for cell in self.cells if not cell.experiment)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Every seed of the grid, in the order of the file."""
+        return tuple(dict.fromkeys(cell.experiment.seed for cell in self.cells if cell.experiment))
+
+    def baseline(self, facet: str) -> str:
+        """The label of the arm that the others of this facet are compared with: the first one listed."""
+        return self.arms[facet][0]
+
+    def facet(self, cell: Cell) -> str:
+        """Label of a cell's facet, such as `family=transformer`; empty where nothing of the kind varies."""
+        return self._label(cell, self.facet_fields)
+
+    def arm(self, cell: Cell) -> str:
+        """Label of a cell's arm, such as `scale=rsqrt key_width=16`; `base` where only seeds vary."""
+        return self._label(cell, self.arm_fields) or "base"
+
+    def label(self, cell: Cell) -> str:
+        """A cell in words: everything that varies, seeds too."""
+        return self._label(cell, self.varied) or "base"
+
+    def _label(self, cell: Cell, names: tuple[str, ...]) -> str:
+        shown = [(self._short[name], cell.overrides[name]) for name in names if name in cell.overrides]
+        return " ".join(f"{name}={text(value)}" for name, value in shown)
+
+    @cached_property
+    def _short(self) -> dict[str, str]:
+        """The shortest ending of each varied field's name that no other one shares."""
+        short = {}
+        for name in self.varied:
+            parts = name.split(".")
+            endings = (".".join(parts[-n:]) for n in range(1, len(parts) + 1))
+            alone = (e for e in endings if not any(_ends(other, e) for other in self.varied if other != name))
+            short[name] = next(alone, name)
+        return short
+
+
+def load(path: Path) -> Spec:
+    """The sweep that a file declares.
+
+    Raises:
+        InputError: the file is no W&B grid sweep, names a field or value that no experiment takes, or declares one
+            experiment twice. One line, with the file and the field.
+    """
+    tree = read_file(path)
+    try:
+        parameters = flatten(tree["parameters"])
+        cells = cells_of(parameters)
+    except InputError as problem:
+        raise InputError(f"{path}: {problem}") from None
+    split, metric = tree["metric"]["name"].split("/")
+    return Spec(
+        path=path,
+        name=tree.get("name", path.stem),
+        description=tree.get("description", "").strip(),
+        metric=(split, metric),
+        goal=tree["metric"].get("goal", "maximize"),
+        parameters=parameters,
+        sweep_id=_sweep_id(tree),
+        cells=cells,
+    )
+
+
+def _sweep_id(tree: Mapping[str, Any]) -> str:
+    """Eight letters and digits, as W&B's own; the same whenever the file says the same, comments aside."""
+    return hashlib.sha256(json.dumps(tree).encode()).hexdigest()[:8]
+
+
+def _ends(name: str, ending: str) -> bool:
+    return name == ending or name.endswith(f".{ending}")

@@ -1,0 +1,60 @@
+"""Where a sweep stands, read from its folder."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+from study import records
+from study.sweep import lease
+from study.sweep.spec import Cell, Spec
+
+STATES = ("finished", "diverged", "failed", "running", "interrupted", "missing")
+LISTED = 20
+
+
+def by_state(cells: Iterable[Cell], out: Path) -> dict[str, list[Cell]]:
+    """State ↦ the cells in it; every state is there. Cells that the configuration rejects are left out.
+
+    Raises:
+        InputError: a record in the folder cannot be read.
+    """
+    found: dict[str, list[Cell]] = {state: [] for state in STATES}
+    for cell in cells:
+        if cell.id is not None:
+            state: str = records.state(out / cell.id)
+            if state in ("started", "failed") and lease.held(out / cell.id):
+                state = "running"
+            found["interrupted" if state == "started" else state].append(cell)
+    return found
+
+
+def describe(spec: Spec, cells: tuple[Cell, ...], out: Path) -> str:
+    """The sweep's state as text: counts, then the runs that want attention by name."""
+    found = by_state(cells, out)
+    rejected = [cell for cell in cells if cell.experiment is None]
+    lines = [f"{spec.name} in {out}: {len(cells)} declared"]
+    lines += [f"  {state:<13}{len(members)}" for state, members in found.items()]
+    lines += [f"  {'inapplicable':<13}{len(rejected)}"]
+    for state in ("failed", "running", "interrupted", "missing"):
+        lines += _list(spec, state, found[state], out)
+    return "\n".join(lines + inapplicable(spec, cells))
+
+
+def inapplicable(spec: Spec, cells: Iterable[Cell]) -> list[str]:
+    """One line a reason, with the cells that the configuration rejects for it."""
+    reasons: defaultdict[str, list[str]] = defaultdict(list)
+    for cell in cells:
+        if cell.reason is not None:
+            reasons[cell.reason].append(spec.label(cell))
+    return [f"inapplicable: {reason}: {'; '.join(labels)}" for reason, labels in reasons.items()]
+
+
+def _list(spec: Spec, state: str, members: list[Cell], out: Path) -> list[str]:
+    lines = []
+    for cell in members[:LISTED]:
+        assert cell.id is not None
+        why = f": {records.read(out / cell.id / 'record.json').error}" if state == "failed" else ""
+        lines.append(f"{state}: {cell.id}  {spec.label(cell)}{why}")
+    return lines + ([f"{state}: and {len(members) - LISTED} more"] if len(members) > LISTED else [])

@@ -1,0 +1,124 @@
+"""Batches: length-bucketed, sized by tokens, and a function of (seed, step), so that resuming is exact.
+
+B batch · S source tokens · L target tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from study.corpora import Pair
+from study.models.translator import BOS, EOS, PAD
+from study.training.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class Example:
+    """A tokenised pair and what it was."""
+
+    source: list[int]
+    target: list[int]
+    pair: Pair
+
+    @property
+    def length(self) -> int:
+        """Tokens of the longer side, EOS counted."""
+        return max(len(self.source), len(self.target)) + 1
+
+
+class Batch(NamedTuple):
+    """A padded batch. `given` starts with BOS and `wanted` ends with EOS; both are [B, L]."""
+
+    source: Tensor
+    mask: Tensor
+    given: Tensor
+    wanted: Tensor
+
+    @property
+    def tokens(self) -> int:
+        """Target tokens, EOS counted."""
+        return int((self.wanted != PAD).sum())
+
+    def to(self, device: torch.device) -> Batch:
+        """The batch on a device."""
+        return Batch(*(tensor.to(device, non_blocking=True) for tensor in self))
+
+
+def examples(pairs: Sequence[Pair], vocabulary: Vocabulary) -> list[Example]:
+    """Tokenise."""
+    sources = vocabulary.encode([pair.source for pair in pairs])
+    targets = vocabulary.encode([pair.target for pair in pairs])
+    return [Example(*row) for row in zip(sources, targets, pairs, strict=True)]
+
+
+def collate(chosen: Sequence[Example]) -> Batch:
+    """Pad to the longest. Sources end with EOS."""
+    source = _pad([[*example.source, EOS] for example in chosen])
+    given = _pad([[BOS, *example.target] for example in chosen])
+    wanted = _pad([[*example.target, EOS] for example in chosen])
+    return Batch(source, source != PAD, given, wanted)
+
+
+def _pad(rows: list[list[int]]) -> Tensor:
+    longest = max(map(len, rows))
+    return torch.tensor([row + [PAD] * (longest - len(row)) for row in rows])
+
+
+def epoch(lengths: np.ndarray, budget: int, seed: int, number: int) -> list[np.ndarray]:
+    """The batches of one epoch, as indices.
+
+    Pairs are shuffled, sorted by length within pools of a hundred batches or so (ties stay shuffled), cut where
+    pairs × longest pair would pass the budget, and the batches shuffled.
+    """
+    random = np.random.default_rng((seed, number))
+    order = random.permutation(len(lengths))
+    pool = max(1, 100 * budget // max(1, int(lengths.mean())))
+    batches: list[np.ndarray] = []
+    for start in range(0, len(order), pool):
+        part = order[start : start + pool]
+        part = part[np.argsort(lengths[part], kind="stable")]
+        batches += _cut(part, lengths, budget)
+    random.shuffle(batches)  # type: ignore[arg-type]
+    return batches
+
+
+def _cut(order: np.ndarray, lengths: np.ndarray, budget: int) -> list[np.ndarray]:
+    batches, start = [], 0
+    for end in range(1, len(order) + 1):
+        if end == len(order) or (end + 1 - start) * lengths[order[end]] > budget:
+            batches.append(order[start:end])
+            start = end
+    return batches
+
+
+class Steps:
+    """The training batches from a step on, epoch after epoch. Batch t is the same wherever one starts."""
+
+    def __init__(self, data: Sequence[Example], budget: int, seed: int, first: int, last: int) -> None:
+        self.data, self.budget, self.seed, self.first, self.last = data, budget, seed, first, last
+        self.lengths = np.array([example.length for example in data])
+
+    def __iter__(self) -> Iterator[Batch]:
+        step, number = 0, 0
+        while True:
+            for chosen in epoch(self.lengths, self.budget, self.seed, number):
+                if step >= self.last:
+                    return
+                if step >= self.first:
+                    yield collate([self.data[i] for i in chosen])
+                step += 1
+            number += 1
+
+
+def in_order(data: Sequence[Example], budget: int) -> list[list[int]]:
+    """Batches for evaluation: all examples once, sorted by source length, as indices."""
+    order = sorted(range(len(data)), key=lambda i: (len(data[i].source), i))
+    lengths = np.array([example.length for example in data])
+    # Sorted by source while the longer side counts: the longest so far bounds the batch.
+    return [list(map(int, part)) for part in _cut(np.array(order), np.maximum(lengths, 1), budget)]

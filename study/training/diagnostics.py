@@ -1,0 +1,177 @@
+"""What attention does on a fixed batch: per site, layer and head, through the taps alone.
+
+B batch · L queries · S slots · H heads · N sentences. Entropies are in nats before they are normalised. Alignment follows Och and Ney (2003).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from study.attention import Seen
+from study.corpora import Link
+from study.models import Translator
+from study.models.translator import PAD
+from study.scoring import alignment_error_rate
+from study.training.batches import Batch, Example
+from study.training.decode import batches
+from study.training.vocabulary import Vocabulary
+
+Site = tuple[str, int]
+Diagnostics = dict[str, list[list[dict[str, float | None]]]]
+"""site ↦ layers ↦ heads ↦ name ↦ value."""
+
+
+@contextmanager
+def taps(model: Translator) -> Iterator[dict[Site, list[Seen]]]:
+    """Every call of every attention while the context is open: a decoder that goes step by step calls L times."""
+    seen: dict[Site, list[Seen]] = {(site, layer): [] for site, layer, _ in model.sites()}
+    for site, layer, attention in model.sites():
+        attention.tap = seen[site, layer].append
+    try:
+        yield seen
+    finally:
+        for _, _, attention in model.sites():
+            attention.tap = None
+
+
+@torch.no_grad()
+def observe(model: Translator, batch: Batch) -> dict[Site, Seen]:
+    """Teacher-forced decoding of a batch, seen at every site with all queries together. In evaluation mode."""
+    training = model.training
+    model.eval()
+    with taps(model) as calls:
+        model.decode(model.encode(batch.source, batch.mask), batch.given)
+    model.train(training)
+    return {site: _together(seen) for site, seen in calls.items()}
+
+
+def _together(calls: list[Seen]) -> Seen:
+    """Calls of one query each as one call of many."""
+    if len(calls) == 1:
+        return calls[0]
+    first = calls[0]
+    along = {name: torch.cat([getattr(c, name) for c in calls], 2) for name in ("query", "logits", "weights", "heads")}
+    return first._replace(**along)
+
+
+def diagnose(model: Translator, batch: Batch) -> Diagnostics:
+    """The diagnostics of every head on one batch."""
+    found: Diagnostics = {}
+    for (site, _), seen in observe(model, batch).items():
+        asked = batch.mask if site == "encoder_self" else batch.wanted != PAD
+        found.setdefault(site, []).append(_heads(seen, asked))
+    return found
+
+
+def _heads(seen: Seen, asked: Tensor) -> list[dict[str, float | None]]:
+    """One dictionary a head; `asked` [B, L] are the queries that are not padding."""
+    visible = seen.mask.expand(seen.weights.shape[0], 1, *seen.weights.shape[2:])[:, 0] & asked[..., None]
+    columns: dict[str, list[float | None]] = {}
+    for h in range(seen.weights.shape[1]):
+        values = _logits(seen.logits[:, h][visible]) | _entropies(seen.weights[:, h], visible)
+        values["query_norm"] = _mean(seen.query[:, h].norm(dim=-1)[asked])
+        for name, value in values.items():
+            columns.setdefault(name, []).append(value)
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _logits(logits: Tensor) -> dict[str, float | None]:
+    """Mean, standard deviation and largest of the visible logits."""
+    if logits.numel() < 2:
+        return dict.fromkeys(("logit_mean", "logit_sd", "logit_max"))
+    return {"logit_mean": float(logits.mean()), "logit_sd": float(logits.std()), "logit_max": float(logits.max())}
+
+
+def _entropies(weights: Tensor, visible: Tensor) -> dict[str, float | None]:
+    """How spread the rows are, how spread their mean is, and what the query adds.
+
+    entropy: H(a) / log(visible slots), the mean over rows with at least two slots.
+    information: H(mean over queries of a) − mean H(a), in nats, the mean over sentences; 0 if every query sees the same.
+    spread: H(mean over queries of a) / log(visible slots); low when all queries look at one place (collapse).
+    max_weight: the largest weight of a row, the mean over rows.
+    """
+    slots = visible.sum(-1)
+    rows = slots > 0
+    several = slots > 1
+    if not bool(several.any()):
+        return (
+            {"entropy": None, "information": None, "spread": None, "max_weight": _mean(weights.amax(-1)[rows])}
+            if (weights.shape[-1])
+            else dict.fromkeys(("entropy", "information", "spread", "max_weight"))
+        )
+    entropy = torch.special.entr(weights).sum(-1)
+    count = rows.sum(1).clamp(min=1)
+    mean_entropy = (entropy * rows).sum(1) / count
+    pooled = torch.special.entr((weights * rows[..., None]).sum(1) / count[:, None]).sum(-1)
+    most = slots.amax(1)
+    wide = most > 1
+    return {
+        "entropy": _mean((entropy / slots.clamp(min=2).log())[several]),
+        "information": _mean((pooled - mean_entropy)[wide]),
+        "spread": _mean((pooled / most.clamp(min=2).log())[wide]),
+        "max_weight": _mean(weights.amax(-1)[rows]),
+    }
+
+
+def _mean(values: Tensor) -> float | None:
+    return float(values.mean()) if values.numel() else None
+
+
+def pooled_weights(weights: Tensor, source: list[int], target: list[int]) -> np.ndarray:
+    """Token weights [L, S] of one sentence as word weights [target words, source words].
+
+    `source` and `target` give every token's word.
+
+    The row of a word is the mean over its tokens, a source word gets the sum over its tokens, and
+    end-of-sentence is left out on both sides.
+    """
+    out = np.zeros((max(target, default=-1) + 1, max(source, default=-1) + 1))
+    count = np.bincount(target, minlength=len(out)).clip(min=1)
+    token = weights.double().cpu().numpy()
+    for t, row in enumerate(target):
+        np.add.at(out[row], source, token[t, : len(source)] / count[row])
+    return out
+
+
+def with_initial(last: Diagnostics, initial: Diagnostics) -> Diagnostics:
+    """Diagnostics with each head's standard deviation of logits at step 0 beside them."""
+    return {
+        site: [
+            [{**head, "logit_sd_step_0": initial[site][i][h]["logit_sd"]} for h, head in enumerate(layer)]
+            for i, layer in enumerate(layers)
+        ]
+        for site, layers in last.items()
+    }
+
+
+def alignments(model: Translator, data: Sequence[Example], vocabulary: Vocabulary) -> dict[int, list[np.ndarray]]:
+    """Cross-attention by forced decoding, heads averaged, word level: layer ↦ one [target, source] a sentence.
+
+    Empty where the memory's slots are not the source tokens.
+    """
+    out: dict[int, list[np.ndarray]] = {}
+    for chosen, batch in batches(data, next(model.parameters()).device):
+        for (site, layer), seen in observe(model, batch).items():
+            if site != "cross" or seen.weights.shape[-1] != batch.source.shape[1]:
+                continue
+            found = out.setdefault(layer, [np.zeros((0, 0))] * len(data))
+            for row, i in enumerate(chosen):
+                pair = data[i].pair
+                sides = vocabulary.words(pair.source), vocabulary.words(pair.target)
+                found[i] = pooled_weights(seen.weights[row].mean(0), *sides)
+    return out
+
+
+def links(weights: np.ndarray) -> set[tuple[int, int]]:
+    """Each target word with the source word it attends to most: {(source, target)}."""
+    return {(int(row.argmax()), t) for t, row in enumerate(weights) if row.size and row.sum() > 0}
+
+
+def alignment_error(found: Sequence[np.ndarray], gold: Sequence[Sequence[Link]]) -> float:
+    """AER of the argmax links."""
+    return alignment_error_rate([links(weights) for weights in found], gold).value

@@ -1,0 +1,133 @@
+"""The test: every test split translated and scored once, with the selected weights."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from study import scoring
+from study.config import Experiment
+from study.corpora import Contrast, Corpus, Pair
+from study.models import Translator
+from study.records import Score
+from study.training import decode
+from study.training.batches import Example, collate, examples
+from study.training.diagnostics import alignment_error, alignments
+from study.training.vocabulary import Vocabulary
+
+
+class Evaluation(NamedTuple):
+    """Scores, the hypotheses they come from by split, and one attention map to look at."""
+
+    scores: list[Score]
+    hypotheses: dict[str, list[str]]
+    shown: dict[str, Any] | None
+    sentences_per_second: float
+
+
+def evaluate(
+    experiment: Experiment, model: Translator, vocabulary: Vocabulary, corpus: Corpus, valid: Sequence[Example]
+) -> Evaluation:
+    """Score all test splits. What must be chosen (the layer that aligns) is chosen on validation."""
+    scores: list[Score] = []
+    hypotheses: dict[str, list[str]] = {}
+    layer = _aligning_layer(model, valid, vocabulary)
+    started, count = time.perf_counter(), 0
+    beam, alpha = experiment.decoding.beam, experiment.decoding.length_penalty
+    data = {split: examples(corpus.splits[split], vocabulary) for split in corpus.tests}
+    for split, split_data in data.items():
+        hypotheses[split] = decode.translate(model, split_data, vocabulary, beam, alpha)
+        count += len(split_data)
+    speed = count / (time.perf_counter() - started)
+    for split, split_data in data.items():
+        scores += scoring.score_split(hypotheses[split], corpus.splits[split], split)
+        scores += _forced(model, split_data, split, layer, vocabulary)
+    scores += _contrasts(model, corpus.contrasts, vocabulary)
+    shown = attention_map(model, data[corpus.tests[0]], vocabulary, layer)
+    return Evaluation(scores, hypotheses, shown, speed)
+
+
+def _forced(
+    model: Translator, data: list[Example], split: str, layer: int | None, vocabulary: Vocabulary
+) -> list[Score]:
+    """NLL per sentence and perplexity per token, without smoothing; AER where gold alignments are known."""
+    nll = float(decode.forced_nll(model, data).sum())
+    tokens = sum(len(example.target) + 1 for example in data)
+    scores = [
+        Score(split=split, metric="nll", value=nll / len(data), n=len(data)),
+        Score(split=split, metric="perplexity", value=float(np.exp(min(nll / tokens, 700.0))), n=tokens),
+    ]
+    gold = [example.pair.alignment for example in data]
+    if layer is not None and all(links is not None for links in gold):
+        found = alignments(model, data, vocabulary)[layer]
+        value = alignment_error(found, [links or () for links in gold])
+        scores.append(Score(split=split, metric="aer", value=value, n=len(data), signature=f"layer:{layer}|heads:mean"))
+    return scores
+
+
+def _aligning_layer(model: Translator, valid: Sequence[Example], vocabulary: Vocabulary) -> int | None:
+    """The layer of cross-attention with the lowest AER on validation; None without gold, or slots to align."""
+    gold = [example.pair.alignment for example in valid]
+    if any(links is None for links in gold):
+        return None
+    errors = {
+        layer: alignment_error(found, [links or () for links in gold])
+        for layer, found in alignments(model, valid, vocabulary).items()
+    }
+    return min(errors, key=lambda layer: (errors[layer], layer)) if errors else None
+
+
+def _contrasts(model: Translator, contrasts: Sequence[Contrast], vocabulary: Vocabulary) -> list[Score]:
+    """Share of minimal pairs of which both halves find the right translation more probable (chance 25%)."""
+    if not contrasts:
+        return []
+    nll = [
+        decode.forced_nll(model, examples([Pair(c.source, side(c)) for c in contrasts], vocabulary))
+        for side in (lambda c: c.right, lambda c: c.wrong)
+    ]
+    right: dict[int, bool] = {}
+    for contrast, good in zip(contrasts, (nll[0] < nll[1]).tolist(), strict=True):
+        right[contrast.pair] = right.get(contrast.pair, True) and good
+    value = 100 * sum(right.values()) / len(right)
+    return [Score(split="pronoun", metric="contrast", value=value, n=len(right))]
+
+
+def attention_map(
+    model: Translator, data: Sequence[Example], vocabulary: Vocabulary, layer: int | None
+) -> dict[str, Any] | None:
+    """Cross-attention (heads averaged) over the tokens of the first sentence of about ten words."""
+    from study.models.translator import EOS
+    from study.training.diagnostics import observe
+
+    example = min(data, key=lambda example: abs(len(example.source) - 10))
+    batch = collate([example]).to(next(model.parameters()).device)
+    crosses = {at: seen for (site, at), seen in observe(model, batch).items() if site == "cross"}
+    at = max(crosses) if layer is None else layer
+    weights = crosses[at].weights[0].mean(0)
+    if weights.shape[-1] != batch.source.shape[1]:
+        return None
+    gold = None
+    if example.pair.alignment is not None:
+        gold = [
+            [s, t]
+            for link in example.pair.alignment
+            for s in _tokens_of(vocabulary.words(example.pair.source), link.source)
+            for t in _tokens_of(vocabulary.words(example.pair.target), link.target)
+        ]
+    return {
+        "site": "cross",
+        "layer": at,
+        "head": None,
+        "source": vocabulary.tokens([*example.source, EOS]),
+        "target": vocabulary.tokens([*example.target, EOS]),
+        "weights": [[round(w, 4) for w in row] for row in weights.tolist()],
+        "gold": gold,
+        "text": {"source": example.pair.source, "target": example.pair.target},
+    }
+
+
+def _tokens_of(words: list[int], word: int) -> list[int]:
+    return [i for i, w in enumerate(words) if w == word]

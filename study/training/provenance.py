@@ -1,0 +1,72 @@
+"""Where a run's numbers come from: commit, versions, device. No user, path or host name."""
+
+from __future__ import annotations
+
+import platform
+import resource
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+
+from study.records import Provenance
+
+PACKAGES = ("attention-ablation", "numpy", "pytorch-lightning", "sacrebleu", "sentencepiece", "torch", "wandb")
+ROOT = Path(__file__).parents[2]
+
+
+def provenance(device: torch.device, precision: str) -> Provenance:
+    """The facts of this process."""
+    commit, dirty = _git()
+    return Provenance(
+        git_commit=commit,
+        git_dirty=dirty,
+        python=platform.python_version(),
+        packages={name: found for name in PACKAGES if (found := _version(name))},
+        device=torch.cuda.get_device_name() if device.type == "cuda" else _cpu(),
+        device_count=1,
+        precision=precision,
+        deterministic=device.type == "cpu" and torch.get_num_threads() == 1,
+        started_utc=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
+
+
+def peak_memory(device: torch.device) -> int:
+    """Bytes: of the GPU where there is one, else the largest resident set of this process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name).partition("+")[0]
+    except PackageNotFoundError:
+        return None
+
+
+def _cpu() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _git() -> tuple[str | None, bool | None]:
+    """The commit, and whether what decides numbers (code, sweeps, lock) differs from it; None outside a checkout."""
+    if not (ROOT / ".git").exists():
+        return None, None
+    try:
+        commit = _run("rev-parse", "HEAD")
+        return commit, bool(_run("status", "--porcelain", "--", "study", "sweeps", "requirements.lock"))
+    except (OSError, subprocess.CalledProcessError):
+        return None, None
+
+
+def _run(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()

@@ -1,0 +1,285 @@
+"""One Experiment to one Record: build, fit (from a checkpoint, if one is there), evaluate, write.
+
+The folder of a run holds, in the order in which they come to be: `progress.json` (for who watches), `history.jsonl`
+(one line a validation), `checkpoint.ckpt` (to resume from), `<split>.hyp.txt`, `attention.json`, `model.pt` (what
+`study translate` loads) and, last and atomically, `record.json`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+
+from study import records
+from study.config import Experiment, config_hash, experiment_id
+from study.corpora import Corpus, load
+from study.errors import InputError
+from study.models import Translator, build, match_logits
+from study.records import DataFacts, ModelFacts, Record, Resources, Score, Selection
+from study.training import tracking
+from study.training.allocator import keep_memory
+from study.training.batches import Steps, examples
+from study.training.diagnostics import Diagnostics, with_initial
+from study.training.evaluate import Evaluation, evaluate
+from study.training.provenance import peak_memory, provenance
+from study.training.task import DivergedError, Task
+from study.training.vocabulary import Vocabulary, vocabulary_for
+
+
+def run(experiment: Experiment, folder: Path, watch: Any = print) -> Record:
+    """Train, test and record one experiment in `folder`. What is done already is not done again.
+
+    Args:
+        experiment: what to run.
+        folder: its own folder, named by the experiment's id.
+        watch: called with a line of text per validation.
+
+    Raises:
+        InputError: the data, the device or the folder cannot be used.
+    """
+    if records.state(folder) in ("finished", "diverged"):
+        record = records.read(folder / "record.json")
+        tracking.replay(experiment, record, folder)
+        return record
+    _writable(folder)
+    return _Run(experiment, folder, watch).record()
+
+
+class _Run:
+    """The parts of one run, and the record they end in."""
+
+    def __init__(self, experiment: Experiment, folder: Path, watch: Any) -> None:
+        self.started = time.perf_counter()
+        self.experiment, self.folder, self.watch = experiment, folder, watch
+        if experiment.trainer.threads:
+            torch.set_num_threads(experiment.trainer.threads)
+        torch.set_flush_denormal(True)
+        keep_memory()
+        self.device = device_for(experiment)
+        self.provenance = provenance(self.device, experiment.training.precision)
+        self.corpus = load(experiment.data)
+        self.vocabulary = vocabulary_for(experiment.data, self.corpus)
+        self.train = examples(self.corpus.splits["train"], self.vocabulary)
+        self.valid = examples(self.corpus.splits["valid"], self.vocabulary)
+        self.model = self._model()
+        self.progress = 0.0
+
+    def _model(self) -> Translator:
+        model = build(self.experiment.model, len(self.vocabulary), self.experiment.seed)
+        recipe = self.experiment.training
+        first = next(iter(Steps(self.train, recipe.batch_tokens, self.experiment.seed, 0, 1)), None)
+        if first is None:
+            raise InputError(f"training.batch_tokens: {recipe.batch_tokens} holds no batch; make it larger")
+        match_logits(model, first.source, first.mask, first.given)
+        return model
+
+    def record(self) -> Record:
+        """Fit, evaluate, and write everything, the record last."""
+        self.wandb = tracking.Run(self.experiment, self.folder)
+        record = None
+        try:
+            self.task = Task(self.experiment, self.model, self.vocabulary, self.train, self.valid, self._report)
+            try:
+                self._fit()
+                evaluation = self._evaluate()
+                record = self._finished(evaluation)
+            except DivergedError as problem:
+                record = self._record("diverged", error=str(problem))
+            records.write(self.folder / "record.json", records.dumps(record))
+            record = records.read(self.folder / "record.json")
+        finally:
+            self.wandb.finish(record)
+        (self.folder / "checkpoint.ckpt").unlink(missing_ok=True)
+        return record
+
+    def _fit(self) -> None:
+        recipe, checkpoint = self.experiment.training, self.folder / "checkpoint.ckpt"
+        for name in ("pytorch_lightning", "pytorch_lightning.utilities.rank_zero"):
+            logging.getLogger(name).setLevel(logging.ERROR)
+        warnings.filterwarnings("ignore", module="pytorch_lightning")
+        trainer = pl.Trainer(
+            accelerator="gpu" if self.device.type == "cuda" else "cpu",
+            devices=1,
+            precision="bf16-mixed" if recipe.precision == "bfloat16" else "32-true",
+            max_steps=recipe.steps,
+            max_epochs=-1,
+            val_check_interval=min(recipe.validate_every, recipe.steps),
+            check_val_every_n_epoch=None,
+            gradient_clip_val=recipe.clip,
+            num_sanity_val_steps=0,
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            callbacks=[_Checkpoint(checkpoint), _Progress(self.folder / "progress.json", recipe.steps)],
+        )
+        resume = str(checkpoint) if checkpoint.exists() else None
+        if resume:
+            self.watch(f"continuing from {checkpoint.name}")
+        trainer.fit(self.task, ckpt_path=resume, weights_only=False)
+        if trainer.interrupted:
+            raise KeyboardInterrupt
+        last = self.task.history[-1]["step"] if self.task.history else 0
+        if last < recipe.steps:
+            trainer.validate(self.task, verbose=False)
+
+    def _report(self, point: dict[str, Any], diagnostics: Diagnostics) -> None:
+        """A validation: to the history, to W&B and to who watches."""
+        lines = "".join(json.dumps(records.rounded(p), sort_keys=True) + "\n" for p in self.task.history)
+        records.write(self.folder / "history.jsonl", lines)
+        scalars = {name: value for name, value in point.items() if isinstance(value, int | float)}
+        for site, values in point["diagnostics"].items():
+            scalars |= {f"{site}/{name}": value for name, value in values.items() if value is not None}
+        self.wandb.log(scalars, point["step"])
+        rate = self.task.tokens / max(self.task.train_seconds, 1e-9)
+        left = (self.experiment.training.steps - point["step"]) * self.task.train_seconds / max(1, point["step"])
+        self.watch(
+            f"step {point['step']}/{self.experiment.training.steps}  train loss {point['train_loss']:.3f}  "
+            f"valid loss {point['valid_loss']:.3f}  BLEU {point['valid_bleu']:.2f}  "
+            f"exact {point['valid_exact']:.1f}%  {rate:,.0f} tok/s  {left:.0f} s left"
+        )
+
+    def _evaluate(self) -> Evaluation:
+        self.model.load_state_dict(self.task.best["state"])
+        self.model.to(self.device).eval()
+        return evaluate(self.experiment, self.model, self.vocabulary, self.corpus, self.valid)
+
+    def _finished(self, evaluation: Evaluation) -> Record:
+        scores = [self._with_hypotheses(score, evaluation.hypotheses) for score in evaluation.scores]
+        for split, lines in evaluation.hypotheses.items():
+            records.write(self.folder / f"{split}.hyp.txt", _text(lines))
+        if evaluation.shown is not None:
+            records.write(self.folder / "attention.json", json.dumps(evaluation.shown, ensure_ascii=False) + "\n")
+        save_model(self.folder / "model.pt", self.experiment, self.vocabulary, self.model)
+        return self._record("finished", scores=scores, speed=evaluation.sentences_per_second)
+
+    def _with_hypotheses(self, score: Score, hypotheses: dict[str, list[str]]) -> Score:
+        """A score computed from a file of hypotheses names the file and its checksum."""
+        if score.signature is None or score.split not in hypotheses or score.metric == "aer":
+            return score
+        digest = hashlib.sha256(_text(hypotheses[score.split]).encode()).hexdigest()
+        return score.model_copy(update={"hypotheses": f"{score.split}.hyp.txt", "hypotheses_sha256": digest})
+
+    def _record(
+        self, status: Any, scores: list[Score] | None = None, speed: float | None = None, error: str | None = None
+    ) -> Record:
+        task, attention = self.task, [module for _, _, module in self.model.sites()]
+        count = {id(p): p.numel() for p in self.model.parameters()}
+        return Record(
+            protocol=self.experiment.protocol,
+            id=experiment_id(self.experiment),
+            status=status,
+            error=error,
+            config=self.experiment.model_dump(mode="json", exclude={"trainer", "tracking", "out"}),
+            config_hash=config_hash(self.experiment),
+            seed=self.experiment.seed,
+            data=data_facts(self.corpus, self.vocabulary),
+            model=ModelFacts(
+                parameters=sum(count.values()),
+                parameters_attention=sum(p.numel() for module in attention for p in module.parameters()),
+                flops_per_token=None,
+            ),
+            resources=Resources(
+                train_seconds=task.train_seconds,
+                wall_seconds=time.perf_counter() - self.started,
+                tokens_per_second=task.tokens / max(task.train_seconds, 1e-9),
+                decode_sentences_per_second=speed,
+                peak_memory_bytes=peak_memory(self.device),
+            ),
+            selection=Selection(rule=self.experiment.training.select, step=task.best["step"], value=task.best["value"]),
+            scores=scores or [],
+            diagnostics=records.rounded(with_initial(task.diagnostics, task.initial)),
+            history=records.rounded(task.history),
+            provenance=self.provenance,
+            wandb=self.wandb.facts(),
+        )
+
+
+class _Checkpoint(pl.Callback):
+    """One file to resume from, replaced atomically after every validation."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def on_validation_end(self, trainer: pl.Trainer, task: pl.LightningModule) -> None:
+        if trainer.state.fn == "fit":
+            temporary = self.path.with_suffix(".tmp")
+            trainer.save_checkpoint(temporary)
+            os.replace(temporary, self.path)
+
+
+class _Progress(pl.Callback):
+    """`{"step": …, "steps": …}`, about once a second."""
+
+    def __init__(self, path: Path, steps: int) -> None:
+        self.path, self.steps, self.written = path, steps, 0.0
+
+    def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
+        now = time.monotonic()
+        if now - self.written > 1:
+            self.written = now
+            temporary = self.path.with_suffix(".tmp")
+            temporary.write_text(json.dumps({"step": trainer.global_step, "steps": self.steps}))
+            os.replace(temporary, self.path)
+
+
+def device_for(experiment: Experiment) -> torch.device:
+    """The device that the trainer section asks for.
+
+    Raises:
+        InputError: it asks for what the machine does not have.
+    """
+    cuda = torch.cuda.is_available()
+    wanted = experiment.trainer.device
+    if wanted == "cuda" and not cuda:
+        raise InputError("trainer.device: cuda is asked for, and torch sees no GPU here; use cpu or auto")
+    device = torch.device("cuda" if cuda and wanted != "cpu" else "cpu")
+    if experiment.training.precision == "bfloat16" and not (device.type == "cuda" and torch.cuda.is_bf16_supported()):
+        raise InputError("training.precision: bfloat16 needs a GPU that has it, and there is none here; use float32")
+    return device
+
+
+def data_facts(corpus: Corpus, vocabulary: Vocabulary) -> DataFacts:
+    """What the record says of the data."""
+    return DataFacts(
+        name=corpus.name,
+        version=corpus.version,
+        source="de",
+        target="en",
+        files=corpus.files,
+        subwords=vocabulary.sha256,
+    )
+
+
+def save_model(path: Path, experiment: Experiment, vocabulary: Vocabulary, model: Translator) -> None:
+    """The selected weights with all that is needed to translate with them."""
+    temporary = path.with_suffix(".tmp")
+    state = {name: tensor.cpu() for name, tensor in model.state_dict().items()}
+    whole = {"config": experiment.model_dump(mode="json"), "vocabulary": vocabulary.state, "state": state}
+    torch.save(whole, temporary)
+    os.replace(temporary, path)
+
+
+def _writable(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".probe.{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as problem:
+        raise InputError(
+            f"{folder}: cannot write here ({problem.strerror}); choose another folder with --out"
+        ) from None
+
+
+def _text(lines: list[str]) -> str:
+    return "".join(line.replace("\n", " ") + "\n" for line in lines)

@@ -1,0 +1,207 @@
+"""The Lightning module: one recipe for every arm, and a history that survives interruption."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from study import scoring
+from study.attention import Terms
+from study.config import Experiment
+from study.models import Translator
+from study.models.translator import PAD
+from study.training import decode
+from study.training.batches import Batch, Example, Steps, collate
+from study.training.diagnostics import Diagnostics, diagnose
+from study.training.vocabulary import Vocabulary
+
+DIAGNOSED = 64
+"""Sentences of the fixed validation batch that is diagnosed."""
+
+
+class DivergedError(Exception):
+    """The loss is not a number any more."""
+
+
+class Task(pl.LightningModule):
+    """Trains, validates, remembers the selected weights, and keeps the history.
+
+    Args:
+        experiment: what to train.
+        model: its model.
+        vocabulary: its tokens.
+        train: training examples.
+        valid: validation examples.
+        report: called with every point of the history.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        model: Translator,
+        vocabulary: Vocabulary,
+        train: Sequence[Example],
+        valid: Sequence[Example],
+        report: Callable[[dict[str, Any], Diagnostics], None],
+    ) -> None:
+        super().__init__()
+        self.experiment, self.recipe = experiment, experiment.training
+        self.model, self.vocabulary = model, vocabulary
+        self.train_data, self.valid_data, self.report = train, valid, report
+        self.fixed = collate(valid[:DIAGNOSED])
+        self.history: list[dict[str, Any]] = []
+        self.diagnostics: Diagnostics = {}
+        self.initial: Diagnostics = {}
+        self.best: dict[str, Any] = {"step": 0, "value": None, "state": None}
+        self.tokens, self.train_seconds = 0, 0.0
+        self._loss_sum, self._loss_count = 0.0, 0
+        self._since = time.perf_counter()
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.Adam(
+            self.model.parameters(),
+            self.recipe.learning_rate,
+            betas=(0.9, self.recipe.adam_beta2),
+            eps=1e-9,
+            fused=True,
+        )
+
+    def train_dataloader(self) -> Steps:
+        return Steps(
+            self.train_data, self.recipe.batch_tokens, self.experiment.seed, self.global_step, self.recipe.steps
+        )
+
+    def val_dataloader(self) -> list[int]:
+        """One step that validates everything: the batching belongs to `decode`."""
+        return [0]
+
+    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
+        return batch.to(device) if isinstance(batch, Batch) else batch
+
+    def on_fit_start(self) -> None:
+        self.fixed = self.fixed.to(self.device)
+        if not self.history:
+            self.initial = diagnose(self.model, self.fixed)
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        if batch_idx == 0 or not self._loss_count:
+            self._since = time.perf_counter()
+        torch.manual_seed(step_seed(self.experiment.seed, self.global_step))
+        rate = self.recipe.learning_rate * factor(self.global_step, self.recipe)
+        for group in self.trainer.optimizers[0].param_groups:
+            group["lr"] = rate
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        encoded = self.model.encode(batch.source, batch.mask)
+        output = self.model.decode(encoded, batch.given)
+        loss = F.cross_entropy(
+            output.logits.flatten(0, 1),
+            batch.wanted.flatten(),
+            ignore_index=PAD,
+            label_smoothing=self.recipe.label_smoothing,
+        )
+        loss = loss + penalties((*encoded.terms, *output.terms))
+        self._check(loss)
+        self.tokens += batch.tokens
+        self._loss_count += 1
+        return loss
+
+    def _check(self, loss: Tensor) -> None:
+        """Reading the loss waits for a GPU, so there it is read every 20 steps."""
+        if loss.is_cpu or self.global_step % 20 == 0:
+            value = float(loss.detach())
+            if not value == value or abs(value) == float("inf"):
+                raise DivergedError(f"the training loss became {value} at step {self.global_step}")
+            self._last_loss = value
+
+    def validation_step(self, batch: int, batch_idx: int) -> None:
+        self.train_seconds += time.perf_counter() - self._since
+        with torch.autocast(self.device.type, enabled=False):
+            self._validate()
+        self._since = time.perf_counter()
+
+    def _validate(self) -> None:
+        nll = decode.forced_nll(self.model, self.valid_data)
+        loss = float(nll.sum()) / sum(len(example.target) + 1 for example in self.valid_data)
+        if not loss == loss:
+            raise DivergedError(f"the validation loss became NaN at step {self.global_step}")
+        hypotheses = decode.translate(self.model, self.valid_data, self.vocabulary, 1, 0.0)
+        references = [example.pair.target for example in self.valid_data]
+        self.diagnostics = diagnose(self.model, self.fixed)
+        point = {
+            "step": self.global_step,
+            "tokens": self.tokens,
+            "train_loss": self._last_loss,
+            "valid_loss": loss,
+            "valid_bleu": scoring.bleu(hypotheses, references).value,
+            "valid_exact": scoring.exact_match(hypotheses, references).value,
+            "lr": self.recipe.learning_rate * factor(self.global_step - 1, self.recipe),
+            "diagnostics": site_means(self.diagnostics),
+        }
+        self.history.append(point)
+        self._select(point)
+        self.report(point, self.diagnostics)
+
+    def _select(self, point: dict[str, Any]) -> None:
+        """Keep the weights that the rule prefers; of equals the earlier."""
+        match self.recipe.select:
+            case "best_valid_bleu":
+                value = point["valid_bleu"]
+            case "best_valid_loss":
+                value = -point["valid_loss"]
+            case "last":
+                value = float(point["step"])
+        if self.best["value"] is None or value > self.best["value"]:
+            state = {name: tensor.detach().cpu().clone() for name, tensor in self.model.state_dict().items()}
+            self.best = {"step": point["step"], "value": value, "state": state}
+
+    KEPT = ("history", "diagnostics", "initial", "best", "tokens", "train_seconds")
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["study"] = {name: getattr(self, name) for name in self.KEPT}
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        for name, value in checkpoint["study"].items():
+            setattr(self, name, value)
+
+
+def factor(step: int, recipe: Any) -> float:
+    """The learning rate of an update (counted from 0) over its peak."""
+    warm = (step + 1) / recipe.warmup if recipe.warmup else 1.0
+    match recipe.schedule:
+        case "linear":
+            after = (recipe.steps - step) / max(1, recipe.steps - recipe.warmup)
+        case "inverse_sqrt":
+            after = (max(1, recipe.warmup) / (step + 1)) ** 0.5
+        case "constant":
+            after = 1.0
+    return float(min(warm, after, 1.0))
+
+
+def step_seed(seed: int, step: int) -> int:
+    """The seed of every random draw of one step."""
+    return int.from_bytes(hashlib.sha256(f"{seed}:step:{step}".encode()).digest()[:8], "big") >> 1
+
+
+def penalties(terms: tuple[Terms, ...]) -> Tensor | float:
+    """What mechanisms add to the loss."""
+    return sum((term.penalty for term in terms if term.penalty is not None), 0.0)
+
+
+def site_means(diagnostics: Diagnostics) -> dict[str, dict[str, float | None]]:
+    """The mean over layers and heads of every diagnostic, by site; None where no head has a value."""
+    out: dict[str, dict[str, float | None]] = {}
+    for site, layers in diagnostics.items():
+        heads = [head for layer in layers for head in layer]
+        out[site] = {}
+        for name in heads[0]:
+            values = [value for head in heads if (value := head[name]) is not None]
+            out[site][name] = sum(values) / len(values) if values else None
+    return out

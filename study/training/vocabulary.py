@@ -1,0 +1,184 @@
+"""Tokens: subwords or words, shared by source and target, learned on the training split alone."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import sentencepiece
+
+from study.config import Grammar, Multi30k
+from study.corpora import Corpus, words
+from study.errors import InputError
+from study.models.translator import BOS, EOS, PAD, UNK
+
+SPACE = "▁"
+SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]
+
+
+class Vocabulary:
+    """Text to tokens and back. `state` is what a checkpoint keeps of it."""
+
+    state: bytes
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """The tokens of each text, without BOS and EOS."""
+        raise NotImplementedError
+
+    def words(self, text: str) -> list[int]:
+        """For every token of a text the index of its word (`study.corpora.words`)."""
+        raise NotImplementedError
+
+    def decode(self, ids: list[int]) -> str:
+        """The text of tokens."""
+        raise NotImplementedError
+
+    def tokens(self, ids: list[int]) -> list[str]:
+        """The tokens as they are written, for showing."""
+        raise NotImplementedError
+
+    @property
+    def sha256(self) -> str:
+        """Checksum of all that decides the tokens."""
+        return hashlib.sha256(self.state).hexdigest()
+
+
+class Words(Vocabulary):
+    """Every word and punctuation mark of the training split is a token; ▁ marks a space before it."""
+
+    def __init__(self, state: bytes) -> None:
+        self.state = state
+        self.types: list[str] = json.loads(state)
+        self.index = {token: i for i, token in enumerate(self.types)}
+
+    @classmethod
+    def learn(cls, texts: list[str]) -> Words:
+        """All types, the frequent first."""
+        counts = Counter(token for text in texts for token in _split(text))
+        types = sorted(counts, key=lambda token: (-counts[token], token))
+        return cls(json.dumps(SPECIAL + types, ensure_ascii=False).encode())
+
+    def __len__(self) -> int:
+        return len(self.types)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return [[self.index.get(token, UNK) for token in _split(text)] for text in texts]
+
+    def words(self, text: str) -> list[int]:
+        return list(range(len(words(text))))
+
+    def decode(self, ids: list[int]) -> str:
+        return "".join(self.types[i] if i > EOS else f"{SPACE}⁇" for i in ids).replace(SPACE, " ").strip()
+
+    def tokens(self, ids: list[int]) -> list[str]:
+        return [self.types[i].replace(SPACE, "") for i in ids]
+
+
+def _split(text: str) -> list[str]:
+    spans = words(text)
+    return [(SPACE if i == 0 or spans[i - 1][2] < start else "") + token for i, (token, start, _) in enumerate(spans)]
+
+
+class Subwords(Vocabulary):
+    """Byte-pair encoding by sentencepiece, lossless (no normalisation, bytes for unseen characters)."""
+
+    def __init__(self, state: bytes) -> None:
+        self.state = state
+        self.model = sentencepiece.SentencePieceProcessor(model_proto=state)
+
+    @classmethod
+    def learn(cls, texts: list[str], size: int) -> Subwords:
+        """A model of exactly `size` tokens.
+
+        Raises:
+            InputError: the texts have too few or too many distinct parts for that size.
+        """
+        out = io.BytesIO()
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(texts),
+                model_writer=out,
+                model_type="bpe",
+                vocab_size=size,
+                character_coverage=1.0,
+                byte_fallback=True,
+                normalization_rule_name="identity",
+                remove_extra_whitespaces=False,
+                pad_id=PAD,
+                unk_id=UNK,
+                bos_id=BOS,
+                eos_id=EOS,
+                num_threads=1,
+                minloglevel=2,
+            )
+        except RuntimeError as problem:
+            reason = str(problem).strip().splitlines()[-1].rpartition("] ")[2]
+            raise InputError(
+                f"data.vocabulary: no subword model of {size} tokens ({reason}); try another size"
+            ) from None
+        return cls(out.getvalue())
+
+    def __len__(self) -> int:
+        return int(self.model.get_piece_size())
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        ids: list[list[int]] = self.model.encode(list(texts))
+        return ids
+
+    def words(self, text: str) -> list[int]:
+        starts = [start for _, start, _ in words(text)]
+        pieces = self.model.encode(text, return_type="proto").pieces
+        return [max(0, bisect_right(starts, _ink(text, piece.begin, piece.end)) - 1) for piece in pieces]
+
+    def decode(self, ids: list[int]) -> str:
+        return str(self.model.decode(ids))
+
+    def tokens(self, ids: list[int]) -> list[str]:
+        return [self.model.id_to_piece(i) for i in ids]
+
+
+def _ink(text: str, begin: int, end: int) -> int:
+    """Where a span begins once its leading white space is passed: a space mark belongs to the word after it."""
+    while begin < end and text[begin].isspace():
+        begin += 1
+    return begin
+
+
+def vocabulary_for(data: Grammar | Multi30k, corpus: Corpus) -> Vocabulary:
+    """The vocabulary that a data section declares, from the cache where the training split is the same."""
+    texts = [side for pair in corpus.splits["train"] for side in (pair.source, pair.target)]
+    if data.tokens == "words":
+        return Words.learn(texts)
+    assert data.vocabulary is not None
+    key = hashlib.sha256(f"{sentencepiece.__version__} {data.vocabulary}\n".encode() + "\n".join(texts).encode())
+    path = cache() / "subwords" / f"{key.hexdigest()[:32]}.model"
+    if path.exists():
+        return Subwords(path.read_bytes())
+    learned = Subwords.learn(texts, data.vocabulary)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        temporary.write_bytes(learned.state)
+        os.replace(temporary, path)
+    except OSError:
+        pass  # A cache that cannot be written costs time, not correctness.
+    return learned
+
+
+def restore(tokens: str, state: bytes) -> Vocabulary:
+    """The vocabulary of a checkpoint."""
+    return Words(state) if tokens == "words" else Subwords(state)
+
+
+def cache() -> Path:
+    """The folder for what can be made again: $XDG_CACHE_HOME or ~/.cache, /attention-ablation."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attention-ablation"

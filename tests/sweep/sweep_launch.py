@@ -1,0 +1,16 @@
+"""A launcher as a process of its own: `python sweep_launch.py FILE OUT TRIAL SLOTS`."""
+
+import sys
+from pathlib import Path
+
+import sweep_trials
+
+from study.sweep.local import run_sweep
+from study.sweep.spec import load
+
+if __name__ == "__main__":
+    file, out, trial, slots = sys.argv[1:]
+    code = run_sweep(load(Path(file)), Path(out), int(slots), trial=getattr(sweep_trials, trial), preload=())
+    heavy = {"torch", "wandb", "pytorch_lightning"} & set(sys.modules)
+    print("heavy:", *sorted(heavy), flush=True)
+    sys.exit(code)

@@ -1,0 +1,229 @@
+"""The local engine with real processes, killed for real. Only the training is a stand-in."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import sweep_trials
+import yaml
+
+from study import records
+from study.__main__ import main
+from study.sweep import lease, slots
+from study.sweep.local import run_sweep
+from study.sweep.spec import load
+from study.sweep.trial import error_line
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(*seeds):
+        path = tmp_path / "tiny.yaml"
+        head = "name: tiny\nmethod: grid\nmetric: {name: test/exact}\n"
+        path.write_text(f"{head}parameters:\n  seed: {{values: {list(seeds)}}}\n  trainer.device: {{value: cpu}}\n")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "runs"
+
+
+def launch(file, out, trial, count=2):
+    arguments = [sys.executable, str(HERE / "sweep_launch.py"), str(file), str(out), trial, str(count)]
+    return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def statuses(spec, out):
+    return {cell.experiment.seed: records.read(out / cell.id / "record.json") for cell in spec.cells}
+
+
+def journal(out):
+    return Counter((out / "journal").read_text().splitlines())
+
+
+def test_whatever_a_trial_does_the_sweep_goes_on_and_says_so(file, out, capsys):
+    spec = load(file(1, 2, 3, 4, 5, 6))
+    assert run_sweep(spec, out, 2, trial=sweep_trials.fated, preload=()) == 1
+    found = statuses(spec, out)
+    told = {seed: record.status for seed, record in found.items()}
+    assert told == {1: "finished", 2: "failed", 3: "failed", 4: "diverged", 5: "failed", 6: "failed"}
+    assert found[2].error == "OSError: cannot read secret.txt"
+    assert found[3].error == "killed by signal 9 (SIGKILL)"
+    assert found[5].error == "ended with exit status 7 and no record"
+    assert str(out) not in (out / found[2].id / "record.json").read_text()
+    assert "Traceback" in (out / found[2].id / "log.txt").read_text()
+    printed = capsys.readouterr().out
+    assert "2 of 6 runs done, 4 failed" in printed
+    assert all(str(out / found[seed].id / "log.txt") in printed for seed in (2, 3, 5, 6))
+
+    kept = {seed: (out / found[seed].id / "record.json").stat().st_mtime_ns for seed in (1, 4)}
+    assert run_sweep(spec, out, 2, trial=sweep_trials.mended, preload=()) == 0
+    assert {record.status for record in statuses(spec, out).values()} == {"finished", "diverged"}
+    assert {seed: (out / found[seed].id / "record.json").stat().st_mtime_ns for seed in kept} == kept
+    assert all(journal(out)[f"again {seed}"] == 1 for seed in (2, 3, 5, 6))
+
+
+def test_a_trial_finds_what_an_agent_would_have_set(file, out, monkeypatch):
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    spec = load(file(1, 2))
+    assert run_sweep(spec, out, 1, trial=sweep_trials.telling, preload=()) == 0
+    cell = spec.cells[1]
+    told = json.loads((out / cell.id / "told.json").read_text())
+    path = out / cell.id / "sweep-parameters.yaml"
+    assert (
+        told["env"].items()
+        >= {
+            "WANDB_MODE": "offline",
+            "WANDB_SWEEP_ID": spec.sweep_id,
+            "WANDB_RUN_ID": cell.id,
+            "WANDB_RUN_GROUP": "tiny",
+            "WANDB_JOB_TYPE": "trial",
+            "WANDB_TAGS": "tiny,grammar,recurrent",
+            "WANDB_DIR": str(out / cell.id),
+            "WANDB_SWEEP_PARAM_PATH": str(path),
+        }.items()
+    )
+    expected = {"wandb_version": 1, "seed": {"value": 2}, "trainer.device": {"value": "cpu"}}
+    assert yaml.safe_load(path.read_text()) == expected
+    assert told["threads"] == slots.cpu_cores()
+    assert "WANDB_SWEEP_ID" not in os.environ
+
+
+def test_two_launchers_share_a_folder_without_running_anything_twice(file, out):
+    out.mkdir()
+    path = file(*range(1, 7))
+    launchers = [launch(path, out, "together", 1) for _ in range(2)]
+    printed = [launcher.communicate(timeout=30)[0] for launcher in launchers]
+    assert [launcher.returncode for launcher in launchers] == [0, 0], printed
+    runs = [line.split() for line in journal(out).elements()]
+    assert Counter(name for name, _ in runs) == dict.fromkeys((cell.id for cell in load(path).cells), 1)
+    assert len({launcher for _, launcher in runs}) == 2
+    assert all("6 of 6 runs done, 0 failed" in text for text in printed)
+
+
+def wait_started(out, times):
+    """Until as many trials have said that they wait to be stopped."""
+    pipe = os.open(out / "started", os.O_RDWR | os.O_NONBLOCK)
+    seen = 0
+    while seen < times:
+        assert select.select([pipe], [], [], 20)[0], "no trial started"
+        seen += len(os.read(pipe, times))
+    os.close(pipe)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)
+def test_a_launcher_that_is_stopped_or_killed_is_continued(number, file, out):
+    out.mkdir()
+    os.mkfifo(out / "started")
+    spec = load(path := file(1, 2, 3))
+    launcher = launch(path, out, "interruptible")
+    wait_started(out, 2)
+    began = time.monotonic()
+    launcher.send_signal(number)
+    printed = launcher.communicate(timeout=20)[0]
+    for cell in spec.cells[1:]:  # a blocking lock: released when the trial has ended
+        descriptor = os.open(out / cell.id / lease.FILE, os.O_RDWR)
+        lease.fcntl.flock(descriptor, lease.fcntl.LOCK_EX)
+        os.close(descriptor)
+    assert time.monotonic() - began < 8
+    if number == signal.SIGINT:
+        assert launcher.returncode == 130
+        assert "the same command again continues" in printed
+        assert "Traceback" not in printed
+    states = [records.state(out / cell.id) for cell in spec.cells]
+    assert states == ["finished", "started", "started"]
+    assert launch(path, out, "interruptible").wait(timeout=20) == 0
+    assert journal(out) == dict.fromkeys(["1 new", "2 new", "2 resumed", "3 new", "3 resumed"], 1)
+
+
+def test_nothing_to_do_is_said_at_once_and_without_torch(file, out):
+    path = file(1, 2)
+    for cell in load(path).cells:
+        sweep_trials.finish(cell.experiment, out / cell.id)
+    began = time.monotonic()
+    launcher = launch(path, out, "quick")
+    printed = launcher.communicate()[0]
+    assert time.monotonic() - began < 2
+    assert launcher.returncode == 0
+    assert "nothing to do, all 2 runs are there" in printed
+    assert "heavy:\n" in printed
+    assert not (out / "journal").exists()
+
+
+def test_a_folder_that_another_process_runs_is_left_to_it(file, out, capsys):
+    path = file(1, 2)
+    spec = load(path)
+    held = lease.acquire(out / spec.cells[0].id)
+    assert lease.held(out / spec.cells[0].id)
+    assert not lease.held(out / spec.cells[1].id)
+    assert main(["sweep", str(path), "--out", str(out), "--status"]) == 0
+    printed = capsys.readouterr().out
+    assert "running      1" in printed
+    assert "missing      1" in printed
+    lease.release(held)
+    assert main(["sweep", str(path), "--out", str(out), "--status"]) == 0
+    assert "interrupted  1" in capsys.readouterr().out
+
+
+def test_the_command_lists_narrows_and_refuses(file, out, capsys, tmp_path):
+    path = str(file(1, 2, 3))
+    assert main(["sweep", path, "--out", str(out), "--dry-run", "--seeds", "2,3", "--limit", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert "seed=2" in printed
+    assert "seed=3" not in printed
+    assert not out.exists()
+    (tmp_path / "taken").write_text("")
+    bad = {
+        ("sweep", path, "--out", str(tmp_path / "taken")): "can't write there",
+        ("sweep", path, "--slots", "0"): "--slots",
+        ("sweep", path, "--seeds", "9"): "has seeds 1, 2, 3",
+        ("sweep", path, "--only", "zebra"): "nothing",
+        ("sweep", path, "--bogus"): "--bogus",
+        ("sweep", str(tmp_path / "absent.yaml")): "no such sweep file",
+        ("swoop",): "there is no verb",
+    }
+    for arguments, expected in bad.items():
+        assert main(arguments) == 2
+        message = capsys.readouterr().err
+        assert expected in message
+        assert message.startswith("study: ")
+        assert message.count("\n") == 1
+
+
+def test_a_record_of_another_schema_stops_the_call(file, out, capsys):
+    path = file(1, 2)
+    folder = out / load(path).cells[0].id
+    folder.mkdir(parents=True)
+    (folder / "record.json").write_text('{"schema_version": 99}')
+    assert main(["sweep", str(path), "--out", str(out)]) == 2
+    assert "schema_version is 99" in capsys.readouterr().err
+
+
+def test_slots_share_cores_and_gpus_as_the_environment_restricts_them(monkeypatch):
+    monkeypatch.setattr(slots, "cpu_cores", lambda: 12)
+    monkeypatch.setattr(slots, "_count", lambda: 4)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2, 3,-1,1")
+    assert [slot.gpu for slot in slots.layout(None, True)] == ["2", "3"] * 6
+    assert slots.layout(3, True)[2] == slots.Slot("2", 4)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert slots.layout(None, True) == [slots.Slot(None, 1)] * 12
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert len({slot.gpu for slot in slots.layout(None, True)}) == 4
+    assert slots.layout(24, False) == [slots.Slot(None, 1)] * 24
+
+
+def test_an_error_line_holds_no_folder():
+    assert error_line(RuntimeError("in /home/me/x/y.py: 3 tokens/s")) == "RuntimeError: in y.py: 3 tokens/s"
+    assert error_line(KeyError()) == "KeyError"

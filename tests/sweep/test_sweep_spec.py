@@ -1,0 +1,160 @@
+"""Sweep files: what they declare, how their arms are called, and what is refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from study.config import experiment_from, experiment_id
+from study.errors import InputError
+from study.sweep.spec import expand, load
+
+SWEEPS = sorted((Path(__file__).parents[2] / "sweeps").glob("*.yaml"))
+COMMAND = ["${env}", "${interpreter}", "-m", "study", "train", "--overrides-json", "${args_json}"]
+HEAD = "method: grid\nmetric: {name: test/exact, goal: maximize}\n"
+
+
+@pytest.fixture
+def spec_of(tmp_path):
+    def build(parameters, head=HEAD):
+        path = tmp_path / "s.yaml"
+        path.write_text(head + (f"parameters: {parameters}\n" if parameters else ""))
+        return load(path)
+
+    return build
+
+
+@pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.stem)
+def test_every_shipped_sweep_goes_round(path):
+    import yaml
+
+    spec = load(path)
+    assert spec.description
+    assert yaml.safe_load(path.read_text())["command"] == COMMAND
+    assert len({cell.id for cell in spec.runnable}) == len(spec.runnable) > 1
+    for cell in spec.runnable:
+        for text in (cell.overrides_json, json.dumps(dict(cell.given))):  # ours, and what ${args_json} becomes
+            assert experiment_id(experiment_from(expand(json.loads(text)))) == cell.id
+
+
+def test_the_quickstart_is_the_ablation_that_it_claims_to_be():
+    spec = load(SWEEPS[[path.stem for path in SWEEPS].index("quickstart")])
+    assert (len(spec.cells), len(spec.inapplicable), spec.seeds) == (16, 0, (1, 2))
+    assert list(spec.arms) == ["family=recurrent", "family=transformer"]
+    assert spec.metric == ("test", "exact")
+    for facet, arms in spec.arms.items():
+        assert len(arms) == 4
+        assert spec.baseline(facet) == "key_width=16 scale=rsqrt"
+    for cell in spec.cells:
+        sites = [site for _, site in cell.experiment.model.attention]
+        assert {(site.score, site.maps, site.heads) for site in sites} == {("dot", "separate", 1)}
+        assert {site.key_width for site in sites} == {cell.overrides["model.attention.key_width"]}
+
+
+def test_arm_is_taken_apart_and_laid_over_constants(spec_of):
+    spec = spec_of(
+        "{model: {parameters: {width: {value: 64}, attention: {parameters: {maps: {value: separate}}}}},"
+        " arm: {values: ['model.attention.score=dot model.attention.key_width=16',"
+        " 'model.attention.score=additive model.attention.additive_width=32 model.width=32']},"
+        " training.learning_rate: {values: [3.0e-3, 1.0e-4]}, seed: {values: [7, 8]}}"
+    )
+    assert spec.arms == {
+        "": (
+            "width=64 learning_rate=0.003 score=dot key_width=16",
+            "width=64 learning_rate=0.0001 score=dot key_width=16",
+            "width=32 learning_rate=0.003 score=additive additive_width=32",
+            "width=32 learning_rate=0.0001 score=additive additive_width=32",
+        )
+    }
+    assert spec.facet_fields == ()
+    assert spec.seeds == (7, 8)
+    assert spec.cells[-1].experiment.model.width == 32
+    assert spec.cells[0].experiment.training.learning_rate == 3e-3
+
+
+def test_corpus_and_family_make_facets_each_with_its_own_baseline(spec_of):
+    spec = spec_of(
+        "{data.name: {values: [grammar, multi30k]}, arm: {values: [model.family=recurrent,"
+        " 'model.family=transformer model.attention.heads=4', 'model.family=transformer model.attention.heads=8']}}"
+    )
+    assert spec.arms["name=multi30k family=recurrent"] == ("base",)
+    assert spec.baseline("name=grammar family=transformer") == "heads=4"
+
+
+def test_labels_keep_as_much_of_a_name_as_tells_fields_apart(spec_of):
+    spec = spec_of(
+        "{model.family: {value: transformer}, model.attention.cross.heads: {values: [4, 2]},"
+        " model.attention.decoder_self.heads: {values: [4, 2]}}"
+    )
+    assert spec.baseline("") == "cross.heads=4 decoder_self.heads=4"
+
+
+def test_a_combination_that_no_experiment_allows_is_listed_not_run(spec_of):
+    spec = spec_of(
+        "{model.family: {values: [transformer, recurrent]}, model.memory: {values: [states, empty]},"
+        " model.attention.heads: {values: [4, 5]}, model.attention.maps: {value: separate}}"
+    )
+    reasons = {spec.label(cell): cell.reason for cell in spec.inapplicable}
+    assert "5 heads do not divide the width 64" in reasons["family=transformer memory=states heads=5"]
+    assert "memory empty" in reasons["family=transformer memory=empty heads=4"]
+    assert len(spec.runnable) == 3
+    assert all(cell.id is None for cell in spec.inapplicable)
+
+
+def test_the_sweep_id_follows_the_content(spec_of, tmp_path):
+    one = spec_of("{seed: {values: [1, 2]}}").sweep_id
+    assert one == spec_of("{seed: {values: [1, 2]}} # a comment").sweep_id
+    assert one != spec_of("{seed: {values: [2, 1]}}").sweep_id
+    assert len(one) == 8
+
+
+GRID = "{seed: {values: [1, 2]}}"
+BAD = {
+    "unknown field": ("{model.attention.head: {values: [1, 2]}}", HEAD, "head: there is no such field; did you mean"),
+    "unknown in arm": ("{arm: {values: [model.colour=red, seeds=1]}}", HEAD, "arm: model.colour: there is no such"),
+    "section": ("{model.attention: {values: [1, 2]}}", HEAD, "a section"),
+    "wrong type": ("{training.steps: {values: [many, few]}}", HEAD, "training.steps: .*integer, not 'many'"),
+    "truth for a number": ("{seed: {values: [1, true]}}", HEAD, "seed: .*integer, not True"),
+    "fraction": ("{training.steps: {values: [1.5, 2]}}", HEAD, "training.steps: .*integer"),
+    "no such choice": ("{model.attention.scale: {values: [none, sqrt]}}", HEAD, "scale: .*'rsqrt'.*not 'sqrt'"),
+    "quoted": ("{training.steps: {values: ['5', '6']}}", HEAD, "write 5 without quotes"),
+    "out of range": ("{training.label_smoothing: {values: [0.1, 1.5]}}", HEAD, "less than 1, not 1.5"),
+    "yaml 1.1": ("{training.learning_rate: {values: [1e-4, 2e-4]}}", HEAD, "write 1.0e-4"),
+    "yaml 1.1 in arm": ("{arm: {values: [training.learning_rate=3e-5, seed=1]}}", HEAD, "write 3.0e-5"),
+    "folder": ("{out: {values: [a, b]}}", HEAD, "use --out"),
+    "no grid": ("{seed: {value: 1}}", HEAD, "nothing varies"),
+    "no parameters": ("", HEAD, "parameters: missing"),
+    "no values": ("{seed: {values: []}}", HEAD, "parameters.seed.values"),
+    "a range": ("{seed: {min: 1, max: 3}}", HEAD, "parameters.seed: .*values"),
+    "a list": ("{model.width: {values: [[1], [2]]}}", HEAD, "plain scalars"),
+    "random": (GRID, HEAD.replace("grid", "random"), "method must be grid"),
+    "no method": (GRID, HEAD.replace("method: grid", "name: x"), "method must be grid"),
+    "early stop": (GRID, HEAD + "early_terminate: {type: hyperband}\n", "early stopping is refused"),
+    "cap": (GRID, HEAD + "run_cap: 3\n", "a cap would leave holes"),
+    "metric": (GRID, "method: grid\nmetric: {name: bleu}\n", "metric must be"),
+    "command": (GRID, HEAD + "command: [python, train.py]\n", "args_json"),
+    "unknown key": (GRID, HEAD + "methods: grid\n", "'methods' was unexpected"),
+    "key twice": ("{seed: {value: 1}, seed: {values: [1, 2]}}", HEAD, "seed is given twice"),
+    "dotted and nested": ("{model.width: {values: [2, 4]}, model: {parameters: {width: {value: 2}}}}", HEAD, "twice"),
+    "arm not text": ("{arm: {values: [1, 2]}}", HEAD, "arm: a text is expected"),
+    "arm form": ("{arm: {values: [seed, 'model.width 3']}}", HEAD, "field=value"),
+    "arm and grid": ("{arm: {values: [model.width=8]}, model.width: {values: [8, 16]}}", HEAD, "an arm can't set it"),
+    "seed in arm": ("{arm: {values: [seed=1, seed=2]}}", HEAD, "an arm can't set it"),
+    "same identity": (
+        "{model.width: {value: 64}, model.encoder_width: {values: [null, 64]}}",
+        HEAD,
+        "null.* and .*64}",
+    ),
+    "all rejected": ("{model.attention.heads: {values: [5, 7]}}", HEAD, "rejects every cell"),
+    "no mapping": ("", "- method\n", "a mapping"),
+    "no YAML": ("", "method: [grid\n", "not a readable YAML"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_clear_line(case, spec_of, tmp_path):
+    parameters, head, expected = BAD[case]
+    with pytest.raises(InputError, match=expected) as caught:
+        spec_of(parameters, head)
+    assert str(caught.value).startswith(str(tmp_path / "s.yaml"))
+    assert "\n" not in str(caught.value)
