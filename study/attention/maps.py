@@ -21,8 +21,7 @@ class Projected(nn.Module):
         self.weight = nn.Parameter(torch.empty(heads, size, width))
 
     def forward(self, states: Tensor) -> Tensor:
-        heads, size, _ = self.weight.shape
-        return F.linear(states, self.weight.flatten(0, 1)).unflatten(-1, (heads, size)).transpose(1, 2)
+        return split(F.linear(states, self.weight.flatten(0, 1)), len(self.weight))
 
     @torch.no_grad()
     def rescale(self, factor: Tensor) -> None:
@@ -38,4 +37,9 @@ class Raw(nn.Module):
         self.heads = heads
 
     def forward(self, states: Tensor) -> Tensor:
-        return states.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        return split(states, self.heads)
+
+
+def split(x: Tensor, heads: int) -> Tensor:
+    """The last axis sliced among the heads: [B, T, H·K] → [B, H, T, K]."""
+    return x.view(*x.shape[:2], heads, x.shape[-1] // heads).transpose(1, 2)

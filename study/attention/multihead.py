@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from study.attention.combine import build_combine
 from study.attention.maps import Projected, Raw
 from study.attention.scores import build_scale, build_score
-from study.attention.weighting import softmax, unmask_empty
+from study.attention.weighting import precise, softmax, unmask_empty
 from study.config import Attention as Config
 
 
@@ -29,7 +29,7 @@ class View(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Slots, mapped and prepared: once per sentence for cross-attention, grown by the step for causal self-attention."""
+    """Slots, mapped and prepared: once per sentence at cross, grown by the step in causal self-attention."""
 
     keys: Tensor
     """[B, H, S, ·]: keys as the score prepares them."""
@@ -98,7 +98,7 @@ class Attention(nn.Module):
     def remember(self, states: Tensor, mask: Tensor) -> Memory:
         """States [B, S, Dk] and their mask [B, S] as a memory. Keys are computed in float32."""
         with torch.autocast(states.device.type, enabled=False):
-            keys = self.score.prepare(self.map_key(states.float()))
+            keys = self.score.prepare(self.map_key(precise(states)))
         return Memory(keys, self.map_value(states), mask)
 
     def extend(self, memory: Memory, states: Tensor) -> Memory:
@@ -113,7 +113,7 @@ class Attention(nn.Module):
     def forward(self, query: Tensor, memory: Memory, view: View) -> tuple[Tensor, Terms]:
         """Queries [B, L, Dq] → contexts [B, L, D], and what they add to the loss."""
         with torch.autocast(query.device.type, enabled=False):
-            mapped = self.map_query(query.float())
+            mapped = self.map_query(precise(query))
             if self.score.fusable and self.tap is None and memory.mask.shape[1]:
                 heads = self._fused(mapped, memory, view)
             else:
@@ -125,13 +125,14 @@ class Attention(nn.Module):
         if isinstance(scale, Tensor):
             query, scale = query * scale, 1.0
         mask, empty = unmask_empty(view.mask)
-        mixed = F.scaled_dot_product_attention(query, memory.keys, memory.values.float(), mask, scale=scale)
-        return self.gate(mixed.masked_fill(empty, 0.0))
+        mixed = F.scaled_dot_product_attention(query, memory.keys, precise(memory.values), mask, scale=scale)
+        heads: Tensor = self.gate(mixed.masked_fill(empty, 0.0))
+        return heads
 
     def _explicit(self, query: Tensor, memory: Memory, view: View) -> Tensor:
         logits = self.score(query, memory.keys) * self.scale()
         weights = softmax(logits, view.mask)
-        heads = self.gate(weights @ memory.values.float())
+        heads: Tensor = self.gate(weights @ precise(memory.values))
         if self.tap is not None:
             self.tap(Seen(query, memory.keys, logits, weights, heads, view.mask))
         return heads

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
+
+
+def precise(x: Tensor) -> Tensor:
+    """In float32, or float64 where it is that already."""
+    return x if x.dtype == torch.float64 else x.float()
 
 
 def unmask_empty(mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -22,12 +28,12 @@ def unmask_empty(mask: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def softmax(logits: Tensor, mask: Tensor) -> Tensor:
-    """softmax over visible slots, in float32; a row with none is zero.
+    """Softmax over visible slots, in float32; a row with none is zero.
 
     Args:
         logits: [B, H, L, S].
         mask: broadcastable to it, True where a slot is visible.
     """
     opened, empty = unmask_empty(mask)
-    weights = logits.float().masked_fill(~opened, float("-inf")).softmax(-1)
+    weights = precise(logits).masked_fill(~opened, float("-inf")).softmax(-1)
     return weights.masked_fill(empty, 0.0)

@@ -35,7 +35,8 @@ def parse(argv: Sequence[str], description: str, extra: dict[str, Any]) -> dict[
     except (SettingsError, argparse.ArgumentError) as error:
         what = str(error).removeprefix("error parsing CLI: ")
         raise InputError(f"{what}; `study train --help` lists every flag") from None
-    return _tree(source())
+    given: dict[str, Any] = _tree(source())
+    return given
 
 
 class _Flags(BaseSettings):
@@ -79,13 +80,9 @@ def _flag(name: str, uses: list[tuple[type[BaseModel], FieldInfo]], kinds: int) 
         return section, Field(section.model_construct())
     by_kind = ""
     if len({repr(field.default) for _, field in uses}) > 1 and name not in ("name", "family"):
-        by_kind = (
-            " (default: "
-            + ", ".join(
-                f"{d} {k}" for k, d in zip(_kinds([s for s, _ in uses]), [f.default for _, f in uses], strict=True)
-            )
-            + ")"
-        )
+        kinds_of = _kinds([section for section, _ in uses])
+        by_kind = ", ".join(f"{field.default} {kind}" for kind, (_, field) in zip(kinds_of, uses, strict=True))
+        by_kind = f" (default: {by_kind})"
     only = f" [{', '.join(_kinds([section for section, _ in uses]))}]" if len(uses) < kinds else ""
     fields = [field for _, field in uses]
     descriptions = dict.fromkeys(field.description or "" for field in fields)
@@ -95,8 +92,8 @@ def _flag(name: str, uses: list[tuple[type[BaseModel], FieldInfo]], kinds: int) 
 
 
 SITES = (
-    "What attends: at every site of the model, or at one (encoder_self, decoder_self, cross). Fields left out are those "
-    "of the base arm: in the recurrent family raw maps, values and output and one head, in the transformer four heads "
+    "What attends: at every site of the model, or at one (encoder_self, decoder_self, cross). Fields left out are "
+    "those of the base arm: in the recurrent family raw maps, values and output and one head, in the transformer four heads "
     "with separate maps, projected values and a projected output."
 )
 
@@ -110,7 +107,8 @@ def _site_fields(sections: Sequence[type[BaseModel]]) -> dict[str, Any]:
     names = dict.fromkeys(name for section in sections for name in section.model_fields)
     sites = {}
     for name in names:
-        site = create_model(f"Site_{name}", __doc__=f"The same at {name} alone.", **shared)  # type: ignore[call-overload]
+        doc = f"The same at {name} alone."
+        site = create_model(f"Site_{name}", __doc__=doc, **shared)  # type: ignore[call-overload]
         sites[name] = (site, Field(site.model_construct()))
     return shared | sites
 

@@ -6,20 +6,17 @@ merged, laid over the base arm of the family and resolved to one `Attention` per
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from study.config.attention import Attention, Frozen, Size
 
-PROTOCOL = 1
+PROTOCOL: Literal[1] = 1
 """Raised by one when a fix moves numbers, so that runs made before and after it have different identities."""
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
-
-
-AnyData = TypeVar("AnyData", "Grammar", "Multi30k")
 
 
 class Grammar(Frozen):
@@ -39,7 +36,8 @@ class Grammar(Frozen):
 
     @model_validator(mode="after")
     def _vocabulary(self) -> Self:
-        return _with_vocabulary(self, 400)
+        _derive_vocabulary(self, 400)
+        return self
 
 
 class Multi30k(Frozen):
@@ -57,15 +55,15 @@ class Multi30k(Frozen):
 
     @model_validator(mode="after")
     def _vocabulary(self) -> Self:
-        return _with_vocabulary(self, 8000)
+        _derive_vocabulary(self, 8000)
+        return self
 
 
-def _with_vocabulary(data: AnyData, size: int) -> AnyData:
+def _derive_vocabulary(data: Grammar | Multi30k, size: int) -> None:
     if data.tokens == "words" and data.vocabulary is not None:
         raise ValueError("vocabulary is the size of a subword model, and tokens is words; leave it out")
     if data.tokens == "subwords" and data.vocabulary is None:
         object.__setattr__(data, "vocabulary", size)
-    return data
 
 
 class Sites(Frozen):
@@ -138,7 +136,7 @@ class Recurrent(Frozen):
     readout: Literal["tanh", "linear"] = Field("tanh", description="tanh(W_c [c; s]) or W_c [c; s].")
     memory: Literal["states", "final", "mean", "empty"] = Field(
         "states",
-        description="What the decoder may look at: all encoder states, one slot (the final state or the mean), nothing.",
+        description="What the decoder looks at: all encoder states, one slot (the final state or the mean), nothing.",
     )
     init: Literal["final", "mean", "zero", "direct"] = Field(
         "final",
@@ -180,7 +178,7 @@ class Transformer(Frozen):
         "sinusoidal", description="Absolute positions added to embeddings."
     )
     memory: Literal["states", "final", "mean"] = Field(
-        "states", description="What the decoder may look at: all encoder states, or one slot (the final one, the mean)."
+        "states", description="What the decoder looks at: all encoder states, or one slot (the final one, the mean)."
     )
     embeddings: Literal["separate", "target", "shared"] = Field(
         "separate", description="Tying: separate; target = output; shared = source = target = output."

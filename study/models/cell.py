@@ -32,11 +32,12 @@ class Cell(nn.Module):
     ) -> None:
         super().__init__()
         self.rnn = kind(width, width, layers, batch_first=True, dropout=dropout if layers > 1 else 0.0)
-        self.entering = nn.Linear(entering, self.rnn.weight_ih_l0.shape[0], bias=False) if entering else None
+        gates = 3 if kind is nn.GRU else 4
+        self.entering = nn.Linear(entering, gates * width, bias=False) if entering else None
 
     def gates(self, embedded: Tensor) -> Tensor:
         """The embedding's part of the first layer's gates: [B, …, D] → [B, …, G·D]."""
-        return F.linear(embedded, self.rnn.weight_ih_l0, self.rnn.bias_ih_l0)
+        return F.linear(embedded, self._weight("weight_ih", 0), self._weight("bias_ih", 0))
 
     def sequence(self, embedded: Tensor, hidden: Hidden) -> tuple[Tensor, Hidden]:
         """All tokens at once, when nothing enters: [B, L, D] → states [B, L, D]."""

@@ -89,7 +89,8 @@ class _Search:
         ends[:, self.beam :] = False
         value = torch.where(ends, score, float("-inf")) / step**self.alpha
         self.ended += ends.sum(1)
-        self._keep(*value.max(1), beam)
+        best, candidate = value.max(1)
+        self._keep(best, candidate, beam)
 
     def _keep(self, value: Tensor, candidate: Tensor, beam: Tensor) -> None:
         best = self.best_score[self.sentence]

@@ -159,11 +159,12 @@ class Transformer(Translator):
         x = embedding(tokens) * math.sqrt(self.config.width)
         if self.config.positions == "sinusoidal":
             x = x + sinusoids(start, tokens.shape[1], self.config.width, tokens.device)
-        return self.dropout(x)
+        embedded: Tensor = self.dropout(x)
+        return embedded
 
 
 def sinusoids(start: int, count: int, width: int, device: torch.device) -> Tensor:
-    """sin and cos of position / 10000^(2i/D), interleaved: [count, D] (Vaswani et al. 2017, section 3.5)."""
+    """Sines and cosines of position / 10000^(2i/D), interleaved: [count, D] (Vaswani et al. 2017, section 3.5)."""
     position = torch.arange(start, start + count, device=device, dtype=torch.float32)
     frequency = torch.exp(torch.arange(0, width, 2, device=device) * (-math.log(10_000) / width))
     angle = position[:, None] * frequency

@@ -112,7 +112,7 @@ def collapsed(arm: Arm, base: Arm) -> bool:
 
 def _contrast(arm: Arm, base: Arm, model: Mapping[str, Test]) -> Comparison:
     if base.holes or not base.values:
-        return Comparison(arm.label, why="the baseline has missing runs" if base.holes else "the baseline diverged")
+        return Comparison(arm.label, why="no baseline")
     if arm.holes or not arm.values:
         return Comparison(arm.label, why="missing runs" if arm.holes else "diverged")
     if base.diverged or collapsed(arm, base):

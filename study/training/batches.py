@@ -84,7 +84,7 @@ def epoch(lengths: np.ndarray, budget: int, seed: int, number: int) -> list[np.n
         part = order[start : start + pool]
         part = part[np.argsort(lengths[part], kind="stable")]
         batches += _cut(part, lengths, budget)
-    random.shuffle(batches)  # type: ignore[arg-type]
+    random.shuffle(batches)
     return batches
 
 

@@ -1,6 +1,7 @@
 """What attention does on a fixed batch: per site, layer and head, through the taps alone.
 
-B batch · L queries · S slots · H heads · N sentences. Entropies are in nats before they are normalised. Alignment follows Och and Ney (2003).
+B batch · L queries · S slots · H heads. Entropies are in nats before they are normalised. Alignment follows Och and
+Ney (2003).
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def _entropies(weights: Tensor, visible: Tensor) -> dict[str, float | None]:
     """How spread the rows are, how spread their mean is, and what the query adds.
 
     entropy: H(a) / log(visible slots), the mean over rows with at least two slots.
-    information: H(mean over queries of a) − mean H(a), in nats, the mean over sentences; 0 if every query sees the same.
+    information: H(mean over queries of a) − mean H(a), in nats, the mean over sentences; 0 if all queries agree.
     spread: H(mean over queries of a) / log(visible slots); low when all queries look at one place (collapse).
     max_weight: the largest weight of a row, the mean over rows.
     """
@@ -99,11 +100,8 @@ def _entropies(weights: Tensor, visible: Tensor) -> dict[str, float | None]:
     rows = slots > 0
     several = slots > 1
     if not bool(several.any()):
-        return (
-            {"entropy": None, "information": None, "spread": None, "max_weight": _mean(weights.amax(-1)[rows])}
-            if (weights.shape[-1])
-            else dict.fromkeys(("entropy", "information", "spread", "max_weight"))
-        )
+        largest = _mean(weights.amax(-1)[rows]) if weights.shape[-1] else None
+        return {"entropy": None, "information": None, "spread": None, "max_weight": largest}
     entropy = torch.special.entr(weights).sum(-1)
     count = rows.sum(1).clamp(min=1)
     mean_entropy = (entropy * rows).sum(1) / count

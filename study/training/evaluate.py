@@ -12,10 +12,11 @@ from study import scoring
 from study.config import Experiment
 from study.corpora import Contrast, Corpus, Pair
 from study.models import Translator
+from study.models.translator import EOS
 from study.records import Score
 from study.training import decode
 from study.training.batches import Example, collate, examples
-from study.training.diagnostics import alignment_error, alignments
+from study.training.diagnostics import alignment_error, alignments, observe
 from study.training.vocabulary import Vocabulary
 
 
@@ -84,10 +85,8 @@ def _contrasts(model: Translator, contrasts: Sequence[Contrast], vocabulary: Voc
     """Share of minimal pairs of which both halves find the right translation more probable (chance 25%)."""
     if not contrasts:
         return []
-    nll = [
-        decode.forced_nll(model, examples([Pair(c.source, side(c)) for c in contrasts], vocabulary))
-        for side in (lambda c: c.right, lambda c: c.wrong)
-    ]
+    sides = ([Pair(c.source, c.right) for c in contrasts], [Pair(c.source, c.wrong) for c in contrasts])
+    nll = [decode.forced_nll(model, examples(pairs, vocabulary)) for pairs in sides]
     right: dict[int, bool] = {}
     for contrast, good in zip(contrasts, (nll[0] < nll[1]).tolist(), strict=True):
         right[contrast.pair] = right.get(contrast.pair, True) and good
@@ -99,9 +98,6 @@ def attention_map(
     model: Translator, data: Sequence[Example], vocabulary: Vocabulary, layer: int | None
 ) -> dict[str, Any] | None:
     """Cross-attention (heads averaged) over the tokens of the first sentence of about ten words."""
-    from study.models.translator import EOS
-    from study.training.diagnostics import observe
-
     example = min(data, key=lambda example: abs(len(example.source) - 10))
     batch = collate([example]).to(next(model.parameters()).device)
     crosses = {at: seen for (site, at), seen in observe(model, batch).items() if site == "cross"}

@@ -34,6 +34,9 @@ from study.training.provenance import peak_memory, provenance
 from study.training.task import DivergedError, Task
 from study.training.vocabulary import Vocabulary, vocabulary_for
 
+UNRECORDED: Any = {"trainer": True, "tracking": True, "out": True, "data": {"folder"}}
+"""What does not decide a number and may hold a path or a name."""
+
 
 def run(experiment: Experiment, folder: Path, watch: Any = print) -> Record:
     """Train, test and record one experiment in `folder`. What is done already is not done again.
@@ -179,7 +182,7 @@ class _Run:
             id=experiment_id(self.experiment),
             status=status,
             error=error,
-            config=self.experiment.model_dump(mode="json", exclude={"trainer", "tracking", "out"}),
+            config=self.experiment.model_dump(mode="json", exclude=UNRECORDED),
             config_hash=config_hash(self.experiment),
             seed=self.experiment.seed,
             data=data_facts(self.corpus, self.vocabulary),

@@ -78,9 +78,9 @@ class Task(pl.LightningModule):
             self.train_data, self.recipe.batch_tokens, self.experiment.seed, self.global_step, self.recipe.steps
         )
 
-    def val_dataloader(self) -> list[int]:
+    def val_dataloader(self) -> range:
         """One step that validates everything: the batching belongs to `decode`."""
-        return [0]
+        return range(1)
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
         return batch.to(device) if isinstance(batch, Batch) else batch

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import wandb
+
 from study.config import Experiment, experiment_id
 from study.records import Record, Wandb
 

@@ -1,5 +1,6 @@
 """A launcher as a process of its own: `python sweep_launch.py FILE OUT TRIAL SLOTS`."""
 
+import signal
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from study.sweep.local import run_sweep
 from study.sweep.spec import load
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
     file, out, trial, slots = sys.argv[1:]
     code = run_sweep(load(Path(file)), Path(out), int(slots), trial=getattr(sweep_trials, trial), preload=())
     heavy = {"torch", "wandb", "pytorch_lightning"} & set(sys.modules)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import chain
+from typing import TypeVar
 
 from study.corpora.grammar.draw import Draw
 from study.corpora.grammar.lexicon import Gender, Lexicon, Noun, Verb
@@ -13,62 +15,76 @@ from study.corpora.grammar.tree import Clause, Mention, Phrase, clauses, mention
 PLURAL = 0.25
 """Share of plurals where number is free."""
 TRIES = 20
+"""Draws of all nouns of a sentence before its plan is given up."""
+REDRAWS = 6
+"""Draws of a word before a repetition is accepted."""
+
+Item = TypeVar("Item")
 
 
 def fill(plan: Plan, words: Lexicon, draw: Draw) -> bool:
     """Draw all words of a plan; False if no draw of nouns made every inverted order plain."""
-    found = [clause for unit in plan.units for clause in clauses(unit)]
-    noun_phrases = [mention for unit in plan.units for mention in mentions(unit)]
-    for clause in found:
-        _predicates(clause, words, draw)
+    found = [list(clauses(unit)) for unit in plan.units]
+    noun_phrases = [list(mentions(unit)) for unit in plan.units]
+    for unit in found:
+        _predicates(unit, words, draw)
     if plan.pronoun:
         antecedent = _antecedent(plan.pronoun)
-        antecedent.being = max(antecedent.being, plan.pronoun.phrase.being)
-    for mention in noun_phrases:
+        antecedent.being = max(antecedent.being, plan.pronoun.being)
+    for mention in chain(*noun_phrases):
         _modifiers(mention, words, draw)
     for _ in range(TRIES):
         _nouns(plan, noun_phrases, words, draw)
-        if all(map(_plain, found)):
+        if all(map(_plain, chain(*found))):
             return True
     return False
 
 
-def _antecedent(pronoun: Mention) -> Phrase:
-    assert pronoun.phrase.antecedent is not None
-    return pronoun.phrase.antecedent
+def _antecedent(pronoun: Phrase) -> Phrase:
+    assert pronoun.antecedent is not None
+    return pronoun.antecedent
 
 
-def _predicates(clause: Clause, words: Lexicon, draw: Draw) -> None:
+def _fresh(items: Sequence[Item], used: set[Item], draw: Draw) -> Item:
+    """An item that its unit does not have yet, if a few draws find one: nobody says "the man who sleeps sleeps"."""
+    item = draw.one(items)
+    for _ in range(REDRAWS):
+        if item not in used:
+            break
+        item = draw.one(items)
+    used.add(item)
+    return item
+
+
+def _predicates(unit: Sequence[Clause], words: Lexicon, draw: Draw) -> None:
     """Verb or predicate adjective, adverb and preposition; the verb says what its subject must be."""
-    frame = clause.frame
-    if frame.valency == "copula":
-        clause.predicate = draw.one(words.adjectives)
-    else:
-        clause.verb = draw.one(_verbs(words, clause))
-        clause.subject.being = max(clause.subject.being, clause.verb.subject)
-    if frame.adverb:
-        clause.adverb = draw.one(words.adverbs)
-    if frame.place:
-        clause.preposition = draw.one(words.prepositions)
+    used: set[Verb] = set()
+    for clause in unit:
+        frame = clause.frame
+        if frame.valency == "copula":
+            clause.predicate = draw.one(words.adjectives)
+        else:
+            clause.verb = _fresh(_verbs(words, clause), used, draw)
+            clause.subject.being = max(clause.subject.being, clause.verb.subject)
+        if frame.adverb:
+            clause.adverb = draw.one(words.adverbs)
+        if frame.place:
+            clause.preposition = draw.one(words.prepositions)
 
 
 def _verbs(words: Lexicon, clause: Clause) -> tuple[Verb, ...]:
+    """Verbs of the right valency; with a prefix at the end or without one, where that makes the clause's length."""
     frame = clause.frame
-    match frame.valency:
-        case "reporting":
-            return words.reporting
-        case "transitive":
-            verbs = words.transitive
-        case _:
-            verbs = words.intransitive
-    if clause.kind == "main" and not frame.perfect:
-        return _separable(verbs, frame.separated)
-    return verbs
+    if frame.valency == "reporting":
+        return words.reporting
+    separated = frame.separated if clause.kind == "main" and not frame.perfect else None
+    return _lexical(words, frame.valency == "transitive", separated)
 
 
 @cache
-def _separable(verbs: tuple[Verb, ...], wanted: bool) -> tuple[Verb, ...]:
-    return tuple(verb for verb in verbs if bool(verb.prefix) == wanted)
+def _lexical(words: Lexicon, transitive: bool, separated: bool | None) -> tuple[Verb, ...]:
+    verbs = words.transitive if transitive else words.intransitive
+    return verbs if separated is None else tuple(verb for verb in verbs if bool(verb.prefix) == separated)
 
 
 def _modifiers(mention: Mention, words: Lexicon, draw: Draw) -> None:
@@ -76,29 +92,33 @@ def _modifiers(mention: Mention, words: Lexicon, draw: Draw) -> None:
     phrase, clause, slot, _ = mention
     choice = words.determiners
     if slot == "object" and clause.frame.negated:
-        choice = choice[:1]
+        choice = tuple(determiner for determiner in choice if determiner.en_plural)
     phrase.determiner = draw.one(choice) if draw.chance(0.6) else choice[0]
-    phrase.adjective = draw.one(words.adjectives) if phrase.attributive else None
+    if phrase.attributive:
+        known = {clause.predicate} if clause.predicate else set()
+        phrase.adjective = _fresh(words.adjectives, known, draw)
     free = slot != "place" and not phrase.referent and phrase.antecedent is None and phrase.determiner.en_plural
     phrase.plural = bool(free) and draw.chance(PLURAL)
 
 
-def _nouns(plan: Plan, noun_phrases: Sequence[Mention], words: Lexicon, draw: Draw) -> None:
+def _nouns(plan: Plan, units: Sequence[Sequence[Mention]], words: Lexicon, draw: Draw) -> None:
     """Draw the nouns, the antecedent first: no other noun may have its gender, nor be plural where it is "sie"."""
     taken: Gender | None = None
     if plan.pronoun:
         antecedent = _antecedent(plan.pronoun)
-        antecedent.noun = draw.one(_selection(words.nouns, antecedent.being, None))
+        antecedent.noun = draw.one(_selection(words, antecedent.being, None))
         taken = antecedent.noun.gender
-    for phrase, *_ in noun_phrases:
-        if phrase.antecedent is None and not phrase.referent:
-            phrase.noun = draw.one(_selection(words.nouns, phrase.being, taken))
-            phrase.plural = phrase.plural and taken != "f"
+    for unit in units:
+        used: set[Noun] = set()
+        for phrase, *_ in unit:
+            if phrase.antecedent is None and not phrase.referent:
+                phrase.noun = _fresh(_selection(words, phrase.being, taken), used, draw)
+                phrase.plural = phrase.plural and taken != "f"
 
 
 @cache
-def _selection(nouns: tuple[Noun, ...], being: int, without: Gender | None) -> tuple[Noun, ...]:
-    return tuple(noun for noun in nouns if noun.being >= being and noun.gender != without)
+def _selection(words: Lexicon, being: int, without: Gender | None) -> tuple[Noun, ...]:
+    return tuple(noun for noun in words.nouns if noun.being >= being and noun.gender != without)
 
 
 def _plain(clause: Clause) -> bool:

@@ -62,10 +62,18 @@ def _use(frame: Frame, kind: Kind) -> Use:
 
 
 @cache
-def frames(use: Use) -> dict[int, list[Frame]]:
-    """The frames for a use, by length, shortest first."""
-    found: dict[int, list[Frame]] = {}
-    for frame in _candidates(use.kind):
-        if _well_formed(frame, use.kind) and _use(frame, use.kind) == use:
-            found.setdefault(length(frame, use.kind), []).append(frame)
-    return {words: found[words] for words in sorted(found) if words <= LONGEST[use.kind]}
+def _inventory(kind: Kind) -> dict[Use, dict[int, dict[bool, list[Frame]]]]:
+    found: dict[Use, dict[int, dict[bool, list[Frame]]]] = {}
+    for frame in _candidates(kind):
+        words = length(frame, kind)
+        if words <= LONGEST[kind] and _well_formed(frame, kind):
+            groups = found.setdefault(_use(frame, kind), {}).setdefault(words, {})
+            groups.setdefault(frame.valency == "transitive", []).append(frame)
+    return found
+
+
+@cache
+def frames(use: Use) -> dict[int, list[list[Frame]]]:
+    """The frames for a use, by length, those with and without an object apart, so that both are drawn alike."""
+    found = _inventory(use.kind).get(use, {})
+    return {words: list(found[words].values()) for words in sorted(found)}

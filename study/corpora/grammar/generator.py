@@ -18,40 +18,37 @@ from study.corpora.corpus import Contrast, Corpus, Pair
 from study.corpora.grammar.alignment import assemble
 from study.corpora.grammar.content import fill
 from study.corpora.grammar.draw import Draw, digest
-from study.corpora.grammar.lexicon import Lexicon, lexicon
-from study.corpora.grammar.plan import DEEP, FLAT, Plan, Wish, plan
+from study.corpora.grammar.lexicon import Noun, lexicon
+from study.corpora.grammar.plan import Plan, Wish, plan
 from study.corpora.grammar.syntax import sentence
+from study.corpora.grammar.tree import Phrase
 
 Pool = Literal["train", "valid", "test", "pronoun"]
 
 SIZES = {"valid": 500, "test": 1000, "long": 500, "deep": 500, "pronoun": 500}
 TRAINED = (4, 16)
 """German words, without punctuation, of the training sentences."""
+COORDINATED = 10
+"""Words from which on a sentence may have two coordinated units."""
+PRONOMINAL = 8
+"""Words from which on a sentence may have a pronoun: it takes two clauses and three noun phrases."""
 PRONOUNS = 0.5
-"""Share of pronouns wished for where a sentence has at least two clauses."""
+"""Share of those that have one."""
 TRIES = 200
 """Draws for one length before another length is drawn."""
 
 
 @dataclass(frozen=True)
 class Style:
-    """What a stream of sentences is like."""
+    """What the sentences of a stream are like."""
 
     lengths: tuple[int, int] = TRAINED
     deep: bool = False
     pronouns: float = PRONOUNS
-    pool: Pool | None = None
-    """None where length or depth sets the stream apart."""
 
 
-STYLES = {
-    "train": Style(pool="train"),
-    "valid": Style(pool="valid"),
-    "test": Style(pool="test"),
-    "long": Style(lengths=(17, 32)),
-    "deep": Style(lengths=(8, 16), deep=True),
-    "pronoun": Style(lengths=(6, 16), pronouns=1.0, pool="pronoun"),
-}
+POOLED, LONG, DEEP = Style(), Style(lengths=(17, 32)), Style(lengths=(10, 16), deep=True)
+CONTRASTIVE = Style(lengths=(8, 16), pronouns=1.0)
 
 
 def generate(data: Grammar) -> Corpus:
@@ -59,12 +56,13 @@ def generate(data: Grammar) -> Corpus:
 
     The splits besides `train` do not depend on `train_pairs`, and a smaller `train` is the beginning of a larger one.
     """
+    halves = list(islice(_halves(data), SIZES["pronoun"]))
     splits = {
-        name: list(islice(sentences(data, name), data.train_pairs if name == "train" else SIZES[name]))
-        for name in ("train", "valid", "test", "long", "deep")
+        **_pools(data),
+        "long": list(islice(sentences(data, "long", LONG.lengths), SIZES["long"])),
+        "deep": list(islice(_distinct(data, "deep", DEEP), SIZES["deep"])),
+        "pronoun": [pair for pair, _ in halves],
     }
-    halves = list(islice(_halves(data, "pronoun"), SIZES["pronoun"]))
-    splits["pronoun"] = [pair for pair, _ in halves]
     return Corpus(
         name="grammar",
         version=data.version,
@@ -74,19 +72,38 @@ def generate(data: Grammar) -> Corpus:
     )
 
 
-def sentences(data: Grammar, name: str, lengths: tuple[int, int] | None = None) -> Iterator[Pair]:
-    """An endless stream of different sentence pairs of that split, or of a new one of sentences of other `lengths`.
+def sentences(data: Grammar, name: str, lengths: tuple[int, int]) -> Iterator[Pair]:
+    """An endless stream of different sentence pairs, say `sentences(data, "longer", (33, 60))`.
 
-    Lengths count German words without punctuation and are drawn evenly. Outside the training range any name starts a
-    new stream, say `sentences(data, "longer", (33, 60))`.
+    Lengths count German words without punctuation and are drawn evenly. The name seeds the stream; one within the
+    trained lengths may meet sentences of any split.
     """
-    style = STYLES[name] if lengths is None else Style(lengths=lengths)
+    return _distinct(data, name, Style(lengths=lengths))
+
+
+def _distinct(data: Grammar, name: str, style: Style) -> Iterator[Pair]:
     seen: set[str] = set()
     for drawn in _plans(data, name, style):
-        pair, key = assemble(sentence(drawn.units, drawn.coordinators))
-        if pair.source not in seen and style.pool in (None, _pool(data, key, drawn)):
+        pair, _ = _realised(drawn)
+        if pair.source not in seen:
             seen.add(pair.source)
             yield pair
+
+
+def _pools(data: Grammar) -> dict[str, list[Pair]]:
+    """The splits of the training distribution: one stream, each sentence to its pool until all are full."""
+    sizes = {"train": data.train_pairs, "valid": SIZES["valid"], "test": SIZES["test"]}
+    splits: dict[str, list[Pair]] = {name: [] for name in sizes}
+    seen: set[str] = set()
+    for drawn in _plans(data, "pools", POOLED):
+        pair, key = _realised(drawn)
+        pool = _pool(data, key, drawn)
+        if pool != "pronoun" and len(splits[pool]) < sizes[pool] and pair.source not in seen:
+            seen.add(pair.source)
+            splits[pool].append(pair)
+            if all(len(splits[name]) == size for name, size in sizes.items()):
+                break
+    return splits
 
 
 def checksum(pairs: Iterable[Pair]) -> str:
@@ -99,13 +116,13 @@ def checksum(pairs: Iterable[Pair]) -> str:
 
 
 def _pool(data: Grammar, key: str, drawn: Plan) -> Pool:
-    """A tenth of all possible sentences is for validation, a fifth for test, a fifth of those with pronouns apart."""
+    """Of all possible sentences 8% are for validation, 15% for test, and of those with a pronoun 20% stand apart."""
     share = int(digest("pool", data.seed, key)[:8], 16) / 2**32
-    if share < 0.1:
+    if share < 0.08:
         return "valid"
-    if share < 0.3:
+    if share < 0.23:
         return "test"
-    return "pronoun" if drawn.pronoun and share < 0.5 else "train"
+    return "pronoun" if drawn.pronoun and share < 0.43 else "train"
 
 
 def _plans(data: Grammar, name: str, style: Style) -> Iterator[Plan]:
@@ -114,43 +131,52 @@ def _plans(data: Grammar, name: str, style: Style) -> Iterator[Plan]:
     words = lexicon(data.lexicon)
     low, high = style.lengths
     while True:
-        length = low + draw.below(high + 1 - low)
+        wish = _wish(low + draw.below(high + 1 - low), style, draw)
         for _ in range(TRIES):
-            drawn = plan(_wish(length, style, draw), words, draw)
+            drawn = plan(wish, words, draw)
             if drawn and fill(drawn, words, draw):
                 yield drawn
                 break
 
 
 def _wish(length: int, style: Style, draw: Draw) -> Wish:
-    """A unit is a main clause with what is nested in it; units are coordinated, each no longer than a trained one."""
-    units = 1
-    if not style.deep and length >= 8:
-        least = -(-length // TRAINED[1])
-        units = least + draw.below(length // 7 - least + 2 if length <= TRAINED[1] else length // 7 - least + 1)
-    return Wish(length, DEEP if style.deep else FLAT, units, length >= 6 and draw.chance(style.pronouns))
+    """One unit or two within the trained lengths; beyond them as many as keep each within."""
+    least = -(-length // TRAINED[1])
+    most = 1 if style.deep or length < COORDINATED else max(2, length // 8)
+    pronoun = length >= PRONOMINAL and draw.chance(style.pronouns)
+    return Wish(length, least + draw.below(most - least + 1), style.deep, pronoun)
 
 
-def _halves(data: Grammar, name: str) -> Iterator[tuple[Pair, Contrast]]:
+def _realised(drawn: Plan) -> tuple[Pair, str]:
+    return assemble(sentence(drawn.units, drawn.coordinators))
+
+
+def _halves(data: Grammar) -> Iterator[tuple[Pair, Contrast]]:
     """Minimal pairs: the same sentence with a human and with an inanimate antecedent of the same gender."""
     draw = Draw("antecedents", data.version, data.lexicon, data.seed)
     nouns = lexicon(data.lexicon).nouns
     seen: set[str] = set()
-    for drawn in _plans(data, name, STYLES[name]):
-        antecedent = drawn.antecedent
-        if antecedent is None or antecedent.being or antecedent.gender == "n":
+    for drawn in _plans(data, "pronoun", CONTRASTIVE):
+        pronoun = drawn.pronoun
+        if pronoun is None or pronoun.antecedent is None or pronoun.antecedent.being or pronoun.gender == "n":
             continue
-        human, thing = (
-            draw.one([n for n in nouns if n.human == human and n.gender == antecedent.gender]) for human in (True, False)
-        )
-        antecedent.noun = human
-        personal, key = _realised(drawn)
-        antecedent.noun = thing
-        neutral, _ = _realised(drawn)
-        if _pool(data, key, drawn) == STYLES[name].pool and not seen & {personal.source, neutral.source}:
-            yield from _contrasted(personal, neutral, len(seen) // 2)
-            seen |= {personal.source, neutral.source}
+        fitting = [noun for noun in nouns if noun.gender == pronoun.gender]
+        human = draw.one([noun for noun in fitting if noun.human])
+        thing = draw.one([noun for noun in fitting if not noun.human])
+        key = _realised(drawn)[1]
+        if key not in seen and _pool(data, key, drawn) == "pronoun":
+            yield _half(drawn, pronoun, human, thing, len(seen))
+            yield _half(drawn, pronoun, thing, human, len(seen))
+            seen.add(key)
 
 
-def _contrasted(personal: Pair, neutral: Pair, number: int) -> Iterator[tuple[Pair, Contrast]]:
-    """Both halves, each with the pronoun of the other as its wrong translation."""
+def _half(drawn: Plan, pronoun: Phrase, noun: Noun, other: Noun, number: int) -> tuple[Pair, Contrast]:
+    """One half; its wrong translation takes the pronoun that the noun of the other half would have."""
+    antecedent, stand_in = pronoun.antecedent, Phrase()
+    assert antecedent is not None
+    antecedent.noun, stand_in.noun = noun, other
+    right, _ = _realised(drawn)
+    pronoun.antecedent = stand_in
+    wrong, _ = _realised(drawn)
+    pronoun.antecedent = antecedent
+    return right, Contrast(right.source, right.target, wrong.target, number)

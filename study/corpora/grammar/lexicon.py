@@ -1,4 +1,7 @@
-"""The lexicon as data: what `lexicon.toml` holds, as typed entries, in the small and in the large selection."""
+"""The lexicon as data: what `lexicon.toml` holds, as typed entries, in the small and in the large selection.
+
+Entries are compared by identity: each is made once.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from typing import Any, Literal, TypeVar
 Gender = Literal["m", "f", "n"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Noun:
     """A noun, with what decides its pronoun: German gender, and what kind of being it names."""
 
@@ -30,7 +33,7 @@ class Noun:
         return self.being == 2
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Verb:
     """A verb, of any valency; forms that the rules derive are left empty."""
 
@@ -45,24 +48,33 @@ class Verb:
     """The least being that can be its subject."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Word:
-    """A word that needs no more than its two sides: adjectives, adverbs, prepositions."""
+    """A word that needs no more than its two sides: adjectives, prepositions."""
 
     de: str
     en: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Adverb:
+    """An adverb of time or place; an early one stands before the English verb."""
+
+    de: str
+    en: str
+    early: bool = False
+
+
+@dataclass(frozen=True, eq=False)
 class Determiner:
-    """An article or a word inflected like one; without an English plural it is singular only."""
+    """An article or a word inflected like one; without an English plural it is indefinite, and singular only."""
 
     de: str
     en: str
     en_plural: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Conjunction:
     """A subordinating conjunction, with what it asks of the two clauses."""
 
@@ -72,13 +84,13 @@ class Conjunction:
     plain: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Lexicon:
     """All words that may be drawn."""
 
     nouns: tuple[Noun, ...]
     adjectives: tuple[Word, ...]
-    adverbs: tuple[Word, ...]
+    adverbs: tuple[Adverb, ...]
     prepositions: tuple[Word, ...]
     conjunctions: tuple[Conjunction, ...]
     determiners: tuple[Determiner, ...]
@@ -102,7 +114,7 @@ def lexicon(name: Literal["small", "large"]) -> Lexicon:
     return Lexicon(
         nouns=entries(Noun, "nouns"),
         adjectives=entries(Word, "adjectives"),
-        adverbs=entries(Word, "adverbs"),
+        adverbs=entries(Adverb, "adverbs"),
         prepositions=entries(Word, "prepositions"),
         conjunctions=entries(Conjunction, "conjunctions"),
         determiners=entries(Determiner, "determiners"),

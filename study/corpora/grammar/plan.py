@@ -6,61 +6,18 @@ words stay independent of it and of each other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from study.corpora.grammar.draw import Draw
-from study.corpora.grammar.frames import Use, frames
+from study.corpora.grammar.frames import frames
 from study.corpora.grammar.lexicon import Conjunction, Lexicon
+from study.corpora.grammar.shapes import Outline, Part, Shape, outlines, shares
 from study.corpora.grammar.tree import Clause, Frame, Mention, Phrase, mentions
 
 DASS = Conjunction("dass", "that")
-
-
-class Part(NamedTuple):
-    """A clause of a unit and the earlier clause, by number, that it belongs to."""
-
-    role: Literal["main", "before", "after", "complement", "relative"]
-    host: int = 0
-
-
-def _shapes(*rows: str) -> list[tuple[Part, ...]]:
-    """Shapes from their short form: "relative 0, after 1" is a relative clause in the main clause and one after it."""
-    roles: dict[str, Literal["before", "after", "complement", "relative"]]
-    roles = {"before": "before", "after": "after", "complement": "complement", "relative": "relative"}
-    parts = [[part.split() for part in row.split(", ")] if row else [] for row in rows]
-    return [(Part("main"), *(Part(roles[role], int(host)) for role, host in row)) for row in parts]
-
-
-FLAT = _shapes(
-    "",
-    "after 0",
-    "before 0",
-    "complement 0",
-    "relative 0",
-    "relative 0, after 0",
-    "relative 0, before 0",
-    "relative 0, complement 0",
-    "relative 0, relative 0",
-)
-"""Shapes of the training data: nothing is nested in a nested clause."""
-
-DEEP = _shapes(
-    "relative 0, relative 1",
-    "after 0, relative 1",
-    "before 0, relative 1",
-    "complement 0, relative 1",
-    "complement 0, complement 1",
-    "complement 0, after 1",
-    "before 0, complement 1",
-    "relative 0, complement 1",
-    "relative 0, relative 1, relative 2",
-    "complement 0, relative 1, relative 2",
-    "complement 0, complement 1, relative 2",
-    "after 0, complement 1, relative 2",
-)
-"""Shapes nested two and three deep."""
+SHORTEST = 4
+"""Words of a unit."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +25,9 @@ class Wish:
     """What a sentence should be like."""
 
     words: int
-    shapes: Sequence[tuple[Part, ...]]
     units: int = 1
-    """Coordinated main clauses."""
+    """Coordinated main clauses, each with what is nested in it."""
+    deep: bool = False
     pronoun: bool = False
 
 
@@ -80,24 +37,17 @@ class Plan:
 
     units: list[Clause]
     coordinators: list[str]
-    pronoun: Mention | None = None
+    pronoun: Phrase | None = None
 
 
-def plan(wish: Wish, lexicon: Lexicon, draw: Draw) -> Plan | None:
+def plan(wish: Wish, words: Lexicon, draw: Draw) -> Plan | None:
     """A plan of exactly the wanted length, or None if this draw led nowhere."""
-    shapes = [draw.one(wish.shapes) for _ in range(wish.units)]
-    uses = [use for shape in shapes for use in _uses(shape)]
-    if wish.pronoun:
-        chosen = draw.below(len(uses))
-        uses[chosen] = uses[chosen]._replace(pronoun=True)
-    lengths = _shares(wish.words - (wish.units - 1), [list(frames(use)) for use in uses], draw)
-    if lengths is None:
-        return None
-    drawn = [draw.one(frames(use)[words]) for use, words in zip(uses, lengths, strict=True)]
+    lengths = shares(wish.words - (wish.units - 1), [(SHORTEST, wish.words)] * wish.units, draw)
+    chosen = draw.below(wish.units) if wish.pronoun else -1
     units = []
-    for shape in shapes:
-        unit = _tree(shape, drawn[: len(shape)], lexicon, draw)
-        drawn = drawn[len(shape) :]
+    for i, length in enumerate(lengths):
+        possible = outlines(length, wish.deep, i == chosen, i == 0)
+        unit = _unit(draw.one(possible), length, words, draw) if possible else None
         if unit is None:
             return None
         units.append(unit)
@@ -105,25 +55,14 @@ def plan(wish: Wish, lexicon: Lexicon, draw: Draw) -> Plan | None:
     return _with_pronoun(units, coordinators, draw) if wish.pronoun else Plan(units, coordinators)
 
 
-def _uses(shape: tuple[Part, ...]) -> list[Use]:
-    reporting = {part.host for part in shape if part.role == "complement"}
-    return [
-        Use("relative" if part.role == "relative" else "main" if part.role == "main" else "subordinate", i in reporting)
-        for i, part in enumerate(shape)
-    ]
+def _unit(outline: Outline, length: int, words: Lexicon, draw: Draw) -> Clause | None:
+    ranges = [frames(use) for use in outline.uses]
+    lengths = shares(length, [(min(allowed), max(allowed)) for allowed in ranges], draw)
+    drawn = [draw.one(draw.one(allowed[n])) for allowed, n in zip(ranges, lengths, strict=True)]
+    return _tree(outline.shape, drawn, words, draw)
 
 
-def _shares(words: int, ranges: list[list[int]], draw: Draw) -> list[int] | None:
-    """Words for each clause: everyone the least first, then one at a time to a clause that has room."""
-    lengths = [allowed[0] for allowed in ranges]
-    if not sum(lengths) <= words <= sum(allowed[-1] for allowed in ranges):
-        return None
-    for _ in range(words - sum(lengths)):
-        lengths[draw.one([i for i, allowed in enumerate(ranges) if lengths[i] < allowed[-1]])] += 1
-    return lengths
-
-
-def _tree(shape: tuple[Part, ...], drawn: list[Frame], lexicon: Lexicon, draw: Draw) -> Clause | None:
+def _tree(shape: Shape, drawn: list[Frame], lexicon: Lexicon, draw: Draw) -> Clause | None:
     tree: list[Clause] = []
     for part, frame in zip(shape, drawn, strict=True):
         if part.role == "main":
@@ -209,7 +148,7 @@ def _with_pronoun(units: list[Clause], coordinators: list[str], draw: Draw) -> P
     antecedent = draw.one(earlier + later).phrase
     pronoun.phrase.antecedent = antecedent
     antecedent.referent = True
-    return Plan(units, coordinators, pronoun)
+    return Plan(units, coordinators, pronoun.phrase)
 
 
 def _words(mention: Mention) -> int:

@@ -22,7 +22,7 @@ def sentence(units: Iterable[Clause], coordinators: Iterable[str] = ()) -> Span:
     first, *others = units
     spans = [clause(first)]
     for coordinator, unit in zip(coordinators, others, strict=True):
-        comma = word(",", ",") if coordinator == "aber" else EMPTY
+        comma = word(",", ",") if coordinator == "aber" else Span([], [Target(",")])
         spans += [comma, word(coordinator, _COORDINATORS[coordinator]), clause(unit)]
     return joined([*spans, word(".", ".")])
 
@@ -45,7 +45,8 @@ def _constituents(tree: Clause) -> dict[str, Span]:
         elif phrase:
             parts[slot] = noun_phrase(phrase, case)
     if tree.place and tree.preposition:
-        parts["place"] = joined([word(tree.preposition.de, tree.preposition.en), parts["place"]])
+        comma = Span([], [Target(",")] if tree.kind == "main" and tree.front == "place" else [])
+        parts["place"] = joined([word(tree.preposition.de, tree.preposition.en), parts["place"], comma])
     if tree.adverb:
         parts["adverb"] = word(tree.adverb.de, tree.adverb.en)
     if tree.predicate:
@@ -66,7 +67,8 @@ def _english_order(tree: Clause) -> list[str]:
     split = pronoun and tree.verb is not None and "|" in tree.verb.en
     complement = ["object", "particle"] if split else ["particle", "object"]
     front = [tree.front] if tree.front in ("adverb", "place") and tree.kind == "main" and not tree.before else []
-    rest = ["subject", "verb", *complement, "predicate", "place", "adverb"]
+    early = tree.adverb is not None and tree.adverb.early
+    rest = ["subject", *["adverb"] * early, "verb", *complement, "predicate", "place", *["adverb"] * (not early)]
     gap = tree.frame.gap
     middle = [name for name in rest if name not in front and name != gap]
     return ["before", "conjunction", "relative", *front, *middle, "after"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from study.corpora.grammar.lexicon import Conjunction, Determiner, Gender, Noun, Verb, Word
+from study.corpora.grammar.lexicon import Adverb, Conjunction, Determiner, Gender, Noun, Verb, Word
 
 Slot = Literal["subject", "object", "place"]
 Kind = Literal["main", "subordinate", "relative"]
@@ -69,7 +69,7 @@ class Clause:
     conjunction: Conjunction | None = None
     verb: Verb | None = None
     """None is the copula."""
-    adverb: Word | None = None
+    adverb: Adverb | None = None
     preposition: Word | None = None
     predicate: Word | None = None
 

@@ -1,0 +1,200 @@
+"""Training speed of the study's transformer against a plain `torch.nn.Transformer` loop, in one run.
+
+Same sizes, batches, loss, optimiser, clipping and threads. The plain loop is what a tutorial writes; the study's side
+is a Lightning run of the `Task` that `study train` uses, history and per-step seeding included, validation left out.
+Segments of the two alternate, so that a busy machine slows both.
+
+    python benchmarks/throughput.py            # both sizes, one thread
+    python benchmarks/throughput.py --threads 2
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+
+import pytorch_lightning as pl
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from study.config import Experiment, experiment_from
+from study.corpora import Pair
+from study.models import build
+from study.models.transformer import sinusoids
+from study.models.translator import PAD
+from study.training.allocator import keep_memory
+from study.training.batches import Batch, Example, Steps
+from study.training.task import Task
+from study.training.vocabulary import Words
+
+SIZES = {
+    "embedded": {"model.width": 64, "model.layers": 2, "training.batch_tokens": 2000},
+    "Multi30k": {"model.width": 256, "model.layers": 3, "training.batch_tokens": 3000},
+}
+VOCABULARY = {"embedded": 300, "Multi30k": 4000}
+
+
+class Plain(nn.Module):
+    """Embeddings, sinusoids, `nn.Transformer` (pre-norm) and an output layer."""
+
+    def __init__(self, vocabulary: int, width: int, heads: int, layers: int, feedforward: int, dropout: float) -> None:
+        super().__init__()
+        self.width = width
+        self.source = nn.Embedding(vocabulary, width, padding_idx=PAD)
+        self.target = nn.Embedding(vocabulary, width, padding_idx=PAD)
+        self.dropout = nn.Dropout(dropout)
+        self.transformer = nn.Transformer(
+            width, heads, layers, layers, feedforward, dropout, batch_first=True, norm_first=True
+        )
+        self.out = nn.Linear(width, vocabulary)
+
+    def forward(self, batch: Batch) -> Tensor:
+        padding = ~batch.mask
+        length = batch.given.shape[1]
+        causal = torch.triu(torch.ones(length, length, dtype=torch.bool), 1)
+        states = self.transformer(
+            self._embed(self.source, batch.source),
+            self._embed(self.target, batch.given),
+            tgt_mask=causal,
+            src_key_padding_mask=padding,
+            memory_key_padding_mask=padding,
+            tgt_is_causal=True,
+        )
+        return self.out(states)
+
+    def _embed(self, embedding: nn.Embedding, tokens: Tensor) -> Tensor:
+        x = embedding(tokens) * self.width**0.5
+        return self.dropout(x + sinusoids(0, tokens.shape[1], self.width, tokens.device))
+
+
+def plain_segment(model: Plain, optimiser: torch.optim.Optimizer, batches: Sequence[Batch], smoothing: float) -> float:
+    """Seconds for the updates of a hand-written loop."""
+    start = time.perf_counter()
+    for batch in batches:
+        loss = F.cross_entropy(
+            model(batch).flatten(0, 1), batch.wanted.flatten(), ignore_index=PAD, label_smoothing=smoothing
+        )
+        optimiser.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+    return time.perf_counter() - start
+
+
+class Given:
+    """Batches as a loader: Lightning takes a bare list for a list of loaders."""
+
+    def __init__(self, batches: list[Batch]) -> None:
+        self.batches = batches
+
+    def __iter__(self) -> Iterator[Batch]:
+        return iter(self.batches)
+
+
+class Replay(Task):
+    """The study's task on given batches, without validation."""
+
+    def __init__(self, experiment: Experiment, vocabulary: int, data: Sequence[Example], batches: list[Batch]) -> None:
+        model = build(experiment.model, vocabulary, 1)
+        super().__init__(experiment, model, Words(b"[]"), data, data[:2], lambda point, diagnostics: None)
+        self.batches = batches
+        self.took: list[float] = []
+
+    def train_dataloader(self) -> Given:  # type: ignore[override]
+        return Given(self.batches)
+
+    def validation_step(self, batch: int, batch_idx: int) -> None:
+        """Nothing: only updates are timed."""
+
+
+class Alternate(pl.Callback):
+    """Between two segments of the study's updates, a segment of the plain loop's."""
+
+    def __init__(self, plain: Iterator[float], segment: int) -> None:
+        self.plain, self.segment = plain, segment
+        self.ours: list[float] = []
+        self.theirs: list[float] = []
+
+    def on_train_batch_start(self, trainer: pl.Trainer, *_: object) -> None:
+        if trainer.global_step % self.segment == 0:
+            if trainer.global_step:
+                self.ours.append(time.perf_counter() - self.start)
+            self.theirs.append(next(self.plain))
+            self.start = time.perf_counter()
+
+
+def compare(size: str, segments: int, segment: int) -> tuple[float, float, float]:
+    """Target tokens per second (ours, theirs) and the median over segments of ours / theirs."""
+    sizes = {"model.family": "transformer", "training.steps": segments * segment + 1} | SIZES[size]
+    experiment = experiment_from(sizes)
+        {"model.family": "transformer", "training.steps": segments * segment + 1, **SIZES[size]}
+    )
+    config, recipe, vocabulary = experiment.model, experiment.training, VOCABULARY[size]
+    batches = random_batches(vocabulary, recipe.batch_tokens, segment)
+    tokens = sum(batch.tokens for batch in batches)
+    plain = Plain(vocabulary, config.width, 4, config.layers, 4 * config.width, config.dropout)
+    optimiser = torch.optim.Adam(plain.parameters(), recipe.learning_rate, betas=(0.9, 0.98), eps=1e-9, fused=True)
+
+    def theirs() -> Iterator[float]:
+        while True:
+            yield plain_segment(plain, optimiser, batches, recipe.label_smoothing)
+
+    callback = Alternate(theirs(), segment)
+    task = Replay(experiment, vocabulary, random_examples(vocabulary, 40), batches * segments + batches[:1])
+    pl.Trainer(
+        accelerator="cpu",
+        devices=1,
+        max_steps=recipe.steps,
+        max_epochs=-1,
+        limit_val_batches=0,
+        gradient_clip_val=recipe.clip,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=[callback],
+    ).fit(task)
+    pairs = list(zip(callback.ours, callback.theirs, strict=False))[1:]  # the first segment warms up
+    rates = [[tokens / seconds for seconds in side] for side in zip(*pairs, strict=True)]
+    return (*(statistics.median(side) for side in rates), statistics.median(t / o for o, t in pairs))  # type: ignore[return-value]
+
+
+def random_examples(vocabulary: int, count: int) -> list[Example]:
+    """Sentences of 5 to 24 tokens."""
+    draw = torch.Generator().manual_seed(0)
+
+    def side() -> list[int]:
+        length = int(torch.randint(5, 25, (), generator=draw))
+        return torch.randint(4, vocabulary, (length,), generator=draw).tolist()
+
+    return [Example(side(), side(), Pair("", "")) for _ in range(count)]
+
+
+def random_batches(vocabulary: int, budget: int, count: int) -> list[Batch]:
+    """Training batches as the study makes them."""
+    steps = Steps(random_examples(vocabulary, 4000), budget, 0, 0, count)
+    return list(steps)
+
+
+def main() -> None:
+    """Print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--segments", type=int, default=6)
+    parser.add_argument("--steps", type=int, default=12, help="updates per segment")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    torch.set_flush_denormal(True)
+    keep_memory()
+    print(f"torch {torch.__version__}, {arguments.threads} thread(s); target tokens per second")
+    print(f"{'size':<10} {'study':>9} {'plain':>9} {'ratio':>6}")
+    for size in SIZES:
+        ours, theirs, ratio = compare(size, arguments.segments, arguments.steps)
+        print(f"{size:<10} {ours:9,.0f} {theirs:9,.0f} {ratio:6.3f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,8 @@
+"""The embedded corpus: a seeded, versioned grammar of German→English sentence pairs with gold word alignments.
+
+Raise the version (`Grammar.version`) whenever the same section would give other sentences.
+"""
+
+from study.corpora.grammar.generator import checksum, generate, sentences
+
+__all__ = ["checksum", "generate", "sentences"]

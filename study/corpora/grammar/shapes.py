@@ -1,0 +1,108 @@
+"""Shapes of sentences: which clauses, how nested, how many words each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Literal, NamedTuple
+
+from study.corpora.grammar.draw import Draw
+from study.corpora.grammar.frames import Use, frames
+
+Role = Literal["main", "before", "after", "complement", "relative"]
+
+
+class Part(NamedTuple):
+    """A clause and the earlier clause of its unit, by number, that it belongs to."""
+
+    role: Role
+    host: int = 0
+
+
+Shape = tuple[Part, ...]
+"""A unit: a main clause with what is nested in it."""
+
+_MAIN = Part("main")
+_BEFORE, _AFTER, _COMPLEMENT, _RELATIVE = Part("before"), Part("after"), Part("complement"), Part("relative")
+
+FLAT: tuple[Shape, ...] = (
+    (_MAIN,),
+    (_MAIN, _AFTER),
+    (_MAIN, _BEFORE),
+    (_MAIN, _COMPLEMENT),
+    (_MAIN, _RELATIVE),
+    (_MAIN, _RELATIVE, _AFTER),
+    (_MAIN, _RELATIVE, _BEFORE),
+    (_MAIN, _RELATIVE, _COMPLEMENT),
+    (_MAIN, _RELATIVE, _RELATIVE),
+)
+"""Shapes of the training data: nothing is nested in a nested clause."""
+
+DEEP: tuple[Shape, ...] = (
+    (_MAIN, _RELATIVE, Part("relative", 1)),
+    (_MAIN, _RELATIVE, Part("complement", 1)),
+    (_MAIN, _AFTER, Part("relative", 1)),
+    (_MAIN, _BEFORE, Part("relative", 1)),
+    (_MAIN, _BEFORE, Part("complement", 1)),
+    (_MAIN, _COMPLEMENT, Part("relative", 1)),
+    (_MAIN, _COMPLEMENT, Part("complement", 1)),
+    (_MAIN, _COMPLEMENT, Part("after", 1)),
+    (_MAIN, _RELATIVE, Part("relative", 1), Part("relative", 2)),
+    (_MAIN, _COMPLEMENT, Part("relative", 1), Part("relative", 2)),
+    (_MAIN, _COMPLEMENT, Part("complement", 1), Part("relative", 2)),
+    (_MAIN, _AFTER, Part("complement", 1), Part("relative", 2)),
+)
+"""Shapes nested two and three deep."""
+
+
+class Outline(NamedTuple):
+    """A shape and what each of its clauses must offer."""
+
+    shape: Shape
+    uses: tuple[Use, ...]
+
+
+@cache
+def outlines(words: int, deep: bool, pronoun: bool, first: bool) -> tuple[Outline, ...]:
+    """All outlines for a unit of so many words. The `first` unit finds no antecedent before it."""
+    most = (words + 2) // 4 if deep else (words + 3) // 5
+    return tuple(
+        Outline(shape, uses)
+        for shape in (DEEP if deep else FLAT)
+        if len(shape) <= most
+        for uses in (_pronouns(shape, first) if pronoun else [_uses(shape)])
+        if _fits(words, uses)
+    )
+
+
+def _uses(shape: Shape) -> tuple[Use, ...]:
+    reporting = {part.host for part in shape if part.role == "complement"}
+    return tuple(
+        Use("relative" if part.role == "relative" else "main" if part.role == "main" else "subordinate", i in reporting)
+        for i, part in enumerate(shape)
+    )
+
+
+def _pronouns(shape: Shape, first: bool) -> Iterator[tuple[Use, ...]]:
+    """The pronoun may stand in any clause but a main clause that no clause comes before."""
+    uses = _uses(shape)
+    opening = first and _BEFORE not in shape
+    for i in range(1 if opening else 0, len(shape)):
+        yield (*uses[:i], uses[i]._replace(pronoun=True), *uses[i + 1 :])
+
+
+def _fits(words: int, uses: tuple[Use, ...]) -> bool:
+    ranges = [list(frames(use)) for use in uses]
+    return all(ranges) and sum(map(min, ranges)) <= words <= sum(map(max, ranges))
+
+
+def shares(words: int, ranges: list[tuple[int, int]], draw: Draw) -> list[int]:
+    """Words for each part: everyone the least first, then one at a time to a part that has room."""
+    found = [least for least, _ in ranges]
+    room = [i for i, (least, most) in enumerate(ranges) if least < most]
+    for _ in range(words - sum(found)):
+        i = draw.one(room)
+        found[i] += 1
+        if found[i] == ranges[i][1]:
+            room.remove(i)
+    return found

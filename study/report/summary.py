@@ -1,0 +1,40 @@
+"""The end of a sweep: its table on the screen, table and figure on disk, and where they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from study.sweep.spec import Spec
+
+
+def report_sweep(spec: Spec, out: Path, to: Path | None = None) -> None:
+    """Print the comparison table of a sweep and write table and figure.
+
+    Args:
+        spec: the sweep.
+        out: folder of the runs.
+        to: folder for table.{csv,md,tex,json} and figure.{svg,png,csv} (default: `out/report/<name of the sweep>`).
+
+    Raises:
+        InputError: a record cannot be used, or the folder cannot be written.
+    """
+    from study.errors import InputError
+    from study.report.comparison import analyse, comparison_table, shown_metrics
+    from study.report.figures import draw
+    from study.report.frame import collect
+
+    frame = collect(spec, out, shown_metrics(spec))
+    facets = analyse(spec, frame)
+    table = comparison_table(spec, frame, facets)
+    table.print()
+    folder = to or out / "report" / spec.name
+    try:
+        tables, figure = table.write(folder), draw(facets, folder / "figure")
+    except OSError as problem:
+        raise InputError(f"{folder}: can't be written ({problem.strerror}); give another folder with --to") from None
+    print()
+    for what, paths in (("table", tables), ("figure", figure)):
+        print(f"{what:<7} {paths[0].with_suffix('')}.{{{','.join(path.suffix[1:] for path in paths)}}}")
+    print(f"{'runs':<7} {out}/<id>/   (study show <id> prints one of them)")

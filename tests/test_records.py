@@ -1,0 +1,80 @@
+import json
+
+import pytest
+
+from study import records
+from study.errors import InputError
+from study.records import Record, Score
+
+TINY = Record(
+    protocol=1,
+    id="x-s1",
+    status="finished",
+    config={"z": 0.1234567890123, "a": {"ü": None}},
+    config_hash="ab",
+    seed=1,
+    scores=[Score(split="test", metric="exact", value=2 / 3, n=3), Score(split="test", metric="bleu", value=None, n=3)],
+    history=[{"step": 1, "valid_loss": float("nan"), "valid_bleu": 12.3456789}],
+)
+
+
+def test_bytes_are_canonical_and_survive_a_round_trip(tmp_path):
+    text = records.dumps(TINY)
+    assert text.endswith("}\n")
+    assert text == json.dumps(json.loads(text), sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+    assert '"ü": null' in text
+    assert '"z": 0.1234567890123' in text
+    assert '"value": 0.666667' in text
+    records.write(tmp_path / "run" / "record.json", text)
+    assert records.dumps(records.read(tmp_path / "run" / "record.json")) == text
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["record.json"]
+
+
+def test_nan_and_infinity_become_null():
+    point = json.loads(records.dumps(TINY))["history"][0]
+    assert point == {"step": 1, "valid_bleu": 12.3457, "valid_loss": None}
+    assert records.rounded([float("inf"), (1.0, -float("inf"))]) == [None, [1.0, None]]
+    assert "NaN" not in records.dumps(TINY)
+
+
+def test_scores_are_found_by_split_metric_and_subset():
+    assert TINY.score("test", "exact") == 2 / 3
+    assert TINY.score("test", "exact", "length 4-7") is None
+    assert TINY.score("test", "chrf") is None
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"schema_version": 99}, "schema_version is 99, and this program reads 1"),
+        ({"surplus": 1}, "surplus: .*changed by hand"),
+        ({"status": "done"}, "status: "),
+        ({"scores": [{"split": "test"}]}, r"scores\.0\.metric: "),
+        ({"seed": float("nan")}, "seed: "),
+    ],
+)
+def test_what_is_no_record_is_refused_with_file_and_field(tmp_path, change, said):
+    path = tmp_path / "record.json"
+    path.write_text(json.dumps(json.loads(records.dumps(TINY)) | change))
+    with pytest.raises(InputError, match=rf"record\.json: {said}") as refusal:
+        records.read(path)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff", b"[1]", b"null"])
+def test_what_is_no_json_object_is_refused(tmp_path, content):
+    path = tmp_path / "record.json"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"record\.json: "):
+        records.read(path)
+
+
+def test_the_state_of_a_run_is_what_is_on_disk(tmp_path):
+    folder = tmp_path / "x-s1"
+    assert records.state(folder) == "missing"
+    folder.mkdir()
+    assert records.state(folder) == "missing"
+    (folder / "history.jsonl").touch()
+    assert records.state(folder) == "started"
+    records.write(folder / "record.json", records.dumps(TINY))
+    assert records.state(folder) == "finished"

@@ -1,0 +1,62 @@
+import pytest
+import sacrebleu
+
+from study import scoring
+from study.corpora import Link, Pair
+
+HYPOTHESES = ["Der Hund schläft .", "The old man sees the dog.", "a b c d e", ""]
+REFERENCES = ["The dog sleeps.", "The old man saw the dog.", "a b c d e", "nothing"]
+
+
+def test_bleu_and_chrf_are_sacrebleus_with_its_signature():
+    bleu, chrf = scoring.bleu(HYPOTHESES, REFERENCES), scoring.chrf(HYPOTHESES, REFERENCES)
+    assert bleu.value == sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES], force=True).score
+    assert chrf.value == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
+    assert bleu.signature == f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}"
+    assert chrf.signature.startswith("nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:")
+
+
+def test_bleu_is_cased_and_a_perfect_translation_scores_100():
+    assert scoring.bleu(["The dog sleeps here."], ["The dog sleeps here."]).value == pytest.approx(100)
+    assert scoring.bleu(["the dog sleeps here."], ["The dog sleeps here."]).value < 100
+
+
+def test_exact_match_strips_the_ends_only():
+    assert scoring.exact_match([" a b ", "a  b", "A b", "a b"], ["a b"] * 4).value == 50
+
+
+def test_prefix_accuracy_by_hand():
+    hypotheses = ["the cat sleeps.", "the dog sleeps.", "the dog sleeps. yes", "", ""]
+    references = ["the dog sleeps."] * 4 + [""]
+    assert scoring.prefix_accuracy(hypotheses, references).value == pytest.approx(100 * (1 / 4 + 1 + 1 + 0 + 1) / 5)
+
+
+def test_alignment_error_rate_by_hand():
+    gold = [(Link(0, 0), Link(1, 2), Link(2, 1, sure=False)), (Link(0, 0),)]
+    predicted = [{(0, 0), (2, 1), (3, 3)}, set()]
+    # A∩S = {00}, A∩P = {00, 21}, |A| = 3, |S| = 2 + 1
+    assert scoring.alignment_error_rate(predicted, gold).value == pytest.approx(1 - (1 + 2) / (3 + 3))
+    perfect = [{(0, 0), (1, 2), (2, 1)}, {(0, 0)}]
+    assert scoring.alignment_error_rate(perfect, gold).value == 0
+    assert scoring.alignment_error_rate([set()], [()]).value == 0
+
+
+def test_a_split_is_scored_whole_and_by_source_length():
+    short = [Pair("eins, zwei drei vier.", "one two three four")] * 20
+    long = [Pair(" ".join(["w"] * 9), "long one here now")] * 19
+    pairs = short + long + [Pair("kurz", "short")]
+    hypotheses = ["one two three four"] * 20 + ["wrong"] * 20
+    scores = {(s.metric, s.subset): s for s in scoring.score_split(hypotheses, pairs, "test")}
+    assert set(scores) == {(m, None) for m in ("bleu", "chrf", "exact", "prefix")} | {
+        ("bleu", "length 4-7"),
+        ("exact", "length 4-7"),
+    }
+    assert (scores["exact", None].value, scores["exact", None].n) == (50, 40)
+    assert (scores["exact", "length 4-7"].value, scores["exact", "length 4-7"].n) == (100, 20)
+    assert all(score.split == "test" and score.signature for score in scores.values())
+
+
+def test_hypotheses_without_their_references_are_refused():
+    for score in scoring.METRICS.values():
+        with pytest.raises(ValueError, match="1 hypotheses for 2 references"):
+            score(["a"], ["a", "b"])

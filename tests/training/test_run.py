@@ -1,0 +1,124 @@
+"""One experiment, for real: determinism, resuming after SIGKILL, divergence, and what the record holds."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from study import records, scoring
+from study.config import experiment_from, experiment_id
+from study.corpora import load
+from study.errors import InputError
+from study.training.run import run
+
+SMALL = {
+    "data.train_pairs": 300,
+    "model.width": 24,
+    "training.steps": 30,
+    "training.validate_every": 10,
+    "training.batch_tokens": 400,
+    "decoding.beam": 2,
+    "trainer.threads": 1,
+    "trainer.device": "cpu",
+}
+FAMILIES = {
+    "recurrent": {"model.attention.score": "additive", "model.decoder": "bahdanau"},
+    "transformer": {"model.family": "transformer", "model.layers": 1},
+}
+# A process that kills itself with SIGKILL while the n-th line is being reported: n − 1 validations are on disk.
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from study.config import experiment_from
+from study.training.run import run
+lines = []
+def watch(line):
+    lines.append(line)
+    if len(lines) == int(sys.argv[3]):
+        os.kill(os.getpid(), signal.SIGKILL)
+import json
+run(experiment_from(json.loads(sys.argv[1])), Path(sys.argv[2]), watch)
+"""
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+
+
+def timeless(folder: Path) -> dict:
+    """The record without times and dates."""
+    tree = json.loads((folder / "record.json").read_text())
+    del tree["resources"], tree["provenance"]["started_utc"]
+    return tree
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_killed_and_resumed_equals_undisturbed(family: str, tmp_path: Path) -> None:
+    overrides = SMALL | FAMILIES[family]
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    run(experiment_from(overrides), whole, lambda line: None)
+    environment = {**os.environ, "WANDB_MODE": "disabled"}
+    for lines in (2, 3):  # killed at the second validation, resumed ("continuing"), killed at the third
+        process = subprocess.run(
+            [sys.executable, "-c", KILLED, json.dumps(overrides), str(broken), str(lines)], env=environment
+        )
+        assert process.returncode == -signal.SIGKILL
+        assert not (broken / "record.json").exists()
+    said: list[str] = []
+    run(experiment_from(overrides), broken, said.append)
+    assert said[0].startswith("continuing")
+    assert timeless(broken) == timeless(whole)
+    for split in ("test", "long", "deep", "pronoun"):
+        assert (broken / f"{split}.hyp.txt").read_bytes() == (whole / f"{split}.hyp.txt").read_bytes()
+    assert (broken / "history.jsonl").read_bytes() == (whole / "history.jsonl").read_bytes()
+
+
+def test_the_record_can_be_recomputed(tmp_path: Path) -> None:
+    experiment = experiment_from(SMALL)
+    record = run(experiment, tmp_path / "run", lambda line: None)
+    assert record.status == "finished"
+    assert record.id == experiment_id(experiment)
+    assert experiment_from(record.config) == experiment_from(SMALL, {"trainer": {"threads": None, "device": "auto"}})
+    corpus = load(experiment.data)
+    hypotheses = (tmp_path / "run" / "test.hyp.txt").read_text().splitlines()
+    references = [pair.target for pair in corpus.splits["test"]]
+    assert record.score("test", "bleu") == pytest.approx(scoring.bleu(hypotheses, references).value, rel=1e-5)
+    assert record.score("test", "exact") == pytest.approx(scoring.exact_match(hypotheses, references).value)
+    assert [point["step"] for point in record.history] == [10, 20, 30]
+    assert record.selection is not None
+    best = max(record.history, key=lambda point: point["valid_bleu"])
+    assert (record.selection.step, record.selection.value) == (best["step"], best["valid_bleu"])
+    head = record.diagnostics["cross"][0][0]
+    assert head["logit_sd_step_0"] > 0
+    assert 0 < head["entropy"] < 1
+    assert record.model is not None
+    assert (tmp_path / "run" / "record.json").stat().st_size < 40_000
+
+
+def test_a_finished_run_is_not_trained_again(tmp_path: Path) -> None:
+    experiment = experiment_from(SMALL, {"training.steps": 2, "training.validate_every": 2})
+    run(experiment, tmp_path, lambda line: None)
+    before = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    said: list[str] = []
+    run(experiment, tmp_path, said.append)
+    assert said == []
+    assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before
+
+
+def test_a_loss_that_is_no_number_is_a_diverged_record(tmp_path: Path) -> None:
+    record = run(experiment_from(SMALL, {"training.learning_rate": 1e30, "training.clip": 1e30}), tmp_path)
+    assert record.status == "diverged"
+    assert record.error is not None
+    assert "step" in record.error
+    assert records.read(tmp_path / "record.json").status == "diverged"
+
+
+def test_an_unwritable_folder_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="cannot write here"):
+        run(experiment_from(SMALL), tmp_path / "file" / "run")
