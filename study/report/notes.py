@@ -94,7 +94,8 @@ def _power(facets: list[Facet]) -> Iterator[str]:
             ends = dict.fromkeys(wording.number(end, digits) for end in (min(known), max(known)))
             parts.append(f"smallest difference that these runs could show {' to '.join(ends)} (power .80)")
         if parts:
-            yield f"{facet.name + ': ' if facet.name else ''}{'; '.join(parts)}."
+            text = "; ".join(parts)
+            yield f"{facet.name}: {text}." if facet.name else f"{text[0].upper()}{text[1:]}."
 
 
 def _absent(frame: pd.DataFrame) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -58,7 +58,7 @@ def joined(spans: Iterable[Span]) -> Span:
     return Span(source, target)
 
 
-def _tidy(tokens: list[Source] | list[Target]) -> list[int]:
+def _tidy(tokens: Sequence[Source | Target]) -> list[int]:
     """Which tokens stay: of marks in a row only the last one is written."""
     return [
         i

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TypeVar
 
 from study.corpora.grammar.draw import Draw
-from study.corpora.grammar.lexicon import Gender, Lexicon, Noun, Verb
+from study.corpora.grammar.lexicon import Determiner, Gender, Lexicon, Noun, Verb
 from study.corpora.grammar.plan import Plan
 from study.corpora.grammar.tree import Clause, Mention, Phrase, clauses, mentions
 
@@ -78,27 +78,32 @@ def _verbs(words: Lexicon, clause: Clause) -> tuple[Verb, ...]:
     if frame.valency == "reporting":
         return words.reporting
     separated = frame.separated if clause.kind == "main" and not frame.perfect else None
-    return _lexical(words, frame.valency == "transitive", separated)
+    return _lexical(words, frame.valency == "transitive", separated, clause.subject.neutral)
 
 
 @cache
-def _lexical(words: Lexicon, transitive: bool, separated: bool | None) -> tuple[Verb, ...]:
+def _lexical(words: Lexicon, transitive: bool, separated: bool | None, neutral: bool) -> tuple[Verb, ...]:
     verbs = words.transitive if transitive else words.intransitive
-    return verbs if separated is None else tuple(verb for verb in verbs if bool(verb.prefix) == separated)
+    return tuple(
+        verb for verb in verbs if separated in (None, bool(verb.prefix)) and not (neutral and verb.subject > 0)
+    )
 
 
 def _modifiers(mention: Mention, words: Lexicon, draw: Draw) -> None:
     """Determiner, adjective and number; only definite objects are negated, and places are singular."""
     phrase, clause, slot, _ = mention
-    choice = words.determiners
-    if slot == "object" and clause.frame.negated:
-        choice = tuple(determiner for determiner in choice if determiner.en_plural)
+    choice = _determiners(words, slot == "object" and clause.frame.negated, clause.frame.negated or phrase.referent)
     phrase.determiner = draw.one(choice) if draw.chance(0.6) else choice[0]
     if phrase.attributive:
         known = {clause.predicate} if clause.predicate else set()
         phrase.adjective = _fresh(words.adjectives, known, draw)
     free = slot != "place" and not phrase.referent and phrase.antecedent is None and phrase.determiner.en_plural
     phrase.plural = bool(free) and draw.chance(PLURAL)
+
+
+@cache
+def _determiners(words: Lexicon, definite: bool, referring: bool) -> tuple[Determiner, ...]:
+    return tuple(d for d in words.determiners if (d.en_plural or not definite) and not (d.quantifier and referring))
 
 
 def _nouns(plan: Plan, units: Sequence[Sequence[Mention]], words: Lexicon, draw: Draw) -> None:
@@ -122,14 +127,20 @@ def _selection(words: Lexicon, being: int, without: Gender | None) -> tuple[Noun
 
 
 def _plain(clause: Clause) -> bool:
-    """Whether no noun occurs twice and an inverted order is plain by its forms: case or number shows the subject."""
-    phrases = [p for p in (clause.subject, clause.object, clause.place) if p and not p.antecedent]
-    if len({p.noun.de for p in phrases}) < len(phrases):
-        return False
-    inverted = clause.frame.gap == "object" or (clause.kind == "main" and clause.front == "object")
-    if not inverted or clause.object is None:
-        return True
+    """Whether no noun occurs twice, and forms show the subject where order does not: masculine case, or number."""
     subject, complement = clause.subject, clause.object
+    nouns = [p.noun for p in (subject, complement, clause.place) if p and not p.antecedent]
+    if len(set(nouns)) < len(nouns):
+        return False
+    if complement is None or not _order_misleads(clause, complement):
+        return True
     if subject.plural != complement.plural:
         return True
     return not subject.plural and "m" in (subject.gender, complement.gender)
+
+
+def _order_misleads(clause: Clause, complement: Phrase) -> bool:
+    """An object comes before its subject, or "das Kamel, das sie sucht" might be either."""
+    if clause.kind == "relative":
+        return clause.frame.gap == "object" or complement.antecedent is not None
+    return clause.kind == "main" and clause.front == "object"

@@ -34,21 +34,24 @@ PRONOMINAL = 8
 """Words from which on a sentence may have a pronoun: it takes two clauses and three noun phrases."""
 PRONOUNS = 0.5
 """Share of those that have one."""
+NEUTRAL = 0.75
+"""Share of pronouns where nothing but the antecedent tells he or she from it."""
 TRIES = 200
 """Draws for one length before another length is drawn."""
 
 
 @dataclass(frozen=True)
 class Style:
-    """What the sentences of a stream are like."""
+    """What the sentences of a stream are like, with shares of pronouns and of pronouns that fit humans and things."""
 
     lengths: tuple[int, int] = TRAINED
     deep: bool = False
     pronouns: float = PRONOUNS
+    neutral: float = NEUTRAL
 
 
 POOLED, LONG, DEEP = Style(), Style(lengths=(17, 32)), Style(lengths=(10, 16), deep=True)
-CONTRASTIVE = Style(lengths=(8, 16), pronouns=1.0)
+CONTRASTIVE = Style(lengths=(8, 16), pronouns=1.0, neutral=1.0)
 
 
 def generate(data: Grammar) -> Corpus:
@@ -144,7 +147,7 @@ def _wish(length: int, style: Style, draw: Draw) -> Wish:
     least = -(-length // TRAINED[1])
     most = 1 if style.deep or length < COORDINATED else max(2, length // 8)
     pronoun = length >= PRONOMINAL and draw.chance(style.pronouns)
-    return Wish(length, least + draw.below(most - least + 1), style.deep, pronoun)
+    return Wish(length, least + draw.below(most - least + 1), style.deep, pronoun, draw.chance(style.neutral))
 
 
 def _realised(drawn: Plan) -> tuple[Pair, str]:
@@ -158,7 +161,7 @@ def _halves(data: Grammar) -> Iterator[tuple[Pair, Contrast]]:
     seen: set[str] = set()
     for drawn in _plans(data, "pronoun", CONTRASTIVE):
         pronoun = drawn.pronoun
-        if pronoun is None or pronoun.antecedent is None or pronoun.antecedent.being or pronoun.gender == "n":
+        if pronoun is None or pronoun.antecedent is None or pronoun.gender == "n":
             continue
         fitting = [noun for noun in nouns if noun.gender == pronoun.gender]
         human = draw.one([noun for noun in fitting if noun.human])

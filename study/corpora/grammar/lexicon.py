@@ -72,6 +72,8 @@ class Determiner:
     de: str
     en: str
     en_plural: str = ""
+    quantifier: bool = False
+    """Whether negation and pronouns of other clauses stay out of its reach."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,6 @@ from study.corpora.grammar.lexicon import Determiner, Gender, Noun, Verb
 
 Case = Literal["nominative", "accusative", "dative"]
 
-MIXED = ("ein", "mein")
 _ENDINGS: dict[Case, dict[str, str]] = {
     "nominative": {"m": "er", "f": "e", "n": "es", "pl": "e"},
     "accusative": {"m": "en", "f": "e", "n": "es", "pl": "e"},
@@ -29,7 +28,9 @@ _AUXILIARIES = {"haben": ("hat", "haben"), "sein": ("ist", "sind")}
 
 def _bare(gender: Gender, case: Case, plural: bool) -> bool:
     """Whether "ein" has no ending and leaves it to the adjective (mixed declension)."""
-    return not plural and (gender != "f" and case == "nominative" or gender == "n" and case == "accusative")
+    return not plural and case in (
+        ("nominative", "accusative") if gender == "n" else ("nominative",) if gender == "m" else ()
+    )
 
 
 @cache
@@ -38,15 +39,15 @@ def determiner(word: Determiner, gender: Gender, case: Case, plural: bool) -> st
     ending = _ENDINGS[case]["pl" if plural else gender]
     if word.de == "der":
         return _ARTICLES[ending]
-    if word.de in MIXED:
-        return word.de if _bare(gender, case, plural) else word.de + ending
+    if word.de == "ein":
+        return "ein" if _bare(gender, case, plural) else "ein" + ending
     return word.de.removesuffix("er") + ending
 
 
 @cache
 def adjective(word: str, after: str, gender: Gender, case: Case, plural: bool) -> str:
-    """An attributive adjective: weak declension, and mixed after "ein" and "mein"."""
-    if after in MIXED and _bare(gender, case, plural):
+    """An attributive adjective: weak declension, and mixed after "ein"."""
+    if after == "ein" and _bare(gender, case, plural):
         return word + _ENDINGS[case][gender]
     upright = case == "nominative" or (case == "accusative" and gender != "m")
     return word + ("e" if upright and not plural else "en")

@@ -29,6 +29,8 @@ class Wish:
     """Coordinated main clauses, each with what is nested in it."""
     deep: bool = False
     pronoun: bool = False
+    neutral: bool = False
+    """Whether both a human and a thing would do as the antecedent."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def plan(wish: Wish, words: Lexicon, draw: Draw) -> Plan | None:
             return None
         units.append(unit)
     coordinators = [draw.one(("und", "aber")) for _ in units[1:]]
-    return _with_pronoun(units, coordinators, draw) if wish.pronoun else Plan(units, coordinators)
+    return _with_pronoun(units, coordinators, wish.neutral, draw) if wish.pronoun else Plan(units, coordinators)
 
 
 def _unit(outline: Outline, length: int, words: Lexicon, draw: Draw) -> Clause | None:
@@ -135,20 +137,33 @@ def _allows(conjunction: Conjunction, host: Frame, inner: Frame) -> bool:
     return True
 
 
-def _with_pronoun(units: list[Clause], coordinators: list[str], draw: Draw) -> Plan | None:
+def _with_pronoun(units: list[Clause], coordinators: list[str], neutral: bool, draw: Draw) -> Plan | None:
     """Tie the pronoun to an antecedent that has at least one other noun between them."""
     found = [mention for unit in units for mention in mentions(unit)]
-    at = next(i for i, m in enumerate(found) if _words(m) == 1)
+    at = next(i for i, mention in enumerate(found) if _words(mention) == 1)
     pronoun = found[at]
-    earlier = [m for m in found[: max(0, at - 1)] if m.clause is not pronoun.clause and m.phrase not in pronoun.heads]
-    host = next((unit for unit in units if unit.before is pronoun.clause), None)
-    later = [m for m in found[at + 2 :] if host and m.clause is host and m.slot == "subject"]
-    if not earlier + later:
+    if neutral and not _takes_things(pronoun):
         return None
-    antecedent = draw.one(earlier + later).phrase
-    pronoun.phrase.antecedent = antecedent
-    antecedent.referent = True
+    candidates = [
+        m for m in found[: max(0, at - 1)] if m.clause is not pronoun.clause and m.phrase not in pronoun.heads
+    ]
+    host = next((unit for unit in units if unit.before is pronoun.clause), None)
+    candidates += [m for m in found[at + 2 :] if host and m.clause is host and m.slot == "subject"]  # cataphora
+    candidates = [m for m in candidates if _takes_things(m) or not neutral]
+    if not candidates:
+        return None
+    antecedent = draw.one(candidates).phrase
+    pronoun.phrase.antecedent, antecedent.referent = antecedent, True
+    pronoun.phrase.neutral = antecedent.neutral = neutral
     return Plan(units, coordinators, pronoun.phrase)
+
+
+def _takes_things(mention: Mention) -> bool:
+    """Whether a thing may stand there: as an object, a place, or the subject of what happens to things too."""
+    frames = [mention.clause.frame] if mention.slot == "subject" else []
+    if mention.phrase.relative and mention.phrase.relative.frame.gap == "subject":
+        frames.append(mention.phrase.relative.frame)
+    return all(frame.valency in ("intransitive", "copula") for frame in frames)
 
 
 def _words(mention: Mention) -> int:

@@ -1,7 +1,7 @@
 """From tree to tokens: each constituent is built on both sides at once, and then each side gets its own order.
 
-Links: content words, determiners and conjunctions that have a counterpart are sure. Auxiliaries of the perfect, inserted
-do, separated prefixes and English particles are possible.
+Links are sure, but for those of auxiliaries of the perfect, inserted do, separated prefixes and English particles:
+these are possible.
 """
 
 from __future__ import annotations
@@ -111,6 +111,7 @@ def _verbal(tree: Clause) -> dict[str, Span]:
         copula = word(*(("sind", "are") if plural else ("ist", "is")))
         return {"finite": copula, "negation": no, "verb": Span([], copula.target + no.target)}
     verb = tree.verb
+    helpers: tuple[Source, ...] = ()
     if tree.frame.perfect:
         finite = Source(morphology.auxiliary(verb.aux, plural))
         rest = [Source(morphology.participle(verb))]
@@ -120,7 +121,7 @@ def _verbal(tree: Clause) -> dict[str, Span]:
         core, helpers = finite, (rest[0],)
     else:
         finite, rest = Source(verb.prefix + morphology.finite(verb, plural)), []
-        core, helpers = finite, ()
+        core = finite
     english = _english_verb(tree, core, helpers, no)
     particle = [Target(text, tuple((t, False) for t in (core, *helpers))) for text in morphology.english_particle(verb)]
     return {

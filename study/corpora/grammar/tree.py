@@ -39,6 +39,8 @@ class Phrase:
     referent: bool = False
     """Whether a pronoun of the sentence stands for it."""
     relative: Clause | None = None
+    neutral: bool = False
+    """Whether its places in the sentence must take humans and things alike."""
     being: int = 0
     """The least being that its places in the sentence take."""
     noun: Noun = field(init=False)
@@ -137,10 +139,3 @@ def clauses(clause: Clause) -> Iterator[Clause]:
     for inner in (clause.before, clause.after):
         if inner:
             yield from clauses(inner)
-
-
-def depth(clause: Clause) -> int:
-    """How deeply clauses are nested in it: 0 for a main clause alone."""
-    inner = [phrase.relative for phrase in (clause.subject, clause.object, clause.place) if phrase is not clause.head and phrase]
-    found = [c for c in (*inner, clause.before, clause.after) if c]
-    return max((1 + depth(c) for c in found), default=0)

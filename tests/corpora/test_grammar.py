@@ -1,0 +1,346 @@
+"""The embedded grammar: what a reader may rely on, checked on the corpus itself and on sentences built by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice, pairwise
+
+import pytest
+
+from study.config import Grammar
+from study.corpora import Corpus, Pair, words
+from study.corpora.grammar import generate, sentences
+from study.corpora.grammar.alignment import assemble
+from study.corpora.grammar.lexicon import Adverb, Conjunction, Lexicon, Noun, Verb, Word, lexicon
+from study.corpora.grammar.morphology import Case, adjective, determiner, english_noun, english_verb, noun, participle
+from study.corpora.grammar.syntax import sentence
+from study.corpora.grammar.tree import Clause, Frame, Phrase
+
+GOLDEN = {
+    "train": "17968f6e2d89d36d90c25623de8fb200454cae05a214484e2112806bb38498c9",
+    "long": "8dfe69be1d0f5a023564eba4826e24f1c0ea2f23f728bf489b6fe418f38a2500",
+    "pronoun": "713aa6a6aff74748f41be94fd1cfe272ba70b73f58cdc3d2202aca984319bc47",
+}
+PRONOUNS = {"er": "m", "ihn": "m", "sie": "f", "es": "n"}
+ENGLISH_PRONOUNS = {"he", "him", "she", "her", "it"}
+
+
+@pytest.fixture(scope="module", params=["small", "large"])
+def corpus(request: pytest.FixtureRequest) -> Corpus:
+    return generate(Grammar(lexicon=request.param, train_pairs=3000))
+
+
+@pytest.fixture(scope="module")
+def small() -> Corpus:
+    return generate(Grammar(train_pairs=300))
+
+
+def tokens(text: str) -> list[str]:
+    return [word for word, _, _ in words(text)]
+
+
+def length(text: str) -> int:
+    return sum(word.isalpha() for word in tokens(text))
+
+
+def everything(corpus: Corpus) -> list[Pair]:
+    return [pair for split in corpus.splits.values() for pair in split]
+
+
+def noun_forms(entries: Lexicon) -> dict[str, list[tuple[Noun, bool]]]:
+    """Every surface form of every noun, with whether it is a plural."""
+    forms: dict[str, list[tuple[Noun, bool]]] = {}
+    for entry in entries.nouns:
+        for plural in (False, True):
+            for case in ("nominative", "accusative", "dative")[: 2 if plural else 3]:
+                readings = forms.setdefault(noun(entry, case, plural), [])
+                if (entry, plural) not in readings:
+                    readings.append((entry, plural))
+    return forms
+
+
+# The corpus as a whole
+
+
+def test_the_generator_is_a_function_of_its_section_and_its_version(small: Corpus) -> None:
+    assert generate(Grammar(train_pairs=300)).files == small.files
+    assert generate(Grammar(train_pairs=300, seed=1)).files["test"] != small.files["test"]
+    # Other sentences for the same section need another Grammar.version.
+    assert {name: small.files[name] for name in GOLDEN} == GOLDEN
+
+
+def test_test_splits_stay_whatever_the_size_of_train(small: Corpus) -> None:
+    larger = generate(Grammar(train_pairs=1000))
+    assert larger.splits["train"][:300] == small.splits["train"]
+    assert all(larger.splits[name] == small.splits[name] for name in small.splits if name != "train")
+    assert larger.contrasts == small.contrasts
+
+
+def test_splits_have_their_sizes_and_share_no_sentence(corpus: Corpus) -> None:
+    sizes = {name: len(split) for name, split in corpus.splits.items()}
+    assert sizes == {"train": 3000, "valid": 500, "test": 1000, "long": 500, "deep": 500, "pronoun": 500}
+    assert corpus.tests == ["test", "long", "deep", "pronoun"]
+    sources = [pair.source for pair in everything(corpus)]
+    assert len(set(sources)) == len(sources)
+
+
+def test_translation_is_a_function_of_the_source(corpus: Corpus) -> None:
+    extra = islice(sentences(Grammar(seed=7), "other", (4, 16)), 1000)
+    reference: dict[str, str] = {}
+    for pair in [*everything(corpus), *extra]:
+        assert reference.setdefault(pair.source, pair.target) == pair.target
+
+
+def test_size_of_the_vocabulary(corpus: Corpus) -> None:
+    types = {word.lower() for pair in everything(corpus) for word in tokens(pair.source)} - {",", "."}
+    size = 130 if len(types) < 200 else 400
+    assert 0.85 * size <= len(types) <= 1.15 * size
+
+
+def test_lengths_are_within_bounds_and_spread(corpus: Corpus) -> None:
+    bounds = {
+        "train": (4, 16),
+        "valid": (4, 16),
+        "test": (4, 16),
+        "long": (17, 32),
+        "deep": (10, 16),
+        "pronoun": (8, 16),
+    }
+    for name, (low, high) in bounds.items():
+        found = Counter(length(pair.source) for pair in corpus.splits[name])
+        assert set(found) == set(range(low, high + 1))
+        assert max(found.values()) < 4 * min(found.values())
+    longer = [length(pair.source) for pair in islice(sentences(Grammar(), "longer", (33, 60)), 50)]
+    assert min(longer) >= 33
+    assert max(longer) <= 60
+
+
+def test_every_word_is_linked_within_bounds_and_written_as_text(corpus: Corpus) -> None:
+    for pair in everything(corpus):
+        source, target = tokens(pair.source), tokens(pair.target)
+        assert pair.alignment is not None
+        assert len({(i, j) for i, j, _ in pair.alignment}) == len(pair.alignment)
+        assert {i for i, word in enumerate(source) if word != ","} <= {i for i, _, _ in pair.alignment}
+        assert {j for j, word in enumerate(target) if word != ","} <= {j for _, j, _ in pair.alignment}
+        assert all(0 <= i < len(source) and 0 <= j < len(target) for i, j, _ in pair.alignment)
+        for text in (pair.source, pair.target):
+            assert text[0].isupper()
+            assert text.endswith(".")
+            assert not any(fault in text for fault in ("  ", " ,", ",,", ",.", " ."))
+
+
+def test_nouns_are_linked_to_their_translation(corpus: Corpus) -> None:
+    """Surely, wholly, and to nothing else: a compound to both words."""
+    forms = noun_forms(lexicon("large"))
+    for pair in everything(corpus):
+        source, target = tokens(pair.source), tokens(pair.target)
+        linked: dict[int, list[str]] = {}
+        for i, j, sure in pair.alignment or ():
+            linked.setdefault(i, []).append(target[j].lower() if sure else "?")
+        for i, word in enumerate(source):
+            if word in forms:
+                assert linked[i] in [english_noun(entry, plural) for entry, plural in forms[word]], (pair, word)
+
+
+# Pronouns
+
+
+def test_a_pronoun_has_one_antecedent_and_another_noun_between(corpus: Corpus) -> None:
+    forms = noun_forms(lexicon("large"))
+    seen = 0
+    for pair in everything(corpus):
+        source = tokens(pair.source)
+        at = [i for i, word in enumerate(source) if word.lower() in PRONOUNS]
+        if not at:
+            continue
+        seen += 1
+        assert len(at) == 1
+        gender = PRONOUNS[source[at[0]].lower()]
+        nouns = {i: {entry.gender for entry, _ in forms[word]} for i, word in enumerate(source) if word in forms}
+        assert gender != "f" or not any(all(plural for _, plural in forms[source[i]]) for i in nouns)
+        compatible = [i for i, genders in nouns.items() if gender in genders]
+        assert len(compatible) == 1, pair
+        low, high = sorted((compatible[0], at[0]))
+        assert any(low < i < high for i in nouns), pair
+        human = forms[source[compatible[0]]][0][0].human
+        english = [word.lower() for word in tokens(pair.target) if word.lower() in ENGLISH_PRONOUNS]
+        assert len(english) == 1
+        assert (english[0] == "it") != human
+    assert seen > 1000
+
+
+def test_pronouns_name_humans_and_things_alike(corpus: Corpus) -> None:
+    english = Counter(
+        word.lower()
+        for pair in corpus.splits["train"]
+        if not {"es", "Es"} & set(tokens(pair.source))
+        for word in tokens(pair.target)
+        if word.lower() in ENGLISH_PRONOUNS
+    )
+    assert 0.35 < english["it"] / english.total() < 0.5
+
+
+def test_minimal_pairs_differ_in_the_antecedent_alone(corpus: Corpus) -> None:
+    entries = {entry.de: entry for entry in lexicon("large").nouns}
+    entries |= {noun(entry, "accusative", False): entry for entry in lexicon("large").nouns}
+    assert [contrast.source for contrast in corpus.contrasts] == [pair.source for pair in corpus.splits["pronoun"]]
+    assert [contrast.right for contrast in corpus.contrasts] == [pair.target for pair in corpus.splits["pronoun"]]
+    for one, other in zip(corpus.contrasts[::2], corpus.contrasts[1::2], strict=True):
+        assert one.pair == other.pair
+        changed = [(a, b) for a, b in zip(tokens(one.source), tokens(other.source), strict=True) if a != b]
+        assert len(changed) == 1
+        human, thing = (entries[word] for word in changed[0])
+        assert human.human
+        assert not thing.human
+        assert human.gender == thing.gender
+        for half in (one, other):
+            swapped = [(a, b) for a, b in zip(tokens(half.right), tokens(half.wrong), strict=True) if a != b]
+            assert len(swapped) == 1
+            assert "it" in {word.lower() for word in swapped[0]}
+    assert len({contrast.pair for contrast in corpus.contrasts}) == 250
+
+
+def test_some_pronouns_come_before_their_antecedent(corpus: Corpus) -> None:
+    first = [pair for pair in corpus.splits["pronoun"] if tokens(pair.source)[1] in PRONOUNS]
+    assert len(first) >= 10
+
+
+# Grammar
+
+
+@pytest.mark.parametrize(
+    ("article", "gender", "case", "plural", "expected"),
+    [
+        ("der", "m", "nominative", False, "der alte"),
+        ("der", "m", "accusative", False, "den alten"),
+        ("der", "m", "dative", False, "dem alten"),
+        ("der", "f", "nominative", False, "die alte"),
+        ("der", "f", "accusative", False, "die alte"),
+        ("der", "f", "dative", False, "der alten"),
+        ("der", "n", "accusative", False, "das alte"),
+        ("der", "n", "dative", False, "dem alten"),
+        ("der", "m", "nominative", True, "die alten"),
+        ("ein", "m", "nominative", False, "ein alter"),
+        ("ein", "m", "accusative", False, "einen alten"),
+        ("ein", "f", "nominative", False, "eine alte"),
+        ("ein", "f", "dative", False, "einer alten"),
+        ("ein", "n", "nominative", False, "ein altes"),
+        ("ein", "n", "accusative", False, "ein altes"),
+        ("ein", "n", "dative", False, "einem alten"),
+        ("dieser", "n", "nominative", False, "dieses alte"),
+        ("jeder", "m", "accusative", False, "jeden alten"),
+    ],
+)
+def test_agreement_in_gender_number_and_case(
+    article: str, gender: str, case: Case, plural: bool, expected: str
+) -> None:
+    entry = next(d for d in lexicon("large").determiners if d.de == article)
+    assert f"{determiner(entry, gender, case, plural)} {adjective('alt', article, gender, case, plural)}" == expected  # type: ignore[arg-type]
+
+
+def test_articles_agree_with_their_nouns_everywhere(corpus: Corpus) -> None:
+    """Each "article noun" is a cell of the paradigm; as a subject in front, it is nominative or a plain object."""
+    large = lexicon("large")
+    allowed = {
+        (determiner(d, entry.gender, case, plural), noun(entry, case, plural))
+        for d in large.determiners
+        for entry in large.nouns
+        for plural in (False, True)
+        for case in ("nominative", "accusative", "dative")
+        if not plural or case != "dative"
+    }
+    articles, forms = {a for a, _ in allowed}, noun_forms(large)
+    for pair in everything(corpus):
+        source = tokens(pair.source)
+        for before, after in pairwise(source):
+            if after in forms and before.lower() in articles:
+                assert (before.lower(), after) in allowed, pair
+        if source[0] == "Der" and source[1] in forms:
+            assert all(entry.gender == "m" for entry, _ in forms[source[1]]), pair
+
+
+def test_irregular_and_derived_forms() -> None:
+    large = lexicon("large")
+    verbs = {(verb.prefix + verb.de): verb for verb in (*large.intransitive, *large.transitive, *large.reporting)}
+    assert participle(verbs["suchen"]) == "gesucht"
+    assert participle(verbs["ansehen"]) == "angesehen"
+    assert participle(verbs["warten"]) == "gewartet"
+    assert [english_verb(verbs["weinen"], form) for form in ("base", "s", "past")] == ["cry", "cries", "cried"]  # type: ignore[arg-type]
+    assert english_verb(verbs["berühren"], "s") == "touches"
+
+
+# Sentences built by hand
+
+
+def phrase(entries: Lexicon, german: str, article: str = "der", **features: object) -> Phrase:
+    made = Phrase()
+    made.noun = next(entry for entry in entries.nouns if entry.de == german)
+    made.determiner = next(entry for entry in entries.determiners if entry.de == article)
+    for name, value in features.items():
+        setattr(made, name, value)
+    return made
+
+
+def verb(entries: Lexicon, infinitive: str) -> Verb:
+    every = (*entries.intransitive, *entries.transitive, *entries.reporting)
+    return next(entry for entry in every if entry.prefix + entry.de == infinitive)
+
+
+def links(pair: Pair) -> set[str]:
+    """Readable links: sure "a-b", possible "a?b", with the position of a repeated word left out."""
+    source, target = tokens(pair.source), tokens(pair.target)
+    return {f"{source[i]}{'-' if sure else '?'}{target[j]}" for i, j, sure in pair.alignment or ()}
+
+
+def test_separated_prefix_perfect_relative_and_compound_by_hand() -> None:
+    entries = lexicon("small")
+    door = phrase(entries, "Haustür")
+    door.relative = Clause(
+        "relative", Frame("intransitive", perfect=True, gap="subject"), door, verb=verb(entries, "umfallen")
+    )
+    main = Clause(
+        "main", Frame("transitive", separated=True), phrase(entries, "Lehrer"), door, verb=verb(entries, "ansehen")
+    )
+    pair, _ = assemble(sentence([main]))
+    assert pair.source == "Der Lehrer sieht die Haustür, die umgefallen ist, an."
+    assert pair.target == "The teacher looks at the front door that tipped over."
+    assert links(pair) == {
+        *("Der-The", "Lehrer-teacher", "sieht-looks", "sieht?at", "an?looks", "an?at", "die-the", "Haustür-front"),
+        *("Haustür-door", "die-that", "umgefallen-tipped", "umgefallen?over", "ist?tipped", "ist?over", ".-."),
+    }
+
+
+def test_inversion_negation_and_pronoun_by_hand() -> None:
+    entries = lexicon("small")
+    key = phrase(entries, "Schlüssel", "ein", adjective=Word("alt", "old"))
+    it = Phrase(antecedent=key)
+    inner = Clause("subordinate", Frame("intransitive", perfect=True), it, verb=verb(entries, "fallen"))
+    inner.conjunction = Conjunction("weil", "because")
+    main = Clause("main", Frame("transitive", adverb=True), phrase(entries, "Frau"), key, verb=verb(entries, "suchen"))
+    main.adverb, main.front, main.after = Adverb("heute", "today"), "adverb", inner
+    pair, _ = assemble(sentence([main]))
+    assert pair.source == "Heute sucht die Frau einen alten Schlüssel, weil er gefallen ist."
+    assert pair.target == "Today the woman seeks an old key because it fell."
+    assert [(i, j) for i, j, sure in pair.alignment or () if sure] == [
+        *((0, 0), (1, 3), (2, 1), (3, 2), (4, 4), (5, 5), (6, 6), (8, 7), (9, 8), (10, 9), (12, 10)),
+    ]
+    assert [(i, j) for i, j, sure in pair.alignment or () if not sure] == [(11, 9)]
+
+
+def test_object_first_and_inserted_do_by_hand() -> None:
+    entries = lexicon("small")
+    frame = Frame("transitive", perfect=True, negated=True)
+    main = Clause("main", frame, phrase(entries, "Tante"), phrase(entries, "Mann"), verb=verb(entries, "finden"))
+    main.front = "object"
+    before = Clause(
+        "subordinate", Frame("copula"), phrase(entries, "Lampe", plural=True), predicate=Word("nass", "wet")
+    )
+    before.conjunction = Conjunction("obwohl", "although")
+    pair, _ = assemble(sentence([main]))
+    assert (pair.source, pair.target) == ("Den Mann hat die Tante nicht gefunden.", "The aunt did not find the man.")
+    assert links(pair) >= {"hat?did", "gefunden?did", "nicht-not", "gefunden-find", "hat?find", "Den-the", "die-The"}
+    main.before = before
+    assert assemble(sentence([main]))[0] == assemble(sentence([main]))[0]
+    pair, _ = assemble(sentence([main]))
+    assert pair.source == "Obwohl die Lampen nass sind, hat die Tante den Mann nicht gefunden."
+    assert pair.target == "Although the lamps are wet, the aunt did not find the man."

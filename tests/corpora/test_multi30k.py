@@ -1,0 +1,124 @@
+"""Multi30k: the reading of files, what a user can get wrong, and the real files where they are at hand."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import urllib.error
+from pathlib import Path
+
+import pytest
+
+from study.config import Multi30k
+from study.corpora import multi30k
+from study.errors import InputError
+
+NEIGHBOUR = Path(__file__).parents[2] / ".." / "shared" / "multi30k"
+
+
+@pytest.fixture
+def sides(tmp_path: Path) -> tuple[Path, Path]:
+    source, target = tmp_path / "a.de.gz", tmp_path / "a.en"
+    source.write_bytes(gzip.compress("Ein Hund \n\u2028Zwei,  Hünde.\n".encode()))
+    target.write_bytes("A dog \n\u2028Two,  dogs.\n".encode())
+    return source, target
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Small files in place of the real ones, with checksums to match."""
+    path = tmp_path / "corpus"
+    path.mkdir()
+    for name in multi30k.SHA256:
+        (path / name).write_bytes(gzip.compress(f"{name}\n".encode(), mtime=0))
+        monkeypatch.setitem(multi30k.SHA256, name, hashlib.sha256((path / name).read_bytes()).hexdigest())
+    monkeypatch.delenv("STUDY_MULTI30K", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return path
+
+
+def refused(action: object, *parts: str) -> None:
+    with pytest.raises(InputError) as caught:
+        action()  # type: ignore[operator]
+    message = str(caught.value)
+    assert "\n" not in message
+    assert all(part in message for part in parts), message
+
+
+def test_sentences_are_kept_as_they_are(sides: tuple[Path, Path]) -> None:
+    pairs = multi30k.read_sides(*sides)
+    assert [(p.source, p.target) for p in pairs] == [
+        ("Ein Hund ", "A dog "),
+        ("\u2028Zwei,  Hünde.", "\u2028Two,  dogs."),
+    ]
+
+
+def test_bad_files_are_refused(sides: tuple[Path, Path], tmp_path: Path) -> None:
+    source, target = sides
+    bad = tmp_path / "bad"
+    for content, reason in ((b"one\n", "1"), (b"", "empty"), (b"caf\xe9\n", "UTF-8"), (b"\x1f\x8bxx", "cannot read")):
+        bad.write_bytes(content)
+        refused(lambda: multi30k.read_sides(source, bad), str(bad), "expected" if reason != "1" else "one sentence")
+        refused(lambda: multi30k.read_sides(bad, target), reason)
+    refused(lambda: multi30k.read_sides(source, tmp_path / "none"), "does not exist")
+
+
+def test_a_folder_is_looked_up_in_order(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("STUDY_MULTI30K", str(tmp_path / "none"))
+    corpus = multi30k.read(Multi30k(folder=str(folder)))
+    assert corpus.splits["valid"][0] == multi30k.Pair("val.de.gz", "val.en.gz")
+    assert corpus.files == multi30k.SHA256
+    refused(lambda: multi30k.read(Multi30k()), "STUDY_MULTI30K", "does not exist")
+    monkeypatch.setenv("STUDY_MULTI30K", str(folder))
+    assert multi30k.read(Multi30k()).tests == ["test_2016_flickr", "test_2017_flickr"]
+
+
+def test_a_bad_folder_is_refused(folder: Path) -> None:
+    data = Multi30k(folder=str(folder))
+    (folder / "val.en.gz").write_bytes(b"other")
+    refused(lambda: multi30k.read(data), "val.en.gz", "checksum", "expected")
+    (folder / "val.en.gz").unlink()
+    refused(lambda: multi30k.read(data), "val.en.gz", "does not exist", "data.folder")
+    refused(lambda: multi30k.read(Multi30k(folder=str(folder / "train.de.gz"))), "does not exist")
+
+
+def test_downloads_are_checked_and_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def fetch(address: str) -> bytes:
+        asked.append(address)
+        return (folder / address.rpartition("/")[2]).read_bytes()
+
+    monkeypatch.setattr(multi30k, "_fetch", fetch)
+    good = (folder / "val.de.gz").read_bytes()
+    (folder / "val.de.gz").write_bytes(b"cut")
+    refused(lambda: multi30k.read(Multi30k()), "val.de.gz", "checksum")
+    assert sorted(path.name for path in multi30k.cache().iterdir()) == ["train.de.gz", "train.en.gz"]
+    (folder / "val.de.gz").write_bytes(good)
+    assert len(multi30k.read(Multi30k()).splits) == 4
+    assert sorted(path.name for path in multi30k.cache().iterdir()) == sorted(multi30k.SHA256)
+    multi30k.read(Multi30k())
+    assert len(asked) == 3 + 6
+    assert all(multi30k.COMMIT in address for address in asked)
+
+
+def test_no_network_and_no_place_are_told(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def unreachable(*_: object, **__: object) -> None:
+        raise urllib.error.URLError("no route")
+
+    monkeypatch.setattr(multi30k.urllib.request, "urlopen", unreachable)
+    refused(lambda: multi30k.read(Multi30k()), "cannot download", "no route", "STUDY_MULTI30K")
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    refused(lambda: multi30k.read(Multi30k()), "cannot write", "XDG_CACHE_HOME")
+
+
+def test_the_real_files() -> None:
+    place = os.environ.get("STUDY_MULTI30K") or (str(NEIGHBOUR) if NEIGHBOUR.is_dir() else None)
+    if place is None:
+        pytest.skip("the Multi30k files are not at hand; set STUDY_MULTI30K to their folder")
+    corpus = multi30k.read(Multi30k(folder=place))
+    sizes = {name: len(split) for name, split in corpus.splits.items()}
+    assert sizes == {"train": 29000, "valid": 1014, "test_2016_flickr": 1000, "test_2017_flickr": 1000}
+    assert not any("\n" in pair.source + pair.target for pair in corpus.splits["train"])

@@ -1,0 +1,85 @@
+import pytest
+
+from study import records
+from study.config import config_hash
+from study.records import DataFacts, Provenance, Record, Resources, Score, Selection
+from study.sweep.spec import load
+
+SWEEP = """
+name: tiny
+description: Two scores, two seeds
+method: grid
+metric: {name: test/exact, goal: maximize}
+command: ["${env}", "${interpreter}", "-m", "study", "train", "--overrides-json", "${args_json}"]
+parameters:
+  seed: {values: [1, 2]}
+  model.attention.score: {values: [dot, bilinear]}
+  data.name: {value: grammar}
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    """A sweep of two arms and two seeds, its cells by (arm, seed), and a folder for its records."""
+    (tmp_path / "tiny.yaml").write_text(SWEEP)
+    (tmp_path / "runs").mkdir()
+    return Tiny(load(tmp_path / "tiny.yaml"), tmp_path / "runs")
+
+
+class Tiny:
+    def __init__(self, spec, runs):
+        self.spec, self.runs = spec, runs
+        self.cells = {(spec.arm(cell), cell.experiment.seed): cell for cell in spec.cells}
+
+    def write(self, arm, seed, exact, published=False, **changes):
+        """One record with this exact match, ten BLEU more, and what a run writes beside."""
+        record = self.record(self.cells[f"score={arm}", seed], exact).model_copy(update=changes)
+        name = f"{record.id}.json" if published else f"{record.id}/record.json"
+        records.write(self.runs / name, records.dumps(record))
+        return self.runs / name
+
+    def complete(self):
+        for arm, values in {"dot": (80.0, 84.0), "bilinear": (70.0, 76.0)}.items():
+            for seed, exact in enumerate(values, start=1):
+                self.write(arm, seed, exact)
+
+    @staticmethod
+    def record(cell, exact):
+        bleu = exact + 10
+        return Record(
+            protocol=1,
+            id=cell.id,
+            status="finished",
+            config=cell.experiment.model_dump(mode="json"),
+            config_hash=config_hash(cell.experiment),
+            seed=cell.experiment.seed,
+            data=DataFacts(name="grammar", version=1, source="de", target="en", files={"test": "ab"}, subwords=None),
+            resources=Resources(
+                train_seconds=2.0,
+                wall_seconds=3.0,
+                tokens_per_second=12000.0 + cell.experiment.seed,
+                decode_sentences_per_second=None,
+                peak_memory_bytes=1,
+            ),
+            selection=Selection(rule="best_valid_bleu", step=20, value=bleu),
+            scores=[
+                Score(split="test", metric="bleu", value=bleu, n=50, signature="tok:13a"),
+                Score(split="test", metric="exact", value=exact, n=50),
+            ],
+            diagnostics={"cross": [[{"entropy": 0.25}, {"entropy": 0.75}], [{"entropy": None}, {"entropy": 0.2}]]},
+            history=[
+                {"step": 10, "valid_bleu": 1.0, "valid_loss": 3.0},
+                {"step": 20, "valid_bleu": bleu, "valid_loss": 2.0},
+            ],
+            provenance=Provenance(
+                git_commit=None,
+                git_dirty=None,
+                python="3.11",
+                packages={},
+                device="cpu",
+                device_count=1,
+                precision="float32",
+                deterministic=True,
+                started_utc="2026-01-01T00:00:00Z",
+            ),
+        )

@@ -1,0 +1,68 @@
+import json
+
+import pytest
+
+from study.commands.report import main as report
+from study.commands.show import find, main
+from study.errors import InputError
+
+MAP = {
+    "site": "cross",
+    "layer": 0,
+    "head": None,
+    "source": ["ein", "Hund", "</s>"],
+    "target": ["a", "dog"],
+    "weights": [[0.9, 0.1, 0.0], [0.0, 0.5, 0.5]],
+    "gold": [[0, 0], [1, 1]],
+    "text": {"source": "ein Hund", "target": "a dog"},
+}
+
+
+def test_a_run_as_text_and_picture(tiny, capsys):
+    path = tiny.write("bilinear", 1, 70.0)
+    (path.parent / "attention.json").write_text(json.dumps(MAP))
+    png = path.parent / "pictures" / "run.png"
+    assert main([path.parent.name, "--runs", str(tiny.runs), "--png", str(png)]) == 0
+    said = capsys.readouterr().out
+    assert "model.attention.cross.score  bilinear   (default dot)" in said
+    assert "70.0" in said
+    assert "Validation BLEU by step" in said
+    assert "    a  █•" in said
+    assert "  dog    ▒•▒▒" in said
+    assert png.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_run_is_found_by_path_name_and_unique_beginning(tiny):
+    dot, bilinear = tiny.write("dot", 1, 80.0), tiny.write("bilinear", 1, 70.0)
+    assert find(str(dot.parent), tiny.runs / "elsewhere") == dot
+    assert find(dot.parent.name, tiny.runs) == dot
+    assert find("grammar-recurrent-b", tiny.runs) == bilinear
+    with pytest.raises(InputError, match=r"2 runs in .* begin so"):
+        find("grammar", tiny.runs)
+    with pytest.raises(InputError, match="no such run"):
+        find("nothing", tiny.runs)
+    (tiny.runs / "half").mkdir()
+    with pytest.raises(InputError, match="no record there yet"):
+        find("half", tiny.runs)
+
+
+def test_a_broken_attention_map_is_refused(tiny):
+    path = tiny.write("dot", 1, 80.0)
+    (path.parent / "attention.json").write_text(json.dumps(MAP | {"weights": [[1.0]]}))
+    with pytest.raises(InputError, match=r"attention\.json: not an attention map"):
+        main([str(path.parent)])
+
+
+def test_a_report_from_the_command_line(tiny, capsys):
+    tiny.complete()
+    to = tiny.runs / "tables"
+    assert report(["--sweep", str(tiny.spec.path), "--runs", str(tiny.runs), "--to", str(to)]) == 0
+    assert "score=bilinear" in capsys.readouterr().out
+    assert (to / "table.csv").is_file()
+
+
+@pytest.mark.parametrize("argv", [[], ["--sweep", "absent.yaml"], ["--nonsense"]])
+def test_wrong_options_are_one_line(argv):
+    with pytest.raises(InputError) as refusal:
+        report(argv)
+    assert "\n" not in str(refusal.value)

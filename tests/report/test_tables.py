@@ -1,0 +1,154 @@
+import csv
+import io
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from study.errors import InputError
+from study.report import wording
+from study.report.comparison import analyse, comparison_table, shown_metrics
+from study.report.figures import points
+from study.report.frame import collect
+from study.report.summary import report_sweep
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def report(tiny):
+    frame = collect(tiny.spec, tiny.runs, shown_metrics(tiny.spec))
+    facets = analyse(tiny.spec, frame)
+    return frame, facets, comparison_table(tiny.spec, frame, facets)
+
+
+def numbers(table):
+    return {line["arm"]: line for line in csv.DictReader(io.StringIO(table.csv()))}
+
+
+def test_the_golden_table(tiny):
+    tiny.complete()
+    _, _, table = report(tiny)
+    for suffix, text in {"md": table.markdown(), "csv": table.csv(), "tex": table.latex()}.items():
+        assert text == (GOLDEN / f"table.{suffix}").read_text(encoding="utf-8")
+
+
+def test_the_golden_numbers_by_hand(tiny):
+    """Differences by seed are −10 and −8: mean −9, SE 1, one degree of freedom, t.975 = tan(.475 π)."""
+    tiny.complete()
+    line = numbers(report(tiny)[2])["score=bilinear"]
+    half = math.tan(0.475 * math.pi)
+    expected = {
+        "difference": -9,
+        "se": 1,
+        "df": 1,
+        "low": -9 - half,
+        "high": -9 + half,
+        "p": 1 - 2 / math.pi * math.atan(9),
+        "holm": 1 - 2 / math.pi * math.atan(9),
+        "test/exact mean": 73,
+        "test/exact sd": math.sqrt(18),
+        "entropy": (0.25 + 0.75 + 0.2) / 3,
+        "tokens_per_second": 12001.5,
+        "n": 2,
+        "declared": 2,
+    }
+    assert {name: float(line[name]) for name in expected} == pytest.approx(expected, abs=5.1e-5)
+    assert line["method"] == "model"
+
+
+def test_every_hole_is_a_row_and_no_average_hides_one(tiny):
+    tiny.complete()
+    tiny.write("bilinear", 2, 76.0, status="failed", error="out of memory")
+    frame, facets, table = report(tiny)
+    assert list(frame["state"]) == ["finished", "finished", "finished", "failed"]
+    cells = table.blocks[0].rows[1].cells
+    assert cells["n"] == "1 of 2, 1 failed"
+    assert cells["test/exact"] == "70.0 (n 1)"
+    assert (cells["difference"], cells["interval"]) == ("", "missing runs")
+    assert any("out of memory" in note for note in table.notes)
+    assert numbers(table)["score=bilinear"]["difference"] == ""
+    assert points(facets)["seed"].tolist() == [1, 2, 1]
+
+
+def test_diverged_started_and_missing_runs_show_as_such(tiny):
+    tiny.write("dot", 1, 80.0)
+    tiny.write("dot", 2, 84.0)
+    tiny.write("bilinear", 1, 0.0, status="diverged", scores=[], error="the loss became NaN")
+    (tiny.runs / tiny.cells["score=bilinear", 2].id).mkdir()
+    (tiny.runs / tiny.cells["score=bilinear", 2].id / "history.jsonl").touch()
+    frame, _, table = report(tiny)
+    assert list(frame["state"]) == ["finished", "diverged", "finished", "started"]
+    cells = table.blocks[0].rows[1].cells
+    assert cells["n"] == "0 of 2, 1 diverged, 1 started"
+    assert cells["test/exact"] == "–"
+
+
+def test_published_records_read_like_working_ones(tiny):
+    tiny.complete()
+    working = report(tiny)[2].csv()
+    for folder in list(tiny.runs.iterdir()):
+        (folder / "record.json").rename(tiny.runs / f"{folder.name}.json")
+        folder.rmdir()
+    assert report(tiny)[2].csv() == working
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"config_hash": "ab" * 32}, "config_hash: "),
+        ({"seed": 7}, "seed: 7"),
+        ({"id": "another-s1"}, "id: another-s1"),
+        ({"scores": []}, "scores: no test/exact"),
+        ({"protocol": 9, "config": {"training": {"steps": 3}}}, "config: "),
+    ],
+)
+def test_a_record_changed_by_hand_is_refused_with_file_and_field(tiny, change, said):
+    tiny.complete()
+    path = tiny.write("bilinear", 2, 76.0)
+    tree = json.loads(path.read_text())
+    tree |= {name: value for name, value in change.items() if name != "config"}
+    if "config" in change:
+        tree["config"]["training"]["steps"] = 3
+    path.write_text(json.dumps(tree))
+    with pytest.raises(InputError, match=rf"record\.json: {said}"):
+        report(tiny)
+
+
+def test_runs_of_other_data_or_another_scorer_are_not_compared(tiny):
+    tiny.complete()
+    path = tiny.write("bilinear", 2, 76.0)
+    path.write_text(path.read_text().replace("tok:13a", "tok:intl"))
+    with pytest.raises(InputError, match=r"scores\.test\.bleu\.signature: tok:intl"):
+        report(tiny)
+    path.write_text(path.read_text().replace("tok:intl", "tok:13a").replace('"test": "ab"', '"test": "cd"'))
+    with pytest.raises(InputError, match=r"data\.files\.test: cd"):
+        report(tiny)
+
+
+def test_a_sweep_reports_itself_the_same_way_twice(tiny, capsys):
+    tiny.complete()
+    report_sweep(tiny.spec, tiny.runs)
+    folder = tiny.runs / "report" / "tiny"
+    said, first = capsys.readouterr().out, {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert set(first) == {f"table.{s}" for s in ("csv", "md", "tex", "json")} | {
+        f"figure.{s}" for s in ("svg", "png", "csv")
+    }
+    assert str(folder / "figure") in said
+    assert max(map(len, said.split("\ntable ")[0].splitlines())) <= 100
+    report_sweep(tiny.spec, tiny.runs)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == first
+
+
+def test_a_sweep_that_has_not_run_reports_holes(tiny, capsys):
+    report_sweep(tiny.spec, tiny.runs)
+    assert "0 of 2" in capsys.readouterr().out
+
+
+def test_words_for_numbers():
+    assert wording.number(-0.04) == "0.0"
+    assert wording.number(-1234.56, sign=True) == "−1,234.6"
+    assert wording.number(0.04, sign=True) == "0.0"
+    assert wording.number(None) == wording.number(float("nan")) == "–"
+    assert wording.interval(-1, 2, 1) == "[−1.0, +2.0]"
+    assert [wording.p_value(p) for p in (0.0004, 0.0126, 1.0, None)] == ["<.001", ".013", "1.000", "–"]
