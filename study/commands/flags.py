@@ -93,8 +93,8 @@ def _flag(name: str, uses: list[tuple[type[BaseModel], FieldInfo]], kinds: int) 
 
 SITES = (
     "What attends: at every site of the model, or at one (encoder_self, decoder_self, cross). Fields left out are "
-    "those of the base arm: in the recurrent family raw maps, values and output and one head, in the transformer four heads "
-    "with separate maps, projected values and a projected output."
+    "those of the base arm: raw maps, values and output and one head in the recurrent family; four heads with separate "
+    "maps, projected values and a projected output in the transformer."
 )
 
 

@@ -70,9 +70,10 @@ def load(data: Grammar | Multi30k) -> Corpus:
     """
     match data:
         case Grammar():
+            from study.corpora.cache import cached
             from study.corpora.grammar import generate
 
-            return generate(data)
+            return cached(data, generate)
         case Multi30k():
             from study.corpora.multi30k import read
 

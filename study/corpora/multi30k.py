@@ -18,6 +18,7 @@ import zlib
 from pathlib import Path
 
 from study.config import Multi30k
+from study.corpora.cache import folder
 from study.corpora.corpus import Corpus, Pair
 from study.errors import InputError
 
@@ -132,24 +133,23 @@ def _sha256(path: Path) -> str:
 
 def cache() -> Path:
     """Where downloads are kept."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "attention-ablation" / "multi30k"
+    return folder() / "multi30k"
 
 
 def _downloaded() -> Path:
-    folder = cache()
-    missing = [name for name in SHA256 if not (folder / name).is_file()]
+    kept = cache()
+    missing = [name for name in SHA256 if not (kept / name).is_file()]
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        kept.mkdir(parents=True, exist_ok=True)
         for i, name in enumerate(missing, start=1):
-            print(f"Multi30k: downloading {name} ({i}/{len(missing)}) to {folder}", file=sys.stderr, flush=True)
-            _download(f"{ADDRESS}/{name}", folder / name)
+            print(f"Multi30k: downloading {name} ({i}/{len(missing)}) to {kept}", file=sys.stderr, flush=True)
+            _download(f"{ADDRESS}/{name}", kept / name)
     except OSError as problem:
         raise InputError(
-            f"cannot write to {folder} ({problem.strerror}); expected a writable folder for downloads: "
+            f"cannot write to {kept} ({problem.strerror}); expected a writable folder for downloads: "
             "set XDG_CACHE_HOME, or STUDY_MULTI30K to a folder with the files"
         ) from None
-    return folder
+    return kept
 
 
 def _download(address: str, path: Path) -> None:

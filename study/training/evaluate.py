@@ -32,13 +32,14 @@ class Evaluation(NamedTuple):
 def evaluate(
     experiment: Experiment, model: Translator, vocabulary: Vocabulary, corpus: Corpus, valid: Sequence[Example]
 ) -> Evaluation:
-    """Score all test splits. What must be chosen (the layer that aligns) is chosen on validation."""
+    """Score validation and all test splits alike. What is to be chosen (the layer that aligns) is chosen on validation."""
     scores: list[Score] = []
     hypotheses: dict[str, list[str]] = {}
     layer = _aligning_layer(model, valid, vocabulary)
     started, count = time.perf_counter(), 0
     beam, alpha = experiment.decoding.beam, experiment.decoding.length_penalty
-    data = {split: examples(corpus.splits[split], vocabulary) for split in corpus.tests}
+    tests = {split: examples(corpus.splits[split], vocabulary) for split in corpus.tests}
+    data: dict[str, Sequence[Example]] = {"valid": valid, **tests}
     for split, split_data in data.items():
         hypotheses[split] = decode.translate(model, split_data, vocabulary, beam, alpha)
         count += len(split_data)
@@ -47,12 +48,12 @@ def evaluate(
         scores += scoring.score_split(hypotheses[split], corpus.splits[split], split)
         scores += _forced(model, split_data, split, layer, vocabulary)
     scores += _contrasts(model, corpus.contrasts, vocabulary)
-    shown = attention_map(model, data[corpus.tests[0]], vocabulary, layer)
+    shown = attention_map(model, tests[corpus.tests[0]], vocabulary, layer)
     return Evaluation(scores, hypotheses, shown, speed)
 
 
 def _forced(
-    model: Translator, data: list[Example], split: str, layer: int | None, vocabulary: Vocabulary
+    model: Translator, data: Sequence[Example], split: str, layer: int | None, vocabulary: Vocabulary
 ) -> list[Score]:
     """NLL per sentence and perplexity per token, without smoothing; AER where gold alignments are known."""
     nll = float(decode.forced_nll(model, data).sum())

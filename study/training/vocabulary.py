@@ -5,16 +5,15 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 import sentencepiece
 
 from study.config import Grammar, Multi30k
 from study.corpora import Corpus, words
+from study.corpora.cache import folder, put
 from study.errors import InputError
 from study.models.translator import BOS, EOS, PAD, UNK
 
@@ -160,25 +159,14 @@ def vocabulary_for(data: Grammar | Multi30k, corpus: Corpus) -> Vocabulary:
         return Words.learn(texts)
     assert data.vocabulary is not None
     key = hashlib.sha256(f"{sentencepiece.__version__} {data.vocabulary}\n".encode() + "\n".join(texts).encode())
-    path = cache() / "subwords" / f"{key.hexdigest()[:32]}.model"
+    path = folder() / "subwords" / f"{key.hexdigest()[:32]}.model"
     if path.exists():
         return Subwords(path.read_bytes())
     learned = Subwords.learn(texts, data.vocabulary)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        temporary.write_bytes(learned.state)
-        os.replace(temporary, path)
-    except OSError:
-        pass  # A cache that cannot be written costs time, not correctness.
+    put(path, learned.state)
     return learned
 
 
 def restore(tokens: str, state: bytes) -> Vocabulary:
     """The vocabulary of a checkpoint."""
     return Words(state) if tokens == "words" else Subwords(state)
-
-
-def cache() -> Path:
-    """The folder for what can be made again: $XDG_CACHE_HOME or ~/.cache, /attention-ablation."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attention-ablation"

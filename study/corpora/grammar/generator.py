@@ -25,7 +25,7 @@ from study.corpora.grammar.tree import Phrase
 
 Pool = Literal["train", "valid", "test", "pronoun"]
 
-SIZES = {"valid": 500, "test": 1000, "long": 500, "deep": 500, "pronoun": 500}
+VALID = 500
 TRAINED = (4, 16)
 """German words, without punctuation, of the training sentences."""
 COORDINATED = 10
@@ -59,11 +59,12 @@ def generate(data: Grammar) -> Corpus:
 
     The splits besides `train` do not depend on `train_pairs`, and a smaller `train` is the beginning of a larger one.
     """
-    halves = list(islice(_halves(data), SIZES["pronoun"]))
+    other = data.test_pairs // 2
+    halves = list(islice(_halves(data), other // 2 * 2))
     splits = {
         **_pools(data),
-        "long": list(islice(sentences(data, "long", LONG.lengths), SIZES["long"])),
-        "deep": list(islice(_distinct(data, "deep", DEEP), SIZES["deep"])),
+        "long": list(islice(sentences(data, "long", LONG.lengths), other)),
+        "deep": list(islice(_distinct(data, "deep", DEEP), other)),
         "pronoun": [pair for pair, _ in halves],
     }
     return Corpus(
@@ -95,7 +96,7 @@ def _distinct(data: Grammar, name: str, style: Style) -> Iterator[Pair]:
 
 def _pools(data: Grammar) -> dict[str, list[Pair]]:
     """The splits of the training distribution: one stream, each sentence to its pool until all are full."""
-    sizes = {"train": data.train_pairs, "valid": SIZES["valid"], "test": SIZES["test"]}
+    sizes = {"train": data.train_pairs, "valid": VALID, "test": data.test_pairs}
     splits: dict[str, list[Pair]] = {name: [] for name in sizes}
     seen: set[str] = set()
     for drawn in _plans(data, "pools", POOLED):

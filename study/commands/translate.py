@@ -1,0 +1,174 @@
+"""`study translate CHECKPOINT "Ein Mann …"`: one sentence by a trained model, and where it looked."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from study.commands.sweep import Parser, _positive
+from study.errors import InputError
+
+if TYPE_CHECKING:
+    from study.config import Experiment
+    from study.models import Translator
+    from study.training.vocabulary import Vocabulary
+
+DESCRIPTION = """\
+Translate one sentence with a trained model, and draw its alignment: cross-attention by forced decoding of the
+translation, the mean over heads, source tokens across and target tokens down.
+"""
+
+
+class Trained(NamedTuple):
+    """What a checkpoint holds."""
+
+    experiment: Experiment
+    vocabulary: Vocabulary
+    model: Translator
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the verb; the exit status.
+
+    Raises:
+        InputError: no such checkpoint, an empty sentence, no such layer, or a file that cannot be written.
+    """
+    args = _parser().parse_args(argv)
+    sentence = " ".join(args.sentence.split())
+    if not sentence:
+        raise InputError('the sentence is empty; give one in quotes, such as "Der Hund schläft."')
+    trained = load(args.checkpoint)
+    strange = dict.fromkeys(unknown(trained.vocabulary, sentence).values())
+    if strange:
+        print(f"study: not in the vocabulary of this model: {', '.join(strange)}", file=sys.stderr)
+    text, attention = translate(trained, sentence, args.beam, args.layer)
+    print(text)
+    if attention is None:
+        memory = trained.experiment.model.memory
+        print(f"alignment  none: the memory of this model is `{memory}`, which has no source tokens to look at")
+    else:
+        draw(attention, args.png)
+        print(f"alignment  {args.png}")
+    return 0
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="study translate",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("checkpoint", type=Path, metavar="CHECKPOINT", help="the model.pt of a run, or the run's folder")
+    add("sentence", metavar="SENTENCE", help="a source sentence, in quotes")
+    add("--png", type=Path, metavar="FILE", default=Path("alignment.png"), help="heat map (default: alignment.png)")
+    add("--beam", type=_positive, metavar="K", help="beam width (default: the one that the run was tested with)")
+    add("--layer", type=int, metavar="N", help="layer of cross-attention, from 0 (default: the last)")
+    return parser
+
+
+def load(checkpoint: Path) -> Trained:
+    """A trained model, on the CPU and in evaluation mode.
+
+    Raises:
+        InputError: there is no such file, or it is not a checkpoint that this version can read.
+    """
+    import torch
+
+    from study.config import experiment_from
+    from study.models import build
+    from study.training.vocabulary import restore
+
+    path = checkpoint / "model.pt" if checkpoint.is_dir() else checkpoint
+    if not path.is_file():
+        raise InputError(f"{path}: no such checkpoint; a run writes its model.pt when it has finished")
+    try:
+        whole = torch.load(path, map_location="cpu", weights_only=True)
+        experiment = experiment_from(whole["config"])
+        vocabulary = restore(experiment.data.tokens, whole["vocabulary"])
+        model = build(experiment.model, len(vocabulary), experiment.seed)
+        model.load_state_dict(whole["state"])
+    except InputError as problem:
+        raise InputError(f"{path}: from another version of this program ({problem})") from None
+    except Exception:  # What a file that is something else can raise has no end.
+        raise InputError(f"{path}: not a checkpoint of this program; give a run's model.pt or its folder") from None
+    return Trained(experiment, vocabulary, model.eval())
+
+
+def unknown(vocabulary: Vocabulary, sentence: str) -> dict[int, str]:
+    """The tokens that the model sees as unknown: position ↦ the word as it is written."""
+    from study.corpora import words
+    from study.models.translator import UNK
+
+    written = [word for word, _, _ in words(sentence)]
+    (ids,) = vocabulary.encode([sentence])
+    return {i: written[word] for i, word in enumerate(vocabulary.words(sentence)) if ids[i] == UNK}
+
+
+def translate(
+    trained: Trained, sentence: str, beam: int | None, layer: int | None
+) -> tuple[str, dict[str, Any] | None]:
+    """The translation, and its attention map if the memory holds the source tokens.
+
+    Raises:
+        InputError: the model has no such layer of cross-attention.
+    """
+    from study.corpora import Pair
+    from study.models.search import beam_search
+    from study.training.batches import Example, collate
+    from study.training.evaluate import attention_map
+
+    experiment, vocabulary, model = trained
+    layers = [at for site, at, _ in model.sites() if site == "cross"]
+    if layer is not None and layer not in layers:
+        raise InputError(f"--layer: cross-attention has layers {', '.join(map(str, layers))}, not {layer}")
+    (source,) = vocabulary.encode([sentence])
+    batch = collate([Example(source, [], Pair(sentence, ""))])
+    (ids,) = beam_search(
+        model,
+        batch.source,
+        batch.mask,
+        beam=beam or experiment.decoding.beam,
+        length_penalty=experiment.decoding.length_penalty,
+        limit=2 * batch.source.shape[1] + 10,
+    )
+    text = vocabulary.decode(ids)
+    attention = attention_map(model, [Example(source, ids, Pair(sentence, text))], vocabulary, layer)
+    if attention is not None:
+        attention["source"] = _labels(vocabulary, sentence, attention["source"])
+    return text, attention
+
+
+def _labels(vocabulary: Vocabulary, sentence: str, tokens: list[str]) -> list[str]:
+    """The source tokens, unknown words as they are written and a question mark."""
+    strange = unknown(vocabulary, sentence)
+    return [f"{strange[i]}?" if i in strange else token for i, token in enumerate(tokens)]
+
+
+def draw(attention: dict[str, Any], path: Path) -> None:
+    """Write one attention map as a PNG, as large as its tokens need.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    from study.report import style
+    from study.report.run_figure import draw_map
+
+    width = max(style.COLUMN, 0.22 * len(attention["source"]) + 1.7)
+    height = max(2.4, 0.18 * len(attention["target"]) + 1.5)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with style.styled() as plt:
+        figure, axes = plt.subplots(figsize=(width, height))
+        draw_map(axes, attention)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            figure.savefig(temporary, metadata={"Software": None}, format="png")
+            os.replace(temporary, path)
+        except OSError as problem:
+            temporary.unlink(missing_ok=True)
+            raise InputError(f"{path}: can't be written ({problem.strerror}); give another file with --png") from None
