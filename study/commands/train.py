@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 from pydantic import Field
 
+from study import records
 from study.commands import flags
 from study.config import Experiment, experiment_from, experiment_id
 from study.errors import InputError
@@ -47,9 +48,13 @@ def main(argv: Sequence[str]) -> int:
 
 def _run(experiment: Experiment, folder: Path) -> int:
     print(f"{experiment_id(experiment)} → {folder}", flush=True)
-    from study.training.run import run
+    if records.state(folder) in ("finished", "diverged") and "WANDB_SWEEP_ID" not in os.environ:
+        print("recorded already, so nothing is trained; remove the folder to run it again")
+        record = records.read(folder / "record.json")
+    else:
+        from study.training.run import run
 
-    record = run(experiment, folder, watch=lambda line: print(line, flush=True))
+        record = run(experiment, folder, watch=lambda line: print(line, flush=True))
     if record.status != "finished":
         print(f"{record.status}: {record.error}")
         return 1

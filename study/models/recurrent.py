@@ -30,6 +30,8 @@ class State(NamedTuple):
     """One (h,) or (h, c) per layer, each [B, D]."""
     fed: Tensor | None
     """The last readout [B, D], with input feeding."""
+    position: int
+    """Target tokens that were read: the absolute position of the next query."""
 
 
 class Recurrent(Translator):
@@ -80,7 +82,7 @@ class Recurrent(Translator):
                 flat = [final] * (self.config.layers * parts)
         hidden = tuple(tuple(flat[i : i + parts]) for i in range(0, len(flat), parts))
         fed = final.new_zeros(len(final), self.config.width) if self.config.input_feeding else None
-        return State(hidden, fed)
+        return State(hidden, fed, 0)
 
     def decode(self, encoded: Encoded, target: Tensor) -> Output:
         embedded = self._embed(self.target_embedding, target)
@@ -93,28 +95,29 @@ class Recurrent(Translator):
         gates = self.cell.gates(embedded)
         readouts, collected = [], []
         for t in range(target.shape[1]):
-            readout, state, terms = self._step(gates[:, t], state, memory, t)
+            readout, state, terms = self._step(gates[:, t], state, memory)
             readouts.append(readout)
             collected.append(terms)
         return Output(self._logits(torch.stack(readouts, 1)), tuple(collected))
 
     def step(self, token: Tensor, state: State, encoded: Encoded) -> tuple[Tensor, State]:
         gates = self.cell.gates(self._embed(self.target_embedding, token))
-        readout, state, _ = self._step(gates, state, encoded.memories[0], 0)
+        readout, state, _ = self._step(gates, state, encoded.memories[0])
         return self._logits(readout), state
 
-    def _step(self, gates: Tensor, state: State, memory: Memory, position: int) -> tuple[Tensor, State, Terms]:
+    def _step(self, gates: Tensor, state: State, memory: Memory) -> tuple[Tensor, State, Terms]:
         """One token, from the gates [B, G·D] that its embedding gives."""
-        view = _view(memory, position, 1)
+        view = _view(memory, state.position, 1)
         if self.config.decoder == "bahdanau":
             context, terms = self.attention(state.hidden[-1][0][:, None], memory, view)
             hidden = self.cell(gates, state.hidden, context[:, 0])
             readout = self._read(context[:, 0], hidden[-1][0])
-            return readout, State(hidden, None), terms
+            return readout, State(hidden, None, state.position + 1), terms
         hidden = self.cell(gates, state.hidden, state.fed)
         context, terms = self.attention(hidden[-1][0][:, None], memory, view)
         readout = self._read(context[:, 0], hidden[-1][0])
-        return readout, State(hidden, readout if self.config.input_feeding else None), terms
+        fed = readout if self.config.input_feeding else None
+        return readout, State(hidden, fed, state.position + 1), terms
 
     def _embed(self, embedding: nn.Embedding, tokens: Tensor) -> Tensor:
         """√D times the embedding, whose variance is 1/D: inputs of variance 1, as in the transformer."""

@@ -32,7 +32,7 @@ class Evaluation(NamedTuple):
 def evaluate(
     experiment: Experiment, model: Translator, vocabulary: Vocabulary, corpus: Corpus, valid: Sequence[Example]
 ) -> Evaluation:
-    """Score validation and all test splits alike. What is to be chosen (the layer that aligns) is chosen on validation."""
+    """Score validation and all test splits alike. The layer that aligns is chosen on validation."""
     scores: list[Score] = []
     hypotheses: dict[str, list[str]] = {}
     layer = _aligning_layer(model, valid, vocabulary)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import netrc
 import os
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlparse
 
 import wandb
 
@@ -54,7 +56,16 @@ def mode() -> Any:
     given = os.environ.get("WANDB_MODE")
     if given:
         return given
-    return "online" if os.environ.get("WANDB_API_KEY") or wandb.api.api_key else "offline"
+    return "online" if os.environ.get("WANDB_API_KEY") or _stored_key() else "offline"
+
+
+def _stored_key() -> bool:
+    """Whether `wandb login` has left a key: asking wandb itself would ask the user, or the network."""
+    host = urlparse(os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai").hostname or ""
+    try:
+        return netrc.netrc(os.environ.get("NETRC")).authenticators(host) is not None
+    except (OSError, netrc.NetrcParseError):
+        return False
 
 
 def summary(record: Record) -> dict[str, float | None]:
