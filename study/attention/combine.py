@@ -1,6 +1,7 @@
-"""Combination: from H heads to one output.
+"""Combination: from H heads to one output, without bias: [B, H, L, V] → [B, L, D].
 
 B batch · H heads · L queries · V value width per head · D width of the model.
+W_O is drawn as one (H, V, D) tensor of variance 1/(H·V) whatever the combination, so that arms share its values.
 """
 
 from __future__ import annotations
@@ -11,11 +12,16 @@ from torch import Tensor, nn
 from study.config import Attention as Config
 
 
-class Concat(nn.Module):
-    """[o_1; …; o_H] W_O, without bias: [B, H, L, V] → [B, L, D].
+class Combine(nn.Module):
+    """From heads o_h to one output."""
 
-    W_O is stored as one (H, V, D) tensor, so that other combinations can share its initial values; its fan-in is H·V.
-    """
+    formula: str
+
+
+class Concat(Combine):
+    """[o_1; …; o_H] W_O (Vaswani et al. 2017)."""
+
+    formula = "[o_1; …; o_H] W_O"
 
     def __init__(self, heads: int, size: int, width: int) -> None:
         super().__init__()
@@ -26,18 +32,74 @@ class Concat(nn.Module):
         return heads.transpose(1, 2).flatten(2) @ self.weight.flatten(0, 1)
 
 
-class RawConcat(nn.Module):
+class SumOwn(Concat):
+    """Σ_h o_h W_O^h: concat, written as a sum. The same function, rounded differently."""
+
+    formula = "Σ_h o_h W_O^h"
+
+    def forward(self, heads: Tensor) -> Tensor:
+        return (heads @ self.weight).sum(1)
+
+
+class SumShared(Combine):
+    """(Σ_h o_h) W_O: one W_O for all heads, of rank V at most.
+
+    It stores V·D parameters, the first head's block of what concat stores and with its variance 1/(H·V): the sum over
+    H heads then has the size that concat's output has.
+    """
+
+    formula = "(Σ_h o_h) W_O"
+
+    def __init__(self, heads: int, size: int, width: int) -> None:
+        super().__init__()
+        self.fan_in = heads * size
+        self.weight = nn.Parameter(torch.empty(size, width))
+        self.stored = {"weight": ((heads, size, width), 0)}
+
+    def forward(self, heads: Tensor) -> Tensor:
+        return heads.sum(1) @ self.weight
+
+
+class MeanShared(SumShared):
+    """(1/H Σ_h o_h) W_O: sum_shared up to the size of W_O, a control of its initial value and learning rate."""
+
+    formula = "(1/H Σ_h o_h) W_O"
+
+    def forward(self, heads: Tensor) -> Tensor:
+        return heads.mean(1) @ self.weight
+
+
+class SumWide(Combine):
+    """Σ_h o_h with V = D: no W_O."""
+
+    formula = "Σ_h o_h"
+
+    def forward(self, heads: Tensor) -> Tensor:
+        return heads.sum(1)
+
+
+class RawConcat(Combine):
     """[o_1; …; o_H] as it is: [B, H, L, V] → [B, L, H·V]."""
+
+    formula = "[o_1; …; o_H]"
 
     def forward(self, heads: Tensor) -> Tensor:
         return heads.transpose(1, 2).flatten(2)
 
 
-def build_combine(config: Config, size: int, width: int) -> nn.Module:
+def build_combine(config: Config, size: int, width: int) -> Combine:
     """The combination that a resolved site declares, for heads of `size` and a model of `width`."""
     match (config.combine, config.output):
         case ("concat", "projected"):
             return Concat(config.heads, size, width)
         case ("concat", "raw"):
             return RawConcat()
+        case ("sum_own", "projected"):
+            return SumOwn(config.heads, size, width)
+        case ("sum_shared", "projected"):
+            return SumShared(config.heads, size, width)
+        case ("mean_shared", "projected"):
+            return MeanShared(config.heads, size, width)
+        case ("sum_wide", _):
+            return SumWide()
     raise AssertionError(config.combine)

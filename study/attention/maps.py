@@ -9,12 +9,23 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from study.config import Attention as Config
+from study.config.refusals import WITHOUT_KEYS, WITHOUT_QUERY
 
-class Projected(nn.Module):
+
+class Map(nn.Module):
+    """From states [B, T, D] to what a head works with, [B, H, T, K]."""
+
+    formula: str
+
+
+class Projected(Map):
     """x W_hᵀ for every head h, without bias: [B, T, D] → [B, H, T, K].
 
     The weight is stored (H, K, D), so that a head is a slice of it and its fan-in is its last axis.
     """
+
+    formula = "W x"
 
     def __init__(self, width: int, heads: int, size: int) -> None:
         super().__init__()
@@ -23,14 +34,30 @@ class Projected(nn.Module):
     def forward(self, states: Tensor) -> Tensor:
         return split(F.linear(states, self.weight.flatten(0, 1)), len(self.weight))
 
-    @torch.no_grad()
-    def rescale(self, factor: Tensor) -> None:
-        """Multiply head h by factor[h]."""
-        self.weight.mul_(factor[:, None, None])
+
+class Signed(Map):
+    """diag(s) W x for a map that exists already, s = +1, −1, +1, …: with queries W x, q·k = yᵀ Wᵀ diag(s) W x.
+
+    Symmetric as a tied score is, but indefinite: a state does not score highest with itself.
+    """
+
+    formula = "diag(+1, −1, …) W x"
+    sign: Tensor
+
+    def __init__(self, base: Projected) -> None:
+        super().__init__()
+        self.base = base
+        self.register_buffer("sign", 1.0 - 2.0 * (torch.arange(base.weight.shape[1]) % 2), persistent=False)
+
+    def forward(self, states: Tensor) -> Tensor:
+        signed: Tensor = self.base(states) * self.sign
+        return signed
 
 
-class Raw(nn.Module):
+class Raw(Map):
     """The states themselves, sliced among the heads: [B, T, D] → [B, H, T, D/H]."""
+
+    formula = "x"
 
     def __init__(self, heads: int) -> None:
         super().__init__()
@@ -40,6 +67,45 @@ class Raw(nn.Module):
         return split(states, self.heads)
 
 
+class Absent(Map):
+    """Of width 0, for a score that does not read it: [B, T, D] → [B, H, T, 0]."""
+
+    formula = "none"
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+
+    def forward(self, states: Tensor) -> Tensor:
+        return states.new_zeros(len(states), self.heads, states.shape[1], 0)
+
+
 def split(x: Tensor, heads: int) -> Tensor:
     """The last axis sliced among the heads: [B, T, H·K] → [B, H, T, K]."""
     return x.view(*x.shape[:2], heads, x.shape[-1] // heads).transpose(1, 2)
+
+
+def build_maps(config: Config, query_width: int, memory_width: int) -> tuple[Map, Map]:
+    """The maps of queries and of keys that a resolved site declares."""
+    heads = config.heads
+    query, key = config.map_widths(query_width, memory_width)
+    asks: Map = Raw(heads) if config.maps == "raw" else Projected(query_width, heads, query)
+    if config.score in WITHOUT_KEYS:
+        return Absent(heads) if config.score in WITHOUT_QUERY else asks, Absent(heads)
+    match config.maps:
+        case "raw":
+            return asks, Raw(heads)
+        case "separate":
+            return asks, Projected(memory_width, heads, key)
+        case "tied":
+            return asks, asks
+        case "tied_signed":
+            assert isinstance(asks, Projected)
+            return asks, Signed(asks)
+
+
+def build_values(config: Config, memory_width: int) -> Map:
+    """The map of values that a resolved site declares."""
+    if config.values == "raw":
+        return Raw(config.heads)
+    return Projected(memory_width, config.heads, config.mixed_width(memory_width))

@@ -1,4 +1,4 @@
-"""Multi-head attention over a memory: maps → score · scale → weigh → mix → gate → combine.
+"""Multi-head attention over a memory: maps → reach → score · scale → weigh → reweight → mix → gate → combine.
 
 B batch · L queries · S slots · H heads · Dq, Dk widths of query and memory states · K, V widths per head.
 """
@@ -6,94 +6,54 @@ B batch · L queries · S slots · H heads · Dq, Dk widths of query and memory 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from study.attention.combine import build_combine
-from study.attention.maps import Projected, Raw
-from study.attention.scores import build_scale, build_score
-from study.attention.weighting import precise, softmax, unmask_empty
+from study.attention.maps import Projected, build_maps, build_values
+from study.attention.reach import build_reach, without_self
+from study.attention.score import build_scale
+from study.attention.scores import build_score
+from study.attention.view import Lengths, Memory, Seen, Terms, View
+from study.attention.weighting import build_weights, precise, unmask_empty
 from study.config import Attention as Config
-
-
-class View(NamedTuple):
-    """What each query may see, and where it stands."""
-
-    mask: Tensor
-    """[B, 1, L, S] or broadcastable to it: True where a slot is visible (padding & causality)."""
-    position: Tensor
-    """[L]: absolute positions of the queries."""
-
-
-class Memory(NamedTuple):
-    """Slots, mapped and prepared: once per sentence at cross, grown by the step in causal self-attention."""
-
-    keys: Tensor
-    """[B, H, S, ·]: keys as the score prepares them."""
-    values: Tensor
-    """[B, H, S, V]."""
-    mask: Tensor
-    """[B, S]: True for slots that are not padding."""
-    origin: Tensor | None = None
-    """[B, S, source positions]: the share of each source token in a slot; None where slots are tokens."""
-
-
-class Terms(NamedTuple):
-    """What a mechanism adds to the loss; empty when nothing is special."""
-
-    penalty: Tensor | None = None
-    """A scalar that is added to the loss."""
-    log_prob: Tensor | None = None
-    """[B, L]: log-probability of what was sampled, for a score-function gradient."""
-
-
-class Seen(NamedTuple):
-    """What a tap is shown of one call."""
-
-    query: Tensor
-    """[B, H, L, K]."""
-    keys: Tensor
-    """[B, H, S, ·], prepared."""
-    logits: Tensor
-    """[B, H, L, S], scaled, before the mask."""
-    weights: Tensor
-    """[B, H, L, S]."""
-    heads: Tensor
-    """[B, H, L, V], after the gate."""
-    mask: Tensor
-    """Broadcastable to the weights."""
 
 
 class Attention(nn.Module):
     """One attention site of one layer.
 
-    softmax(scale · score(W_Q x, W_K m)) (W_V m), heads combined; which of these parts exist, the configuration says.
-    The fused kernel is taken when the score allows it and nobody taps.
+    weights(scale · score(W_Q x, W_K m)) (W_V m), heads combined; which of these parts exist, the configuration says.
+    The fused kernel is taken when every part allows it and nobody taps.
 
     Args:
         config: a resolved site.
         query_width: Dq.
         memory_width: Dk.
+        lengths: of the training sentences, for the scores that need them.
     """
 
-    def __init__(self, config: Config, query_width: int, memory_width: int) -> None:
+    def __init__(self, config: Config, query_width: int, memory_width: int, lengths: Lengths | None = None) -> None:
         super().__init__()
         self.config = config
+        self.map_query, self.map_key = build_maps(config, query_width, memory_width)
+        self.map_value = build_values(config, memory_width)
         query, key = config.map_widths(query_width, memory_width)
-        value = config.mixed_width(memory_width)
-        self.map_query, self.map_key = (
-            Raw(config.heads) if config.maps == "raw" else Projected(states, config.heads, size)
-            for states, size in ((query_width, query), (memory_width, key))
-        )
-        self.map_value = Raw(config.heads) if config.values == "raw" else Projected(memory_width, config.heads, value)
-        self.score = build_score(config, query, key)
+        self.score = build_score(config, query, key, lengths)
         self.scale = build_scale(config, self.score.fan)
+        self.weights = build_weights(config)
+        self.reach = build_reach(config, query)
         self.gate: nn.Module = nn.Identity()
-        self.combine = build_combine(config, value, query_width)
+        self.combine = build_combine(config, config.mixed_width(memory_width), query_width)
         self.tap: Callable[[Seen], None] | None = None
+
+    def start(self) -> None:
+        """Called after the random initial values are drawn."""
+        if self.config.equal_start:
+            assert isinstance(self.map_query, Projected)
+            assert isinstance(self.map_key, Projected)
+            self.map_key.weight.copy_(self.map_query.weight)
 
     def remember(self, states: Tensor, mask: Tensor) -> Memory:
         """States [B, S, Dk] and their mask [B, S] as a memory. Keys are computed in float32."""
@@ -112,16 +72,25 @@ class Attention(nn.Module):
 
     def forward(self, query: Tensor, memory: Memory, view: View) -> tuple[Tensor, Terms]:
         """Queries [B, L, Dq] → contexts [B, L, D], and what they add to the loss."""
+        view = self.score.narrow(view, memory.mask.shape[1])
         with torch.autocast(query.device.type, enabled=False):
             mapped = self.map_query(precise(query))
-            if self.score.fusable and self.tap is None and memory.mask.shape[1]:
-                heads = self._fused(mapped, memory, view)
+            view = self.reach.window(mapped, view)
+            if self.config.exclude_self:
+                view = without_self(view)
+            if self.fusable and self.tap is None and memory.mask.shape[1]:
+                heads, terms = self._fused(mapped, memory, view), Terms()
             else:
-                heads = self._explicit(mapped, memory, view)
-        return self.combine(heads.to(memory.values.dtype)), Terms()
+                heads, terms = self._explicit(mapped, memory, view)
+        return self.combine(heads.to(memory.values.dtype)), terms
+
+    @property
+    def fusable(self) -> bool:
+        """Whether torch's fused kernel computes this."""
+        return self.score.fusable and self.weights.fusable and self.reach.fusable
 
     def _fused(self, query: Tensor, memory: Memory, view: View) -> Tensor:
-        scale = self.scale()
+        scale, query = self.scale(), self.score.ask(query)
         if isinstance(scale, Tensor):
             query, scale = query * scale, 1.0
         mask, empty = unmask_empty(view.mask)
@@ -129,19 +98,22 @@ class Attention(nn.Module):
         heads: Tensor = self.gate(mixed.masked_fill(empty, 0.0))
         return heads
 
-    def _explicit(self, query: Tensor, memory: Memory, view: View) -> Tensor:
-        logits = self.score(query, memory.keys) * self.scale()
-        weights = softmax(logits, view.mask)
+    def _explicit(self, query: Tensor, memory: Memory, view: View) -> tuple[Tensor, Terms]:
+        logits = self.score(query, memory.keys, view) * self.scale()
+        weights, terms = self.reach.reweight(self.weights.normalise(logits, view.mask), query, view)
         heads: Tensor = self.gate(weights @ precise(memory.values))
         if self.tap is not None:
-            self.tap(Seen(query, memory.keys, logits, weights, heads, view.mask))
-        return heads
+            distribution = self.weights.sums_to_one and self.reach.sums_to_one
+            self.tap(Seen(query, memory.keys, logits, weights, heads, view.mask, distribution, memory.origin))
+        return heads, terms
+
+    def reseed(self, seed: int) -> None:
+        """Start what samples, if anything does, at the beginning of a training step."""
+        self.reach.reseed(seed)
 
     @torch.no_grad()
     def rescale(self, factor: Tensor) -> None:
         """Multiply the logits of head h by factor[h]: through the score's parameter, else through both maps."""
         if not self.score.rescale(factor):
-            assert isinstance(self.map_query, Projected)
-            assert isinstance(self.map_key, Projected)
-            self.map_query.rescale(factor.sqrt())
-            self.map_key.rescale(factor.sqrt())
+            for weight in {id(p): p for m in (self.map_query, self.map_key) for p in m.parameters()}.values():
+                weight.mul_(factor.sqrt()[:, None, None])

@@ -1,9 +1,21 @@
-"""Weights: mask, then normalise, in float32 whatever the precision. The only mask and the only softmax."""
+"""Weights: mask, then normalise, in float32 whatever the precision. The only mask and the only normalisers.
+
+s scores [B, H, L, S] · mask broadcastable to them, True where a slot is visible · S_t number of slots visible to query
+t. Every normaliser gives 0 to hidden slots, and a row of zeros to a query that sees none.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
+import entmax
 import torch
 from torch import Tensor
+
+from study.config import Attention as Config
+
+Normaliser = Callable[[Tensor, Tensor], Tensor]
 
 
 def precise(x: Tensor) -> Tensor:
@@ -28,12 +40,76 @@ def unmask_empty(mask: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def softmax(logits: Tensor, mask: Tensor) -> Tensor:
-    """Softmax over visible slots, in float32; a row with none is zero.
-
-    Args:
-        logits: [B, H, L, S].
-        mask: broadcastable to it, True where a slot is visible.
-    """
+    """exp(s) / Σ exp(s)."""
     opened, empty = unmask_empty(mask)
     weights = precise(logits).masked_fill(~opened, float("-inf")).softmax(-1)
     return weights.masked_fill(empty, 0.0)
+
+
+def sparsemax(logits: Tensor, mask: Tensor) -> Tensor:
+    """[s − τ]₊ with τ such that the weights sum to 1: the projection on the simplex (Martins and Astudillo 2016)."""
+    return _sparse(entmax.sparsemax, logits, mask)
+
+
+def entmax15(logits: Tensor, mask: Tensor) -> Tensor:
+    """[s/2 − τ]₊² with τ such that the weights sum to 1 (Peters et al. 2019, α = 1.5)."""
+    return _sparse(entmax.entmax15, logits, mask)
+
+
+def _sparse(transform: Callable[..., Tensor], logits: Tensor, mask: Tensor) -> Tensor:
+    """The transform raises on rows that are empty or not finite: the former are opened, the latter become NaN."""
+    if not logits.shape[-1]:
+        return precise(logits)
+    opened, empty = unmask_empty(mask)
+    scores = precise(logits)
+    broken = (~scores.isfinite() & opened).any(-1, keepdim=True)
+    scores = scores.masked_fill(~opened, float("-inf"))
+    weights = transform(scores.masked_fill(broken | empty, 0.0), dim=-1)
+    return weights.masked_fill(broken, float("nan")).masked_fill(empty, 0.0)
+
+
+def sigmoid(logits: Tensor, mask: Tensor) -> Tensor:
+    """σ(s − ln S_t): each slot by itself, the row summing to about 1 at s = 0 (Ramapuram et al. 2024)."""
+    return torch.sigmoid(precise(logits) - _visible(mask, logits).log()).masked_fill(~mask, 0.0)
+
+
+def identity(logits: Tensor, mask: Tensor) -> Tensor:
+    """S: the scores themselves, of any sign."""
+    return precise(logits).masked_fill(~mask, 0.0)
+
+
+def identity_mean(logits: Tensor, mask: Tensor) -> Tensor:
+    """S / S_t: the context is a mean over slots of score × value."""
+    return identity(logits, mask) / _visible(mask, logits)
+
+
+def _visible(mask: Tensor, like: Tensor) -> Tensor:
+    """S_t, at least 1: [B, 1, L, 1]."""
+    return mask.sum(-1, keepdim=True).clamp(min=1).to(precise(like).dtype)
+
+
+class Weights(NamedTuple):
+    """A normaliser and what is to be known of it."""
+
+    normalise: Normaliser
+    formula: str
+    sums_to_one: bool = True
+    """The rows are distributions, so that they have an entropy."""
+    fusable: bool = False
+
+
+def build_weights(config: Config) -> Weights:
+    """From scores to weights, as a site declares."""
+    match config.weights:
+        case "softmax":
+            return Weights(softmax, "softmax(s)", fusable=True)
+        case "sparsemax":
+            return Weights(sparsemax, "[s − τ]₊")
+        case "entmax15":
+            return Weights(entmax15, "[s/2 − τ]₊²")
+        case "sigmoid":
+            return Weights(sigmoid, "σ(s − ln S)", sums_to_one=False)
+        case "identity":
+            return Weights(identity, "s", sums_to_one=False)
+        case "identity_mean":
+            return Weights(identity_mean, "s / S", sums_to_one=False)

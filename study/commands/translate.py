@@ -80,6 +80,7 @@ def load(checkpoint: Path) -> Trained:
     """
     import torch
 
+    from study.attention import Lengths
     from study.config import experiment_from
     from study.models import build
     from study.training.vocabulary import restore
@@ -91,7 +92,8 @@ def load(checkpoint: Path) -> Trained:
         whole = torch.load(path, map_location="cpu", weights_only=True)
         experiment = experiment_from(whole["config"])
         vocabulary = restore(experiment.data.tokens, whole["vocabulary"])
-        model = build(experiment.model, len(vocabulary), experiment.seed)
+        lengths = Lengths(**whole["lengths"]) if "lengths" in whole else None
+        model = build(experiment.model, len(vocabulary), experiment.seed, lengths)
         model.load_state_dict(whole["state"])
     except InputError as problem:
         raise InputError(f"{path}: from another version of this program ({problem})") from None
@@ -128,6 +130,8 @@ def translate(
     if layer is not None and layer not in layers:
         raise InputError(f"--layer: cross-attention has layers {', '.join(map(str, layers))}, not {layer}")
     (source,) = vocabulary.encode([sentence])
+    if model.longest is not None and len(source) >= model.longest:
+        raise InputError(f"the sentence has {len(source)} tokens, and this model reads {model.longest - 1} at most")
     batch = collate([Example(source, [], Pair(sentence, ""))])
     (ids,) = beam_search(
         model,

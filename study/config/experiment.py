@@ -11,6 +11,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from study.config.attention import Attention, Frozen, Size
+from study.config.memory import ANNOTATION_WIDTH, ANNOTATIONS, PENALTY, derive_annotations
+from study.config.probes import AnyProbe, Probe
+from study.config.refusals import site_refusals
 
 PROTOCOL: Literal[1] = 1
 """Raised by one when a fix moves numbers, so that runs made before and after it have different identities."""
@@ -117,7 +120,7 @@ class TransformerSites(Sites):
 
     BASE: ClassVar[dict[str, Any]] = {"maps": "separate", "values": "projected", "output": "projected", "heads": 4}
 
-    encoder_self: Attention = Field(default_factory=lambda: Attention(**TransformerSites.BASE))
+    encoder_self: Attention | None = Field(default_factory=lambda: Attention(**TransformerSites.BASE))
     decoder_self: Attention = Field(default_factory=lambda: Attention(**TransformerSites.BASE))
     cross: Attention = Field(default_factory=lambda: Attention(**TransformerSites.BASE))
 
@@ -137,10 +140,14 @@ class Recurrent(Frozen):
     )
     input_feeding: bool = Field(False, description="luong only: the last readout enters the cell.")
     readout: Literal["tanh", "linear"] = Field("tanh", description="tanh(W_c [c; s]) or W_c [c; s].")
-    memory: Literal["states", "final", "mean", "empty"] = Field(
+    memory: Literal["states", "structured", "final", "mean", "max", "empty"] = Field(
         "states",
-        description="What the decoder looks at: all encoder states, one slot (the final state or the mean), nothing.",
+        description="What the decoder looks at: all encoder states, `annotations` weighted sums of them, one slot (the "
+        "final state, the mean or the largest of each component), nothing.",
     )
+    annotations: Size | None = Field(None, description=ANNOTATIONS)
+    annotation_width: Size | None = Field(None, description=ANNOTATION_WIDTH)
+    penalty: Annotated[float, Field(ge=0)] | None = Field(None, description=PENALTY)
     init: Literal["final", "mean", "zero", "direct"] = Field(
         "final",
         description="Initial decoder state: final tanh(W [h→; h←]), mean tanh(W mean(h)), zero, direct [h→; h←].",
@@ -161,6 +168,7 @@ class Recurrent(Frozen):
             raise ValueError("input_feeding belongs to decoder luong: bahdanau feeds its context already; turn it off")
         if self.init == "direct" and self.memory_width != self.width:
             raise ValueError(f"init direct needs encoder_width = width, not {self.memory_width} and {self.width}")
+        derive_annotations(self, self.memory_width)
         _resolve(self, self.attention, {"cross": (self.width, self.memory_width)})
         return self
 
@@ -177,12 +185,27 @@ class Transformer(Frozen):
     width: Size = Field(64, description="D, the width of the residual stream.")
     layers: Size = Field(2, description="Layers of the encoder and of the decoder.")
     feedforward: int | None = Field(None, ge=0, description="Hidden width of the feed-forward blocks (derived: 4 D).")
-    positions: Literal["sinusoidal", "none"] = Field(
-        "sinusoidal", description="Absolute positions added to embeddings."
+    positions: Literal["sinusoidal", "learned", "none"] = Field(
+        "sinusoidal",
+        description="Absolute positions added to embeddings. learned: a table for each language with one row per "
+        "position of the longest training sentence; longer sentences are refused.",
     )
-    memory: Literal["states", "final", "mean"] = Field(
-        "states", description="What the decoder looks at: all encoder states, or one slot (the final one, the mean)."
+    mixing: Literal["attention", "convolution"] = Field(
+        "attention",
+        description="What mixes tokens in the encoder: self-attention, or in its place a full convolution (without "
+        "site encoder_self).",
     )
+    convolution_width: Size | None = Field(
+        None, description="Tokens under the convolution of mixing convolution, D² parameters each (derived: 3)."
+    )
+    memory: Literal["states", "structured", "final", "mean", "max"] = Field(
+        "states",
+        description="What the decoder looks at: all encoder states, `annotations` weighted sums of them, or one slot "
+        "(the final state, the mean, the largest of each component).",
+    )
+    annotations: Size | None = Field(None, description=ANNOTATIONS)
+    annotation_width: Size | None = Field(None, description=ANNOTATION_WIDTH)
+    penalty: Annotated[float, Field(ge=0)] | None = Field(None, description=PENALTY)
     embeddings: Literal["separate", "target", "shared"] = Field(
         "separate", description="Tying: separate; target = output; shared = source = target = output."
     )
@@ -190,6 +213,16 @@ class Transformer(Frozen):
         0.1, description="On embeddings, in the feed-forward block and on what joins the residual stream."
     )
     attention: TransformerSites = Field(default_factory=TransformerSites, description="Attention, by site.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_encoder_self(cls, given: Any) -> Any:
+        """With a convolution in its place, no field of encoder_self may be given (None is how a record has it)."""
+        if isinstance(given, dict) and given.get("mixing") == "convolution":
+            sites = given.get("attention") or {}
+            if isinstance(sites, dict) and sites.get("encoder_self"):
+                raise ValueError("mixing convolution takes the place of attention.encoder_self; leave its fields out")
+        return given
 
     @field_validator("memory", mode="before")
     @classmethod
@@ -204,15 +237,34 @@ class Transformer(Frozen):
             object.__setattr__(self, "feedforward", 4 * self.width)
         if self.positions == "sinusoidal" and self.width % 2:
             raise ValueError(f"sinusoidal positions need an even width, not {self.width}")
-        _resolve(self, self.attention, dict.fromkeys(TransformerSites.model_fields, (self.width, self.width)))
+        derive_annotations(self, self.width)
+        self._mixing()
+        sites = [name for name in TransformerSites.model_fields if getattr(self.attention, name) is not None]
+        _resolve(self, self.attention, dict.fromkeys(sites, (self.width, self.width)))
+        for name in sites:
+            joins = getattr(self.attention, name).output_width(self.width, self.width)
+            if joins != self.width:
+                raise ValueError(
+                    f"attention.{name}: a raw output of {joins} can't join the residual stream of {self.width}; "
+                    "use output projected"
+                )
         return self
 
+    def _mixing(self) -> None:
+        if self.mixing == "attention" and self.convolution_width is not None:
+            raise ValueError("convolution_width belongs to mixing convolution, and mixing is attention; leave it out")
+        if self.mixing == "convolution":
+            object.__setattr__(self, "convolution_width", self.convolution_width or 3)
+            object.__setattr__(self, "attention", self.attention.model_copy(update={"encoder_self": None}))
 
-def _resolve(model: Frozen, sites: Sites, widths: dict[str, tuple[int, int]]) -> None:
+
+def _resolve(model: Recurrent | Transformer, sites: Sites, widths: dict[str, tuple[int, int]]) -> None:
     resolved = {}
     for site, (query, memory) in widths.items():
         try:
             resolved[site] = getattr(sites, site).resolved(query, memory)
+            for problem in site_refusals(resolved[site], site, model.memory):
+                raise ValueError(problem)
         except ValueError as problem:
             raise ValueError(f"attention.{site}: {problem}") from None
     object.__setattr__(model, "attention", sites.model_copy(update=resolved))
@@ -267,7 +319,7 @@ class Tracking(Frozen):
     tags: tuple[str, ...] = Field((), description="W&B tags.")
 
 
-Data = Annotated[Grammar | Multi30k, Field(discriminator="name")]
+Data = Annotated[Grammar | Multi30k | AnyProbe, Field(discriminator="name")]
 Model = Annotated[Recurrent | Transformer, Field(discriminator="family")]
 
 
@@ -294,3 +346,14 @@ class Experiment(Frozen):
                 if isinstance(given.get(field), dict):
                     given[field] = {tag: first, **given[field]}
         return given
+
+    @model_validator(mode="after")
+    def _selectable(self) -> Self:
+        """BLEU counts four words in a row, and is 0 where no target has as many."""
+        words = self.data.shortest_target if isinstance(self.data, Probe) else 4
+        if words < 4 and self.training.select == "best_valid_bleu":
+            raise ValueError(
+                f"training.select best_valid_bleu needs targets of four words or more, and {self.data.name} has them "
+                f"from {words} word{'s' if words > 1 else ''} on; use last or best_valid_loss"
+            )
+        return self

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from study.config.experiment import Experiment
+from study.config.experiment import Data, Experiment, Model
 from study.errors import InputError
+
+TAGS = {
+    str(section.model_fields[tag].default)
+    for union, tag in ((Data, "name"), (Model, "family"))
+    for section in get_args(get_args(union)[0])
+}
+"""What pydantic puts into a location for having chosen a member of a union."""
 
 
 def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,8 +69,7 @@ def one_line(error: ValidationError) -> str:
     """The first problem as `field: what is wrong`, and how many more there are."""
     problems = error.errors()
     first = problems[0]
-    tags = {"grammar", "multi30k", "recurrent", "transformer"}
-    where = ".".join(str(part) for part in first["loc"] if part not in tags)
+    where = ".".join(str(part) for part in first["loc"] if part not in TAGS)
     what = str(first["msg"]).removeprefix("Value error, ")
     if first["type"] == "union_tag_invalid":
         context = first["ctx"]

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from study.config import Grammar, Multi30k
+from study.config.experiment import Data, Grammar, Multi30k
 
 WORD = re.compile(r"\w+|[^\w\s]")
 
@@ -32,6 +32,8 @@ class Pair:
     source: str
     target: str
     alignment: tuple[Link, ...] | None = None
+    attends: tuple[Link, ...] | None = None
+    """Gold of encoder self-attention, where it is known: word `target` of the source attends to its word `source`."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Corpus:
         return [name for name in self.splits if name not in ("train", "valid")]
 
 
-def load(data: Grammar | Multi30k) -> Corpus:
+def load(data: Data) -> Corpus:
     """The corpus that a `data` section declares.
 
     Raises:
@@ -78,3 +80,7 @@ def load(data: Grammar | Multi30k) -> Corpus:
             from study.corpora.multi30k import read
 
             return read(data)
+        case _:
+            from study.corpora import probes
+
+            return probes.generate(data)

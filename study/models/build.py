@@ -7,11 +7,12 @@ leaves the initial values of all others as they were.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
 
-from study.attention import Attention, Seen
+from study.attention import Attention, Lengths, Seen
 from study.config import Recurrent as RecurrentConfig
 from study.config import Transformer as TransformerConfig
 from study.models.recurrent import Recurrent
@@ -19,14 +20,23 @@ from study.models.transformer import Transformer
 from study.models.translator import Translator
 
 
-def build(config: RecurrentConfig | TransformerConfig, vocabulary: int, seed: int) -> Translator:
-    """The model that a configuration declares, initialised."""
+def build(
+    config: RecurrentConfig | TransformerConfig, vocabulary: int, seed: int, lengths: Lengths | None = None
+) -> Translator:
+    """The model that a configuration declares, initialised.
+
+    Args:
+        config: which model.
+        vocabulary: number of tokens.
+        seed: of the initial values.
+        lengths: of the training sentences, for the mechanisms whose size or start follows from them.
+    """
     model: Translator
     match config:
         case RecurrentConfig():
-            model = Recurrent(config, vocabulary)
+            model = Recurrent(config, vocabulary, lengths)
         case TransformerConfig():
-            model = Transformer(config, vocabulary)
+            model = Transformer(config, vocabulary, lengths)
     initialise(model, seed)
     return model
 
@@ -35,15 +45,29 @@ def build(config: RecurrentConfig | TransformerConfig, vocabulary: int, seed: in
 def initialise(model: nn.Module, seed: int) -> None:
     """One scheme for all: matrices N(0, 1/fan-in), embeddings N(0, 1/D), biases 0; norms and learned scales as built.
 
-    The fan-in is the last axis, or what the parameter's module names as `fan_in`.
+    A module may say more of its own parameters: `fan_in` where that is not the last axis; `stored`, that one is a block
+    of a larger tensor, which is drawn whole, so that arms which store more or less of it start alike; `drawn`, which
+    of its buffers are frozen random numbers; and `start()`, what is to be set after the draw.
     """
-    for name, parameter in model.named_parameters():
+    for name, tensor in (*model.named_parameters(), *_drawn(model)):
         path, _, leaf = name.rpartition(".")
-        if parameter.ndim >= 2:
-            fan_in = getattr(model.get_submodule(path), "fan_in", parameter.shape[-1])
-            parameter.copy_(torch.randn(parameter.shape, generator=generator(seed, name)) * fan_in**-0.5)
-        elif leaf.startswith("bias"):
-            parameter.zero_()
+        if leaf.startswith("bias"):
+            tensor.zero_()
+        elif tensor.ndim >= 2:
+            module = model.get_submodule(path)
+            shape, block = getattr(module, "stored", {}).get(leaf, (tensor.shape, ...))
+            fan_in = getattr(module, "fan_in", shape[-1])
+            tensor.copy_(torch.randn(shape, generator=generator(seed, name))[block] * fan_in**-0.5)
+    for module in model.modules():
+        start = getattr(module, "start", None)
+        if start is not None:
+            start()
+
+
+def _drawn(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    for path, module in model.named_modules():
+        for leaf in getattr(module, "drawn", ()):
+            yield f"{path}.{leaf}".lstrip("."), module.get_buffer(leaf)
 
 
 def generator(seed: int, name: str) -> torch.Generator:
@@ -68,13 +92,13 @@ def match_logits(model: Translator, source: Tensor, mask: Tensor, target: Tensor
 
 def _logit_sd(model: Translator, attention: Attention, source: Tensor, mask: Tensor, target: Tensor) -> Tensor:
     """Standard deviation [H] of the visible logits of one attention, over a batch."""
-    seen: list[Tensor] = []
+    seen: list[list[Tensor]] = []
 
     def collect(call: Seen) -> None:
         visible = call.mask.expand_as(call.logits)
-        seen.append(torch.stack([call.logits[:, h][visible[:, h]] for h in range(call.logits.shape[1])]))
+        seen.append([call.logits[:, h][visible[:, h]] for h in range(call.logits.shape[1])])
 
     attention.tap = collect
     model.decode(model.encode(source, mask), target)
     attention.tap = None
-    return torch.cat(seen, 1).std(1)
+    return torch.stack([torch.cat(calls).std() for calls in zip(*seen, strict=True)])

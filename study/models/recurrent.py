@@ -15,9 +15,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from study.attention import Attention, Memory, Terms, View
+from study.attention import Attention, Lengths, Memory, Terms, View
+from study.attention.view import in_sequence
 from study.config import Recurrent as Config
-from study.models.bridge import masked_mean, slots
+from study.models.bridge import build_memory, masked_mean
 from study.models.cell import Cell, Hidden
 from study.models.encoder import Encoder
 from study.models.translator import PAD, Encoded, Output, Translator, output_logits
@@ -37,7 +38,7 @@ class State(NamedTuple):
 class Recurrent(Translator):
     """A recurrent encoder-decoder."""
 
-    def __init__(self, config: Config, vocabulary: int) -> None:
+    def __init__(self, config: Config, vocabulary: int, lengths: Lengths | None = None) -> None:
         super().__init__()
         self.config = config
         width, memory = config.width, config.memory_width
@@ -52,8 +53,9 @@ class Recurrent(Translator):
         mapped = config.layers * parts if config.init in ("final", "mean") else 0
         self.bridges = nn.ModuleList(nn.Linear(memory, width) for _ in range(mapped))
         entering = {"bahdanau": context, "luong": width if config.input_feeding else 0}[config.decoder]
+        self.memory = build_memory(config, memory)
         self.cell = Cell(kind, width, config.layers, config.dropout, entering)
-        self.attention = Attention(site, width, memory)
+        self.attention = Attention(site, width, memory, lengths)
         self.readout = nn.Linear(context + width, width)
         self.unembedding = nn.Linear(width, vocabulary)
         self.tie(config.embeddings)
@@ -65,9 +67,9 @@ class Recurrent(Translator):
         embedded = self._embed(self.source_embedding, source)
         states, final = self.encoder(embedded, mask)
         states = self.dropout(states)
-        looked_at, visible = slots(self.config.memory, states, final, mask)
-        memory = self.attention.remember(looked_at, visible)
-        return Encoded((memory,), self._initial(states, final, mask), ())
+        slots = self.memory(states, final, mask)
+        memory = self.attention.remember(slots.states, slots.mask)._replace(origin=slots.origin)
+        return Encoded((memory,), self._initial(states, final, mask), (slots.terms,))
 
     def _initial(self, states: Tensor, final: Tensor, mask: Tensor) -> State:
         parts = 1 if self.config.cell == "gru" else 2
@@ -98,7 +100,7 @@ class Recurrent(Translator):
             readout, state, terms = self._step(gates[:, t], state, memory)
             readouts.append(readout)
             collected.append(terms)
-        return Output(self._logits(torch.stack(readouts, 1)), tuple(collected))
+        return Output(self._logits(torch.stack(readouts, 1)), (in_sequence(collected),))
 
     def step(self, token: Tensor, state: State, encoded: Encoded) -> tuple[Tensor, State]:
         gates = self.cell.gates(self._embed(self.target_embedding, token))

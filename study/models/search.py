@@ -26,8 +26,9 @@ def beam_search(
         mask: [N, S].
         beam: k.
         length_penalty: α.
-        limit: largest number of target tokens, EOS counted.
+        limit: largest number of target tokens, EOS counted; never more than the model's own limit.
     """
+    limit = min(limit, model.longest or limit)
     n, device = len(source), source.device
     encoded = model.encode(source, mask)._replace(terms=())
     encoded = select(encoded, torch.arange(n, device=device).repeat_interleave(beam))

@@ -13,9 +13,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from study.attention import Attention, Memory, Terms, View
+from study.attention import Attention, Lengths, Memory, Terms, View
+from study.attention.mixing import build_mixing
+from study.attention.positions import build_positions
 from study.config import Transformer as Config
-from study.models.bridge import last, slots
+from study.models.bridge import build_memory, last
 from study.models.translator import PAD, Encoded, Output, Translator, output_logits
 
 
@@ -41,11 +43,11 @@ class FeedForward(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """x + attend(norm x), then x + feed-forward(norm x)."""
+    """x + mix(norm x), then x + feed-forward(norm x). What mixes is self-attention, or what takes its place."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, lengths: Lengths | None) -> None:
         super().__init__()
-        self.attention = Attention(config.attention.encoder_self, config.width, config.width)
+        self.attention = build_mixing(config, lengths)
         self.attention_norm = nn.LayerNorm(config.width)
         self.feedforward = _feedforward(config)
         self.dropout = nn.Dropout(config.dropout)
@@ -60,11 +62,11 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """Causal self-attention, cross-attention and feed-forward, each on the normalised stream."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, lengths: Lengths | None) -> None:
         super().__init__()
-        self.self_attention = Attention(config.attention.decoder_self, config.width, config.width)
+        self.self_attention = Attention(config.attention.decoder_self, config.width, config.width, lengths)
         self.self_norm = nn.LayerNorm(config.width)
-        self.cross_attention = Attention(config.attention.cross, config.width, config.width)
+        self.cross_attention = Attention(config.attention.cross, config.width, config.width, lengths)
         self.cross_norm = nn.LayerNorm(config.width)
         self.feedforward = _feedforward(config)
         self.dropout = nn.Dropout(config.dropout)
@@ -96,15 +98,19 @@ def _feedforward(config: Config) -> nn.Module | None:
 class Transformer(Translator):
     """A pre-norm transformer."""
 
-    def __init__(self, config: Config, vocabulary: int) -> None:
+    def __init__(self, config: Config, vocabulary: int, lengths: Lengths | None = None) -> None:
         super().__init__()
         self.config = config
         self.dropout = nn.Dropout(config.dropout)
         self.source_embedding = nn.Embedding(vocabulary, config.width, padding_idx=PAD)
         self.target_embedding = nn.Embedding(vocabulary, config.width, padding_idx=PAD)
-        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers))
+        self.source_positions = build_positions(config, lengths)
+        self.target_positions = build_positions(config, lengths)
+        self.longest = self.source_positions.longest
+        self.encoder = nn.ModuleList(EncoderLayer(config, lengths) for _ in range(config.layers))
         self.encoder_norm = nn.LayerNorm(config.width)
-        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.layers))
+        self.memory = build_memory(config, config.width)
+        self.decoder = nn.ModuleList(DecoderLayer(config, lengths) for _ in range(config.layers))
         self.decoder_norm = nn.LayerNorm(config.width)
         self.unembedding = nn.Linear(config.width, vocabulary)
         self.tie(config.embeddings)
@@ -112,23 +118,25 @@ class Transformer(Translator):
     def sites(self) -> Iterator[tuple[str, int, Attention]]:
         for i, layer in enumerate(self.encoder):
             assert isinstance(layer, EncoderLayer)
-            yield "encoder_self", i, layer.attention
+            if isinstance(layer.attention, Attention):
+                yield "encoder_self", i, layer.attention
         for i, layer in enumerate(self.decoder):
             assert isinstance(layer, DecoderLayer)
             yield "decoder_self", i, layer.self_attention
             yield "cross", i, layer.cross_attention
 
     def encode(self, source: Tensor, mask: Tensor) -> Encoded:
-        x = self._embed(self.source_embedding, source, 0)
+        x = self._embed(self.source_embedding, self.source_positions, source, 0)
         view = View(mask[:, None, None], torch.arange(source.shape[1], device=source.device))
         collected = []
         for layer in self.encoder:
             x, terms = layer(x, mask, view)
             collected.append(terms)
         x = self.encoder_norm(x)
-        looked_at, visible = slots(self.config.memory, x, last(x, mask), mask)
+        slots = self.memory(x, last(x, mask), mask)
         attentions = [attention for site, _, attention in self.sites() if site == "cross"]
-        return Encoded(tuple(a.remember(looked_at, visible) for a in attentions), State(()), tuple(collected))
+        memories = tuple(a.remember(slots.states, slots.mask)._replace(origin=slots.origin) for a in attentions)
+        return Encoded(memories, State(()), (*collected, slots.terms))
 
     def decode(self, encoded: Encoded, target: Tensor) -> Output:
         x, _, terms = self._decode(encoded, target, State(()))
@@ -141,7 +149,7 @@ class Transformer(Translator):
     def _decode(self, encoded: Encoded, target: Tensor, state: State) -> tuple[Tensor, State, tuple[Terms, ...]]:
         """Tokens [B, L] after those that the state remembers."""
         past = state.memories[0].mask.shape[1] if state.memories else 0
-        x = self._embed(self.target_embedding, target, past)
+        x = self._embed(self.target_embedding, self.target_positions, target, past)
         position = torch.arange(past, past + target.shape[1], device=target.device)
         slot = torch.arange(past + target.shape[1], device=target.device)
         causal = View((slot[None, :] <= position[:, None])[None, None], position)
@@ -154,18 +162,8 @@ class Transformer(Translator):
             collected.extend(terms)
         return self.decoder_norm(x), State(tuple(memories)), tuple(collected)
 
-    def _embed(self, embedding: nn.Embedding, tokens: Tensor, start: int) -> Tensor:
+    def _embed(self, embedding: nn.Embedding, positions: nn.Module, tokens: Tensor, start: int) -> Tensor:
         """√D times the embedding (whose variance is 1/D), plus positions."""
         x = embedding(tokens) * math.sqrt(self.config.width)
-        if self.config.positions == "sinusoidal":
-            x = x + sinusoids(start, tokens.shape[1], self.config.width, tokens.device)
-        embedded: Tensor = self.dropout(x)
+        embedded: Tensor = self.dropout(positions(start, x))
         return embedded
-
-
-def sinusoids(start: int, count: int, width: int, device: torch.device) -> Tensor:
-    """Sines and cosines of position / 10000^(2i/D), interleaved: [count, D] (Vaswani et al. 2017, section 3.5)."""
-    position = torch.arange(start, start + count, device=device, dtype=torch.float32)
-    frequency = torch.exp(torch.arange(0, width, 2, device=device) * (-math.log(10_000) / width))
-    angle = position[:, None] * frequency
-    return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)

@@ -44,6 +44,8 @@ class Translator(nn.Module):
     source_embedding: nn.Embedding
     target_embedding: nn.Embedding
     unembedding: nn.Linear
+    longest: int | None = None
+    """The most tokens that a source or a target may have, BOS or EOS counted; None where there is no limit."""
 
     def encode(self, source: Tensor, mask: Tensor) -> Encoded:
         """Source tokens [B, S] and their mask [B, S]."""

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from study.attention import Lengths
 from study.corpora import Pair
 from study.models.translator import BOS, EOS, PAD
 from study.training.vocabulary import Vocabulary
@@ -30,6 +31,12 @@ class Example:
     def length(self) -> int:
         """Tokens of the longer side, EOS counted."""
         return max(len(self.source), len(self.target)) + 1
+
+
+def sentence_lengths(data: Sequence[Example]) -> Lengths:
+    """Lengths of the sentences of both languages, end-of-sentence counted."""
+    sizes = [len(side) + 1 for example in data for side in (example.source, example.target)]
+    return Lengths(max(sizes), int(np.percentile(sizes, 97.5, method="higher")))
 
 
 class Batch(NamedTuple):

@@ -23,13 +23,28 @@ def batches(data: Sequence[Example], device: torch.device, budget: int = BUDGET)
         yield chosen, collate([data[i] for i in chosen]).to(device)
 
 
+def fits(model: Translator, example: Example) -> bool:
+    """Whether both sides are within the model's limit, end-of-sentence counted."""
+    return model.longest is None or example.length <= model.longest
+
+
+def fitting(
+    model: Translator, data: Sequence[Example], budget: int = BUDGET, forced: bool = True
+) -> Iterator[tuple[list[int], Batch]]:
+    """Batches of the examples within the model's limit: of both sides, or of the source alone where it translates."""
+    limit = model.longest
+    sizes = (example.length if forced else len(example.source) + 1 for example in data)
+    inside = [i for i, size in enumerate(sizes) if limit is None or size <= limit]
+    for chosen, batch in batches([data[i] for i in inside], next(model.parameters()).device, budget):
+        yield [inside[i] for i in chosen], batch
+
+
 def translate(
     model: Translator, data: Sequence[Example], vocabulary: Vocabulary, beam: int, length_penalty: float
 ) -> list[str]:
-    """Hypotheses by beam search, in the order of the data."""
+    """Hypotheses by beam search, in the order of the data. A source beyond the model's limit has an empty one."""
     out = [""] * len(data)
-    device = next(model.parameters()).device
-    for chosen, batch in batches(data, device, max(1, BUDGET * 2 // beam)):
+    for chosen, batch in fitting(model, data, max(1, BUDGET * 2 // beam), forced=False):
         limit = 2 * batch.source.shape[1] + 10
         found = beam_search(model, batch.source, batch.mask, beam=beam, length_penalty=length_penalty, limit=limit)
         for i, ids in zip(chosen, found, strict=True):
@@ -39,9 +54,12 @@ def translate(
 
 @torch.no_grad()
 def forced_nll(model: Translator, data: Sequence[Example]) -> Tensor:
-    """Unsmoothed −log p(target | source) of each pair, in nats, EOS counted: [len(data)], on the CPU."""
-    out = torch.zeros(len(data))
-    for chosen, batch in batches(data, next(model.parameters()).device):
+    """Unsmoothed −log p(target | source) of each pair, in nats, EOS counted: [len(data)], on the CPU.
+
+    NaN for a pair beyond the model's limit.
+    """
+    out = torch.full((len(data),), float("nan"))
+    for chosen, batch in fitting(model, data):
         logits = model.decode(model.encode(batch.source, batch.mask), batch.given).logits
         out[torch.tensor(chosen)] = token_nll(logits, batch.wanted).sum(1).cpu()
     return out

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from study.models import Translator
 from study.models.translator import PAD
 from study.scoring import alignment_error_rate
 from study.training.batches import Batch, Example
-from study.training.decode import batches
+from study.training.decode import fitting
 from study.training.vocabulary import Vocabulary
 
 Site = tuple[str, int]
@@ -56,7 +57,10 @@ def _together(calls: list[Seen]) -> Seen:
     if len(calls) == 1:
         return calls[0]
     first = calls[0]
-    along = {name: torch.cat([getattr(c, name) for c in calls], 2) for name in ("query", "logits", "weights", "heads")}
+    along: dict[str, Any] = {
+        name: torch.cat([getattr(c, name) for c in calls], 2)
+        for name in ("query", "logits", "weights", "heads", "mask")
+    }
     return first._replace(**along)
 
 
@@ -71,10 +75,13 @@ def diagnose(model: Translator, batch: Batch) -> Diagnostics:
 
 def _heads(seen: Seen, asked: Tensor) -> list[dict[str, float | None]]:
     """One dictionary a head; `asked` [B, L] are the queries that are not padding."""
-    visible = seen.mask.expand(seen.weights.shape[0], 1, *seen.weights.shape[2:])[:, 0] & asked[..., None]
+    seeable = seen.mask.expand_as(seen.weights) & asked[:, None, :, None]
     columns: dict[str, list[float | None]] = {}
     for h in range(seen.weights.shape[1]):
+        visible = seeable[:, h]
         values = _logits(seen.logits[:, h][visible]) | _entropies(seen.weights[:, h], visible)
+        if not seen.sums_to_one:
+            values |= dict.fromkeys(("entropy", "information", "spread"))
         values["query_norm"] = _mean(seen.query[:, h].norm(dim=-1)[asked])
         for name, value in values.items():
             columns.setdefault(name, []).append(value)
@@ -150,18 +157,19 @@ def with_initial(last: Diagnostics, initial: Diagnostics) -> Diagnostics:
 def alignments(model: Translator, data: Sequence[Example], vocabulary: Vocabulary) -> dict[int, list[np.ndarray]]:
     """Cross-attention by forced decoding, heads averaged, word level: layer ↦ one [target, source] a sentence.
 
-    Empty where the memory's slots are not the source tokens.
+    Empty where the memory's slots are not made of source tokens.
     """
     out: dict[int, list[np.ndarray]] = {}
-    for chosen, batch in batches(data, next(model.parameters()).device):
+    for chosen, batch in fitting(model, data):
         for (site, layer), seen in observe(model, batch).items():
-            if site != "cross" or seen.weights.shape[-1] != batch.source.shape[1]:
+            weights = seen.over_tokens(batch.source.shape[1]) if site == "cross" else None
+            if weights is None:
                 continue
             found = out.setdefault(layer, [np.zeros((0, 0))] * len(data))
             for row, i in enumerate(chosen):
                 pair = data[i].pair
                 sides = vocabulary.words(pair.source), vocabulary.words(pair.target)
-                found[i] = pooled_weights(seen.weights[row].mean(0), *sides)
+                found[i] = pooled_weights(weights[row].mean(0), *sides)
     return out
 
 

@@ -55,15 +55,20 @@ def evaluate(
 def _forced(
     model: Translator, data: Sequence[Example], split: str, layer: int | None, vocabulary: Vocabulary
 ) -> list[Score]:
-    """NLL per sentence and perplexity per token, without smoothing; AER where gold alignments are known."""
+    """NLL per sentence and perplexity per token, without smoothing; AER where gold alignments are known.
+
+    Missing where the model cannot read a pair of the split.
+    """
+    known = all(decode.fits(model, example) for example in data)
     nll = float(decode.forced_nll(model, data).sum())
     tokens = sum(len(example.target) + 1 for example in data)
+    perplexity = float(np.exp(min(nll / tokens, 700.0)))
     scores = [
-        Score(split=split, metric="nll", value=nll / len(data), n=len(data)),
-        Score(split=split, metric="perplexity", value=float(np.exp(min(nll / tokens, 700.0))), n=tokens),
+        Score(split=split, metric="nll", value=nll / len(data) if known else None, n=len(data)),
+        Score(split=split, metric="perplexity", value=perplexity if known else None, n=tokens),
     ]
     gold = [example.pair.alignment for example in data]
-    if layer is not None and all(links is not None for links in gold):
+    if known and layer is not None and all(links is not None for links in gold):
         found = alignments(model, data, vocabulary)[layer]
         value = alignment_error(found, [links or () for links in gold])
         scores.append(Score(split=split, metric="aer", value=value, n=len(data), signature=f"layer:{layer}|heads:mean"))
@@ -99,13 +104,17 @@ def attention_map(
     model: Translator, data: Sequence[Example], vocabulary: Vocabulary, layer: int | None
 ) -> dict[str, Any] | None:
     """Cross-attention (heads averaged) over the tokens of the first sentence of about ten words."""
-    example = min(data, key=lambda example: abs(len(example.source) - 10))
+    readable = [example for example in data if decode.fits(model, example)]
+    if not readable:
+        return None
+    example = min(readable, key=lambda example: abs(len(example.source) - 10))
     batch = collate([example]).to(next(model.parameters()).device)
     crosses = {at: seen for (site, at), seen in observe(model, batch).items() if site == "cross"}
     at = max(crosses) if layer is None else layer
-    weights = crosses[at].weights[0].mean(0)
-    if weights.shape[-1] != batch.source.shape[1]:
+    over_tokens = crosses[at].over_tokens(batch.source.shape[1])
+    if over_tokens is None:
         return None
+    weights = over_tokens[0].mean(0)
     gold = None
     if example.pair.alignment is not None:
         gold = [

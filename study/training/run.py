@@ -20,6 +20,7 @@ import pytorch_lightning as pl
 import torch
 
 from study import records
+from study.attention import Lengths
 from study.config import Experiment, config_hash, experiment_id
 from study.corpora import Corpus, load
 from study.errors import InputError
@@ -27,7 +28,7 @@ from study.models import Translator, build, match_logits
 from study.records import DataFacts, ModelFacts, Record, Resources, Score, Selection
 from study.training import tracking
 from study.training.allocator import keep_memory
-from study.training.batches import Steps, examples
+from study.training.batches import Steps, examples, sentence_lengths
 from study.training.diagnostics import Diagnostics, with_initial
 from study.training.evaluate import Evaluation, evaluate
 from study.training.provenance import peak_memory, provenance
@@ -74,11 +75,12 @@ class _Run:
         self.vocabulary = vocabulary_for(experiment.data, self.corpus)
         self.train = examples(self.corpus.splits["train"], self.vocabulary)
         self.valid = examples(self.corpus.splits["valid"], self.vocabulary)
+        self.lengths = sentence_lengths(self.train)
         self.model = self._model()
         self.progress = 0.0
 
     def _model(self) -> Translator:
-        model = build(self.experiment.model, len(self.vocabulary), self.experiment.seed)
+        model = build(self.experiment.model, len(self.vocabulary), self.experiment.seed, self.lengths)
         recipe = self.experiment.training
         first = next(iter(Steps(self.train, recipe.batch_tokens, self.experiment.seed, 0, 1)), None)
         if first is None:
@@ -163,7 +165,7 @@ class _Run:
             records.write(self.folder / f"{split}.hyp.txt", _text(lines))
         if evaluation.shown is not None:
             records.write(self.folder / "attention.json", json.dumps(evaluation.shown, ensure_ascii=False) + "\n")
-        save_model(self.folder / "model.pt", self.experiment, self.vocabulary, self.model)
+        save_model(self.folder / "model.pt", self.experiment, self.vocabulary, self.lengths, self.model)
         return self._record("finished", scores=scores, speed=evaluation.sentences_per_second)
 
     def _with_hypotheses(self, score: Score, hypotheses: dict[str, list[str]]) -> Score:
@@ -264,11 +266,16 @@ def data_facts(corpus: Corpus, vocabulary: Vocabulary) -> DataFacts:
     )
 
 
-def save_model(path: Path, experiment: Experiment, vocabulary: Vocabulary, model: Translator) -> None:
+def save_model(path: Path, experiment: Experiment, vocabulary: Vocabulary, lengths: Lengths, model: Translator) -> None:
     """The selected weights with all that is needed to translate with them."""
     temporary = path.with_suffix(".tmp")
     state = {name: tensor.cpu() for name, tensor in model.state_dict().items()}
-    whole = {"config": experiment.model_dump(mode="json"), "vocabulary": vocabulary.state, "state": state}
+    whole = {
+        "config": experiment.model_dump(mode="json"),
+        "vocabulary": vocabulary.state,
+        "lengths": lengths._asdict(),
+        "state": state,
+    }
     torch.save(whole, temporary)
     os.replace(temporary, path)
 

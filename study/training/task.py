@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +18,7 @@ from study.attention import Terms
 from study.config import Experiment
 from study.models import Translator
 from study.models.translator import PAD
-from study.training import decode
+from study.training import decode, sampling
 from study.training.batches import Batch, Example, Steps, collate
 from study.training.diagnostics import Diagnostics, diagnose
 from study.training.vocabulary import Vocabulary
@@ -55,11 +56,13 @@ class Task(pl.LightningModule):
         self.experiment, self.recipe = experiment, experiment.training
         self.model, self.vocabulary = model, vocabulary
         self.train_data, self.valid_data, self.report = train, valid, report
-        self.fixed = collate(valid[:DIAGNOSED])
+        self.fitting = [example for example in valid if decode.fits(model, example)]
+        self.fixed = collate(self.fitting[:DIAGNOSED])
         self.history: list[dict[str, Any]] = []
         self.diagnostics: Diagnostics = {}
         self.initial: Diagnostics = {}
         self.best: dict[str, Any] = {"step": 0, "value": None, "state": None}
+        self.baseline = torch.tensor(-math.log(len(vocabulary)))
         self.tokens, self.train_seconds = 0, 0.0
         self._loss_sum, self._loss_count = 0.0, 0
         self._since = time.perf_counter()
@@ -94,6 +97,8 @@ class Task(pl.LightningModule):
         if batch_idx == 0 or not self._loss_count:
             self._since = time.perf_counter()
         torch.manual_seed(step_seed(self.experiment.seed, self.global_step))
+        for site, layer, attention in self.model.sites():
+            attention.reseed(step_seed(self.experiment.seed, self.global_step, f":{site}:{layer}"))
         rate = self.recipe.learning_rate * factor(self.global_step, self.recipe)
         for group in self.trainer.optimizers[0].param_groups:
             group["lr"] = rate
@@ -107,11 +112,19 @@ class Task(pl.LightningModule):
             ignore_index=PAD,
             label_smoothing=self.recipe.label_smoothing,
         )
-        loss = loss + penalties((*encoded.terms, *output.terms))
+        terms = (*encoded.terms, *output.terms)
+        loss = loss + penalties(terms)
         self._check(loss)
         self.tokens += batch.tokens
         self._loss_count += 1
-        return loss
+        return loss + self._sampled(terms, output.logits, batch.wanted) if sampling.samples(terms) else loss
+
+    def _sampled(self, terms: tuple[Terms, ...], logits: Tensor, wanted: Tensor) -> Tensor | float:
+        """What stands in for the gradient of samples. It is no loss, so it is left out of the history."""
+        log_p, real = -decode.token_nll(logits.detach(), wanted), wanted != PAD
+        added = sampling.surrogate(terms, log_p, real, self.baseline)
+        self.baseline = sampling.running(self.baseline, log_p, real)
+        return added
 
     def _check(self, loss: Tensor) -> None:
         """Reading the loss waits for a GPU, so there it is read every 20 steps."""
@@ -128,8 +141,8 @@ class Task(pl.LightningModule):
         self._since = time.perf_counter()
 
     def _validate(self) -> None:
-        nll = decode.forced_nll(self.model, self.valid_data)
-        loss = float(nll.sum()) / sum(len(example.target) + 1 for example in self.valid_data)
+        nll = decode.forced_nll(self.model, self.fitting)
+        loss = float(nll.sum()) / sum(len(example.target) + 1 for example in self.fitting)
         if not loss == loss:
             raise DivergedError(f"the validation loss became NaN at step {self.global_step}")
         hypotheses = decode.translate(self.model, self.valid_data, self.vocabulary, 1, 0.0)
@@ -162,7 +175,7 @@ class Task(pl.LightningModule):
             state = {name: tensor.detach().cpu().clone() for name, tensor in self.model.state_dict().items()}
             self.best = {"step": point["step"], "value": value, "state": state}
 
-    KEPT = ("history", "diagnostics", "initial", "best", "tokens", "train_seconds")
+    KEPT = ("history", "diagnostics", "initial", "best", "tokens", "train_seconds", "baseline")
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["study"] = {name: getattr(self, name) for name in self.KEPT}
@@ -185,9 +198,9 @@ def factor(step: int, recipe: Any) -> float:
     return float(min(warm, after, 1.0))
 
 
-def step_seed(seed: int, step: int) -> int:
-    """The seed of every random draw of one step."""
-    return int.from_bytes(hashlib.sha256(f"{seed}:step:{step}".encode()).digest()[:8], "big") >> 1
+def step_seed(seed: int, step: int, stream: str = "") -> int:
+    """The seed of every random draw of one step, or of one stream of draws of its own."""
+    return int.from_bytes(hashlib.sha256(f"{seed}:step:{step}{stream}".encode()).digest()[:8], "big") >> 1
 
 
 def penalties(terms: tuple[Terms, ...]) -> Tensor | float:

@@ -1,0 +1,172 @@
+"""Reach: which of the visible slots a query attends to. All of them, a window, or a single one.
+
+B batch · L queries · S slots · H heads · Kq width of a head's query · t absolute position of a query · w half-width of
+a window · S_t number of slots visible to a query: the source length at cross, t + 1 in causal self-attention.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from study.attention.view import Terms, View
+from study.attention.weighting import precise
+from study.config import Attention as Config
+
+
+class Reach(nn.Module):
+    """Every visible slot: `global`. The base of the others.
+
+    A reach acts twice: on what may be seen before the weights are computed, and on the weights. It is `fusable` when
+    it does neither.
+    """
+
+    fusable = True
+    sums_to_one = True
+    """Weights that are a distribution stay one."""
+    formula = ""
+
+    def window(self, query: Tensor, view: View) -> View:
+        """The view of queries [B, H, L, Kq] without the slots beyond their reach."""
+        return view
+
+    def reweight(self, weights: Tensor, query: Tensor, view: View) -> tuple[Tensor, Terms]:
+        """Normalised weights [B, H, L, S] under the view that `window` gave ↦ those that mix, and the loss's terms."""
+        return weights, Terms()
+
+    def reseed(self, seed: int) -> None:
+        """Start the reach's own stream of random numbers, at the beginning of every training step."""
+
+
+class LocalMonotonic(Reach):
+    """Slots s with |s − p| ≤ w, p = min(t, S_t − 1): `local_m` (Luong et al. 2015, local-m).
+
+    In self-attention p is the query's own position. w ≥ S − 1 leaves every slot in place.
+    """
+
+    fusable = False
+    formula = "|s − min(t, S−1)| ≤ w"
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width = width
+
+    def window(self, query: Tensor, view: View) -> View:
+        last = view.mask.sum(-1, keepdim=True) - 1
+        return _around(torch.minimum(view.position[:, None], last), self.width, view)
+
+
+class LocalPredictive(Reach):
+    """Slots s with |s − p| ≤ w, their weights times exp(−(s − p)² / 2σ²): `local_p` (Luong et al. 2015, local-p).
+
+    p = (S_t − 1) · σ(v·tanh(W q)) per head and σ = w/2. The weights are normalised over the window before the
+    Gaussian, and not after it, so that they sum to less than 1 and p has a gradient. W is Kq × Kq, as in the paper.
+    """
+
+    fusable = False
+    sums_to_one = False
+    formula = "|s − p| ≤ w, · exp(−(s − p)² / 2(w/2)²), p = (S−1)·σ(v·tanh(W q))"
+
+    def __init__(self, heads: int, query: int, width: int) -> None:
+        super().__init__()
+        self.width = width
+        self.weight = nn.Parameter(torch.empty(heads, query, query))
+        self.vector = nn.Parameter(torch.empty(heads, query))
+
+    def centre(self, query: Tensor, view: View) -> Tensor:
+        """p: [B, H, L, 1]."""
+        hidden = torch.tanh(query @ self.weight.transpose(-1, -2))
+        share = torch.sigmoid(torch.einsum("bhlk,hk->bhl", hidden, self.vector))[..., None]
+        return share * (view.mask.sum(-1, keepdim=True) - 1).clamp(min=0)
+
+    def window(self, query: Tensor, view: View) -> View:
+        centre = self.centre(query, view)
+        return _around(centre.detach(), self.width, view)._replace(centre=centre)
+
+    def reweight(self, weights: Tensor, query: Tensor, view: View) -> tuple[Tensor, Terms]:
+        assert view.centre is not None
+        away = torch.arange(weights.shape[-1], device=weights.device) - view.centre
+        return weights * torch.exp(-2 * (away / self.width).square()), Terms()
+
+
+def _around(centre: Tensor, width: int, view: View) -> View:
+    """The slots s with |s − centre| ≤ width, for centres broadcastable to [B, H, L, 1]."""
+    slot = torch.arange(view.mask.shape[-1], device=view.mask.device)
+    return view._replace(mask=view.mask & ((slot - centre).abs() <= width))
+
+
+class Hard(Reach):
+    """One slot: `hard` (Xu et al. 2015). In training drawn from the weights, in evaluation the largest of them.
+
+    The draw s_t ~ a_t has no gradient of its own: log a_t(s_t), summed over heads, goes to the loss as
+    `Terms.log_prob`, and β · H(a_t) as `Terms.bonus`.
+
+    Each call takes the next of a stream of uniform numbers that `reseed` starts and that nothing else draws from, one
+    number for each (b, h, l), whatever S is.
+    """
+
+    fusable = False
+    formula = "s_t ~ a_t"
+
+    def __init__(self, bonus: float) -> None:
+        super().__init__()
+        self.bonus = bonus
+        self.reseed(0)
+
+    def reseed(self, seed: int) -> None:
+        self.seed, self.calls = seed, 0
+
+    def reweight(self, weights: Tensor, query: Tensor, view: View) -> tuple[Tensor, Terms]:
+        seeing = view.mask.any(-1, keepdim=True)
+        if not self.training:
+            return one_hot(weights.argmax(-1, keepdim=True), weights) * seeing, Terms()
+        slot = self.draw(weights.detach())
+        chosen = weights.gather(-1, slot)
+        log_prob = log(chosen).masked_fill(~seeing, 0.0)
+        entropy = -(weights * log(weights)).sum(-1)
+        terms = Terms(log_prob=log_prob[..., 0].sum(1), bonus=self.bonus * entropy.sum(1))
+        return one_hot(slot, weights) * seeing, terms
+
+    def draw(self, weights: Tensor) -> Tensor:
+        """The slot where the cumulated weights [B, H, L, S] pass a uniform number: [B, H, L, 1].
+
+        The numbers have 24 bits and are compared in float64, so that a slot without weight is never drawn.
+        """
+        stream = torch.Generator().manual_seed((self.seed + self.calls) % 2**63)
+        self.calls += 1
+        uniform = torch.rand(*weights.shape[:-1], 1, generator=stream).to(weights.device, torch.float64)
+        cumulated = weights.double().cumsum(-1)
+        passed = cumulated <= uniform * cumulated[..., -1:]
+        return passed.sum(-1, keepdim=True).clamp(max=weights.shape[-1] - 1)
+
+
+def log(probability: Tensor) -> Tensor:
+    """The logarithm, with a finite gradient at p = 0."""
+    return precise(probability).clamp(min=torch.finfo(torch.float32).tiny).log()
+
+
+def one_hot(slot: Tensor, like: Tensor) -> Tensor:
+    """1 at `slot` [B, H, L, 1] and 0 elsewhere: [B, H, L, S]."""
+    return torch.zeros_like(like).scatter(-1, slot, 1.0)
+
+
+def without_self(view: View) -> View:
+    """The view with the diagonal hidden: no query sees the slot of its own position. One slot alone leaves nothing."""
+    slot = torch.arange(view.mask.shape[-1], device=view.mask.device)
+    return view._replace(mask=view.mask & (slot != view.position[:, None]))
+
+
+def build_reach(config: Config, query: int) -> Reach:
+    """The reach that a resolved site declares, for queries of width `query` per head."""
+    match config.reach:
+        case "global":
+            return Reach()
+        case "local_m":
+            assert config.window is not None
+            return LocalMonotonic(config.window)
+        case "local_p":
+            assert config.window is not None
+            return LocalPredictive(config.heads, query, config.window)
+        case "hard":
+            assert config.entropy_bonus is not None
+            return Hard(config.entropy_bonus)

@@ -1,0 +1,97 @@
+"""What the parts of attention hand each other: what may be seen, what is remembered, what is added to the loss.
+
+B batch · L queries · S slots · H heads · K, V widths per head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Lengths(NamedTuple):
+    """What the training data say of sentence length, in tokens, both languages, end-of-sentence counted."""
+
+    longest: int
+    """S_max: what is stored per position has this many."""
+    typical: int
+    """L: the 97.5th percentile."""
+
+
+class View(NamedTuple):
+    """What each query may see, and where it stands."""
+
+    mask: Tensor
+    """[B, 1, L, S] or broadcastable to it: True where a slot is visible (padding & causality). [B, H, L, S] where a
+    reach gives each head a window of its own."""
+    position: Tensor
+    """[L]: absolute positions of the queries."""
+    centre: Tensor | None = None
+    """[B, H, L, 1]: where a predicted window stands."""
+
+
+class Memory(NamedTuple):
+    """Slots, mapped and prepared: once per sentence at cross, grown by the step in causal self-attention."""
+
+    keys: Tensor
+    """[B, H, S, ·]: keys as the score prepares them."""
+    values: Tensor
+    """[B, H, S, V]."""
+    mask: Tensor
+    """[B, S]: True for slots that are not padding."""
+    origin: Tensor | None = None
+    """[B, S, source positions]: the share of each source token in a slot; None where slots are tokens."""
+
+
+class Terms(NamedTuple):
+    """What a mechanism adds to the loss; empty when nothing is special."""
+
+    penalty: Tensor | None = None
+    """A scalar that is added to the loss."""
+    log_prob: Tensor | None = None
+    """[B, L]: log-probability of what was sampled, for a score-function gradient."""
+    bonus: Tensor | None = None
+    """[B, L]: taken off the loss, such as the weighted entropy of what is sampled from."""
+
+
+def in_sequence(steps: Sequence[Terms]) -> Terms:
+    """The terms of calls for one query each as those of one call for all: penalties added, the rest along L."""
+
+    def along(name: str, join: Callable[[list[Tensor]], Tensor]) -> Tensor | None:
+        present = [part for step in steps if (part := getattr(step, name)) is not None]
+        return join(present) if present else None
+
+    together = partial(torch.cat, dim=1)
+    return Terms(
+        along("penalty", lambda parts: torch.stack(parts).sum()), along("log_prob", together), along("bonus", together)
+    )
+
+
+class Seen(NamedTuple):
+    """What a tap is shown of one call."""
+
+    query: Tensor
+    """[B, H, L, K]."""
+    keys: Tensor
+    """[B, H, S, ·], prepared."""
+    logits: Tensor
+    """[B, H, L, S], scaled, before the mask."""
+    weights: Tensor
+    """[B, H, L, S]."""
+    heads: Tensor
+    """[B, H, L, V], after the gate."""
+    mask: Tensor
+    """Broadcastable to the weights."""
+    sums_to_one: bool = True
+    """The weights of a query are a distribution."""
+    origin: Tensor | None = None
+    """[B, S, source positions], as the memory has it."""
+
+    def over_tokens(self, count: int) -> Tensor | None:
+        """The weights over `count` source tokens, [B, H, L, count]; None where slots do not come from tokens."""
+        weights = self.weights if self.origin is None else self.weights @ self.origin[:, None]
+        return weights if weights.shape[-1] == count else None

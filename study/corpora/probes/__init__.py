@@ -1,0 +1,38 @@
+"""Probes: small seeded tasks whose relevant positions are known, so that attention is scored against truth.
+
+Raise the version of a section (`study/config/probes.py`) whenever the same section would give other pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from study.config.probes import AnyProbe, Copy, CopyFar, Graph, MultiLookup, OneSpace, Reverse, Sort
+from study.corpora.corpus import Corpus, Pair
+from study.corpora.grammar.draw import Draw
+from study.corpora.probes.chance import Chance, chance, dose
+from study.corpora.probes.lookup import lookup, named, one_space
+from study.corpora.probes.order import far, ordered
+from study.corpora.probes.splits import checksum, splits
+
+__all__ = ["Chance", "chance", "dose", "drawn_by", "generate", "named"]
+
+
+def generate(data: AnyProbe) -> Corpus:
+    """The corpus that a data section of a probe declares: the same for the same section, on any machine."""
+    found = splits(data, data.name, drawn_by(data))
+    return Corpus(data.name, data.version, found, files={name: checksum(pairs) for name, pairs in found.items()})
+
+
+def drawn_by(data: AnyProbe) -> Callable[[Draw], Pair]:
+    """What draws one pair of a probe."""
+    match data:
+        case Copy() | Reverse() | Sort():
+            return partial(ordered, data)
+        case CopyFar():
+            return partial(far, data)
+        case Graph() | MultiLookup():
+            return partial(lookup, data, named(data))
+        case OneSpace():
+            return partial(one_space, data)

@@ -1,0 +1,122 @@
+"""Probes of lookup by content: encoder self-attention has to fetch what the decoder is to say.
+
+A word is a name and a label: `c3` is the node c with label 3. Every node is in every source once; order and labels are
+random, and who names whom is fixed for the corpus by its seed. Target word t is the label of source word t with the
+label of the node *that it names*. Decoder step t knows t and what was said before, which tells nothing of source word
+t, and one step of cross-attention reads one place: it finds place t by its position, and what else is read there must
+have been fetched by encoder self-attention from the named node. So these are probes of one layer, without feed-forward
+block (`model.layers 1`, `model.feedforward 0`): with more, both steps may be done elsewhere.
+
+Why the own label is said too: the link could be walked the other way, b fetching from its namer a *where a is*, for the
+decoder to find b by. The own label stands in place t alone and teaches the decoder to look there, long before the
+lookup is learned. Without it training stayed at chance; with it every lookup went the declared way.
+
+So there are two golds: `attends`, for encoder self-attention (word t attends to the word it names), and the plain
+diagonal for cross-attention.
+
+    graph          c names a, a names b, b names c
+                   c3 a1 b7  →  31 17 73               word 0 attends to 1, 1 to 2, 2 to 0
+
+The scores of word pairs decide who attends to whom. Symmetric scores cannot have the ring's three links as largest of
+their rows, since s_ca > s_cb = s_bc > s_ba = s_ab > s_ac = s_ca; then c sees 1 and 7 alike, and guesses. One-way links
+and mutual pairs are within their reach. It decides whether tied query and key maps can attend as directed, and `dose`,
+the share of words in rings of three, how much of it they lose. In `one_way` a node that names none says its own label
+alone. In `mutual` with the diagonal visible, positive semidefinite scores prefer self, which the residual takes off
+again: there the argmax on gold decides, not accuracy.
+
+    multi_lookup   c names a and b, a names b and c, b names c and a (P 2)
+                   c3 a1 b7  →  317 173 731            word 0 attends to 1 and 2, 1 to 2 and 0, 2 to 0 and 1
+
+Every node is named once as the first, once as the second, …: what one head brings back is the mean of P values, of
+which nothing tells the order. It decides how many heads a query with P targets needs, and what a combination that adds
+the heads loses. One target word holds all labels, so that the decoder cannot ask for them one at a time.
+
+    one_space      d b2 d0 a2  →  0                    word 0 attends to 2
+
+A source has one word of each of a few kinds and one question. The question `d` must attend to the word of kind d alike
+whether it is d0 or d3 (hot or cold: both are temperatures), and the translation must tell them apart. It decides
+whether one space can hold both, by width, when states are used raw as queries, keys and values. There is one answer,
+and the question is found by content: no positions are needed, and none should take up room in narrow states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from study.config.probes import Graph, MultiLookup, OneSpace
+from study.corpora.corpus import Link, Pair
+from study.corpora.grammar.draw import Draw
+from study.corpora.probes.splits import shuffled
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def named(data: Graph | MultiLookup) -> list[tuple[int, ...]]:
+    """For every node the nodes that it names, in order: fixed for the corpus by the seed of the data."""
+    draw = Draw("names", data.name, data.seed, data.nodes)
+    order = shuffled(draw, data.nodes)
+    match data:
+        case MultiLookup():
+            return _discordant(draw, data.nodes, data.targets)
+        case Graph(structure="permutation"):
+            return _discordant(draw, data.nodes, 1)
+        case Graph(structure="one_way"):
+            half = data.nodes // 2
+            links = dict(zip(order[:half], order[half:], strict=True))
+            return [(links[node],) if node in links else () for node in range(data.nodes)]
+        case Graph():
+            rings = data.ringed if data.structure == "cycle3" else 0
+            return _rings(order, [3] * (rings // 3) + [2] * ((data.nodes - rings) // 2))
+
+
+def _rings(order: Sequence[int], sizes: Sequence[int]) -> list[tuple[int, ...]]:
+    """Nodes in rings of these sizes, each node naming the next."""
+    out: list[tuple[int, ...]] = [()] * len(order)
+    start = 0
+    for size in sizes:
+        ring = order[start : start + size]
+        for i, node in enumerate(ring):
+            out[node] = (ring[(i + 1) % size],)
+        start += size
+    return out
+
+
+def _discordant(draw: Draw, nodes: int, count: int) -> list[tuple[int, ...]]:
+    """`count` random permutations that nowhere agree with each other or leave a node where it is."""
+    rows = [list(range(nodes))]
+    while len(rows) <= count:
+        row = shuffled(draw, nodes)
+        if all(a != b for other in rows for a, b in zip(row, other, strict=True)):
+            rows.append(row)
+    return list(zip(*rows[1:], strict=True))
+
+
+def lookup(data: Graph | MultiLookup, names: Sequence[tuple[int, ...]], draw: Draw) -> Pair:
+    """A pair of `graph` or `multi_lookup`, where node i names names[i]."""
+    assert data.labels is not None
+    nodes = shuffled(draw, data.nodes)
+    labels = [draw.below(data.labels) for _ in nodes]
+    place = {node: s for s, node in enumerate(nodes)}
+    looks = [[place[other] for other in names[node]] for node in nodes]
+    return Pair(
+        " ".join(f"{LETTERS[node]}{label}" for node, label in zip(nodes, labels, strict=True)),
+        " ".join("".join(str(labels[s]) for s in (t, *row)) for t, row in enumerate(looks)),
+        tuple(Link(t, t) for t in range(data.nodes)),
+        tuple(Link(s, t) for t, row in enumerate(looks) for s in row),
+    )
+
+
+def one_space(data: OneSpace, draw: Draw) -> Pair:
+    """A pair of `one_space`. The decoder may look at the question or at the answer: both links are possible."""
+    kinds = shuffled(draw, data.kinds)[: data.present]
+    members = [draw.below(data.members) for _ in kinds]
+    words = [f"{LETTERS[kind]}{member}" for kind, member in zip(kinds, members, strict=True)]
+    order = shuffled(draw, data.present + 1)
+    source = [[LETTERS[kinds[0]], *words][i] for i in order]
+    asks, answers = order.index(0), order.index(1)
+    return Pair(
+        " ".join(source),
+        str(members[0]),
+        (Link(asks, 0, False), Link(answers, 0, False)),
+        (Link(answers, asks),),
+    )

@@ -1,0 +1,57 @@
+"""Small sites in float64 with sizes that are told apart: what the tests of mechanisms and of identities share."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from study.attention import Attention, Lengths, Seen, View
+from study.config import Attention as Config
+from study.models import initialise
+
+B, H, L, S, K, V, A, R = 2, 3, 5, 7, 17, 19, 23, 29
+DQ, DK = 33, 39  # 3 · 11 and 3 · 13, so that raw maps slice evenly and unequally
+LENGTHS = Lengths(longest=31, typical=37)
+
+
+def site(query: int = DQ, memory: int = DK, lengths: Lengths = LENGTHS, **fields: object) -> Attention:
+    """An initialised site in float64 whose biases are not 0."""
+    config = Config(**{"heads": H, **fields}).resolved(query, memory)  # type: ignore[arg-type]
+    attention = Attention(config, query, memory, lengths)
+    initialise(attention, 1)
+    with torch.no_grad():
+        for name, parameter in attention.named_parameters():
+            if name.endswith("bias"):
+                parameter.copy_(torch.linspace(-1, 1, parameter.numel()).view_as(parameter))
+    return attention.double()
+
+
+def inputs(query: int = DQ, memory: int = DK, queries: int = L, slots: int = S) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, states and a mask with padding."""
+    generator = torch.Generator().manual_seed(0)
+    mask = torch.ones(B, slots, dtype=torch.bool)
+    mask[1, slots // 2 :] = False
+    asked = torch.randn(B, queries, query, generator=generator, dtype=torch.float64)
+    return asked, torch.randn(B, slots, memory, generator=generator, dtype=torch.float64), mask
+
+
+def view(mask: Tensor, queries: int = L) -> View:
+    return View(mask[:, None, None], torch.arange(queries))
+
+
+def seen(attention: Attention, query: Tensor, states: Tensor, mask: Tensor) -> Seen:
+    """What a tap sees of one call."""
+    calls: list[Seen] = []
+    attention.tap = calls.append
+    attention(query, attention.remember(states, mask), view(mask, query.shape[1]))
+    attention.tap = None
+    return calls[0]
+
+
+def context(attention: Attention, query: Tensor, states: Tensor, mask: Tensor) -> Tensor:
+    out: Tensor = attention(query, attention.remember(states, mask), view(mask, query.shape[1]))[0]
+    return out
+
+
+def close(one: Tensor, other: Tensor) -> None:
+    torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)

@@ -1,0 +1,217 @@
+"""What two mechanisms have in common, proven: functions that are equal, and values that start equal."""
+
+import pytest
+import torch
+from attention_sites import DQ, LENGTHS, A, B, H, K, L, S, V, close, context, inputs, seen, site
+from torch import Tensor
+
+from study.attention import Attention
+from study.config import experiment_from
+from study.models import build, match_logits
+
+
+def put(attention: Attention, **values: Tensor) -> Attention:
+    """Set parameters; a double underscore stands for the point in their names."""
+    with torch.no_grad():
+        for name, value in values.items():
+            attention.get_parameter(name.replace("__", ".")).copy_(value)
+    return attention
+
+
+def weight(attention: Attention, name: str) -> Tensor:
+    return attention.get_parameter(name).detach()
+
+
+def same_logits(one: Attention, other: Attention, equal_widths: bool = False) -> None:
+    data = inputs(DQ, DQ) if equal_widths else inputs()
+    close(seen(one, *data).logits, seen(other, *data).logits)
+
+
+def self_logits(attention: Attention) -> Tensor:
+    _, states, mask = inputs(DQ, DQ)
+    return seen(attention, states, states, mask).logits
+
+
+def test_separate_maps_then_dot_are_low_rank() -> None:
+    dot = site(heads=1, key_width=K)
+    low = site(heads=1, score="low_rank", rank=K, maps="raw")
+    put(low, score__query=weight(dot, "map_query.weight"), score__key=weight(dot, "map_key.weight"))
+    same_logits(dot, low)
+
+
+def test_bilinear_after_separate_maps_adds_no_function() -> None:
+    bilinear, dot = site(score="bilinear", key_width=K), site(key_width=K)
+    folded = torch.einsum("hkj,hjd->hkd", weight(bilinear, "score.weight"), weight(bilinear, "map_key.weight"))
+    same_logits(bilinear, put(dot, map_key__weight=folded))
+
+
+def test_bilinear_that_starts_as_the_identity_is_dot() -> None:
+    same_logits(site(score="bilinear", bilinear_init="identity", key_width=K), site(key_width=K))
+
+
+def test_concat_without_bias_is_additive_and_concat_luong_is_concat_with_the_identity() -> None:
+    additive, concat = site(score="additive", additive_width=A), site(score="concat", additive_width=A)
+    same_logits(additive, put(concat, score__bias=torch.zeros(H, A)))
+    luong = site(score="concat_luong", key_width=K)
+    whole = site(score="concat", key_width=K)
+    close(weight(whole, "score.weight")[..., :K], weight(luong, "score.weight"))
+    frozen = torch.cat([weight(luong, "score.weight"), torch.eye(K).double().expand(H, K, K)], -1)
+    same_logits(luong, put(whole, score__weight=frozen))
+
+
+def test_a_learned_scale_is_a_rescaled_map() -> None:
+    learned, fixed = site(scale="learned", key_width=K), site(scale="none", key_width=K)
+    g = torch.tensor([-0.7, 0.2, 1.1])
+    put(learned, scale__log=g)
+    put(fixed, map_query__weight=weight(fixed, "map_query.weight") * weight(learned, "scale.log").exp()[:, None, None])
+    same_logits(learned, fixed)
+
+
+def test_cosine_is_dot_on_unit_vectors_times_its_temperature() -> None:
+    cosine = site(DQ, DQ, heads=1, score="cosine", maps="raw")
+    dot = site(DQ, DQ, heads=1, scale="none", maps="raw")
+    query, states, mask = inputs(DQ, DQ)
+    tau = weight(cosine, "score.temperature.log").exp()
+    unit = [x / x.norm(dim=-1, keepdim=True) for x in (query, states)]
+    close(seen(cosine, query, states, mask).logits, seen(dot, *unit, mask).logits * tau)
+
+
+def test_zero_logits_are_uniform() -> None:
+    data = inputs()
+    uniform = seen(site(score="uniform"), *data).weights
+    zero = put(site(score="location"), score__weight=torch.zeros(H, LENGTHS.longest, DQ // H))
+    close(uniform, seen(zero, *data).weights)
+    visible = data[2][:, None, None].double()
+    close(uniform, (visible / visible.sum(-1, keepdim=True)).expand(B, H, L, S))
+    for weights in ("sparsemax", "entmax15"):
+        close(uniform, seen(site(score="uniform", weights=weights), *data).weights)
+
+
+def test_tied_and_raw_scores_are_symmetric_and_positive_and_signed_ones_only_symmetric() -> None:
+    for fields in ({"maps": "tied"}, {"maps": "raw"}, {"maps": "tied_signed"}):
+        logits = self_logits(site(DQ, DQ, **fields))
+        close(logits, logits.transpose(-1, -2))
+        lowest = torch.linalg.eigvalsh(logits)[..., 0].max()
+        assert (lowest > -1e-10) == (fields["maps"] != "tied_signed")
+    separate = self_logits(site(DQ, DQ))
+    assert (separate - separate.transpose(-1, -2)).abs().max() > 0.1
+
+
+def test_signed_with_positive_signs_is_tied() -> None:
+    tied, signed = (site(DQ, DQ, maps=maps, key_width=K) for maps in ("tied", "tied_signed"))
+    sign = signed.get_buffer("map_key.sign")
+    assert sign.tolist() == [1.0, -1.0] * (K // 2) + [1.0]
+    sign.fill_(1.0)
+    same_logits(tied, signed, equal_widths=True)
+
+
+def test_equal_start_is_tied_at_step_0_and_not_after() -> None:
+    tied, equal = site(DQ, DQ, maps="tied"), site(DQ, DQ, equal_start=True)
+    same_logits(tied, equal, equal_widths=True)
+    assert sum(p.numel() for p in equal.parameters()) - sum(p.numel() for p in tied.parameters()) == DQ * DQ
+
+
+def test_combinations() -> None:
+    data = inputs()
+    concat, own, shared, mean, wide = (
+        site(value_width=None if combine == "sum_wide" else V, combine=combine)
+        for combine in ("concat", "sum_own", "sum_shared", "mean_shared", "sum_wide")
+    )
+    out = weight(concat, "combine.weight")
+    close(context(concat, *data), context(own, *data))
+    close(out[0], weight(shared, "combine.weight"))
+    assert shared.get_parameter("combine.weight").numel() == V * DQ
+    close(context(shared, *data), context(mean, *data) * H)
+    close(context(put(concat, combine__weight=out[0].expand_as(out)), *data), context(shared, *data))
+    own_values = torch.einsum("hvk,hvd->hdk", weight(own, "map_value.weight"), weight(own, "combine.weight"))
+    close(context(put(wide, map_value__weight=own_values), *data), context(own, *data))
+    one = [site(heads=1, combine=combine) for combine in ("concat", "sum_own", "sum_shared", "mean_shared")]
+    for other in one[1:]:
+        close(context(one[0], *data), context(other, *data))
+
+
+def test_the_mean_of_scores_is_their_sum_divided() -> None:
+    data = inputs()
+    visible = data[2].sum(-1)[:, None, None, None]
+    whole, mean = (seen(site(weights=weights), *data).weights for weights in ("identity", "identity_mean"))
+    close(whole, mean * visible)
+
+
+ARMS = [
+    {"score": "cosine"},
+    {"score": "bilinear"},
+    {"score": "low_rank"},
+    {"score": "concat"},
+    {"score": "concat_luong"},
+    {"score": "location"},
+    {"score": "fixed_random"},
+    {"scale": "learned"},
+    {"weights": "sparsemax"},
+    {"maps": "tied"},
+    {"maps": "tied_signed"},
+    {"equal_start": True},
+    {"combine": "sum_own"},
+    {"combine": "sum_shared"},
+    {"combine": "sum_wide"},
+    {"heads": 1},
+]
+
+
+@pytest.mark.parametrize("arm", ARMS, ids=lambda arm: "-".join(map(str, *arm.items())))
+def test_arms_start_bit_equal_in_what_they_share(arm: dict[str, object]) -> None:
+    """All parameters of one name and shape, but the keys of equal_start, which start as the queries do."""
+    base, other = (
+        build(
+            experiment_from({"model": {"family": "transformer", "layers": 1, "attention": fields}}).model,
+            13,
+            7,
+            LENGTHS,
+        )
+        for fields in ({"score": "additive"} if arm.get("score") == "concat" else {}, arm)
+    )
+    start = dict(base.named_parameters())
+    shared = {n: p for n, p in other.named_parameters() if n in start and start[n].shape == p.shape}
+    assert len(shared) > 20
+    for name, parameter in shared.items():
+        equal_to = name.replace("map_key", "map_query") if "equal_start" in arm else name
+        assert torch.equal(parameter, start[equal_to]), name
+
+
+def test_a_fixed_table_is_frozen_and_drawn_from_the_seed() -> None:
+    config = experiment_from({"model.attention.score": "fixed_random"}).model
+    one, same, other = (build(config, 13, seed, LENGTHS) for seed in (1, 1, 2))
+    tables = [model.get_buffer("attention.score.table") for model in (one, same, other)]
+    assert torch.equal(tables[0], tables[1])
+    assert not torch.equal(tables[0], tables[2])
+    assert "attention.score.table" in one.state_dict()
+    assert tables[0].std().item() == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    "arm",
+    [
+        {"score": "cosine"},
+        {"score": "low_rank"},
+        {"score": "concat_luong"},
+        {"score": "location"},
+        {"maps": "tied"},
+        {"maps": "tied_signed"},
+        {"maps": "separate", "equal_start": True},
+    ],
+    ids=lambda arm: "-".join(map(str, arm.values())),
+)
+def test_matched_logits_have_standard_deviation_1(arm: dict[str, object]) -> None:
+    model = build(
+        experiment_from({"model.attention": {"maps": "separate", "heads": 2, "logit_init": "matched", **arm}}).model,
+        13,
+        1,
+        LENGTHS,
+    )
+    source, target = torch.randint(4, 13, (B, S)), torch.randint(4, 13, (B, L))
+    mask = torch.ones(B, S, dtype=torch.bool)
+    match_logits(model, source, mask, target)
+    shown: list[Tensor] = []
+    (attention,) = (module for _, _, module in model.sites())
+    attention.tap = lambda call: shown.append(call.logits)
+    model.eval().decode(model.encode(source, mask), target)
+    close(shown[0].transpose(0, 1).flatten(1).std(1).round(decimals=3), torch.ones(2))

@@ -1,0 +1,287 @@
+"""Every score against its definition, every normaliser by hand, gradients, growth by the step, and refusals."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from attention_sites import DK, DQ, LENGTHS, A, B, H, K, L, R, S, close, context, inputs, seen, site, view
+from torch import Tensor, nn
+
+from study.attention import Attention, Lengths
+from study.attention.weighting import build_weights
+from study.config import Attention as Config
+from study.config import experiment_from, experiment_id
+from study.errors import InputError
+from study.models import build
+from study.models.build import generator
+from study.models.search import beam_search
+
+ARMS: dict[str, dict[str, Any]] = {
+    "dot": {"key_width": K},
+    "cosine": {"key_width": K},
+    "bilinear": {"maps": "raw"},
+    "low_rank": {"maps": "raw", "rank": R},
+    "additive": {"maps": "raw", "additive_width": A},
+    "concat": {"maps": "raw", "additive_width": A},
+    "concat_luong": {"maps": "raw"},
+    "location": {"maps": "raw"},
+    "uniform": {},
+    "fixed_random": {},
+}
+FAN = {"dot": K, "bilinear": 13, "low_rank": R, "additive": A, "concat": A, "concat_luong": 13, "location": 11}
+NORMALISERS = ("softmax", "sparsemax", "entmax15", "sigmoid", "identity", "identity_mean")
+
+
+def definition(attention: Attention, query: Tensor, states: Tensor) -> Tensor:
+    """Unscaled scores [B, H, L, S], written out. Cosine with its τ."""
+    p = {name: parameter.detach() for name, parameter in attention.named_parameters()}
+    if attention.config.maps == "separate":
+        q = torch.einsum("bld,hkd->bhlk", query, p["map_query.weight"])
+        k = torch.einsum("bsd,hkd->bhsk", states, p["map_key.weight"])
+    else:
+        q, k = (x.reshape(B, x.shape[1], H, -1).permute(0, 2, 1, 3) for x in (query, states))
+    pair = torch.cat([q[:, :, :, None].expand(-1, -1, -1, S, -1), k[:, :, None].expand(-1, -1, L, -1, -1)], -1)
+    match attention.config.score:
+        case "dot":
+            return torch.einsum("bhlk,bhsk->bhls", q, k)
+        case "cosine":
+            norms = torch.einsum("bhl,bhs->bhls", q.square().sum(-1).sqrt(), k.square().sum(-1).sqrt())
+            tau = p["score.temperature.log"].exp() if "score.temperature.log" in p else torch.ones(H)
+            return torch.einsum("bhlk,bhsk,h->bhls", q, k, tau.double()) / norms
+        case "bilinear":
+            return torch.einsum("bhlk,hkj,bhsj->bhls", q, p["score.weight"], k)
+        case "low_rank":
+            return torch.einsum("bhlk,hrk,hrj,bhsj->bhls", q, p["score.query"], p["score.key"], k)
+        case "additive" | "concat":
+            bias = p.get("score.bias", torch.zeros(H, A, dtype=torch.float64))[:, None, None]
+            hidden = torch.tanh(torch.einsum("bhlsj,haj->bhlsa", pair, p["score.weight"]) + bias)
+            return torch.einsum("bhlsa,ha->bhls", hidden, p["score.vector"])
+        case "concat_luong":
+            asked = torch.einsum("bhlj,haj->bhla", q, p["score.weight"])[:, :, :, None]
+            hidden = torch.tanh(asked + k[:, :, None] + p["score.bias"][:, None, None])
+            return torch.einsum("bhlsa,ha->bhls", hidden, p["score.vector"])
+        case "location":
+            return torch.einsum("bhlk,hsk->bhls", q, p["score.weight"][:, :S])
+        case "uniform":
+            return torch.zeros(B, H, L, S, dtype=torch.float64)
+        case "fixed_random":
+            table = torch.randn(H, 31, 31, generator=generator(1, "score.table")).double()
+            return table[:, :L, :S].expand(B, -1, -1, -1)
+
+
+@pytest.mark.parametrize("score", ARMS)
+def test_logits_are_the_definition(score: str) -> None:
+    attention = site(score=score, **ARMS[score])
+    query, states, mask = inputs()
+    factor = FAN[score] ** -0.5 if score in ("dot", "bilinear", "low_rank") else 1.0
+    close(seen(attention, query, states, mask).logits, definition(attention, query, states) * factor)
+
+
+@pytest.mark.parametrize("score", FAN)
+def test_scales_divide_by_the_size_that_the_score_states(score: str) -> None:
+    query, states, mask = inputs()
+    unscaled = seen(site(score=score, scale="none", **ARMS[score]), query, states, mask).logits
+    for scale, factor in {"rsqrt": FAN[score] ** -0.5, "inverse": 1 / FAN[score]}.items():
+        close(seen(site(score=score, scale=scale, **ARMS[score]), query, states, mask).logits, unscaled * factor)
+
+
+def test_cosine_starts_at_the_temperature_of_the_training_lengths() -> None:
+    attention = site(score="cosine")
+    assert attention.get_parameter("score.temperature.log").exp().tolist() == pytest.approx([math.log2(37**2 - 37)] * H)
+    assert not list(site(DQ, DQ, score="cosine", scale="none", values="raw", output="raw", maps="raw").parameters())
+    zero = torch.zeros(B, L, DQ, dtype=torch.float64, requires_grad=True)
+    _, states, mask = inputs()
+    (gradient,) = torch.autograd.grad(context(attention, zero, states, mask).sum(), zero)
+    assert gradient.isfinite().all()
+
+
+@pytest.mark.parametrize("score", ["location", "fixed_random"])
+def test_slots_beyond_the_training_lengths_are_masked_and_counted(score: str) -> None:
+    attention = site(score=score, lengths=Lengths(4, 3))
+    query, states, mask = inputs()
+    weights = seen(attention, query, states, mask).weights
+    assert weights[..., 4:].abs().max() == 0
+    close(weights.sum(-1), torch.ones(B, H, L, dtype=torch.float64))
+    beyond = attention.score.get_buffer("beyond")
+    assert beyond == mask[:, 4:].sum()
+    assert "score.beyond" not in attention.state_dict()
+
+
+class Call(nn.Module):
+    """One call of an attention as a function of query, states and parameters."""
+
+    def __init__(self, attention: Attention) -> None:
+        super().__init__()
+        self.attention = attention
+
+    def forward(self, query: Tensor, states: Tensor) -> Tensor:
+        return context(self.attention, query, states, torch.tensor([[True, True, False]]))
+
+
+@pytest.mark.parametrize("score", ARMS)
+def test_gradients_of_scores(score: str) -> None:
+    raw = {"maps": "raw"} if ARMS[score].get("maps") == "raw" else {}
+    call = Call(site(4, 4, Lengths(3, 3), score=score, heads=2, **raw))
+    names = list(dict(call.named_parameters()))
+    query, states = (torch.randn(1, n, 4, dtype=torch.float64, generator=generator(n, "x")) for n in (2, 3))
+
+    def function(query: Tensor, states: Tensor, *parameters: Tensor) -> Tensor:
+        named = dict(zip(names, parameters, strict=True))
+        out: Tensor = torch.func.functional_call(call, named, (query, states))
+        return out
+
+    given = [x.clone().requires_grad_() for x in (query, states, *(p.detach() for p in call.parameters()))]
+    assert torch.autograd.gradcheck(function, given, fast_mode=True)
+
+
+def normaliser(name: str) -> Any:
+    return build_weights(Config(weights=name)).normalise  # type: ignore[arg-type]
+
+
+LOGITS = torch.tensor([[[[1.0, 0.4, -2.0, 9.0], [3.0, 4.0, 5.0, 6.0], [0.1, 0.3, 0.2, -0.1]]]])
+MASK = torch.tensor([[[[True, True, True, False], [False] * 4, [True] * 4]]])
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("softmax", [math.exp(s) / (math.exp(1) + math.exp(0.4) + math.exp(-2)) for s in (1, 0.4, -2)]),
+        ("sparsemax", [0.8, 0.2, 0.0]),  # τ = (1 + .4 − 1) / 2
+        # (.5 − τ)² + (.2 − τ)² = 1 at τ = .35 − √(.5 − .0225)
+        ("entmax15", [(s + math.sqrt(0.4775)) ** 2 for s in (0.15, -0.15)] + [0.0]),
+        ("sigmoid", [1 / (1 + 3 * math.exp(-s)) for s in (1, 0.4, -2)]),
+        ("identity", [1.0, 0.4, -2.0]),
+        ("identity_mean", [1 / 3, 0.4 / 3, -2 / 3]),
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+def test_normalisers_by_hand(name: str, row: list[float], dtype: torch.dtype) -> None:
+    logits = LOGITS.to(dtype).requires_grad_()
+    weights = normaliser(name)(logits, MASK)
+    assert weights.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+    assert weights[0, 0, 0].tolist() == pytest.approx([*row, 0.0], abs=1e-3 if dtype.itemsize == 2 else 1e-6)
+    assert weights[0, 0, 1].abs().max() == 0
+    (gradient,) = torch.autograd.grad(weights.square().sum(), logits)
+    assert gradient.isfinite().all()
+    assert gradient[~MASK].abs().max() == 0
+
+
+@pytest.mark.parametrize("name", NORMALISERS)
+def test_normalisers_on_hard_rows(name: str) -> None:
+    """Gradients; logits that half precision cannot tell apart from infinity; no slot; a diverged row."""
+    double = LOGITS.double().requires_grad_()
+    assert torch.autograd.gradcheck(lambda s: normaliser(name)(s, MASK), double)
+    large = normaliser(name)(torch.tensor([[[[6e4, -6e4, 6e4]]]]).half(), torch.tensor([[[[True, True, False]]]]))
+    assert large.isfinite().all()
+    assert large[..., 2] == 0
+    if name in ("softmax", "sparsemax", "entmax15"):
+        assert large.tolist() == [[[[1.0, 0.0, 0.0]]]]
+    empty = torch.zeros(1, 1, 2, 0)
+    assert normaliser(name)(empty, empty.bool()).shape == empty.shape
+    diverged = normaliser(name)(LOGITS.masked_fill(LOGITS == 0.4, float("nan")), MASK)
+    assert diverged[0, 0, 0].isnan().any()
+    assert diverged[0, 0, 1:].isfinite().all()
+
+
+@pytest.mark.parametrize("weights", NORMALISERS)
+def test_entropies_only_of_distributions(weights: str) -> None:
+    shown = seen(site(weights=weights), *inputs())
+    assert shown.sums_to_one == bool(torch.allclose(shown.weights.sum(-1), torch.ones(1, dtype=torch.float64)))
+
+
+@pytest.mark.parametrize("score", ["dot", "cosine", "bilinear", "low_rank"])
+@pytest.mark.parametrize("maps", ["separate", "tied"])
+def test_fused_equals_explicit(score: str, maps: str) -> None:
+    attention = site(DQ, DQ, score=score, maps=maps)
+    query, states, mask = inputs(DQ, DQ)
+    mask[0] = False
+    assert attention.fusable
+    assert not site(score=score, weights="sparsemax").fusable
+    fused = context(attention, query, states, mask)
+    attention.tap = lambda call: None
+    close(fused, context(attention, query, states, mask))
+    assert fused[0].abs().max() == 0
+
+
+@pytest.mark.parametrize("score", ARMS)
+def test_a_memory_that_grew_equals_one_made_at_once(score: str) -> None:
+    """Causal self-attention of every score, query by query, past the longest training sentence."""
+    attention = site(DQ, DQ, Lengths(4, 3), score=score)
+    states, _, _ = inputs(DQ, DQ, queries=S)
+    mask = torch.ones(B, S, dtype=torch.bool)
+    causal = torch.tril(torch.ones(S, S, dtype=torch.bool))[None, None]
+    whole, _ = attention(states, attention.remember(states, mask), view(mask, S)._replace(mask=causal))
+    grown = attention.remember(states[:, :0], mask[:, :0])
+    for t in range(S):
+        grown = attention.extend(grown, states[:, t : t + 1])
+        now = view(mask, 1)._replace(mask=causal[:, :, t : t + 1, : t + 1], position=torch.tensor([t]))
+        out, _ = attention(states[:, t : t + 1], grown, now)
+        close(out[:, 0], whole[:, t])
+
+
+@pytest.mark.parametrize("family", ["recurrent", "transformer"])
+@pytest.mark.parametrize("score", ARMS)
+def test_step_by_step_equals_teacher_forcing_in_both_families(score: str, family: str) -> None:
+    sizes = {"model.width": 12, "model.layers": 1, "model.attention.heads": 3}
+    model = build(
+        experiment_from({"model.family": family, "model.attention.score": score, **sizes}).model, 13, 1, LENGTHS
+    )
+    model.double().eval()
+    source, target = torch.randint(4, 13, (B, S)), torch.randint(4, 13, (B, L))
+    mask = torch.ones(B, S, dtype=torch.bool)
+    mask[1, 4:] = False
+    encoded = model.encode(source, mask)
+    whole = model.decode(encoded, target).logits
+    state = encoded.state
+    for t in range(L):
+        logits, state = model.step(target[:, t], state, encoded)
+        close(logits, whole[:, t])
+    longer = nn.functional.pad(source, (0, 2)), nn.functional.pad(mask, (0, 2))
+    close(model.decode(model.encode(*longer), target).logits, whole)
+    assert len(beam_search(model.float(), source, mask, beam=2, length_penalty=1.0, limit=4)) == B
+
+
+@pytest.mark.parametrize(
+    ("overrides", "reason"),
+    [
+        ({"score": "dot", "rank": 3}, "rank belongs to score low_rank"),
+        ({"score": "concat_luong", "additive_width": 5}, "leaves the keys as they are"),
+        ({"score": "dot", "bilinear_init": "identity"}, "bilinear_init belongs"),
+        ({"score": "cosine", "scale": "rsqrt"}, "no size d"),
+        ({"score": "uniform", "scale": "learned"}, "is fixed"),
+        ({"score": "location", "maps": "tied"}, "no map of the keys"),
+        ({"score": "location", "key_width": 5}, "reads no key"),
+        ({"score": "additive", "maps": "tied_signed"}, "absorbs the signs"),
+        ({"maps": "tied", "equal_start": True}, "equal_start starts two maps alike"),
+        ({"maps": "raw", "score": "cosine", "scale": "none", "logit_init": "matched"}, "cosine has none"),
+        ({"weights": "identity", "scale": "none"}, "at scale rsqrt"),
+        ({"combine": "sum_own", "output": "raw"}, "multiplies by W_O"),
+        ({"combine": "sum_wide", "values": "raw"}, "use values projected"),
+        ({"combine": "sum_wide", "value_width": 5}, "value_width = 64"),
+        ({"output": "raw", "value_width": 5}, "can't join the residual stream"),
+    ],
+)
+def test_what_means_nothing_is_refused(overrides: dict[str, Any], reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        experiment_from({"model.family": "transformer", "model.attention": overrides})
+
+
+def test_unequal_widths_are_refused_where_maps_are_one() -> None:
+    for fields in ({"maps": "tied"}, {"maps": "tied_signed"}, {"equal_start": True}):
+        with pytest.raises(ValueError, match="states of one width"):
+            Config(**fields).resolved(DQ, DK)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="square W"):
+        Config(score="bilinear", bilinear_init="identity", maps="raw").resolved(DQ, DK)
+
+
+@pytest.mark.parametrize("score", ARMS)
+def test_a_resolved_site_stands_by_itself(score: str) -> None:
+    """What a record keeps is accepted again, and says the same."""
+    resolved = Config(score=score, heads=H, **ARMS[score]).resolved(DQ, DK)
+    assert Config(**resolved.model_dump()).resolved(DQ, DK) == resolved
+
+
+def test_mechanisms_leave_the_identity_of_earlier_arms_alone() -> None:
+    for family, known in (("recurrent", "91aab526"), ("transformer", "81c8165c")):
+        assert experiment_id(experiment_from({"model.family": family})) == f"grammar-{family}-dot-{known}-s1"

@@ -1,0 +1,331 @@
+"""Reach: windows against brute force, hard attention's gradient against all draws, and what is refused."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from pydantic import ValidationError
+from torch import Tensor
+
+from study.attention import Attention, Seen, View
+from study.attention.reach import Hard
+from study.config import Attention as Config
+from study.config import Experiment, Recurrent, Transformer, experiment_from
+from study.errors import InputError
+from study.models import Translator, build, initialise
+from study.training import sampling
+from study.training.decode import token_nll
+
+B, H, L, S, D, K = 2, 3, 5, 7, 33, 11
+LENGTHS = (S, 4)
+
+
+def site(**fields: object) -> Attention:
+    config = Config(**{"heads": H, **fields}).resolved(D, D)  # type: ignore[arg-type]
+    attention = Attention(config, D, D)
+    initialise(attention, 1)
+    return attention.double()
+
+
+def inputs(seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    query, states = (torch.randn(B, n, D, generator=generator, dtype=torch.float64) for n in (L, S))
+    return query, states, torch.arange(S) < torch.tensor(LENGTHS)[:, None]
+
+
+def seen(attention: Attention, query: Tensor, states: Tensor, mask: Tensor, view: View) -> Seen:
+    calls: list[Seen] = []
+    attention.tap = calls.append
+    attention(query, attention.remember(states, mask), view)
+    attention.tap = None
+    return calls[0]
+
+
+def cross(mask: Tensor, start: int = 0, count: int = L) -> View:
+    return View(mask[:, None, None], torch.arange(start, start + count))
+
+
+def brute_softmax(logits: Tensor, allowed: Tensor) -> Tensor:
+    """Row by row, over the allowed slots alone."""
+    out = torch.zeros_like(logits)
+    for index in itertools.product(*(range(n) for n in logits.shape[:3])):
+        chosen = allowed.expand_as(logits)[index].nonzero()[:, 0]
+        if len(chosen):
+            out[index][chosen] = logits[index][chosen].softmax(0)
+    return out
+
+
+@pytest.mark.parametrize("window", [0, 1, 2, 5])
+@pytest.mark.parametrize("at", ["cross", "self", "causal"])
+def test_local_m_is_a_brute_force_window(at: str, window: int) -> None:
+    query, states, mask = inputs()
+    attention = site(reach="local_m", window=window, score="additive")
+    allowed = torch.zeros(B, 1, L if at == "cross" else S, S, dtype=torch.bool)
+    for b, t, s in itertools.product(range(B), range(allowed.shape[2]), range(S)):
+        centre = min(t, LENGTHS[b] - 1) if at == "cross" else t
+        allowed[b, 0, t, s] = s < LENGTHS[b] and abs(s - centre) <= window and (at != "causal" or s <= t)
+    if at == "cross":
+        call = seen(attention, query, states, mask, cross(mask))
+    else:
+        causal = torch.ones(S, S, dtype=torch.bool).tril() if at == "causal" else torch.ones(S, S, dtype=torch.bool)
+        view = View(mask[:, None, None] & causal, torch.arange(S))
+        call = seen(attention, states, states, mask, view)
+    real = torch.arange(allowed.shape[2]) < (L if at == "cross" else LENGTHS[1])  # queries at padding mean nothing
+    wanted = brute_softmax(call.logits, allowed)
+    torch.testing.assert_close(call.weights[:, :, real], wanted[:, :, real], rtol=1e-12, atol=1e-14)
+
+
+def test_a_window_as_wide_as_the_source_is_global() -> None:
+    query, states, mask = inputs()
+    wide, whole = site(reach="local_m", window=S), site()
+    outs = [a(query, a.remember(states, mask), cross(mask))[0] for a in (wide, whole)]
+    torch.testing.assert_close(*outs, rtol=1e-12, atol=1e-14)
+    assert seen(wide, query, states, mask, cross(mask)).weights.equal(
+        seen(whole, query, states, mask, cross(mask)).weights
+    )
+
+
+@pytest.mark.parametrize("window", [1, 2])
+def test_local_p_is_the_definition(window: int) -> None:
+    query, states, mask = inputs()
+    attention = site(reach="local_p", window=window)
+    call = seen(attention, query, states, mask, cross(mask))
+    weight, vector = (attention.get_parameter(f"reach.{name}").detach() for name in ("weight", "vector"))
+    assert weight.shape == (H, K, K)
+    length = torch.tensor(LENGTHS, dtype=torch.float64)[:, None, None]
+    p = (length - 1) * torch.sigmoid(
+        torch.einsum("hk,bhlk->bhl", vector, torch.tanh(torch.einsum("hkj,bhlj->bhlk", weight, call.query)))
+    )
+    distance = torch.arange(S, dtype=torch.float64) - p[..., None]
+    allowed = (distance.abs() <= window) & mask[:, None, None]
+    wanted = brute_softmax(call.logits, allowed) * torch.exp(-(distance**2) / (2 * (window / 2) ** 2))
+    torch.testing.assert_close(call.weights, wanted, rtol=1e-10, atol=1e-12)
+    assert call.mask.equal(allowed)
+    assert not call.sums_to_one
+    out, _ = attention(query, attention.remember(states, mask), cross(mask))
+    gradients = torch.autograd.grad(out.square().sum(), list(attention.parameters()))
+    assert all(g.isfinite().all() and g.abs().max() > 0 for g in gradients)
+
+
+@pytest.mark.parametrize("reach", ["local_m", "local_p"])
+def test_queries_one_by_one_are_queries_together(reach: str) -> None:
+    query, states, mask = inputs()
+    attention = site(reach=reach, window=1)
+    memory = attention.remember(states, mask)
+    whole, _ = attention(query, memory, cross(mask))
+    steps = [attention(query[:, t : t + 1], memory, cross(mask, t, 1))[0] for t in range(L)]
+    torch.testing.assert_close(torch.cat(steps, 1), whole, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("score", ["dot", "additive"])  # the fused path and the explicit one
+def test_exclude_self_hides_the_diagonal(score: str) -> None:
+    _, states, _ = inputs()
+    attention = site(score=score, exclude_self=True)
+    mask = torch.ones(B, S, dtype=torch.bool)
+    view = View(torch.ones(S, S, dtype=torch.bool).tril()[None, None], torch.arange(S))
+    call = seen(attention, states, states, mask, view)
+    wanted = brute_softmax(call.logits, torch.ones(S, S, dtype=torch.bool).tril(-1)[None, None])
+    torch.testing.assert_close(call.weights, wanted, rtol=1e-12, atol=1e-14)
+    out, _ = attention(states, attention.remember(states, mask), view)
+    assert out[:, 0].abs().max() == 0  # the first sees nothing
+    assert out[:, 1:].abs().amin(-1).min() > 0
+
+
+def test_hard_draws_by_the_weights_and_never_what_is_hidden() -> None:
+    reach = Hard(0.5)
+    weights = torch.tensor([0.2, 0.0, 0.7, 0.1, 0.0]).expand(1, 2, 5000, 5).clone()
+    mask = (weights[:, :1] > 0) & (torch.arange(5000) != 17)[:, None]
+    weights[:, :, 17] = 0.0  # a query that sees nothing
+    out, terms = reach.reweight(weights, torch.zeros(()), View(mask, torch.arange(5000)))
+    assert out.sum(-1).eq(1).sum() == 2 * 4999
+    assert out[:, :, 17].abs().max() == 0
+    torch.testing.assert_close(out.mean((0, 1, 2)), torch.tensor([0.2, 0, 0.7, 0.1, 0]), rtol=0, atol=0.015)
+    assert terms.log_prob is not None
+    assert terms.bonus is not None
+    assert terms.log_prob[0, 17] == 0
+    expected = weights[0, :, 3].gather(-1, out[0, :, 3].argmax(-1, keepdim=True)).log().sum()
+    assert terms.log_prob[0, 3].item() == pytest.approx(expected.item())
+    entropy = -sum(p * math.log(p) for p in (0.2, 0.7, 0.1))
+    assert terms.bonus[0, 3].item() == pytest.approx(0.5 * 2 * entropy, rel=1e-5)
+    reach.eval()
+    out, terms = reach.reweight(weights, torch.zeros(()), View(mask, torch.arange(5000)))
+    assert out[..., 2].sum() == 2 * 4999
+    assert terms.log_prob is None
+
+
+ARMS = {
+    "input feeding": (
+        Recurrent(width=10, dropout=0.0, input_feeding=True, attention={"reach": "hard", "entropy_bonus": 0.0}),
+        [5, 6, 8, 9, 3],
+    ),
+    "transformer of two heads": (
+        Transformer(
+            width=10,
+            layers=1,
+            feedforward=7,
+            dropout=0.0,
+            attention={"heads": 2, "cross": {"reach": "hard", "entropy_bonus": 0.0}},
+        ),
+        [6, 3],
+    ),
+}
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_expected_gradient_of_hard_is_the_gradient_of_the_expected_loss(
+    arm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over all draws of all heads at two real target tokens; a third token is padding."""
+    config, tokens = ARMS[arm]
+    model, heads = build(config, 13, 1).double(), config.attention.cross.heads
+    source, given = torch.tensor([tokens]), torch.tensor([[2, 7, 8]])
+    wanted = torch.tensor([[7, 3, 0]])
+    real = wanted != 0
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    exact: list[Tensor] = [torch.zeros_like(p) for p in parameters]
+    reinforced = [torch.zeros_like(p) for p in parameters]
+    draws, at = torch.zeros(1, heads, 3, 1, dtype=torch.long), 0
+
+    def draw(self: Hard, weights: Tensor) -> Tensor:
+        nonlocal at
+        at += weights.shape[2]
+        return draws[:, :, at - weights.shape[2] : at]
+
+    monkeypatch.setattr(Hard, "draw", draw)
+    total = 0.0
+    for slots in itertools.product(range(len(tokens)), repeat=2 * heads):
+        draws[0, :, :2, 0], at = torch.tensor(slots).view(heads, 2), 0
+        output = model.decode(model.encode(source, source != 0), given)
+        log_p = -token_nll(output.logits, wanted)
+        loss = -log_p.sum() / real.sum()
+        (log_prob,) = (t.log_prob for t in output.terms if t.log_prob is not None)
+        probability = (log_prob * real).sum().exp()
+        total += probability.item()
+        estimator = probability.detach() * (loss + sampling.surrogate(output.terms, log_p, real, -2.5))
+        for into, value in ((exact, probability * loss), (reinforced, estimator)):
+            gradients = torch.autograd.grad(value, parameters, retain_graph=True, allow_unused=True)
+            for total_gradient, gradient in zip(into, gradients, strict=True):
+                if gradient is not None:
+                    total_gradient += gradient
+    assert total == pytest.approx(1)
+    for one, other in zip(reinforced, exact, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-11)
+    score = dict(zip((n for n, p in model.named_parameters()), exact, strict=True))
+    assert max(g.abs().max().item() for n, g in score.items() if "embedding" not in n) > 1e-4
+
+
+def test_surrogate_by_hand() -> None:
+    from study.attention import Terms
+
+    log_p = torch.tensor([[-1.0, -2.0, -3.0], [-4.0, -5.0, -99.0]])
+    real = torch.tensor([[True, True, True], [True, True, False]])
+    terms = Terms(log_prob=torch.tensor([[-0.1, -0.2, -0.3], [-0.4, -0.5, -9.0]]), bonus=torch.full((2, 3), 0.25))
+    got = sampling.surrogate([Terms(), terms], log_p, real, torch.tensor(-2.0))
+    returns = [(-6, -0.1, 3), (-5, -0.2, 2), (-3, -0.3, 1), (-9, -0.4, 2), (-5, -0.5, 1)]
+    wanted = -sum((r + 2.0 * left) * a for r, a, left in returns) / 5 - 0.25
+    assert float(got) == pytest.approx(wanted)
+    assert float(sampling.running(torch.tensor(-1.0), log_p, real)) == pytest.approx(0.9 * -1 + 0.1 * -3)
+
+
+def test_hard_leaves_the_dropout_of_the_rest_alone() -> None:
+    source, given = torch.tensor([[5, 6, 7, 3]]), torch.tensor([[2, 7, 8]])
+    states = {}
+    for reach in ("global", "hard"):
+        model = build(Recurrent(width=10, dropout=0.3, attention={"reach": reach}), 13, 1)
+        torch.manual_seed(11)
+        for _, _, attention in model.sites():
+            attention.reseed(5)
+        encoded = model.encode(source, source != 0)
+        output = model.decode(encoded, given)
+        states[reach] = (torch.get_rng_state(), encoded.memories[0].keys, output.logits)
+    assert states["global"][0].equal(states["hard"][0])
+    assert states["global"][1].equal(states["hard"][1])
+    assert not states["global"][2].equal(states["hard"][2])
+
+
+def test_hard_starts_again_from_its_seed() -> None:
+    reach, weights = Hard(0.0), torch.full((3, 2, 5, 7), 1 / 7)
+    reach.reseed(5)
+    first, second = reach.draw(weights), reach.draw(weights)
+    torch.manual_seed(99)
+    reach.reseed(5)
+    assert reach.draw(weights).equal(first)
+    assert not second.equal(first)
+    padded = torch.cat([weights, torch.zeros(3, 2, 5, 4)], -1)
+    reach.reseed(5)
+    assert reach.draw(padded).equal(first)
+
+
+CAUSAL: dict[str, dict[str, object]] = {
+    "local_m": {"attention": {"heads": 2, "reach": "local_m", "window": 1}},
+    "local_p": {"attention": {"heads": 2, "reach": "local_p", "window": 2}},
+    "hard": {"attention": {"heads": 2, "cross": {"reach": "hard"}}},
+    "exclude_self": {
+        "attention": {"heads": 2, "encoder_self": {"exclude_self": True}, "decoder_self": {"exclude_self": True}}
+    },
+}
+RECURRENT: dict[str, dict[str, object]] = {
+    f"{reach} {decoder}": {"attention": {"reach": reach}, "decoder": decoder}
+    for reach in ("local_m", "local_p", "hard")
+    for decoder in ("bahdanau", "luong")
+}
+
+
+@pytest.mark.parametrize("arm", [*CAUSAL, *RECURRENT])
+def test_decoding_is_causal_incremental_and_blind_to_padding(arm: str) -> None:
+    model: Translator
+    if arm in CAUSAL:
+        model = build(Transformer(width=22, feedforward=13, layers=2, **CAUSAL[arm]), 17, 1)  # type: ignore[arg-type]
+    else:
+        model = build(Recurrent(width=22, **RECURRENT[arm]), 17, 1)  # type: ignore[arg-type]
+    check(model.double().eval())
+
+
+def check(model: Translator) -> None:
+    """Step by step equals the full pass; a later token changes nothing before it; nor does more padding."""
+    source = torch.tensor([[5, 6, 7, 8, 9, 10, 3], [11, 12, 6, 3, 0, 0, 0]])
+    target = torch.tensor([[2, 5, 9, 12, 6], [2, 7, 8, 4, 0]])
+    with torch.no_grad():
+        encoded = model.encode(source, source != 0)
+        whole = model.decode(encoded, target).logits
+        state, steps = encoded.state, []
+        for t in range(target.shape[1]):
+            logits, state = model.step(target[:, t], state, encoded)
+            steps.append(logits)
+        torch.testing.assert_close(torch.stack(steps, 1), whole, rtol=1e-10, atol=1e-12)
+        other = target.clone()
+        other[:, 3:] = 13
+        assert model.decode(encoded, other).logits[:, :3].equal(whole[:, :3])
+        padded = torch.nn.functional.pad(source, (0, 2))
+        more = model.decode(model.encode(padded, padded != 0), target).logits
+        torch.testing.assert_close(more, whole, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "reason"),
+    [
+        ({"model.attention.window": 3}, "window belongs to reach local_m or local_p"),
+        ({"model.attention.reach": "local_p", "model.attention.window": 0}, "no width"),
+        ({"model.attention.entropy_bonus": 0.1}, "entropy_bonus belongs to reach hard"),
+        ({"model.attention.exclude_self": True}, "cross-attention has none"),
+        ({"model.attention.reach": "local_m", "model.memory": "final"}, "has none; use memory states"),
+        ({"model.attention.reach": "hard", "model.memory": "mean"}, "has no two"),
+        ({"model.family": "transformer", "model.attention.reach": "hard"}, "this is self-attention"),
+    ],
+)
+def test_what_means_nothing_is_refused(overrides: dict[str, object], reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        experiment_from(overrides)
+
+
+def test_derived_fields_and_old_identities() -> None:
+    from study.config import experiment_id
+
+    assert Recurrent(attention={"reach": "local_p"}).attention.cross.window == 4
+    assert Recurrent(attention={"reach": "hard"}).attention.cross.entropy_bonus == 0.01
+    assert experiment_id(Experiment()) == "grammar-recurrent-dot-91aab526-s1"
+    transformer = experiment_from({"model.family": "transformer"})
+    assert experiment_id(transformer) == "grammar-transformer-dot-81c8165c-s1"
+    with pytest.raises(ValidationError):
+        Config(reach="everywhere")  # type: ignore[arg-type]

@@ -1,0 +1,227 @@
+"""Probes: the gold is recomputed from the sentences alone, and what is declared is what is drawn."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import permutations, product
+from typing import Any
+
+import pytest
+
+from study.config import config_hash, experiment_from
+from study.config.probes import AnyProbe
+from study.corpora import Corpus, Pair, load, words
+from study.corpora.grammar.draw import Draw
+from study.corpora.probes import chance, dose, drawn_by, named
+from study.errors import InputError
+
+GOLDEN = {
+    "copy": "fa6dc15eb723d17b",
+    "reverse": "3a92df0342d546a0",
+    "sort": "64f6b6423c57becd",
+    "copy_far": "e2ace939aaa47c76",
+    "graph": "d53d4cc9d24e4665",
+    "multi_lookup": "763521d0c7912105",
+    "one_space": "70fbb6f93651b352",
+}
+
+
+def section(name: str, **fields: Any) -> AnyProbe:
+    """A data section as an experiment resolves it."""
+    given = {"train_pairs": 300, "test_pairs": 100, **fields}
+    data = experiment_from({"training.select": "last"}, {"data.name": name}, {f"data.{k}": v for k, v in given.items()})
+    return data.data  # type: ignore[return-value]
+
+
+def corpus(name: str, **fields: Any) -> Corpus:
+    return load(section(name, **fields))
+
+
+def pairs(name: str, count: int = 20, **fields: Any) -> list[Pair]:
+    """Pairs of one stream, without splits."""
+    data = section(name, **fields)
+    draw, draw_pair = Draw("pairs"), drawn_by(data)
+    return [draw_pair(draw) for _ in range(count)]
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_a_section_gives_the_same_pairs_for_ever_and_splits_share_no_source(name: str) -> None:
+    drawn = corpus(name)
+    assert drawn.files["test"][:16] == GOLDEN[name], "other pairs: raise the version of the section"
+    assert [len(split) for split in drawn.splits.values()] == [300, 300, 100]
+    sources = [pair.source for split in drawn.splits.values() for pair in split]
+    assert len(set(sources)) == len(sources)
+    larger = corpus(name, train_pairs=500)
+    assert larger.files["test"] == drawn.files["test"]
+    assert larger.splits["train"][:300] == drawn.splits["train"]
+    assert corpus(name, seed=1).files["test"] != drawn.files["test"]
+    for pair in drawn.splits["test"]:
+        assert len(words(pair.source)) == len(pair.source.split())
+        assert len(words(pair.target)) == len(pair.target.split()) >= section(name).shortest_target
+
+
+def test_copy_reverse_and_sort_against_the_source() -> None:
+    for pair in pairs("copy"):
+        assert pair.target == pair.source
+        assert [(s, t) for s, t, _ in pair.alignment or ()] == [(t, t) for t in range(len(pair.source.split()))]
+    for pair in pairs("reverse"):
+        source = pair.source.split()
+        assert pair.target.split() == source[::-1]
+        assert [(s, t) for s, t, _ in pair.alignment or ()] == [(len(source) - 1 - t, t) for t in range(len(source))]
+    for pair in pairs("sort", symbols=17):
+        source = pair.source.split()
+        assert len(set(source)) == len(source)
+        assert pair.target.split() == sorted(source)
+        ranks = [sum(other < word for other in source) for word in source]
+        assert {(s, t) for s, t, _ in pair.alignment or ()} == set(enumerate(ranks))
+
+
+@pytest.mark.parametrize("name", ["copy", "sort"])
+def test_lengths_are_those_declared_and_even(name: str) -> None:
+    counts = Counter(len(pair.source.split()) for pair in pairs(name, 1000, shortest=3, longest=7))
+    assert set(counts) == {3, 4, 5, 6, 7}
+    assert max(counts.values()) < 1.4 * min(counts.values())
+
+
+@pytest.mark.parametrize("distance", [0, 5, 7])
+def test_copy_far_has_its_words_at_the_distance(distance: int) -> None:
+    for pair in pairs("copy_far", length=11, copied=3, distance=distance):
+        source, last = pair.source.split(), 11 - distance
+        relevant = [s for s, word in enumerate(source) if word.startswith("w")]
+        assert relevant == [last - 3, last - 2, last - 1]
+        assert pair.target.split() == [source[s] for s in relevant]
+        assert [(s, t) for s, t, _ in pair.alignment or ()] == [(s, t) for t, s in enumerate(relevant)]
+
+
+def cycles(links: dict[str, str]) -> list[int]:
+    """Lengths of all cycles: nodes that nobody names are taken away until only cycles are left."""
+    links = dict(links)
+    while ends := [node for node in links if node not in links.values() or links[node] not in links]:
+        for node in ends:
+            del links[node]
+    lengths = []
+    while links:
+        start, at = next(iter(links.items()))
+        ring = {start}
+        while at != start:
+            ring.add(at)
+            at = links[at]
+        lengths.append(len(ring))
+        links = {node: other for node, other in links.items() if node not in ring}
+    return sorted(lengths)
+
+
+def graph_of(pair: Pair) -> dict[str, str]:
+    source = pair.source.split()
+    return {source[target][0]: source[s][0] for s, target, _ in pair.attends or ()}
+
+
+@pytest.mark.parametrize(
+    ("fields", "lengths"),
+    [
+        ({"structure": "one_way"}, []),
+        ({"structure": "mutual", "nodes": 10}, [2] * 5),
+        ({"structure": "cycle3"}, [3] * 4),
+        ({"dose": 0.5}, [2, 2, 2, 3, 3]),
+        ({"dose": 0.0}, [2] * 6),
+        ({"nodes": 24, "dose": 0.75}, [2] * 3 + [3] * 6),
+        ({"nodes": 5, "dose": 0.6}, [2, 3]),
+    ],
+)
+def test_graphs_have_the_cycles_declared_and_no_other(fields: dict[str, Any], lengths: list[int]) -> None:
+    graphs = [graph_of(pair) for pair in pairs("graph", **fields)]
+    assert all(graph == graphs[0] for graph in graphs), "who names whom is fixed for the corpus"
+    assert cycles(graphs[0]) == lengths
+    data = section("graph", **fields)
+    assert dose(data) == sum(length for length in lengths if length >= 3) / data.nodes  # type: ignore[arg-type,union-attr]
+
+
+def test_a_permutation_moves_every_node_and_its_dose_is_that_of_its_cycles() -> None:
+    for seed in range(20):
+        data = section("graph", structure="permutation", seed=seed)
+        links = {str(node): str(names[0]) for node, names in enumerate(named(data))}  # type: ignore[arg-type]
+        lengths = cycles(links)
+        assert min(lengths) >= 2
+        assert sum(lengths) == 12
+        assert dose(data) == sum(length for length in lengths if length > 2) / 12  # type: ignore[arg-type]
+
+
+def test_every_lookup_brings_the_labels_of_the_nodes_named() -> None:
+    for name, fields in (("graph", {"structure": "one_way"}), ("graph", {}), ("multi_lookup", {"targets": 3})):
+        for pair in pairs(name, **fields):
+            source = pair.source.split()
+            looks: dict[int, list[int]] = {}
+            for s, t, _ in pair.attends or ():
+                looks.setdefault(t, []).append(s)
+            said = ["".join(source[s][1] for s in (t, *looks.get(t, []))) for t in range(len(source))]
+            assert pair.target.split() == said
+            assert [link[:2] for link in pair.alignment or ()] == [(t, t) for t in range(len(source))]
+
+
+@pytest.mark.parametrize("targets", [1, 2, 4])
+def test_every_node_is_named_once_in_every_role_and_nobody_names_twice(targets: int) -> None:
+    names = named(section("multi_lookup", targets=targets))  # type: ignore[arg-type]
+    assert all(sorted(role) == list(range(12)) for role in zip(*names, strict=True))
+    assert all(len({node, *row}) == targets + 1 for node, row in enumerate(names))
+
+
+def test_one_space_asks_for_one_word_of_its_kind() -> None:
+    for pair in pairs("one_space"):
+        source = pair.source.split()
+        (asks,) = (s for s, word in enumerate(source) if len(word) == 1)
+        (answers,) = (s for s, word in enumerate(source) if len(word) == 2 and word[0] == source[asks])
+        assert pair.target == source[answers][1]
+        assert [link[:2] for link in pair.attends or ()] == [(answers, asks)]
+        assert {link[:2] for link in pair.alignment or ()} == {(asks, 0), (answers, 0)}
+
+
+def test_chance_is_that_of_enumeration() -> None:
+    assert chance(section("graph")) == (1 / 8, 0.5625)
+    assert chance(section("graph", dose=0.5)).confused == pytest.approx(0.5 + 0.5 * 0.5625)
+    assert chance(section("graph", structure="one_way")).confused == 1
+    assert chance(section("graph", structure="one_way")).blind == pytest.approx(0.5 + 0.5 / 8)
+    sequences = list(product(range(3), repeat=4))
+    orders = Counter(tuple(sorted(labels)) for labels in sequences)
+    expected = sum(1 / orders[tuple(sorted(labels))] for labels in sequences) / len(sequences)
+    assert chance(section("multi_lookup", targets=4)).confused == pytest.approx(expected)
+    assert chance(section("one_space", members=2, present=2)).confused == pytest.approx((1 + 0.5 + 0.5 + 1) / 4)
+    sets = [labels for n in (2, 3) for labels in permutations(range(5), n)]
+    best = {(n, k): Counter(sorted(s)[k] for s in sets if len(s) == n) for n in (2, 3) for k in range(n)}
+    right = [max(counts.values()) / counts.total() for counts in best.values()]
+    assert chance(section("sort", symbols=5, shortest=2, longest=3)).blind == pytest.approx(sum(right) / 5)
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"name": "graph", "structure": "mutual", "dose": 0.5}, "dose belongs to structure cycle3"),
+        ({"name": "graph", "dose": 0.4}, "one of 0, 0.5, 1"),
+        ({"name": "graph", "structure": "one_way", "nodes": 7}, "odd"),
+        ({"name": "graph", "nodes": 14}, "0, 0.4286, 0.8571"),
+        ({"name": "sort", "symbols": 9}, "add symbols"),
+        ({"name": "copy", "shortest": 9, "longest": 5}, "in order"),
+        ({"name": "copy", "structure": "mutual"}, "no such field"),
+        ({"name": "copy", "tokens": "subwords"}, "words"),
+        ({"name": "copy_far", "distance": 30}, "lower distance"),
+        ({"name": "multi_lookup", "targets": 4, "labels": 8}, "lower labels"),
+        ({"name": "one_space"}, "select"),
+        ({"name": "one_space", "present": 9}, "raise kinds"),
+        ({"name": "riddle"}, "one_space"),
+    ],
+)
+def test_what_means_nothing_is_refused(fields: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        experiment_from({f"data.{name}": value for name, value in fields.items()})
+
+
+def test_too_few_different_sources_are_refused() -> None:
+    with pytest.raises(InputError, match="too few different sources"):
+        corpus("copy", symbols=2, longest=4, train_pairs=30)
+
+
+def test_the_probe_and_its_version_are_part_of_the_identity() -> None:
+    one, other = (experiment_from({"data.name": name}) for name in ("copy", "reverse"))
+    assert config_hash(one) != config_hash(other)
+    assert config_hash(experiment_from({"data.name": "graph"})) != config_hash(
+        experiment_from({"data.name": "graph", "data.dose": 0.5})
+    )

@@ -1,0 +1,157 @@
+"""What the decoder may look at: each memory by hand, and the structured one against its definition."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from study.attention import Seen
+from study.config import Recurrent, Transformer, experiment_from
+from study.errors import InputError
+from study.models import Translator, build
+from study.models.bridge import Slots, Structured, build_memory, redundancy
+from study.training.batches import Batch
+from study.training.diagnostics import observe
+
+B, S, D, U, R = 2, 5, 7, 11, 3
+N = 17
+SOURCE = torch.tensor([[5, 6, 7, 8, 3], [11, 12, 3, 0, 0]])
+TARGET = torch.tensor([[2, 5, 9, 12], [2, 7, 8, 0]])
+WANTED = torch.tensor([[5, 9, 12, 3], [7, 8, 3, 0]])
+
+
+def states() -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(B, S, D, generator=generator, dtype=torch.float64), SOURCE != 0
+
+
+def model(family: str, **fields: Any) -> Translator:
+    config = (
+        Recurrent(width=22, dropout=0.0, **fields)
+        if family == "recurrent"
+        else Transformer(width=22, layers=2, feedforward=13, dropout=0.0, attention={"heads": 2}, **fields)
+    )
+    return build(config, N, 1).double()
+
+
+def test_max_by_hand() -> None:
+    x = torch.tensor([[[1.0, -5.0], [-2.0, -3.0], [9.0, 9.0]], [[-1.0, -2.0], [9.0, 9.0], [9.0, 9.0]]])
+    mask = torch.tensor([[True, True, False], [True, False, False]])
+    slots: Slots = build_memory(Recurrent(memory="max"), 2)(x, x[:, 0], mask)
+    assert slots.states.tolist() == [[[1.0, -3.0]], [[-1.0, -2.0]]]
+    assert slots.mask.tolist() == [[True], [True]]
+
+
+def test_structured_is_the_definition() -> None:
+    h, mask = states()
+    memory = Structured(D, U, R, 0.5).double()
+    slots: Slots = memory(h, h[:, 0], mask)
+    first, second = memory.inner.weight.detach(), memory.outer.weight.detach()
+    assert (first.shape, second.shape) == ((U, D), (R, U))
+    for b, length in enumerate(mask.sum(1).tolist()):
+        real = h[b, :length]
+        a = torch.softmax(second @ torch.tanh(first @ real.T), -1)
+        assert slots.origin is not None
+        torch.testing.assert_close(slots.origin[b, :, :length], a)
+        assert slots.origin[b, :, length:].abs().sum() == 0
+        torch.testing.assert_close(slots.states[b], a @ real)
+    assert slots.mask.shape == (B, R)
+    assert slots.mask.all()
+
+
+def test_penalty_by_hand() -> None:
+    a = torch.tensor([[[1.0, 0.0], [0.5, 0.5]], [[1.0, 0.0], [0.0, 1.0]]])
+    # A Aᵀ − I of the first is [[0, .5], [.5, −.5]], whose squares sum to .75; of the second it is 0.
+    assert redundancy(a).item() == pytest.approx(0.75 / 2)
+    h, mask = states()
+    on, off = (Structured(D, U, R, penalty).double() for penalty in (0.5, 0.0))
+    slots = on(h, h[:, 0], mask)
+    assert slots.terms.penalty.item() == pytest.approx(0.5 * redundancy(slots.origin).item())
+    assert off(h, h[:, 0], mask).terms.penalty is None
+
+
+def test_more_annotations_than_tokens_cannot_reach_zero() -> None:
+    a = torch.eye(2)[None, [0, 1, 1]]  # three annotations of two tokens
+    assert redundancy(a).item() == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("family", ["recurrent", "transformer"])
+def test_structured_with_the_identity_is_states(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = SOURCE[:1]
+
+    def identity(self: Structured, states: Tensor, mask: Tensor) -> Tensor:
+        return torch.eye(S, dtype=states.dtype).expand(len(states), S, S)
+
+    monkeypatch.setattr(Structured, "annotate", identity)
+    logits = []
+    for fields in ({}, {"memory": "structured", "annotations": S}):
+        translator = model(family, **fields)
+        logits.append(translator.decode(translator.encode(source, source != 0), TARGET[:1]).logits)
+    torch.testing.assert_close(*logits, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("family", ["recurrent", "transformer"])
+def test_one_annotation_gives_the_score_no_gradient(family: str) -> None:
+    fields = {"attention": {"score": "bilinear"}} if family == "recurrent" else {}
+    translator = model(family, memory="structured", annotations=1, **fields)
+    encoded = translator.encode(SOURCE, SOURCE != 0)
+    translator.decode(encoded, TARGET).logits.square().sum().backward()
+    gradient = {name: p.grad.abs().max().item() for name, p in translator.named_parameters() if p.grad is not None}
+    cross = "attention.score.weight" if family == "recurrent" else "decoder.0.cross_attention.map_query.weight"
+    assert gradient[cross] < 1e-14
+    assert gradient["memory.inner.weight"] > 1e-6
+
+
+@pytest.mark.parametrize("family", ["recurrent", "transformer"])
+@pytest.mark.parametrize("memory", ["max", "structured"])
+def test_decoding_is_incremental_causal_and_blind_to_padding(family: str, memory: str) -> None:
+    translator = model(family, memory=memory).eval()
+    with torch.no_grad():
+        encoded = translator.encode(SOURCE, SOURCE != 0)
+        whole = translator.decode(encoded, TARGET).logits
+        state, steps = encoded.state, []
+        for t in range(TARGET.shape[1]):
+            logits, state = translator.step(TARGET[:, t], state, encoded)
+            steps.append(logits)
+        torch.testing.assert_close(torch.stack(steps, 1), whole, rtol=1e-10, atol=1e-12)
+        padded = torch.nn.functional.pad(SOURCE, (0, 2))
+        more = translator.decode(translator.encode(padded, padded != 0), TARGET).logits
+        torch.testing.assert_close(more, whole, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("family", ["recurrent", "transformer"])
+def test_alignment_goes_through_the_annotations(family: str) -> None:
+    """As many annotations as tokens: the slots are told from tokens all the same."""
+    translator = model(family, memory="structured", annotations=S)
+    seen: Seen = observe(translator, Batch(SOURCE, SOURCE != 0, TARGET, WANTED))["cross", 0]
+    assert seen.origin is not None
+    weights = seen.over_tokens(S)
+    assert weights is not None
+    torch.testing.assert_close(weights, torch.einsum("bhlr,brs->bhls", seen.weights, seen.origin))
+    torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
+    assert weights[1, ..., 3:].abs().max() == 0
+    translator = model(family, memory="max")
+    seen = observe(translator, Batch(SOURCE, SOURCE != 0, TARGET, WANTED))["cross", 0]
+    assert seen.over_tokens(S) is None
+
+
+def test_the_penalty_joins_the_loss() -> None:
+    translator = model("transformer", memory="structured", penalty=0.3)
+    terms = translator.encode(SOURCE, SOURCE != 0).terms
+    (penalty,) = (term.penalty for term in terms if term.penalty is not None)
+    assert penalty > 0
+
+
+def test_fields_are_derived_and_refused() -> None:
+    narrow = Recurrent(encoder_width=32, memory="structured", attention={"score": "bilinear"})
+    assert narrow.annotation_width == 32
+    assert Recurrent(memory="structured").annotations == 8
+    assert Transformer(memory="structured").penalty == 0
+    assert Transformer().annotations is None
+    with pytest.raises(InputError, match="annotations belongs to memory structured"):
+        experiment_from({"model.annotations": 5})
+    with pytest.raises(InputError, match="penalty belongs to memory structured"):
+        experiment_from({"model.family": "transformer", "model.penalty": 0.0})
+    with pytest.raises(InputError, match="without the source"):
+        experiment_from({"model.family": "transformer", "model.memory": "empty"})
