@@ -8,6 +8,7 @@ import json
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 import sentencepiece
 
@@ -135,8 +136,11 @@ class Subwords(Vocabulary):
 
     def words(self, text: str) -> list[int]:
         starts = [start for _, start, _ in words(text)]
-        pieces = self.model.encode(text, return_type="proto").pieces
-        return [max(0, bisect_right(starts, _ink(text, piece.begin, piece.end)) - 1) for piece in pieces]
+        found, begin = [], 0
+        for piece in self.model.encode(text, return_type="proto").pieces:
+            found.append(max(0, bisect_right(starts, _ink(text, begin)) - 1))
+            begin += len(piece.surface)  # in characters; the piece's own offsets count bytes
+        return found
 
     def decode(self, ids: list[int]) -> str:
         return str(self.model.decode(ids))
@@ -145,9 +149,9 @@ class Subwords(Vocabulary):
         return [self.model.id_to_piece(i) for i in ids]
 
 
-def _ink(text: str, begin: int, end: int) -> int:
-    """Where a span begins once its leading white space is passed: a space mark belongs to the word after it."""
-    while begin < end and text[begin].isspace():
+def _ink(text: str, begin: int) -> int:
+    """Where white space ends from `begin` on: a space mark belongs to the word after it."""
+    while begin < len(text) and text[begin].isspace():
         begin += 1
     return begin
 
@@ -160,11 +164,22 @@ def vocabulary_for(data: Grammar | Multi30k, corpus: Corpus) -> Vocabulary:
     assert data.vocabulary is not None
     key = hashlib.sha256(f"{sentencepiece.__version__} {data.vocabulary}\n".encode() + "\n".join(texts).encode())
     path = folder() / "subwords" / f"{key.hexdigest()[:32]}.model"
-    if path.exists():
-        return Subwords(path.read_bytes())
+    kept = _kept(path)
+    if kept is not None:
+        return Subwords(kept)
     learned = Subwords.learn(texts, data.vocabulary)
-    put(path, learned.state)
+    put(path, hashlib.sha256(learned.state).digest() + learned.state)
     return learned
+
+
+def _kept(path: Path) -> bytes | None:
+    """A cached model, which follows its checksum; None if it is not there or not whole."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    digest, state = content[:32], content[32:]
+    return state if hashlib.sha256(state).digest() == digest else None
 
 
 def restore(tokens: str, state: bytes) -> Vocabulary:
