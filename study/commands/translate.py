@@ -166,6 +166,7 @@ def draw(attention: dict[str, Any], path: Path) -> None:
     with style.styled() as plt:
         figure, axes = plt.subplots(figsize=(width, height))
         draw_map(axes, attention)
+        axes.tick_params(axis="both", labelsize=7.5)  # the figure grows with its tokens, so they need not shrink
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             figure.savefig(temporary, metadata={"Software": None}, format="png")

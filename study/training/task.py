@@ -61,7 +61,8 @@ class Task(pl.LightningModule):
         self.initial: Diagnostics = {}
         self.best: dict[str, Any] = {"step": 0, "value": None, "state": None}
         self.tokens, self.train_seconds = 0, 0.0
-        self._loss_sum, self._loss_count = 0.0, 0
+        self._counted: Tensor | int = 0
+        self._last_loss, self._started = 0.0, False
         self._since = time.perf_counter()
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
@@ -91,8 +92,8 @@ class Task(pl.LightningModule):
             self.initial = diagnose(self.model, self.fixed)
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        if batch_idx == 0 or not self._loss_count:
-            self._since = time.perf_counter()
+        if not self._started:
+            self._started, self._since = True, time.perf_counter()
         torch.manual_seed(step_seed(self.experiment.seed, self.global_step))
         rate = self.recipe.learning_rate * factor(self.global_step, self.recipe)
         for group in self.trainer.optimizers[0].param_groups:
@@ -109,8 +110,7 @@ class Task(pl.LightningModule):
         )
         loss = loss + penalties((*encoded.terms, *output.terms))
         self._check(loss)
-        self.tokens += batch.tokens
-        self._loss_count += 1
+        self._counted = self._counted + (batch.wanted != PAD).sum()  # read at validation: reading waits for a GPU
         return loss
 
     def _check(self, loss: Tensor) -> None:
@@ -122,6 +122,7 @@ class Task(pl.LightningModule):
             self._last_loss = value
 
     def validation_step(self, batch: int, batch_idx: int) -> None:
+        self.tokens, self._counted = self.tokens + int(self._counted), 0
         self.train_seconds += time.perf_counter() - self._since
         with torch.autocast(self.device.type, enabled=False):
             self._validate()
