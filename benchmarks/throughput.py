@@ -130,8 +130,6 @@ def compare(size: str, segments: int, segment: int) -> tuple[float, float, float
     """Target tokens per second (ours, theirs) and the median over segments of ours / theirs."""
     sizes = {"model.family": "transformer", "training.steps": segments * segment + 1} | SIZES[size]
     experiment = experiment_from(sizes)
-        {"model.family": "transformer", "training.steps": segments * segment + 1, **SIZES[size]}
-    )
     config, recipe, vocabulary = experiment.model, experiment.training, VOCABULARY[size]
     batches = random_batches(vocabulary, recipe.batch_tokens, segment)
     tokens = sum(batch.tokens for batch in batches)

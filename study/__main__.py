@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as problem:
         if problem.name not in TRAINING:
             raise
-        print(f"study: {verb} needs {problem.name}; pip install -e '.[train]' installs it", file=sys.stderr)
+        print(f"study: {verb} needs {problem.name}; `make sweep` and `make test` install it", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

@@ -127,7 +127,7 @@ def _list(spec: Spec, cells: tuple[Cell, ...], todo: list[Cell]) -> None:
 
 def _check_installed() -> None:
     if importlib.util.find_spec("torch") is None:
-        raise InputError("running trials needs torch; install the project with its extra: pip install -e '.[train]'")
+        raise InputError("running trials needs torch, which is not installed here; `make sweep` installs it")
 
 
 def _check_writable(out: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -165,14 +166,16 @@ def draw(attention: dict[str, Any], path: Path) -> None:
 
     width = max(style.COLUMN, 0.22 * len(attention["source"]) + 1.7)
     height = max(2.4, 0.18 * len(attention["target"]) + 1.5)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.parent / f".{path.name}.{os.getpid()}"
     with style.styled() as plt:
         figure, axes = plt.subplots(figsize=(width, height))
         draw_map(axes, attention)
+        axes.tick_params(axis="both", labelsize=7.5)  # the figure grows with its tokens, so they need not shrink
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             figure.savefig(temporary, metadata={"Software": None}, format="png")
             os.replace(temporary, path)
         except OSError as problem:
-            temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                temporary.unlink()
             raise InputError(f"{path}: can't be written ({problem.strerror}); give another file with --png") from None

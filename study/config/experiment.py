@@ -19,7 +19,7 @@ PROTOCOL: Literal[1] = 1
 """Raised by one when a fix moves numbers, so that runs made before and after it have different identities."""
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
-Positive = Annotated[float, Field(gt=0)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Grammar(Frozen):
@@ -300,7 +300,7 @@ class Decoding(Frozen):
     """How the test sets are translated. Validation is greedy."""
 
     beam: Size = Field(5, description="Beam width at test.")
-    length_penalty: float = Field(1.0, ge=0, description="α in score = log p / length^α.")
+    length_penalty: float = Field(1.0, ge=0, allow_inf_nan=False, description="α in score = log p / length^α.")
 
 
 class Trainer(Frozen):

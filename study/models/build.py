@@ -19,6 +19,9 @@ from study.models.recurrent import Recurrent
 from study.models.transformer import Transformer
 from study.models.translator import Translator
 
+MATCHING_ROUNDS, MATCHED = 5, 1e-4
+"""Rounds at most, and how near to 1 a standard deviation is near enough."""
+
 
 def build(
     config: RecurrentConfig | TransformerConfig, vocabulary: int, seed: int, lengths: Lengths | None = None
@@ -80,18 +83,24 @@ def generator(seed: int, name: str) -> torch.Generator:
 def match_logits(model: Translator, source: Tensor, mask: Tensor, target: Tensor) -> None:
     """Where a site asks for `logit_init: matched`, give each head's logits standard deviation 1 on this batch.
 
-    Site by site in the order of computation, since a later site's logits depend on the earlier ones.
+    Site by site in the order of computation, since a later site's logits depend on the earlier ones; and in rounds,
+    since a context that enters the cell changes the queries after it. Where there is nothing to measure, nothing is
+    rescaled.
     """
     training = model.training
     model.eval()
     for _, _, attention in model.sites():
         if attention.config.logit_init == "matched":
-            attention.rescale(1 / _logit_sd(model, attention, source, mask, target))
+            for _ in range(MATCHING_ROUNDS):
+                sd = _logit_sd(model, attention, source, mask, target)
+                if bool(((sd - 1).abs() < MATCHED).all()):
+                    break
+                attention.rescale(torch.where(sd > 0, 1 / sd, 1.0))
     model.train(training)
 
 
 def _logit_sd(model: Translator, attention: Attention, source: Tensor, mask: Tensor, target: Tensor) -> Tensor:
-    """Standard deviation [H] of the visible logits of one attention, over a batch."""
+    """Standard deviation [H] of the visible logits of one attention, over a batch; 0 where there are none."""
     seen: list[list[Tensor]] = []
 
     def collect(call: Seen) -> None:
@@ -101,4 +110,5 @@ def _logit_sd(model: Translator, attention: Attention, source: Tensor, mask: Ten
     attention.tap = collect
     model.decode(model.encode(source, mask), target)
     attention.tap = None
-    return torch.stack([torch.cat(calls).std() for calls in zip(*seen, strict=True)])
+    heads = [torch.cat(calls) for calls in zip(*seen, strict=True)]
+    return torch.stack([logits.std() if len(logits) > 1 else logits.new_zeros(()) for logits in heads])

@@ -63,7 +63,7 @@ class _Search:
         self.score[:, 0] = 0.0
         self.history = torch.full((n, beam, limit), PAD, device=device)
         self.ended = torch.zeros(n, dtype=torch.long, device=device)
-        self.best_score = torch.full((n,), float("-inf"), device=device)
+        self.best_score = torch.full((n,), float("-inf"), device=device, dtype=torch.float64)
         self.best_tokens = torch.full((n, limit), PAD, device=device)
 
     def advance(self, log_prob: Tensor, step: int) -> Tensor:
@@ -86,7 +86,7 @@ class _Search:
 
     def _finish(self, score: Tensor, beam: Tensor, ends: Tensor, step: int) -> None:
         """Take the hypotheses that end here, among the k best candidates of sentences that are not done."""
-        ends = ends & (self.ended < self.beam)[:, None]
+        ends = ends & (self.ended < self.beam)[:, None] & (score > float("-inf"))
         ends[:, self.beam :] = False
         value = torch.where(ends, score, float("-inf")) / step**self.alpha
         self.ended += ends.sum(1)
@@ -94,7 +94,7 @@ class _Search:
         self._keep(best, candidate, beam)
 
     def _keep(self, value: Tensor, candidate: Tensor, beam: Tensor) -> None:
-        best = self.best_score[self.sentence]
+        value, best = value.double(), self.best_score[self.sentence]
         better = value > best
         which = beam.gather(1, candidate[:, None])[:, 0]
         tokens = self.history[torch.arange(len(which), device=which.device), which]

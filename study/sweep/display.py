@@ -66,7 +66,8 @@ class Progress:
         if self.durations:
             return sum(self.durations) / len(self.durations)
         told = [(run.seconds, run.steps()) for run in self.running.values()]
-        guesses = [seconds * steps[1] / steps[0] for seconds, steps in told if steps and steps[0] > 0]
+        # The first steps are slow and a poor guess: none is made before a twentieth of them.
+        guesses = [seconds * steps[1] / steps[0] for seconds, steps in told if steps and 20 * steps[0] >= steps[1] > 0]
         return sum(guesses) / len(guesses) if guesses else None
 
     def line(self) -> str:

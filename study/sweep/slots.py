@@ -35,9 +35,14 @@ def layout(wanted: int | None, use_gpus: bool) -> list[Slot]:
 def describe(slots: list[Slot]) -> str:
     """The layout in one line."""
     devices = {slot.gpu for slot in slots} - {None}
-    where = f"on {len(devices)} GPU{'s' * (len(devices) > 1)}, {cpu_cores()} cores" if devices else ""
-    threads = slots[0].threads
-    return f"{len(slots)} at a time, {threads} thread{'s' * (threads > 1)} each " + (where or f"({cpu_cores()} cores)")
+    where = _plural(cpu_cores(), "core")
+    if devices:
+        where = f"{_plural(len(devices), 'GPU')}, {where}"
+    return f"{len(slots)} at a time, {_plural(slots[0].threads, 'thread')} each ({where})"
+
+
+def _plural(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def cpu_cores() -> int:

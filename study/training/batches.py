@@ -96,12 +96,14 @@ def epoch(lengths: np.ndarray, budget: int, seed: int, number: int) -> list[np.n
 
 
 def _cut(order: np.ndarray, lengths: np.ndarray, budget: int) -> list[np.ndarray]:
-    batches, start = [], 0
-    for end in range(1, len(order) + 1):
-        if end == len(order) or (end + 1 - start) * lengths[order[end]] > budget:
+    """Cut where pairs × longest pair would pass the budget; a pair that passes it alone is a batch of its own."""
+    batches, start, longest = [], 0, 0
+    for end, i in enumerate(order):
+        longest = max(longest, int(lengths[i]))
+        if end > start and (end + 1 - start) * longest > budget:
             batches.append(order[start:end])
-            start = end
-    return batches
+            start, longest = end, int(lengths[i])
+    return [*batches, order[start:]]
 
 
 class Steps:
@@ -127,5 +129,4 @@ def in_order(data: Sequence[Example], budget: int) -> list[list[int]]:
     """Batches for evaluation: all examples once, sorted by source length, as indices."""
     order = sorted(range(len(data)), key=lambda i: (len(data[i].source), i))
     lengths = np.array([example.length for example in data])
-    # Sorted by source while the longer side counts: the longest so far bounds the batch.
-    return [list(map(int, part)) for part in _cut(np.array(order), np.maximum(lengths, 1), budget)]
+    return [list(map(int, part)) for part in _cut(np.array(order), lengths, budget)]

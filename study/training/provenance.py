@@ -1,4 +1,4 @@
-"""Where a run's numbers come from: commit, versions, device. No user, path or host name."""
+"""Where a run's numbers come from: device, commit, versions. No user, path or host name."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 
 import torch
 
+from study.config import Experiment
+from study.errors import InputError
 from study.records import Provenance
 
 PACKAGES = ("attention-ablation", "numpy", "pytorch-lightning", "sacrebleu", "sentencepiece", "torch", "wandb")
@@ -31,6 +33,22 @@ def provenance(device: torch.device, precision: str) -> Provenance:
         deterministic=device.type == "cpu" and torch.get_num_threads() == 1,
         started_utc=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
+
+
+def device_for(experiment: Experiment) -> torch.device:
+    """The device that the trainer section asks for.
+
+    Raises:
+        InputError: it asks for what the machine does not have.
+    """
+    cuda = torch.cuda.is_available()
+    wanted = experiment.trainer.device
+    if wanted == "cuda" and not cuda:
+        raise InputError("trainer.device: cuda is asked for, and torch sees no GPU here; use cpu or auto")
+    device = torch.device("cuda" if cuda and wanted != "cpu" else "cpu")
+    if experiment.training.precision == "bfloat16" and not (device.type == "cuda" and torch.cuda.is_bf16_supported()):
+        raise InputError("training.precision: bfloat16 needs a GPU that has it, and there is none here; use float32")
+    return device
 
 
 def peak_memory(device: torch.device) -> int:

@@ -20,7 +20,6 @@ import pytorch_lightning as pl
 import torch
 
 from study import records
-from study.attention import Lengths
 from study.config import Experiment, config_hash, experiment_id
 from study.corpora import Corpus, load
 from study.errors import InputError
@@ -29,9 +28,11 @@ from study.records import DataFacts, ModelFacts, Record, Resources, Score, Selec
 from study.training import tracking
 from study.training.allocator import keep_memory
 from study.training.batches import Steps, examples, sentence_lengths
+from study.training.callbacks import Checkpoint, Progress
+from study.training.checkpoint import save_model
 from study.training.diagnostics import Diagnostics, with_initial
 from study.training.evaluate import Evaluation, evaluate
-from study.training.provenance import peak_memory, provenance
+from study.training.provenance import device_for, peak_memory, provenance
 from study.training.task import DivergedError, Task
 from study.training.vocabulary import Vocabulary, vocabulary_for
 
@@ -126,7 +127,7 @@ class _Run:
             enable_checkpointing=False,
             enable_progress_bar=False,
             enable_model_summary=False,
-            callbacks=[_Checkpoint(checkpoint), _Progress(self.folder / "progress.json", recipe.steps)],
+            callbacks=[Checkpoint(checkpoint), Progress(self.folder / "progress.json", recipe.steps)],
         )
         resume = str(checkpoint) if checkpoint.exists() else None
         if resume:
@@ -210,50 +211,6 @@ class _Run:
         )
 
 
-class _Checkpoint(pl.Callback):
-    """One file to resume from, replaced atomically after every validation."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def on_validation_end(self, trainer: pl.Trainer, task: pl.LightningModule) -> None:
-        if trainer.state.fn == "fit":
-            temporary = self.path.with_suffix(".tmp")
-            trainer.save_checkpoint(temporary)
-            os.replace(temporary, self.path)
-
-
-class _Progress(pl.Callback):
-    """`{"step": …, "steps": …}`, about once a second."""
-
-    def __init__(self, path: Path, steps: int) -> None:
-        self.path, self.steps, self.written = path, steps, 0.0
-
-    def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
-        now = time.monotonic()
-        if now - self.written > 1:
-            self.written = now
-            temporary = self.path.with_suffix(".tmp")
-            temporary.write_text(json.dumps({"step": trainer.global_step, "steps": self.steps}))
-            os.replace(temporary, self.path)
-
-
-def device_for(experiment: Experiment) -> torch.device:
-    """The device that the trainer section asks for.
-
-    Raises:
-        InputError: it asks for what the machine does not have.
-    """
-    cuda = torch.cuda.is_available()
-    wanted = experiment.trainer.device
-    if wanted == "cuda" and not cuda:
-        raise InputError("trainer.device: cuda is asked for, and torch sees no GPU here; use cpu or auto")
-    device = torch.device("cuda" if cuda and wanted != "cpu" else "cpu")
-    if experiment.training.precision == "bfloat16" and not (device.type == "cuda" and torch.cuda.is_bf16_supported()):
-        raise InputError("training.precision: bfloat16 needs a GPU that has it, and there is none here; use float32")
-    return device
-
-
 def data_facts(corpus: Corpus, vocabulary: Vocabulary) -> DataFacts:
     """What the record says of the data."""
     return DataFacts(
@@ -264,20 +221,6 @@ def data_facts(corpus: Corpus, vocabulary: Vocabulary) -> DataFacts:
         files=corpus.files,
         subwords=vocabulary.sha256,
     )
-
-
-def save_model(path: Path, experiment: Experiment, vocabulary: Vocabulary, lengths: Lengths, model: Translator) -> None:
-    """The selected weights with all that is needed to translate with them."""
-    temporary = path.with_suffix(".tmp")
-    state = {name: tensor.cpu() for name, tensor in model.state_dict().items()}
-    whole = {
-        "config": experiment.model_dump(mode="json"),
-        "vocabulary": vocabulary.state,
-        "lengths": lengths._asdict(),
-        "state": state,
-    }
-    torch.save(whole, temporary)
-    os.replace(temporary, path)
 
 
 def _writable(folder: Path) -> None:

@@ -64,7 +64,8 @@ class Task(pl.LightningModule):
         self.best: dict[str, Any] = {"step": 0, "value": None, "state": None}
         self.baseline = torch.tensor(-math.log(len(vocabulary)))
         self.tokens, self.train_seconds = 0, 0.0
-        self._loss_sum, self._loss_count = 0.0, 0
+        self._counted: Tensor | int = 0
+        self._last_loss, self._started = 0.0, False
         self._since = time.perf_counter()
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
@@ -94,8 +95,8 @@ class Task(pl.LightningModule):
             self.initial = diagnose(self.model, self.fixed)
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        if batch_idx == 0 or not self._loss_count:
-            self._since = time.perf_counter()
+        if not self._started:
+            self._started, self._since = True, time.perf_counter()
         torch.manual_seed(step_seed(self.experiment.seed, self.global_step))
         for site, layer, attention in self.model.sites():
             attention.reseed(step_seed(self.experiment.seed, self.global_step, f":{site}:{layer}"))
@@ -115,8 +116,7 @@ class Task(pl.LightningModule):
         terms = (*encoded.terms, *output.terms)
         loss = loss + penalties(terms)
         self._check(loss)
-        self.tokens += batch.tokens
-        self._loss_count += 1
+        self._counted = self._counted + (batch.wanted != PAD).sum()  # read at validation: reading waits for a GPU
         return loss + self._sampled(terms, output.logits, batch.wanted) if sampling.samples(terms) else loss
 
     def _sampled(self, terms: tuple[Terms, ...], logits: Tensor, wanted: Tensor) -> Tensor | float:
@@ -135,6 +135,7 @@ class Task(pl.LightningModule):
             self._last_loss = value
 
     def validation_step(self, batch: int, batch_idx: int) -> None:
+        self.tokens, self._counted = self.tokens + int(self._counted), 0
         self.train_seconds += time.perf_counter() - self._since
         with torch.autocast(self.device.type, enabled=False):
             self._validate()

@@ -8,10 +8,11 @@ import json
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 import sentencepiece
 
-from study.config import Grammar, Multi30k
+from study.config.experiment import Data
 from study.corpora import Corpus, words
 from study.corpora.cache import folder, put
 from study.errors import InputError
@@ -135,8 +136,11 @@ class Subwords(Vocabulary):
 
     def words(self, text: str) -> list[int]:
         starts = [start for _, start, _ in words(text)]
-        pieces = self.model.encode(text, return_type="proto").pieces
-        return [max(0, bisect_right(starts, _ink(text, piece.begin, piece.end)) - 1) for piece in pieces]
+        found, begin = [], 0
+        for piece in self.model.encode(text, return_type="proto").pieces:
+            found.append(max(0, bisect_right(starts, _ink(text, begin)) - 1))
+            begin += len(piece.surface)  # in characters; the piece's own offsets count bytes
+        return found
 
     def decode(self, ids: list[int]) -> str:
         return str(self.model.decode(ids))
@@ -145,26 +149,37 @@ class Subwords(Vocabulary):
         return [self.model.id_to_piece(i) for i in ids]
 
 
-def _ink(text: str, begin: int, end: int) -> int:
-    """Where a span begins once its leading white space is passed: a space mark belongs to the word after it."""
-    while begin < end and text[begin].isspace():
+def _ink(text: str, begin: int) -> int:
+    """Where white space ends from `begin` on: a space mark belongs to the word after it."""
+    while begin < len(text) and text[begin].isspace():
         begin += 1
     return begin
 
 
-def vocabulary_for(data: Grammar | Multi30k, corpus: Corpus) -> Vocabulary:
+def vocabulary_for(data: Data, corpus: Corpus) -> Vocabulary:
     """The vocabulary that a data section declares, from the cache where the training split is the same."""
     texts = [side for pair in corpus.splits["train"] for side in (pair.source, pair.target)]
-    if data.tokens == "words":
+    size: int | None = getattr(data, "vocabulary", None)
+    if size is None:
         return Words.learn(texts)
-    assert data.vocabulary is not None
-    key = hashlib.sha256(f"{sentencepiece.__version__} {data.vocabulary}\n".encode() + "\n".join(texts).encode())
+    key = hashlib.sha256(f"{sentencepiece.__version__} {size}\n".encode() + "\n".join(texts).encode())
     path = folder() / "subwords" / f"{key.hexdigest()[:32]}.model"
-    if path.exists():
-        return Subwords(path.read_bytes())
-    learned = Subwords.learn(texts, data.vocabulary)
-    put(path, learned.state)
+    kept = _kept(path)
+    if kept is not None:
+        return Subwords(kept)
+    learned = Subwords.learn(texts, size)
+    put(path, hashlib.sha256(learned.state).digest() + learned.state)
     return learned
+
+
+def _kept(path: Path) -> bytes | None:
+    """A cached model, which follows its checksum; None if it is not there or not whole."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    digest, state = content[:32], content[32:]
+    return state if hashlib.sha256(state).digest() == digest else None
 
 
 def restore(tokens: str, state: bytes) -> Vocabulary:

@@ -14,8 +14,6 @@ from study.config import Multi30k
 from study.corpora import multi30k
 from study.errors import InputError
 
-NEIGHBOUR = Path(__file__).parents[2] / ".." / "shared" / "multi30k"
-
 
 @pytest.fixture
 def sides(tmp_path: Path) -> tuple[Path, Path]:
@@ -115,7 +113,7 @@ def test_no_network_and_no_place_are_told(folder: Path, monkeypatch: pytest.Monk
 
 
 def test_the_real_files() -> None:
-    place = os.environ.get("STUDY_MULTI30K") or (str(NEIGHBOUR) if NEIGHBOUR.is_dir() else None)
+    place = os.environ.get("STUDY_MULTI30K")
     if place is None:
         pytest.skip("the Multi30k files are not at hand; set STUDY_MULTI30K to their folder")
     corpus = multi30k.read(Multi30k(folder=place))

@@ -1,7 +1,6 @@
 """One experiment, for real: determinism, resuming after SIGKILL, divergence, and what the record holds."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -17,9 +16,10 @@ from study.training.run import run
 
 SMALL = {
     "data.train_pairs": 300,
+    "data.test_pairs": 20,
     "model.width": 24,
-    "training.steps": 30,
-    "training.validate_every": 10,
+    "training.steps": 12,
+    "training.validate_every": 4,
     "training.batch_tokens": 400,
     "decoding.beam": 2,
     "trainer.threads": 1,
@@ -29,7 +29,7 @@ FAMILIES = {
     "recurrent": {"model.attention.score": "additive", "model.decoder": "bahdanau"},
     "transformer": {"model.family": "transformer", "model.layers": 1},
 }
-# A process that kills itself with SIGKILL while the n-th line is being reported: n − 1 validations are on disk.
+# A process that kills itself with SIGKILL while its n-th line is being reported.
 KILLED = """
 import os, signal, sys
 from pathlib import Path
@@ -45,11 +45,6 @@ run(experiment_from(json.loads(sys.argv[1])), Path(sys.argv[2]), watch)
 """
 
 
-@pytest.fixture(autouse=True)
-def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("WANDB_MODE", "disabled")
-
-
 def timeless(folder: Path) -> dict:
     """The record without times and dates."""
     tree = json.loads((folder / "record.json").read_text())
@@ -57,16 +52,14 @@ def timeless(folder: Path) -> dict:
     return tree
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_killed_and_resumed_equals_undisturbed(family: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("family", "kills"), [("recurrent", (2, 3)), ("transformer", (2,))])
+def test_killed_and_resumed_equals_undisturbed(family: str, kills: tuple[int, ...], tmp_path: Path) -> None:
+    """Killed while a validation is reported: the first, and after resuming (a line of its own) the next one."""
     overrides = SMALL | FAMILIES[family]
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     run(experiment_from(overrides), whole, lambda line: None)
-    environment = {**os.environ, "WANDB_MODE": "disabled"}
-    for lines in (2, 3):  # killed at the second validation, resumed ("continuing"), killed at the third
-        process = subprocess.run(
-            [sys.executable, "-c", KILLED, json.dumps(overrides), str(broken), str(lines)], env=environment
-        )
+    for lines in kills:
+        process = subprocess.run([sys.executable, "-c", KILLED, json.dumps(overrides), str(broken), str(lines)])
         assert process.returncode == -signal.SIGKILL
         assert not (broken / "record.json").exists()
     said: list[str] = []
@@ -89,7 +82,7 @@ def test_the_record_can_be_recomputed(tmp_path: Path) -> None:
     references = [pair.target for pair in corpus.splits["test"]]
     assert record.score("test", "bleu") == pytest.approx(scoring.bleu(hypotheses, references).value, rel=1e-5)
     assert record.score("test", "exact") == pytest.approx(scoring.exact_match(hypotheses, references).value)
-    assert [point["step"] for point in record.history] == [10, 20, 30]
+    assert [point["step"] for point in record.history] == [4, 8, 12]
     assert record.selection is not None
     best = max(record.history, key=lambda point: point["valid_bleu"])
     assert (record.selection.step, record.selection.value) == (best["step"], best["valid_bleu"])
@@ -111,7 +104,7 @@ def test_a_finished_run_is_not_trained_again(tmp_path: Path) -> None:
 
 
 def test_a_loss_that_is_no_number_is_a_diverged_record(tmp_path: Path) -> None:
-    record = run(experiment_from(SMALL, {"training.learning_rate": 1e30, "training.clip": 1e30}), tmp_path)
+    record = run(experiment_from(SMALL, {"training.learning_rate": 1e38, "training.clip": 1e30}), tmp_path)
     assert record.status == "diverged"
     assert record.error is not None
     assert "step" in record.error

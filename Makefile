@@ -1,0 +1,43 @@
+# Everything runs in .venv, with the versions of requirements.lock. Further arguments: make sweep ARGS='--slots 4'
+
+SWEEP ?= sweeps/quickstart.yaml
+FITS = import ensurepip, sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))
+PYTHON ?= $(shell for p in python3.12 python3.11 python3; do $$p -c '$(FITS)' 2>/dev/null && echo $$p && break; done)
+PIP = .venv/bin/python -m pip --disable-pip-version-check install -qq -c requirements.lock
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' Makefile
+
+sweep: .venv/.train ## run what SWEEP (sweeps/quickstart.yaml) declares and is missing, then print its table
+	@.venv/bin/python -m study sweep $(SWEEP) $(ARGS)
+
+report: .venv/.core ## print and write the table and figure of SWEEP again, from the records in runs/; no torch
+	@.venv/bin/python -m study report --sweep $(SWEEP) $(ARGS)
+
+test: .venv/.train ## all tests
+	@.venv/bin/python -m pytest $(ARGS)
+
+check: .venv/.train ## lint, formatting and types
+	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
+
+bench: .venv/.train ## training speed of the transformer against a plain torch.nn.Transformer loop
+	@.venv/bin/python benchmarks/throughput.py $(ARGS)
+
+lock: .venv/bin/python ## rewrite requirements.lock for pyproject.toml; what it names stays, a deleted line moves to the newest
+	@.venv/bin/python -m venv --clear .cache/lock && $(subst .venv,.cache/lock,$(PIP)) -e '.[train,dev]'
+	@.cache/lock/bin/pip freeze --all --exclude pip --exclude-editable | sed -E '/^(nvidia|cuda|triton)/d; s/\+.*//' > .cache/lock/lines
+	@{ sed -n '/^#/p' requirements.lock; cat .cache/lock/lines; } > .cache/lock/new && mv .cache/lock/new requirements.lock
+
+.venv/bin/python:
+	@test -n "$(PYTHON)" || { echo "no Python 3.11 or 3.12 with venv here; install one, or name it: make PYTHON=/path/to/python3.12" >&2; exit 2; }
+	@$(PYTHON) -m venv .venv
+
+.venv/.core: pyproject.toml requirements.lock | .venv/bin/python
+	@echo "installing what reports need into .venv (once; a minute)"
+	@$(PIP) -e . && touch $@
+
+.venv/.train: pyproject.toml requirements.lock | .venv/bin/python
+	@echo "installing torch and the rest into .venv (once; some minutes, most of them for torch)"
+	@$(PIP) -e '.[train,dev]' && touch .venv/.core $@
+
+.PHONY: help sweep report test check bench lock

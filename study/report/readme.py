@@ -1,0 +1,93 @@
+"""The generated blocks of README.md: the list of files with what each is for, and the table of a sweep.
+
+`python -m study.report.readme` writes the list of files; followed by `runs/report/quickstart`, also the table that a
+report wrote there.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import yaml
+
+from study.errors import InputError
+from study.records import write
+
+ROOT = Path(__file__).parents[2]
+WIDTH = 26
+
+
+def main(argv: Sequence[str]) -> int:
+    """Write the blocks; the exit status.
+
+    Raises:
+        InputError: no such table, or no such block in the README.
+    """
+    readme = ROOT / "README.md"
+    lines = [line for folder in ("sweeps", "study") for line in files(ROOT / folder)]
+    text = filled(readme.read_text(encoding="utf-8"), "files", "\n".join(["```", *lines, "```"]))
+    for folder in map(Path, argv):
+        try:
+            table = (folder / "table.md").read_text(encoding="utf-8")
+        except OSError as problem:
+            raise InputError(f"{folder / 'table.md'}: {problem.strerror}; give a folder of `study report`") from None
+        text = filled(text, f"table: {folder.name}", table)
+    write(readme, text)
+    return 0
+
+
+def filled(text: str, name: str, content: str) -> str:
+    """The text with `content` between `<!-- name -->` and `<!-- end -->`.
+
+    Raises:
+        InputError: there is no such block.
+    """
+    block = re.compile(rf"(<!-- {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
+    if not block.search(text):
+        raise InputError(f"README.md has no block `<!-- {name} -->` … `<!-- end -->`; add one")
+    return block.sub(lambda found: f"{found[1]}\n{content.strip()}\n\n{found[2]}", text)
+
+
+def files(folder: Path, depth: int = 0) -> Iterator[str]:
+    """One line a file: its name and the first sentence of what it says of itself. Packages come after modules."""
+    package = folder / "__init__.py"
+    yield _line(f"{folder.name}/", depth, _purpose(package) if package.exists() else "")
+    inside = sorted(path for path in folder.iterdir() if path.name[0] not in "_." or path.stem == "__main__")
+    for path in inside:
+        if path.is_file():
+            yield _line(path.name, depth + 1, _purpose(path))
+    for path in inside:
+        if path.is_dir():
+            yield from files(path, depth + 1)
+
+
+def _line(name: str, depth: int, purpose: str) -> str:
+    return (f"{'  ' * depth}{name}".ljust(WIDTH) + f"  {purpose}").rstrip()
+
+
+def _purpose(path: Path) -> str:
+    text = path.read_text(encoding="utf-8")
+    match path.suffix:
+        case ".py":
+            said = ast.get_docstring(ast.parse(text)) or ""
+        case ".json":
+            said = json.loads(text)["title"]
+        case ".yaml":
+            said = yaml.safe_load(text)["description"]
+        case _:
+            said = text.splitlines()[0].lstrip("# ")
+    sentence = re.split(r"(?<=[.?])\s(?=[A-Z`])", " ".join(said.split("\n\n")[0].split()))[0]
+    return sentence.removesuffix(".")
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except InputError as problem:
+        print(f"study: {problem}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,188 @@
+"""Which path is taken, what is computed once, what is never built, and what stays in float32."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from study.attention import Attention, Seen, View
+from study.attention.scores import Score
+from study.config import Attention as Config
+from study.config import experiment_from
+from study.models import Translator, build, initialise
+from study.models.search import beam_search
+from study.models.translator import BOS, EOS, PAD
+from study.training.diagnostics import taps
+
+FAMILIES = {
+    "bahdanau": {"model.decoder": "bahdanau"},
+    "bahdanau-lstm-zero": {"model.decoder": "bahdanau", "model.cell": "lstm", "model.init": "zero", "model.layers": 2},
+    "luong": {"model.decoder": "luong", "model.cell": "lstm"},
+    "fed": {"model.decoder": "luong", "model.input_feeding": True},
+    "transformer": {"model.family": "transformer"},
+}
+SCORES = ["dot", "bilinear", "additive"]
+LIMIT = 5
+
+
+def model(family: str, **fields: object) -> Translator:
+    overrides = {f"model.attention.{name}": value for name, value in fields.items()}
+    return build(experiment_from({"model.width": 28}, FAMILIES[family], overrides).model, 31, 1).eval()
+
+
+def batch() -> tuple[Tensor, Tensor]:
+    source = torch.tensor([[7, 8, 9, 11, EOS], [10, EOS, PAD, PAD, PAD]])
+    return source, torch.tensor([[BOS, 5, 6], [BOS, 9, PAD]])
+
+
+@pytest.fixture
+def fused_calls(monkeypatch: pytest.MonkeyPatch) -> list[torch.Size]:
+    """The shape of the queries of every call of torch's kernel."""
+    calls: list[torch.Size] = []
+    original = F.scaled_dot_product_attention
+
+    def counting(query: Tensor, *args: object, **options: object) -> Tensor:
+        calls.append(query.shape)
+        return original(query, *args, **options)
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", counting)
+    return calls
+
+
+@pytest.mark.parametrize("family", ["bahdanau", "luong", "transformer"])
+@pytest.mark.parametrize("score", SCORES)
+def test_the_fused_kernel_is_taken_when_nobody_taps(family: str, score: str, fused_calls: list[torch.Size]) -> None:
+    translator = model(family, score=score)
+    source, target = batch()
+    output = translator.decode(translator.encode(source, source != PAD), target).logits
+    number = 0 if score == "additive" else {"bahdanau": target.shape[1], "luong": 1, "transformer": 6}[family]
+    assert len(fused_calls) == number
+    with taps(translator):
+        tapped = translator.decode(translator.encode(source, source != PAD), target).logits
+    assert len(fused_calls) == number
+    torch.testing.assert_close(tapped, output, rtol=1e-4, atol=1e-5)
+
+
+def test_luong_without_feeding_asks_for_all_positions_at_once() -> None:
+    translator = model("luong", score="additive")
+    source, target = batch()
+    with taps(translator) as calls:
+        translator.decode(translator.encode(source, source != PAD), target)
+    assert [call.query.shape[2] for call in calls["cross", 0]] == [target.shape[1]]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("score", SCORES)
+def test_cross_keys_are_prepared_once_per_sentence(family: str, score: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = model(family, score=score)
+    slots: dict[Score, list[int]] = {attention.score: [] for _, _, attention in translator.sites()}
+    for module in slots:
+
+        def prepare(keys: Tensor, module: Score = module, inner=module.prepare) -> Tensor:
+            slots[module].append(keys.shape[2])
+            return inner(keys)
+
+        monkeypatch.setattr(module, "prepare", prepare)
+    source, _ = batch()
+    beam_search(translator, source, source != PAD, beam=3, length_penalty=1.0, limit=LIMIT)
+    for site, _, attention in translator.sites():
+        if site == "decoder_self":  # one new slot a step, not the whole prefix again
+            assert set(slots[attention.score]) == {1}
+            assert len(slots[attention.score]) <= LIMIT
+        else:
+            assert slots[attention.score] == [source.shape[1]]
+
+
+class Largest(TorchDispatchMode):
+    """The largest number of elements that any operation returns."""
+
+    size = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **kwargs or {})
+        for tensor in out if isinstance(out, tuple | list) else [out]:
+            if isinstance(tensor, Tensor):
+                self.size = max(self.size, tensor.numel())
+        return out
+
+
+def test_additive_attention_never_builds_the_concatenation() -> None:
+    length, slots, width = 29, 31, 12  # L·S is far above every weight and input
+    attention = Attention(Config(score="additive", heads=1).resolved(width, width), width, width)
+    initialise(attention, 1)
+    query, states = torch.randn(1, length, width), torch.randn(1, slots, width)
+    mask = torch.ones(1, slots, dtype=torch.bool)
+    with Largest() as largest:
+        out, _ = attention(query, attention.remember(states, mask), View(mask[:, None, None], torch.arange(length)))
+        out.square().sum().backward()
+    assert length * slots * width <= largest.size < length * slots * 2 * width
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("score", SCORES)
+def test_scores_stay_in_float32_under_bfloat16(family: str, score: str) -> None:
+    translator = model(family, score=score, scale="learned", heads=2).train()
+    source, target = batch()
+    with torch.autocast("cpu", dtype=torch.bfloat16), taps(translator) as calls:
+        logits = translator.decode(translator.encode(source, source != PAD), target).logits
+    seen: list[Seen] = [call for site in calls.values() for call in site]
+    assert seen
+    for call in seen:
+        parts = (call.query, call.keys, call.logits, call.weights)
+        assert {part.dtype for part in parts} == {torch.float32}
+        assert all(part.isfinite().all() for part in parts)
+    for site in calls.values():  # float32 in value too, not only in name
+        values = torch.cat([call.logits.flatten() for call in site])
+        assert not torch.equal(values.bfloat16().float(), values)
+    assert logits.dtype == torch.float32
+    F.cross_entropy(logits.flatten(0, 1), target.roll(-1, 1).flatten()).backward()
+    for name, parameter in translator.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+
+
+@pytest.mark.parametrize(
+    ("family", "memory"),
+    [
+        (family, memory)
+        for family in FAMILIES
+        for memory in ("states", "final", "mean", "empty")
+        if (family, memory) != ("transformer", "empty")
+    ],
+)
+def test_every_parameter_has_a_finite_gradient(family: str, memory: str) -> None:
+    """Not zero where the decoder looks at all states; with one slot or none the scores have nothing to learn."""
+    fields = {"model.memory": memory, "model.width": 28, "model.attention.score": "bilinear"}
+    translator = build(experiment_from(fields, FAMILIES[family]).model, 31, 1)
+    source, target = batch()
+    translator.decode(translator.encode(source, source != PAD), target).logits.square().mean().backward()
+    for name, parameter in translator.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+        assert memory != "states" or parameter.grad.abs().max() > 0, name
+
+
+class Halve(nn.Module):
+    """A gate that halves head 0 and closes head 1."""
+
+    def forward(self, heads: Tensor) -> Tensor:
+        return heads * torch.tensor([0.5, 0.0, 1.0])[:, None, None]
+
+
+@pytest.mark.parametrize("tapped", [False, True])
+def test_the_gate_multiplies_heads_before_they_are_combined(tapped: bool) -> None:
+    width = 21
+    attention = Attention(Config(heads=3).resolved(width, width), width, width)
+    initialise(attention, 1)
+    states, mask = torch.randn(2, 5, width), torch.ones(2, 5, dtype=torch.bool)
+    view = View(mask[:, None, None], torch.arange(5))
+    calls: list[Seen] = []
+    attention.tap = calls.append
+    attention(states, attention.remember(states, mask), view)
+    heads = calls[0].heads * torch.tensor([0.5, 0.0, 1.0])[:, None, None]
+    attention.tap = calls.append if tapped else None
+    attention.gate = Halve()
+    out, _ = attention(states, attention.remember(states, mask), view)
+    torch.testing.assert_close(out, attention.combine(heads))
+    assert len(calls) == 1 + tapped

@@ -1,0 +1,138 @@
+"""The command line as a user meets it: what it lists, and one line with status 2 for each mistake."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from pydantic import BaseModel
+
+from study.__main__ import VERBS, main
+from study.commands import train
+from study.config import Attention, Experiment, Grammar, Multi30k, Recurrent, Transformer, experiment_from
+from study.config.experiment import RecurrentSites, TransformerSites
+
+SECTIONS = {"data": (Grammar, Multi30k), "model": (Recurrent, Transformer)}
+SITES = {*RecurrentSites.model_fields, *TransformerSites.model_fields}
+
+
+def run(*argv: str) -> int:
+    try:
+        return main(argv)
+    except SystemExit as end:  # argparse's --help
+        return int(end.code or 0)
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Experiment, Path]]:
+    """What `study train` would train, instead of training it."""
+    given: list[tuple[Experiment, Path]] = []
+    monkeypatch.setattr(train, "_run", lambda experiment, folder: given.append((experiment, folder)) or 0)
+    return given
+
+
+def fields(section: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    for name, field in section.model_fields.items():
+        kinds = SECTIONS.get(name) or (field.annotation,)
+        if name == "attention":
+            yield from (f"{prefix}attention.{own}" for own in Attention.model_fields)
+            yield from (f"{prefix}attention.{site}.{own}" for site in SITES for own in Attention.model_fields)
+        elif isinstance(kinds[0], type) and issubclass(kinds[0], BaseModel):
+            for kind in kinds:
+                yield from fields(kind, f"{prefix}{name}.")
+        else:
+            yield prefix + name
+
+
+def test_the_verbs_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--help") == 0
+    told = capsys.readouterr().out
+    assert all(f"  {verb} " in told for verb in VERBS)
+    assert run() == 2
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(verb, "--help") == 0
+    assert capsys.readouterr().out.startswith(f"usage: study {verb}")
+
+
+def test_help_mentions_every_field(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("train", "--help") == 0
+    told = capsys.readouterr().out
+    names = set(fields(Experiment))
+    assert len(names) > 80
+    assert [name for name in sorted(names) if f"--{name} " not in told] == []
+
+
+def test_flags_beat_json_and_json_beats_yaml(tmp_path: Path, trained: list[tuple[Experiment, Path]]) -> None:
+    path = tmp_path / "e.yaml"
+    path.write_text("seed: 5\nmodel: {width: 32, family: transformer}\nmodel.layers: 3\ntraining.steps: 7\n")
+    overrides = json.dumps({"model.width": 48, "training": {"steps": 8}, "arm": "model.attention.heads=2 seed=6"})
+    flags = ["--training.steps", "9", "--out", str(tmp_path / "runs")]
+    assert run("train", "--config", str(path), "--overrides-json", overrides, *flags) == 0
+    wanted = {"model.width": 48, "model.family": "transformer", "model.layers": 3, "model.attention.heads": 2}
+    ((experiment, folder),) = trained
+    assert experiment == experiment_from(wanted, {"training.steps": 9, "seed": 6, "out": str(tmp_path / "runs")})
+    assert folder.parent == tmp_path / "runs"
+
+
+def test_a_recorded_configuration_is_a_config_file(tmp_path: Path, trained: list[tuple[Experiment, Path]]) -> None:
+    experiment = experiment_from({"model.family": "transformer", "model.attention.cross.score": "additive"})
+    (tmp_path / "e.yaml").write_text(yaml.safe_dump(experiment.model_dump(mode="json")))
+    assert run("train", "--config", str(tmp_path / "e.yaml")) == 0
+    assert trained[0][0] == experiment
+
+
+MISTAKES = {
+    "unknown verb": (["fly"], "there is no verb 'fly'"),
+    "unknown option": (["train", "--model.depth", "3"], "--model.depth"),
+    "option without value": (["train", "--seed"], "--seed"),
+    "stray word": (["train", "seed=1"], "seed=1"),
+    "unknown value": (["train", "--model.attention.score", "dots"], "model.attention.cross.score: "),
+    "not a number": (["train", "--training.steps", "many"], "training.steps: "),
+    "sizes that do not fit": (["train", "--model.attention.heads", "3"], "3 heads do not divide the width 64"),
+    "bad YAML": (["train", "--config", "bad.yaml"], "not a readable YAML file"),
+    "YAML of another kind": (["train", "--config", "list.yaml"], "expected fields"),
+    "not UTF-8": (["train", "--config", "latin.yaml"], "not a readable YAML file"),
+    "no such file": (["train", "--config", "absent.yaml"], "absent.yaml"),
+    "bad JSON": (["train", "--overrides-json", "{"], "--overrides-json: not JSON"),
+    "JSON of another kind": (["train", "--overrides-json", "[1]"], "expected an object"),
+    "unknown field in YAML": (["train", "--config", "field.yaml"], "model.depth"),
+    "unknown field in JSON": (["train", "--overrides-json", '{"model.depth": 3}'], "model.depth"),
+    "unknown option of sweep": (["sweep", "x.yaml", "--fast"], "--fast"),
+    "absent sweep file": (["sweep", "absent.yaml"], "absent.yaml"),
+    "no such run": (["show", "absent"], "absent: no such run"),
+    "report without a sweep": (["report"], "--sweep"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_line_and_status_2(
+    mistake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("bad.yaml").write_text("seed: [1\nmodel: {")
+    Path("list.yaml").write_text("- 1\n")
+    Path("latin.yaml").write_bytes("out: Läufe\n".encode("latin-1"))
+    Path("field.yaml").write_text("model:\n  depth: 3\n")
+    argv, says = MISTAKES[mistake]
+    assert run(*argv) == 2
+    told = capsys.readouterr()
+    assert says in told.err
+    assert told.err.startswith("study: ")
+    assert told.err.count("\n") == 1
+    assert told.out == ""
+    assert {path.suffix for path in tmp_path.iterdir()} == {".yaml"}  # nothing half-written
+
+
+def test_input_errors_alone_are_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mistake of ours keeps its traceback."""
+
+    def broken(argv: object) -> int:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(train, "main", broken)
+    with pytest.raises(ZeroDivisionError):
+        main(["train"])

@@ -1,0 +1,123 @@
+"""`study translate` on small models of known vocabulary."""
+
+from pathlib import Path
+
+import matplotlib.image
+import pytest
+import torch
+
+from study.__main__ import main
+from study.commands.translate import load, translate, unknown
+from study.config import experiment_from
+from study.models import build
+from study.training.run import save_model
+from study.training.vocabulary import Subwords, Vocabulary, Words
+
+TEXTS = ["Der Mann sieht den Ärger über die Haustür.", "The man sees the trouble over the front door."]
+SENTENCE = "Der Mann sieht die Haustür."
+
+
+def saved(folder: Path, vocabulary: Vocabulary, **fields: object) -> Path:
+    """The checkpoint of an untrained model."""
+    tokens = "words" if isinstance(vocabulary, Words) else "subwords"
+    given = {"model.width": 20, "data.tokens": tokens, "decoding.beam": 2, "training.steps": 7}
+    experiment = experiment_from(given, {f"model.{name}": value for name, value in fields.items()})
+    save_model(folder / "model.pt", experiment, vocabulary, build(experiment.model, len(vocabulary), 1))
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    return saved(tmp_path / "run", Words.learn(TEXTS), family="transformer", layers=2)
+
+
+def test_a_sentence_its_translation_and_a_heat_map(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["translate", str(run), SENTENCE]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    text, path = said.out.splitlines()
+    assert path == "alignment  alignment.png"
+    assert matplotlib.image.imread("alignment.png").shape[2] == 4
+    assert not list(Path().glob(".alignment*"))
+    assert main(["translate", str(run / "model.pt"), f"  {SENTENCE}\n", "--png", "to/see.png", "--layer", "1"]) == 0
+    assert capsys.readouterr().out.splitlines() == [text, "alignment  to/see.png"]
+    assert Path("to/see.png").is_file()
+
+
+def test_the_map_is_of_the_translation_that_was_found(run: Path) -> None:
+    trained = load(run)
+    text, attention = translate(trained, SENTENCE, beam=3, layer=0)
+    assert attention is not None
+    assert attention["source"] == ["Der", "Mann", "sieht", "die", "Haustür", ".", "</s>"]
+    (ids,) = trained.vocabulary.encode([text])
+    assert attention["target"][-1] == "</s>"
+    assert attention["target"][:-1] == trained.vocabulary.tokens(ids)
+    weights = torch.tensor(attention["weights"])
+    torch.testing.assert_close(weights.sum(1), torch.ones(len(weights)), rtol=0, atol=1e-3)
+    assert attention["layer"] == 0
+    assert translate(trained, SENTENCE, beam=3, layer=None)[1]["layer"] == 1
+    assert attention["weights"] != translate(trained, SENTENCE, beam=3, layer=None)[1]["weights"]
+
+
+def test_unknown_words_are_named_once(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["translate", str(run), "Der Xaver sieht die Yacht, Xaver."]) == 0
+    assert capsys.readouterr().err == "study: not in the vocabulary of this model: Xaver, Yacht, ,\n"
+    assert translate(load(run), "Der Xaver", None, None)[1]["source"] == ["Der", "Xaver?", "</s>"]
+
+
+def test_subwords_know_every_word(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    vocabulary = Subwords.learn(TEXTS, 300)
+    saved(run, vocabulary, decoder="bahdanau")
+    assert unknown(vocabulary, "Xaver, 火") == {}
+    assert main(["translate", str(run), "Xaver sieht 火 über ¿", "--beam", "4"]) == 0
+    assert capsys.readouterr().err == ""
+    assert Path("alignment.png").is_file()
+
+
+@pytest.mark.parametrize("memory", ["final", "mean", "empty"])
+def test_without_source_tokens_in_memory_there_is_no_map(
+    run: Path, memory: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved(run, Words.learn(TEXTS), memory=memory)
+    assert main(["translate", str(run), SENTENCE]) == 0
+    assert (
+        capsys.readouterr().out.splitlines()[-1].startswith(f"alignment  none: the memory of this model is `{memory}`")
+    )
+    assert not Path("alignment.png").exists()
+
+
+def test_wrong_input_is_one_line_and_status_2(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("text.pt").write_text("no checkpoint")
+    torch.save({"something": "else"}, "else.pt")
+    torch.save(load, "code.pt")
+    whole = torch.load(run / "model.pt", weights_only=True)
+    torch.save(whole | {"config": whole["config"] | {"protocol": 99}}, "future.pt")
+    torch.save(whole | {"state": {}}, "empty.pt")
+    Path("cut.pt").write_bytes((run / "model.pt").read_bytes()[:-100])
+    broken = ("text.pt", "else.pt", "code.pt", "empty.pt", "cut.pt")
+    for checkpoint, wanted in [
+        ("absent", "no such checkpoint"),
+        (".", "no such checkpoint"),
+        *((name, "not a checkpoint of this program") for name in broken),
+        ("future.pt", "from another version of this program (protocol"),
+    ]:
+        assert main(["translate", checkpoint, SENTENCE]) == 2
+        said = capsys.readouterr().err
+        assert wanted in said
+        assert said.count("\n") == 1
+    for options, wanted in [
+        ([" \n"], "the sentence is empty"),
+        ([], "SENTENCE"),
+        ([SENTENCE, "--beam", "0"], "expected a whole number from 1"),
+        ([SENTENCE, "--layer", "2"], "layers 0, 1, not 2"),
+        ([SENTENCE, "--png", "text.pt/x.png"], "text.pt/x.png: can't be written"),
+        ([SENTENCE, "--png", "."], "can't be written"),
+        ([SENTENCE, "--nonsense"], "--nonsense"),
+    ]:
+        assert main(["translate", str(run), *options]) == 2
+        said = capsys.readouterr().err
+        assert wanted in said
+        assert said.count("\n") == 1
+    assert not list(Path().glob("*.png"))

@@ -1,0 +1,126 @@
+"""Identities are pinned: everything published is found by them."""
+
+import pytest
+from pydantic import Field
+
+from study.config import Experiment, config_hash, experiment_from, experiment_id
+from study.config.experiment import Training
+from study.config.identity import scientific
+
+GOLDEN = {
+    "recurrent": "91aab5262b4d0b620affff18b6f0bad1cf1ca8434d3a737208ecedb85804cd89",
+    "transformer": "81c8165c0b28260962687a55eeaa34d2a22dce42301dd7e18e45ae6e81f46395",
+}
+
+
+@pytest.mark.parametrize("family", GOLDEN)
+def test_the_defaults_keep_their_identity(family: str) -> None:
+    experiment = experiment_from({"model.family": family})
+    assert config_hash(experiment) == GOLDEN[family], "published runs would not be found; raise PROTOCOL instead"
+    assert experiment_id(experiment) == f"grammar-{family}-dot-{GOLDEN[family][:8]}-s1"
+
+
+def test_what_is_hashed_of_a_default() -> None:
+    attention = {"maps": "raw", "values": "raw", "output": "raw", "scale": "rsqrt"}
+    assert scientific(Experiment()) == {
+        "data.name": "grammar",
+        "data.version": 1,
+        "model.encoder_width": 64,
+        "model.family": "recurrent",
+        "protocol": 1,
+        "training.precision": "float32",
+        **{f"model.attention.cross.{name}": value for name, value in attention.items()},
+    }
+
+
+@pytest.mark.parametrize("family", GOLDEN)
+@pytest.mark.parametrize("score", ["dot", "additive"])
+def test_a_dump_is_the_same_experiment(family: str, score: str) -> None:
+    experiment = experiment_from(
+        {"model.family": family, "model.attention.score": score, "model.attention.cross.maps": "separate", "seed": 7}
+    )
+    for mode in ("python", "json"):
+        again = experiment_from(experiment.model_dump(mode=mode))
+        assert again == experiment
+        assert experiment_id(again) == experiment_id(experiment)
+
+
+@pytest.mark.parametrize(
+    "derived",
+    [
+        {"model.attention.scale": "rsqrt"},
+        {"model.attention.cross.scale": "rsqrt"},
+        {"model.encoder_width": 64},
+        {"model.attention.maps": "raw", "model.attention.cross.heads": 1},
+        {"model.attention.additive_width": None},
+        {"data.name": "grammar", "model.family": "recurrent"},
+        {"model.family": "transformer", "model.attention.key_width": 16, "model.attention.value_width": 16},
+        {"model.family": "transformer", "model.feedforward": 256, "model.attention.heads": 4},
+    ],
+    ids=str,
+)
+def test_a_derived_value_that_is_given_changes_nothing(derived: dict[str, object]) -> None:
+    assert config_hash(experiment_from(derived)) == GOLDEN[str(derived.get("model.family", "recurrent"))]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"seed": 2},
+        {"trainer.device": "cpu"},
+        {"trainer.threads": 3},
+        {"tracking.project": "p", "tracking.tags": ["a"]},
+        {"out": "elsewhere"},
+    ],
+    ids=str,
+)
+def test_what_decides_no_number_is_not_hashed(other: dict[str, object]) -> None:
+    assert config_hash(experiment_from(other)) == GOLDEN["recurrent"]
+
+
+def test_the_folder_of_a_corpus_is_not_hashed() -> None:
+    here, there = (experiment_from({"data.name": "multi30k", "data.folder": folder}) for folder in (None, "there"))
+    assert config_hash(here) == config_hash(there) != GOLDEN["recurrent"]
+
+
+def test_seeds_share_the_hash_and_not_the_identity() -> None:
+    one, two = (experiment_id(experiment_from({"seed": seed})) for seed in (1, 2))
+    assert one.removesuffix("-s1") == two.removesuffix("-s2")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model.attention.scale": "none"},
+        {"model.width": 32},
+        {"training.steps": 1501},
+        {"training.precision": "bfloat16"},
+        {"decoding.beam": 1},
+        {"data.seed": 1},
+        {"model.attention.logit_init": "matched", "model.attention.maps": "separate"},
+    ],
+    ids=str,
+)
+def test_what_decides_a_number_is_hashed(change: dict[str, object]) -> None:
+    assert config_hash(experiment_from(change)) != GOLDEN["recurrent"]
+
+
+def with_training(training: Training) -> str:
+    return config_hash(Experiment().model_copy(update={"training": training}))
+
+
+def test_a_new_field_at_its_default_leaves_old_identities_alone() -> None:
+    class Newer(Training):
+        decay: float = Field(0.0)
+        window: int | None = Field(None)
+
+    assert with_training(Newer()) == GOLDEN["recurrent"]
+    assert len({with_training(Newer()), with_training(Newer(decay=0.1)), with_training(Newer(window=3))}) == 3
+
+
+def test_a_changed_default_keeps_old_identities_through_the_introduced_one() -> None:
+    class Changed(Training):
+        steps: int = Field(3000, json_schema_extra={"introduced": 1500})
+
+    assert with_training(Changed(steps=1500)) == GOLDEN["recurrent"]
+    assert with_training(Changed()) == with_training(Training(steps=3000))

@@ -1,0 +1,67 @@
+"""Small models in float64 and a small batch, for the tests of this folder."""
+
+import torch
+from torch import Tensor
+
+from study.config import experiment_from
+from study.models import Translator, build
+from study.models.translator import BOS, PAD
+
+VOCABULARY, WIDTH = 23, 26
+SOURCE_LENGTHS, TARGET_LENGTHS = (7, 3, 5), (11, 2, 6)
+
+RECURRENT = {"model.family": "recurrent", "model.width": WIDTH}
+TRANSFORMER = {
+    "model.family": "transformer",
+    "model.width": WIDTH,
+    "model.feedforward": 29,
+    "model.attention.heads": 2,
+}
+MULTI_HEAD = {  # pairwise different widths wherever a head may choose its own
+    "model.attention.maps": "separate",
+    "model.attention.values": "projected",
+    "model.attention.output": "projected",
+    "model.attention.heads": 3,
+    "model.attention.key_width": 5,
+    "model.attention.value_width": 7,
+}
+
+
+def at(fields: dict, prefix: str = "model.") -> dict:
+    """Names without their common beginning: {"layers": 2} ↦ {"model.layers": 2}."""
+    return {prefix + name: value for name, value in fields.items()}
+
+
+def model(*overrides: dict, seed: int = 3, vocabulary: int = VOCABULARY) -> Translator:
+    """An initialised model in evaluation mode and in float64."""
+    return build(experiment_from(*overrides).model, vocabulary, seed).double().eval()
+
+
+def tokens(seed: int, lengths: tuple[int, ...], longest: int | None = None) -> Tensor:
+    """Random tokens of these lengths, then padding: [B, longest]."""
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.randint(4, VOCABULARY, (len(lengths), longest or max(lengths)), generator=generator)
+    position = torch.arange(drawn.shape[1])
+    return torch.where(position < torch.tensor(lengths)[:, None], drawn, PAD)
+
+
+def batch() -> tuple[Tensor, Tensor]:
+    """Sources [3, 7] and targets [3, 11] that begin with BOS."""
+    target = tokens(2, TARGET_LENGTHS)
+    target[:, 0] = BOS
+    return tokens(1, SOURCE_LENGTHS), target
+
+
+def forced(translator: Translator, source: Tensor, target: Tensor) -> Tensor:
+    """Logits of teacher-forced decoding, [B, L, N]."""
+    return translator.decode(translator.encode(source, source != PAD), target).logits
+
+
+def stepped(translator: Translator, source: Tensor, target: Tensor) -> Tensor:
+    """The same logits, token by token."""
+    encoded = translator.encode(source, source != PAD)
+    state, out = encoded.state, []
+    for t in range(target.shape[1]):
+        logits, state = translator.step(target[:, t], state, encoded)
+        out.append(logits)
+    return torch.stack(out, 1)

@@ -1,0 +1,109 @@
+"""Encoders and the decoder's cell against torch's own."""
+
+import model_cases as cases
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.testing import assert_close
+
+from study.models.cell import Cell
+from study.models.encoder import Encoder
+from study.models.translator import PAD, select
+
+B, S, D, E = 3, 7, 11, 10
+KINDS = [nn.GRU, nn.LSTM]
+EXACT = {"rtol": 1e-10, "atol": 1e-12}
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_encoder_is_torchs_on_packed_sequences(kind: type, layers: int, bidirectional: bool) -> None:
+    torch.manual_seed(0)
+    encoder = Encoder(kind, D, E, layers, bidirectional, 0.0).double()
+    size = E // 2 if bidirectional else E
+    reference = kind(D, size, layers, batch_first=True, bidirectional=bidirectional).double()
+    for layer in range(layers):
+        for suffix, direction in (("", encoder.rightward), ("_reverse", encoder.leftward)):
+            if len(direction):
+                for name, parameter in direction[layer].named_parameters():
+                    getattr(reference, name.replace("_l0", f"_l{layer}{suffix}")).data = parameter.data
+    x, lengths = torch.randn(B, S, D, dtype=torch.float64, requires_grad=True), torch.tensor([5, 7, 1])
+    mask = torch.arange(S) < lengths[:, None]
+    states, final = encoder(x, mask)
+    packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+    wanted, hidden = reference(packed)
+    wanted, _ = pad_packed_sequence(wanted, batch_first=True, total_length=S)
+    hidden = hidden[0] if isinstance(hidden, tuple) else hidden
+    directions = 2 if bidirectional else 1
+    assert_close(states * mask[..., None], wanted, **EXACT)
+    assert_close(final, torch.cat(list(hidden[-directions:]), -1), **EXACT)
+    weight = torch.randn(B, S, E, dtype=torch.float64) * mask[..., None]
+    gradients = [torch.autograd.grad((out * weight).sum(), x)[0] for out in (states, wanted)]
+    assert_close(*gradients, **EXACT)
+    assert (gradients[0] * ~mask[..., None]).abs().max() == 0
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_cell_steps_as_it_runs_over_a_sequence(kind: type, layers: int) -> None:
+    torch.manual_seed(0)
+    cell = Cell(kind, D, layers, 0.0, 0).double()
+    x = torch.randn(B, S, D, dtype=torch.float64)
+    parts = 1 if kind is nn.GRU else 2
+    hidden = tuple(tuple(torch.randn(B, D, dtype=torch.float64) for _ in range(parts)) for _ in range(layers))
+    states, after = cell.sequence(x, hidden)
+    for t in range(S):
+        hidden = cell(cell.gates(x[:, t]), hidden, None)
+        assert_close(hidden[-1][0], states[:, t], **EXACT)
+    assert_close(hidden, after, **EXACT)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_enters_the_cell_is_a_wider_input(kind: type) -> None:
+    """W_x x + W_e e is torch's cell on [x; e] with the two matrices side by side."""
+    torch.manual_seed(0)
+    entering = 5
+    cell = Cell(kind, D, 1, 0.0, entering).double()
+    wide = kind(D + entering, D, batch_first=True).double()
+    assert cell.entering is not None
+    wide.weight_ih_l0.data = torch.cat([cell.rnn.weight_ih_l0, cell.entering.weight], 1).data
+    for name in ("weight_hh_l0", "bias_ih_l0", "bias_hh_l0"):
+        getattr(wide, name).data = getattr(cell.rnn, name).data
+    x, e = torch.randn(B, D, dtype=torch.float64), torch.randn(B, entering, dtype=torch.float64)
+    parts = 1 if kind is nn.GRU else 2
+    before = tuple(torch.randn(B, D, dtype=torch.float64) for _ in range(parts))
+    (after,) = cell(cell.gates(x), (before,), e)
+    given = before[0][None] if parts == 1 else tuple(part[None] for part in before)
+    wanted, _ = wide(torch.cat([x, e], -1)[:, None], given)
+    assert_close(after[0], wanted[:, 0], **EXACT)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("positions", ["none", "sinusoidal"])
+@pytest.mark.parametrize("score", ["dot", "additive"])
+def test_without_positions_the_transformer_encoder_is_permutation_equivariant(score: str, positions: str) -> None:
+    translator = cases.model(
+        cases.TRANSFORMER, {"model.positions": positions, "model.attention.score": score}, cases.MULTI_HEAD
+    )
+    source, _ = cases.batch()
+    source = source[:1]
+    order = torch.randperm(source.shape[1], generator=torch.Generator().manual_seed(0))
+    (straight, *_), (permuted, *_) = (
+        translator.encode(tokens, tokens != PAD).memories for tokens in (source, source[:, order])
+    )
+    same = torch.allclose(permuted.keys, straight.keys[:, :, order], rtol=1e-9, atol=1e-11)
+    assert same == (positions == "none")
+
+
+def test_select_takes_rows_of_every_tensor_in_a_state() -> None:
+    translator = cases.model(cases.RECURRENT, {"model.cell": "lstm", "model.layers": 2})
+    source, _ = cases.batch()
+    encoded = translator.encode(source, source != PAD)
+    rows = torch.tensor([2, 0, 2])
+    chosen = select(encoded, rows)
+    assert type(chosen) is type(encoded)
+    assert torch.equal(chosen.memories[0].keys, encoded.memories[0].keys[rows])
+    assert torch.equal(chosen.state.hidden[1][1], encoded.state.hidden[1][1][rows])
+    assert chosen.state.position == 0

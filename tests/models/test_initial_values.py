@@ -1,0 +1,166 @@
+"""Initial values: arms share what they share, bit by bit; variances are the stated ones; matched logits have sd 1."""
+
+import model_cases as cases
+import pytest
+import torch
+from torch import Tensor
+
+from study.attention import Seen
+from study.config import experiment_from
+from study.models import build, match_logits
+from study.models.translator import PAD
+from study.training.diagnostics import taps
+
+SHARED = [  # two arms that differ in one axis; what only one of them has or shapes differently; what both must have
+    ({}, {"decoder": "bahdanau"}, {"cell.entering.weight"}),
+    ({}, {"input_feeding": True}, {"cell.entering.weight"}),
+    (
+        {"attention.score": "bilinear"},
+        {"attention.score": "additive"},
+        {"attention.score.weight", "attention.score.vector"},
+    ),
+    (
+        {"attention.score": "bilinear"},
+        {"attention.scale": "learned"},
+        {"attention.scale.log", "attention.score.weight"},
+    ),
+    ({}, {"memory": "final"}, set()),
+    ({}, {"memory": "empty"}, set()),
+    ({}, {"init": "zero"}, {"bridges.0.weight", "bridges.0.bias"}),
+    ({}, {"bidirectional": False, "encoder_width": 13, "attention.score": "bilinear"}, None),
+    ({}, {"dropout": 0.5}, set()),
+    ({}, {"readout": "linear"}, set()),
+    ({}, {"embeddings": "target"}, {"unembedding.weight"}),
+    ({"family": "transformer"}, {"family": "transformer", "memory": "mean"}, set()),
+    ({"family": "transformer"}, {"family": "transformer", "positions": "none"}, set()),
+    ({"family": "transformer"}, {"family": "transformer", "attention.cross.scale": "none"}, set()),
+    (
+        {"family": "transformer"},
+        {"family": "transformer", "attention.cross.key_width": 31},
+        {f"decoder.{i}.cross_attention.map_{x}.weight" for i in (0, 1) for x in ("query", "key")},
+    ),
+    (
+        {"family": "transformer"},
+        {"family": "transformer", "attention.encoder_self.score": "bilinear"},
+        {f"encoder.{i}.attention.score.weight" for i in (0, 1)},
+    ),
+    ({"family": "transformer", "layers": 1}, {"family": "transformer", "layers": 2}, None),
+]
+
+
+def values(fields: dict, seed: int = 5) -> dict[str, Tensor]:
+    model = build(experiment_from({"model.width": 26, "model.attention.heads": 1}, cases.at(fields)).model, 23, seed)
+    return dict(model.named_parameters())
+
+
+@pytest.mark.parametrize(("one", "other", "differing"), SHARED)
+def test_arms_share_the_initial_values_of_shared_parameters(one: dict, other: dict, differing: set | None) -> None:
+    first, second = values(one), values(other)
+    same = {n for n in first.keys() & second.keys() if first[n].shape == second[n].shape}
+    assert all(torch.equal(first[n], second[n]) for n in same)
+    assert len(same) > 5
+    if differing is not None:
+        assert (first.keys() | second.keys()) - same == differing
+
+
+def test_another_seed_differs_in_every_matrix() -> None:
+    for fields in ({}, {"family": "transformer"}):
+        first, second, again = values(fields), values(fields, 6), values(fields)
+        for name in first:
+            assert torch.equal(first[name], again[name])
+            assert torch.equal(first[name], second[name]) == (first[name].ndim < 2), name
+
+
+def test_variances_are_one_over_fan_in() -> None:
+    wide = {"width": 192, "attention.heads": 3, "attention.score": "additive", "attention.additive_width": 160}
+    transformer = values({"family": "transformer", **wide, "attention.key_width": 64, "attention.value_width": 128})
+    recurrent = values({"encoder_width": 128, "attention.score": "bilinear", "width": 192})
+    fan_in = {
+        "source_embedding.weight": (transformer, 192),
+        "unembedding.weight": (transformer, 192),
+        "encoder.0.attention.map_query.weight": (transformer, 192),
+        "encoder.1.feedforward.1.down.weight": (transformer, 768),
+        "decoder.1.cross_attention.score.weight": (transformer, 64 + 64),
+        "decoder.1.cross_attention.score.vector": (transformer, 160),
+        "decoder.0.self_attention.combine.weight": (transformer, 3 * 128),
+        "encoder.leftward.0.weight_hh_l0": (recurrent, 64),
+        "bridges.0.weight": (recurrent, 128),
+        "readout.weight": (recurrent, 128 + 192),
+        "attention.score.weight": (recurrent, (192 + 128) / 2),
+    }
+    for name, (parameters, fan) in fan_in.items():
+        sample = parameters[name].detach()
+        assert sample.var() * fan == pytest.approx(1, abs=6 * (2 / sample.numel()) ** 0.5), name
+        assert abs(sample.mean()) * fan**0.5 < 5 / sample.numel() ** 0.5, name
+    for parameters in (transformer, recurrent):
+        assert all(p.abs().max() == 0 for name, p in parameters.items() if ".bias" in name or name.endswith("bias"))
+    assert transformer["encoder_norm.weight"].unique().tolist() == [1.0]
+
+
+@pytest.mark.parametrize("family", ["recurrent", "transformer"])
+def test_tied_embeddings_are_one_parameter(family: str) -> None:
+    for tying, count in (("separate", 3), ("target", 2), ("shared", 1)):
+        model = cases.model({"model.family": family, "model.width": 28, "model.embeddings": tying})
+        weights = [model.source_embedding.weight, model.target_embedding.weight, model.unembedding.weight]
+        assert len({id(weight) for weight in weights}) == count
+        assert sum(p.shape == (cases.VOCABULARY, 28) for p in model.parameters()) == count
+
+
+def logit_sds(model, source: Tensor, target: Tensor) -> dict[tuple[str, int], Tensor]:
+    """Standard deviation of the visible logits of three heads, by site and layer."""
+    with torch.no_grad(), taps(model) as calls:
+        model.decode(model.encode(source, source != PAD), target)
+    return {
+        site: torch.stack([torch.cat([_head(call, h) for call in seen]).std() for h in range(3)])
+        for site, seen in calls.items()
+    }
+
+
+def _head(call: Seen, h: int) -> Tensor:
+    return call.logits[:, h][call.mask.expand_as(call.logits)[:, h]]
+
+
+MATCHED = [
+    {"score": "dot", "scale": "none", "key_width": 16},
+    {"score": "dot", "scale": "none", "key_width": 1024},
+    {"score": "dot", "scale": "learned", "key_width": 1024},
+    {"score": "bilinear", "key_width": 31},
+    {"score": "additive", "key_width": 16, "additive_width": 37},
+]
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        {"model.family": "transformer"},
+        {"model.decoder": "luong"},
+        {"model.decoder": "luong", "model.input_feeding": True},
+        {"model.decoder": "bahdanau"},
+    ],
+    ids=lambda fields: "-".join(map(str, fields.values())),
+)
+@pytest.mark.parametrize("fields", MATCHED, ids=lambda fields: "-".join(map(str, fields.values())))
+def test_matched_logits_have_standard_deviation_one_in_every_head(family: dict, fields: dict) -> None:
+    model = cases.model(
+        family,
+        {"model.width": 26, "model.dropout": 0.3},
+        cases.MULTI_HEAD,
+        cases.at({"logit_init": "matched", **fields}, "model.attention."),
+    )
+    model.train()
+    source, target = cases.batch()
+    match_logits(model, source, source != PAD, target)
+    assert model.training
+    for site, sd in logit_sds(model.eval(), source, target).items():
+        torch.testing.assert_close(sd, torch.ones(3).double(), rtol=2e-4, atol=0, msg=str(site))
+
+
+@pytest.mark.parametrize("memory", ["empty", "final"])
+def test_matching_where_there_is_nothing_to_match_leaves_finite_values(memory: str) -> None:
+    model = cases.model(
+        {"model.memory": memory, "model.init": "zero", "model.width": 26, "model.decoder": "bahdanau"},
+        {"model.attention.score": "bilinear", "model.attention.logit_init": "matched"},
+    )
+    source, target = cases.batch()
+    match_logits(model, source[:1], source[:1] != PAD, target[:1, :1])
+    assert all(parameter.isfinite().all() for parameter in model.parameters())

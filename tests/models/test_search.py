@@ -1,0 +1,152 @@
+"""Beam search against greedy search, a plain beam in Python, and brute force."""
+
+from itertools import product
+
+import model_cases as cases
+import pytest
+import torch
+from torch import Tensor
+
+from study.models.search import beam_search
+from study.models.translator import BOS, EOS, PAD, Encoded, Translator
+
+V, LIMIT = 7, 4
+WORDS = [token for token in range(V) if token not in (PAD, BOS, EOS)]
+
+
+class Scripted(Translator):
+    """Logits read from a table [sentences, steps, V (last token), V]; a source is the number of its sentence."""
+
+    def __init__(self, table: Tensor) -> None:
+        super().__init__()
+        self.table = table
+
+    def encode(self, source: Tensor, mask: Tensor) -> Encoded:
+        return Encoded((), (source[:, 0], torch.zeros_like(source[:, 0])), ())
+
+    def step(self, token: Tensor, state: tuple[Tensor, Tensor], encoded: Encoded) -> tuple[Tensor, tuple]:
+        sentence, t = state
+        return self.table[sentence, t, token], (sentence, t + 1)
+
+
+def script(sentences: int, steps: int = LIMIT, sharpness: float = 2.0, ending: float = 0.0) -> Tensor:
+    generator = torch.Generator().manual_seed(17)
+    table = sharpness * torch.randn(sentences, steps, V, V, generator=generator, dtype=torch.float64)
+    table[..., EOS] += ending
+    return table
+
+
+def search(table: Tensor, rows: list[int], beam: int, alpha: float = 1.0, limit: int | None = None) -> list[list[int]]:
+    source = torch.tensor(rows)[:, None]
+    return beam_search(
+        Scripted(table), source, source >= 0, beam=beam, length_penalty=alpha, limit=limit or table.shape[1]
+    )
+
+
+def log_prob(table: Tensor, tokens: tuple[int, ...]) -> float:
+    """Of one sentence's tokens, under its table [steps, V, V]."""
+    before = (BOS, *tokens)
+    return sum(float(table[t, before[t]].log_softmax(-1)[token]) for t, token in enumerate(tokens))
+
+
+def plain_beam(table: Tensor, beam: int, alpha: float) -> list[int]:
+    """One sentence, with lists and sorting."""
+    log = table.log_softmax(-1).tolist()
+    alive: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
+    finished: list[tuple[float, tuple[int, ...]]] = []
+    for t in range(len(log)):
+        candidates = [
+            (score + log[t][(BOS, *tokens)[t]][token], (*tokens, token))
+            for score, tokens in alive
+            for token in (*WORDS, EOS)
+        ]
+        candidates.sort(reverse=True)
+        finished += [
+            (score / (t + 1) ** alpha, tokens[:-1]) for score, tokens in candidates[:beam] if tokens[-1] == EOS
+        ]
+        alive = [(score, tokens) for score, tokens in candidates if tokens[-1] != EOS][:beam]
+        if len(finished) >= beam:
+            break
+    return list(max(finished or alive)[1])
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+def test_a_beam_wider_than_all_sequences_is_brute_force(alpha: float) -> None:
+    table = script(13)
+    found = search(table, list(range(13)), beam=400, alpha=alpha)
+    for sentence, hypothesis in zip(table, found, strict=True):
+        every = [(*words, EOS) for n in range(LIMIT) for words in product(WORDS, repeat=n)]
+        best = max(every, key=lambda tokens: log_prob(sentence, tokens) / len(tokens) ** alpha)
+        assert hypothesis == list(best[:-1])
+
+
+@pytest.mark.parametrize("beam", [1, 2, 3, 5, 11, 24])
+@pytest.mark.parametrize("ending", [-2.0, 0.0, 3.0])
+def test_equals_a_plain_beam_whatever_the_batch(beam: int, ending: float) -> None:
+    """The widths pass the 5 tokens that can follow; some sentences end at once, others at the limit."""
+    n = 19
+    table = script(n, steps=9, sharpness=1.5, ending=ending)
+    together = search(table, list(range(n)), beam)
+    assert together == [plain_beam(sentence, beam, 1.0) for sentence in table]
+    assert len({len(hypothesis) for hypothesis in together}) > 1
+    order = torch.randperm(n, generator=torch.Generator().manual_seed(0)).tolist()
+    assert search(table, order, beam) == [together[i] for i in order]
+    assert [search(table, [i], beam)[0] for i in range(n)] == together
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_hypothesis_that_never_ends_is_returned_at_the_limit(beam: int) -> None:
+    table = script(5, steps=6, ending=-1e9)
+    found = search(table, list(range(5)), beam)
+    assert found == [plain_beam(sentence, beam, 1.0) for sentence in table]
+    assert {len(hypothesis) for hypothesis in found} == {6}
+
+
+@pytest.mark.parametrize("beam", [1, 4, 9])
+def test_padding_and_beginning_are_never_chosen_and_an_empty_translation_is_one(beam: int) -> None:
+    table = script(3)
+    table[..., PAD] = table[..., BOS] = 50.0
+    table[0, ..., EOS] = 40.0  # log p of [] is −10; any other has a word of less than e^−38
+    found = search(table, [0, 1, 2], beam)
+    assert found[0] == []
+    assert all(set(hypothesis) <= set(WORDS) for hypothesis in found)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "family", [cases.RECURRENT, cases.RECURRENT | {"model.input_feeding": True}, cases.TRANSFORMER]
+)
+def test_one_beam_is_greedy_search_and_the_rest_score_as_forced(family: dict) -> None:
+    model = cases.model(family, {"model.layers": 2})
+    model.unembedding.weight.mul_(4)
+    source = cases.tokens(5, (7, 3, 5, 6, 2))
+    mask = source != PAD
+    limit = 13
+    encoded = model.encode(source, mask)
+    state, token = encoded.state, torch.full((5,), BOS)
+    chosen = []
+    for _ in range(limit):
+        logits, state = model.step(token, state, encoded)
+        logits[:, [PAD, BOS]] = float("-inf")
+        token = logits.argmax(-1)
+        chosen.append(token.tolist())
+    greedy = [list(row[: row.index(EOS)] if EOS in row else row) for row in zip(*chosen, strict=True)]
+    assert beam_search(model, source, mask, beam=1, length_penalty=0.7, limit=limit) == greedy
+    wide = beam_search(model, source, mask, beam=6, length_penalty=0.0, limit=limit)
+    better = [
+        forced_log_prob(model, s, w, limit) - forced_log_prob(model, s, g, limit)
+        for s, w, g in zip(source, wide, greedy, strict=True)
+    ]
+    assert max(better) > 0
+    assert wide == [
+        beam_search(model, s[None, s != PAD], s[None, s != PAD] > 0, beam=6, length_penalty=0.0, limit=limit)[0]
+        for s in source
+    ]
+
+
+def forced_log_prob(model: Translator, source: Tensor, tokens: list[int], limit: int) -> float:
+    """log p of a hypothesis by teacher forcing, its EOS counted if it has one."""
+    wanted = torch.tensor([*tokens, EOS][:limit])
+    given = torch.tensor([BOS, *tokens][:limit])
+    logits = cases.forced(model, source[None, source != PAD], given[None])[0]
+    return float(logits.log_softmax(-1).gather(1, wanted[:, None]).sum())

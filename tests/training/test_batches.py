@@ -1,0 +1,121 @@
+"""A batch is a function of (seed, step); the recipe by hand."""
+
+from itertools import islice
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from study.attention import Terms
+from study.corpora import Pair
+from study.models.translator import BOS, EOS, PAD
+from study.training.batches import Batch, Example, Steps, collate, epoch, in_order
+from study.training.task import factor, penalties, step_seed
+
+FOREVER = 10**9
+
+
+def example(number: int, source: int, target: int) -> Example:
+    """A pair that can be told from the others by its first source token."""
+    return Example([100 + number] + [7] * (source - 1), [9] * target, Pair("", ""))
+
+
+def data(n: int = 211) -> list[Example]:
+    random = np.random.default_rng(0)
+    return [example(i, *map(int, random.integers(1, 17, 2))) for i in range(n)]
+
+
+def first_tokens(batches: list[Batch]) -> list[list[int]]:
+    return [batch.source[:, 0].tolist() for batch in batches]
+
+
+@pytest.mark.parametrize("first", [1, 7, 29, 61])
+def test_starting_at_a_step_gives_the_batches_that_counting_there_gives(first: int) -> None:
+    whole = list(islice(Steps(data(), 97, 3, 0, FOREVER), 71))
+    later = list(islice(Steps(data(), 97, 3, first, FOREVER), 71 - first))
+    assert all(torch.equal(a, b) for x, y in zip(whole[first:], later, strict=True) for a, b in zip(x, y, strict=True))
+
+
+def test_the_last_step_ends_it() -> None:
+    assert len(list(Steps(data(), 97, 3, 5, 41))) == 36
+
+
+def test_the_seed_alone_decides_the_order() -> None:
+    one, again, other = (first_tokens(list(Steps(data(), 97, seed, 0, 20))) for seed in (3, 3, 4))
+    assert one == again != other
+
+
+@settings(max_examples=50, deadline=None, derandomize=True, database=None)
+@given(st.lists(st.integers(1, 41), min_size=1, max_size=90), st.integers(41, 300), st.integers(0, 5))
+def test_an_epoch_has_every_pair_once_within_the_budget(lengths: list[int], budget: int, number: int) -> None:
+    batches = epoch(np.array(lengths), budget, 1, number)
+    assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
+    assert all(len(batch) * max(lengths[i] for i in batch) <= budget for batch in batches)
+
+
+def test_a_pair_longer_than_the_budget_is_a_batch_of_its_own() -> None:
+    batches = epoch(np.array([50, 3, 3, 3]), 10, 1, 0)
+    assert sorted(sorted(map(int, batch)) for batch in batches) == [[0], [1, 2, 3]]
+
+
+def test_batches_are_bucketed_by_length() -> None:
+    batches = list(islice(Steps(data(2003), 397, 3, 0, FOREVER), 50))
+    padded = sum(int((batch.wanted == PAD).sum()) for batch in batches)
+    assert padded < 0.5 * sum(batch.tokens for batch in batches)
+
+
+@settings(max_examples=50, deadline=None, derandomize=True, database=None)
+@given(st.lists(st.tuples(st.integers(1, 23), st.integers(0, 23)), min_size=1, max_size=60), st.integers(24, 200))
+def test_evaluation_batches_hold_every_pair_once_within_the_budget(sizes: list[tuple[int, int]], budget: int) -> None:
+    pairs = [example(i, *size) for i, size in enumerate(sizes)]
+    batches = in_order(pairs, budget)
+    assert sorted(i for batch in batches for i in batch) == list(range(len(pairs)))
+    assert all(len(batch) * max(pairs[i].length for i in batch) <= budget for batch in batches)
+    shown = [len(pairs[i].source) for batch in batches for i in batch]
+    assert shown == sorted(shown)
+
+
+def test_a_batch_by_hand() -> None:
+    batch = collate([Example([5, 6], [7], Pair("", "")), Example([8], [9, 10, 11], Pair("", ""))])
+    assert batch.source.tolist() == [[5, 6, EOS], [8, EOS, PAD]]
+    assert batch.mask.tolist() == [[True, True, True], [True, True, False]]
+    assert batch.given.tolist() == [[BOS, 7, PAD, PAD], [BOS, 9, 10, 11]]
+    assert batch.wanted.tolist() == [[7, EOS, PAD, PAD], [9, 10, 11, EOS]]
+    assert batch.tokens == 6
+
+
+@pytest.mark.parametrize(
+    ("schedule", "wanted"),
+    [  # updates counted from 0, of 12, 4 of them warm-up
+        ("linear", {0: 1 / 4, 1: 2 / 4, 3: 1, 4: 1, 5: 7 / 8, 8: 4 / 8, 11: 1 / 8}),
+        ("inverse_sqrt", {0: 1 / 4, 3: 1, 4: (4 / 5) ** 0.5, 7: (4 / 8) ** 0.5, 11: (4 / 12) ** 0.5}),
+        ("constant", {0: 1 / 4, 3: 1, 4: 1, 11: 1}),
+    ],
+)
+def test_learning_rate_by_hand(schedule: str, wanted: dict[int, float]) -> None:
+    recipe = SimpleNamespace(schedule=schedule, warmup=4, steps=12)
+    assert {step: factor(step, recipe) for step in wanted} == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("schedule", ["linear", "inverse_sqrt", "constant"])
+@pytest.mark.parametrize("warmup", [0, 1, 5, 50])
+def test_learning_rate_stays_between_nothing_and_its_peak(schedule: str, warmup: int) -> None:
+    recipe = SimpleNamespace(schedule=schedule, warmup=warmup, steps=13)
+    factors = [factor(step, recipe) for step in range(13)]
+    assert all(0 < value <= 1 for value in factors)
+    assert warmup not in (0, 1) or factors[0] == 1
+
+
+def test_a_steps_seed_is_a_function_of_seed_and_step() -> None:
+    seeds = {step_seed(seed, step) for seed in range(13) for step in range(101)}
+    assert len(seeds) == 13 * 101
+    assert step_seed(3, 7) == step_seed(3, 7)
+    assert all(0 <= seed < 2**63 for seed in seeds)
+
+
+def test_penalties_of_mechanisms_add_up() -> None:
+    assert penalties((Terms(), Terms())) == 0
+    assert penalties((Terms(torch.tensor(2.0)), Terms(), Terms(torch.tensor(3.0)))) == 5

@@ -1,0 +1,113 @@
+"""Tokens: lossless, aligned with words, learned once."""
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from study.config import Grammar
+from study.corpora import Corpus, Pair, words
+from study.corpora import cache as corpus_cache
+from study.errors import InputError
+from study.models.translator import EOS, UNK
+from study.training.vocabulary import Subwords, Vocabulary, Words, restore, vocabulary_for
+
+TEXTS = [
+    "Der Mann sieht die Haustür, weil er groß ist.",
+    "Zwei Männer überqueren die Straße: ein Fußballplatz!",
+    "A man sees the front door because he is tall.",
+]
+SUBWORDS = Subwords.learn(TEXTS * 3, 330)
+WORDS = Words.learn(TEXTS)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="▁"), max_size=30))
+@example("  Die  Haustür ist — groß. ")
+@example("火, 🙂 und Ärger\u00a0über Öl")
+@example("")
+def test_subwords_are_lossless_and_every_token_has_its_word(text: str) -> None:
+    (ids,) = SUBWORDS.encode([text])
+    assert SUBWORDS.decode(ids) == text
+    assert UNK not in ids
+    found = SUBWORDS.words(text)
+    assert len(found) == len(ids)
+    assert found == sorted(found)
+    if words(text):
+        assert set(found) <= set(range(len(words(text))))
+        assert max(found) == len(words(text)) - 1
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Die Haustür", ["Die", "Haustür"]),
+        ("über Öl, Ärger!", ["über", "Öl", ",", "Ärger", "!"]),
+        ("„Hallo“, sagte er.", ["„", "Hallo", "“", ",", "sagte", "er", "."]),
+        ("  zwei  Männer — 火 🙂", ["zwei", "Männer", "—", "火", "🙂"]),
+        ("Haustürschlüssel 3,5 %", ["Haustürschlüssel", "3", ",", "5", "%"]),
+    ],
+)
+def test_the_tokens_of_each_word_spell_it(text: str, wanted: list[str]) -> None:
+    """Compounds of several tokens, punctuation without a space, characters of several bytes."""
+    (ids,) = SUBWORDS.encode([text])
+    by_word: list[list[int]] = [[] for _ in wanted]
+    for token, word in zip(ids, SUBWORDS.words(text), strict=True):
+        by_word[word].append(token)
+    assert [SUBWORDS.decode(tokens).strip() for tokens in by_word] == wanted
+
+
+def test_words_by_hand() -> None:
+    (ids,) = WORDS.encode(["Der Mann ist groß, weil Xylophone er."])
+    assert WORDS.tokens(ids) == ["Der", "Mann", "ist", "groß", ",", "weil", "<unk>", "er", "."]
+    assert WORDS.decode(ids) == "Der Mann ist groß, weil ⁇ er."
+    assert WORDS.words("Der Mann ist groß, weil") == [0, 1, 2, 3, 4, 5]
+    assert [WORDS.decode(tokens) for tokens in WORDS.encode(TEXTS)] == TEXTS
+
+
+@pytest.mark.parametrize("vocabulary", [WORDS, SUBWORDS], ids=["words", "subwords"])
+def test_a_vocabulary_is_restored_from_its_state(vocabulary: Vocabulary) -> None:
+    again = restore("words" if vocabulary is WORDS else "subwords", vocabulary.state)
+    assert again.encode(TEXTS) == vocabulary.encode(TEXTS)
+    assert (len(again), again.sha256) == (len(vocabulary), vocabulary.sha256)
+    assert vocabulary.tokens([EOS]) == ["</s>"]
+
+
+@pytest.fixture
+def corpus(tmp_path, monkeypatch) -> Corpus:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    splits = {"train": [Pair(*TEXTS[1:])], "valid": [Pair("nur hier", "only here")]}
+    return Corpus("grammar", 1, splits)
+
+
+DATA = Grammar(tokens="subwords", vocabulary=300)
+
+
+def test_a_subword_model_is_learned_once(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    learned = []
+    learn = Subwords.learn
+    monkeypatch.setattr(Subwords, "learn", lambda *args: learned.append(args) or learn(*args))
+    first, second = (vocabulary_for(DATA, corpus) for _ in range(2))
+    assert len(learned) == 1
+    assert first.state == second.state
+    assert len(first) == 300
+    longer = Corpus("grammar", 1, {"train": [*corpus.splits["train"], Pair("Neu", "New")]})
+    vocabulary_for(DATA, longer)
+    vocabulary_for(Grammar(tokens="subwords", vocabulary=301), corpus)
+    assert len(learned) == 3
+
+
+@pytest.mark.parametrize("keep", [0, 10, 0.5, 0.9, -1])
+def test_a_broken_cache_is_learned_again(corpus: Corpus, keep: float) -> None:
+    wanted = vocabulary_for(DATA, corpus).state
+    (path,) = (corpus_cache.folder() / "subwords").iterdir()
+    content = path.read_bytes()
+    path.write_bytes(content[: int(keep * len(content)) if isinstance(keep, float) else keep])
+    assert vocabulary_for(DATA, corpus).state == wanted
+    assert path.read_bytes() == content
+
+
+def test_a_size_that_cannot_be_is_one_line(corpus: Corpus) -> None:
+    for size in (20, 5000):
+        with pytest.raises(InputError, match=r"data\.vocabulary: no subword model") as refusal:
+            vocabulary_for(Grammar(tokens="subwords", vocabulary=size), corpus)
+        assert "\n" not in str(refusal.value)
