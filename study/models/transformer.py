@@ -100,8 +100,9 @@ class Transformer(Translator):
         super().__init__()
         self.config = config
         self.dropout = nn.Dropout(config.dropout)
-        self.source_embedding = nn.Embedding(vocabulary, config.width, padding_idx=PAD)
+        # The target first: a shared weight is drawn under its first name, the one it has when only the output is tied.
         self.target_embedding = nn.Embedding(vocabulary, config.width, padding_idx=PAD)
+        self.source_embedding = nn.Embedding(vocabulary, config.width, padding_idx=PAD)
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers))
         self.encoder_norm = nn.LayerNorm(config.width)
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.layers))
