@@ -45,8 +45,9 @@ class Recurrent(Translator):
         site = config.attention.cross
         context = site.output_width(width, memory)
         self.dropout = nn.Dropout(config.dropout)
-        self.source_embedding = nn.Embedding(vocabulary, width, padding_idx=PAD)
+        # The target first: a shared weight is drawn under its first name, the one it has when only the output is tied.
         self.target_embedding = nn.Embedding(vocabulary, width, padding_idx=PAD)
+        self.source_embedding = nn.Embedding(vocabulary, width, padding_idx=PAD)
         kind = nn.GRU if config.cell == "gru" else nn.LSTM
         self.encoder = Encoder(kind, width, memory, config.layers, config.bidirectional, config.dropout)
         parts = 1 if config.cell == "gru" else 2
@@ -66,9 +67,8 @@ class Recurrent(Translator):
     def encode(self, source: Tensor, mask: Tensor) -> Encoded:
         embedded = self._embed(self.source_embedding, source)
         states, final = self.encoder(embedded, mask)
-        states = self.dropout(states)
         slots = self.memory(states, final, mask)
-        memory = self.attention.remember(slots.states, slots.mask)._replace(origin=slots.origin)
+        memory = self.attention.remember(self.dropout(slots.states), slots.mask)._replace(origin=slots.origin)
         return Encoded((memory,), self._initial(states, final, mask), (slots.terms,))
 
     def _initial(self, states: Tensor, final: Tensor, mask: Tensor) -> State:

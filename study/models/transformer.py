@@ -102,8 +102,9 @@ class Transformer(Translator):
         super().__init__()
         self.config = config
         self.dropout = nn.Dropout(config.dropout)
-        self.source_embedding = nn.Embedding(vocabulary, config.width, padding_idx=PAD)
+        # The target first: a shared weight is drawn under its first name, the one it has when only the output is tied.
         self.target_embedding = nn.Embedding(vocabulary, config.width, padding_idx=PAD)
+        self.source_embedding = nn.Embedding(vocabulary, config.width, padding_idx=PAD)
         self.source_positions = build_positions(config, lengths)
         self.target_positions = build_positions(config, lengths)
         self.longest = self.source_positions.longest

@@ -104,6 +104,11 @@ def test_tied_embeddings_are_one_parameter(family: str) -> None:
         weights = [model.source_embedding.weight, model.target_embedding.weight, model.unembedding.weight]
         assert len({id(weight) for weight in weights}) == count
         assert sum(p.shape == (cases.VOCABULARY, 28) for p in model.parameters()) == count
+    tied, shared = (
+        cases.model({"model.family": family, "model.width": 28, "model.embeddings": tying})
+        for tying in ("target", "shared")
+    )
+    assert shared.target_embedding.weight.equal(tied.target_embedding.weight)
 
 
 def logit_sds(model, source: Tensor, target: Tensor) -> dict[tuple[str, int], Tensor]:

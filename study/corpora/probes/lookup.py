@@ -9,7 +9,8 @@ block (`model.layers 1`, `model.feedforward 0`): with more, both steps may be do
 
 Why the own label is said too: the link could be walked the other way, b fetching from its namer a *where a is*, for the
 decoder to find b by. The own label stands in place t alone and teaches the decoder to look there, long before the
-lookup is learned. Without it training stayed at chance; with it every lookup went the declared way.
+lookup is learned. (One seed, 900 updates: without it the training stayed near chance; with it 99% of the lookups have
+their argmax on gold, and none on the namer.)
 
 So there are two golds: `attends`, for encoder self-attention (word t attends to the word it names), and the plain
 diagonal for cross-attention.
@@ -31,12 +32,14 @@ Every node is named once as the first, once as the second, …: what one head br
 which nothing tells the order. It decides how many heads a query with P targets needs, and what a combination that adds
 the heads loses. One target word holds all labels, so that the decoder cannot ask for them one at a time.
 
-    one_space      d b2 d0 a2  →  0                    word 0 attends to 2
+    one_space      d b2 d0 a2  →  0                    words 0 and 2 attend to each other, or one to the other
 
-A source has one word of each of a few kinds and one question. The question `d` must attend to the word of kind d alike
+A source has one word of each of a few kinds and one question. The question `d` must match the word of kind d alike
 whether it is d0 or d3 (hot or cold: both are temperatures), and the translation must tell them apart. It decides
 whether one space can hold both, by width, when states are used raw as queries, keys and values. There is one answer,
-and the question is found by content: no positions are needed, and none should take up room in narrow states.
+and the question is found by content: no positions are needed, and none should take up room in narrow states. The match
+may be made from either side (the answer, having found the question, is the word that the decoder picks), so accuracy
+decides here, not the argmax on gold.
 """
 
 from __future__ import annotations
@@ -107,7 +110,7 @@ def lookup(data: Graph | MultiLookup, names: Sequence[tuple[int, ...]], draw: Dr
 
 
 def one_space(data: OneSpace, draw: Draw) -> Pair:
-    """A pair of `one_space`. The decoder may look at the question or at the answer: both links are possible."""
+    """A pair of `one_space`. Question and answer may find each other from either side: all its links are possible."""
     kinds = shuffled(draw, data.kinds)[: data.present]
     members = [draw.below(data.members) for _ in kinds]
     words = [f"{LETTERS[kind]}{member}" for kind, member in zip(kinds, members, strict=True)]
@@ -118,5 +121,5 @@ def one_space(data: OneSpace, draw: Draw) -> Pair:
         " ".join(source),
         str(members[0]),
         (Link(asks, 0, False), Link(answers, 0, False)),
-        (Link(answers, asks),),
+        (Link(answers, asks, False), Link(asks, answers, False)),
     )
