@@ -14,7 +14,8 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, CliSettingsSource, SettingsConfigDict, SettingsError
 
 from study.config.attention import Attention
-from study.config.experiment import Experiment, Sites
+from study.config.experiment import Experiment
+from study.config.model import Sites
 from study.errors import InputError
 
 

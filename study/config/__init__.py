@@ -1,12 +1,15 @@
 """What an experiment is: a frozen, validated tree of fields, and the identity computed from it. Knows no torch."""
 
 from study.config.attention import Attention
-from study.config.experiment import Experiment, Grammar, Model, Multi30k, Recurrent, Transformer
+from study.config.data import Data, Grammar, Multi30k
+from study.config.experiment import Experiment
 from study.config.identity import config_hash, experiment_id
+from study.config.model import Model, Recurrent, Transformer
 from study.config.overrides import experiment_from
 
 __all__ = [
     "Attention",
+    "Data",
     "Experiment",
     "Grammar",
     "Model",

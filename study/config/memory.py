@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from study.config.experiment import Recurrent, Transformer
+    from study.config.model import Recurrent, Transformer
 
 ANNOTATIONS = "r, the number of annotation vectors of memory structured (derived: 8)."
 ANNOTATION_WIDTH = "Hidden width of memory structured (derived: the width of the encoder's states)."

@@ -7,7 +7,9 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from study.config.experiment import Data, Experiment, Model
+from study.config.data import Data
+from study.config.experiment import Experiment
+from study.config.model import Model
 from study.errors import InputError
 
 TAGS = {

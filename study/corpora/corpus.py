@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from study.config.experiment import Data, Grammar, Multi30k
+from study.config import Data, Grammar, Multi30k
 
 WORD = re.compile(r"\w+|[^\w\s]")
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from study.config import Attention, Experiment
-from study.config.experiment import Sites
+from study.config.model import Sites
 from study.errors import InputError
 
 

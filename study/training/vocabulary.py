@@ -12,7 +12,7 @@ from pathlib import Path
 
 import sentencepiece
 
-from study.config.experiment import Data
+from study.config import Data
 from study.corpora import Corpus, words
 from study.corpora.cache import folder, put
 from study.errors import InputError

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from study.__main__ import VERBS, main
 from study.commands import train
 from study.config import Attention, Experiment, Grammar, Multi30k, Recurrent, Transformer, experiment_from
-from study.config.experiment import RecurrentSites, TransformerSites
+from study.config.model import RecurrentSites, TransformerSites
 
 SECTIONS = {"data": (Grammar, Multi30k), "model": (Recurrent, Transformer)}
 SITES = {*RecurrentSites.model_fields, *TransformerSites.model_fields}

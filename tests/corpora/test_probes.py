@@ -22,7 +22,7 @@ GOLDEN = {
     "copy_far": "e2ace939aaa47c76",
     "graph": "d53d4cc9d24e4665",
     "multi_lookup": "763521d0c7912105",
-    "one_space": "70fbb6f93651b352",
+    "one_space": "d740f1e532e2b581",
 }
 
 

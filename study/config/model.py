@@ -1,0 +1,218 @@
+"""The model section: the two families and their attention sites.
+
+`model.attention` and the partial `model.attention.<site>` that a user gives are merged, laid over the base arm of the
+family and resolved to one complete `Attention` per site while they are validated.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from study.config.attention import Attention, Frozen, Size
+from study.config.memory import ANNOTATION_WIDTH, ANNOTATIONS, PENALTY, derive_annotations
+from study.config.refusals import site_refusals
+
+Rate = Annotated[float, Field(ge=0, lt=1)]
+
+
+class Sites(Frozen):
+    """One complete attention per site of a family."""
+
+    BASE: ClassVar[dict[str, Any]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lay_out(cls, given: Any) -> Any:
+        """Base arm of the family ← `model.attention.*` ← `model.attention.<site>.*`."""
+        if not isinstance(given, dict):
+            return given
+        for name in given:
+            if name not in cls.model_fields and name not in Attention.model_fields:
+                raise ValueError(
+                    f"unknown site or field {name!r}; sites here: {', '.join(cls.model_fields)}; "
+                    f"fields: {', '.join(Attention.model_fields)}"
+                )
+        shared = {name: value for name, value in given.items() if name in Attention.model_fields}
+        laid: dict[str, Any] = {}
+        for site in cls.model_fields:
+            own = given.get(site) or {}
+            if isinstance(own, Attention):
+                laid[site] = own
+            elif isinstance(own, dict):
+                laid[site] = {**cls.BASE, **_set(shared), **_set(own)}
+            else:
+                raise ValueError(f"{site} takes fields such as {site}.score, not {own!r}")
+        return laid
+
+
+def _set(fields: dict[str, Any]) -> dict[str, Any]:
+    """Without the fields left at None: they are derived, not given."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+class RecurrentSites(Sites):
+    """Attention of the recurrent family. Base arm: raw states, one head, nothing projected."""
+
+    BASE: ClassVar[dict[str, Any]] = {"maps": "raw", "values": "raw", "output": "raw", "heads": 1}
+
+    cross: Attention = Field(default_factory=lambda: Attention(**RecurrentSites.BASE))
+
+
+class TransformerSites(Sites):
+    """Attention of the transformer. Base arm: separate maps, projected values and output, four heads."""
+
+    BASE: ClassVar[dict[str, Any]] = {"maps": "separate", "values": "projected", "output": "projected", "heads": 4}
+
+    encoder_self: Attention | None = Field(default_factory=lambda: Attention(**TransformerSites.BASE))
+    decoder_self: Attention = Field(default_factory=lambda: Attention(**TransformerSites.BASE))
+    cross: Attention = Field(default_factory=lambda: Attention(**TransformerSites.BASE))
+
+
+class Recurrent(Frozen):
+    """A recurrent encoder-decoder."""
+
+    family: Literal["recurrent"] = Field("recurrent", description="Which family of models.")
+    width: Size = Field(64, description="D: embeddings, decoder states and readout.")
+    encoder_width: Size | None = Field(None, description="Width of the encoder's states, both directions (derived: D).")
+    layers: Size = Field(1, description="Layers of the encoder and of the decoder.")
+    cell: Literal["gru", "lstm"] = Field("gru", description="The recurrent cell.")
+    bidirectional: bool = Field(True, description="Encode in both directions, each with half of the width.")
+    decoder: Literal["bahdanau", "luong"] = Field(
+        "luong",
+        description="Where the query comes from. bahdanau: s_{t-1}, and the context enters the cell. luong: s_t.",
+    )
+    input_feeding: bool = Field(False, description="luong only: the last readout enters the cell.")
+    readout: Literal["tanh", "linear"] = Field("tanh", description="tanh(W_c [c; s]) or W_c [c; s].")
+    memory: Literal["states", "structured", "final", "mean", "max", "empty"] = Field(
+        "states",
+        description="What the decoder looks at: all encoder states, `annotations` weighted sums of them, one slot (the "
+        "final state, the mean or the largest of each component), nothing.",
+    )
+    annotations: Size | None = Field(None, description=ANNOTATIONS)
+    annotation_width: Size | None = Field(None, description=ANNOTATION_WIDTH)
+    penalty: Annotated[float, Field(ge=0)] | None = Field(None, description=PENALTY)
+    init: Literal["final", "mean", "zero", "direct"] = Field(
+        "final",
+        description="Initial decoder state: final tanh(W [h→; h←]), mean tanh(W mean(h)), zero, direct [h→; h←].",
+    )
+    embeddings: Literal["separate", "target", "shared"] = Field(
+        "separate", description="Tying: separate; target = output; shared = source = target = output."
+    )
+    dropout: Rate = Field(0.1, description="On embeddings, between layers and on the readout; never on attention.")
+    attention: RecurrentSites = Field(default_factory=RecurrentSites, description="Attention, by site.")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.encoder_width is None:
+            object.__setattr__(self, "encoder_width", self.width)
+        if self.bidirectional and self.memory_width % 2:
+            raise ValueError(f"a bidirectional encoder halves its width, and {self.memory_width} is odd; make it even")
+        if self.input_feeding and self.decoder == "bahdanau":
+            raise ValueError("input_feeding belongs to decoder luong: bahdanau feeds its context already; turn it off")
+        if self.init == "direct" and self.memory_width != self.width:
+            raise ValueError(f"init direct needs encoder_width = width, not {self.memory_width} and {self.width}")
+        derive_annotations(self, self.memory_width)
+        _resolve(self, self.attention, {"cross": (self.width, self.memory_width)})
+        return self
+
+    @property
+    def memory_width(self) -> int:
+        """Width of the encoder's states."""
+        return self.encoder_width or self.width
+
+
+class Transformer(Frozen):
+    """A pre-norm transformer."""
+
+    family: Literal["transformer"] = Field("transformer", description="Which family of models.")
+    width: Size = Field(64, description="D, the width of the residual stream.")
+    layers: Size = Field(2, description="Layers of the encoder and of the decoder.")
+    feedforward: int | None = Field(None, ge=0, description="Hidden width of the feed-forward blocks (derived: 4 D).")
+    positions: Literal["sinusoidal", "learned", "none"] = Field(
+        "sinusoidal",
+        description="Absolute positions added to embeddings. learned: a table for each language with one row per "
+        "position of the longest training sentence; longer sentences are refused.",
+    )
+    mixing: Literal["attention", "convolution"] = Field(
+        "attention",
+        description="What mixes tokens in the encoder: self-attention, or in its place a full convolution (without "
+        "site encoder_self).",
+    )
+    convolution_width: Size | None = Field(
+        None, description="Tokens under the convolution of mixing convolution, D² parameters each (derived: 3)."
+    )
+    memory: Literal["states", "structured", "final", "mean", "max"] = Field(
+        "states",
+        description="What the decoder looks at: all encoder states, `annotations` weighted sums of them, or one slot "
+        "(the final state, the mean, the largest of each component).",
+    )
+    annotations: Size | None = Field(None, description=ANNOTATIONS)
+    annotation_width: Size | None = Field(None, description=ANNOTATION_WIDTH)
+    penalty: Annotated[float, Field(ge=0)] | None = Field(None, description=PENALTY)
+    embeddings: Literal["separate", "target", "shared"] = Field(
+        "separate", description="Tying: separate; target = output; shared = source = target = output."
+    )
+    dropout: Rate = Field(
+        0.1, description="On embeddings, in the feed-forward block and on what joins the residual stream."
+    )
+    attention: TransformerSites = Field(default_factory=TransformerSites, description="Attention, by site.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_encoder_self(cls, given: Any) -> Any:
+        """With a convolution in its place, no field of encoder_self may be given (None is how a record has it)."""
+        if isinstance(given, dict) and given.get("mixing") == "convolution":
+            sites = given.get("attention") or {}
+            if isinstance(sites, dict) and sites.get("encoder_self"):
+                raise ValueError("mixing convolution takes the place of attention.encoder_self; leave its fields out")
+        return given
+
+    @field_validator("memory", mode="before")
+    @classmethod
+    def _not_empty(cls, value: Any) -> Any:
+        if value == "empty":
+            raise ValueError("memory empty leaves a transformer's decoder without the source; use final or mean")
+        return value
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.feedforward is None:
+            object.__setattr__(self, "feedforward", 4 * self.width)
+        if self.positions == "sinusoidal" and self.width % 2:
+            raise ValueError(f"sinusoidal positions need an even width, not {self.width}")
+        derive_annotations(self, self.width)
+        self._mixing()
+        sites = [name for name in TransformerSites.model_fields if getattr(self.attention, name) is not None]
+        _resolve(self, self.attention, dict.fromkeys(sites, (self.width, self.width)))
+        for name in sites:
+            joins = getattr(self.attention, name).output_width(self.width, self.width)
+            if joins != self.width:
+                raise ValueError(
+                    f"attention.{name}: a raw output of {joins} can't join the residual stream of {self.width}; "
+                    "use output projected"
+                )
+        return self
+
+    def _mixing(self) -> None:
+        if self.mixing == "attention" and self.convolution_width is not None:
+            raise ValueError("convolution_width belongs to mixing convolution, and mixing is attention; leave it out")
+        if self.mixing == "convolution":
+            object.__setattr__(self, "convolution_width", self.convolution_width or 3)
+            object.__setattr__(self, "attention", self.attention.model_copy(update={"encoder_self": None}))
+
+
+def _resolve(model: Recurrent | Transformer, sites: Sites, widths: dict[str, tuple[int, int]]) -> None:
+    resolved = {}
+    for site, (query, memory) in widths.items():
+        try:
+            resolved[site] = getattr(sites, site).resolved(query, memory)
+            for problem in site_refusals(resolved[site], site, model.memory):
+                raise ValueError(problem)
+        except ValueError as problem:
+            raise ValueError(f"attention.{site}: {problem}") from None
+    object.__setattr__(model, "attention", sites.model_copy(update=resolved))
+
+
+Model = Annotated[Recurrent | Transformer, Field(discriminator="family")]
