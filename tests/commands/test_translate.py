@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from study.__main__ import main
+from study.attention import Lengths
 from study.commands.translate import load, translate, unknown
 from study.config import experiment_from
 from study.models import build
-from study.training.run import save_model
+from study.training.checkpoint import save_model
 from study.training.vocabulary import Subwords, Vocabulary, Words
 
 TEXTS = ["Der Mann sieht den Ärger über die Haustür.", "The man sees the trouble over the front door."]
@@ -22,7 +23,9 @@ def saved(folder: Path, vocabulary: Vocabulary, **fields: object) -> Path:
     tokens = "words" if isinstance(vocabulary, Words) else "subwords"
     given = {"model.width": 20, "data.tokens": tokens, "decoding.beam": 2, "training.steps": 7}
     experiment = experiment_from(given, {f"model.{name}": value for name, value in fields.items()})
-    save_model(folder / "model.pt", experiment, vocabulary, build(experiment.model, len(vocabulary), 1))
+    lengths = Lengths(20, 10)
+    model = build(experiment.model, len(vocabulary), 1, lengths)
+    save_model(folder / "model.pt", experiment, vocabulary, lengths, model)
     return folder
 
 

@@ -77,7 +77,7 @@ REFUSED = [
     ({"model.positions": "none"}, "model.positions: there is no such field"),
     # a value
     ({"model.family": "lstm"}, "model.family: expected one of 'recurrent', 'transformer', not 'lstm'"),
-    ({"data.name": "wmt"}, "data.name: expected one of 'grammar', 'multi30k', not 'wmt'"),
+    ({"data.name": "wmt"}, "data.name: expected one of 'grammar', 'multi30k', "),
     ({"model.attention.score": "dots"}, "model.attention.cross.score: "),
     ({"model.attention.scale": "sqrt"}, "model.attention.cross.scale: "),
     ({"model.attention.heads": 0}, "model.attention.cross.heads: "),
