@@ -140,7 +140,6 @@ def translate(
         batch.mask,
         beam=beam or experiment.decoding.beam,
         length_penalty=experiment.decoding.length_penalty,
-        limit=2 * batch.source.shape[1] + 10,
     )
     text = vocabulary.decode(ids)
     attention = attention_map(model, [Example(source, ids, Pair(sentence, text))], vocabulary, layer)

@@ -8,12 +8,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from study.models.translator import BOS, EOS, PAD, Encoded, Translator, select
+from study.models.translator import BOS, EOS, PAD, Encoded, Translator, lengths, select
 
 
 @torch.no_grad()
 def beam_search(
-    model: Translator, source: Tensor, mask: Tensor, *, beam: int, length_penalty: float, limit: int
+    model: Translator, source: Tensor, mask: Tensor, *, beam: int, length_penalty: float, limit: int | None = None
 ) -> list[list[int]]:
     """The best translation of each sentence, without BOS and EOS.
 
@@ -26,19 +26,23 @@ def beam_search(
         mask: [N, S].
         beam: k.
         length_penalty: α.
-        limit: largest number of target tokens, EOS counted; never more than the model's own limit.
+        limit: largest number of target tokens, EOS counted (default: twice the sentence's own source tokens and ten
+            more, whatever the batch). Never more than the model's own limit.
     """
-    limit = min(limit, model.longest or limit)
     n, device = len(source), source.device
+    limits = 2 * lengths(mask) + 10 if limit is None else torch.full((n,), limit, device=device)
+    if model.longest is not None:
+        limits = limits.clamp(max=model.longest)
     encoded = model.encode(source, mask)._replace(terms=())
     encoded = select(encoded, torch.arange(n, device=device).repeat_interleave(beam))
-    search = _Search(n, beam, length_penalty, limit, device)
+    search = _Search(limits, beam, length_penalty)
     state = encoded.state
     token = torch.full((n * beam,), BOS, device=device)
-    for step in range(1, limit + 1):
+    for step in range(1, int(limits.max()) + 1):
         logits, state = model.step(token, state, encoded)
         rows = search.advance(logits.log_softmax(-1), step)
         token, state = search.tokens(step), select(state, rows)
+        search.expire(step)
         kept = search.drop_done()
         if kept is not None:
             if not len(kept):
@@ -55,8 +59,9 @@ def _rows(encoded: Encoded, rows: Tensor) -> Encoded:
 class _Search:
     """The hypotheses of the sentences that are not done, and the best finished one of each sentence."""
 
-    def __init__(self, n: int, beam: int, length_penalty: float, limit: int, device: torch.device) -> None:
-        self.beam, self.alpha, self.limit = beam, length_penalty, limit
+    def __init__(self, limits: Tensor, beam: int, length_penalty: float) -> None:
+        self.beam, self.alpha, self.limits = beam, length_penalty, limits
+        n, limit, device = len(limits), int(limits.max()), limits.device
         self.sentence = torch.arange(n, device=device)
         # At the start the k beams are the same, so only the first may be extended.
         self.score = torch.full((n, beam), float("-inf"), device=device)
@@ -80,7 +85,7 @@ class _Search:
         going = torch.where(ends, float("-inf"), score)
         self.score, order = going.topk(k, dim=-1)
         beam, token = beam.gather(1, order), token.gather(1, order)
-        self.history = self.history.gather(1, beam[..., None].expand(-1, -1, self.limit))
+        self.history = self.history.gather(1, beam[..., None].expand_as(self.history))
         self.history[:, :, step - 1] = token
         return (torch.arange(n, device=beam.device)[:, None] * k + beam).flatten()
 
@@ -116,10 +121,14 @@ class _Search:
         self.ended, self.sentence = self.ended[left], self.sentence[left]
         return (left[:, None] * self.beam + torch.arange(self.beam, device=left.device)).flatten()
 
+    def expire(self, step: int) -> None:
+        """End the sentences that are at their limit; one without a finished hypothesis gets its best unfinished one."""
+        late = (self.limits[self.sentence] <= step) & (self.ended < self.beam)
+        nothing = late & (self.best_score[self.sentence] == float("-inf"))
+        first = torch.zeros_like(self.sentence)
+        self._keep(torch.where(nothing, self.score[:, 0], float("-inf")), first, first[:, None])
+        self.ended[late] = self.beam
+
     def best(self) -> list[list[int]]:
-        """Token lists of the best hypotheses, finished ones first."""
-        if len(self.sentence):
-            nothing = self.best_score[self.sentence] == float("-inf")
-            value = torch.where(nothing, self.score[:, 0], float("-inf"))
-            self._keep(value, torch.zeros_like(self.sentence), torch.zeros_like(self.sentence)[:, None])
+        """Token lists of the best hypotheses."""
         return [[token for token in row if token != PAD] for row in self.best_tokens.tolist()]

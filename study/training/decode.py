@@ -45,8 +45,7 @@ def translate(
     """Hypotheses by beam search, in the order of the data. A source beyond the model's limit has an empty one."""
     out = [""] * len(data)
     for chosen, batch in fitting(model, data, max(1, BUDGET * 2 // beam), forced=False):
-        limit = 2 * batch.source.shape[1] + 10
-        found = beam_search(model, batch.source, batch.mask, beam=beam, length_penalty=length_penalty, limit=limit)
+        found = beam_search(model, batch.source, batch.mask, beam=beam, length_penalty=length_penalty)
         for i, ids in zip(chosen, found, strict=True):
             out[i] = vocabulary.decode(ids)
     return out

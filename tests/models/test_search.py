@@ -102,6 +102,17 @@ def test_a_hypothesis_that_never_ends_is_returned_at_the_limit(beam: int) -> Non
     assert {len(hypothesis) for hypothesis in found} == {6}
 
 
+def test_a_hypothesis_that_never_ends_does_not_depend_on_its_batch() -> None:
+    model = cases.model(cases.RECURRENT)
+    with torch.no_grad():
+        model.unembedding.bias[EOS] = -50.0
+    source = cases.tokens(3, (7, 2, 5))
+    together = beam_search(model, source, source != PAD, beam=2, length_penalty=1.0)
+    assert [len(hypothesis) for hypothesis in together] == [2 * n + 10 for n in (7, 2, 5)]
+    alone = [s[None, s != PAD] for s in source]
+    assert together == [beam_search(model, s, s > 0, beam=2, length_penalty=1.0)[0] for s in alone]
+
+
 @pytest.mark.parametrize("beam", [1, 4, 9])
 def test_padding_and_beginning_are_never_chosen_and_an_empty_translation_is_one(beam: int) -> None:
     table = script(3)
