@@ -11,6 +11,7 @@ Segments of the two alternate, so that a busy machine slows both.
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import time
 from collections.abc import Iterator, Sequence
@@ -20,10 +21,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from study.attention.positions import sinusoids
 from study.config import Experiment, experiment_from
 from study.corpora import Pair
 from study.models import build
-from study.models.transformer import sinusoids
 from study.models.translator import PAD
 from study.training.allocator import keep_memory
 from study.training.batches import Batch, Example, Steps
@@ -99,7 +100,14 @@ class Replay(Task):
 
     def __init__(self, experiment: Experiment, vocabulary: int, data: Sequence[Example], batches: list[Batch]) -> None:
         model = build(experiment.model, vocabulary, 1)
-        super().__init__(experiment, model, Words(b"[]"), data, data[:2], lambda point, diagnostics: None)
+        super().__init__(
+            experiment,
+            model,
+            Words(json.dumps([str(token) for token in range(vocabulary)]).encode()),
+            data,
+            data[:2],
+            lambda point, diagnostics: None,
+        )
         self.batches = batches
         self.took: list[float] = []
 
