@@ -57,6 +57,8 @@ class Corpus:
     contrasts: list[Contrast] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
     """SHA-256 by file name, or by split for a generated corpus."""
+    languages: tuple[str, str] = ("de", "en")
+    """Of source and target."""
 
     @property
     def tests(self) -> list[str]:

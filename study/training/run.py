@@ -216,8 +216,8 @@ def data_facts(corpus: Corpus, vocabulary: Vocabulary) -> DataFacts:
     return DataFacts(
         name=corpus.name,
         version=corpus.version,
-        source="de",
-        target="en",
+        source=corpus.languages[0],
+        target=corpus.languages[1],
         files=corpus.files,
         subwords=vocabulary.sha256,
     )

@@ -22,7 +22,8 @@ __all__ = ["Chance", "chance", "dose", "drawn_by", "generate", "named"]
 def generate(data: AnyProbe) -> Corpus:
     """The corpus that a data section of a probe declares: the same for the same section, on any machine."""
     found = splits(data, data.name, drawn_by(data))
-    return Corpus(data.name, data.version, found, files={name: checksum(pairs) for name, pairs in found.items()})
+    files = {name: checksum(pairs) for name, pairs in found.items()}
+    return Corpus(data.name, data.version, found, files=files, languages=("symbols", "symbols"))
 
 
 def drawn_by(data: AnyProbe) -> Callable[[Draw], Pair]:
