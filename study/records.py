@@ -163,7 +163,7 @@ def read(path: Path) -> Record:
         tree = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"{path}: no such record; `study sweep FILE --status` lists what has run") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as problem:
+    except (OSError, ValueError, RecursionError) as problem:
         raise InputError(
             f"{path}: not a readable JSON record ({problem}); restore it, or remove it to run again"
         ) from None

@@ -33,16 +33,22 @@ def parse(argv: Sequence[str], description: str, extra: dict[str, Any]) -> dict[
     schema = create_model("Flags", __base__=_Flags, __doc__=description, **extra, **_fields([Experiment]))
     try:
         source: CliSettingsSource[Any] = CliSettingsSource(schema, cli_parse_args=list(argv), formatter_class=_Help)
+        given: dict[str, Any] = _tree(source())
     except (SettingsError, argparse.ArgumentError) as error:
         what = str(error).removeprefix("error parsing CLI: ")
+        if what.startswith("error parsing value"):
+            what = "a section takes no value; name a field of it, such as --data.name grammar or --model.width 64"
         raise InputError(f"{what}; `study train --help` lists every flag") from None
-    given: dict[str, Any] = _tree(source())
     return given
 
 
 class _Flags(BaseSettings):
     model_config = SettingsConfigDict(
-        cli_prog_name="study train", cli_avoid_json=True, cli_exit_on_error=False, cli_hide_none_type=True
+        cli_prog_name="study train",
+        cli_avoid_json=True,
+        cli_exit_on_error=False,
+        cli_hide_none_type=True,
+        cli_parse_none_str="\0",
     )
 
 

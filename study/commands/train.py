@@ -82,7 +82,7 @@ def _json(text: str | None) -> dict[str, Any]:
         return {}
     try:
         tree = json.loads(text)
-    except json.JSONDecodeError as problem:
+    except (ValueError, RecursionError) as problem:
         raise InputError(f"--overrides-json: not JSON ({problem})") from None
     if not isinstance(tree, dict):
         raise InputError(f'--overrides-json: expected an object such as {{"seed": 1}}, found {text[:40]}')

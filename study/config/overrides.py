@@ -28,7 +28,7 @@ def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
     """
     tree: dict[str, Any] = {}
     for dotted, value in overrides.items():
-        *sections, leaf = dotted.split(".")
+        *sections, leaf = str(dotted).split(".")
         node = tree
         for section in sections:
             node = node.setdefault(section, {})
