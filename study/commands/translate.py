@@ -172,7 +172,8 @@ def draw(attention: dict[str, Any], path: Path) -> None:
         axes.tick_params(axis="both", labelsize=7.5)  # the figure grows with its tokens, so they need not shrink
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            figure.savefig(temporary, metadata={"Software": None}, format="png")
+            dpi = min(style.DPI, 8000 / max(figure.get_size_inches()))  # a long sentence is drawn smaller
+            figure.savefig(temporary, metadata={"Software": None}, format="png", dpi=dpi)
             os.replace(temporary, path)
         except OSError as problem:
             with contextlib.suppress(OSError):

@@ -13,6 +13,7 @@ import logging
 import os
 import time
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,13 @@ def run(experiment: Experiment, folder: Path, watch: Any = print) -> Record:
             tracking.replay(experiment, record, folder)
         return record
     _writable(folder)
-    return _Run(experiment, folder, watch).record()
+    try:
+        prepared = _Run(experiment, folder, watch)
+    except InputError:
+        with suppress(OSError):  # a folder that this call made and that holds nothing
+            folder.rmdir()
+        raise
+    return prepared.record()
 
 
 class _Run:
