@@ -124,7 +124,7 @@ def translate(
     from study.corpora import Pair
     from study.models.search import beam_search
     from study.training.batches import Example, collate
-    from study.training.evaluate import attention_map
+    from study.training.alignment import attention_map
 
     experiment, vocabulary, model = trained
     layers = [at for site, at, _ in model.sites() if site == "cross"]

@@ -1,27 +1,21 @@
 """What attention does on a fixed batch: per site, layer and head, through the taps alone.
 
-B batch · L queries · S slots · H heads. Entropies are in nats before they are normalised. Alignment follows Och and
-Ney (2003).
+B batch · L queries · S slots · H heads. Entropies are in nats before they are normalised.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from study.attention import Seen
-from study.corpora import Link
 from study.models import Translator
 from study.models.translator import PAD
-from study.scoring import alignment_error_rate
-from study.training.batches import Batch, Example
-from study.training.decode import fitting
-from study.training.vocabulary import Vocabulary
+from study.training.batches import Batch
 
 Site = tuple[str, int]
 Diagnostics = dict[str, list[list[dict[str, float | None]]]]
@@ -127,22 +121,6 @@ def _mean(values: Tensor) -> float | None:
     return float(values.mean()) if values.numel() else None
 
 
-def pooled_weights(weights: Tensor, source: list[int], target: list[int]) -> np.ndarray:
-    """Token weights [L, S] of one sentence as word weights [target words, source words].
-
-    `source` and `target` give every token's word.
-
-    The row of a word is the mean over its tokens, a source word gets the sum over its tokens, and
-    end-of-sentence is left out on both sides.
-    """
-    out = np.zeros((max(target, default=-1) + 1, max(source, default=-1) + 1))
-    count = np.bincount(target, minlength=len(out)).clip(min=1)
-    token = weights.double().cpu().numpy()
-    for t, row in enumerate(target):
-        np.add.at(out[row], source, token[t, : len(source)] / count[row])
-    return out
-
-
 def with_initial(last: Diagnostics, initial: Diagnostics) -> Diagnostics:
     """Diagnostics with each head's standard deviation of logits at step 0 beside them."""
     return {
@@ -152,32 +130,3 @@ def with_initial(last: Diagnostics, initial: Diagnostics) -> Diagnostics:
         ]
         for site, layers in last.items()
     }
-
-
-def alignments(model: Translator, data: Sequence[Example], vocabulary: Vocabulary) -> dict[int, list[np.ndarray]]:
-    """Cross-attention by forced decoding, heads averaged, word level: layer ↦ one [target, source] a sentence.
-
-    Empty where the memory's slots are not made of source tokens.
-    """
-    out: dict[int, list[np.ndarray]] = {}
-    for chosen, batch in fitting(model, data):
-        for (site, layer), seen in observe(model, batch).items():
-            weights = seen.over_tokens(batch.source.shape[1]) if site == "cross" else None
-            if weights is None:
-                continue
-            found = out.setdefault(layer, [np.zeros((0, 0))] * len(data))
-            for row, i in enumerate(chosen):
-                pair = data[i].pair
-                sides = vocabulary.words(pair.source), vocabulary.words(pair.target)
-                found[i] = pooled_weights(weights[row].mean(0), *sides)
-    return out
-
-
-def links(weights: np.ndarray) -> set[tuple[int, int]]:
-    """Each target word with the source word it attends to most: {(source, target)}."""
-    return {(int(row.argmax()), t) for t, row in enumerate(weights) if row.size and row.sum() > 0}
-
-
-def alignment_error(found: Sequence[np.ndarray], gold: Sequence[Sequence[Link]]) -> float:
-    """AER of the argmax links."""
-    return alignment_error_rate([links(weights) for weights in found], gold).value

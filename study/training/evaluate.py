@@ -12,11 +12,10 @@ from study import scoring
 from study.config import Experiment
 from study.corpora import Contrast, Corpus, Pair
 from study.models import Translator
-from study.models.translator import EOS
 from study.records import Score
 from study.training import decode
-from study.training.batches import Example, collate, examples
-from study.training.diagnostics import alignment_error, alignments, observe
+from study.training.alignment import aligning_layer, alignment_error, alignments, attention_map
+from study.training.batches import Example, examples
 from study.training.vocabulary import Vocabulary
 
 
@@ -35,7 +34,7 @@ def evaluate(
     """Score validation and all test splits alike. The layer that aligns is chosen on validation."""
     scores: list[Score] = []
     hypotheses: dict[str, list[str]] = {}
-    layer = _aligning_layer(model, valid, vocabulary)
+    layer = aligning_layer(model, valid, vocabulary)
     started, count = time.perf_counter(), 0
     beam, alpha = experiment.decoding.beam, experiment.decoding.length_penalty
     tests = {split: examples(corpus.splits[split], vocabulary) for split in corpus.tests}
@@ -75,18 +74,6 @@ def _forced(
     return scores
 
 
-def _aligning_layer(model: Translator, valid: Sequence[Example], vocabulary: Vocabulary) -> int | None:
-    """The layer of cross-attention with the lowest AER on validation; None without gold, or slots to align."""
-    gold = [example.pair.alignment for example in valid]
-    if any(links is None for links in gold):
-        return None
-    errors = {
-        layer: alignment_error(found, [links or () for links in gold])
-        for layer, found in alignments(model, valid, vocabulary).items()
-    }
-    return min(errors, key=lambda layer: (errors[layer], layer)) if errors else None
-
-
 def _contrasts(model: Translator, contrasts: Sequence[Contrast], vocabulary: Vocabulary) -> list[Score]:
     """Share of minimal pairs of which both halves find the right translation more probable (chance 25%)."""
     if not contrasts:
@@ -98,42 +85,3 @@ def _contrasts(model: Translator, contrasts: Sequence[Contrast], vocabulary: Voc
         right[contrast.pair] = right.get(contrast.pair, True) and good
     value = 100 * sum(right.values()) / len(right)
     return [Score(split="pronoun", metric="contrast", value=value, n=len(right))]
-
-
-def attention_map(
-    model: Translator, data: Sequence[Example], vocabulary: Vocabulary, layer: int | None
-) -> dict[str, Any] | None:
-    """Cross-attention (heads averaged) over the tokens of the first sentence of about ten words."""
-    readable = [example for example in data if decode.fits(model, example)]
-    if not readable:
-        return None
-    example = min(readable, key=lambda example: abs(len(example.source) - 10))
-    batch = collate([example]).to(next(model.parameters()).device)
-    crosses = {at: seen for (site, at), seen in observe(model, batch).items() if site == "cross"}
-    at = max(crosses) if layer is None else layer
-    over_tokens = crosses[at].over_tokens(batch.source.shape[1])
-    if over_tokens is None:
-        return None
-    weights = over_tokens[0].mean(0)
-    gold = None
-    if example.pair.alignment is not None:
-        gold = [
-            [s, t]
-            for link in example.pair.alignment
-            for s in _tokens_of(vocabulary.words(example.pair.source), link.source)
-            for t in _tokens_of(vocabulary.words(example.pair.target), link.target)
-        ]
-    return {
-        "site": "cross",
-        "layer": at,
-        "head": None,
-        "source": vocabulary.tokens([*example.source, EOS]),
-        "target": vocabulary.tokens([*example.target, EOS]),
-        "weights": [[round(w, 4) for w in row] for row in weights.tolist()],
-        "gold": gold,
-        "text": {"source": example.pair.source, "target": example.pair.target},
-    }
-
-
-def _tokens_of(words: list[int], word: int) -> list[int]:
-    return [i for i, w in enumerate(words) if w == word]

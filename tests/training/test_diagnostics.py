@@ -13,8 +13,9 @@ from study.config import experiment_from
 from study.corpora import Link
 from study.models import build
 from study.models.translator import EOS, PAD, Encoded, Output, Translator
+from study.training.alignment import alignment_error, links, pooled_weights
 from study.training.batches import Batch
-from study.training.diagnostics import alignment_error, diagnose, links, observe, pooled_weights, taps
+from study.training.diagnostics import diagnose, observe, taps
 
 
 class Shown(Translator):

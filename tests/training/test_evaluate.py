@@ -12,8 +12,8 @@ from study.corpora import Contrast, Corpus, Link, Pair
 from study.models import Translator, build
 from study.models.translator import EOS, PAD, Encoded, Output
 from study.training import decode
+from study.training.alignment import alignments
 from study.training.batches import Example, collate, examples
-from study.training.diagnostics import alignments
 from study.training.evaluate import _contrasts, attention_map, evaluate
 from study.training.vocabulary import Words
 
