@@ -68,6 +68,17 @@ class Spec:
             listed.setdefault(self.facet(cell), {})[self.arm(cell)] = None
         return {facet: tuple(labels) for facet, labels in listed.items()}
 
+    @cached_property
+    def _differing(self) -> dict[str, tuple[str, ...]]:
+        """Facet ↦ the fields in which its arms differ: what is the same all over a facet is no part of a label."""
+        facets: dict[str, list[Cell]] = {}
+        for cell in self.cells:
+            facets.setdefault(self.facet(cell), []).append(cell)
+        return {
+            facet: tuple(n for n in self.arm_fields if len({repr(c.overrides.get(n, ABSENT)) for c in cells}) > 1)
+            for facet, cells in facets.items()
+        }
+
     @property
     def runnable(self) -> tuple[Cell, ...]:
         """The cells that are experiments."""
@@ -92,8 +103,8 @@ class Spec:
         return self._label(cell, self.facet_fields)
 
     def arm(self, cell: Cell) -> str:
-        """Label of a cell's arm, such as `scale=rsqrt key_width=16`; `base` where only seeds vary."""
-        return self._label(cell, self.arm_fields) or "base"
+        """Label of a cell's arm, such as `scale=rsqrt key_width=16`; `base` where it gives none of them."""
+        return self._label(cell, self._differing[self.facet(cell)]) or "base"
 
     def label(self, cell: Cell) -> str:
         """A cell in words: everything that varies, seeds too."""
