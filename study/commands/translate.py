@@ -123,8 +123,8 @@ def translate(
     """
     from study.corpora import Pair
     from study.models.search import beam_search
-    from study.training.batches import Example, collate
     from study.training.alignment import attention_map
+    from study.training.batches import Example, collate
 
     experiment, vocabulary, model = trained
     layers = [at for site, at, _ in model.sites() if site == "cross"]

@@ -102,10 +102,10 @@ class CopyFar(Probe):
 
 
 class Graph(Probe):
-    """For every word its label and that of the word that it names."""
+    """For every word the label of the word that it names."""
 
     name: Literal["graph"] = Field("graph", description=WHICH)
-    version: Literal[1] = Field(1, description=DRAWN)
+    version: Literal[2] = Field(2, description=DRAWN)
     structure: Literal["one_way", "mutual", "cycle3", "permutation"] = Field(
         "cycle3",
         description="Who names whom. one_way: half of the words name one of the other half, which name none. mutual: "
@@ -145,7 +145,7 @@ class Graph(Probe):
 
     @property
     def shortest_target(self) -> int:
-        return self.nodes
+        return self.nodes + 1
 
 
 class MultiLookup(Probe):

@@ -12,16 +12,16 @@ from study.config.probes import AnyProbe, Copy, CopyFar, Graph, MultiLookup, One
 from study.corpora.corpus import Corpus, Pair
 from study.corpora.grammar.draw import Draw
 from study.corpora.probes.chance import Chance, chance, dose
-from study.corpora.probes.lookup import lookup, named, one_space
+from study.corpora.probes.lookup import graph, multi_lookup, named, one_space, practice
 from study.corpora.probes.order import far, ordered
 from study.corpora.probes.splits import checksum, splits
 
-__all__ = ["Chance", "chance", "dose", "drawn_by", "generate", "named"]
+__all__ = ["Chance", "chance", "dose", "drawn_by", "generate", "named", "practice"]
 
 
 def generate(data: AnyProbe) -> Corpus:
     """The corpus that a data section of a probe declares: the same for the same section, on any machine."""
-    found = splits(data, data.name, drawn_by(data))
+    found = splits(data, data.name, drawn_by(data), practice)
     files = {name: checksum(pairs) for name, pairs in found.items()}
     return Corpus(data.name, data.version, found, files=files, languages=("symbols", "symbols"))
 
@@ -33,7 +33,9 @@ def drawn_by(data: AnyProbe) -> Callable[[Draw], Pair]:
             return partial(ordered, data)
         case CopyFar():
             return partial(far, data)
-        case Graph() | MultiLookup():
-            return partial(lookup, data, named(data))
+        case Graph():
+            return partial(graph, data, named(data))
+        case MultiLookup():
+            return partial(multi_lookup, data, named(data))
         case OneSpace():
             return partial(one_space, data)

@@ -1,36 +1,39 @@
 """Probes of lookup by content: encoder self-attention has to fetch what the decoder is to say.
 
 A word is a name and a label: `c3` is the node c with label 3. Every node is in every source once; order and labels are
-random, and who names whom is fixed for the corpus by its seed. Target word t is the label of source word t with the
-label of the node *that it names*. Decoder step t knows t and what was said before, which tells nothing of source word
-t, and one step of cross-attention reads one place: it finds place t by its position, and what else is read there must
-have been fetched by encoder self-attention from the named node. So these are probes of one layer, without feed-forward
-block (`model.layers 1`, `model.feedforward 0`): with more, both steps may be done elsewhere.
+random, and who names whom is fixed for the corpus by its seed. Target word t is the label of the node that source word
+t *names*. Decoder step t knows t and what was said before, which tells nothing of source word t, and one step of
+cross-attention reads one place: it finds place t by its position, and what is read there must have been fetched by
+encoder self-attention from the named node. So these are probes of one layer, without feed-forward block
+(`model.layers 1`, `model.feedforward 0`): with more, both steps may be done elsewhere.
 
-Why the own label is said too: the link could be walked the other way, b fetching from its namer a *where a is*, for the
-decoder to find b by. The own label stands in place t alone and teaches the decoder to look there, long before the
-lookup is learned. (One seed, 900 updates: without it the training stayed near chance; with it 99% of the lookups have
-their argmax on gold, and none on the namer.)
+The link could be walked the other way, b fetching from its namer a *where a is*, for the decoder to find b by. So the
+decoder is taught where to look, by labels that stand in place t alone and are learned long before the lookup: `graph`
+has training sentences of another kind, which only ask for them, and `multi_lookup` says every word's own label too.
 
 So there are two golds: `attends`, for encoder self-attention (word t attends to the word it names), and the plain
 diagonal for cross-attention.
 
     graph          c names a, a names b, b names c
-                   c3 a1 b7  →  31 17 73               word 0 attends to 1, 1 to 2, 2 to 0
+                   ? c3 a1 b7  →  ? n1 n7 n3           word 1 attends to 2, 2 to 3, 3 to 1
+                   ! c3 a1 b7  →  ! 3 1 7              a quarter of the training sentences; in no other split
 
 The scores of word pairs decide who attends to whom. Symmetric scores cannot have the ring's three links as largest of
 their rows, since s_ca > s_cb = s_bc > s_ba = s_ab > s_ac = s_ca; then c sees 1 and 7 alike, and guesses. One-way links
 and mutual pairs are within their reach. It decides whether tied query and key maps can attend as directed, and `dose`,
-the share of words in rings of three, how much of it they lose. In `one_way` a node that names none says its own label
-alone. In `mutual` with the diagonal visible, positive semidefinite scores prefer self, which the residual takes off
-again: there the argmax on gold decides, not accuracy.
+the share of words in rings of three, how much of it they lose. In `one_way` a node that names none says so (`n`). In
+`mutual` with the diagonal visible, positive semidefinite scores prefer self, which the residual takes off again: there
+the argmax on gold decides, not accuracy. The answer holds the named label alone: in one word with the own label, the
+readout may judge what was fetched by the own label, and symmetric scores get further than they should (version 1 of
+this probe: .76 of the words right with tied maps and .90 with signed ones, where two of three nodes of a ring are .71).
 
     multi_lookup   c names a and b, a names b and c, b names c and a (P 2)
                    c3 a1 b7  →  317 173 731            word 0 attends to 1 and 2, 1 to 2 and 0, 2 to 0 and 1
 
 Every node is named once as the first, once as the second, …: what one head brings back is the mean of P values, of
 which nothing tells the order. It decides how many heads a query with P targets needs, and what a combination that adds
-the heads loses. One target word holds all labels, so that the decoder cannot ask for them one at a time.
+the heads loses. One target word holds all labels, so that the decoder cannot ask for them one at a time. Two targets
+are too few to decide: weights of two thirds and one third are an order, and one head solves them.
 
     one_space      d b2 d0 a2  →  0                    words 0 and 2 attend to each other, or one to the other
 
@@ -52,6 +55,7 @@ from study.corpora.grammar.draw import Draw
 from study.corpora.probes.splits import shuffled
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
+ASKS, PRACTISES = "?", "!"
 
 
 def named(data: Graph | MultiLookup) -> list[tuple[int, ...]]:
@@ -94,19 +98,47 @@ def _discordant(draw: Draw, nodes: int, count: int) -> list[tuple[int, ...]]:
     return list(zip(*rows[1:], strict=True))
 
 
-def lookup(data: Graph | MultiLookup, names: Sequence[tuple[int, ...]], draw: Draw) -> Pair:
-    """A pair of `graph` or `multi_lookup`, where node i names names[i]."""
-    assert data.labels is not None
-    nodes = shuffled(draw, data.nodes)
-    labels = [draw.below(data.labels) for _ in nodes]
-    place = {node: s for s, node in enumerate(nodes)}
-    looks = [[place[other] for other in names[node]] for node in nodes]
+def graph(data: Graph, names: Sequence[tuple[int, ...]], draw: Draw) -> Pair:
+    """A pair of `graph`, where node i names names[i]. One in four asks for own labels instead: see `practice`."""
+    practises = draw.below(4) == 0
+    words, labels, looks = _nodes(data.nodes, data.labels, names, draw)
+    mark, said = ASKS, ["n" + "".join(str(labels[s]) for s in row) for row in looks]
+    if practises:
+        mark, said, looks = PRACTISES, [str(label) for label in labels], [[] for _ in looks]
     return Pair(
-        " ".join(f"{LETTERS[node]}{label}" for node, label in zip(nodes, labels, strict=True)),
+        " ".join([mark, *words]),
+        " ".join([mark, *said]),
+        tuple(Link(t, t) for t in range(data.nodes + 1)),
+        tuple(Link(s + 1, t + 1) for t, row in enumerate(looks) for s in row),
+    )
+
+
+def practice(pair: Pair) -> bool:
+    """Whether a pair only teaches the decoder where to look: such pairs are for training."""
+    return pair.source.startswith(PRACTISES)
+
+
+def multi_lookup(data: MultiLookup, names: Sequence[tuple[int, ...]], draw: Draw) -> Pair:
+    """A pair of `multi_lookup`, where node i names names[i]."""
+    assert data.labels is not None
+    words, labels, looks = _nodes(data.nodes, data.labels, names, draw)
+    return Pair(
+        " ".join(words),
         " ".join("".join(str(labels[s]) for s in (t, *row)) for t, row in enumerate(looks)),
         tuple(Link(t, t) for t in range(data.nodes)),
         tuple(Link(s, t) for t, row in enumerate(looks) for s in row),
     )
+
+
+def _nodes(
+    count: int, labels: int, names: Sequence[tuple[int, ...]], draw: Draw
+) -> tuple[list[str], list[int], list[list[int]]]:
+    """All nodes in random order with random labels: the words, their labels, and the places that each one names."""
+    nodes = shuffled(draw, count)
+    drawn = [draw.below(labels) for _ in nodes]
+    place = {node: s for s, node in enumerate(nodes)}
+    words = [f"{LETTERS[node]}{label}" for node, label in zip(nodes, drawn, strict=True)]
+    return words, drawn, [[place[other] for other in names[node]] for node in nodes]
 
 
 def one_space(data: OneSpace, draw: Draw) -> Pair:
