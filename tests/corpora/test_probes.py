@@ -20,7 +20,7 @@ GOLDEN = {
     "reverse": "3a92df0342d546a0",
     "sort": "64f6b6423c57becd",
     "copy_far": "e2ace939aaa47c76",
-    "graph": "e98a8cddf2cca7cd",
+    "graph": "e8a6d58c68a68652",
     "multi_lookup": "763521d0c7912105",
     "one_space": "d740f1e532e2b581",
 }
@@ -166,7 +166,7 @@ def test_every_lookup_brings_the_labels_of_the_nodes_named() -> None:
 
 def test_practice_is_for_training_alone() -> None:
     drawn = corpus("graph", train_pairs=2000)
-    assert 0.2 < sum(map(practice, drawn.splits["train"])) / 2000 < 0.3
+    assert 0.45 < sum(map(practice, drawn.splits["train"])) / 2000 < 0.55
     assert not any(map(practice, [*drawn.splits["valid"], *drawn.splits["test"]]))
 
 

@@ -16,7 +16,7 @@ diagonal for cross-attention.
 
     graph          c names a, a names b, b names c
                    ? c3 a1 b7  →  ? n1 n7 n3           word 1 attends to 2, 2 to 3, 3 to 1
-                   ! c3 a1 b7  →  ! 3 1 7              a quarter of the training sentences; in no other split
+                   ! c3 a1 b7  →  ! 3 1 7              half of the training sentences, and in no other split
 
 The scores of word pairs decide who attends to whom. Symmetric scores cannot have the ring's three links as largest of
 their rows, since s_ca > s_cb = s_bc > s_ba = s_ab > s_ac = s_ca; then c sees 1 and 7 alike, and guesses. One-way links
@@ -99,8 +99,8 @@ def _discordant(draw: Draw, nodes: int, count: int) -> list[tuple[int, ...]]:
 
 
 def graph(data: Graph, names: Sequence[tuple[int, ...]], draw: Draw) -> Pair:
-    """A pair of `graph`, where node i names names[i]. One in four asks for own labels instead: see `practice`."""
-    practises = draw.below(4) == 0
+    """A pair of `graph`, where node i names names[i]. Every other one asks for own labels instead: see `practice`."""
+    practises = draw.below(2) == 0
     words, labels, looks = _nodes(data.nodes, data.labels, names, draw)
     mark, said = ASKS, ["n" + "".join(str(labels[s]) for s in row) for row in looks]
     if practises:
