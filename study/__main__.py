@@ -16,6 +16,7 @@ VERBS = {
     "show": "one run: its configuration, scores, learning curve and an attention map",
     "translate": "one sentence by a trained model, with its alignment",
     "report": "tables and figures from records, without torch",
+    "claims": "the verdict on each claim, from records alone",
 }
 TRAINING = ("torch", "pytorch_lightning", "sentencepiece", "wandb")
 

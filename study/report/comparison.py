@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from study.report import frame as frames
 from study.report import wording
-from study.report.statistics import Arm, Comparison, Family, compare, deviation
+from study.report.estimates import deviation
+from study.report.statistics import Arm, Comparison, Family, compare
 from study.report.tables import Block, Column, Row, Table
 from study.sweep.spec import Spec
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MARKS = {"model": "", "paired": " †", "welch": " ‡"}
+MARKS = {"model": "", "paired": " †", "welch": " ‡", "resampled": " §"}
 
 
 @dataclass(frozen=True)

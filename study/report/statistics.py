@@ -18,13 +18,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-Method = Literal["model", "paired", "welch"]
+from study.report.estimates import LEVEL, Test, deviation, exact, paired, welch
 
-LEVEL = 0.05
 POWER = 0.80
 THREEFOLD = 3.0
 
@@ -40,21 +39,6 @@ class Arm:
     """Declared runs that are missing, started or failed."""
     valid_bleu: float | None = None
     """Mean BLEU on validation, 0–100."""
-
-
-@dataclass(frozen=True)
-class Test:
-    """One estimate of arm − baseline, in units of the score. None: the data have no variance to estimate it from."""
-
-    __test__ = False
-
-    method: Method
-    difference: float
-    se: float | None = None
-    df: float | None = None
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
 
 
 @dataclass(frozen=True)
@@ -100,7 +84,7 @@ def compare(arms: Sequence[Arm], baseline: str) -> Family:
         _same_seeds(pool, base)
     model = _model(pool, base) if sound else {}
     plain = {arm.label: _contrast(arm, base, model) for arm in arms if arm is not base}
-    return Family(baseline, _adjusted(plain), seed_correlation(pool) if sound else None)
+    return Family(baseline, adjusted(plain), seed_correlation(pool) if sound else None)
 
 
 def collapsed(arm: Arm, base: Arm) -> bool:
@@ -118,83 +102,69 @@ def _contrast(arm: Arm, base: Arm, model: Mapping[str, Test]) -> Comparison:
     if base.diverged or collapsed(arm, base):
         return Comparison(arm.label, welch(list(arm.values.values()), list(base.values.values())))
     pooled = model[arm.label]
-    if _threefold(arm, base):
+    if threefold([arm, base]):
         return Comparison(arm.label, paired(arm.values, base.values), model=pooled)
     return Comparison(arm.label, pooled)
 
 
-def _threefold(arm: Arm, base: Arm) -> bool:
-    low, high = sorted((deviation(arm.values.values()) or 0.0, deviation(base.values.values()) or 0.0))
+def threefold(arms: Sequence[Arm]) -> bool:
+    """Whether the largest standard deviation among the arms is three times the smallest, or more."""
+    low, *_, high = sorted(deviation(arm.values.values()) or 0.0 for arm in arms)
     return high > 0 and high >= THREEFOLD * low
 
 
-def deviation(values: Any) -> float | None:
-    """Standard deviation with n − 1, or None for fewer than two values. Exactly 0 where all values are equal."""
-    some = np.asarray(list(values), dtype=float)
-    if len(some) < 2:
-        return None
-    return 0.0 if np.ptp(some) == 0 else float(some.std(ddof=1))
+@dataclass(frozen=True)
+class Fit:
+    """`score ~ arm + seed`, fitted: arm ↦ the place of its parameter, which is its difference to the base."""
+
+    result: Any
+    places: Mapping[str, int]
+    exact: bool
+    """Nothing is left to estimate a variance from."""
+
+
+def fitted(pool: Sequence[Arm], base: Arm) -> Fit:
+    """`score ~ arm + seed` by least squares over complete arms, treatment contrasts to the base."""
+    from statsmodels.regression.linear_model import OLS
+
+    others = [arm for arm in pool if arm is not base]
+    seeds = sorted(base.values)
+    places = {arm.label: 1 + i for i, arm in enumerate(others)}
+    rows, scores = [], []
+    for arm in (base, *others):
+        for number, seed in enumerate(seeds):
+            row = np.zeros(len(others) + len(seeds))
+            row[[0, *([places[arm.label]] if arm is not base else []), *([len(others) + number] if number else [])]] = 1
+            rows.append(row)
+            scores.append(arm.values[seed])
+    result = OLS(np.array(scores), np.array(rows)).fit()
+    return Fit(result, places, result.df_resid < 1 or exact(result.resid, scores))
 
 
 def _model(pool: Sequence[Arm], base: Arm) -> dict[str, Test]:
-    """`score ~ arm + seed` by least squares, treatment contrasts to the baseline."""
-    import pandas as pd
-    import statsmodels.formula.api as formulas
-
-    others = [arm for arm in pool if arm is not base]
-    if not others:
+    """The difference of each arm of the pool to the baseline."""
+    if len(pool) < 2:
         return {}
-    rows = [(arm.label, str(seed), value) for arm in pool for seed, value in arm.values.items()]
-    table = pd.DataFrame(rows, columns=["arm", "seed", "score"])
-    table["arm"] = pd.Categorical(table["arm"], categories=[base.label, *(arm.label for arm in others)])
-    terms = "score ~ arm + seed" if len(base.values) > 1 else "score ~ arm"
-    fit = formulas.ols(terms, table).fit()
-    names = {arm.label: f"arm[T.{arm.label}]" for arm in others}
-    if fit.df_resid < 1 or _exact(fit.resid, table["score"]):
-        return {label: Test("model", float(fit.params[name])) for label, name in names.items()}
-    bounds = fit.conf_int(LEVEL)
+    fit = fitted(pool, base)
+    found = fit.result
+    if fit.exact:
+        return {label: Test("model", float(found.params[place])) for label, place in fit.places.items()}
+    bounds = found.conf_int(LEVEL)
     return {
         label: Test(
             "model",
-            difference=float(fit.params[name]),
-            se=float(fit.bse[name]),
-            df=float(fit.df_resid),
-            low=float(bounds.loc[name, 0]),
-            high=float(bounds.loc[name, 1]),
-            p=float(fit.pvalues[name]),
+            difference=float(found.params[place]),
+            se=float(found.bse[place]),
+            df=float(found.df_resid),
+            low=float(bounds[place, 0]),
+            high=float(bounds[place, 1]),
+            p=float(found.pvalues[place]),
         )
-        for label, name in names.items()
+        for label, place in fit.places.items()
     }
 
 
-def paired(arm: Mapping[int, float], base: Mapping[int, float]) -> Test:
-    """Paired t over the seeds of two arms."""
-    from statsmodels.stats.weightstats import DescrStatsW
-
-    differences = np.array([arm[seed] - base[seed] for seed in sorted(base)])
-    mean = float(differences.mean())
-    if len(differences) < 2 or _exact(differences - mean, list(base.values())):
-        return Test("paired", mean)
-    stats = DescrStatsW(differences)
-    low, high = stats.tconfint_mean(LEVEL)
-    _, p, df = stats.ttest_mean(0.0)
-    return Test("paired", mean, float(stats.std_mean), float(df), float(low), float(high), float(p))
-
-
-def welch(arm: Sequence[float], base: Sequence[float]) -> Test:
-    """Welch's t-test (1947) of two arms, seeds not matched and variances not pooled."""
-    from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
-
-    mean = float(np.mean(arm) - np.mean(base))
-    if min(len(arm), len(base)) < 2 or not (deviation(arm) or deviation(base)):
-        return Test("welch", mean)
-    both = CompareMeans(DescrStatsW(np.asarray(arm)), DescrStatsW(np.asarray(base)))
-    low, high = both.tconfint_diff(LEVEL, usevar="unequal")
-    _, p, df = both.ttest_ind(usevar="unequal")
-    return Test("welch", mean, float(both.std_meandiff_separatevar), float(df), float(low), float(high), float(p))
-
-
-def _adjusted(plain: Mapping[str, Comparison]) -> dict[str, Comparison]:
+def adjusted(plain: Mapping[str, Comparison]) -> dict[str, Comparison]:
     """Holm over all tests that have a p, and what each could have shown at Holm's first level."""
     from scipy.stats import t
     from statsmodels.stats.multitest import multipletests
@@ -227,11 +197,6 @@ def seed_correlation(arms: Sequence[Arm]) -> float | None:
     between = k * float(((seeds - grand) ** 2).sum()) / (n - 1)
     total = between + (k - 1) * error
     return (between - error) / total if math.sqrt(total) > 1e-9 * max(1.0, abs(float(grand))) else None
-
-
-def _exact(residuals: Any, scores: Any) -> bool:
-    """Whether residuals are zero but for rounding."""
-    return float(np.abs(residuals).max()) <= 1e-9 * max(1.0, float(np.abs(np.asarray(scores)).max()))
 
 
 def _same_seeds(arms: Sequence[Arm], base: Arm) -> None:

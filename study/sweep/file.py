@@ -32,7 +32,7 @@ def read_file(path: Path) -> dict[str, Any]:
         InputError: no such file, no YAML, or not the schema's.
     """
     try:
-        tree = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
+        tree = yaml.load(path.read_text(encoding="utf-8"), Loader=Loader)
     except FileNotFoundError:
         raise InputError(f"{path}: no such sweep file") from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
@@ -44,7 +44,7 @@ def read_file(path: Path) -> dict[str, Any]:
     return tree
 
 
-class _Loader(yaml.SafeLoader):
+class Loader(yaml.SafeLoader):
     """Plain YAML, but a key given twice is an error: by default the later silently wins."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:

@@ -1,0 +1,147 @@
+"""One run ↦ one number: a score, its slope over source length, or a diagnostic.
+
+Metrics are named as in a sweep: `split/score` (test/exact, valid/nll), or `diagnostics/…` by their place in the record,
+the mean over layers and heads (diagnostics/cross/information, diagnostics/gradients/middle/far_near_way).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from study.corpora.multi30k import SPLITS as MULTI30K
+from study.errors import InputError
+from study.records import Record
+from study.report import wording
+
+HIGHER = ("bleu", "chrf", "exact", "prefix", "accuracy", "contrast", "gold_mass", "attends_mass", "attends_argmax")
+LOWER = ("nll", "perplexity", "aer", "onset")
+"""Every score that a claim can name, and which way it is better."""
+
+SPLITS = ("test", "valid", "long", "deep", "pronoun", *(split for split in MULTI30K if split.startswith("test")))
+DIAGNOSTICS = "diagnostics/"
+
+EDGE = 0.01
+"""Within this share of a score's range from its floor or ceiling, a score is saturated."""
+
+LENGTH = re.compile(r"length (\d+)-(\d+)")
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What is read of a run."""
+
+    metric: str
+    by_length: bool = False
+
+    @property
+    def title(self) -> str:
+        """`exact match, %`; `cross information`; `exact match, % per source word`."""
+        if is_diagnostic(self.metric):
+            return " ".join(self.metric.removeprefix(DIAGNOSTICS).split("/")).replace("_", " ")
+        return wording.title(self.metric) + (" per source word" if self.by_length else "")
+
+    @property
+    def decimals(self) -> int:
+        """How many decimals it is printed with."""
+        if self.by_length or is_diagnostic(self.metric):
+            return 3
+        return wording.decimals(self.metric)
+
+
+def is_diagnostic(metric: str) -> bool:
+    """Whether a metric is read from a record's diagnostics."""
+    return metric.startswith(DIAGNOSTICS)
+
+
+def check(metric: str) -> None:
+    """Refuse the name of a metric that no run has.
+
+    Raises:
+        InputError: says what was expected.
+    """
+    if is_diagnostic(metric) and metric.count("/") >= 2:
+        return
+    split, _, score = metric.partition("/")
+    if split not in SPLITS or score not in HIGHER + LOWER:
+        raise InputError(
+            f"there is no metric {metric!r}; write split/score such as test/exact (splits: {', '.join(SPLITS)}; "
+            f"scores: {', '.join(HIGHER + LOWER)}), or diagnostics/site/name such as diagnostics/cross/information"
+        )
+
+
+def better(metric: str) -> int:
+    """+1 where more is better, −1 where less is, 0 for a diagnostic, which is neither."""
+    if is_diagnostic(metric):
+        return 0
+    return -1 if wording.metric_of(metric) in LOWER else 1
+
+
+def bounds(metric: str) -> tuple[float, float] | None:
+    """Floor and ceiling of a score; None where it has none."""
+    if is_diagnostic(metric) or wording.metric_of(metric) in ("nll", "perplexity", "onset"):
+        return None
+    return (0.0, 1.0) if wording.metric_of(metric) in ("aer", "gold_mass") else (0.0, 100.0)
+
+
+def on_validation(metric: str) -> str:
+    """`test/exact` ↦ `valid/exact`."""
+    return f"valid/{wording.metric_of(metric)}"
+
+
+def value(record: Record, measure: Measure) -> float | None:
+    """The number; None where the record says null: it means nothing in this run.
+
+    Raises:
+        InputError: the record has no such score or diagnostic.
+    """
+    if is_diagnostic(measure.metric):
+        return _diagnostic(record, measure.metric)
+    split, score = measure.metric.split("/")
+    if measure.by_length:
+        found = _slope(record, split, score)
+    else:
+        found = record.score(split, score)
+        if found is None and any((s.split, s.metric, s.subset) == (split, score, None) for s in record.scores):
+            return None
+    if found is None:
+        there = sorted({f"{s.split}/{s.metric}" for s in record.scores})
+        by = " by source length" if measure.by_length else ""
+        raise InputError(f"scores: no {measure.metric}{by}; the record has {', '.join(there) or 'none at all'}")
+    return found
+
+
+def _slope(record: Record, split: str, score: str) -> float | None:
+    """Least squares over the buckets of source length, each at its middle; None with fewer than two."""
+    points = []
+    for one in record.scores:
+        bucket = LENGTH.fullmatch(one.subset or "")
+        if bucket and (one.split, one.metric) == (split, score) and one.value is not None:
+            points.append(((int(bucket[1]) + int(bucket[2])) / 2, one.value))
+    if len(points) < 2:
+        return None
+    middle = sum(x for x, _ in points) / len(points)
+    return sum((x - middle) * y for x, y in points) / sum((x - middle) ** 2 for x, _ in points)
+
+
+def _diagnostic(record: Record, metric: str) -> float | None:
+    path = metric.removeprefix(DIAGNOSTICS).split("/")
+    found = list(_leaves(record.diagnostics, path))
+    known = [float(leaf) for leaf in found if isinstance(leaf, int | float)]
+    if not found:
+        there = ", ".join(record.diagnostics) or "none"
+        raise InputError(f"diagnostics: {'.'.join(path)} is not there; the record has {there}")
+    return sum(known) / len(known) if known else None
+
+
+def _leaves(tree: Any, path: list[str]) -> Iterator[Any]:
+    """What lies at the path, through every layer and head on the way."""
+    if isinstance(tree, list):
+        for item in tree:
+            yield from _leaves(item, path)
+    elif not path:
+        yield tree
+    elif isinstance(tree, dict) and path[0] in tree:
+        yield from _leaves(tree[path[0]], path[1:])
