@@ -12,6 +12,7 @@ from study.errors import InputError
 
 VERBS = {
     "train": "one experiment: trains, tests, and writes its record",
+    "explain": "one experiment before it runs: formulas, parameters, operations, equal sizes; --all: every mechanism",
     "sweep": "every experiment that a sweep file declares and that is not there yet",
     "show": "one run: its configuration, scores, learning curve and an attention map",
     "translate": "one sentence by a trained model, with its alignment",

@@ -37,7 +37,7 @@ class DataFacts(Section):
 
 
 class ModelFacts(Section):
-    """Sizes of the model."""
+    """Sizes of the model. FLOPs: forward, teacher-forced, at the corpus's mean lengths, per target token."""
 
     parameters: int
     parameters_attention: int

@@ -20,6 +20,8 @@ class Convolution(nn.Module):
     Beyond both ends of a sentence, and at padding, x is 0. It is called as `Attention` is.
     """
 
+    formula = "y_s = Σ_j W_j x_{s + j − ⌊(w−1)/2⌋}"
+
     def __init__(self, width: int, reach: int) -> None:
         super().__init__()
         self.fan_in = reach * width

@@ -17,7 +17,7 @@ from study.attention.reach import build_reach, without_self
 from study.attention.score import build_scale
 from study.attention.scores import build_score
 from study.attention.view import Lengths, Memory, Seen, Terms, View
-from study.attention.weighting import build_weights, precise, unmask_empty
+from study.attention.weighting import build_weights, precise, unmask_empty, without_autocast
 from study.config import Attention as Config
 
 
@@ -57,7 +57,7 @@ class Attention(nn.Module):
 
     def remember(self, states: Tensor, mask: Tensor) -> Memory:
         """States [B, S, Dk] and their mask [B, S] as a memory. Keys are computed in float32."""
-        with torch.autocast(states.device.type, enabled=False):
+        with without_autocast(states.device):
             keys = self.score.prepare(self.map_key(precise(states)))
         return Memory(keys, self.map_value(states), mask)
 
@@ -73,7 +73,7 @@ class Attention(nn.Module):
     def forward(self, query: Tensor, memory: Memory, view: View) -> tuple[Tensor, Terms]:
         """Queries [B, L, Dq] → contexts [B, L, D], and what they add to the loss."""
         view = self.score.narrow(view, memory.mask.shape[1])
-        with torch.autocast(query.device.type, enabled=False):
+        with without_autocast(query.device):
             mapped = self.map_query(precise(query))
             view = self.reach.window(mapped, view)
             if self.config.exclude_self:

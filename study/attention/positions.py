@@ -14,6 +14,7 @@ from study.config import Transformer as Config
 class NoPositions(nn.Module):
     """Nothing: what remains tells order through causality alone, and not at all in the encoder."""
 
+    formula = "x"
     longest: int | None = None
     """The longest sentence that has positions; None where any has."""
 
@@ -25,6 +26,8 @@ class NoPositions(nn.Module):
 class Sinusoids(NoPositions):
     """Sines and cosines of position / 10000^(2i/D), interleaved (Vaswani et al. 2017, section 3.5)."""
 
+    formula = "x + [sin ω_i t; cos ω_i t], ω_i = 10000^(−2i/D)"
+
     def forward(self, start: int, embedded: Tensor) -> Tensor:
         return embedded + sinusoids(start, embedded.shape[1], embedded.shape[2], embedded.device)
 
@@ -35,6 +38,8 @@ class LearnedPositions(NoPositions):
     Like a token's, a position's part has variance 1 at the start. A position beyond the table was never trained, so
     that there is no such thing: `longest` tells search and evaluation, which stop there, and a longer input is refused.
     """
+
+    formula = "x + √D · P_t"
 
     def __init__(self, longest: int, width: int) -> None:
         super().__init__()

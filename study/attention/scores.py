@@ -150,7 +150,7 @@ class Additive(Score):
 
 
 class Concat(Additive):
-    """v · tanh(W [q; k] + b): additive with a bias, 0 at the start; W and v start as they do there. d = A."""
+    """v · tanh(W [q; k] + b) (Luong et al. 2015): additive with a bias, 0 at the start. d = A."""
 
     formula = "v·tanh(W [q; k] + b)"
 

@@ -7,6 +7,7 @@ t. Every normaliser gives 0 to hidden slots, and a row of zeros to a query that 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import entmax
@@ -21,6 +22,11 @@ Normaliser = Callable[[Tensor, Tensor], Tensor]
 def precise(x: Tensor) -> Tensor:
     """In float32, or float64 where it is that already."""
     return x if x.dtype == torch.float64 else x.float()
+
+
+def without_autocast(device: torch.device) -> AbstractContextManager[object]:
+    """Every product in the precision of its factors. Tensors without data have no autocast to turn off."""
+    return nullcontext() if device.type == "meta" else torch.autocast(device.type, enabled=False)
 
 
 def unmask_empty(mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -40,7 +46,7 @@ def unmask_empty(mask: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def softmax(logits: Tensor, mask: Tensor) -> Tensor:
-    """exp(s) / Σ exp(s)."""
+    """exp(s) / Σ exp(s) (Bahdanau et al. 2015)."""
     opened, empty = unmask_empty(mask)
     weights = precise(logits).masked_fill(~opened, float("-inf")).softmax(-1)
     return weights.masked_fill(empty, 0.0)

@@ -1,4 +1,4 @@
-"""The flags of `study train`, made from `Experiment` by pydantic-settings: one flag per field, one help text.
+"""The flags of an experiment, made from `Experiment` by pydantic-settings: one flag per field, one help text.
 
 The flags only say what was given; all validation happens in one place, `experiment_from`.
 """
@@ -19,36 +19,42 @@ from study.config.model import Sites
 from study.errors import InputError
 
 
-def parse(argv: Sequence[str], description: str, extra: dict[str, Any]) -> dict[str, Any]:
+NO_NONE = "\0"
+"""The text that would mean None, which nobody can type."""
+
+
+def parse(argv: Sequence[str], description: str, extra: dict[str, Any], verb: str = "train") -> dict[str, Any]:
     """What the flags say, as a tree of texts; a flag that was not given is absent.
 
     Args:
         argv: the command line after the verb.
         description: the first paragraph of the help.
         extra: further flags, name ↦ (type, Field).
+        verb: whose flags they are.
 
     Raises:
         InputError: an unknown flag, or a flag without its value.
     """
     schema = create_model("Flags", __base__=_Flags, __doc__=description, **extra, **_fields([Experiment]))
     try:
-        source: CliSettingsSource[Any] = CliSettingsSource(schema, cli_parse_args=list(argv), formatter_class=_Help)
+        source: CliSettingsSource[Any] = CliSettingsSource(
+            schema, cli_prog_name=f"study {verb}", cli_parse_args=list(argv), formatter_class=_Help
+        )
         given: dict[str, Any] = _tree(source())
     except (SettingsError, argparse.ArgumentError) as error:
         what = str(error).removeprefix("error parsing CLI: ")
         if what.startswith("error parsing value"):
             what = "a section takes no value; name a field of it, such as --data.name grammar or --model.width 64"
-        raise InputError(f"{what}; `study train --help` lists every flag") from None
+        raise InputError(f"{what}; `study {verb} --help` lists every flag") from None
     return given
 
 
 class _Flags(BaseSettings):
     model_config = SettingsConfigDict(
-        cli_prog_name="study train",
         cli_avoid_json=True,
         cli_exit_on_error=False,
         cli_hide_none_type=True,
-        cli_parse_none_str="\0",
+        cli_parse_none_str=NO_NONE,
     )
 
 
@@ -59,10 +65,11 @@ class _Help(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, max_help_position=34, width=118)
 
     def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None = None) -> None:
-        super().add_usage("study train [--config FILE] [--FIELD VALUE …]", actions, groups, prefix)
+        super().add_usage(f"{self._prog} [--config FILE] [--FIELD VALUE …]", actions, groups, prefix)
 
     def _expand_help(self, action: argparse.Action) -> str:
-        return super()._expand_help(action).replace(" (default: None)", "")
+        told = super()._expand_help(action)
+        return told.replace(" (default: None)", "").replace(f" (default: {NO_NONE})", "")
 
 
 def _tree(given: Any) -> Any:

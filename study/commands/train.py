@@ -19,11 +19,16 @@ from study.sweep.grid import expand
 
 HELP = """Train, test and record one experiment.
 
-Every field of an experiment is a flag. Given several times, the later source wins: --config, --overrides-json, flags.
+Every field of an experiment is a flag. Given several times, the later source wins: --preset, --config,
+--overrides-json, flags.
 The run lands in OUT/<experiment id>/ and is continued there if it was interrupted; a run that is recorded already is
 not trained again.
 """
-EXTRA = {
+EXTRA: dict[str, Any] = {
+    "preset": (
+        str | None,
+        Field(None, description="A textbook arm, such as luong2015_general; `study explain --all` lists them."),
+    ),
     "config": (str | None, Field(None, description="A YAML file with any of the fields below, nested or dotted.")),
     "overrides_json": (
         str | None,
@@ -40,10 +45,14 @@ EXTRA = {
 def main(argv: Sequence[str]) -> int:
     """Run the verb; 0 when the run is finished, 1 when it diverged."""
     given = flags.parse(argv, HELP, EXTRA)
-    layers = [_yaml(given.pop("config", None)), _json(given.pop("overrides-json", None)), given]
-    experiment = experiment_from(*layers)
+    experiment = experiment_from(*layers(given))
     out = Path(given.get("out") or os.environ.get("STUDY_RUNS") or experiment.out)
     return _run(experiment, out / experiment_id(experiment))
+
+
+def layers(given: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the flags give, as layers for `experiment_from`, the later over the earlier."""
+    return [_yaml(given.pop("config", None)), _json(given.pop("overrides-json", None)), given]
 
 
 def _run(experiment: Experiment, folder: Path) -> int:

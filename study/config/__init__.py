@@ -6,8 +6,10 @@ from study.config.experiment import Experiment
 from study.config.identity import config_hash, experiment_id
 from study.config.model import Model, Recurrent, Transformer
 from study.config.overrides import experiment_from
+from study.config.textbook import TEXTBOOK
 
 __all__ = [
+    "TEXTBOOK",
     "Attention",
     "Data",
     "Experiment",

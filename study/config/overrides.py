@@ -10,7 +10,12 @@ from pydantic import ValidationError
 from study.config.data import Data
 from study.config.experiment import Experiment
 from study.config.model import Model
+from study.config.textbook import textbook
 from study.errors import InputError
+
+PRESET = "preset"
+"""Beside the fields: the name of a textbook arm, which lies below them all."""
+FAMILY = "model.family"
 
 TAGS = {
     str(section.model_fields[tag].default)
@@ -61,10 +66,32 @@ def experiment_from(*layers: Mapping[str, Any]) -> Experiment:
     tree: dict[str, Any] = {}
     for layer in layers:
         tree = merged(tree, nested(layer))
+    preset, below = tree.pop(PRESET, None), ""
+    if preset is not None:
+        tree, below = _over_preset(preset, tree)
     try:
         return Experiment.model_validate(tree)
     except ValidationError as error:
-        raise InputError(one_line(error)) from None
+        raise InputError(one_line(error) + below) from None
+
+
+def _over_preset(name: Any, tree: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """The tree laid over a textbook arm, and what a problem with it should add."""
+    arm = nested(textbook(name).overrides)
+    given = tree.get("model")
+    family = given.get("family") if isinstance(given, Mapping) else None
+    if family not in (None, arm["model"]["family"]):
+        raise InputError(
+            f"{FAMILY}: preset {name} is of family {arm['model']['family']}, not {family!r}; leave one of the two out"
+        )
+    return merged(arm, tree), f" (fields that are not given are those of preset {name})"
+
+
+def family_of(overrides: Mapping[str, Any]) -> Any:
+    """The family that flat overrides declare, by itself or through a preset."""
+    if overrides.get(PRESET) is not None:
+        overrides = {**textbook(overrides[PRESET]).overrides, **overrides}
+    return overrides.get(FAMILY, "recurrent")
 
 
 def one_line(error: ValidationError) -> str:

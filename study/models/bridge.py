@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from study.attention import Terms
-from study.attention.weighting import precise, softmax
+from study.attention.weighting import precise, softmax, without_autocast
 from study.config import Recurrent as RecurrentConfig
 from study.config import Transformer as TransformerConfig
 from study.models.translator import lengths
@@ -47,9 +47,18 @@ class Slots(NamedTuple):
 class Plain(nn.Module):
     """A memory without parameters: all states, one slot, or none."""
 
+    FORMULAS = {
+        "states": "h_1 … h_S",
+        "final": "h_final, one slot",
+        "mean": "1/S Σ_s h_s, one slot",
+        "max": "max_s h_s by component, one slot",
+        "empty": "no slot: a zero context",
+    }
+
     def __init__(self, memory: str) -> None:
         super().__init__()
         self.memory = memory
+        self.formula = self.FORMULAS[memory]
 
     def forward(self, states: Tensor, final: Tensor, mask: Tensor) -> Slots:
         """States [B, S, D], what the family calls its final state [B, D], mask [B, S] → S, 1 or 0 slots."""
@@ -74,6 +83,8 @@ class Structured(nn.Module):
     asks for annotations that look at different tokens, and cannot reach 0 in a sentence of fewer than r.
     """
 
+    formula = "M = A [h_1 … h_S], A = softmax(W_2 tanh(W_1 h))"
+
     def __init__(self, width: int, hidden: int, annotations: int, penalty: float) -> None:
         super().__init__()
         self.penalty = penalty
@@ -94,7 +105,7 @@ class Structured(nn.Module):
 
 def redundancy(annotation: Tensor) -> Tensor:
     """‖AAᵀ − I‖²_F of annotations [B, r, S], the mean over sentences."""
-    with torch.autocast(annotation.device.type, enabled=False):
+    with without_autocast(annotation.device):
         precisely = precise(annotation)
         overlap = precisely @ precisely.transpose(1, 2)
         away = overlap - torch.eye(overlap.shape[-1], device=overlap.device, dtype=overlap.dtype)

@@ -34,14 +34,20 @@ def build(
         seed: of the initial values.
         lengths: of the training sentences, for the mechanisms whose size or start follows from them.
     """
-    model: Translator
-    match config:
-        case RecurrentConfig():
-            model = Recurrent(config, vocabulary, lengths)
-        case TransformerConfig():
-            model = Transformer(config, vocabulary, lengths)
+    model = construct(config, vocabulary, lengths)
     initialise(model, seed)
     return model
+
+
+def construct(
+    config: RecurrentConfig | TransformerConfig, vocabulary: int, lengths: Lengths | None = None
+) -> Translator:
+    """The model that a configuration declares, without its initial values."""
+    match config:
+        case RecurrentConfig():
+            return Recurrent(config, vocabulary, lengths)
+        case TransformerConfig():
+            return Transformer(config, vocabulary, lengths)
 
 
 @torch.no_grad()

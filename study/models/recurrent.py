@@ -21,7 +21,7 @@ from study.config import Recurrent as Config
 from study.models.bridge import build_memory, masked_mean
 from study.models.cell import Cell, Hidden
 from study.models.encoder import Encoder
-from study.models.translator import PAD, Encoded, Output, Translator, output_logits
+from study.models.translator import PAD, Encoded, Origin, Output, Translator, output_logits
 
 
 class State(NamedTuple):
@@ -63,6 +63,23 @@ class Recurrent(Translator):
 
     def sites(self) -> Iterator[tuple[str, int, Attention]]:
         yield "cross", 0, self.attention
+
+    def origins(self) -> dict[str, Origin]:
+        config = self.config
+        top = " (top layer)" if config.layers > 1 else ""
+        encoder = f"{config.cell.upper()} states h{top}, of width {config.memory_width}"
+        encoder += ", both directions" if config.bidirectional else ", left to right"
+        enters = {"bahdanau": ", c_t", "luong": ", r_{t−1}" if config.input_feeding else ""}[config.decoder]
+        state = f"s_t = {config.cell.upper()}(s_{{t−1}}, y_{{t−1}}{enters}), of width {config.width}"
+        readout = "tanh(W_c [c_t; s_t])" if config.readout == "tanh" else "W_c [c_t; s_t]"
+        query = {"bahdanau": "s_{t−1}, the decoder's state before", "luong": "s_t, the decoder's state after"}
+        return {
+            "cross": Origin(
+                f"{query[config.decoder]} it reads y_{{t−1}}{top}; {state}",
+                f"{self.memory.formula}; encoder: {encoder}",
+                f"readout r_t = {readout}, and logits of y_t from it",
+            )
+        }
 
     def encode(self, source: Tensor, mask: Tensor) -> Encoded:
         embedded = self._embed(self.source_embedding, source)

@@ -18,7 +18,7 @@ from study.attention.mixing import build_mixing
 from study.attention.positions import build_positions
 from study.config import Transformer as Config
 from study.models.bridge import build_memory, last
-from study.models.translator import PAD, Encoded, Output, Translator, output_logits
+from study.models.translator import PAD, Encoded, Origin, Output, Translator, output_logits
 
 
 class State(NamedTuple):
@@ -125,6 +125,20 @@ class Transformer(Translator):
             assert isinstance(layer, DecoderLayer)
             yield "decoder_self", i, layer.self_attention
             yield "cross", i, layer.cross_attention
+
+    def origins(self) -> dict[str, Origin]:
+        below = "the residual stream at its layer, normalised (layer 1: embeddings + positions)"
+        joins = "added to the residual stream"
+        sites = {
+            "encoder_self": Origin(f"source tokens: {below}", "the same states, every source token", joins),
+            "decoder_self": Origin(f"target tokens: {below}", "the same states, y_0 … y_{t−1} alone", joins),
+            "cross": Origin(
+                "the residual stream after self-attention of its layer, normalised",
+                f"{self.memory.formula}; encoder: states h of the last layer, normalised, of width {self.config.width}",
+                joins,
+            ),
+        }
+        return {site: sites[site] for site in dict.fromkeys(site for site, _, _ in self.sites())}
 
     def encode(self, source: Tensor, mask: Tensor) -> Encoded:
         x = self._embed(self.source_embedding, self.source_positions, source, 0)

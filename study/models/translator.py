@@ -38,12 +38,25 @@ class Output(NamedTuple):
     """What the decoder's attentions add to the loss."""
 
 
+class Origin(NamedTuple):
+    """Where what a site works on comes from, in words; t counts target tokens, and y_t is the one that step t gives."""
+
+    query: str
+    """x, what queries are mapped from."""
+    memory: str
+    """m, what keys and values are mapped from."""
+    use: str
+    """What becomes of the output c."""
+
+
 class Translator(nn.Module):
     """An encoder-decoder over one shared vocabulary."""
 
     source_embedding: nn.Embedding
     target_embedding: nn.Embedding
     unembedding: nn.Linear
+    memory: nn.Module
+    """From encoder states to what the decoder may look at."""
     longest: int | None = None
     """The most tokens that a source or a target may have, BOS or EOS counted; None where there is no limit."""
 
@@ -61,6 +74,10 @@ class Translator(nn.Module):
 
     def sites(self) -> Iterator[tuple[str, int, Attention]]:
         """Every attention as (site, layer, module), in the order of computation."""
+        raise NotImplementedError
+
+    def origins(self) -> dict[str, Origin]:
+        """Where queries and memory of every site come from."""
         raise NotImplementedError
 
     def tie(self, embeddings: str) -> None:

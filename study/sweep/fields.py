@@ -12,13 +12,14 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from study.config import Attention, Experiment
+from study.config import TEXTBOOK, Attention, Experiment
 from study.config.model import Sites
+from study.config.overrides import PRESET
 from study.errors import InputError
 
 
@@ -66,7 +67,7 @@ def _remedy(value: Any) -> str:
 
 @cache
 def _fields() -> dict[str, list[FieldInfo]]:
-    known: dict[str, list[FieldInfo]] = {}
+    known: dict[str, list[FieldInfo]] = {PRESET: [FieldInfo(annotation=Literal[tuple(TEXTBOOK)])]}  # type: ignore[arg-type]
     for name, field in _walk(Experiment, ""):
         known.setdefault(name, []).append(field)
     return known

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from study.config import Experiment, experiment_from, experiment_id
+from study.config.overrides import FAMILY, PRESET, family_of
 from study.errors import InputError
 from study.sweep import fields
 
@@ -100,7 +101,9 @@ def cells_of(parameters: Mapping[str, tuple[Any, ...]]) -> tuple[Cell, ...]:
     for name, values in parameters.items():
         for value in values:
             _check(name, value, parameters)
-    cells = tuple(_cell(dict(zip(parameters, point, strict=True))) for point in itertools.product(*parameters.values()))
+    points = [dict(zip(parameters, point, strict=True)) for point in itertools.product(*parameters.values())]
+    named = PRESET in parameters or any(PRESET in _arm(text) for text in parameters.get(ARM, ()))
+    cells = tuple(_cell(point, named) for point in points)
     _check_cells(cells)
     return cells
 
@@ -117,8 +120,11 @@ def _check(name: str, value: Any, parameters: Mapping[str, tuple[Any, ...]]) -> 
             raise InputError(f"{where}: {problem}") from None
 
 
-def _cell(given: dict[str, Any]) -> Cell:
+def _cell(given: dict[str, Any], named: bool) -> Cell:
+    """A point of the grid. Where presets are `named`, their family is spelled out: families are reported apart."""
     overrides = expand(given)
+    if named:
+        overrides = {FAMILY: family_of(overrides), **overrides}
     try:
         return Cell(given, overrides, experiment_from(overrides), None)
     except InputError as reason:

@@ -25,6 +25,7 @@ from study.config import Experiment, config_hash, experiment_id
 from study.corpora import Corpus, load
 from study.errors import InputError
 from study.models import Translator, build, match_logits
+from study.models.cost import cost
 from study.records import DataFacts, ModelFacts, Record, Resources, Score, Selection
 from study.training import tracking
 from study.training.allocator import keep_memory
@@ -34,6 +35,7 @@ from study.training.checkpoint import save_model
 from study.training.diagnostics import Diagnostics, with_initial
 from study.training.evaluate import Evaluation, evaluate
 from study.training.provenance import device_for, peak_memory, provenance
+from study.training.sizes import sizes_of
 from study.training.task import DivergedError, Task
 from study.training.vocabulary import Vocabulary, vocabulary_for
 
@@ -84,6 +86,7 @@ class _Run:
         self.train = examples(self.corpus.splits["train"], self.vocabulary)
         self.valid = examples(self.corpus.splits["valid"], self.vocabulary)
         self.lengths = sentence_lengths(self.train)
+        self.cost = cost(experiment.model, sizes_of(self.train, len(self.vocabulary)))
         self.model = self._model()
         self.progress = 0.0
 
@@ -186,8 +189,7 @@ class _Run:
     def _record(
         self, status: Any, scores: list[Score] | None = None, speed: float | None = None, error: str | None = None
     ) -> Record:
-        task, attention = self.task, [module for _, _, module in self.model.sites()]
-        count = {id(p): p.numel() for p in self.model.parameters()}
+        task = self.task
         return Record(
             protocol=self.experiment.protocol,
             id=experiment_id(self.experiment),
@@ -198,9 +200,9 @@ class _Run:
             seed=self.experiment.seed,
             data=data_facts(self.corpus, self.vocabulary),
             model=ModelFacts(
-                parameters=sum(count.values()),
-                parameters_attention=sum(p.numel() for module in attention for p in module.parameters()),
-                flops_per_token=None,
+                parameters=self.cost.parameters,
+                parameters_attention=self.cost.parameters_attention,
+                flops_per_token=self.cost.flops_per_token,
             ),
             resources=Resources(
                 train_seconds=task.train_seconds,

@@ -1,0 +1,171 @@
+"""`study explain`: what a configuration computes and costs, and how to give it as many parameters as its baseline."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+from pydantic_settings import CliImplicitFlag
+
+from study.commands import flags, train
+from study.config import Experiment, experiment_from, experiment_id
+from study.errors import InputError
+from study.sweep.grid import expand
+
+if TYPE_CHECKING:
+    from study.models.cost import Cost, Part, Sizes
+
+HELP = """Say what one experiment computes, site by site, and what it costs. Trains nothing.
+
+Takes every flag of `study train`. Prints the formula of each attention site, where its queries, keys and values come
+from, parameters and operations by part, and the widths that give the model as many parameters as its baseline has.
+"""
+EXTRA: dict[str, Any] = {
+    **train.EXTRA,
+    "all": (CliImplicitFlag[bool], Field(False, description="Print the table of all mechanisms and textbook arms.")),
+    "baseline": (
+        str | None,
+        Field(
+            None,
+            description="The arm whose parameters are to be matched, as overrides in one text: a.b=c d.e=f, or "
+            "preset=NAME (default: the default arm of the family, at the same width, layers and embeddings).",
+        ),
+    ),
+    "source": (int | None, Field(None, description="S, source tokens of a sentence (default: the training mean).")),
+    "target": (int | None, Field(None, description="L, target tokens of a sentence (default: the training mean).")),
+}
+NOTES = """\
+FLOPs: a forward pass, teacher-forced, at B 1, S {source}, L {target} ({means},
+end-of-sentence counted), divided by L: per target token, the encoder's share included. Matrix products and convolutions
+are counted, a multiplication and an addition as two; recurrent cells are such products, counted step by step. A
+backward pass costs about twice as much again.
+Elementwise: numbers given by tanh, softmax, normalisation, gates, masks and sums, which are not in the FLOPs.
+Masked pairs of query and slot are computed, and counted. In neither column: embedding look-ups, sorting (sparsemax,
+entmax), dropout, the loss, the optimiser, beam search.
+Parameters that are shared count once; a tied output matrix counts for the decoder, where it embeds."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the verb; the exit status.
+
+    Raises:
+        InputError: a wrong flag or configuration, or a corpus that cannot be read.
+    """
+    given = flags.parse(argv, HELP, EXTRA, "explain")
+    if str(given.pop("all", False)).lower() == "true":
+        _print_all(given)
+        return 0
+    baseline = given.pop("baseline", None)
+    lengths: dict[str, Any] = {n: _positive(n, given.pop(n)) for n in ("source", "target") if n in given}
+    layers = train.layers(given)
+    experiment = experiment_from(*layers)
+    against = experiment_from(expand({"arm": baseline})) if baseline is not None else None
+    from study.training.sizes import sizes_for
+
+    means = "the training split's mean lengths" if not lengths else "as given"
+    sizes = _within(experiment, sizes_for(experiment.data)._replace(**lengths))
+    print(experiment_id(experiment))
+    for lines in (
+        _sites(experiment, sizes),
+        _costs(experiment, sizes),
+        ["", NOTES.format(source=sizes.source, target=sizes.target, means=means)],
+        _matching(experiment, layers, sizes, against),
+    ):
+        print("\n".join(lines), flush=True)
+    return 0
+
+
+def _positive(name: str, text: str) -> int:
+    if not str(text).isdecimal() or int(text) < 1:
+        raise InputError(f"--{name}: a number of tokens is expected, 1 or more, not {text!r}")
+    return int(text)
+
+
+def _within(experiment: Experiment, sizes: Sizes) -> Sizes:
+    from study.models.cost import bare
+
+    longest = bare(experiment.model, sizes.vocabulary, sizes.lengths).longest
+    for name, length in (("source", sizes.source), ("target", sizes.target)):
+        if longest is not None and length > longest:
+            raise InputError(f"--{name}: this model takes {longest} tokens at most, as its training data, not {length}")
+    return sizes
+
+
+def _sites(experiment: Experiment, sizes: Sizes) -> Iterator[str]:
+    """Every site once, whatever the number of layers: they are built alike."""
+    from study.attention.formula import equations
+    from study.models.cost import bare
+
+    model = bare(experiment.model, sizes.vocabulary, sizes.lengths)
+    layers = [site for site, _, _ in model.sites()]
+    origins = model.origins()
+    for site, attention in {site: attention for site, _, attention in model.sites()}.items():
+        count = layers.count(site)
+        yield f"\n{site}{f' ({count} layers)' if count > 1 else ''}"
+        yield f"  x: {origins[site].query}"
+        yield f"  m: {origins[site].memory}"
+        yield from (f"     {line}" for line in equations(attention))
+        yield f"  c: {origins[site].use}"
+
+
+def _costs(experiment: Experiment, sizes: Sizes) -> Iterator[str]:
+    from study.models.cost import Part, cost
+
+    found = cost(experiment.model, sizes)
+    yield f"\n{'':<16}{'parameters':>14}{'FLOPs / token':>16}{'elementwise / token':>22}"
+    yield from (_line(name, part, found) for name, part in found.parts.items())
+    yield _line("total", Part(*map(sum, zip(*found.parts.values(), strict=True))), found)
+    yield _line("in attention", Part(*map(sum, zip(*(found.parts[s] for s in found.sites), strict=True))), found)
+
+
+def _line(name: str, part: Part, found: Cost) -> str:
+    flops, elementwise = part.flops / found.target, part.elementwise / found.target
+    return f"{name:<16}{part.parameters:>14,}{flops:>16,.0f}{elementwise:>22,.0f}"
+
+
+def _matching(
+    experiment: Experiment, layers: list[dict[str, Any]], sizes: Sizes, against: Experiment | None
+) -> Iterator[str]:
+    from study.models.matching import base_arm, matches, parameters_of
+
+    baseline = against.model if against else base_arm(experiment.model)
+    target, mine = parameters_of(baseline, sizes), parameters_of(experiment.model, sizes)
+    name = "as given" if against else f"the default arm of {baseline.family}, width {baseline.width}"
+    yield f"\nbaseline ({name}): {target:,} parameters; this: {mine:,} ({_difference(mine, target)})"
+    if mine == target:
+        yield "  nothing to match"
+        return
+    found = matches(functools.partial(experiment_from, *layers), sizes, target)
+    for match in found:
+        flag = f"--{match.field} {match.value}"
+        yield f"  {flag:<42}{match.parameters:>14,} ({_difference(match.parameters, target)})"
+    if not found:
+        yield "  no width of this arm is free to match it"
+
+
+def _difference(mine: int, target: int) -> str:
+    return f"{mine - target:+,}, {(mine - target) / target:+.2%}"
+
+
+def _print_all(given: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from study.models.catalogue import tables
+
+    if given:
+        raise InputError(f"--all describes every mechanism and takes no other flag, such as {min(given)}; drop one")
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(width=140, highlight=False)
+    for table in tables():
+        grid = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+        for column in table.head:
+            grid.add_column(column, overflow="fold")
+        for row in table.rows:
+            grid.add_row(*map(Text, row))
+        console.print(Text(f"\n{table.title}", style="bold"))
+        console.print(grid)

@@ -1,0 +1,188 @@
+"""The table of all mechanisms, made from the code: every value of every axis with its formula, parameters and source.
+
+Formulas are those that the parts carry, sources are cited in their docstrings, parameters are read off parts that were
+built. `python -m study.models.catalogue` writes MECHANISMS.md; `study explain --all` prints the same.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+from pydantic import BaseModel
+from torch import nn
+
+from study.attention import Attention as Site
+from study.attention.formula import combined, mapped
+from study.config import TEXTBOOK, Attention, Recurrent, Transformer
+from study.models.symbols import OUTSIDE, in_symbols, outside, site
+
+PAGE = Path(__file__).parents[2] / "MECHANISMS.md"
+INTRODUCTION = (
+    "Every value of every axis, made from the code by `python -m study.models.catalogue`; `study explain --all` prints "
+    "the same, and `study explain` with the flags of `study train` the formulas, parameters and operations of one "
+    "configuration. Axes are free of each other; a combination that means nothing is refused with the reason."
+)
+LEGEND = (
+    ("t, s", "a query and a slot of the memory; L queries, S slots that a query may see"),
+    ("S_max", "the length of the longest training sentence"),
+    ("H, h", "heads, and one of them: x, m and c belong to a site, all else to a head"),
+    ("D, Dk", "width of the states x that queries are mapped from, which is the model's, and of the memory's states m"),
+    ("Kq, Kk, K", "width of a head's query, of its key, and of both where one map width is chosen for them"),
+    ("V, A, R", "width of a head's value; additive width; rank"),
+    ("q, k, v", "query, key and value: what the maps make of x and m"),
+    ("d", "what the scale divides by: the width that a score sums over"),
+    ("s, a", "a score, scaled, and the weight that is made of it"),
+    ("o, c", "output of a head, Σ_s a_s v_s, and of the site"),
+    ("w", "half-width of a window; number of tokens under a convolution"),
+    ("h_s, M, r, U", "encoder states; annotations of them, r in number, made through a hidden width U"),
+    ("W, U, V, P, T, b, v, g, τ", "inside a formula: parameters (T is frozen)"),
+)
+CITED = re.compile(r"\(([^()]*\b(?:19|20)\d\d\b[^()]*)\)")
+SOURCES = {
+    ("scale", "rsqrt"): "Vaswani et al. 2017",
+    ("maps", "separate"): "Vaswani et al. 2017",
+    ("memory", "states"): "Bahdanau et al. 2015",
+    ("memory", "final"): "Sutskever et al. 2014",
+}
+"""Of values that have no docstring of their own."""
+
+
+class Seen(NamedTuple):
+    """What a part says of itself."""
+
+    formula: str
+    parts: tuple[nn.Module, ...]
+    documented: Any = None
+    """What has a docstring that cites the source."""
+
+
+def _maps(of: Site) -> Seen:
+    return Seen(", ".join(line for line in mapped(of) if line[0] in "qk"), (of.map_query, of.map_key))
+
+
+AXES: dict[str, Callable[[Site], Seen]] = {
+    "score": lambda of: Seen(of.score.formula, (of.score,), type(of.score)),
+    "scale": lambda of: Seen(of.scale.formula, (of.scale,)),
+    "weights": lambda of: Seen(of.weights.formula, (), of.weights.normalise),
+    "reach": lambda of: Seen(of.reach.formula or "every visible slot", (of.reach,), type(of.reach)),
+    "maps": _maps,
+    "values": lambda of: Seen(mapped(of)[-1], (of.map_value,)),
+    "combine": lambda of: Seen(combined(of), (of.combine,), type(of.combine)),
+    "output": lambda of: Seen(combined(of), (of.combine,), type(of.combine)),
+}
+
+OWNERS: tuple[tuple[str, type[BaseModel], str], ...] = (
+    ("model.", Recurrent, "recurrent"),
+    ("model.", Transformer, "transformer"),
+    ("model.attention.", Attention, "every site"),
+)
+"""Where the fields of a model are declared."""
+
+
+class Table(NamedTuple):
+    """A table of texts."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+CODE = ("symbol", "value", "formula", "field", "preset", "differs from the default arm in")
+"""Columns that are written as code."""
+
+
+def tables() -> list[Table]:
+    """Symbols, every axis of attention, what lies beside it, the other fields of a model, and the textbook arms."""
+    symbols = Table("Symbols", ("symbol", "meaning"), LEGEND)
+    return [symbols, *_axes(), _others(), _textbook()]
+
+
+def _axes() -> Iterator[Table]:
+    for axis, look in AXES.items():
+        rows = [_row(axis, value, look(site(**{axis: value}))) for value in _choices(Attention, axis)]
+        yield Table(f"model.attention.{axis}", ("value", "formula", "parameters per head", "source"), tuple(rows))
+    for axis in OUTSIDE:
+        family = Recurrent if axis in Recurrent.model_fields else Transformer
+        rows = [_row(axis, value, _beside(outside(axis, value))) for value in _choices(family, axis)]
+        yield Table(f"model.{axis}", ("value", "formula", "parameters", "source"), tuple(rows))
+
+
+def _row(axis: str, value: str, seen: Seen) -> tuple[str, ...]:
+    source = SOURCES.get((axis, value)) or _cited(seen.documented)
+    return value, seen.formula, in_symbols(seen.parts, heads=axis in AXES), source
+
+
+def _beside(part: nn.Module) -> Seen:
+    if isinstance(part, Site):
+        return Seen("self-attention, the site encoder_self", ())
+    return Seen(str(part.formula), (part,), type(part))
+
+
+def _cited(documented: Any) -> str:
+    """What the first paragraph of a docstring cites, or that it is a control."""
+    first = " ".join((getattr(documented, "__doc__", None) or "").split("\n\n")[0].split())
+    return "; ".join(CITED.findall(first)) or ("control" if "control" in first.lower() else "–")
+
+
+def _choices(section: type[BaseModel], field: str) -> tuple[str, ...]:
+    """The values of a field that is a choice; none for any other."""
+    annotation = section.model_fields[field].annotation
+    members = [value for member in get_args(annotation) for value in (get_args(member) or (member,))]
+    return tuple(value for value in members if isinstance(value, str))
+
+
+def _others() -> Table:
+    """The fields of a model and of its attention that are no axis above."""
+    rows: dict[str, tuple[str, str, str, str]] = {}
+    for prefix, section, owner in OWNERS:
+        for name, field in section.model_fields.items():
+            if name in ("family", "attention", *(AXES if section is Attention else OUTSIDE)):
+                continue
+            values = " | ".join(_choices(section, name)) or ("true | false" if field.annotation is bool else "a number")
+            said, where = field.description or "", owner
+            if prefix + name in rows:
+                before = rows[prefix + name][-1]
+                where, said = "both", before if said == before else f"{OWNERS[0][2]}: {before} {owner}: {said}"
+            rows[prefix + name] = (prefix + name, values, where, said)
+    return Table("Other fields", ("field", "values", "where", "meaning"), tuple(rows.values()))
+
+
+def _textbook() -> Table:
+    """What a preset says that the default arm of its family does not."""
+    rows = []
+    for name, arm in TEXTBOOK.items():
+        family = Recurrent() if arm.overrides["model.family"] == "recurrent" else Transformer()
+        usual = {f"model.{name}": value for name, value in family}
+        usual |= {f"model.attention.{name}": value for name, value in family.attention.cross}
+        said = {field: value for field, value in arm.overrides.items() if value != usual[field]}
+        fields = " ".join(f"{field.removeprefix('model.')}={json.dumps(value)}" for field, value in said.items())
+        rows.append((name, f"family={family.family} {fields}".replace('"', ""), arm.source, arm.differs))
+    head = ("preset", "differs from the default arm in", "source", "differs from the paper")
+    return Table("Textbook arms", head, tuple(rows))
+
+
+def markdown() -> str:
+    """The page."""
+    lines = ["# Mechanisms: every axis, its formulas, parameters and sources", "", INTRODUCTION]
+    for table in tables():
+        title = f"`{table.title}`" if table.title.startswith("model.") else table.title
+        lines += ["", f"## {title}", "", _pipes(table.head), _pipes("---" for _ in table.head)]
+        lines += [_pipes(_cell(*cell) for cell in zip(table.head, row, strict=True)) for row in table.rows]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(column: str, text: str) -> str:
+    text = text.replace("|", "\\|")
+    return f"`{text}`" if text and column in CODE else text
+
+
+def _pipes(cells: Any) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(markdown(), encoding="utf-8")

@@ -1,0 +1,179 @@
+"""What a model costs: parameters and floating-point operations of its parts, counted on a model without data.
+
+The model is built and run on torch's meta device, so that shapes are real and nothing is computed. Operations are
+those that `torch.utils.flop_counter` knows: matrix products and convolutions, a multiplication and an addition as
+two. Recurrent cells and their steps are products of that kind and are counted one by one. What such counters leave
+out (tanh, softmax, normalisation, gates, masks, sums) is counted apart, as the numbers that those functions gave.
+
+B batch · S source tokens · L target tokens.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+
+from study.attention import Attention, Lengths
+from study.config import Recurrent, Transformer
+from study.models.build import construct
+from study.models.translator import Translator, output_logits
+
+ENCODER, MEMORY, DECODER, OUTPUT = "encoder", "memory", "decoder", "output layer"
+BEGINNINGS = {ENCODER: ("source_", "encoder", "bridges."), MEMORY: ("memory.",), OUTPUT: ("unembedding.",)}
+"""How the names of their parameters begin."""
+BESIDE = (torch.ops.aten._softmax.default, torch.ops.aten.native_layer_norm.default)
+"""Functions of every number that carry no tag for it."""
+
+
+class Sizes(NamedTuple):
+    """What the data decide of a model's cost."""
+
+    vocabulary: int
+    lengths: Lengths | None
+    """Of the training sentences, for what is sized by them."""
+    source: int
+    """S, end-of-sentence counted."""
+    target: int
+    """L, likewise."""
+
+
+class Part(NamedTuple):
+    """A part of a model: its parameters, and what one forward pass of one sentence costs there."""
+
+    parameters: int
+    flops: int
+    elementwise: int
+    """Numbers given by functions that are no matrix product."""
+
+
+class Cost(NamedTuple):
+    """A model's cost, by part, in the order of computation. `parts` add up to the model."""
+
+    parts: dict[str, Part]
+    sites: tuple[str, ...]
+    """The parts that are attention."""
+    target: int
+    """L, the target tokens of the sentence."""
+
+    @property
+    def parameters(self) -> int:
+        """All of them, shared ones once."""
+        return sum(part.parameters for part in self.parts.values())
+
+    @property
+    def parameters_attention(self) -> int:
+        """Those of the attention sites."""
+        return sum(self.parts[site].parameters for site in self.sites)
+
+    @property
+    def flops_per_token(self) -> int:
+        """Forward, teacher-forced, the encoder's share included."""
+        return round(sum(part.flops for part in self.parts.values()) / self.target)
+
+
+def bare(config: Recurrent | Transformer, vocabulary: int, lengths: Lengths | None) -> Translator:
+    """The model without values."""
+    with torch.device("meta"):
+        return construct(config, vocabulary, lengths).eval()
+
+
+def parameters(module: nn.Module) -> int:
+    """Number of parameters, shared ones once."""
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def cost(config: Recurrent | Transformer, sizes: Sizes) -> Cost:
+    """The cost of a model for one sentence pair of these sizes."""
+    model = bare(config, sizes.vocabulary, sizes.lengths)
+    count = _counted(model, sizes)
+    stored = _parameters(model)
+    names = [ENCODER, *dict.fromkeys(site for site, _, _ in model.sites()), MEMORY, DECODER, OUTPUT]
+    parts = {name: Part(stored[name], count.flops[name], count.elementwise[name]) for name in names}
+    if not any(parts[MEMORY]):
+        del parts[MEMORY]
+    return Cost(parts, tuple(name for name in names if name not in (ENCODER, MEMORY, DECODER, OUTPUT)), sizes.target)
+
+
+def _parameters(model: Translator) -> Counter[str]:
+    """By part. What is shared counts once, where the decoder embeds."""
+    sites = {id(p): site for site, _, attention in model.sites() for p in attention.parameters()}
+    stored: Counter[str] = Counter()
+    for name, parameter in model.named_parameters():
+        other = next((part for part, begins in BEGINNINGS.items() if name.startswith(begins)), DECODER)
+        stored[sites.get(id(parameter), other)] += parameter.numel()
+    return stored
+
+
+@torch.no_grad()
+def _counted(model: Translator, sizes: Sizes) -> _Count:
+    source, target = (
+        torch.empty(1, length, dtype=torch.long, device="meta") for length in (sizes.source, sizes.target)
+    )
+    count = _Count()
+    for site, _, attention in model.sites():
+        _attribute(attention, site, count)
+    model.memory.forward = count.within(MEMORY, model.memory.forward)
+    with count:
+        encoded = count.within(ENCODER, model.encode)(source, source.bool())
+        count.within(DECODER, model.decode)(encoded, target)
+    return _without_output(count, model, sizes)
+
+
+def _attribute(attention: Attention, site: str, count: _Count) -> None:
+    """What an attention computes counts for its site, whoever calls it. The model is thrown away afterwards."""
+    for name in ("remember", "forward"):
+        setattr(attention, name, count.within(site, getattr(attention, name)))
+
+
+def _without_output(count: _Count, model: Translator, sizes: Sizes) -> _Count:
+    """The decoder's share parted into the output layer, counted by itself, and the rest."""
+    alone = _Count()
+    states = torch.empty(1, sizes.target, model.unembedding.in_features, device="meta")
+    with alone:
+        alone.within(OUTPUT, output_logits)(model.unembedding, states)
+    for mine, of_output in ((count.flops, alone.flops), (count.elementwise, alone.elementwise)):
+        mine[OUTPUT] = of_output[OUTPUT]
+        mine[DECODER] -= of_output[OUTPUT]
+    return count
+
+
+class _Count(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts every operation for the part that is being computed."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.flops: Counter[str] = Counter()
+        self.elementwise: Counter[str] = Counter()
+        self.part = ""
+
+    def within(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, whose operations count for `part`."""
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            with self._as(part):
+                return function(*args, **kwargs)
+
+        return counted
+
+    @contextmanager
+    def _as(self, part: str) -> Iterator[None]:
+        outer, self.part = self.part, part
+        yield
+        self.part = outer
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        formula = flop_registry.get(func._overloadpacket)
+        if formula is not None:
+            self.flops[self.part] += formula(*args, **(kwargs or {}), out_val=out)
+        elif torch.Tag.pointwise in func.tags or func in BESIDE:
+            first = out if isinstance(out, Tensor) else out[0]
+            self.elementwise[self.part] += first.numel() if first.is_floating_point() else 0
+        return out

@@ -1,0 +1,134 @@
+"""`study explain`: what it prints is what is built, recorded and written; a mistake is one line."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from study.__main__ import main
+from study.config import experiment_from
+from study.config.attention import Attention
+from study.models import build
+from study.models.catalogue import AXES, PAGE, markdown, tables
+from study.models.cost import cost
+from study.training.run import run
+from study.training.sizes import sizes_for
+
+SMALL = {"data.train_pairs": 60, "data.test_pairs": 20}
+FLAGS = [word for name, value in SMALL.items() for word in (f"--{name}", str(value))]
+
+
+def explained(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    assert main(["explain", *FLAGS, *argv]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_configuration_in_formulas(capsys: pytest.CaptureFixture[str]) -> None:
+    told = explained(capsys, "--preset", "luong2015_local_p", "--model.attention.window", "3", "--target", "4")
+    for line in (
+        "x: s_t, the decoder's state after it reads y_{t−1}; s_t = LSTM(s_{t−1}, y_{t−1}, r_{t−1}), of width 64",
+        "m: h_1 … h_S; encoder: LSTM states h, of width 64, left to right",
+        "q = x",
+        "s = qᵀ W k",
+        "a = softmax(s) over the S visible slots, 0 elsewhere",
+        "reach: |s − p| ≤ w, · exp(−(s − p)² / 2(w/2)²), p = (S−1)·σ(v·tanh(W q)), w = 3",
+        "c = o",
+    ):
+        assert f" {line}\n" in told
+    assert "L 4 (as given" in " ".join(told.split())
+
+
+def test_what_it_counts_is_what_is_built_and_its_advice_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    told = explained(capsys, "--model.attention.score", "additive", "--model.attention.maps", "separate")
+    overrides = {"model.attention.score": "additive", "model.attention.maps": "separate"} | SMALL
+    experiment = experiment_from(overrides)
+    sizes = sizes_for(experiment.data)
+
+    def parameters(*more: dict[str, object]) -> int:
+        model = build(experiment_from(*more).model, sizes.vocabulary, 1, sizes.lengths)
+        return sum(p.numel() for p in model.parameters())
+
+    assert "q = W_Q x" in told
+    assert f"baseline (the default arm of recurrent, width 64): {parameters(SMALL):,} parameters" in told
+    assert re.search(rf"^total +{parameters(overrides):,} ", told, re.MULTILINE)
+    advised = re.findall(r"^  --(\S+) (\d+) +([\d,]+) \(([+-][\d,]+),", told, re.MULTILINE)
+    assert [field for field, *_ in advised] == [
+        *("model.width", "model.attention.key_width", "model.attention.additive_width")
+    ]
+    for field, value, count, difference in advised:
+        built = parameters(overrides, {field: int(value)})
+        assert f"{built:,}" == count
+        assert f"{built - parameters(SMALL):+,}" == difference
+
+
+def test_another_baseline_can_be_given(capsys: pytest.CaptureFixture[str]) -> None:
+    told = explained(capsys, "--preset", "bahdanau2015", "--baseline", "preset=bahdanau2015 model.attention.score=dot")
+    assert "baseline (as given): " in told
+    assert "(+8,256, " in told  # A(Dq + Dk) + A at 64
+
+
+def test_a_record_holds_the_same_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    brief = {"training.steps": 1, "model.width": 8, "decoding.beam": 1, "trainer.threads": 1, "trainer.device": "cpu"}
+    experiment = experiment_from(SMALL | brief, {"model.attention.score": "bilinear"})
+    facts = run(experiment, tmp_path, lambda line: None).model
+    found = cost(experiment.model, sizes_for(experiment.data))
+    assert facts is not None
+    assert (facts.parameters, facts.parameters_attention) == (found.parameters, 64)
+    assert facts.flops_per_token == found.flops_per_token > 0
+
+
+def test_the_page_is_what_the_code_says() -> None:
+    told = PAGE.read_text(encoding="utf-8")
+    assert told == markdown(), "rewrite it: python -m study.models.catalogue"
+    assert "(MECHANISMS.md)" in (PAGE.parent / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_catalogue_holds_every_value_and_counts_by_hand() -> None:
+    found = {table.title: {row[0]: row[1:] for row in table.rows} for table in tables()}
+    for axis in AXES:
+        description = Attention.model_json_schema()["properties"][axis]
+        choices = description.get("enum") or description["anyOf"][0]["enum"]
+        assert list(found[f"model.attention.{axis}"]) == choices
+        assert all(formula for formula, *_ in found[f"model.attention.{axis}"].values())
+    scores = found["model.attention.score"]
+    assert scores["additive"] == ("v·tanh(W [q; k])", "A·(Kq + Kk) + A", "Bahdanau et al. 2015")
+    assert scores["location"] == ("w_s·q", "S_max·Kq", "Luong et al. 2015")
+    assert scores["uniform"] == ("0", "0", "control")
+    assert found["model.attention.maps"]["tied"][1] == "K·D"
+    assert found["model.attention.combine"]["sum_shared"][1] == "V·D for all heads"
+    assert found["model.memory"]["structured"][1] == "U·D + r·U"
+    assert found["model.mixing"]["convolution"][1] == "D²·w"
+
+
+def test_all_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "--all"]) == 0
+    told = capsys.readouterr().out
+    for word in ("S_max", "(U q)·(V k)", "Peters et al. 2019", "luong2015_local_p", "Vaswani et al. 2017"):
+        assert word in told
+
+
+MISTAKES = {
+    "no such preset": (["--preset", "luong2015"], "did you mean luong2015_"),
+    "no tokens": (["--target", "0"], "--target: a number of tokens is expected"),
+    "no number": (["--source", "ten"], "--source: a number of tokens is expected"),
+    "too long": (
+        [*FLAGS, "--model.family", "transformer", "--model.positions", "learned", "--source", "999"],
+        "--source: this model takes ",
+    ),
+    "all and more": (["--all", "--seed", "2"], "--all describes every mechanism"),
+    "baseline form": (["--baseline", "additive"], "field=value"),
+    "baseline field": (["--baseline", "model.depth=3"], "model.depth"),
+    "unknown flag": (["--model.depth", "3"], "`study explain --help`"),
+    "refused": (["--model.attention.heads", "3"], "3 heads do not divide the width 64"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_line_and_status_2(mistake: str, capsys: pytest.CaptureFixture[str]) -> None:
+    argv, says = MISTAKES[mistake]
+    assert main(["explain", *argv]) == 2
+    told = capsys.readouterr()
+    assert says in told.err
+    assert told.err.startswith("study: ")
+    assert (told.err.count("\n"), told.out) == (1, "")

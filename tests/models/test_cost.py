@@ -1,0 +1,120 @@
+"""Parameters and operations against counts by hand, and widths that match a baseline's parameters."""
+
+import pytest
+import torch
+from model_cases import VOCABULARY as N
+
+from study.attention import Lengths
+from study.config import TEXTBOOK, experiment_from
+from study.models import build
+from study.models.cost import Sizes, cost
+from study.models.matching import base_arm, matches, nearest, parameters_of
+
+S, L = 5, 7
+SIZES = Sizes(N, Lengths(13, 11), S, L)
+
+
+def test_a_recurrent_model_by_hand() -> None:
+    """Bahdanau with a GRU, D 6, A 11: products of every step, two operations a multiply-add."""
+    D, A, C = 6, 11, 3  # C: one direction of the encoder
+    model = experiment_from({"preset": "bahdanau2015", "model.width": D, "model.attention.additive_width": A}).model
+    parts = cost(model, SIZES).parts
+    gru = 3 * C * (D + C) + 6 * C
+    assert {name: part.parameters for name, part in parts.items()} == {
+        "encoder": N * D + 2 * gru + D * D + D,
+        "cross": A * 2 * D + A,
+        "decoder": N * D + (3 * D * 2 * D + 6 * D) + 3 * D * D + (2 * D * D + D),
+        "output layer": N * D + N,
+    }
+    assert {name: part.flops for name, part in parts.items()} == {
+        "encoder": S * 2 * 2 * 3 * C * (D + C) + 2 * D * D,
+        "cross": S * 2 * D * A + L * (2 * D * A + S * 2 * A + S * 2 * D),
+        "decoder": L * (3 * 2 * 3 * D * D + 2 * 2 * D * D),
+        "output layer": L * 2 * D * N,
+    }
+    assert parts["cross"].elementwise >= 2 * L * S * A  # an addition and a tanh, which are no product
+    assert cost(model, SIZES).flops_per_token == round(sum(part.flops for part in parts.values()) / L)
+
+
+def test_a_transformer_by_hand() -> None:
+    D, F, H, K, V, layers = 10, 17, 3, 4, 2, 2
+    fields = {"width": D, "feedforward": F, "attention.heads": H, "attention.key_width": K, "attention.value_width": V}
+    overrides = {f"model.{name}": value for name, value in fields.items()}
+    found = cost(experiment_from({"model.family": "transformer"}, overrides).model, SIZES)
+    feed, norm, site = 2 * D * F + F + D, 2 * D, 2 * D * H * (K + V)
+    assert {name: part.parameters for name, part in found.parts.items()} == {
+        "encoder": N * D + layers * (feed + 2 * norm) + norm,
+        **dict.fromkeys(("encoder_self", "decoder_self", "cross"), layers * site),
+        "decoder": N * D + layers * (feed + 3 * norm) + norm,
+        "output layer": N * D + N,
+    }
+
+    def attention(queries: int, slots: int) -> int:
+        mapped = queries * 2 * D * H * K + slots * 2 * D * H * (K + V) + queries * 2 * H * V * D
+        return layers * (mapped + queries * slots * 2 * H * (K + V))
+
+    assert {name: part.flops for name, part in found.parts.items()} == {
+        "encoder": layers * S * 2 * 2 * D * F,
+        "encoder_self": attention(S, S),
+        "decoder_self": attention(L, L),
+        "cross": attention(L, S),
+        "decoder": layers * L * 2 * 2 * D * F,
+        "output layer": L * 2 * D * N,
+    }
+    assert found.parameters_attention == 3 * layers * site
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        *({"preset": name} for name in TEXTBOOK),
+        {"model.attention.reach": "hard"},
+        {"model.attention.weights": "entmax15", "model.layers": 2, "model.embeddings": "target"},
+        {"model.family": "transformer", "model.mixing": "convolution", "model.positions": "learned"},
+        {"model.family": "transformer", "model.attention.score": "fixed_random", "model.memory": "structured"},
+    ],
+    ids=lambda overrides: "-".join(map(str, overrides.values())),
+)
+def test_every_parameter_is_counted_once(overrides: dict[str, object]) -> None:
+    model = experiment_from(overrides, {"model.width": 16}).model
+    found = cost(model, SIZES._replace(source=3, target=2))
+    real = build(model, N, 1, SIZES.lengths)
+    assert found.parameters == parameters_of(model, SIZES) == sum(p.numel() for p in real.parameters())
+    sites = [p.numel() for _, _, attention in real.sites() for p in attention.parameters()]
+    assert found.parameters_attention == sum(sites)
+    assert all(part.flops >= 0 for part in found.parts.values())
+    assert all(found.parts[site].flops > 0 for site in found.sites)
+    assert set(real.origins()) == set(found.sites)
+
+
+def test_the_width_that_matches_shared_output_maps_is_the_one_on_paper() -> None:
+    """sum_shared stores (H + 1)·V·D beside 2·H·K·D, concat 2·H·V·D: equal at V' = 2H/(H + 1)·V = 25.6, so 26."""
+    overrides = {"model.family": "transformer", "model.attention.combine": "sum_shared"}
+    arm = experiment_from(overrides)
+    target = parameters_of(base_arm(arm.model), SIZES)
+    found = {m.field: m for m in matches(lambda more: experiment_from(overrides, more), SIZES, target)}
+    value = found["model.attention.value_width"]
+    assert value.value == 26
+    assert value.parameters - target == 3 * 2 * (5 * 26 - 8 * 16) * 64
+    assert "model.attention.additive_width" not in found
+    for match in found.values():  # each, typed as it is printed, gives what was promised
+        model = experiment_from(overrides, {match.field: match.value}).model
+        assert sum(p.numel() for p in build(model, N, 1, SIZES.lengths).parameters()) == match.parameters
+
+
+def test_the_nearest_value_is_found_among_those_that_are_taken() -> None:
+    def squares(value: int) -> int | None:
+        return value * value if value % 6 == 0 else None
+
+    assert nearest(squares, 10_000) == (102, 10_404)  # 96² = 9,216 is further
+    assert nearest(squares, 9_300) == (96, 9_216)
+    assert nearest(squares, 3) == (6, 36)
+    assert nearest(lambda value: None, 3) is None
+    assert nearest(lambda value: 5, 3) is None
+    assert [nearest(lambda value: value, target) for target in (1, 2, 3, 700)] == [(1, 1), (2, 2), (3, 3), (700, 700)]
+
+
+def test_counting_draws_no_random_number() -> None:
+    state = torch.get_rng_state()
+    cost(experiment_from({"model.width": 8}).model, SIZES)
+    assert torch.equal(state, torch.get_rng_state())
