@@ -16,6 +16,7 @@ VERBS = {
     "show": "one run: its configuration, scores, learning curve and an attention map",
     "translate": "one sentence by a trained model, with its alignment",
     "report": "tables and figures from records, without torch",
+    "figures": "the study's figures from records, without torch",
 }
 TRAINING = ("torch", "pytorch_lightning", "sentencepiece", "wandb")
 
