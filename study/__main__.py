@@ -18,6 +18,7 @@ VERBS = {
     "translate": "one sentence by a trained model, with its alignment",
     "report": "tables and figures from records, without torch",
     "claims": "the verdict on each claim, from records alone",
+    "figures": "the study's figures from records, without torch",
 }
 TRAINING = ("torch", "pytorch_lightning", "sentencepiece", "wandb")
 

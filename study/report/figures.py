@@ -93,7 +93,7 @@ def _panel(axes: Axes, facet: Facet, differences: bool) -> list[tuple[list[float
     for place, arm in enumerate(facet.arms):
         if values := _values(facet, arm, differences):
             _dots(axes, place, values, looks[arm.label])
-        texts.append(_summary(axes, place, facet, arm, differences, looks[arm.label][0]))
+        texts.append(_summary(axes, place, facet, arm, differences, looks[arm.label].colour))
     axes.set_yticks(range(len(facet.arms)), [arm.label for arm in facet.arms])
     axes.set_ylim(len(facet.arms) - 0.45, -0.55)
     axes.grid(False, axis="y")
@@ -118,16 +118,15 @@ def _values(facet: Facet, arm: Arm, differences: bool) -> list[float]:
     return [value - base[seed] for seed, value in arm.values.items() if seed in base]
 
 
-def _dots(axes: Axes, place: int, values: list[float], look: tuple[Any, str]) -> None:
-    colour, marker = look
+def _dots(axes: Axes, place: int, values: list[float], look: style.Look) -> None:
     axes.plot(
         values,
         [place - 0.12] * len(values),
-        marker,
-        color=colour,
+        look.marker,
+        color=look.fill,
         markersize=4,
-        markeredgecolor="white",
-        markeredgewidth=0.4,
+        markeredgecolor=look.colour if look.hollow else "white",
+        markeredgewidth=0.8 if look.hollow else 0.4,
         alpha=0.85,
         clip_on=False,
         zorder=3,
@@ -165,7 +164,7 @@ def _beside(axes: Axes, place: int, ends: list[float], text: str) -> None:
         textcoords="offset points",
         ha="left" if right else "right",
         va="center",
-        fontsize=6.5,
+        fontsize=style.SMALL,
         color="#444444",
     )
 

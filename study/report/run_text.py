@@ -122,13 +122,13 @@ def plot(points: Sequence[tuple[int, float]], height: int = HEIGHT, width: int =
     yield f"  {'step':>8}  {first}{last:>{max(1, length - len(first))}}"
 
 
-def read_attention(folder: Path) -> dict[str, Any] | None:
-    """The attention map of a run's folder, None if it has none.
+def read_attention(folder: Path, name: str = "attention.json") -> dict[str, Any] | None:
+    """The attention map of a run's folder (or of this name in a folder of published runs), None if it has none.
 
     Raises:
         InputError: the file is there and not what training writes.
     """
-    path = folder / "attention.json"
+    path = folder / name
     if not path.is_file():
         return None
     try:

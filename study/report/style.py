@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,6 +18,29 @@ COLUMN, PAGE = 3.3, 6.9
 GREY = "#7a7a7a"
 MARKERS = "osD^vPX*<>"
 DPI = 200
+SMALL = 7
+"""The smallest letters, in points at printed size."""
+
+COLOURS = (0, 1, 2, 3, 4, 9, 5, 8, 6)
+"""Seaborn's `colorblind` in the order in which it is used: without its grey, which is the baseline's, the pale last."""
+
+ARMS = {
+    "scale": ("rsqrt", "none", "inverse", "learned"),
+    "score": (
+        *("dot", "additive", "bilinear", "location", "concat_luong"),
+        *("cosine", "low_rank", "concat", "uniform", "fixed_random"),
+    ),
+    "memory": ("states", "final", "mean", "max", "empty", "structured"),
+    "maps": ("separate", "tied", "tied_signed", "raw"),
+    "weights": ("softmax", "sparsemax", "entmax15", "sigmoid", "identity", "identity_mean"),
+    "reach": ("global", "local_m", "local_p", "hard"),
+    "combine": ("concat", "sum_own", "sum_shared", "mean_shared", "sum_wide"),
+    "init": ("final", "zero", "mean", "direct"),
+}
+"""Field ↦ its values in the order of colours and markers, so that an arm always looks alike; first the base arm's."""
+
+VARIANTS = ("logit_init=matched", "equal_start=true", "exclude_self=true", "bilinear_init=identity", "init=direct")
+"""What sets an arm apart from another of the same look: it is drawn hollow, with the marker of its place here."""
 
 SETTINGS: dict[str, Any] = {
     "font.size": 8,
@@ -57,18 +81,63 @@ def styled() -> Iterator[Any]:
             plt.close("all")
 
 
-def palette(labels: list[str], baseline: str | None = None) -> dict[str, tuple[Any, str]]:
-    """Label ↦ (colour, marker): by position in the sweep, so that an arm keeps both; the baseline is grey.
+@dataclass(frozen=True)
+class Look:
+    """How an arm is drawn. Variants of an arm have its colour, and are hollow and dashed."""
 
-    Colours repeat after ten arms and markers after nine, so that the pair does not.
+    colour: Any
+    marker: str = "o"
+    hollow: bool = False
+
+    @property
+    def fill(self) -> Any:
+        """Colour of the inside of its marker."""
+        return "white" if self.hollow else self.colour
+
+    @property
+    def line(self) -> Literal["-", "--"]:
+        """Style of its line."""
+        return "--" if self.hollow else "-"
+
+
+def look(arm: str) -> Look | None:
+    """The look of an arm such as `scale=none` or `scale=none logit_init=matched`; None for one not in `ARMS`."""
+    first, _, variant = arm.partition(" ")
+    field, _, value = first.partition("=")
+    values = ARMS.get(field, ())
+    if value not in values:
+        return None
+    plain = _numbered(values.index(value))
+    if not variant:
+        return plain
+    place = VARIANTS.index(variant) if variant in VARIANTS else len(VARIANTS)
+    return Look(plain.colour, MARKERS[place], hollow=True)
+
+
+def palette(labels: list[str], baseline: str | None = None) -> dict[str, Look]:
+    """Label ↦ look. Arms that differ in what `ARMS` lists look as they do everywhere; others go by their position.
+
+    The baseline is grey. By position, colours repeat after nine arms, each time with another marker.
     """
+    everywhere = set.intersection(*(set(label.split()) for label in labels)) if len(labels) > 1 else set()
+    own = {label: " ".join(word for word in label.split() if word not in everywhere) for label in labels}
+    others = [label for label in labels if label != baseline]
+    known = {label: found for label in others if (found := look(own[label]))}
+    base = {baseline: _numbered(0)} if baseline else {}
+    if len(set(known.values()) | set(base.values())) == len(labels):
+        return known | base
+    return {label: _numbered(i) for i, label in enumerate(others, start=1)} | base
+
+
+def _numbered(place: int) -> Look:
+    """Grey for the baseline's place, 0, and colours and markers for those after it."""
     import seaborn as sns
 
-    colours = sns.color_palette("colorblind")
-    looks: dict[str, tuple[Any, str]] = {}
-    for i, label in enumerate(label for label in labels if label != baseline):
-        looks[label] = (colours[i % len(colours)], MARKERS[1 + i % (len(MARKERS) - 1)])
-    return looks | ({baseline: (GREY, MARKERS[0])} if baseline else {})
+    if place == 0:
+        return Look(GREY, MARKERS[0])
+    turn, at = divmod(place - 1, len(COLOURS))
+    colour = sns.color_palette("colorblind").as_hex()[COLOURS[at]]
+    return Look(colour, MARKERS[1 + (at + turn) % (len(MARKERS) - 1)])
 
 
 def save(figure: Figure, path: Path) -> list[Path]:
