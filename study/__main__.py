@@ -16,6 +16,9 @@ VERBS = {
     "show": "one run: its configuration, scores, learning curve and an attention map",
     "translate": "one sentence by a trained model, with its alignment",
     "report": "tables and figures from records, without torch",
+    "publish": "the runs of a sweep, checked and promoted to results/",
+    "verify": "everything in results/, checked again",
+    "reproduce": "everything that is computed from results/, and whether git sees a change",
 }
 TRAINING = ("torch", "pytorch_lightning", "sentencepiece", "wandb")
 
