@@ -6,13 +6,19 @@ PYTHON ?= $(shell for p in python3.12 python3.11 python3; do $$p -c '$(FITS)' 2>
 PIP = .venv/bin/python -m pip --disable-pip-version-check install -qq -c requirements.lock
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' Makefile
 
 sweep: .venv/.train ## run what SWEEP (sweeps/quickstart.yaml) declares and is missing, then print its table
 	@.venv/bin/python -m study sweep $(SWEEP) $(ARGS)
 
 report: .venv/.core ## print and write the table and figure of SWEEP again, from the records in runs/; no torch
 	@.venv/bin/python -m study report --sweep $(SWEEP) $(ARGS)
+
+reproduce: .venv/.core ## every table, figure and number again from results/, then no difference in git; no torch
+	@.venv/bin/python -m study reproduce $(ARGS)
+
+verify: .venv/.core ## score every published translation again and check every published file; no torch
+	@.venv/bin/python -m study verify $(ARGS)
 
 test: .venv/.train ## all tests
 	@.venv/bin/python -m pytest $(ARGS)
@@ -40,4 +46,4 @@ lock: .venv/bin/python ## rewrite requirements.lock for pyproject.toml; what it 
 	@echo "installing torch and the rest into .venv (once; some minutes, most of them for torch)"
 	@$(PIP) -e '.[train,dev]' && touch .venv/.core $@
 
-.PHONY: help sweep report test check bench lock
+.PHONY: help sweep report reproduce verify test check bench lock

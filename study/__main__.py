@@ -19,6 +19,9 @@ VERBS = {
     "report": "tables and figures from records, without torch",
     "claims": "the verdict on each claim, from records alone",
     "figures": "the study's figures from records, without torch",
+    "publish": "the runs of a sweep, checked and promoted to results/",
+    "verify": "everything in results/, checked again",
+    "reproduce": "everything that is computed from results/, and whether git sees a change",
 }
 TRAINING = ("torch", "pytorch_lightning", "sentencepiece", "wandb")
 

@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from study.errors import InputError
 
@@ -28,94 +28,98 @@ class Section(BaseModel):
 class DataFacts(Section):
     """What was read: SHA-256 of every file (or generated split) and of the subword model."""
 
-    name: str
-    version: int
-    source: str
-    target: str
-    files: dict[str, str]
-    subwords: str | None
+    name: str = Field(description="Corpus or probe.")
+    version: int = Field(description="Version of its generator, or of how its files are read.")
+    source: str = Field(description="Language of the source.")
+    target: str = Field(description="Language of the target.")
+    files: dict[str, str] = Field(description="SHA-256 by file, or by split for a generated corpus.")
+    subwords: str | None = Field(description="SHA-256 of the subword model; null with words.")
 
 
 class ModelFacts(Section):
     """Sizes of the model. FLOPs: forward, teacher-forced, at the corpus's mean lengths, per target token."""
 
-    parameters: int
-    parameters_attention: int
-    flops_per_token: int | None
+    parameters: int = Field(description="Trained numbers, shared ones counted once.")
+    parameters_attention: int = Field(description="Those of the attention sites.")
+    flops_per_token: int | None = Field(description="Operations per target token; null: not measured.")
 
 
 class Resources(Section):
     """What the run took. Times differ between runs; nothing else here is compared."""
 
-    train_seconds: float
-    wall_seconds: float
-    tokens_per_second: float
-    decode_sentences_per_second: float | None
-    peak_memory_bytes: int
+    train_seconds: float = Field(description="Seconds in training steps, validation left out.")
+    wall_seconds: float = Field(description="Seconds from the start of the last call to its end.")
+    tokens_per_second: float = Field(description="Target tokens per second of train_seconds.")
+    decode_sentences_per_second: float | None = Field(description="Sentences per second of beam search at test.")
+    peak_memory_bytes: int = Field(description="Bytes: on a GPU what was allocated, else the largest resident set.")
 
 
 class Selection(Section):
     """Which step was tested, by which rule, on validation only."""
 
-    rule: str
-    step: int
-    value: float | None
+    rule: str = Field(description="The field training.select.")
+    step: int = Field(description="The step whose weights were tested.")
+    value: float | None = Field(description="What the rule compared, at that step.")
 
 
 class Score(Section):
     """One number on one split. `subset` names a part of it (`length 4-7`); `hypotheses` is a file beside the record."""
 
-    split: str
-    metric: str
-    value: float | None
-    n: int
-    subset: str | None = None
-    signature: str | None = None
-    hypotheses: str | None = None
-    hypotheses_sha256: str | None = None
+    split: str = Field(description="Split of the corpus; valid is validation.")
+    metric: str = Field(description="Which score; see the list of scores.")
+    value: float | None = Field(description="The score; null where the model cannot read a pair of the split.")
+    n: int = Field(description="Sentences, or tokens (perplexity) or minimal pairs (contrast).")
+    subset: str | None = Field(None, description="A part of the split, by words of the source; null: the whole.")
+    signature: str | None = Field(None, description="How it was computed, scorer and version included.")
+    hypotheses: str | None = Field(None, description="The file of translations that was scored; null: none was.")
+    hypotheses_sha256: str | None = Field(None, description="SHA-256 of that file.")
 
 
 class Provenance(Section):
     """Where the numbers come from: no user, path or host."""
 
-    git_commit: str | None
-    git_dirty: bool | None
-    python: str
-    packages: dict[str, str]
-    device: str
-    device_count: int
-    precision: str
-    deterministic: bool
-    started_utc: str
+    git_commit: str | None = Field(description="Commit of the code; null outside a checkout.")
+    git_dirty: bool | None = Field(description="Whether study/, sweeps/ or requirements.lock differed from it.")
+    python: str = Field(description="Version of Python.")
+    packages: dict[str, str] = Field(description="Versions of the packages that decide numbers.")
+    device: str = Field(description="Name of the GPU, else of the processor.")
+    device_count: int = Field(description="How many of them one run used.")
+    precision: str = Field(description="The field training.precision.")
+    deterministic: bool = Field(description="Whether the same run gives the same bits here (one CPU thread).")
+    started_utc: str = Field(description="When the run started, UTC.")
 
 
 class Wandb(Section):
     """Informational only."""
 
-    id: str
-    url: str | None
+    id: str = Field(description="W&B's name of the run.")
+    url: str | None = Field(description="Its address; null for a run that was offline.")
 
 
 class Record(Section):
     """One run, whole."""
 
-    schema_version: Literal[1] = SCHEMA_VERSION
-    protocol: int
-    id: str
-    status: Literal["finished", "diverged", "failed"]
-    error: str | None = None
-    config: dict[str, Any]
-    config_hash: str
-    seed: int
-    data: DataFacts | None = None
-    model: ModelFacts | None = None
-    resources: Resources | None = None
-    selection: Selection | None = None
-    scores: list[Score] = []
-    diagnostics: dict[str, Any] = {}
-    history: list[dict[str, Any]] = []
-    provenance: Provenance | None = None
-    wandb: Wandb | None = None
+    schema_version: Literal[1] = Field(SCHEMA_VERSION, description="Version of this schema.")
+    protocol: int = Field(description="Raised when a fix moves numbers; part of the identity.")
+    id: str = Field(description="Corpus, family, score of cross-attention, 8 hexadecimals of config_hash, seed.")
+    status: Literal["finished", "diverged", "failed"] = Field(
+        description="diverged (the loss became infinite or no number) is a result; failed is none."
+    )
+    error: str | None = Field(None, description="Why it diverged or failed.")
+    config: dict[str, Any] = Field(description="The resolved experiment; `study train --help` describes its fields.")
+    config_hash: str = Field(description="SHA-256 of the fields that decide numbers, without the seed.")
+    seed: int = Field(description="Seed of initial values, data order and dropout.")
+    data: DataFacts | None = Field(None, description="What was read.")
+    model: ModelFacts | None = Field(None, description="Sizes of the model.")
+    resources: Resources | None = Field(None, description="What the run took.")
+    selection: Selection | None = Field(None, description="Which step was tested, and why.")
+    scores: list[Score] = Field([], description="Every score of every split.")
+    diagnostics: dict[str, Any] = Field(
+        {}, description="Site, then layer, then head: what attention did at the last validation, on a fixed batch."
+    )
+    history: list[dict[str, Any]] = Field([], description="One point a validation: step, losses, rate, diagnostics.")
+    provenance: Provenance | None = Field(None, description="Where the numbers come from.")
+    wandb: Wandb | None = Field(None, description="The W&B run, for information only.")
 
     def score(self, split: str, metric: str, subset: str | None = None) -> float | None:
         """The value of one score, or None where the run has none."""

@@ -23,10 +23,15 @@ def main(argv: Sequence[str]) -> int:
         InputError: a wrong option, sweep file or record, or a folder that is absent or cannot be written.
     """
     args = _parser().parse_args(argv)
-    from study.report.summary import report_sweep
+    from study.report.published import is_results
+    from study.report.summary import report_published, report_sweep
     from study.sweep.spec import load
 
-    report_sweep(load(args.sweep), Path(args.runs or os.environ.get("STUDY_RUNS") or "runs"), args.to)
+    spec, runs = load(args.sweep), Path(args.runs or os.environ.get("STUDY_RUNS") or "runs")
+    if is_results(runs) and args.to is None:
+        report_published(spec, runs)
+    else:
+        report_sweep(spec, runs, args.to)
     return 0
 
 
@@ -39,6 +44,6 @@ def _parser() -> Parser:
     )
     add = parser.add_argument
     add("--sweep", type=Path, required=True, metavar="FILE", help="a sweep file, such as sweeps/quickstart.yaml")
-    add("--runs", metavar="DIR", help="folder of the records (default: $STUDY_RUNS, else runs)")
-    add("--to", type=Path, metavar="DIR", help="folder to write to (default: RUNS/report/NAME OF THE SWEEP)")
+    add("--runs", metavar="DIR", help="folder of the records, also results (default: $STUDY_RUNS, else runs)")
+    add("--to", type=Path, metavar="DIR", help="folder to write to (default: RUNS/report/NAME; in results, its own)")
     return parser

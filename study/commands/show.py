@@ -10,6 +10,7 @@ from pathlib import Path
 from study import records
 from study.commands.sweep import Parser
 from study.errors import InputError
+from study.report.published import runs_of
 
 DESCRIPTION = """\
 Print one run: the fields that differ from the defaults, its scores, its learning curve and one attention map.
@@ -59,6 +60,7 @@ def find(run: str, runs: Path) -> Path:
         return given
     if (given / "record.json").is_file():
         return given / "record.json"
+    runs = runs_of(runs)
     there = {path.parent.name: path for path in runs.glob("*/record.json")}
     there |= {path.stem: path for path in runs.glob("*.json")}
     if run in there:

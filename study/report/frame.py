@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from study import records
 from study.config import Experiment, config_hash
 from study.errors import InputError
+from study.report.published import runs_of
 from study.report.statistics import Arm
 from study.sweep.spec import Cell, Spec
 
@@ -33,7 +34,7 @@ def collect(spec: Spec, runs: Path, metrics: Sequence[str] = ()) -> pd.DataFrame
 
     Args:
         spec: the sweep.
-        runs: folder of the records, `<id>/record.json` (working) or `<id>.json` (published).
+        runs: folder of the records, `<id>/record.json` (working) or `<id>.json` (published), or `results/` itself.
         metrics: further scores to read.
 
     Raises:
@@ -44,6 +45,7 @@ def collect(spec: Spec, runs: Path, metrics: Sequence[str] = ()) -> pd.DataFrame
 
     if not runs.is_dir():
         raise InputError(f"{runs}: no such folder of runs; `study sweep {spec.path}` makes the runs, --runs says where")
+    runs = runs_of(runs)
     names = list(dict.fromkeys([primary(spec), *metrics]))
     facts: dict[str, dict[str, tuple[str, str]]] = {}
     rows = []

@@ -24,10 +24,14 @@ def report_sweep(spec: Spec, out: Path, to: Path | None = None) -> None:
     from study.report.comparison import analyse, comparison_table, shown_metrics
     from study.report.figures import draw
     from study.report.frame import collect
+    from study.report.published import Results, is_results
+    from study.report.reproduce import remarked
 
     frame = collect(spec, out, shown_metrics(spec))
     facets = analyse(spec, frame)
     table = comparison_table(spec, frame, facets)
+    if is_results(out) and (manifest := Results(out).manifests.get(spec.name)):
+        table = remarked(table, manifest)
     table.print()
     folder = to or out / "report" / spec.name
     try:
@@ -38,3 +42,24 @@ def report_sweep(spec: Spec, out: Path, to: Path | None = None) -> None:
     for what, paths in (("table", tables), ("figure", figure)):
         print(f"{what:<7} {paths[0].with_suffix('')}.{{{','.join(path.suffix[1:] for path in paths)}}}")
     print(f"{'runs':<7} {out}/<id>/   (study show <id> prints one of them)")
+
+
+def report_published(spec: Spec, root: Path) -> None:
+    """Print the comparison table of a published sweep and write table and figure where `study reproduce` does.
+
+    Raises:
+        InputError: the sweep is not published, or a record cannot be used.
+    """
+    from study.errors import InputError
+    from study.report.published import Results
+    from study.report.reproduce import compare
+
+    results = Results(root)
+    if spec.name not in results.manifests:
+        there = ", ".join(results.manifests) or "none"
+        raise InputError(f"{root}: {spec.name} is not published there ({there}); `study publish {spec.path}` does that")
+    table, paths = compare(results, results.manifests[spec.name])
+    table.print()
+    print()
+    for path in paths:
+        print(path)

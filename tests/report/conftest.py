@@ -1,4 +1,5 @@
 import pytest
+from published_lab import Lab
 
 from study import records
 from study.config import config_hash
@@ -24,6 +25,20 @@ def tiny(tmp_path):
     (tmp_path / "tiny.yaml").write_text(SWEEP)
     (tmp_path / "runs").mkdir()
     return Tiny(load(tmp_path / "tiny.yaml"), tmp_path / "runs")
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory):
+    """A checkout whose sweep has run."""
+    return Lab(tmp_path_factory.mktemp("finished"))
+
+
+@pytest.fixture(scope="session")
+def published(finished, tmp_path_factory):
+    """The same, published."""
+    lab = finished.copy(tmp_path_factory.mktemp("published"))
+    lab.publish()
+    return lab
 
 
 class Tiny:

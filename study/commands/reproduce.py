@@ -1,0 +1,40 @@
+"""`study reproduce`: every published table, figure and number, computed again from `results/`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from study.commands.sweep import Parser
+
+DESCRIPTION = """\
+Compute everything that is published from the records in RESULTS, without torch, and ask git whether any of it changed.
+"""
+EPILOG = "exit status: 0 nothing differs from what is committed; 1 something does, and is listed; 2 wrong input\n"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the verb; the exit status.
+
+    Raises:
+        InputError: a wrong option, or a published file that cannot be used.
+    """
+    args = _parser().parse_args(argv)
+    from study.report.published import Results
+    from study.report.reproduce import reproduce
+
+    return 0 if reproduce(Results(args.results), lambda line: print(line, flush=True)) else 1
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="study reproduce",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    help_ = "folder of the published results (default: results)"
+    parser.add_argument("--results", type=Path, metavar="DIR", default=Path("results"), help=help_)
+    return parser

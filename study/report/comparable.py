@@ -1,0 +1,44 @@
+"""Do runs compare? What every run of a comparison shares, and what differs all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from study.records import Record
+
+DECIDING = ("torch", "numpy", "sacrebleu", "sentencepiece")
+"""Packages that decide numbers."""
+
+
+def comparable(sweep: str, cells: Iterable[tuple[str, Path, Record]]) -> Iterator[str]:
+    """What differs between runs that are compared, given as (facet, file, record): one line each.
+
+    In a facet: data, subwords, device, precision, and the packages that decide numbers. In the sweep: the signature of
+    a score, which holds sacreBLEU's version.
+    """
+    first: dict[tuple[str, str], tuple[Any, Path]] = {}
+    for facet, path, record in cells:
+        facts = {(facet, name): value for name, value in _facts(record).items()}
+        for score in record.scores:
+            if score.hypotheses is not None:
+                facts["", f"scores.{score.metric}.signature"] = score.signature
+        for key, value in facts.items():
+            usual, where = first.setdefault(key, (value, path))
+            if value != usual:
+                yield (
+                    f"{path}: {key[1]}: {value}, and {where} has {usual}; {sweep} compares them: run one of them again"
+                )
+
+
+def _facts(record: Record) -> dict[str, Any]:
+    """What all runs of a comparison share."""
+    facts: dict[str, Any] = {}
+    if data := record.data:
+        facts |= {"data.version": data.version, "data.subwords": data.subwords}
+        facts |= {f"data.files.{name}": digest for name, digest in data.files.items()}
+    if made := record.provenance:
+        facts |= {f"provenance.packages.{name}": made.packages.get(name) for name in DECIDING}
+        facts |= {f"provenance.{name}": getattr(made, name) for name in ("device", "device_count", "precision")}
+    return facts

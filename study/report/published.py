@@ -1,0 +1,138 @@
+"""What is published, and where: the files of `results/`, and the one that says that a sweep is published.
+
+`runs/<id>.json` is a record, byte for byte as the run wrote it. Beside it, for each split, are the translations
+(`<id>.<split>.hyp.txt`) and what BLEU and exact match need of each of them (`<id>.<split>.bleu.tsv`, see `rescoring`).
+`sweeps/<name>.json` says that a sweep is published, and what is missing of it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationError
+
+from study.errors import InputError
+from study.records import Record, Section
+from study.sweep.spec import Spec, load
+
+ROOT = Path(__file__).parents[2]
+HYPOTHESES, STATISTICS = ".hyp.txt", ".bleu.tsv"
+
+
+class Partial(Section):
+    """What is missing of a sweep that was published with holes."""
+
+    reason: str = Field(description="Why it was published so.")
+    missing: list[str] = Field(description="Identities of the declared runs without a record.")
+
+
+class Code(Section):
+    """One state of what decides numbers: attention, config, corpora, models, training, scoring and the lock."""
+
+    state: str = Field(description="8 hexadecimals of the hash of those files.")
+    commits: list[str] = Field(description="Commits at which runs of this sweep were made and that have this state.")
+    runs: int = Field(description="How many runs.")
+
+
+class Manifest(Section):
+    """That a sweep is published."""
+
+    schema_version: Literal[1] = Field(1, description="Version of this schema.")
+    name: str = Field(description="Name of the sweep.")
+    file: str = Field(description="Its file, from the top of the repository.")
+    sweep_id: str = Field(description="Hash of what the file said when it was published, comments aside.")
+    metric: str = Field(description="The score that decides, as split/metric.")
+    partial: Partial | None = Field(None, description="null: every declared run is here, and none failed.")
+    code: list[Code] = Field(description="States of the code that made the runs; one, unless it was changed between.")
+
+    def dumps(self) -> str:
+        """Canonical JSON, as records have it."""
+        return json.dumps(self.model_dump(mode="json"), sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+
+
+@dataclass(frozen=True)
+class Results:
+    """A folder of published results."""
+
+    root: Path
+
+    @property
+    def runs(self) -> Path:
+        """The records and their files."""
+        return self.root / "runs"
+
+    def manifest_path(self, name: str) -> Path:
+        """Where it stands that a sweep is published."""
+        return self.root / "sweeps" / f"{name}.json"
+
+    def record_path(self, identity: str) -> Path:
+        """Where a published record is."""
+        return self.runs / f"{identity}.json"
+
+    @cached_property
+    def manifests(self) -> dict[str, Manifest]:
+        """Every published sweep, by name.
+
+        Raises:
+            InputError: the folder is absent, or a file in it is no manifest.
+        """
+        if not self.root.is_dir():
+            raise InputError(f"{self.root}: no such folder; `study publish SWEEP` makes it, --results says where it is")
+        found = [_read(path) for path in sorted((self.root / "sweeps").glob("[!.]*.json"))]
+        return {manifest.name: manifest for manifest in found}
+
+    def spec(self, manifest: Manifest) -> Spec:
+        """The sweep file of a published sweep, read as it is today.
+
+        Raises:
+            InputError: it is absent, or no longer a sweep file.
+        """
+        beside = self.root.resolve().parent / manifest.file
+        return load(beside if beside.is_file() else ROOT / manifest.file)
+
+
+def _read(path: Path) -> Manifest:
+    try:
+        manifest = Manifest.model_validate_json(path.read_text(encoding="utf-8"))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "top level"
+        raise InputError(f"{path}: {where}: {first['msg']}; publish the sweep again") from None
+    except (OSError, UnicodeDecodeError) as problem:
+        raise InputError(f"{path}: cannot be read ({problem}); publish the sweep again") from None
+    if manifest.name != path.stem:
+        raise InputError(f"{path}: name: {manifest.name}, and the file is named {path.stem}; publish the sweep again")
+    return manifest
+
+
+def runs_of(folder: Path) -> Path:
+    """The folder of the records: that of a results folder, else the folder itself."""
+    return folder / "runs" if is_results(folder) else folder
+
+
+def is_results(folder: Path) -> bool:
+    """Whether this is a folder of published results, and not one of runs."""
+    return (folder / "sweeps").is_dir() and (folder / "runs").is_dir()
+
+
+def beside(path: Path, name: str) -> Path:
+    """A file of a run (`test.hyp.txt`), given the path of its record, working or published."""
+    return path.with_name(name) if path.name == "record.json" else path.with_name(f"{path.stem}.{name}")
+
+
+def statistics_name(hypotheses: str) -> str:
+    """`test.hyp.txt` ↦ `test.bleu.tsv`."""
+    return hypotheses.removesuffix(HYPOTHESES) + STATISTICS
+
+
+def hypothesis_files(record: Record) -> dict[str, list[int]]:
+    """Name of each file of translations that the record names ↦ the places of its scores in `scores`."""
+    files: dict[str, list[int]] = {}
+    for place, score in enumerate(record.scores):
+        if score.hypotheses is not None:
+            files.setdefault(score.hypotheses, []).append(place)
+    return files

@@ -1,0 +1,146 @@
+"""Everything published, checked again: each translation re-scored, each hash taken, each declared run looked for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from study.errors import InputError
+from study.records import Record
+from study.report import published
+from study.report.comparable import comparable
+from study.report.evidence import Evidence, examine_all
+from study.report.publish import check_provenance
+from study.report.published import Manifest, Results
+from study.sweep.spec import Spec
+
+
+@dataclass
+class Verification:
+    """What was found. `problems` is empty where everything is as it says."""
+
+    sweeps: int
+    states: Counter[str]
+    problems: list[str] = field(default_factory=list)
+    partial: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Sweep ↦ how many of its runs are missing, and the reason given."""
+    rescored: int = 0
+    from_statistics: int = 0
+    unchecked: Counter[str] = field(default_factory=Counter)
+    unhashed: int = 0
+
+    def lines(self) -> Iterator[str]:
+        """The summary, then the problems."""
+        runs = ", ".join(f"{count} {state}" for state, count in sorted(self.states.items()))
+        yield f"sweeps        {self.sweeps}; runs: {runs or 'none'}"
+        for name, (missing, reason) in sorted(self.partial.items()):
+            yield f"partial       {name}: {missing} of its runs missing, as published ({reason})"
+        yield (
+            f"translations  {self.rescored} files re-scored against references, {self.from_statistics} from stored "
+            "statistics"
+        )
+        if self.unchecked:
+            metrics = ", ".join(f"{metric} {count}" for metric, count in sorted(self.unchecked.items()))
+            yield f"not checked   {self.unchecked.total()} scores that need the model or the references: {metrics}"
+        if self.unhashed:
+            yield f"not checked   {self.unhashed} hashes of configurations that today's fields do not take"
+        yield f"differences   {len(self.problems) or 'none'}"
+        yield from (f"  {problem}" for problem in self.problems)
+
+
+def verify(results: Results, processes: int | None = None) -> Verification:
+    """Check a folder of published results.
+
+    Args:
+        results: the folder.
+        processes: how many to use (default: one a core).
+
+    Raises:
+        InputError: there is no such folder, or a sweep's own file cannot be read.
+    """
+    manifests = results.manifests
+    evidence = examine_all(sorted(results.runs.glob("[!.]*.json")), processes)
+    made = {one.path.stem: one.record for one in evidence if one.record}
+    found = Verification(len(manifests), Counter(record.status for record in made.values()))
+    declared: set[str] = set()
+    for manifest in manifests.values():
+        declared |= _check_sweep(manifest, made, results, found)
+    for one in evidence:
+        _add(one, found)
+    found.problems += _strays(evidence, declared, results)
+    return found
+
+
+def _add(one: Evidence, found: Verification) -> None:
+    found.problems += one.problems
+    if one.record and (problem := check_provenance(one.record, one.path)):
+        found.problems.append(problem)
+    found.rescored += one.rescored
+    found.from_statistics += one.from_statistics
+    found.unchecked += one.unchecked
+    found.unhashed += one.unhashed
+
+
+def _check_sweep(manifest: Manifest, made: dict[str, Record], results: Results, found: Verification) -> set[str]:
+    """The sweep file is the published one, and its runs are there or declared missing; the ids that it declares."""
+    path = results.manifest_path(manifest.name)
+    try:
+        spec = results.spec(manifest)
+    except InputError as problem:
+        found.problems.append(f"{path}: file: {problem}")
+        return set()
+    for name, then, now in (
+        ("name", manifest.name, spec.name),
+        ("sweep_id", manifest.sweep_id, spec.sweep_id),
+        ("metric", manifest.metric, "/".join(spec.metric)),
+    ):
+        if then != now:
+            found.problems.append(
+                f"{path}: {name}: {then}, and {manifest.file} has {now}: it was changed since; publish it again"
+            )
+    found.problems += _holes(spec, manifest, made, results, found)
+    cells = [(spec.facet(c), results.record_path(c.id), made[c.id]) for c in spec.runnable if c.id and c.id in made]
+    found.problems += comparable(manifest.name, cells)
+    return {str(cell.id) for cell in spec.runnable}
+
+
+def _holes(
+    spec: Spec, manifest: Manifest, made: dict[str, Record], results: Results, found: Verification
+) -> Iterator[str]:
+    """Declared runs that are neither there nor said to be missing, and failures in a sweep published as whole."""
+    excused = set(manifest.partial.missing) if manifest.partial else set()
+    absent = [str(cell.id) for cell in spec.runnable if cell.id not in made]
+    if manifest.partial:
+        found.partial[manifest.name] = (len(absent), manifest.partial.reason)
+    for identity in absent:
+        if identity not in excused:
+            yield f"{results.record_path(identity)}: absent, and {manifest.name} declares it; restore it"
+    if manifest.partial is None:
+        for cell in spec.runnable:
+            if cell.id in made and made[cell.id].status == "failed":
+                yield (
+                    f"{results.record_path(cell.id)}: status: failed, and {manifest.name} is published as complete; "
+                    "restore it"
+                )
+
+
+def _strays(evidence: list[Evidence], declared: set[str], results: Results) -> Iterator[str]:
+    """Files that no record names, and records that no published sweep declares."""
+    expected: set[Path] = set()
+    for one in evidence:
+        expected.add(one.path)
+        if one.record is None:  # what it would name is unknown
+            expected |= set(results.runs.glob(f"{one.path.stem}.*"))
+            continue
+        names = published.hypothesis_files(one.record)
+        expected |= {published.beside(one.path, name) for name in names}
+        expected |= {published.beside(one.path, published.statistics_name(name)) for name in names}
+        if one.path.stem not in declared:
+            yield f"{one.path}: stray: no published sweep declares it; publish its sweep (again), or remove it"
+    known = {results.manifest_path(name) for name in results.manifests}
+    for folder, kept in ((results.runs, expected), (results.root / "sweeps", known)):
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+            if path not in kept:
+                yield f"{path}: stray: nothing published names it; publish the sweep again, or remove it"

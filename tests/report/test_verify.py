@@ -1,0 +1,121 @@
+"""Everything published is checked: what is changed, lost or added afterwards is listed with file and field."""
+
+import re
+
+import pytest
+from published_lab import edit
+
+from study.config import Grammar
+from study.errors import InputError
+from study.records import Record
+from study.report import evidence
+from study.report.dictionary import fields, write_readme
+from study.report.published import Manifest, Results
+from study.report.verify import verify
+
+
+@pytest.fixture
+def lab(published, tmp_path):
+    return published.copy(tmp_path)
+
+
+def problems(lab):
+    return "\n".join(lab.verify().problems)
+
+
+def test_everything_is_counted(lab):
+    found = lab.verify()
+    assert (found.problems, found.rescored, found.from_statistics) == ([], 8, 0)
+    assert (found.states, found.unchecked) == ({"finished": 4}, {"nll": 8})
+
+
+def test_many_processes_find_the_same(lab):
+    path = lab.results.runs / f"{lab.ids[2]}.test.bleu.tsv"
+    path.write_text(path.read_text().replace("1", "2", 1))
+    alone = lab.verify()
+    evidence.CHUNK, usual = 2, evidence.CHUNK
+    try:
+        assert verify(Results(lab.results.root), processes=2) == alone
+    finally:
+        evidence.CHUNK = usual
+    assert len(alone.problems) == 1
+
+
+def test_without_references_the_statistics_decide_and_are_counted(lab, monkeypatch):
+    monkeypatch.setattr(evidence, "references", lambda data: None)
+    found = lab.verify()
+    assert (found.problems, found.rescored, found.from_statistics) == ([], 0, 8)
+    assert found.unchecked == {"nll": 8, "chrf": 8, "prefix": 8}
+    record = lab.results.record_path(lab.ids[0])
+    edit(record, {"scores.0.value": 12.0})
+    assert "scores.test.bleu.value: 12.0, and the translations give" in problems(lab)
+    path = lab.results.runs / f"{lab.ids[1]}.long.bleu.tsv"
+    head, first, rest = path.read_text().split("\n", 2)
+    path.write_text("\n".join([head, re.sub(r"^(\d+\t\d\t)\d+", r"\g<1>99", first), rest]))
+    assert f"{path}: sys_len: not the lengths of the translations" in problems(lab)
+    path.unlink()
+    assert "no references at hand" in problems(lab)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("{id}.json", "absent, and tiny declares it"),
+        ("{id}.test.hyp.txt", "scores.test.hypotheses: "),
+        ("{id}.test.bleu.tsv", "absent; publish the sweep again"),
+    ],
+)
+def test_a_lost_file_is_missed(lab, name, said):
+    (lab.results.runs / name.format(id=lab.ids[0])).unlink()
+    assert said in problems(lab)
+
+
+@pytest.mark.parametrize("name", ["runs/notes.txt", "runs/.x.json.12", "sweeps/old.yaml"])
+def test_a_stray_file_is_found(lab, name):
+    (lab.results.root / name).write_text("?")
+    assert f"{name}: stray" in problems(lab)
+
+
+def test_a_run_that_no_sweep_declares_is_a_stray(lab):
+    lab.results.manifest_path("tiny").unlink()
+    assert problems(lab).count("stray: no published sweep declares it") == 4
+
+
+def test_records_of_another_schema_are_told_and_the_rest_checked(lab):
+    edit(lab.results.record_path(lab.ids[3]), {"schema_version": 2})
+    found = lab.verify()
+    assert [p for p in found.problems if "schema_version is 2" in p]
+    assert found.rescored == 6
+
+
+def test_a_sweep_that_was_changed_since_is_told(lab):
+    path = lab.top / "sweeps" / "tiny.yaml"
+    path.write_text(path.read_text().replace("[1, 2]", "[1, 2, 3]").replace("test/exact", "test/bleu"))
+    said = problems(lab)
+    assert "tiny.json: metric: test/exact, and sweeps/tiny.yaml has test/bleu" in said
+    assert said.count("absent, and tiny declares it") == 2
+
+
+def test_a_failure_hidden_in_a_whole_sweep_is_told(lab):
+    edit(lab.results.record_path(lab.ids[0]), {"status": "failed"})
+    assert "status: failed, and tiny is published as complete" in problems(lab)
+
+
+def test_no_folder_and_a_broken_manifest_are_input_errors(lab):
+    with pytest.raises(InputError, match="no such folder"):
+        verify(Results(lab.top / "absent"))
+    edit(lab.results.manifest_path("tiny"), {"metric": 3})
+    with pytest.raises(InputError, match=r"tiny\.json: metric: "):
+        lab.verify()
+
+
+def test_the_dictionary_has_every_field_described_and_the_counts(lab):
+    described = [*fields(Record), *fields(Manifest)]
+    assert [name for name, _, said in described if not said] == []
+    assert ("scores[].value", "number or null") in [(name, kind) for name, kind, _ in described]
+    (path,) = write_readme(Results(lab.results.root))
+    text = path.read_text(encoding="utf-8")
+    assert "| tiny | 4 | 4 | 0 | 0 | 0 | 0 | a processor | 2.0 |" in text
+    write_readme(Results(lab.results.root))
+    assert path.read_text(encoding="utf-8") == text
+    assert Grammar().name in lab.ids[0]
