@@ -18,7 +18,6 @@ from study.config.experiment import Experiment
 from study.config.model import Sites
 from study.errors import InputError
 
-
 NO_NONE = "\0"
 """The text that would mean None, which nobody can type."""
 

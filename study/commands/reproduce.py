@@ -24,7 +24,7 @@ def main(argv: Sequence[str]) -> int:
     from study.report.published import Results
     from study.report.reproduce import reproduce
 
-    return 0 if reproduce(Results(args.results), lambda line: print(line, flush=True)) else 1
+    return 0 if reproduce(Results(args.results), lambda line: print(line, flush=True), args.steps) else 1
 
 
 def _parser() -> Parser:
@@ -34,6 +34,9 @@ def _parser() -> Parser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
+    )
+    parser.add_argument(
+        "steps", nargs="*", metavar="STEP", help="tables, figures, verdicts, dictionary, readme or paper (default: all)"
     )
     help_ = "folder of the published results (default: results)"
     parser.add_argument("--results", type=Path, metavar="DIR", default=Path("results"), help=help_)

@@ -30,7 +30,9 @@ every file. None of it needs torch.
 | `runs/<id>.<split>.hyp.txt` | its translations, one a line, in the order of the corpus |
 | `runs/<id>.<split>.bleu.tsv` | per translation, what BLEU and exact match are computed from |
 | `sweeps/<name>.json` | that a sweep is published, and what is missing of it |
-| `tables/<name>.*`, `figures/<name>.*` | its comparison, computed from the records |
+| `tables/<name>.*`, `figures/sweep-<name>.*` | its comparison, computed from the records |
+| `tables/claims.*`, `tables/contrasts.*` | the verdict on every claim, and what each one rests on |
+| `figures/<figure>.*` | the figures of the study, each with its data |
 """
 SCORES = {
     "bleu": "0–100, more is better; sacreBLEU, cased, tokenizer 13a, one reference, exponential smoothing.",

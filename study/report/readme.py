@@ -41,6 +41,35 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
+def update(results: Path) -> list[Path]:
+    """Write every block anew from a folder of published results: files, verdicts, and each table that has a block."""
+    readme = ROOT / "README.md"
+    main([])
+    text = filled(readme.read_text(encoding="utf-8"), "verdicts", _verdicts(results / "tables" / "claims.json"))
+    for path in sorted((results / "tables").glob("*.md")):
+        if f"<!-- table: {path.stem} -->" in text:
+            text = filled(text, f"table: {path.stem}", path.read_text(encoding="utf-8"))
+    write(readme, text)
+    return [readme]
+
+
+def _verdicts(path: Path) -> str:
+    """The verdicts in short: one line for each claim, corpus and family that has runs, and who has none."""
+    rows = [row["cells"] for block in json.loads(path.read_text(encoding="utf-8"))["blocks"] for row in block["rows"]]
+    lines = ["| # | claim | asked of | verdict | estimate | 95% interval | n |", "|--:|---|---|---|--:|--:|--:|"]
+    claim, waiting = "", []
+    for cells in rows:
+        claim = cells["claim"] or claim
+        if cells["verdict"] == "not yet run":
+            waiting.append(cells["id"])
+            continue
+        shown = (cells["id"], claim, cells["asked"], f"**{cells['verdict']}**")
+        lines.append("| " + " | ".join((*shown, cells["estimate"], cells["interval"], cells["n"])) + " |")
+
+    open_ = ", ".join(dict.fromkeys(waiting))
+    return "\n".join([*lines, f"\nNot yet run, in whole or in part: claims {open_}." if waiting else ""])
+
+
 def filled(text: str, name: str, content: str) -> str:
     """The text with `content` between `<!-- name -->` and `<!-- end -->`.
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
 from study.errors import InputError
 from study.records import write
-from study.report import dictionary
+from study.report import dictionary, paper, readme
 from study.report.commits import Checkout
 from study.report.published import ROOT, Manifest, Results
 from study.report.tables import Table
@@ -29,21 +29,13 @@ LISTED = 20
 """So many differences are listed, the rest counted."""
 
 
-@dataclass(frozen=True)
-class Step:
-    """One step: what it makes, and how."""
-
-    name: str
-    make: Callable[[Results], list[Path]]
-
-
 def tables_and_figures(results: Results) -> list[Path]:
     """The comparison of every published sweep."""
     return [path for manifest in results.manifests.values() for path in compare(results, manifest)[1]]
 
 
 def compare(results: Results, manifest: Manifest) -> tuple[Table, list[Path]]:
-    """One sweep's table, and the files of it and of its figure: `tables/<name>.*` and `figures/<name>.*`.
+    """One sweep's table, and the files of it and of its figure: `tables/<name>.*` and `figures/sweep-<name>.*`.
 
     Raises:
         InputError: a record cannot be used.
@@ -58,7 +50,7 @@ def compare(results: Results, manifest: Manifest) -> tuple[Table, list[Path]]:
     table = remarked(comparison_table(spec, frame, facets), manifest)
     paths = table.write(results.root / "tables", manifest.name)
     with tempfile.TemporaryDirectory() as folder:
-        for path in draw(facets, Path(folder) / manifest.name):
+        for path in draw(facets, Path(folder) / f"sweep-{manifest.name}"):
             if path.suffix != ".png":  # committed as SVG, with its data
                 paths.append(results.root / "figures" / path.name)
                 write(paths[-1], path.read_text(encoding="utf-8"))
@@ -76,26 +68,65 @@ def remarked(table: Table, manifest: Manifest) -> Table:
     return replace(table, notes=[*notes, *table.notes])
 
 
-STEPS: list[Step] = [
-    Step("tables and figures", tables_and_figures),
-    Step("results/README.md", dictionary.write_readme),
-]
+def figures(results: Results) -> list[Path]:
+    """The study's named figures, as SVG with their data."""
+    from study.report.plots.catalogue import chosen, draw_all
+
+    paths = []
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in draw_all(chosen([]), ROOT / "sweeps", results.runs, Path(folder)):
+            pass
+        for path in sorted(Path(folder).iterdir()):
+            if path.suffix != ".png":
+                paths.append(results.root / "figures" / path.name)
+                write(paths[-1], path.read_text(encoding="utf-8"))
+    return paths
 
 
-def reproduce(results: Results, say: Callable[[str], None] = print, steps: Sequence[Step] | None = None) -> bool:
-    """Run every step, then compare with what is committed; whether nothing differs (or there is no git to ask).
+def verdicts(results: Results) -> list[Path]:
+    """The verdict on every claim: `tables/claims.*` and `tables/contrasts.*`."""
+    from study.report import claims_table
+    from study.report.asking import asker
+    from study.report.declared import Library
+
+    found = asker(Library(ROOT / "sweeps", results.runs), None).verdicts([])
+    return claims_table.write(found, results.root / "tables")
+
+
+def blocks(results: Results) -> list[Path]:
+    """The generated blocks of README.md, where the results are those of the repository."""
+    return readme.update(results.root) if results.root.resolve().parent == ROOT else []
+
+
+STEPS: dict[str, Callable[[Results], list[Path]]] = {
+    "tables": tables_and_figures,
+    "figures": figures,
+    "verdicts": verdicts,
+    "dictionary": dictionary.write_readme,
+    "readme": blocks,
+    "paper": lambda results: [*paper.write_data(results), *paper.build(results)],
+}
+
+
+def reproduce(results: Results, say: Callable[[str], None] = print, steps: Sequence[str] = ()) -> bool:
+    """Run the steps (all, in order), then compare with git; whether nothing differs (or there is no git to ask).
 
     Raises:
-        InputError: a published file cannot be used, or the folder cannot be written.
+        InputError: an unknown step, a published file that cannot be used, or a folder that cannot be written.
     """
+    for step in steps:
+        if step not in STEPS:
+            raise InputError(f"there is no step {step!r}; the steps are {', '.join(STEPS)}")
     if not results.manifests:
         raise InputError(f"{results.root / 'sweeps'}: nothing is published yet; `study publish SWEEP` does that")
-    for step in STEPS if steps is None else steps:
+    for name, make in STEPS.items():
+        if steps and name not in steps:
+            continue
         try:
-            paths = step.make(results)
+            paths = make(results)
         except OSError as problem:
             raise InputError(f"{problem.filename}: can't be written ({problem.strerror}); mend that") from None
-        say(f"{step.name}: {len(paths)} {'file' if len(paths) == 1 else 'files'}")
+        say(f"{name}: {len(paths)} {'file' if len(paths) == 1 else 'files'}")
     return _unchanged(results, say)
 
 

@@ -13,8 +13,8 @@ from study.config import Experiment
 from study.config.identity import scientific
 from study.records import Record
 from study.report import frame as frames
+from study.report.estimates import LEVEL
 from study.report.notes import FEW
-from study.report.statistics import LEVEL
 from study.report.tables import DECIMALS
 from study.sweep.grid import text
 from study.sweep.spec import Spec

@@ -1,0 +1,171 @@
+"""The paper: what `paper/main.typ` reads beside the tables of the sweeps, and its build.
+
+results/tables/study.json          counts and one entry per published sweep
+results/tables/configurations.*    every published arm with its parameters
+results/tables/signatures.*        how every score was computed
+paper/main.pdf                     the same bytes from the same results
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from study import records
+from study.config.experiment import PROTOCOL
+from study.errors import InputError
+from study.records import Record, write
+from study.report import wording
+from study.report.published import ROOT, Manifest, Results
+from study.report.tables import Block, Column, Row, Table
+from study.sweep.spec import Spec
+
+SOURCE = ROOT / "paper" / "main.typ"
+
+
+def write_data(results: Results) -> list[Path]:
+    """Write what the paper reads beside the sweeps' own tables and the verdicts; the paths written.
+
+    Raises:
+        InputError: a sweep file or a record cannot be read, or the verdicts were not computed before.
+    """
+    made = {path.stem: records.read(path) for path in sorted(results.runs.glob("[!.]*.json"))}
+    published = [(manifest, results.spec(manifest)) for manifest in results.manifests.values()]
+    tables = results.root / "tables"
+    paths = [tables / "study.json"]
+    write(paths[0], json.dumps(_facts(results, published, made), indent=1, ensure_ascii=False, sort_keys=True) + "\n")
+    paths += _configurations(published, made).write(tables, "configurations")
+    paths += _signatures(made.values()).write(tables, "signatures")
+    return paths
+
+
+def _facts(results: Results, published: list[tuple[Manifest, Spec]], made: dict[str, Record]) -> dict[str, Any]:
+    """Counts over all published runs, the verdicts' and one entry a sweep."""
+    states = Counter(record.status for record in made.values())
+    verdicts = _verdicts(results)
+    unanswered = verdicts["not yet run"]
+    seconds = sum(record.resources.wall_seconds for record in made.values() if record.resources)
+    return {
+        "protocol": PROTOCOL,
+        "runs_counted": len(made),
+        "runs_diverged": states["diverged"],
+        "runs_failed": states["failed"],
+        "hours": wording.number(seconds / 3600),
+        "devices": sorted({record.provenance.device for record in made.values() if record.provenance}),
+        "claims_total": verdicts.total(),
+        "claims_open": unanswered,
+        "claims_answered": verdicts.total() - unanswered,
+        "verdicts": dict(verdicts),
+        "published": [manifest.name for manifest, _ in published],
+        "sweeps": {manifest.name: _sweep(manifest, spec, made) for manifest, spec in published},
+    }
+
+
+def _sweep(manifest: Manifest, spec: Spec, made: dict[str, Record]) -> dict[str, Any]:
+    return {
+        "description": spec.description.rstrip("."),
+        "metric": manifest.metric,
+        "partial": manifest.partial.reason if manifest.partial else None,
+        "declared": len(spec.runnable),
+        "runs": sum(cell.id in made for cell in spec.runnable),
+        "seeds": len(spec.seeds),
+        "arms": sum(len(arms) for arms in spec.arms.values()),
+    }
+
+
+def _verdicts(results: Results) -> Counter[str]:
+    """How often each verdict stands in the table of claims; a claim that is asked twice counts by its best answer."""
+    path = results.root / "tables" / "claims.json"
+    try:
+        table = json.loads(path.read_text(encoding="utf-8"))
+        rows = [row["cells"] for block in table["blocks"] for row in block["rows"]]
+        answers: dict[str, list[str]] = {}
+        for row in rows:
+            answers.setdefault(row["id"], []).append(row["verdict"])
+    except (OSError, ValueError, KeyError) as problem:
+        raise InputError(f"{path}: no table of verdicts ({problem}); `study claims` writes it") from None
+    return Counter(next((v for v in given if v != "not yet run"), "not yet run") for given in answers.values())
+
+
+def _configurations(published: list[tuple[Manifest, Spec]], made: dict[str, Record]) -> Table:
+    columns = [
+        Column("arm", "arm", "left"),
+        Column("fields", "fields given", "left"),
+        Column("parameters", "parameters"),
+        Column("attention", "in attention"),
+        Column("hash", "hash"),
+    ]
+    return Table("Configurations", columns, [Block(m.name, list(_arms(spec, made))) for m, spec in published])
+
+
+def _arms(spec: Spec, made: dict[str, Record]) -> Iterator[Row]:
+    """One row for each arm: its first run stands for all, which differ in their seed alone."""
+    shown: set[str] = set()
+    for cell in spec.runnable:
+        where = " · ".join(part for part in (spec.facet(cell), spec.arm(cell)) if part)
+        record = made.get(str(cell.id))
+        if where in shown or record is None:
+            continue
+        shown.add(where)
+        fields = " ".join(f"{name}={value}" for name, value in cell.overrides.items() if name != "seed")
+        facts = record.model
+        yield Row(
+            {
+                "arm": where,
+                "fields": fields,
+                "parameters": wording.number(facts.parameters if facts else None, 0),
+                "attention": wording.number(facts.parameters_attention if facts else None, 0),
+                "hash": record.config_hash[:8],
+            },
+            numbers={
+                "sweep": spec.name,
+                "arm": where,
+                "parameters": facts.parameters if facts else None,
+                "parameters_attention": facts.parameters_attention if facts else None,
+                "config_hash": record.config_hash,
+            },
+        )
+
+
+def _signatures(made: Any) -> Table:
+    """Metric and signature, with the number of scores that carry it."""
+    counted: Counter[tuple[str, str]] = Counter()
+    for record in made:
+        for score in record.scores:
+            if score.signature and score.subset is None and "layer:" not in score.signature:
+                counted[score.metric, score.signature] += 1
+    columns = [Column("metric", "metric", "left"), Column("signature", "signature", "left"), Column("n", "scores")]
+    rows = [
+        Row(
+            {"metric": metric, "signature": signature, "n": wording.number(count, 0)},
+            numbers={"metric": metric, "signature": signature, "scores": count},
+        )
+        for (metric, signature), count in sorted(counted.items())
+    ]
+    return Table("Signatures", columns, [Block("", rows)])
+
+
+def build(results: Results) -> list[Path]:
+    """Compile the paper from a results folder that lies in the repository; the path of the PDF.
+
+    Raises:
+        InputError: typst stops: a file, a table, a row or a reference that the text names is not there.
+    """
+    import typst
+
+    if results.root.resolve().parent != ROOT:
+        return []
+    target = SOURCE.with_suffix(".pdf")
+    try:
+        pdf = typst.compile(str(SOURCE), root=str(ROOT), ignore_system_fonts=True, timestamp=0)
+    except typst.TypstError as problem:
+        raise InputError(
+            f"{SOURCE.relative_to(ROOT)}: {problem.message}; {'; '.join(problem.hints) or 'mend it'}"
+        ) from None
+    temporary = target.with_suffix(".tmp")
+    temporary.write_bytes(pdf)
+    temporary.replace(target)
+    return [target]
