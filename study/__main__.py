@@ -16,6 +16,7 @@ VERBS = {
     "sweep": "every experiment that a sweep file declares and that is not there yet",
     "show": "one run: its configuration, scores, learning curve and an attention map",
     "translate": "one sentence by a trained model, with its alignment",
+    "align": "word alignments of sentence pairs by a trained model's attention",
     "report": "tables and figures from records, without torch",
     "claims": "the verdict on each claim, from records alone",
     "figures": "the study's figures from records, without torch",

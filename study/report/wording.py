@@ -8,12 +8,15 @@ NAMES = {
     "exact": "exact match",
     "prefix": "prefix accuracy",
     "aer": "alignment error rate",
+    "aer_best_head": "alignment error rate, best head",
+    "aer_floor": "alignment error rate, its floor",
+    "gold_mass": "attention mass on gold",
     "nll": "NLL per sentence",
     "perplexity": "perplexity",
     "contrast": "pronoun pairs right",
 }
 PERCENT = ("exact", "prefix", "contrast")
-DECIMALS = {"aer": 3, "nll": 3, "perplexity": 2}
+DECIMALS = {"aer": 3, "aer_best_head": 3, "aer_floor": 3, "gold_mass": 3, "nll": 3, "perplexity": 2}
 NOTHING = "–"
 
 

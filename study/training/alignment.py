@@ -1,81 +1,220 @@
 """Attention read as an alignment: forced decoding, token weights pooled to words, scored against gold links.
 
-The weights are those of the query that predicts y_t, in both families. Alignment follows Och and Ney (2003).
+The weights are those of the query that predicts y_t, in both families. Alignment follows Och and Ney (2003): every
+target word is linked to the source word that it attends to most.
+
+H heads · L, S tokens of target and source, the source's end-of-sentence counted · T, W words of target and source.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
 
-from study.corpora import Link
+from study.attention import Seen
+from study.corpora import Link, words
 from study.models import Translator
 from study.models.translator import EOS
+from study.records import Score
 from study.scoring import alignment_error_rate
 from study.training import decode
 from study.training.batches import Example, collate
 from study.training.diagnostics import observe
 from study.training.vocabulary import Vocabulary
 
+Gold = Sequence[Sequence[Link]]
 
-def pooled_weights(weights: Tensor, source: list[int], target: list[int]) -> np.ndarray:
-    """Token weights [L, S] of one sentence as word weights [target words, source words].
+
+class Words(NamedTuple):
+    """One sentence's cross-attention between its words, end-of-sentence left out on both sides."""
+
+    weights: np.ndarray
+    """[H, T, W]: the mean over the tokens of a target word, the sum over those of a source word."""
+    share: np.ndarray
+    """[H, T, W], pooled alike: each weight's size over that of its row, end-of-sentence counted there. The weights
+    themselves where they are a distribution."""
+    visible: np.ndarray
+    """[H, T, W]: some token of the target word sees some token of the source word."""
+
+    def of(self, head: int | None) -> Words:
+        """One head, or for None the mean over heads: the same without the first axis."""
+        if head is None:
+            return Words(self.weights.mean(0), self.share.mean(0), np.asarray(self.visible.any(0)))
+        return Words(self.weights[head], self.share[head], self.visible[head])
+
+
+class Choice(NamedTuple):
+    """What aligns best on validation, the earlier of equals."""
+
+    layer: int
+    """By the mean over heads."""
+    best: tuple[int, int]
+    """Layer and head, of single heads."""
+
+
+class Row(NamedTuple):
+    """The scores of one head, or for None of the mean over heads."""
+
+    layer: int
+    head: int | None
+    aer: float
+    mass: float | None
+
+
+def pooled(weights: np.ndarray, visible: np.ndarray, source: Sequence[int], target: Sequence[int]) -> Words:
+    """Token weights [H, L, S] of one sentence, and which tokens see which, between words.
 
     `source` and `target` give every token's word.
-
-    The row of a word is the mean over its tokens, a source word gets the sum over its tokens, and
-    end-of-sentence is left out on both sides.
     """
-    out = np.zeros((max(target, default=-1) + 1, max(source, default=-1) + 1))
-    count = np.bincount(target, minlength=len(out)).clip(min=1)
-    token = weights.double().cpu().numpy()
-    for t, row in enumerate(target):
-        np.add.at(out[row], source, token[t, : len(source)] / count[row])
-    return out
+    to_target, to_source = _membership(target), _membership(source)
+    of_target = to_target / to_target.sum(1, keepdims=True).clip(min=1)
+    size = np.abs(weights)
+    total = size.sum(-1, keepdims=True)
+    share = np.divide(size, total, out=np.zeros_like(size), where=total > 0)
+    inside = np.s_[:, : len(target), : len(source)]
+    return Words(
+        of_target @ weights[inside] @ to_source.T,
+        of_target @ share[inside] @ to_source.T,
+        to_target @ visible[inside].astype(float) @ to_source.T > 0,
+    )
 
 
-def alignments(model: Translator, data: Sequence[Example], vocabulary: Vocabulary) -> dict[int, list[np.ndarray]]:
-    """Cross-attention by forced decoding, heads averaged, word level: layer ↦ one [target, source] a sentence.
+def _membership(tokens: Sequence[int]) -> np.ndarray:
+    """[words, tokens]: 1 where a token belongs to a word."""
+    count = max(tokens, default=-1) + 1
+    return np.asarray(np.equal.outer(np.arange(count), np.asarray(tokens, dtype=int)), dtype=float)
+
+
+def alignments(model: Translator, data: Sequence[Example], vocabulary: Vocabulary) -> dict[int, list[Words]]:
+    """Cross-attention by forced decoding: layer ↦ one reading a sentence, without words where the model can't read it.
 
     Empty where the memory's slots are not made of source tokens.
     """
-    out: dict[int, list[np.ndarray]] = {}
+    out: dict[int, list[Words]] = {}
     for chosen, batch in decode.fitting(model, data):
         for (site, layer), seen in observe(model, batch).items():
             weights = seen.over_tokens(batch.source.shape[1]) if site == "cross" else None
             if weights is None:
                 continue
-            found = out.setdefault(layer, [np.zeros((0, 0))] * len(data))
+            nothing = np.zeros((weights.shape[1], 0, 0))
+            found = out.setdefault(layer, [Words(nothing, nothing, nothing > 0)] * len(data))
+            token, visible = weights.double().cpu().numpy(), sees(seen).expand_as(weights).cpu().numpy()
             for row, i in enumerate(chosen):
                 pair = data[i].pair
                 sides = vocabulary.words(pair.source), vocabulary.words(pair.target)
-                found[i] = pooled_weights(weights[row].mean(0), *sides)
+                found[i] = pooled(token[row], visible[row], *sides)
     return out
 
 
-def links(weights: np.ndarray) -> set[tuple[int, int]]:
-    """Each target word with the source word it attends to most: {(source, target)}."""
-    return {(int(row.argmax()), t) for t, row in enumerate(weights) if row.size and row.sum() > 0}
+def sees(seen: Seen) -> Tensor:
+    """Which source tokens each query sees, through the slots that they have a share in: [B, H or 1, L or 1, S]."""
+    if seen.origin is None:
+        return seen.mask
+    through: Tensor = seen.mask.to(seen.origin.dtype) @ (seen.origin > 0).to(seen.origin.dtype)[:, None]
+    return through > 0
 
 
-def alignment_error(found: Sequence[np.ndarray], gold: Sequence[Sequence[Link]]) -> float:
-    """AER of the argmax links."""
-    return alignment_error_rate([links(weights) for weights in found], gold).value
+def links(reading: Words) -> set[tuple[int, int]]:
+    """Each target word with the visible source word of largest weight: {(source, target)}. None for one that sees none.
+
+    A weight may have any sign, so what is hidden is left out by the mask; its weight of 0 could be the largest.
+    """
+    seeing = reading.visible.any(-1)
+    if not seeing.any():
+        return set()
+    best = np.where(reading.visible, reading.weights, -np.inf).argmax(-1)
+    return {(int(best[t]), int(t)) for t in np.flatnonzero(seeing)}
 
 
-def aligning_layer(model: Translator, valid: Sequence[Example], vocabulary: Vocabulary) -> int | None:
-    """The layer of cross-attention with the lowest AER on validation; None without gold, or slots to align."""
-    gold = [example.pair.alignment for example in valid]
-    if any(links is None for links in gold):
+def alignment_error(found: Sequence[Words], gold: Gold, head: int | None = None) -> float:
+    """AER of the argmax links of one head, or for None of the mean over heads."""
+    return alignment_error_rate([links(reading.of(head)) for reading in found], gold).value
+
+
+def gold_mass(found: Sequence[Words], gold: Gold, head: int | None = None) -> float | None:
+    """The share of attention on gold links, sure or possible: the mean over target words that have one.
+
+    A share is of all source tokens, so that attention on end-of-sentence counts as beside gold. None without gold.
+    """
+    masses: list[float] = []
+    for reading, truth in zip(found, gold, strict=True):
+        share = reading.of(head).share
+        by_target: dict[int, set[int]] = {}
+        for link in truth:
+            by_target.setdefault(link.target, set()).add(link.source)
+        masses += [sum(share[t, s] for s in sources) for t, sources in by_target.items() if t < len(share)]
+    return float(np.mean(masses)) if masses else None
+
+
+def error_floor(data: Sequence[Example], gold: Gold) -> float:
+    """The lowest AER that one link for every target word can reach.
+
+    A word without gold must err, and one of several sure links finds one of them.
+    """
+    best = [
+        {link.target: (link.source, link.target) for link in sorted(truth, key=lambda link: link.sure)}
+        for truth in gold
+    ]
+    forced = [
+        {one.get(t, (-1, t)) for t in range(len(words(example.pair.target)))}
+        for one, example in zip(best, data, strict=True)
+    ]
+    return alignment_error_rate(forced, gold).value
+
+
+def gold_of(data: Sequence[Example]) -> list[Sequence[Link]] | None:
+    """The gold alignments, if every pair has one."""
+    gold = [example.pair.alignment for example in data]
+    return None if any(truth is None for truth in gold) else [truth or () for truth in gold]
+
+
+def table(found: dict[int, list[Words]], gold: Gold) -> list[Row]:
+    """AER and mass on gold by layer: of the mean over heads, then of each head."""
+    return [
+        Row(layer, head, alignment_error(readings, gold, head), gold_mass(readings, gold, head))
+        for layer, readings in sorted(found.items())
+        for head in (None, *range(len(readings[0].weights)))
+    ]
+
+
+def choose(model: Translator, valid: Sequence[Example], vocabulary: Vocabulary) -> Choice | None:
+    """What has the lowest AER on validation; None without gold, or without slots to align."""
+    gold = gold_of(valid)
+    rows = table(alignments(model, valid, vocabulary), gold) if gold is not None else []
+    if not rows:
         return None
-    errors = {
-        layer: alignment_error(found, [links or () for links in gold])
-        for layer, found in alignments(model, valid, vocabulary).items()
-    }
-    return min(errors, key=lambda layer: (errors[layer], layer)) if errors else None
+    layer = min((row.aer, row.layer) for row in rows if row.head is None)[1]
+    best = min((row.aer, row.layer, row.head) for row in rows if row.head is not None)
+    return Choice(layer, best[1:])
+
+
+def alignment_scores(
+    model: Translator, data: Sequence[Example], split: str, choice: Choice | None, vocabulary: Vocabulary
+) -> list[Score]:
+    """AER and mass on gold of the chosen layer, AER of the chosen head where there are several, and the floor of AER.
+
+    None without gold, and where nothing was there to choose.
+    """
+    gold = gold_of(data)
+    if gold is None or choice is None:
+        return []
+    found = alignments(model, data, vocabulary)
+    readings, (layer, head) = found[choice.layer], choice.best
+    mean = f"layer:{choice.layer}|heads:mean"
+    values = [
+        ("aer", alignment_error(readings, gold), mean),
+        ("gold_mass", gold_mass(readings, gold), mean),
+        ("aer_floor", error_floor(data, gold), "links:one a target word"),
+    ]
+    if len(readings[0].weights) > 1:
+        values.append(("aer_best_head", alignment_error(found[layer], gold, head), f"layer:{layer}|head:{head}"))
+    return [
+        Score(split=split, metric=metric, value=value, n=len(data), signature=signature)
+        for metric, value, signature in values
+    ]
 
 
 def attention_map(

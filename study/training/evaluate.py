@@ -14,7 +14,7 @@ from study.corpora import Contrast, Corpus, Pair
 from study.models import Translator
 from study.records import Score
 from study.training import decode
-from study.training.alignment import aligning_layer, alignment_error, alignments, attention_map
+from study.training.alignment import Choice, alignment_scores, attention_map, choose
 from study.training.batches import Example, examples
 from study.training.vocabulary import Vocabulary
 
@@ -31,10 +31,10 @@ class Evaluation(NamedTuple):
 def evaluate(
     experiment: Experiment, model: Translator, vocabulary: Vocabulary, corpus: Corpus, valid: Sequence[Example]
 ) -> Evaluation:
-    """Score validation and all test splits alike. The layer that aligns is chosen on validation."""
+    """Score validation and all test splits alike. What aligns is chosen on validation."""
     scores: list[Score] = []
     hypotheses: dict[str, list[str]] = {}
-    layer = aligning_layer(model, valid, vocabulary)
+    aligning = choose(model, valid, vocabulary)
     started, count = time.perf_counter(), 0
     beam, alpha = experiment.decoding.beam, experiment.decoding.length_penalty
     tests = {split: examples(corpus.splits[split], vocabulary) for split in corpus.tests}
@@ -45,16 +45,16 @@ def evaluate(
     speed = count / (time.perf_counter() - started)
     for split, split_data in data.items():
         scores += scoring.score_split(hypotheses[split], corpus.splits[split], split)
-        scores += _forced(model, split_data, split, layer, vocabulary)
+        scores += _forced(model, split_data, split, aligning, vocabulary)
     scores += _contrasts(model, corpus.contrasts, vocabulary)
-    shown = attention_map(model, tests[corpus.tests[0]], vocabulary, layer)
+    shown = attention_map(model, tests[corpus.tests[0]], vocabulary, aligning.layer if aligning else None)
     return Evaluation(scores, hypotheses, shown, speed)
 
 
 def _forced(
-    model: Translator, data: Sequence[Example], split: str, layer: int | None, vocabulary: Vocabulary
+    model: Translator, data: Sequence[Example], split: str, aligning: Choice | None, vocabulary: Vocabulary
 ) -> list[Score]:
-    """NLL per sentence and perplexity per token, without smoothing; AER where gold alignments are known.
+    """NLL per sentence and perplexity per token, without smoothing; how it aligns where gold is known.
 
     Missing where the model cannot read a pair of the split.
     """
@@ -66,11 +66,8 @@ def _forced(
         Score(split=split, metric="nll", value=nll / len(data) if known else None, n=len(data)),
         Score(split=split, metric="perplexity", value=perplexity if known else None, n=tokens),
     ]
-    gold = [example.pair.alignment for example in data]
-    if known and layer is not None and all(links is not None for links in gold):
-        found = alignments(model, data, vocabulary)[layer]
-        value = alignment_error(found, [links or () for links in gold])
-        scores.append(Score(split=split, metric="aer", value=value, n=len(data), signature=f"layer:{layer}|heads:mean"))
+    if known:
+        scores += alignment_scores(model, data, split, aligning, vocabulary)
     return scores
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 
-from study import records
+from study import records, scoring
 from study.config import Experiment, config_hash, experiment_id
 from study.corpora import Corpus, load
 from study.errors import InputError
@@ -181,7 +181,7 @@ class _Run:
 
     def _with_hypotheses(self, score: Score, hypotheses: dict[str, list[str]]) -> Score:
         """A score computed from a file of hypotheses names the file and its checksum."""
-        if score.signature is None or score.split not in hypotheses or score.metric == "aer":
+        if score.signature is None or score.split not in hypotheses or score.metric not in scoring.METRICS:
             return score
         digest = hashlib.sha256(_text(hypotheses[score.split]).encode()).hexdigest()
         return score.model_copy(update={"hypotheses": f"{score.split}.hyp.txt", "hypotheses_sha256": digest})

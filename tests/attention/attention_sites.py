@@ -35,15 +35,16 @@ def inputs(query: int = DQ, memory: int = DK, queries: int = L, slots: int = S) 
     return asked, torch.randn(B, slots, memory, generator=generator, dtype=torch.float64), mask
 
 
-def view(mask: Tensor, queries: int = L) -> View:
-    return View(mask[:, None, None], torch.arange(queries))
+def view(mask: Tensor, queries: int = L, start: int = 0) -> View:
+    """Every slot that is not padding, for queries from position `start` on."""
+    return View(mask[:, None, None], torch.arange(start, start + queries))
 
 
-def seen(attention: Attention, query: Tensor, states: Tensor, mask: Tensor) -> Seen:
-    """What a tap sees of one call."""
+def seen(attention: Attention, query: Tensor, states: Tensor, mask: Tensor, sight: View | None = None) -> Seen:
+    """What a tap sees of one call, under a view of its own or that of the mask."""
     calls: list[Seen] = []
     attention.tap = calls.append
-    attention(query, attention.remember(states, mask), view(mask, query.shape[1]))
+    attention(query, attention.remember(states, mask), sight or view(mask, query.shape[1]))
     attention.tap = None
     return calls[0]
 

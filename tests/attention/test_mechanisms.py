@@ -1,4 +1,4 @@
-"""Every score against its definition, every normaliser by hand, gradients, growth by the step, and refusals."""
+"""Every normaliser by hand, gradients, rows that see nothing, growth by the step, and refusals."""
 
 import math
 from typing import Any
@@ -29,61 +29,7 @@ ARMS: dict[str, dict[str, Any]] = {
     "uniform": {},
     "fixed_random": {},
 }
-FAN = {"dot": K, "bilinear": 13, "low_rank": R, "additive": A, "concat": A, "concat_luong": 13, "location": 11}
 NORMALISERS = ("softmax", "sparsemax", "entmax15", "sigmoid", "identity", "identity_mean")
-
-
-def definition(attention: Attention, query: Tensor, states: Tensor) -> Tensor:
-    """Unscaled scores [B, H, L, S], written out. Cosine with its τ."""
-    p = {name: parameter.detach() for name, parameter in attention.named_parameters()}
-    if attention.config.maps == "separate":
-        q = torch.einsum("bld,hkd->bhlk", query, p["map_query.weight"])
-        k = torch.einsum("bsd,hkd->bhsk", states, p["map_key.weight"])
-    else:
-        q, k = (x.reshape(B, x.shape[1], H, -1).permute(0, 2, 1, 3) for x in (query, states))
-    pair = torch.cat([q[:, :, :, None].expand(-1, -1, -1, S, -1), k[:, :, None].expand(-1, -1, L, -1, -1)], -1)
-    match attention.config.score:
-        case "dot":
-            return torch.einsum("bhlk,bhsk->bhls", q, k)
-        case "cosine":
-            norms = torch.einsum("bhl,bhs->bhls", q.square().sum(-1).sqrt(), k.square().sum(-1).sqrt())
-            tau = p["score.temperature.log"].exp() if "score.temperature.log" in p else torch.ones(H)
-            return torch.einsum("bhlk,bhsk,h->bhls", q, k, tau.double()) / norms
-        case "bilinear":
-            return torch.einsum("bhlk,hkj,bhsj->bhls", q, p["score.weight"], k)
-        case "low_rank":
-            return torch.einsum("bhlk,hrk,hrj,bhsj->bhls", q, p["score.query"], p["score.key"], k)
-        case "additive" | "concat":
-            bias = p.get("score.bias", torch.zeros(H, A, dtype=torch.float64))[:, None, None]
-            hidden = torch.tanh(torch.einsum("bhlsj,haj->bhlsa", pair, p["score.weight"]) + bias)
-            return torch.einsum("bhlsa,ha->bhls", hidden, p["score.vector"])
-        case "concat_luong":
-            asked = torch.einsum("bhlj,haj->bhla", q, p["score.weight"])[:, :, :, None]
-            hidden = torch.tanh(asked + k[:, :, None] + p["score.bias"][:, None, None])
-            return torch.einsum("bhlsa,ha->bhls", hidden, p["score.vector"])
-        case "location":
-            return torch.einsum("bhlk,hsk->bhls", q, p["score.weight"][:, :S])
-        case "uniform":
-            return torch.zeros(B, H, L, S, dtype=torch.float64)
-        case "fixed_random":
-            table = torch.randn(H, 31, 31, generator=generator(1, "score.table")).double()
-            return table[:, :L, :S].expand(B, -1, -1, -1)
-
-
-@pytest.mark.parametrize("score", ARMS)
-def test_logits_are_the_definition(score: str) -> None:
-    attention = site(score=score, **ARMS[score])
-    query, states, mask = inputs()
-    factor = FAN[score] ** -0.5 if score in ("dot", "bilinear", "low_rank") else 1.0
-    close(seen(attention, query, states, mask).logits, definition(attention, query, states) * factor)
-
-
-@pytest.mark.parametrize("score", FAN)
-def test_scales_divide_by_the_size_that_the_score_states(score: str) -> None:
-    query, states, mask = inputs()
-    unscaled = seen(site(score=score, scale="none", **ARMS[score]), query, states, mask).logits
-    for scale, factor in {"rsqrt": FAN[score] ** -0.5, "inverse": 1 / FAN[score]}.items():
-        close(seen(site(score=score, scale=scale, **ARMS[score]), query, states, mask).logits, unscaled * factor)
 
 
 def test_cosine_starts_at_the_temperature_of_the_training_lengths() -> None:
@@ -182,6 +128,33 @@ def test_normalisers_on_hard_rows(name: str) -> None:
     diverged = normaliser(name)(LOGITS.masked_fill(LOGITS == 0.4, float("nan")), MASK)
     assert diverged[0, 0, 0].isnan().any()
     assert diverged[0, 0, 1:].isfinite().all()
+
+
+@pytest.mark.parametrize("tapped", [False, True])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        *({"score": score} for score in ARMS),
+        *({"weights": weights} for weights in NORMALISERS),
+        *({"reach": reach} for reach in ("local_m", "local_p", "hard")),
+    ],
+    ids=lambda fields: "-".join(map(str, fields.values())),
+)
+def test_a_sentence_without_slots_gives_a_zero_context_and_finite_gradients(
+    fields: dict[str, Any], tapped: bool
+) -> None:
+    attention = site(**fields)
+    query, states, mask = inputs()
+    mask[0] = False
+    attention.tap = (lambda call: None) if tapped else None
+    asked, looked = query.requires_grad_(), states.requires_grad_()
+    out = context(attention, asked, looked, mask)
+    assert out[0].abs().max() == 0
+    assert out[1].abs().amin() > 0
+    gradients = torch.autograd.grad(out.square().sum(), [asked, looked, *attention.parameters()], allow_unused=True)
+    assert all(g is None or g.isfinite().all() for g in gradients)
+    assert gradients[1] is not None
+    assert gradients[1][0].abs().max() == 0
 
 
 @pytest.mark.parametrize("weights", NORMALISERS)

@@ -2,48 +2,27 @@
 
 import itertools
 import math
+from functools import partial
 
+import attention_sites
 import pytest
 import torch
+from attention_sites import B, H, L, S, seen, view
 from pydantic import ValidationError
 from torch import Tensor
 
-from study.attention import Attention, Seen, View
+from study.attention import View
 from study.attention.reach import Hard
 from study.config import Attention as Config
 from study.config import Experiment, Recurrent, Transformer, experiment_from
 from study.errors import InputError
-from study.models import Translator, build, initialise
+from study.models import build
 from study.training import sampling
 from study.training.decode import token_nll
 
-B, H, L, S, D, K = 2, 3, 5, 7, 33, 11
-LENGTHS = (S, 4)
-
-
-def site(**fields: object) -> Attention:
-    config = Config(**{"heads": H, **fields}).resolved(D, D)  # type: ignore[arg-type]
-    attention = Attention(config, D, D)
-    initialise(attention, 1)
-    return attention.double()
-
-
-def inputs(seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    query, states = (torch.randn(B, n, D, generator=generator, dtype=torch.float64) for n in (L, S))
-    return query, states, torch.arange(S) < torch.tensor(LENGTHS)[:, None]
-
-
-def seen(attention: Attention, query: Tensor, states: Tensor, mask: Tensor, view: View) -> Seen:
-    calls: list[Seen] = []
-    attention.tap = calls.append
-    attention(query, attention.remember(states, mask), view)
-    attention.tap = None
-    return calls[0]
-
-
-def cross(mask: Tensor, start: int = 0, count: int = L) -> View:
-    return View(mask[:, None, None], torch.arange(start, start + count))
+D, K = attention_sites.DQ, attention_sites.DQ // H
+LENGTHS = (S, S // 2)
+site, inputs = partial(attention_sites.site, D, D), partial(attention_sites.inputs, D, D)
 
 
 def brute_softmax(logits: Tensor, allowed: Tensor) -> Tensor:
@@ -56,7 +35,7 @@ def brute_softmax(logits: Tensor, allowed: Tensor) -> Tensor:
     return out
 
 
-@pytest.mark.parametrize("window", [0, 1, 2, 5])
+@pytest.mark.parametrize("window", [0, 1, 2, 5, S])
 @pytest.mark.parametrize("at", ["cross", "self", "causal"])
 def test_local_m_is_a_brute_force_window(at: str, window: int) -> None:
     query, states, mask = inputs()
@@ -66,11 +45,10 @@ def test_local_m_is_a_brute_force_window(at: str, window: int) -> None:
         centre = min(t, LENGTHS[b] - 1) if at == "cross" else t
         allowed[b, 0, t, s] = s < LENGTHS[b] and abs(s - centre) <= window and (at != "causal" or s <= t)
     if at == "cross":
-        call = seen(attention, query, states, mask, cross(mask))
+        call = seen(attention, query, states, mask)
     else:
         causal = torch.ones(S, S, dtype=torch.bool).tril() if at == "causal" else torch.ones(S, S, dtype=torch.bool)
-        view = View(mask[:, None, None] & causal, torch.arange(S))
-        call = seen(attention, states, states, mask, view)
+        call = seen(attention, states, states, mask, View(mask[:, None, None] & causal, torch.arange(S)))
     real = torch.arange(allowed.shape[2]) < (L if at == "cross" else LENGTHS[1])  # queries at padding mean nothing
     wanted = brute_softmax(call.logits, allowed)
     torch.testing.assert_close(call.weights[:, :, real], wanted[:, :, real], rtol=1e-12, atol=1e-14)
@@ -79,18 +57,16 @@ def test_local_m_is_a_brute_force_window(at: str, window: int) -> None:
 def test_a_window_as_wide_as_the_source_is_global() -> None:
     query, states, mask = inputs()
     wide, whole = site(reach="local_m", window=S), site()
-    outs = [a(query, a.remember(states, mask), cross(mask))[0] for a in (wide, whole)]
+    outs = [a(query, a.remember(states, mask), view(mask))[0] for a in (wide, whole)]
     torch.testing.assert_close(*outs, rtol=1e-12, atol=1e-14)
-    assert seen(wide, query, states, mask, cross(mask)).weights.equal(
-        seen(whole, query, states, mask, cross(mask)).weights
-    )
+    assert seen(wide, query, states, mask).weights.equal(seen(whole, query, states, mask).weights)
 
 
 @pytest.mark.parametrize("window", [1, 2])
 def test_local_p_is_the_definition(window: int) -> None:
     query, states, mask = inputs()
     attention = site(reach="local_p", window=window)
-    call = seen(attention, query, states, mask, cross(mask))
+    call = seen(attention, query, states, mask)
     weight, vector = (attention.get_parameter(f"reach.{name}").detach() for name in ("weight", "vector"))
     assert weight.shape == (H, K, K)
     length = torch.tensor(LENGTHS, dtype=torch.float64)[:, None, None]
@@ -103,7 +79,7 @@ def test_local_p_is_the_definition(window: int) -> None:
     torch.testing.assert_close(call.weights, wanted, rtol=1e-10, atol=1e-12)
     assert call.mask.equal(allowed)
     assert not call.sums_to_one
-    out, _ = attention(query, attention.remember(states, mask), cross(mask))
+    out, _ = attention(query, attention.remember(states, mask), view(mask))
     gradients = torch.autograd.grad(out.square().sum(), list(attention.parameters()))
     assert all(g.isfinite().all() and g.abs().max() > 0 for g in gradients)
 
@@ -113,8 +89,8 @@ def test_queries_one_by_one_are_queries_together(reach: str) -> None:
     query, states, mask = inputs()
     attention = site(reach=reach, window=1)
     memory = attention.remember(states, mask)
-    whole, _ = attention(query, memory, cross(mask))
-    steps = [attention(query[:, t : t + 1], memory, cross(mask, t, 1))[0] for t in range(L)]
+    whole, _ = attention(query, memory, view(mask))
+    steps = [attention(query[:, t : t + 1], memory, view(mask, 1, t))[0] for t in range(L)]
     torch.testing.assert_close(torch.cat(steps, 1), whole, rtol=1e-12, atol=1e-14)
 
 
@@ -123,11 +99,11 @@ def test_exclude_self_hides_the_diagonal(score: str) -> None:
     _, states, _ = inputs()
     attention = site(score=score, exclude_self=True)
     mask = torch.ones(B, S, dtype=torch.bool)
-    view = View(torch.ones(S, S, dtype=torch.bool).tril()[None, None], torch.arange(S))
-    call = seen(attention, states, states, mask, view)
+    causal = View(torch.ones(S, S, dtype=torch.bool).tril()[None, None], torch.arange(S))
+    call = seen(attention, states, states, mask, causal)
     wanted = brute_softmax(call.logits, torch.ones(S, S, dtype=torch.bool).tril(-1)[None, None])
     torch.testing.assert_close(call.weights, wanted, rtol=1e-12, atol=1e-14)
-    out, _ = attention(states, attention.remember(states, mask), view)
+    out, _ = attention(states, attention.remember(states, mask), causal)
     assert out[:, 0].abs().max() == 0  # the first sees nothing
     assert out[:, 1:].abs().amin(-1).min() > 0
 
@@ -255,51 +231,6 @@ def test_hard_starts_again_from_its_seed() -> None:
     padded = torch.cat([weights, torch.zeros(3, 2, 5, 4)], -1)
     reach.reseed(5)
     assert reach.draw(padded).equal(first)
-
-
-CAUSAL: dict[str, dict[str, object]] = {
-    "local_m": {"attention": {"heads": 2, "reach": "local_m", "window": 1}},
-    "local_p": {"attention": {"heads": 2, "reach": "local_p", "window": 2}},
-    "hard": {"attention": {"heads": 2, "cross": {"reach": "hard"}}},
-    "exclude_self": {
-        "attention": {"heads": 2, "encoder_self": {"exclude_self": True}, "decoder_self": {"exclude_self": True}}
-    },
-}
-RECURRENT: dict[str, dict[str, object]] = {
-    f"{reach} {decoder}": {"attention": {"reach": reach}, "decoder": decoder}
-    for reach in ("local_m", "local_p", "hard")
-    for decoder in ("bahdanau", "luong")
-}
-
-
-@pytest.mark.parametrize("arm", [*CAUSAL, *RECURRENT])
-def test_decoding_is_causal_incremental_and_blind_to_padding(arm: str) -> None:
-    model: Translator
-    if arm in CAUSAL:
-        model = build(Transformer(width=22, feedforward=13, layers=2, **CAUSAL[arm]), 17, 1)  # type: ignore[arg-type]
-    else:
-        model = build(Recurrent(width=22, **RECURRENT[arm]), 17, 1)  # type: ignore[arg-type]
-    check(model.double().eval())
-
-
-def check(model: Translator) -> None:
-    """Step by step equals the full pass; a later token changes nothing before it; nor does more padding."""
-    source = torch.tensor([[5, 6, 7, 8, 9, 10, 3], [11, 12, 6, 3, 0, 0, 0]])
-    target = torch.tensor([[2, 5, 9, 12, 6], [2, 7, 8, 4, 0]])
-    with torch.no_grad():
-        encoded = model.encode(source, source != 0)
-        whole = model.decode(encoded, target).logits
-        state, steps = encoded.state, []
-        for t in range(target.shape[1]):
-            logits, state = model.step(target[:, t], state, encoded)
-            steps.append(logits)
-        torch.testing.assert_close(torch.stack(steps, 1), whole, rtol=1e-10, atol=1e-12)
-        other = target.clone()
-        other[:, 3:] = 13
-        assert model.decode(encoded, other).logits[:, :3].equal(whole[:, :3])
-        padded = torch.nn.functional.pad(source, (0, 2))
-        more = model.decode(model.encode(padded, padded != 0), target).logits
-        torch.testing.assert_close(more, whole, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -1,98 +1,21 @@
-"""Scores, scale, maps and combination against an independent float64 reference and by hand."""
+"""The whole of attention against torch's own, its two paths, and the rows and memories at the edge."""
 
 import math
+from functools import partial
 
+import attention_sites
 import pytest
 import torch
-from torch import Tensor, nn
+from attention_sites import B, H, K, L, S, V, close, context, seen, view
+from torch import nn
 from torch.nn import functional as F
 
-from study.attention import Attention, Seen, View
+from study.attention import View
 from study.attention.scores import Additive
 from study.attention.weighting import softmax
-from study.config import Attention as Config
-from study.models import initialise
 
-B, H, L, S, D, K, V, A = 2, 3, 5, 7, 33, 11, 13, 17  # 33 = 3 · 11, so that raw maps slice evenly
-
-
-def site(**fields: object) -> Attention:
-    """A small initialised site in float64."""
-    config = Config(**{"heads": H, **fields}).resolved(D, D)  # type: ignore[arg-type]
-    attention = Attention(config, D, D)
-    initialise(attention, 1)
-    return attention.double()
-
-
-def inputs(seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, states and a mask with padding."""
-    generator = torch.Generator().manual_seed(seed)
-    query, states = (torch.randn(B, n, D, generator=generator, dtype=torch.float64) for n in (L, S))
-    mask = torch.ones(B, S, dtype=torch.bool)
-    mask[1, 4:] = False
-    return query, states, mask
-
-
-def seen(attention: Attention, query: Tensor, states: Tensor, mask: Tensor) -> Seen:
-    """What a tap sees of one call."""
-    calls: list[Seen] = []
-    attention.tap = calls.append
-    attention(query, attention.remember(states, mask), view(mask))
-    attention.tap = None
-    return calls[0]
-
-
-def view(mask: Tensor) -> View:
-    return View(mask[:, None, None], torch.arange(L))
-
-
-def reference_logits(attention: Attention, query: Tensor, states: Tensor) -> Tensor:
-    """The definition, written out in float64."""
-    config = attention.config
-    weights = {name: p.detach() for name, p in attention.named_parameters()}
-    if config.maps == "separate":
-        q = torch.einsum("bld,hkd->bhlk", query, weights["map_query.weight"])
-        k = torch.einsum("bsd,hkd->bhsk", states, weights["map_key.weight"])
-    else:
-        q, k = (x.reshape(B, -1, H, D // H).permute(0, 2, 1, 3) for x in (query, states))
-    if config.score == "dot":
-        return torch.einsum("bhlk,bhsk->bhls", q, k)
-    if config.score == "bilinear":
-        return torch.einsum("bhlk,hkj,bhsj->bhls", q, weights["score.weight"], k)
-    both = torch.cat([q[:, :, :, None].expand(-1, -1, -1, S, -1), k[:, :, None].expand(-1, -1, L, -1, -1)], -1)
-    return torch.einsum(
-        "bhlsa,ha->bhls",
-        torch.tanh(torch.einsum("bhlsj,haj->bhlsa", both, weights["score.weight"])),
-        weights["score.vector"],
-    )
-
-
-FAN = {
-    ("dot", "separate"): K,
-    ("dot", "raw"): 11,
-    ("bilinear", "separate"): K,
-    ("bilinear", "raw"): 11,
-    ("additive", "separate"): A,
-    ("additive", "raw"): A,
-}
-
-
-@pytest.mark.parametrize("maps", ["separate", "raw"])
-@pytest.mark.parametrize("score", ["dot", "bilinear", "additive"])
-@pytest.mark.parametrize("scale", ["none", "rsqrt", "inverse", "learned"])
-def test_logits_are_the_definition(score: str, maps: str, scale: str) -> None:
-    sizes = ({"key_width": K} if maps == "separate" else {}) | ({"additive_width": A} if score == "additive" else {})
-    attention = site(score=score, maps=maps, scale=scale, **sizes)
-    query, states, mask = inputs()
-    d = FAN[score, maps]
-    factor = {"none": 1.0, "rsqrt": d**-0.5, "inverse": 1 / d, "learned": d**-0.5}[scale]
-    wanted = reference_logits(attention, query, states) * factor
-    torch.testing.assert_close(
-        seen(attention, query, states, mask).logits,
-        wanted,
-        rtol=1e-6 if scale == "learned" else 1e-10,
-        atol=1e-7 if scale == "learned" else 1e-12,
-    )  # learned starts from a float32 log
+D = attention_sites.DQ
+site, inputs = partial(attention_sites.site, D, D), partial(attention_sites.inputs, D, D)
 
 
 def test_additive_by_hand() -> None:
@@ -135,15 +58,12 @@ def test_equals_torch_multihead_attention() -> None:
     out, _ = attention(query, attention.remember(states, mask), view(mask))
     torch.testing.assert_close(out, wanted, rtol=1e-10, atol=1e-12)
     torch.testing.assert_close(seen(attention, query, states, mask).weights, weights, rtol=1e-10, atol=1e-12)
-    # Causal self-attention, the other mask that matters.
     causal = torch.tril(torch.ones(S, S, dtype=torch.bool))
-    wanted, _ = torch_attention(states, states, states, attn_mask=~causal)
-    out, _ = attention(
-        states,
-        attention.remember(states, torch.ones(B, S, dtype=torch.bool)),
-        View(causal[None, None], torch.arange(S)),
-    )
-    torch.testing.assert_close(out, wanted, rtol=1e-10, atol=1e-12)
+    for real in (torch.ones_like(mask), mask):  # causal self-attention, without padding and with it
+        wanted, _ = torch_attention(states, states, states, attn_mask=~causal, key_padding_mask=~real)
+        sight = View(causal & real[:, None, None], torch.arange(S))
+        out, _ = attention(states, attention.remember(states, real), sight)
+        torch.testing.assert_close(out, wanted, rtol=1e-10, atol=1e-12)
     assert attention.config.key_width == size
 
 
@@ -151,13 +71,7 @@ def test_unscaled_dot_of_the_scaled_query_is_scaled_dot() -> None:
     scaled, unscaled = site(scale="rsqrt", key_width=K), site(scale="none", key_width=K)
     with torch.no_grad():
         unscaled.get_parameter("map_query.weight").mul_(K**-0.5)
-    query, states, mask = inputs()
-    torch.testing.assert_close(
-        scaled(query, scaled.remember(states, mask), view(mask))[0],
-        unscaled(query, unscaled.remember(states, mask), view(mask))[0],
-        rtol=1e-10,
-        atol=1e-12,
-    )
+    close(context(scaled, *inputs()), context(unscaled, *inputs()))
 
 
 def test_bilinear_with_the_identity_is_dot() -> None:

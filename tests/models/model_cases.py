@@ -3,12 +3,15 @@
 import torch
 from torch import Tensor
 
+from study.attention import Lengths
 from study.config import experiment_from
 from study.models import Translator, build
 from study.models.translator import BOS, PAD
 
 VOCABULARY, WIDTH = 23, 26
 SOURCE_LENGTHS, TARGET_LENGTHS = (7, 3, 5), (11, 2, 6)
+LENGTHS = Lengths(31, 19)
+"""Of the training sentences, longer than any here."""
 
 RECURRENT = {"model.family": "recurrent", "model.width": WIDTH}
 TRANSFORMER = {
@@ -17,6 +20,7 @@ TRANSFORMER = {
     "model.feedforward": 29,
     "model.attention.heads": 2,
 }
+FAMILIES = {"recurrent": RECURRENT, "transformer": TRANSFORMER}
 MULTI_HEAD = {  # pairwise different widths wherever a head may choose its own
     "model.attention.maps": "separate",
     "model.attention.values": "projected",
@@ -32,9 +36,9 @@ def at(fields: dict, prefix: str = "model.") -> dict:
     return {prefix + name: value for name, value in fields.items()}
 
 
-def model(*overrides: dict, seed: int = 3, vocabulary: int = VOCABULARY) -> Translator:
+def model(*overrides: dict, seed: int = 3, vocabulary: int = VOCABULARY, lengths: Lengths = LENGTHS) -> Translator:
     """An initialised model in evaluation mode and in float64."""
-    return build(experiment_from(*overrides).model, vocabulary, seed).double().eval()
+    return build(experiment_from(*overrides).model, vocabulary, seed, lengths).double().eval()
 
 
 def tokens(seed: int, lengths: tuple[int, ...], longest: int | None = None) -> Tensor:

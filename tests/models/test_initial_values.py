@@ -1,5 +1,10 @@
 """Initial values: arms share what they share, bit by bit; variances are the stated ones; matched logits have sd 1."""
 
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import legal_models
 import model_cases as cases
 import pytest
 import torch
@@ -169,3 +174,51 @@ def test_matching_where_there_is_nothing_to_match_leaves_finite_values(memory: s
     source, target = cases.batch()
     match_logits(model, source[:1], source[:1] != PAD, target[:1, :1])
     assert all(parameter.isfinite().all() for parameter in model.parameters())
+
+
+OTHERWISE = {  # the axes whose very point is another initial value of one parameter
+    "embeddings": "unembedding.weight",
+    "equal_start": "map_key.weight",
+    "bilinear_init": "score.weight",
+}
+
+
+def arms(family: str) -> Iterator[tuple[str, Any, list[dict[str, Any]]]]:
+    """Every value of every field, and two legal arms that differ in it alone, at one site where all sites refuse it."""
+    axes = legal_models.axes(family)
+    for dotted, some in axes.items():
+        axis = dotted.rpartition(".")[2]
+        if dotted.count(".") == 3:
+            continue
+        at_a_site = [name for name in axes if name.count(".") == 3 and name.endswith(f".{axis}")]
+        for value in some:
+            found: list[dict[str, Any]] = []
+            for name, companion in product([dotted, *at_a_site], legal_models.COMPANIONS):
+                base = {"model.family": family, "model.width": 12, "model.attention.heads": 2, **companion}
+                pair = [base, {**base, name: value}]
+                if not found and all(map(legal_models.is_legal, pair)):
+                    found = pair
+            yield axis, value, found
+
+
+@pytest.mark.parametrize("family", cases.FAMILIES)
+def test_two_arms_that_differ_in_one_field_start_bit_equal_in_all_that_they_share(family: str) -> None:
+    """For every field and every value of it that the configuration knows."""
+    cache: dict[str, dict[str, Tensor]] = {}
+
+    def start(fields: dict[str, Any]) -> dict[str, Tensor]:
+        if str(fields) not in cache:
+            cache[str(fields)] = dict(cases.model(fields).named_parameters())
+        return cache[str(fields)]
+
+    nowhere = set()
+    for axis, value, pair in arms(family):
+        if not pair:
+            nowhere.add((axis, value))
+            continue
+        one, other = map(start, pair)
+        same = {name for name in one.keys() & other.keys() if one[name].shape == other[name].shape}
+        differing = {name for name in same if not torch.equal(one[name], other[name])}
+        assert all(name.endswith(OTHERWISE.get(axis, "none")) for name in differing), (pair, differing)
+        assert axis == "width" or len(same) > 7, pair
+    assert nowhere == ({("exclude_self", True)} if family == "recurrent" else set())

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import model_cases as cases
 import pytest
 import torch
 from torch import Tensor
@@ -9,30 +10,24 @@ from torch import Tensor
 from study.attention import Seen
 from study.config import Recurrent, Transformer, experiment_from
 from study.errors import InputError
-from study.models import Translator, build
+from study.models import Translator
 from study.models.bridge import Slots, Structured, build_memory, redundancy
+from study.models.translator import PAD
 from study.training.batches import Batch
 from study.training.diagnostics import observe
 
-B, S, D, U, R = 2, 5, 7, 11, 3
-N = 17
-SOURCE = torch.tensor([[5, 6, 7, 8, 3], [11, 12, 3, 0, 0]])
-TARGET = torch.tensor([[2, 5, 9, 12], [2, 7, 8, 0]])
-WANTED = torch.tensor([[5, 9, 12, 3], [7, 8, 3, 0]])
+B, S, D, U, R = 3, 7, 13, 11, 5
+SOURCE, TARGET = cases.batch()
+BATCH = Batch(SOURCE, SOURCE != PAD, TARGET, TARGET.roll(-1, 1))
 
 
 def states() -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(1)
-    return torch.randn(B, S, D, generator=generator, dtype=torch.float64), SOURCE != 0
+    return torch.randn(B, S, D, generator=generator, dtype=torch.float64), SOURCE != PAD
 
 
 def model(family: str, **fields: Any) -> Translator:
-    config = (
-        Recurrent(width=22, dropout=0.0, **fields)
-        if family == "recurrent"
-        else Transformer(width=22, layers=2, feedforward=13, dropout=0.0, attention={"heads": 2}, **fields)
-    )
-    return build(config, N, 1).double()
+    return cases.model(cases.FAMILIES[family], cases.at(fields))
 
 
 def test_max_by_hand() -> None:
@@ -86,8 +81,7 @@ def test_structured_with_the_identity_is_states(family: str, monkeypatch: pytest
     monkeypatch.setattr(Structured, "annotate", identity)
     logits = []
     for fields in ({}, {"memory": "structured", "annotations": S}):
-        translator = model(family, **fields)
-        logits.append(translator.decode(translator.encode(source, source != 0), TARGET[:1]).logits)
+        logits.append(cases.forced(model(family, **fields), source, TARGET[:1]))
     torch.testing.assert_close(*logits, rtol=1e-12, atol=1e-14)
 
 
@@ -95,8 +89,7 @@ def test_structured_with_the_identity_is_states(family: str, monkeypatch: pytest
 def test_one_annotation_gives_the_score_no_gradient(family: str) -> None:
     fields = {"attention": {"score": "bilinear"}} if family == "recurrent" else {}
     translator = model(family, memory="structured", annotations=1, **fields)
-    encoded = translator.encode(SOURCE, SOURCE != 0)
-    translator.decode(encoded, TARGET).logits.square().sum().backward()
+    cases.forced(translator, SOURCE, TARGET).square().sum().backward()
     gradient = {name: p.grad.abs().max().item() for name, p in translator.named_parameters() if p.grad is not None}
     cross = "attention.score.weight" if family == "recurrent" else "decoder.0.cross_attention.map_query.weight"
     assert gradient[cross] < 1e-14
@@ -104,27 +97,10 @@ def test_one_annotation_gives_the_score_no_gradient(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", ["recurrent", "transformer"])
-@pytest.mark.parametrize("memory", ["max", "structured"])
-def test_decoding_is_incremental_causal_and_blind_to_padding(family: str, memory: str) -> None:
-    translator = model(family, memory=memory).eval()
-    with torch.no_grad():
-        encoded = translator.encode(SOURCE, SOURCE != 0)
-        whole = translator.decode(encoded, TARGET).logits
-        state, steps = encoded.state, []
-        for t in range(TARGET.shape[1]):
-            logits, state = translator.step(TARGET[:, t], state, encoded)
-            steps.append(logits)
-        torch.testing.assert_close(torch.stack(steps, 1), whole, rtol=1e-10, atol=1e-12)
-        padded = torch.nn.functional.pad(SOURCE, (0, 2))
-        more = translator.decode(translator.encode(padded, padded != 0), TARGET).logits
-        torch.testing.assert_close(more, whole, rtol=1e-10, atol=1e-12)
-
-
-@pytest.mark.parametrize("family", ["recurrent", "transformer"])
 def test_alignment_goes_through_the_annotations(family: str) -> None:
     """As many annotations as tokens: the slots are told from tokens all the same."""
     translator = model(family, memory="structured", annotations=S)
-    seen: Seen = observe(translator, Batch(SOURCE, SOURCE != 0, TARGET, WANTED))["cross", 0]
+    seen: Seen = observe(translator, BATCH)["cross", 0]
     assert seen.origin is not None
     weights = seen.over_tokens(S)
     assert weights is not None
@@ -132,13 +108,13 @@ def test_alignment_goes_through_the_annotations(family: str) -> None:
     torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
     assert weights[1, ..., 3:].abs().max() == 0
     translator = model(family, memory="max")
-    seen = observe(translator, Batch(SOURCE, SOURCE != 0, TARGET, WANTED))["cross", 0]
+    seen = observe(translator, BATCH)["cross", 0]
     assert seen.over_tokens(S) is None
 
 
 def test_the_penalty_joins_the_loss() -> None:
     translator = model("transformer", memory="structured", penalty=0.3)
-    terms = translator.encode(SOURCE, SOURCE != 0).terms
+    terms = translator.encode(SOURCE, SOURCE != PAD).terms
     (penalty,) = (term.penalty for term in terms if term.penalty is not None)
     assert penalty > 0
 

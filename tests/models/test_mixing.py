@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import model_cases as cases
 import pytest
 import torch
 from torch import Tensor
@@ -13,16 +14,14 @@ from study.config import Transformer, experiment_from
 from study.errors import InputError
 from study.models import Translator, build
 from study.models.search import beam_search
+from study.models.translator import PAD
 
-B, S, D, N = 2, 5, 7, 17
-SOURCE = torch.tensor([[5, 6, 7, 8, 3], [11, 12, 3, 0, 0]])
-TARGET = torch.tensor([[2, 5, 9, 12], [2, 7, 8, 0]])
-LONGEST = 7
+D, LONGEST = 5, 7
+SOURCE, TARGET = cases.batch()
 
 
 def model(**fields: Any) -> Translator:
-    config = Transformer(width=22, layers=2, feedforward=13, dropout=0.0, attention={"heads": 2}, **fields)
-    return build(config, N, 1, Lengths(LONGEST, 5)).double().eval()
+    return cases.model(cases.TRANSFORMER, cases.at(fields), lengths=Lengths(LONGEST, 5))
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 11])
@@ -32,10 +31,10 @@ def test_convolution_by_hand(width: int) -> None:
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         convolution.weight.normal_(generator=generator)
-    x = torch.randn(B, S, D, generator=generator, dtype=torch.float64)
-    mask = SOURCE != 0
+    mask = SOURCE != PAD
+    x = torch.randn(*mask.shape, D, generator=generator, dtype=torch.float64)
     got, _ = convolution(x, convolution.remember(x, mask), None)
-    for b, length in enumerate((5, 3)):
+    for b, length in enumerate(cases.SOURCE_LENGTHS):
         for s in range(length):
             wanted = torch.zeros(D, dtype=torch.float64)
             for j in range(width):
@@ -48,9 +47,9 @@ def test_convolution_by_hand(width: int) -> None:
 def test_convolution_replaces_encoder_self_attention_alone() -> None:
     mixed, base = model(mixing="convolution", convolution_width=3), model()
     assert {site for site, _, _ in mixed.sites()} == {"decoder_self", "cross"}
-    assert mixed.get_parameter("encoder.1.attention.weight").shape == (22, 22, 3)
+    assert mixed.get_parameter("encoder.1.attention.weight").shape == (cases.WIDTH, cases.WIDTH, 3)
     sd = mixed.get_parameter("encoder.1.attention.weight").std().item()
-    assert sd == pytest.approx((3 * 22) ** -0.5, rel=0.1)
+    assert sd == pytest.approx((3 * cases.WIDTH) ** -0.5, rel=0.1)
     shared = [name for name, _ in mixed.named_parameters() if name in dict(base.named_parameters())]
     assert len(shared) > 30
     assert all(mixed.get_parameter(name).equal(base.get_parameter(name)) for name in shared)
@@ -62,39 +61,18 @@ def test_a_token_reaches_as_far_as_the_convolutions_do() -> None:
     source = torch.tensor([[5, 6, 7, 8, 9, 10, 3]])
     other = source.clone()
     other[0, 0] = 11
-    keys = [translator.encode(s, s != 0).memories[0].keys for s in (source, other)]
+    keys = [translator.encode(s, s != PAD).memories[0].keys for s in (source, other)]
     changed = (keys[0] - keys[1]).abs().amax((0, 1, 3)) > 0
     assert changed.tolist() == [True] * 3 + [False] * 4
-
-
-@pytest.mark.parametrize(
-    "fields", [{"mixing": "convolution", "convolution_width": 2}, {"positions": "learned"}], ids=["mixing", "positions"]
-)
-def test_decoding_is_incremental_causal_and_blind_to_padding(fields: dict[str, Any]) -> None:
-    translator = model(**fields)
-    with torch.no_grad():
-        encoded = translator.encode(SOURCE, SOURCE != 0)
-        whole = translator.decode(encoded, TARGET).logits
-        state, steps = encoded.state, []
-        for t in range(TARGET.shape[1]):
-            logits, state = translator.step(TARGET[:, t], state, encoded)
-            steps.append(logits)
-        torch.testing.assert_close(torch.stack(steps, 1), whole, rtol=1e-10, atol=1e-12)
-        other = TARGET.clone()
-        other[:, 2:] = 13
-        assert translator.decode(encoded, other).logits[:, :2].equal(whole[:, :2])
-        padded = torch.nn.functional.pad(SOURCE, (0, 2))
-        more = translator.decode(translator.encode(padded, padded != 0), TARGET).logits
-        torch.testing.assert_close(more, whole, rtol=1e-10, atol=1e-12)
 
 
 def test_learned_positions_are_rows_of_a_table() -> None:
     translator = model(positions="learned")
     positions = translator.get_submodule("target_positions")
     assert isinstance(positions, LearnedPositions)
-    assert positions.weight.shape == (LONGEST, 22)
-    zeros: Tensor = positions(2, torch.zeros(1, 3, 22, dtype=torch.float64))
-    torch.testing.assert_close(zeros[0], positions.weight[2:5] * 22**0.5)
+    assert positions.weight.shape == (LONGEST, cases.WIDTH)
+    zeros: Tensor = positions(2, torch.zeros(1, 3, cases.WIDTH, dtype=torch.float64))
+    torch.testing.assert_close(zeros[0], positions.weight[2:5] * cases.WIDTH**0.5)
     assert not translator.get_parameter("source_positions.weight").equal(positions.weight)
 
 
@@ -103,13 +81,13 @@ def test_learned_positions_end_with_the_training_sentences() -> None:
     assert translator.longest == LONGEST
     long = torch.full((1, LONGEST + 1), 5)
     with pytest.raises(ValueError, match="end at 7 tokens, and there are 8"):
-        translator.encode(long, long != 0)
+        translator.encode(long, long != PAD)
     with torch.no_grad():  # a decoder that never stops by itself
         translator.get_parameter("unembedding.bias")[3] = -1e9
-    found = beam_search(translator.float(), SOURCE, SOURCE != 0, beam=3, length_penalty=1.0, limit=20)
-    assert [len(tokens) for tokens in found] == [LONGEST, LONGEST]
+    found = beam_search(translator.float(), SOURCE, SOURCE != PAD, beam=3, length_penalty=1.0, limit=20)
+    assert [len(tokens) for tokens in found] == [LONGEST] * 3
     with pytest.raises(ValueError, match="build with their lengths"):
-        build(Transformer(positions="learned"), N, 1)
+        build(Transformer(positions="learned"), cases.VOCABULARY, 1)
 
 
 def test_what_is_not_used_is_refused() -> None:

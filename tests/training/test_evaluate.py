@@ -69,7 +69,8 @@ def test_a_model_that_has_learned_its_corpus(family: str) -> None:
     assert value["test", "nll"] == pytest.approx(float(nll.mean()), rel=1e-4)
     tokens = sum(len(e.target) + 1 for e in tests)
     assert value["test", "perplexity"] == pytest.approx(math.exp(float(nll.sum()) / tokens), rel=1e-4)
-    assert 0 <= value["test", "aer"] <= 1
+    assert 0 == value["test", "aer_floor"] <= value["test", "aer"] <= 1
+    assert 0 < value["test", "gold_mass"] < 1
     assert evaluation.shown is not None
     weights = torch.tensor(evaluation.shown["weights"])
     assert weights.shape == (len(evaluation.shown["target"]), len(evaluation.shown["source"]))
@@ -78,8 +79,8 @@ def test_a_model_that_has_learned_its_corpus(family: str) -> None:
     found = alignments(model, tests, VOCABULARY)
     assert sorted(found) == list(range(2 if family == "transformer" else 1))
     for maps in found.values():
-        assert [m.shape for m in maps] == [(len(e.target), len(e.source)) for e in tests]
-        assert all((m.sum(1) <= 1 + 1e-5).all() and (m >= 0).all() for m in maps)
+        assert [m.weights.shape for m in maps] == [(1, len(e.target), len(e.source)) for e in tests]
+        assert all((m.weights.sum(-1) <= 1 + 1e-5).all() and (m.weights >= 0).all() for m in maps)
 
 
 def test_forced_nll_by_hand_whatever_the_batch() -> None:

@@ -1,0 +1,196 @@
+"""`study align RUN`: attention as a word alignment, in Pharaoh's format."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from study import records
+from study.commands.show import find
+from study.commands.sweep import Parser
+from study.commands.translate import Trained, load
+from study.errors import InputError
+
+if TYPE_CHECKING:
+    from study.corpora import Corpus, Pair
+    from study.training.alignment import Row, Words
+
+DESCRIPTION = """\
+Align sentence pairs by the cross-attention of a trained model, which is given both sides (forced decoding). One line a
+pair, such as `0-0 2-1`: source word - target word, both from 0, every target word with the source word that it attends
+to most. A word is a run of letters and digits, or one punctuation mark. The lines go to stdout or to --out; where the
+right alignment is known, error rate (AER) and attention mass on it go to stderr, by layer and head.
+"""
+
+
+class Place(NamedTuple):
+    """Where to read, and why there."""
+
+    layer: int
+    head: int | None
+    why: str
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the verb; the exit status.
+
+    Raises:
+        InputError: no such run, split, layer or head, files that cannot be used, or a memory without source tokens.
+    """
+    args = _parser().parse_args(argv)
+    _check(args)
+    trained = load(_checkpoint(args.run, Path(args.runs or os.environ.get("STUDY_RUNS") or "runs")))
+    from study.training.alignment import alignments, error_floor, gold_of, links, table
+    from study.training.batches import examples
+    from study.training.decode import fits
+
+    own = args.source is not None
+    corpus = None if own and args.layer is not None else _corpus(trained, own)
+    if own:
+        name, pairs = f"{args.source} – {args.target}", _files(args.source, args.target)
+    else:
+        assert corpus is not None
+        name, pairs = _split(corpus, args.split)
+    data = examples(pairs, trained.vocabulary)
+    found = alignments(trained.model, data, trained.vocabulary)
+    if not found:
+        memory = trained.experiment.model.memory
+        raise InputError(f"{args.run}: the memory of this model is {memory}, which has no source tokens to align")
+    place = _place(trained, corpus, found, args.layer, args.head)
+    _write([pharaoh(links(reading.of(place.head))) for reading in found[place.layer]], args.out)
+    said = [f"{name}: {len(data)} pairs, layer {place.layer}, {_head(place.head)} ({place.why})"]
+    unread = sum(not fits(trained.model, example) for example in data)
+    if unread:
+        said.append(f"{unread} pairs are longer than this model reads; their lines are empty")
+    gold = gold_of(data)
+    if gold is not None:
+        said += rows(table(found, gold), place, error_floor(data, gold))
+    print("\n".join(said), file=sys.stderr)
+    return 0
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="study align",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("run", metavar="RUN", help="a run's folder or its model.pt, its identity, or the beginning of that")
+    add("--split", metavar="NAME", help="which pairs of the run's corpus (default: its first test split)")
+    add("--source", type=Path, metavar="FILE", help="sentences of your own instead, one a line …")
+    add("--target", type=Path, metavar="FILE", help="… and their translations, line by line")
+    add("--layer", type=int, metavar="N", help="layer, from 0 (default: the best on validation, without gold the last)")
+    add("--head", type=_head_of, metavar="N", help="mean (the default), a number from 0, or best, as on validation")
+    add("--out", type=Path, metavar="FILE", help="write the lines into this file")
+    add("--runs", metavar="DIR", help="folder of the runs (default: $STUDY_RUNS, else runs)")
+    return parser
+
+
+def _head_of(text: str) -> int | str:
+    if text in ("mean", "best"):
+        return text
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected mean, best or a number from 0, not {text!r}")
+    return int(text)
+
+
+def _check(args: argparse.Namespace) -> None:
+    if (args.source is None) != (args.target is None):
+        raise InputError("--source and --target belong together: a file for each side, one sentence a line")
+    if args.source is not None and args.split is not None:
+        raise InputError("--split takes pairs of the run's corpus, and --source gives others; drop one of them")
+    if args.layer is not None and args.head == "best":
+        raise InputError("--head best is of one layer already; drop --layer")
+
+
+def _checkpoint(run: str, runs: Path) -> Path:
+    """A path as it is; else the folder of the run of that name."""
+    return Path(run) if Path(run).exists() else find(run, runs).parent
+
+
+def _corpus(trained: Trained, own: bool) -> Corpus:
+    """The run's corpus: what to align, and the validation pairs that choose."""
+    from study.corpora import load as read
+
+    try:
+        return read(trained.experiment.data)
+    except InputError as problem:
+        hint = "; or give --layer, which needs no validation pairs" if own else ""
+        raise InputError(f"{problem}{hint}") from None
+
+
+def _split(corpus: Corpus, split: str | None) -> tuple[str, list[Pair]]:
+    name = split or corpus.tests[0]
+    if name not in corpus.splits:
+        raise InputError(f"--split: {corpus.name} has {', '.join(corpus.splits)}, not {name}")
+    return name, corpus.splits[name]
+
+
+def _files(source: Path, target: Path) -> list[Pair]:
+    """Sentence pairs of the user's own, white space made plain."""
+    from study.corpora import Pair
+    from study.corpora.multi30k import read_sides
+
+    return [Pair(" ".join(p.source.split()), " ".join(p.target.split())) for p in read_sides(source, target)]
+
+
+def _place(
+    trained: Trained, corpus: Corpus | None, found: dict[int, list[Words]], layer: int | None, head: int | str | None
+) -> Place:
+    """The layer and head that were asked for, or those that validation chooses."""
+    from study.training.alignment import choose
+    from study.training.batches import examples
+
+    if layer is not None and layer not in found:
+        raise InputError(f"--layer: cross-attention has layers {', '.join(map(str, found))}, not {layer}")
+    heads = len(next(iter(found.values()))[0].weights)
+    if isinstance(head, int) and head >= heads:
+        raise InputError(f"--head: cross-attention has heads {', '.join(map(str, range(heads)))}, not {head}")
+    number = head if isinstance(head, int) else None
+    if layer is not None:
+        return Place(layer, number, "as asked for")
+    assert corpus is not None
+    choice = choose(trained.model, examples(corpus.splits["valid"], trained.vocabulary), trained.vocabulary)
+    if choice is None and head == "best":
+        raise InputError("--head best is chosen on validation, where no alignment is known; give a number or mean")
+    if choice is None:
+        return Place(max(found), number, "the last; no alignment is known on validation")
+    if head == "best":
+        return Place(*choice.best, "the best head on validation")
+    return Place(choice.layer, number, "the best layer on validation")
+
+
+def pharaoh(links: Collection[tuple[int, int]]) -> str:
+    """One line: {(0, 0), (2, 1)} ↦ `0-0 2-1`."""
+    return " ".join(f"{source}-{target}" for source, target in sorted(links))
+
+
+def _write(lines: list[str], out: Path | None) -> None:
+    text = "".join(line + "\n" for line in lines)
+    if out is None:
+        sys.stdout.write(text)
+        return
+    try:
+        records.write(out, text)
+    except OSError as problem:
+        raise InputError(f"{out}: can't be written ({problem.strerror}); give another file with --out") from None
+
+
+def _head(head: int | None) -> str:
+    return "mean over heads" if head is None else f"head {head}"
+
+
+def rows(scores: Sequence[Row], place: Place, floor: float) -> list[str]:
+    """The table of layers and heads; an arrow marks what was written. The floor is what one link a word can reach."""
+    lines = ["  layer  head    AER  mass on gold"]
+    for row in scores:
+        head, mass = "mean" if row.head is None else str(row.head), "–" if row.mass is None else f"{row.mass:.3f}"
+        mark = "  ←" if (row.layer, row.head) == (place.layer, place.head) else ""
+        lines.append(f"  {row.layer:>5}  {head:>4}  {row.aer:.3f}  {mass:>12}{mark}")
+    return [*lines, f"  lowest AER of one link a target word: {floor:.3f}"]

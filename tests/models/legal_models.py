@@ -1,0 +1,128 @@
+"""Random legal models: any mixture of the configuration's own values, without those that it refuses beside the rest."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, get_args, get_origin
+
+from hypothesis import strategies as st
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from study.config import Attention, Recurrent, Transformer, experiment_from
+from study.errors import InputError
+
+FAMILIES: dict[str, type[Recurrent] | type[Transformer]] = {"recurrent": Recurrent, "transformer": Transformer}
+SIZES: dict[str, tuple[Any, ...]] = {
+    "width": (6, 12, 14),
+    "encoder_width": (10, 12),
+    "layers": (1, 2),
+    "feedforward": (0, 7),
+    "convolution_width": (1, 2, 5),
+    "annotations": (1, 3, 7),
+    "annotation_width": (5,),
+    "penalty": (0.0, 0.3),
+    "dropout": (0.0, 0.3),
+    "heads": (2, 3),
+    "key_width": (5,),
+    "value_width": (4,),
+    "additive_width": (3,),
+    "rank": (1, 2),
+    "window": (0, 1, 3),
+    "entropy_bonus": (0.0, 0.1),
+}
+"""Values to draw where a field is a number; every other field says itself what it takes."""
+
+
+COMPANIONS: list[dict[str, Any]] = [
+    {f"model.{name}": value for name, value in fields.items()}
+    for fields in (
+        {},
+        {"attention.maps": "separate"},
+        {"attention.values": "projected", "attention.output": "projected"},
+        {"attention.score": "bilinear"},
+        {"attention.score": "low_rank"},
+        {"attention.score": "additive"},
+        {"attention.score": "additive", "attention.maps": "separate"},
+        {"attention.reach": "local_m"},
+        {"attention.cross.reach": "hard"},
+        {"memory": "structured"},
+        {"mixing": "convolution"},
+    )
+]
+"""What some fields must stand beside to mean something."""
+
+
+def values(name: str, field: FieldInfo) -> tuple[Any, ...]:
+    """What a field may be set to."""
+    options = [field.annotation, *get_args(field.annotation)]
+    for option in options:
+        if get_origin(option) is not None and all(isinstance(value, str) for value in get_args(option)):
+            return get_args(option)
+        if option is bool:
+            return (False, True)
+    return SIZES[name]
+
+
+def axes(family: str) -> dict[str, tuple[Any, ...]]:
+    """Every dotted field of a family, those of attention at all sites and at each, with what it may be set to."""
+    fields = FAMILIES[family].model_fields
+    sites: type[BaseModel] = fields["attention"].default_factory  # type: ignore[assignment]
+    own = {
+        f"model.{name}": values(name, field) for name, field in fields.items() if name not in ("family", "attention")
+    }
+    at = ["", *(f"{site}." for site in sites.model_fields)]
+    attention = {name: values(name, field) for name, field in Attention.model_fields.items()}
+    return own | {f"model.attention.{site}{name}": some for site in at for name, some in attention.items()}
+
+
+def is_legal(fields: dict[str, Any]) -> bool:
+    try:
+        experiment_from(fields)
+    except InputError:
+        return False
+    return True
+
+
+def legal(drawn: list[tuple[str, Any]], base: dict[str, Any]) -> dict[str, Any]:
+    """The base with each drawn field that it takes, in the order drawn; once more those that were refused at first."""
+    kept, left = dict(base), drawn
+    for _ in range(2):
+        refused = []
+        for name, value in left:
+            if is_legal({**kept, name: value}):
+                kept[name] = value
+            else:
+                refused.append((name, value))
+        left = refused
+    return kept
+
+
+@st.composite
+def models(draw: st.DrawFn) -> dict[str, Any]:
+    """The overrides of one legal model."""
+    return drawn_from(draw(st.randoms(use_true_random=True)))
+
+
+def drawn_from(random: Random) -> dict[str, Any]:
+    """About half of the family's fields and of those of all sites, and some of single sites, in any order."""
+    family = random.choice(sorted(FAMILIES))
+    base = {"model.family": family, "model.width": 14, "model.attention.heads": random.choice((1, 2))}
+    companions = [companion for companion in COMPANIONS if is_legal({**base, **companion})]
+    drawn = [
+        (name, random.choice(some))
+        for name, some in axes(family).items()
+        if random.random() < (0.5 if name.count(".") < 3 else 0.12)
+    ]
+    random.shuffle(drawn)
+    return legal(drawn, {**base, **random.choice(companions)})
+
+
+def said(name: str, value: Any) -> tuple[str, Any]:
+    """A field, wherever it is set, and its value by name; of numbers only that there is one."""
+    return name.rpartition(".")[2], "a number" if name.rpartition(".")[2] in SIZES else value
+
+
+def everything() -> set[tuple[str, Any]]:
+    """All that can be said of the two families."""
+    return {said(name, value) for family in FAMILIES for name, some in axes(family).items() for value in some}

@@ -1,0 +1,174 @@
+"""Attention as an alignment: pooling, links, mass and floor by hand; models whose window is where they look."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from study.attention import Lengths
+from study.config import experiment_from
+from study.corpora import Link, Pair
+from study.models import Translator, build
+from study.training import alignment
+from study.training.alignment import (
+    Choice,
+    Words,
+    alignment_error,
+    alignment_scores,
+    alignments,
+    choose,
+    error_floor,
+    gold_mass,
+    links,
+    pooled,
+    table,
+)
+from study.training.batches import Example, examples
+from study.training.vocabulary import Words as WordTokens
+
+TEXTS = ["a", "a b", "a b c d e", "b c d"]
+PAIRS = [Pair(text, text, tuple(Link(i, i) for i in range(len(text.split())))) for text in TEXTS]
+VOCABULARY = WordTokens.learn(TEXTS)
+
+
+def model(**fields: Any) -> Translator:
+    experiment = experiment_from({"model.width": 12}, {f"model.{name}": value for name, value in fields.items()})
+    return build(experiment.model, len(VOCABULARY), 1, Lengths(9, 7)).eval()
+
+
+def whole(weights: list[list[float]], visible: Any = True) -> Words:
+    """A sentence of one head."""
+    token = np.array([weights])
+    return Words(token, np.abs(token), np.broadcast_to(np.asarray(visible), token.shape))
+
+
+def test_tokens_are_pooled_by_hand() -> None:
+    """Two source words of tokens 0 | 1 2, two target words of tokens 0 1 | 2; the last row and column are EOS."""
+    weights = np.array([[[0.1, 0.2, 0.3, 0.4], [0.7, 0.0, 0.1, 0.2], [0.0, -0.6, 0.2, 0.0], [0.9, 0.1, 0.0, 0.0]]])
+    visible = np.ones((1, 4, 4), dtype=bool)
+    visible[:, 2, 0] = False
+    words = pooled(weights, visible, [0, 1, 1], [0, 0, 1])
+    np.testing.assert_allclose(words.weights, [[[0.4, 0.3], [0.0, -0.4]]])
+    np.testing.assert_allclose(words.share, [[[0.4, 0.3], [0.0, 1.0]]])  # (.6 + .2) / .8 in the last
+    assert words.visible.tolist() == [[[True, True], [False, True]]]
+    assert links(words.of(0)) == {(0, 0), (1, 1)}
+    assert pooled(weights, visible, [], []).weights.shape == (1, 0, 0)
+
+
+def test_a_link_is_the_largest_visible_weight_of_whatever_sign() -> None:
+    reading = whole(
+        [[0.0, -0.2, -0.1], [-3.0, -1.0, 0.0], [0.0, 0.0, 0.0], [0.5, -0.5, 0.0]],
+        [[False, True, True], [True, True, False], [False] * 3, [True, True, False]],
+    )
+    assert links(reading.of(0)) == {(2, 0), (1, 1), (0, 3)}, "the third sees nothing; the fourth sums to 0"
+    assert links(Words(*(np.zeros((0, 4)) for _ in range(3)))) == set()
+
+
+def test_mass_and_floor_by_hand() -> None:
+    readings = [whole([[0.7, 0.1], [0.2, 0.3], [0.5, 0.5]]), whole([[0.4]])]
+    gold = [[Link(0, 0), Link(0, 1, sure=False), Link(1, 1)], [Link(0, 0)]]
+    assert gold_mass(readings, gold) == pytest.approx((0.7 + 0.5 + 0.4) / 3)  # the third word has no gold
+    assert gold_mass(readings, [[], []]) is None
+    data = [Example([], [], Pair("x y", "u v w")), Example([], [], Pair("x", "u"))]
+    # Four links; of the three sure ones all are found, each possible too, and the link of w is wrong.
+    assert error_floor(data, gold) == pytest.approx(1 - (3 + 3) / (4 + 3))
+    assert error_floor(data, [[Link(0, 0), Link(1, 0), Link(0, 1, sure=False), Link(1, 2)], [Link(0, 0)]]) == (
+        pytest.approx(1 - (3 + 4) / (4 + 4))
+    )
+
+
+def test_heads_and_their_mean_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Head 1 of layer 0 is right; of the means that of layer 1 is; nothing else is."""
+    right, wrong = np.eye(2), np.eye(2)[::-1]
+    layers = {0: [2.0 * wrong, right], 1: [0.5 * wrong, 0.4 * wrong + 0.1, right + 0.1]}
+    layers[0].append(wrong)
+    found = {
+        at: [Words(np.stack(heads), np.stack(heads) / 2, np.ones((3, 2, 2), bool))] for at, heads in layers.items()
+    }
+    found[1][0].weights[1] = 0.0
+    data = [Example([4, 5], [4, 5], PAIRS[1])]
+    gold = [PAIRS[1].alignment or ()]
+    errors = {(row.layer, row.head): row.aer for row in table(found, gold)}
+    assert errors[0, None] == 1
+    assert errors[0, 1] == 0
+    assert errors[1, None] == 0
+    assert len(errors) == 8
+    monkeypatch.setattr(alignment, "alignments", lambda *_: found)
+    choice = choose(model(), data, VOCABULARY)
+    assert choice == Choice(1, (0, 1))
+    scores = {s.metric: s for s in alignment_scores(model(), data, "test", choice, VOCABULARY)}
+    assert scores["aer"].signature == scores["gold_mass"].signature == "layer:1|heads:mean"
+    assert scores["aer_best_head"].signature == "layer:0|head:1"
+    assert [scores[m].value for m in ("aer", "aer_best_head", "aer_floor")] == [0, 0, 0]
+
+
+DIAGONAL = {"attention.cross.reach": "local_m", "attention.cross.window": 0}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"family": "recurrent", "decoder": "luong"},
+        {"family": "recurrent", "decoder": "bahdanau", "attention.weights": "identity"},
+        {"family": "recurrent", "input_feeding": True, "attention.weights": "sigmoid"},
+        {"family": "transformer", "attention.heads": 3, "attention.cross.weights": "identity"},
+    ],
+    ids=lambda fields: "-".join(map(str, fields.values())),
+)
+def test_a_window_of_one_slot_aligns_the_diagonal_whatever_it_has_learned(fields: dict[str, Any]) -> None:
+    """Untrained, so that signed weights are of both signs, in one batch with padding."""
+    translator = model(**fields, **DIAGONAL)
+    data = examples(PAIRS, VOCABULARY)
+    found = alignments(translator, data, VOCABULARY)
+    for layer, readings in found.items():
+        for pair, reading in zip(PAIRS, readings, strict=True):
+            assert links(reading.of(None)) == {(i, i) for i in range(len(pair.source.split()))}, layer
+    choice = choose(translator, data, VOCABULARY)
+    assert choice == Choice(0, (0, 0))
+    scores = {s.metric: s.value for s in alignment_scores(translator, data, "test", choice, VOCABULARY)}
+    wanted = {"aer": 0, "gold_mass": 1, "aer_floor": 0, "aer_best_head": 0}
+    if fields["family"] == "recurrent":
+        del wanted["aer_best_head"]
+    assert scores == pytest.approx(wanted)
+
+
+def test_a_target_longer_than_its_source_looks_at_its_end_and_has_no_link_there() -> None:
+    data = examples([Pair("a b", "a b c d e", (Link(0, 0),))], VOCABULARY)
+    (readings,) = alignments(model(**DIAGONAL), data, VOCABULARY).values()
+    assert links(readings[0].of(None)) == {(0, 0), (1, 1)}, "the others see end-of-sentence alone"
+    assert alignment_error(readings, [data[0].pair.alignment or ()]) == pytest.approx(1 - 2 / 3)
+
+
+@pytest.mark.parametrize("weights", ["softmax", "identity"])
+def test_alignment_passes_through_annotations(weights: str) -> None:
+    """Their slots are no tokens: what a slot is made of is linked, and padding is not."""
+    translator = model(memory="structured", annotations=3, **{"attention.weights": weights})
+    data = examples(PAIRS, VOCABULARY)
+    together = alignments(translator, data, VOCABULARY)[0]
+    for i, example in enumerate(data):
+        (alone,) = alignments(translator, [example], VOCABULARY)[0]
+        assert together[i].visible.all()
+        assert together[i].weights.shape == (1, len(example.target), len(example.source))
+        for one, other in zip(together[i], alone, strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-4)
+    totals = [reading.share.sum(-1) for reading in together]
+    assert all((total < 1).all() and (total > 0).all() for total in totals), "the rest is on end-of-sentence"
+
+
+def test_a_pair_beyond_the_limit_has_no_words() -> None:
+    data = examples([*PAIRS, Pair("a " * 20, "a")], VOCABULARY)
+    translator = model(family="transformer", positions="learned", **{"attention.heads": 2})
+    readings = alignments(translator, data, VOCABULARY)[1]
+    assert links(readings[-1].of(None)) == links(readings[-1].of(1)) == set()
+    assert len(links(readings[2].of(1))) == 5
+    assert torch.is_grad_enabled()
+
+
+def test_without_gold_or_tokens_there_is_nothing_to_choose() -> None:
+    bare = examples([Pair(pair.source, pair.target) for pair in PAIRS], VOCABULARY)
+    assert choose(model(), bare, VOCABULARY) is None
+    data = examples(PAIRS, VOCABULARY)
+    assert choose(model(memory="mean"), data, VOCABULARY) is None
+    assert alignment_scores(model(), data, "test", None, VOCABULARY) == []
+    assert alignment_scores(model(), bare, "test", Choice(0, (0, 0)), VOCABULARY) == []
