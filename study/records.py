@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +18,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from study.errors import InputError
 
 SCHEMA_VERSION: Literal[1] = 1
+
+NUMBERS = re.compile(r"\[(?:\n +(?:-?\d[\d.e+-]*|null),?)+\n +\]")
+"""A list of numbers and nulls in indented JSON. No string holds a line break there."""
 
 
 class Section(BaseModel):
@@ -130,9 +134,13 @@ class Record(Section):
 
 
 def dumps(record: Record) -> str:
-    """Canonical JSON: sorted keys, indent 1, UTF-8, final newline, numbers rounded to 6 significant digits."""
+    """Canonical JSON: sorted keys, indent 1, UTF-8, final newline, numbers rounded to 6 significant digits.
+
+    A list of numbers stands on one line.
+    """
     tree = rounded(record.model_dump(mode="json"))
-    return json.dumps(tree, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(tree, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)
+    return NUMBERS.sub(lambda match: re.sub(r"\n +", " ", match[0]).replace("[ ", "[").replace(" ]", "]"), text) + "\n"
 
 
 def rounded(tree: Any) -> Any:

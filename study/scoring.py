@@ -1,6 +1,6 @@
 """Hypotheses → scores, each with the signature of how it was computed.
 
-Units: BLEU, chrF, exact match and prefix accuracy run from 0 to 100 (more is better); the alignment error rate
+Units: BLEU, chrF, exact match, prefix and word accuracy run from 0 to 100 (more is better); the alignment error rate
 runs from 0 to 1 (less is better), as in the literature. BLEU and chrF are sacreBLEU's: cased, on plain text.
 """
 
@@ -66,6 +66,20 @@ def prefix_accuracy(hypotheses: Sequence[str], references: Sequence[str]) -> Val
     return Value(100.0 * sum(shares) / len(shares), "prefix|case:mixed|tok:words|version:1")
 
 
+def word_accuracy(hypotheses: Sequence[str], references: Sequence[str]) -> Value:
+    """100 · share of all reference words that the hypothesis has at the same place, over the split.
+
+    Words are those of `corpora.words`. It means something where targets are aligned by position, as a probe's are:
+    there a wrong word costs itself alone. What follows the reference's last word costs nothing. 100 without any word.
+    """
+    _paired(hypotheses, references)
+    right = total = 0
+    for hypothesis, reference in zip(map(_forms, hypotheses), map(_forms, references), strict=True):
+        right += sum(ours == theirs for ours, theirs in zip(hypothesis, reference, strict=False))
+        total += len(reference)
+    return Value(100.0 * right / total if total else 100.0, "accuracy|case:mixed|tok:words|version:1")
+
+
 def alignment_error_rate(predicted: Iterable[Collection[tuple[int, int]]], gold: Iterable[Collection[Link]]) -> Value:
     """AER = 1 − (|A∩S| + |A∩P|) / (|A| + |S|), 0–1, summed over the corpus (Och and Ney 2003).
 
@@ -85,7 +99,13 @@ def alignment_error_rate(predicted: Iterable[Collection[tuple[int, int]]], gold:
     return Value(1.0 - right / total if total else 0.0, "aer|links:sure,possible|version:1")
 
 
-METRICS: dict[str, Scorer] = {"bleu": bleu, "chrf": chrf, "exact": exact_match, "prefix": prefix_accuracy}
+METRICS: dict[str, Scorer] = {
+    "bleu": bleu,
+    "chrf": chrf,
+    "exact": exact_match,
+    "prefix": prefix_accuracy,
+    "accuracy": word_accuracy,
+}
 BY_LENGTH = ("bleu", "exact")
 
 

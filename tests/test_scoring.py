@@ -31,6 +31,13 @@ def test_prefix_accuracy_by_hand():
     assert scoring.prefix_accuracy(hypotheses, references).value == pytest.approx(100 * (1 / 4 + 1 + 1 + 0 + 1) / 5)
 
 
+def test_word_accuracy_by_hand():
+    hypotheses = ["17 31 9", "5", "1 2 3 4", ""]
+    references = ["17 32 9 8", "6", "1 2", ""]
+    assert scoring.word_accuracy(hypotheses, references).value == pytest.approx(100 * (2 + 0 + 2) / (4 + 1 + 2))
+    assert scoring.word_accuracy([""], [""]).value == 100
+
+
 def test_alignment_error_rate_by_hand():
     gold = [(Link(0, 0), Link(1, 2), Link(2, 1, sure=False)), (Link(0, 0),)]
     predicted = [{(0, 0), (2, 1), (3, 3)}, set()]
@@ -47,7 +54,7 @@ def test_a_split_is_scored_whole_and_by_source_length():
     pairs = short + long + [Pair("kurz", "short")]
     hypotheses = ["one two three four"] * 20 + ["wrong"] * 20
     scores = {(s.metric, s.subset): s for s in scoring.score_split(hypotheses, pairs, "test")}
-    assert set(scores) == {(m, None) for m in ("bleu", "chrf", "exact", "prefix")} | {
+    assert set(scores) == {(m, None) for m in ("bleu", "chrf", "exact", "prefix", "accuracy")} | {
         ("bleu", "length 4-7"),
         ("exact", "length 4-7"),
     }

@@ -42,6 +42,15 @@ SCORES = {
     "nll": "Nats per sentence, less is better; the reference under forced decoding, no label smoothing.",
     "perplexity": "From 1, less is better; exp of the nats per target token.",
     "aer": "0–1, less is better; cross-attention as a word alignment, against the gold links.",
+    "aer_best_head": "0–1, less is better; the same of one head, chosen on validation.",
+    "aer_floor": "0–1; what a perfect argmax, with one link a target word, would reach.",
+    "gold_mass": "0–1, more is better; share of cross-attention on gold links, the mean over target words.",
+    "accuracy": "0–100, more is better; share of reference words that the translation has at the same place.",
+    "attends_mass": "0–100, more is better; encoder self-attention on gold, heads averaged.",
+    "attends_argmax": "0–100, more is better; largest weight of encoder self-attention on gold, heads averaged.",
+    "attends_head": "0–100, more is better; the same of one head, chosen on validation.",
+    "onset": "Updates; the first validation whose alignment error rate is below .5.",
+    "beyond": "0–100; share of slots past the longest training sentence, which a positional score cannot see.",
     "contrast": "0–100, chance 25; minimal pairs of which both right translations are the more probable ones.",
 }
 COLUMNS = {

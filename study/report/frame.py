@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,9 +100,19 @@ def entropy(record: records.Record, site: str = "cross") -> float | None:
 
     0: every query looks at one slot; 1: at all alike. None where no head has one (a memory of one slot or none).
     """
-    heads = [head for layer in record.diagnostics.get(site, []) for head in layer]
-    known = [head["entropy"] for head in heads if head.get("entropy") is not None]
+    known = [value for value in _named(record.diagnostics.get(site, []), "entropy") if value is not None]
     return sum(known) / len(known) if known else None
+
+
+def _named(tree: Any, name: str) -> Iterator[Any]:
+    """Every value of that name in a site's diagnostics, through layers and heads."""
+    for item in tree if isinstance(tree, list) else [tree]:
+        if isinstance(item, list):
+            yield from _named(item, name)
+        elif isinstance(item, dict):
+            yield from _named(item.get(name), name)
+        else:
+            yield item
 
 
 def validation_bleu(record: records.Record) -> float | None:

@@ -14,9 +14,15 @@ NAMES = {
     "nll": "NLL per sentence",
     "perplexity": "perplexity",
     "contrast": "pronoun pairs right",
+    "accuracy": "word accuracy",
+    "attends_mass": "encoder weight on gold",
+    "attends_argmax": "encoder argmax on gold",
+    "attends_head": "encoder argmax on gold, best head",
+    "onset": "onset of alignment, step",
+    "beyond": "slots beyond the longest training sentence",
 }
-PERCENT = ("exact", "prefix", "contrast")
-DECIMALS = {"aer": 3, "aer_best_head": 3, "aer_floor": 3, "gold_mass": 3, "nll": 3, "perplexity": 2}
+PERCENT = ("exact", "prefix", "contrast", "accuracy", "attends_mass", "attends_argmax", "attends_head", "beyond")
+DECIMALS = {"aer": 3, "aer_best_head": 3, "aer_floor": 3, "gold_mass": 3, "nll": 3, "perplexity": 2, "onset": 0}
 NOTHING = "–"
 
 

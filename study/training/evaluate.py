@@ -7,15 +7,19 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from study import scoring
+from study.attention.positional import Bounded
 from study.config import Experiment
 from study.corpora import Contrast, Corpus, Pair
 from study.models import Translator
+from study.models.translator import PAD
 from study.records import Score
 from study.training import decode
 from study.training.alignment import Choice, alignment_scores, attention_map, choose
 from study.training.batches import Example, examples
+from study.training.gold import attends
 from study.training.vocabulary import Vocabulary
 
 
@@ -46,6 +50,8 @@ def evaluate(
     for split, split_data in data.items():
         scores += scoring.score_split(hypotheses[split], corpus.splits[split], split)
         scores += _forced(model, split_data, split, aligning, vocabulary)
+        scores += _beyond(model, split_data, split)
+    scores += attends(model, data, valid, vocabulary)
     scores += _contrasts(model, corpus.contrasts, vocabulary)
     shown = attention_map(model, tests[corpus.tests[0]], vocabulary, aligning.layer if aligning else None)
     return Evaluation(scores, hypotheses, shown, speed)
@@ -69,6 +75,27 @@ def _forced(
     if known:
         scores += alignment_scores(model, data, split, aligning, vocabulary)
     return scores
+
+
+@torch.no_grad()
+def _beyond(model: Translator, data: Sequence[Example], split: str) -> list[Score]:
+    """100 · share of the slots of a split that scores of a bounded number of slots cannot address, sites together.
+
+    Such a score masks the slots beyond the longest training sentence. None of a model without one.
+    """
+    bounded = [(site, attention.score) for site, _, attention in model.sites() if isinstance(attention.score, Bounded)]
+    if not bounded:
+        return []
+    hidden = total = 0
+    for _, batch in decode.fitting(model, data):
+        cross = model.encode(batch.source, batch.mask).memories[0].mask
+        masks = {"encoder_self": batch.mask, "decoder_self": batch.wanted != PAD, "cross": cross}
+        for site, score in bounded:
+            slots = masks[site].sum(1)
+            hidden += int((slots - score.longest).clamp(min=0).sum())
+            total += int(slots.sum())
+    value = 100 * hidden / total if total else None
+    return [Score(split=split, metric="beyond", value=value, n=len(data), signature="slots|sites:all|version:1")]
 
 
 def _contrasts(model: Translator, contrasts: Sequence[Contrast], vocabulary: Vocabulary) -> list[Score]:

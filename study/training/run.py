@@ -27,12 +27,13 @@ from study.errors import InputError
 from study.models import Translator, build, match_logits
 from study.models.cost import cost
 from study.records import DataFacts, ModelFacts, Record, Resources, Score, Selection
-from study.training import tracking
+from study.training import gold, tracking
+from study.training.alignment import attention_map
 from study.training.allocator import keep_memory
 from study.training.batches import Steps, examples, sentence_lengths
 from study.training.callbacks import Checkpoint, Progress
 from study.training.checkpoint import save_model
-from study.training.diagnostics import Diagnostics, with_initial
+from study.training.diagnostics import Diagnostics, for_record, short
 from study.training.evaluate import Evaluation, evaluate
 from study.training.provenance import device_for, peak_memory, provenance
 from study.training.sizes import sizes_of
@@ -156,7 +157,11 @@ class _Run:
         scalars = {name: value for name, value in point.items() if isinstance(value, int | float)}
         for site, values in point["diagnostics"].items():
             scalars |= {f"{site}/{name}": value for name, value in values.items() if value is not None}
-        self.wandb.log(scalars, point["step"])
+        for found in self.task.gradients.values():
+            if found["step"] == point["step"]:
+                scalars |= {f"gradients/{name}": value for name, value in found.items() if isinstance(value, float)}
+        shown = attention_map(self.model, self.valid, self.vocabulary, None) if self.wandb.shows else None
+        self.wandb.log(scalars, point["step"], shown)
         rate = self.task.tokens / max(self.task.train_seconds, 1e-9)
         left = (self.experiment.training.steps - point["step"]) * self.task.train_seconds / max(1, point["step"])
         self.watch(
@@ -172,6 +177,7 @@ class _Run:
 
     def _finished(self, evaluation: Evaluation) -> Record:
         scores = [self._with_hypotheses(score, evaluation.hypotheses) for score in evaluation.scores]
+        scores += gold.onset(self.task.history, len(self.task.diagnosed))
         for split, lines in evaluation.hypotheses.items():
             records.write(self.folder / f"{split}.hyp.txt", _text(lines))
         if evaluation.shown is not None:
@@ -181,7 +187,7 @@ class _Run:
 
     def _with_hypotheses(self, score: Score, hypotheses: dict[str, list[str]]) -> Score:
         """A score computed from a file of hypotheses names the file and its checksum."""
-        if score.signature is None or score.split not in hypotheses or score.metric not in scoring.METRICS:
+        if score.split not in hypotheses or score.metric not in scoring.METRICS:
             return score
         digest = hashlib.sha256(_text(hypotheses[score.split]).encode()).hexdigest()
         return score.model_copy(update={"hypotheses": f"{score.split}.hyp.txt", "hypotheses_sha256": digest})
@@ -213,8 +219,8 @@ class _Run:
             ),
             selection=Selection(rule=self.experiment.training.select, step=task.best["step"], value=task.best["value"]),
             scores=scores or [],
-            diagnostics=records.rounded(with_initial(task.diagnostics, task.initial)),
-            history=records.rounded(task.history),
+            diagnostics=for_record(task.diagnostics, task.initial, task.gradients),
+            history=records.rounded([short(point) for point in task.history]),
             provenance=self.provenance,
             wandb=self.wandb.facts(),
         )

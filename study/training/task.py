@@ -18,9 +18,9 @@ from study.attention import Terms
 from study.config import Experiment
 from study.models import Translator
 from study.models.translator import PAD
-from study.training import decode, sampling
+from study.training import decode, gold, sampling
 from study.training.batches import Batch, Example, Steps, collate
-from study.training.diagnostics import Diagnostics, diagnose
+from study.training.diagnostics import Diagnostics, diagnose, gradients, look, site_means, truth
 from study.training.vocabulary import Vocabulary
 
 DIAGNOSED = 64
@@ -57,10 +57,13 @@ class Task(pl.LightningModule):
         self.model, self.vocabulary = model, vocabulary
         self.train_data, self.valid_data, self.report = train, valid, report
         self.fitting = [example for example in valid if decode.fits(model, example)]
-        self.fixed = collate(self.fitting[:DIAGNOSED])
+        self.diagnosed = self.fitting[:DIAGNOSED]
+        self.fixed = collate(self.diagnosed)
+        self.truth = truth(self.diagnosed, vocabulary, self.fixed)
         self.history: list[dict[str, Any]] = []
         self.diagnostics: Diagnostics = {}
         self.initial: Diagnostics = {}
+        self.gradients: dict[str, Any] = {}
         self.best: dict[str, Any] = {"step": 0, "value": None, "state": None}
         self.baseline = torch.tensor(-math.log(len(vocabulary)))
         self.tokens, self.train_seconds = 0, 0.0
@@ -91,8 +94,10 @@ class Task(pl.LightningModule):
 
     def on_fit_start(self) -> None:
         self.fixed = self.fixed.to(self.device)
+        self.truth = {site: slots.to(self.device) for site, slots in self.truth.items()}
         if not self.history:
-            self.initial = diagnose(self.model, self.fixed)
+            self.initial = diagnose(look(self.model, self.fixed), self.fixed, self.truth)
+            self._follow_back("start")
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         if not self._started:
@@ -148,13 +153,16 @@ class Task(pl.LightningModule):
             raise DivergedError(f"the validation loss became NaN at step {self.global_step}")
         hypotheses = decode.translate(self.model, self.valid_data, self.vocabulary, 1, 0.0)
         references = [example.pair.target for example in self.valid_data]
-        self.diagnostics = diagnose(self.model, self.fixed)
+        sights = look(self.model, self.fixed)
+        self.diagnostics = diagnose(sights, self.fixed, self.truth)
+        self._gradients_if_due()
         point = {
             "step": self.global_step,
             "tokens": self.tokens,
             "train_loss": self._last_loss,
             "valid_loss": loss,
             "valid_bleu": scoring.bleu(hypotheses, references).value,
+            "valid_aer": gold.validation_error(sights, self.fixed, self.diagnosed, self.vocabulary),
             "valid_exact": scoring.exact_match(hypotheses, references).value,
             "lr": self.recipe.learning_rate * factor(self.global_step - 1, self.recipe),
             "diagnostics": site_means(self.diagnostics),
@@ -162,6 +170,16 @@ class Task(pl.LightningModule):
         self.history.append(point)
         self._select(point)
         self.report(point, self.diagnostics)
+
+    def _gradients_if_due(self) -> None:
+        """Of the first validation at or past the middle, and of the last."""
+        if self.global_step >= self.recipe.steps:
+            self._follow_back("end")
+        elif 2 * self.global_step >= self.recipe.steps and "middle" not in self.gradients:
+            self._follow_back("middle")
+
+    def _follow_back(self, moment: str) -> None:
+        self.gradients[moment] = {"step": self.global_step, **gradients(self.model, self.fixed, self.truth)}
 
     def _select(self, point: dict[str, Any]) -> None:
         """Keep the weights that the rule prefers; of equals the earlier."""
@@ -176,7 +194,7 @@ class Task(pl.LightningModule):
             state = {name: tensor.detach().cpu().clone() for name, tensor in self.model.state_dict().items()}
             self.best = {"step": point["step"], "value": value, "state": state}
 
-    KEPT = ("history", "diagnostics", "initial", "best", "tokens", "train_seconds", "baseline")
+    KEPT = ("history", "diagnostics", "initial", "gradients", "best", "tokens", "train_seconds", "baseline")
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["study"] = {name: getattr(self, name) for name in self.KEPT}
@@ -207,15 +225,3 @@ def step_seed(seed: int, step: int, stream: str = "") -> int:
 def penalties(terms: tuple[Terms, ...]) -> Tensor | float:
     """What mechanisms add to the loss."""
     return sum((term.penalty for term in terms if term.penalty is not None), 0.0)
-
-
-def site_means(diagnostics: Diagnostics) -> dict[str, dict[str, float | None]]:
-    """The mean over layers and heads of every diagnostic, by site; None where no head has a value."""
-    out: dict[str, dict[str, float | None]] = {}
-    for site, layers in diagnostics.items():
-        heads = [head for layer in layers for head in layer]
-        out[site] = {}
-        for name in heads[0]:
-            values = [value for head in heads if (value := head[name]) is not None]
-            out[site][name] = sum(values) / len(values) if values else None
-    return out

@@ -8,7 +8,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
+import numpy as np
 import wandb
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from study.config import Experiment, experiment_id
 from study.records import Record, Wandb
@@ -36,9 +40,15 @@ class Run:
             settings=wandb.Settings(silent=True, console="off", x_disable_stats=True, x_disable_meta=True),
         )
 
-    def log(self, values: dict[str, Any], step: int) -> None:
-        """Scalars at a step."""
-        self.run.log(values, step=step)
+    @property
+    def shows(self) -> bool:
+        """Whether anybody could look at an image."""
+        return str(mode()) != "disabled"
+
+    def log(self, values: dict[str, Any], step: int, shown: dict[str, Any] | None = None) -> None:
+        """Scalars at a step, and an attention map as an image."""
+        image = {} if shown is None else {"attention": wandb.Image(drawn(shown), caption=shown["text"]["source"])}
+        self.run.log({**values, **image}, step=step)
 
     def facts(self) -> Wandb:
         """What the record keeps of the W&B run."""
@@ -49,6 +59,23 @@ class Run:
         if record is not None:
             self.run.summary.update({"status": record.status, **summary(record)})
         self.run.finish(exit_code=0 if record is not None else 1)
+
+
+def drawn(shown: dict[str, Any]) -> np.ndarray:
+    """An attention map as pixels [height, width, 3]: weights 0 (white) to 1 (dark), target down, gold links framed."""
+    source, target = shown["source"], shown["target"]
+    figure = Figure(figsize=(1.2 + 0.28 * len(source), 1.0 + 0.22 * len(target)), dpi=80)
+    canvas = FigureCanvasAgg(figure)
+    axes = figure.add_axes((0.28, 0.04, 0.7, 0.7))
+    axes.imshow(shown["weights"], cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
+    axes.set_xticks(range(len(source)), source, rotation=90, fontsize=8)
+    axes.set_yticks(range(len(target)), target, fontsize=8)
+    axes.tick_params(top=True, bottom=False, labeltop=True, labelbottom=False, length=0)
+    for s, t in shown["gold"] or []:
+        axes.add_patch(Rectangle((s - 0.45, t - 0.45), 0.9, 0.9, fill=False, edgecolor="C1"))
+    canvas.draw()  # type: ignore[no-untyped-call]
+    pixels: np.ndarray = np.asarray(canvas.buffer_rgba())  # type: ignore[no-untyped-call]
+    return pixels[..., :3]
 
 
 def mode() -> Any:

@@ -10,12 +10,10 @@ from torch import Tensor
 
 from study.attention import Seen
 from study.config import experiment_from
-from study.corpora import Link
 from study.models import build
 from study.models.translator import EOS, PAD, Encoded, Output, Translator
-from study.training.alignment import alignment_error, links, pooled_weights
 from study.training.batches import Batch
-from study.training.diagnostics import diagnose, observe, taps
+from study.training.diagnostics import diagnose, look, observe, taps
 
 
 class Shown(Translator):
@@ -24,7 +22,7 @@ class Shown(Translator):
     def __init__(self, weights: Tensor, mask: Tensor, steps: bool = False) -> None:
         super().__init__()
         self.weights, self.visible, self.steps = weights[None], mask, steps
-        self.attention = SimpleNamespace(tap=None)
+        self.attention = SimpleNamespace(tap=None, map_key=torch.nn.Identity())
 
     def sites(self):
         yield "cross", 0, self.attention
@@ -49,10 +47,16 @@ def heads(weights: list, slots: int | None = None, wanted: int | None = None, st
     mask = torch.arange(width) < (slots or width)
     source = torch.where(mask, 7, PAD)[None]
     target = torch.where(torch.arange(length) < (wanted or length), 7, PAD)[None]
-    found = diagnose(Shown(shown, mask, steps), Batch(source, mask[None], target, target))
+    batch = Batch(source, mask[None], target, target)
+    found = diagnose(look(Shown(shown, mask, steps), batch), batch, {})
     assert list(found) == ["cross"]
     assert len(found["cross"]) == 1
-    return found["cross"][0]
+    return by_head(found["cross"][0], len(shown))
+
+
+def by_head(layer: dict, count: int) -> list[dict]:
+    """A layer's measures as one dictionary a head."""
+    return [{name: v[h] if isinstance(v, list) else v for name, v in layer.items()} for h in range(count)]
 
 
 @pytest.mark.parametrize("steps", [False, True])
@@ -83,7 +87,8 @@ def test_attention_that_always_looks_at_one_place_has_no_spread() -> None:
 def test_padding_is_ignored_on_both_sides() -> None:
     rows = [[0.5, 0.5, 0.0], [0.9, 0.1, 0.0]]
     padded = heads([[*rows, [0.0, 0.0, 9.0]]], slots=2, wanted=2)
-    assert padded == heads([[row[:2] for row in rows]])
+    (plain,) = heads([[row[:2] for row in rows]])
+    assert padded[0] == {name: value if value is None else pytest.approx(value) for name, value in plain.items()}
     entropy = [math.log(2), -0.9 * math.log(0.9) - 0.1 * math.log(0.1)]
     assert padded[0]["entropy"] == pytest.approx(sum(entropy) / 2 / math.log(2))
     pooled = -0.7 * math.log(0.7) - 0.3 * math.log(0.3)
@@ -97,7 +102,8 @@ def test_one_slot_has_no_entropy_and_none_has_nothing() -> None:
     assert one["max_weight"] == 1
     model = build(experiment_from({"model.memory": "empty"}).model, 23, 1)
     source = torch.tensor([[7, EOS]])
-    found = diagnose(model, Batch(source, source != PAD, source, source))["cross"][0][0]
+    batch = Batch(source, source != PAD, source, source)
+    (found,) = diagnose(look(model, batch), batch, {})["cross"]
     assert {value for name, value in found.items() if name != "query_norm"} == {None}
 
 
@@ -115,24 +121,8 @@ def test_every_site_is_observed_with_all_queries_and_nothing_changes(family: dic
     again = observe(model, batch)
     assert all(torch.equal(seen[key].weights, again[key].weights) for key in seen), "dropout was on"
     assert model.training
-    for layers in diagnose(model, batch).values():
-        assert all(0 <= head["entropy"] <= 1 for layer in layers for head in layer)
+    for layers in diagnose(look(model, batch), batch, {}).values():
+        assert all(0 <= entropy <= 1 for layer in layers for entropy in layer["entropy"])
     with pytest.raises(RuntimeError), taps(model):
         raise RuntimeError
     assert all(attention.tap is None for _, _, attention in model.sites())
-
-
-def test_pooled_weights_by_hand() -> None:
-    """Source tokens [Haus|tür] [ist] </s>, target tokens [the] [front| door] </s>: words by sum, rows by mean."""
-    weights = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.5, 0.3, 0.2, 0.0], [0.1, 0.1, 0.4, 0.4], [0.0, 0.0, 0.0, 1.0]])
-    pooled = pooled_weights(weights, [0, 0, 1], [0, 1, 1])
-    np.testing.assert_allclose(pooled, [[0.3, 0.3], [(0.8 + 0.2) / 2, (0.2 + 0.4) / 2]], rtol=1e-6)
-    assert pooled_weights(weights[:1], [0, 0, 1], []).shape == (0, 2)
-
-
-def test_links_and_alignment_error_by_hand() -> None:
-    weights = np.array([[0.1, 0.7, 0.2], [0.6, 0.2, 0.2], [0.0, 0.0, 0.0]])
-    assert links(weights) == {(1, 0), (0, 1)}  # a row of zeros links to nothing
-    gold = [Link(1, 0), Link(2, 1), Link(0, 1, sure=False)]
-    # A = {1-0, 0-1}, S = {1-0, 2-1}, P = S ∪ {0-1}: 1 − (|A∩S| + |A∩P|) / (|A| + |S|) = 1 − (1 + 2) / 4
-    assert alignment_error([weights], [gold]) == pytest.approx(1 - 3 / 4)

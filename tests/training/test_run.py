@@ -88,9 +88,13 @@ def test_the_record_can_be_recomputed(tmp_path: Path) -> None:
     assert record.selection is not None
     best = max(record.history, key=lambda point: point["valid_bleu"])
     assert (record.selection.step, record.selection.value) == (best["step"], best["valid_bleu"])
-    head = record.diagnostics["cross"][0][0]
-    assert head["logit_sd_step_0"] > 0
-    assert 0 < head["entropy"] < 1
+    (layer,) = record.diagnostics["cross"]
+    assert layer["logit_sd_step_0"][0] > 0
+    assert 0 < layer["entropy"][0] < 1
+    assert [record.diagnostics["gradients"][moment]["step"] for moment in ("start", "middle", "end")] == [0, 8, 12]
+    points = [json.loads(line) for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
+    assert points[-1]["diagnostics"]["cross"]["key_norm"] > 0
+    assert record.history[-1]["diagnostics"]["cross"]["entropy"] == layer["entropy"][0]
     assert record.model is not None
     assert (tmp_path / "run" / "record.json").stat().st_size < 40_000
 

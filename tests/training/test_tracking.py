@@ -37,9 +37,11 @@ def test_an_offline_run_keeps_the_agents_contract(monkeypatch: pytest.MonkeyPatc
     assert set(run.run.tags) == {"own", "sweep-tag", experiment_id(experiment)}
     assert run.run.config["experiment_id"] == experiment_id(experiment)
     assert run.run.config["model"]["attention"]["cross"]["scale"] == "rsqrt"
-    run.log({"valid_bleu": 12.5}, step=3)
+    shown = {"source": ["Hund"], "target": ["dog"], "weights": [[1.0]], "gold": None, "text": {"source": "Hund"}}
+    run.log({"valid_bleu": 12.5}, step=3, shown=shown)
     assert run.facts().url is None
     run.finish(None)
+    assert len(list(tmp_path.rglob("attention_*.png"))) == 1
     files = list((tmp_path / "wandb").glob("offline-run-*/run-chosen-by-the-sweep.wandb"))
     assert len(files) == 1
     assert files[0].stat().st_size > 0

@@ -1,0 +1,23 @@
+"""What attention does on a fixed batch: per site, layer and head, through taps and hooks that change nothing."""
+
+from study.training.diagnostics.diagnose import Diagnostics, diagnose
+from study.training.diagnostics.gradients import gradients
+from study.training.diagnostics.seen import Sight, Site, look, observe, taps
+from study.training.diagnostics.summary import for_record, short, site_means
+from study.training.diagnostics.truth import Truth, truth
+
+__all__ = [
+    "Diagnostics",
+    "Sight",
+    "Site",
+    "Truth",
+    "diagnose",
+    "for_record",
+    "gradients",
+    "look",
+    "observe",
+    "short",
+    "site_means",
+    "taps",
+    "truth",
+]

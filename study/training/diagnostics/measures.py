@@ -1,0 +1,191 @@
+"""The measures of one site, for all its heads at once. A null is written NaN here.
+
+B batch · L queries · S slots · H heads · K, V widths per head · D width of the states · N source tokens. a weights,
+s logits, o = Σ_s a_s v_s contexts. A row is a query (b, t) that is not padding; only slots that it sees count, and
+means over rows leave out the rows that see none. Every function gives one value a head: [H].
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from study.attention import Seen
+
+Values = dict[str, Tensor]
+
+
+class Rows(NamedTuple):
+    """What the measures of a site share."""
+
+    visible: Tensor
+    """[B, H, L, S]: slots that a row sees; nothing where the query is padding."""
+    slots: Tensor
+    """[B, H, L]: how many."""
+    asked: Tensor
+    """[B, 1, L]: the queries that are not padding."""
+
+    @classmethod
+    def of(cls, seen: Seen, asked: Tensor) -> Rows:
+        """The rows of the queries `asked` [B, L] that are not padding."""
+        visible = seen.mask.expand_as(seen.weights) & asked[:, None, :, None]
+        return cls(visible, visible.sum(-1), asked[:, None])
+
+
+def mean(values: Tensor, where: Tensor) -> Tensor:
+    """The mean of values [B, H, …] where it is asked for: [H]; NaN where that is nowhere."""
+    where = where.expand_as(values)
+    away = [axis for axis in range(values.dim()) if axis != 1]
+    return values.masked_fill(~where, 0).sum(away) / where.sum(away)
+
+
+def logits(scores: Tensor, rows: Rows) -> Values:
+    """Mean, standard deviation and largest of the visible logits s [B, H, L, S]; null where there are fewer than 2."""
+    count = rows.visible.sum((0, 2, 3))
+    centre = mean(scores, rows.visible)
+    square = (scores - centre[:, None, None]).square().masked_fill(~rows.visible, 0).sum((0, 2, 3))
+    largest = scores.masked_fill(~rows.visible, float("-inf")).amax((0, 2, 3))
+    found = {"logit_mean": centre, "logit_sd": (square / (count - 1)).sqrt(), "logit_max": largest}
+    return {name: value.masked_fill(count < 2, torch.nan) for name, value in found.items()}
+
+
+def entropies(weights: Tensor, rows: Rows, sums_to_one: bool) -> Values:
+    """How spread the rows of weights a [B, H, L, S] are, how spread their mean is, and what the query adds.
+
+    entropy: H(a) / log(visible slots), the mean over rows with at least two slots.
+    information: H(mean over queries of a) − mean H(a), in nats, the mean over sentences; 0 if all queries agree.
+    spread: H(mean over queries of a) / log(visible slots). This is the measure of **collapse**: it is low when all
+        queries look at one place. Sharp rows alone (a low entropy) are none: right alignments are sharp.
+    max_weight: the largest weight of a row, the mean over rows.
+    softmax_gradient: 1 − Σ_s a_s², the mean over rows: the trace of diag(a) − a aᵀ, the Jacobian ∂a/∂s of a softmax,
+        which is what of a gradient passes it. 0 for a row on one slot, 1 − 1/S for an even one. For another normaliser
+        that sums to 1 it is the same number (Gini's impurity), and not the trace of its Jacobian.
+
+    All but max_weight are null where rows are no distributions.
+    """
+    some, several = rows.slots > 0, rows.slots > 1
+    largest = mean(weights.amax(-1), some)
+    if not sums_to_one:
+        none = torch.full_like(largest, torch.nan)
+        named = dict.fromkeys(("entropy", "information", "spread"), none)
+        return named | {"max_weight": largest, "softmax_gradient": none}
+    entropy = torch.special.entr(weights).sum(-1)
+    count = some.sum(2).clamp(min=1)
+    inside = (entropy * some).sum(2) / count
+    pooled = torch.special.entr((weights * some[..., None]).sum(2) / count[..., None]).sum(-1)
+    most = rows.slots.amax(2)
+    return {
+        "entropy": mean(entropy / rows.slots.clamp(min=2).log(), several),
+        "information": mean(pooled - inside, most > 1),
+        "spread": mean(pooled / most.clamp(min=2).log(), most > 1),
+        "max_weight": largest,
+        "softmax_gradient": mean(1 - weights.square().sum(-1), some),
+    }
+
+
+def norms(query: Tensor, keys: Tensor | None, rows: Rows) -> Values:
+    """query_norm, key_norm: mean ‖q‖ over rows and ‖k‖ over slots, q and k as the maps make them.
+
+    cosine: mean of q·k / (‖q‖ ‖k‖) over the visible pairs; null where q and k differ in width. Each is null where the
+    score reads no query, or no key.
+
+    Args:
+        query: [B, H, L, K].
+        keys: [B, H, S, K'].
+        rows: the rows; a slot counts if one of them sees it.
+    """
+    none = torch.full(query.shape[1:2], torch.nan, device=query.device)
+    found = {"query_norm": mean(query.norm(dim=-1), rows.asked) if query.shape[-1] else none}
+    found |= {"key_norm": none, "cosine": none}
+    if keys is not None and keys.shape[-1] and keys.shape[2]:
+        found["key_norm"] = mean(keys.norm(dim=-1), rows.visible.any(2).any(1)[:, None])
+        if query.shape[-1] == keys.shape[-1]:
+            unit = F.normalize(query, dim=-1) @ F.normalize(keys, dim=-1).transpose(-1, -2)
+            found["cosine"] = mean(unit, rows.visible)
+    return found
+
+
+def contexts(heads: Tensor, rows: Rows) -> Values:
+    """The context's size, and how it falls with the number of slots n that a row sees.
+
+    context_norm: ‖o‖ of the heads' outputs [B, H, L, V] before they are combined, the mean over rows.
+    context_slope: the slope of ln ‖o‖ against ln n by least squares over rows with ‖o‖ > 0. An even mean of n
+        independent values has −1/2, one slot picked out has 0. Null where all rows see equally many.
+    """
+    norm = heads.norm(dim=-1)
+    some = rows.slots > 0
+    return {
+        "context_norm": mean(norm, some),
+        "context_slope": slope(rows.slots.clamp(min=1), norm, some & (norm > 0)),
+    }
+
+
+def slope(x: Tensor, y: Tensor, where: Tensor) -> Tensor:
+    """The slope of ln y against ln x by least squares, both [B, H, …]: [H]; null where x varies by nothing."""
+    x, y = x.to(y.dtype).clamp(min=1e-30).log(), y.clamp(min=1e-30).log()
+    shape = [1, -1, *[1] * (x.dim() - 2)]
+    away = x - mean(x, where).view(shape)
+    variance = mean(away.square(), where)
+    return mean(away * y, where) / variance.masked_fill(variance < 1e-12, torch.nan)
+
+
+def shares(weights: Tensor) -> Tensor:
+    """|a_s| / Σ_s |a_s|, the weights themselves where they are a distribution: [B, H, L, S]; 0 in a row of zeros."""
+    size = weights.abs()
+    total = size.sum(-1, keepdim=True)
+    return size / total.masked_fill(total == 0, 1)
+
+
+def masses(weights: Tensor, rows: Rows, tokens: Tensor, gold: Tensor | None) -> Values:
+    """Shares of a row's weight, Σ_{s ∈ G} |a_s| / Σ_s |a_s|, the mean over the rows that have a G.
+
+    diagonal_mass: G is the slot of the row's own number t (at cross: source token t, for the query that predicts target
+        token t); rows beyond the last token have none.
+    last_two_mass: G are the last two source tokens before end-of-sentence, which is itself neither counted among them
+        nor left out of the sum that the share is of. In a decoder's self-attention, null.
+    gold_mass: G are the gold slots; rows without gold have none.
+    argmax_on_gold: the share of the rows with gold whose largest |a_s| is on one of their gold slots. Equal ones share
+        the row evenly, so that even weights have what chance has.
+
+    Args:
+        weights: [B, H, L, N] over tokens.
+        rows: the rows, as they see slots.
+        tokens: [B, N]: source tokens with end-of-sentence; [B, 0] where slots are no source tokens.
+        gold: [B, L, N] or None.
+    """
+    share, some = shares(weights), rows.slots > 0
+    place = torch.arange(weights.shape[-1], device=weights.device)
+    row = torch.arange(weights.shape[2], device=weights.device)
+    none = torch.full(weights.shape[1:2], torch.nan, device=weights.device)
+    count = tokens.sum(1) if tokens.shape[1] else (some.any(1).sum(1))
+    own = (row[:, None] == place)[None, None]
+    found = {"diagonal_mass": mean((share * own).sum(-1), some & (row < count[:, None])[:, None])}
+    found |= dict.fromkeys(("last_two_mass", "gold_mass", "argmax_on_gold"), none)
+    if tokens.shape[1]:
+        last = (place < count[:, None] - 1) & (place >= count[:, None] - 3)
+        found["last_two_mass"] = mean((share * last[:, None, None]).sum(-1), some & (count > 1)[:, None, None])
+    if gold is not None:
+        right, with_gold = gold[:, None], some & gold.any(-1)[:, None]
+        found["gold_mass"] = mean((share * right).sum(-1), with_gold)
+        top = (share == share.amax(-1, keepdim=True)) & (share > 0)
+        found["argmax_on_gold"] = mean((top & right).sum(-1) / top.sum(-1).clamp(min=1), with_gold)
+    return found
+
+
+def symmetry(scores: Tensor, rows: Rows) -> Tensor:
+    """⟨S, Sᵀ⟩ / ⟨S, S⟩ of the logits [B, H, N, N] of self-attention: 1 if symmetric, −1 if antisymmetric, else between.
+
+    Sums run over the pairs t ≠ s of which each sees the other; S is centred by its mean over these. With its symmetric
+    and antisymmetric parts S₊, S₋ this is (‖S₊‖² − ‖S₋‖²) / (‖S₊‖² + ‖S₋‖²), what Saponati et al. (2025) measure of
+    weight matrices. The diagonal is left out, being symmetric in any matrix; independent entries have about 0. A
+    constant added to a row changes this and not its softmax. Null where all logits are equal.
+    """
+    pairs = rows.visible & rows.visible.transpose(-1, -2)
+    pairs = pairs & ~torch.eye(scores.shape[-1], dtype=torch.bool, device=scores.device)
+    centred = (scores - mean(scores, pairs)[:, None, None]).masked_fill(~pairs, 0)
+    square = centred.square().sum((0, 2, 3))
+    product = (centred * centred.transpose(-1, -2)).sum((0, 2, 3))
+    return product / square.masked_fill(square == 0, torch.nan)
