@@ -66,7 +66,6 @@ def test_help_mentions_every_field(capsys: pytest.CaptureFixture[str]) -> None:
     assert [name for name in sorted(names) if f"--{name} " not in told] == []
     plain = " ".join(told.split())
     assert "What a token is. (default: words, subwords multi30k)" in plain
-    assert "[graph, multi_lookup] (default: 8 graph)" in plain
     assert "None" not in plain
 
 
