@@ -180,7 +180,7 @@ def read(path: Path) -> Record:
             f"{path}: not a readable JSON record ({problem}); restore it, or remove it to run again"
         ) from None
     version = tree.get("schema_version") if isinstance(tree, dict) else None
-    if version != SCHEMA_VERSION:
+    if type(version) is not int or version != SCHEMA_VERSION:  # true is 1, to Python
         raise InputError(
             f"{path}: schema_version is {version!r}, and this program reads {SCHEMA_VERSION}; "
             "use the program that wrote it, or another folder"
@@ -199,8 +199,11 @@ def state(folder: Path) -> Literal["missing", "started", "finished", "diverged",
     """What is on disk for one run: `started` is a folder without a record (running, or interrupted).
 
     Raises:
-        InputError: there is a record that cannot be read.
+        InputError: there is a record that cannot be read, or no folder but a file.
     """
-    if (folder / "record.json").exists():
+    there = os.path.isdir(folder)
+    if os.path.lexists(folder) and not there:
+        raise InputError(f"{folder}: a file stands where the folder of a run belongs; remove it, or use another --out")
+    if os.path.exists(folder / "record.json"):
         return read(folder / "record.json").status
-    return "started" if folder.is_dir() and any(folder.iterdir()) else "missing"
+    return "started" if there and any(folder.iterdir()) else "missing"

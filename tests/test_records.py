@@ -47,6 +47,7 @@ def test_scores_are_found_by_split_metric_and_subset():
     ("change", "said"),
     [
         ({"schema_version": 99}, "schema_version is 99, and this program reads 1"),
+        ({"schema_version": True}, "schema_version is True, and this program reads 1"),
         ({"surplus": 1}, "surplus: .*changed by hand"),
         ({"status": "done"}, "status: "),
         ({"scores": [{"split": "test"}]}, r"scores\.0\.metric: "),
@@ -78,3 +79,6 @@ def test_the_state_of_a_run_is_what_is_on_disk(tmp_path):
     assert records.state(folder) == "started"
     records.write(folder / "record.json", records.dumps(TINY))
     assert records.state(folder) == "finished"
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="a file stands where the folder of a run belongs"):
+        records.state(tmp_path / "file")

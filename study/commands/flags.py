@@ -91,17 +91,29 @@ def _flag(name: str, uses: list[tuple[type[BaseModel], FieldInfo]], kinds: int) 
         nested = _site_fields(inner) if issubclass(inner[0], Sites) else _fields(inner)
         section = create_model(name.title(), __doc__=SITES if issubclass(inner[0], Sites) else doc, **nested)
         return section, Field(section.model_construct())
-    by_kind = ""
-    if len({repr(field.default) for _, field in uses}) > 1 and name not in ("name", "family"):
-        kinds_of = _kinds([section for section, _ in uses])
-        by_kind = ", ".join(f"{field.default} {kind}" for kind, (_, field) in zip(kinds_of, uses, strict=True))
-        by_kind = f" (default: {by_kind})"
+    by_kind = "" if name in ("name", "family") else _defaults(uses)
     only = f" [{', '.join(_kinds([section for section, _ in uses]))}]" if len(uses) < kinds else ""
     fields = [field for _, field in uses]
-    descriptions = dict.fromkeys(field.description or "" for field in fields)
+    told = dict.fromkeys(field.description or "" for field in fields)
+    descriptions = [one for one in told if not any(o != one and o.startswith(one.removesuffix(".")) for o in told)]
     defaults = {repr(field.default) for field in fields}
     default = fields[0].default if len(defaults) == 1 or name in ("name", "family") else None
     return _type(fields), Field(default, description=" / ".join(descriptions) + only + by_kind)
+
+
+def _defaults(uses: list[tuple[type[BaseModel], FieldInfo]]) -> str:
+    """The defaults where kinds differ in them; the one of more than two kinds is the usual one, without their names."""
+    kinds: dict[str, list[str]] = {}
+    for section, field in uses:
+        kinds.setdefault(str(field.default), []).extend(_kinds([section]))
+    if len(kinds) < 2:
+        return ""
+    told = [
+        value if len(names) > 2 else f"{value} {' and '.join(names)}"
+        for value, names in sorted(kinds.items(), key=lambda item: -len(item[1]))
+        if value != "None"  # derived, as the description says
+    ]
+    return f" (default: {', '.join(told)})"
 
 
 SITES = (

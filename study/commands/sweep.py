@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from study.errors import InputError
-from study.sweep import local, status
+from study.sweep import local, slots, status
+from study.sweep.estimate import estimate
 from study.sweep.spec import Cell, Spec, load
 
 DESCRIPTION = """\
@@ -45,6 +46,7 @@ def main(argv: Sequence[str]) -> int:
     args = _parser().parse_args(argv)
     spec = load(args.file)
     out = Path(args.out or os.environ.get("STUDY_RUNS") or "runs")
+    _check_folder(out)
     cells = _narrowed(spec, args.only, args.seeds)
     if args.status:
         print(status.describe(spec, cells, out))
@@ -52,6 +54,7 @@ def main(argv: Sequence[str]) -> int:
     todo = [task.cell for task in local.tasks(spec, cells, out)][: args.limit]
     if args.dry_run:
         _list(spec, cells, todo)
+        print(estimate(todo, out, _at_a_time(todo, args.slots)))
         return 0
     for line in status.inapplicable(spec, cells):
         print(line)
@@ -80,7 +83,7 @@ def _parser() -> Parser:
     add("--slots", type=_positive, metavar="N", help="trials at a time (default: one a core, or several a GPU)")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--status", action="store_true", help="say what is done, running, failed and missing, and stop")
-    what.add_argument("--dry-run", action="store_true", help="list what would run, and stop")
+    what.add_argument("--dry-run", action="store_true", help="list what would run and about how long, and stop")
     add("--only", metavar="PATTERN", help="only runs whose identity or label matches (*, ?), or contains, PATTERN")
     add("--seeds", type=_seeds, metavar="1,2", help="only these seeds")
     add("--limit", type=_positive, metavar="N", help="at most N runs in this call")
@@ -123,6 +126,18 @@ def _list(spec: Spec, cells: tuple[Cell, ...], todo: list[Cell]) -> None:
         print(f"  {cell.id}  {spec.label(cell)}")
     for line in status.inapplicable(spec, cells):
         print(line)
+
+
+def _at_a_time(todo: list[Cell], wanted: int | None) -> int:
+    gpus = any(cell.experiment.trainer.device != "cpu" for cell in todo if cell.experiment)
+    return len(slots.layout(wanted, gpus))
+
+
+def _check_folder(out: Path) -> None:
+    """A folder, or nothing yet; `--status` and `--dry-run` make none."""
+    there = next((path for path in (out, *out.parents) if os.path.exists(path)), Path())
+    if not there.is_dir():
+        raise InputError(f"{there}: a file, so no folder of runs; choose another with --out")
 
 
 def _check_installed() -> None:

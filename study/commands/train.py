@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import Field
 
 from study import records
 from study.commands import flags
 from study.config import Experiment, experiment_from, experiment_id
 from study.errors import InputError
+from study.sweep.file import read_yaml
 from study.sweep.grid import expand
 
 HELP = """Train, test and record one experiment.
@@ -46,8 +47,12 @@ def main(argv: Sequence[str]) -> int:
     """Run the verb; 0 when the run is finished, 1 when it diverged."""
     given = flags.parse(argv, HELP, EXTRA)
     experiment = experiment_from(*layers(given))
-    out = Path(given.get("out") or os.environ.get("STUDY_RUNS") or experiment.out)
+    out = Path(_given_out(experiment) or os.environ.get("STUDY_RUNS") or experiment.out)
     return _run(experiment, out / experiment_id(experiment))
+
+
+def _given_out(experiment: Experiment) -> str | None:
+    return experiment.out if "out" in experiment.model_fields_set else None
 
 
 def layers(given: dict[str, Any]) -> list[dict[str, Any]]:
@@ -70,7 +75,7 @@ def _run(experiment: Experiment, folder: Path) -> int:
     for score in record.scores:
         if score.subset is None and score.value is not None:
             print(f"{score.split:>20} {score.metric:<10} {score.value:10.3f}   {score.signature or ''}")
-    print(f"record: {folder / 'record.json'}    see it: study show {folder}")
+    print(f"record: {folder / 'record.json'}    see it: study show {shlex.quote(str(folder))}")
     return 0
 
 
@@ -78,9 +83,9 @@ def _yaml(path: str | None) -> dict[str, Any]:
     if path is None:
         return {}
     try:
-        tree = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
-        raise InputError(f"--config {path}: not a readable YAML file ({' '.join(str(problem).split())})") from None
+        tree = read_yaml(Path(path)) or {}
+    except InputError as problem:
+        raise InputError(f"--config {problem}") from None
     if not isinstance(tree, dict):
         raise InputError(f"--config {path}: expected fields such as `seed: 1`, found {type(tree).__name__}")
     return expand(tree)
@@ -92,7 +97,7 @@ def _json(text: str | None) -> dict[str, Any]:
     try:
         tree = json.loads(text)
     except (ValueError, RecursionError) as problem:
-        raise InputError(f"--overrides-json: not JSON ({problem})") from None
+        raise InputError(f"--overrides-json: not JSON ({' '.join(str(problem).split())})") from None
     if not isinstance(tree, dict):
         raise InputError(f'--overrides-json: expected an object such as {{"seed": 1}}, found {text[:40]}')
     return expand(tree)

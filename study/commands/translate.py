@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -38,6 +40,8 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: no such checkpoint, an empty sentence, no such layer, or a file that cannot be written.
     """
+    if any(not _readable(word) for word in argv):
+        raise InputError("an argument is not UTF-8; save or type the sentence as UTF-8")
     args = _parser().parse_args(argv)
     sentence = " ".join(args.sentence.split())
     if not sentence:
@@ -52,8 +56,8 @@ def main(argv: Sequence[str]) -> int:
         memory = trained.experiment.model.memory
         print(f"alignment  none: the memory of this model is `{memory}`, which has no source tokens to look at")
     else:
-        draw(attention, args.png)
-        print(f"alignment  {args.png}")
+        absent = draw(attention, args.png)
+        print(f"alignment  {args.png}" + (f"   (boxes stand for {absent}, which the font lacks)" if absent else ""))
     return 0
 
 
@@ -71,6 +75,15 @@ def _parser() -> Parser:
     add("--beam", type=_positive, metavar="K", help="beam width (default: the one that the run was tested with)")
     add("--layer", type=int, metavar="N", help="layer of cross-attention, from 0 (default: the last)")
     return parser
+
+
+def _readable(argument: str) -> bool:
+    """Bytes that were no UTF-8 arrive as lone surrogates."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def load(checkpoint: Path) -> Trained:
@@ -154,8 +167,8 @@ def _labels(vocabulary: Vocabulary, sentence: str, tokens: list[str]) -> list[st
     return [f"{strange[i]}?" if i in strange else token for i, token in enumerate(tokens)]
 
 
-def draw(attention: dict[str, Any], path: Path) -> None:
-    """Write one attention map as a PNG, as large as its tokens need.
+def draw(attention: dict[str, Any], path: Path) -> str:
+    """Write one attention map as a PNG, as large as its tokens need. Returns the characters that the font lacks.
 
     Raises:
         InputError: the file cannot be written.
@@ -166,7 +179,8 @@ def draw(attention: dict[str, Any], path: Path) -> None:
     width = max(style.COLUMN, 0.22 * len(attention["source"]) + 1.7)
     height = max(2.4, 0.18 * len(attention["target"]) + 1.5)
     temporary = path.parent / f".{path.name}.{os.getpid()}"
-    with style.styled() as plt:
+    with style.styled() as plt, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
         figure, axes = plt.subplots(figsize=(width, height))
         draw_map(axes, attention)
         axes.tick_params(axis="both", labelsize=7.5)  # the figure grows with its tokens, so they need not shrink
@@ -179,3 +193,5 @@ def draw(attention: dict[str, Any], path: Path) -> None:
             with contextlib.suppress(OSError):
                 temporary.unlink()
             raise InputError(f"{path}: can't be written ({problem.strerror}); give another file with --png") from None
+    codes = (re.match(r"Glyph (\d+) ", str(warning.message)) for warning in told)
+    return " ".join(dict.fromkeys(chr(int(code[1])) for code in codes if code))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from study.config.refusals import LOCAL, TIED, WITHOUT_KEYS, WITHOUT_QUERY, mechanism_refusals
 
@@ -22,8 +22,28 @@ class Frozen(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _no_truth_for_a_number(cls, given: Any) -> Any:
+        """Python counts true as 1: `seed: true` would be seed 1."""
+        for name, value in given.items() if isinstance(given, dict) else ():
+            if isinstance(value, bool) and name in cls.model_fields and cls.model_fields[name].annotation is not bool:
+                raise ValueError(f"{name} is no question of true or false; give its value, not {str(value).lower()}")
+        return given
+
 
 Size = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**31)]
+
+
+def _writable(name: str) -> str:
+    if not name or "\0" in name:
+        raise ValueError(f"{name!r} is no name of a folder; give one without a null byte")
+    return name
+
+
+Name = Annotated[str, AfterValidator(_writable)]
+"""The name of a folder."""
 
 DEFAULT_SCALE = {"dot": "rsqrt", "bilinear": "rsqrt", "low_rank": "rsqrt", "cosine": "learned"}
 """Where no scale is given; none for the scores that are not named."""

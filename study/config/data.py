@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from study.config.attention import Frozen, Size
+from study.config.attention import Frozen, Name, Seed, Size
 from study.config.probes import AnyProbe
 
 
@@ -22,7 +22,7 @@ class Grammar(Frozen):
     test_pairs: Annotated[int, Field(ge=2)] = Field(
         1000, description="Sentence pairs of the split test; the other test splits have half as many."
     )
-    seed: int = Field(0, ge=0, description="Seed of the data, apart from the seed of the run.")
+    seed: Seed = Field(0, description="Seed of the data, apart from the seed of the run.")
     tokens: Literal["words", "subwords"] = Field("words", description="What a token is.")
     vocabulary: Size | None = Field(
         None, description="Subword vocabulary, shared by both languages (derived: 400 with subwords)."
@@ -39,7 +39,7 @@ class Multi30k(Frozen):
 
     name: Literal["multi30k"] = Field("multi30k", description="Which corpus.")
     version: Literal[1] = Field(1, description="Version of the reading of the files; part of the identity.")
-    folder: str | None = Field(
+    folder: Name | None = Field(
         None, description="Folder with the corpus files (else $STUDY_MULTI30K, else the download cache)."
     )
     tokens: Literal["words", "subwords"] = Field("subwords", description="What a token is.")

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from study.config.attention import Frozen, Size
+from study.config.attention import Frozen, Name, Seed, Size
 from study.config.data import Data, Grammar
 from study.config.model import Model, Rate, Recurrent
 from study.config.probes import Probe
@@ -42,6 +42,22 @@ class Training(Frozen):
         description="bfloat16: autocast on a GPU that has it; query, key, logits and softmax stay in float32.",
     )
 
+    @model_validator(mode="after")
+    def _within_the_budget(self) -> Self:
+        """The defaults pass with any number of steps, so that a short trial run needs no other field."""
+        default = type(self).model_fields
+        if self.warmup > self.steps and self.warmup != default["warmup"].default:
+            raise ValueError(
+                f"a warmup of {self.warmup} updates does not end within steps {self.steps}, so the learning rate never "
+                "reaches its peak; lower warmup or raise steps"
+            )
+        if self.validate_every > self.steps and self.validate_every != default["validate_every"].default:
+            raise ValueError(
+                f"validate_every {self.validate_every} comes after the last of {self.steps} steps, where a run is "
+                f"validated anyway; use {self.steps} or less"
+            )
+        return self
+
 
 class Decoding(Frozen):
     """How the test sets are translated. Validation is greedy."""
@@ -54,7 +70,9 @@ class Trainer(Frozen):
     """Where it runs: no part of the identity."""
 
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto takes a GPU where there is one.")
-    threads: Size | None = Field(None, description="CPU threads of torch (default: torch's own choice).")
+    threads: Annotated[int, Field(ge=1, le=1024)] | None = Field(
+        None, description="CPU threads of torch (default: torch's own choice)."
+    )
 
 
 class Tracking(Frozen):
@@ -73,11 +91,11 @@ class Experiment(Frozen):
     model: Model = Field(default_factory=Recurrent)
     training: Training = Field(default_factory=Training)
     decoding: Decoding = Field(default_factory=Decoding)
-    seed: int = Field(1, ge=0, description="Seed of initial values, data order and dropout.")
+    seed: Seed = Field(1, description="Seed of initial values, data order and dropout.")
     protocol: Literal[1] = Field(PROTOCOL, description="Version of the protocol; raised when a fix moves numbers.")
     trainer: Trainer = Field(default_factory=Trainer)
     tracking: Tracking = Field(default_factory=Tracking)
-    out: str = Field("runs", description="Folder of the runs (default: $STUDY_RUNS, else runs).")
+    out: Name = Field("runs", description="Folder of the runs (default: $STUDY_RUNS, else runs).")
 
     @model_validator(mode="before")
     @classmethod

@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 
 from study.config.attention import Attention, Frozen, Size
 from study.config.memory import ANNOTATION_WIDTH, ANNOTATIONS, PENALTY, derive_annotations
-from study.config.refusals import site_refusals
+from study.config.refusals import SCORING, idle, scores_matter, site_refusals
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
 
@@ -50,6 +50,21 @@ class Sites(Frozen):
 def _set(fields: dict[str, Any]) -> dict[str, Any]:
     """Without the fields left at None: they are derived, not given."""
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def _apart(attention: dict[str, Any], memory: str, others: tuple[str, ...]) -> dict[str, Any]:
+    """What is given for all sites and decides scores goes to the `others` alone where it means nothing at cross."""
+    cross = attention.get("cross") or {}
+    weights = cross.get("weights") or attention.get("weights") or "softmax" if isinstance(cross, dict) else ""
+    if scores_matter(weights, memory):
+        return attention
+    shared = {name: attention[name] for name in SCORING if attention.get(name) is not None}
+    rest = {name: value for name, value in attention.items() if name not in SCORING}
+    for site in others:
+        own = rest.get(site) or {}
+        if shared and isinstance(own, dict):
+            rest[site] = shared | _set(own)
+    return rest
 
 
 class RecurrentSites(Sites):
@@ -161,13 +176,15 @@ class Transformer(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _no_encoder_self(cls, given: Any) -> Any:
+    def _sites_that_are(cls, given: Any) -> Any:
         """With a convolution in its place, no field of encoder_self may be given (None is how a record has it)."""
-        if isinstance(given, dict) and given.get("mixing") == "convolution":
-            sites = given.get("attention") or {}
-            if isinstance(sites, dict) and sites.get("encoder_self"):
-                raise ValueError("mixing convolution takes the place of attention.encoder_self; leave its fields out")
-        return given
+        if not isinstance(given, dict) or not isinstance(sites := given.get("attention"), dict):
+            return given
+        convolution = given.get("mixing") == "convolution"
+        if convolution and sites.get("encoder_self"):
+            raise ValueError("mixing convolution takes the place of attention.encoder_self; leave its fields out")
+        others = ("decoder_self",) if convolution else ("encoder_self", "decoder_self")
+        return given | {"attention": _apart(sites, given.get("memory") or "states", others)}
 
     @field_validator("memory", mode="before")
     @classmethod
@@ -205,14 +222,31 @@ class Transformer(Frozen):
 
 def _resolve(model: Recurrent | Transformer, sites: Sites, widths: dict[str, tuple[int, int]]) -> None:
     resolved = {}
-    for site, (query, memory) in widths.items():
+    for site, width in widths.items():
         try:
-            resolved[site] = getattr(sites, site).resolved(query, memory)
-            for problem in site_refusals(resolved[site], site, model.memory):
+            resolved[site] = getattr(sites, site).resolved(*width)
+            for problem in (
+                *site_refusals(resolved[site], site, model.memory),
+                *_idle(model, site, resolved[site], width),
+            ):
                 raise ValueError(problem)
         except ValueError as problem:
             raise ValueError(f"attention.{site}: {problem}") from None
     object.__setattr__(model, "attention", sites.model_copy(update=resolved))
+
+
+def _idle(model: Recurrent | Transformer, name: str, site: Attention, widths: tuple[int, int]) -> list[str]:
+    """What is set at cross and changes nothing there. The base arm's own values pass, as a record has them."""
+    if name != "cross" or scores_matter(site.weights, model.memory):
+        return []
+    base = type(model.attention).BASE
+    unset = {field: base.get(field, Attention.model_fields[field].default) for field in SCORING}
+    if {"raw"} == {site.values, site.output, base["values"], base["output"]}:
+        unset["heads"] = base["heads"]  # heads only slice what is joined again
+    try:
+        return list(idle(site, Attention(**site.model_dump() | unset).resolved(*widths), model.memory))
+    except ValueError:  # the base arm does not fit these widths, so something else had to be set
+        return []
 
 
 Model = Annotated[Recurrent | Transformer, Field(discriminator="family")]

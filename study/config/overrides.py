@@ -25,6 +25,10 @@ TAGS = {
 """What pydantic puts into a location for having chosen a member of a union."""
 
 
+SUCH_AS = {"data": ", such as data.name", "model": ", such as model.family", "training": ", such as training.steps"}
+"""A field of a section, for who gave the section a value."""
+
+
 def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
     """`{"a.b": 1, "a": {"c": 2}}` ↦ `{"a": {"b": 1, "c": 2}}`; the later wins.
 
@@ -104,6 +108,10 @@ def one_line(error: ValidationError) -> str:
         context = first["ctx"]
         where += "." + str(context["discriminator"]).strip("'")
         what = f"expected one of {context['expected_tags']}, not {context['tag']!r}"
+    elif first["type"] in ("model_type", "model_attributes_type", "dict_type"):
+        what = f"a section of fields is expected{SUCH_AS.get(where, '')}, not {first['input']!r}"
+    elif first["type"] == "union_tag_not_found":
+        what = f"a section of fields is expected{SUCH_AS.get(where, '')}"
     elif first["type"] == "extra_forbidden":
         what = "there is no such field here; --help lists all"
     elif "given" not in what and not first["msg"].startswith("Value error") and not isinstance(first["input"], dict):

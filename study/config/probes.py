@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from study.config.attention import Frozen, Size
+from study.config.attention import Frozen, Seed, Size
 
 DRAWN = "Version of the generator; part of the identity."
 WHICH = "Which corpus."
@@ -21,7 +21,7 @@ class Probe(Frozen):
 
     train_pairs: Size = Field(8000, description="Number of training sentence pairs.")
     test_pairs: Annotated[int, Field(ge=2)] = Field(1000, description="Sentence pairs of the split test.")
-    seed: int = Field(0, ge=0, description="Seed of the data, apart from the seed of the run.")
+    seed: Seed = Field(0, description="Seed of the data, apart from the seed of the run.")
     tokens: Literal["words"] = Field("words", description="What a token is.")
 
     @property
@@ -112,7 +112,8 @@ class Graph(Probe):
         "pairs name each other. cycle3: three name each other in a ring. permutation: drawn at random.",
     )
     dose: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        None, description="Share of words in rings of three, the others in mutual pairs (derived with cycle3: 1)."
+        None,
+        description="Share of words in rings of three, the others in mutual pairs (derived with cycle3: 1; 0: mutual).",
     )
     nodes: Annotated[int, Field(ge=2, le=26)] = Field(12, description="Names, each once in every source.")
     labels: Annotated[int, Field(ge=2, le=10)] = Field(4, description="Labels that a name may carry.")
@@ -127,6 +128,9 @@ class Graph(Probe):
             if self.dose is None:
                 object.__setattr__(self, "dose", 1.0)
             self._whole_rings()
+            if self.ringed == 0:  # the same corpus as structure mutual, so the same identity
+                object.__setattr__(self, "structure", "mutual")
+                object.__setattr__(self, "dose", None)
         return self
 
     def _whole_rings(self) -> None:

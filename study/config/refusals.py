@@ -15,6 +15,15 @@ WITHOUT_QUERY = ("uniform", "fixed_random")
 TIED = ("tied", "tied_signed")
 LOCAL = ("local_m", "local_p")
 """Reaches with a window."""
+ONE_SLOT = ("final", "mean", "max", "empty")
+"""Memories of one slot at most."""
+NORMALISED = ("softmax", "sparsemax", "entmax15")
+"""Weights that sum to 1, so that a slot without others has 1."""
+SCORING = (
+    *("score", "additive_width", "rank", "bilinear_init", "scale", "maps", "equal_start", "key_width"),
+    *("weights", "logit_init"),
+)
+"""The fields that decide how slots share the weight."""
 
 
 def mechanism_refusals(site: Attention) -> Iterator[str]:
@@ -99,3 +108,18 @@ def site_refusals(site: Attention, name: str, memory: str) -> Iterator[str]:
         yield f"reach {site.reach} needs source tokens in their order, and memory {memory} has none; use memory states"
     if site.reach == "hard" and memory not in ("states", "structured"):
         yield f"reach hard chooses among slots, and memory {memory} has no two; use memory states or structured"
+    if memory in ONE_SLOT and site.weights == "identity_mean":
+        yield f"identity_mean divides by the number of slots, and memory {memory} has no two; use identity or softmax"
+
+
+def scores_matter(weights: str, memory: str) -> bool:
+    """Whether cross-attention over this memory depends on its scores: a slot without others has all the weight."""
+    return memory not in ONE_SLOT or (memory != "empty" and weights not in NORMALISED)
+
+
+def idle(site: Attention, unset: Attention, memory: str) -> Iterator[str]:
+    """What was set at cross and changes nothing, where scores do not matter. `unset` is the site without it."""
+    slots = "no slot" if memory == "empty" else "one slot, which has all the weight whatever its score"
+    for name in (*SCORING, "heads"):
+        if (given := getattr(site, name)) != getattr(unset, name):
+            yield f"{name} {given} changes nothing: memory {memory} has {slots}; leave it out, or use memory states"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,7 +45,8 @@ def collect(spec: Spec, runs: Path, metrics: Sequence[str] = ()) -> pd.DataFrame
     import pandas as pd
 
     if not runs.is_dir():
-        raise InputError(f"{runs}: no such folder of runs; `study sweep {spec.path}` makes the runs, --runs says where")
+        file = shlex.quote(str(spec.path))
+        raise InputError(f"{runs}: no such folder of runs; `study sweep {file}` makes the runs, --runs says where")
     runs = runs_of(runs)
     names = list(dict.fromkeys([primary(spec), *metrics]))
     facts: dict[str, dict[str, tuple[str, str]]] = {}
@@ -195,8 +197,9 @@ def _check_facts(record: records.Record, path: Path, facts: dict[str, tuple[str,
 
 
 def _check_score(record: records.Record, name: str, path: Path) -> None:
-    split, metric = name.split("/", 1)
-    if not any((s.split, s.metric, s.subset) == (split, metric, None) for s in record.scores):
+    split, metric, *subset = name.split("/", 2)
+    wanted = (split, metric, subset[0] if subset else None)
+    if not any((s.split, s.metric, s.subset) == wanted for s in record.scores):
         there = sorted({f"{s.split}/{s.metric}" for s in record.scores if s.subset is None})
         raise InputError(
             f"{path}: scores: no {name}, which the sweep's metric names; "

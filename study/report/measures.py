@@ -15,9 +15,10 @@ from study.corpora.multi30k import SPLITS as MULTI30K
 from study.errors import InputError
 from study.records import Record
 from study.report import wording
+from study.sweep.metrics import GOALS
 
-HIGHER = ("bleu", "chrf", "exact", "prefix", "accuracy", "contrast", "gold_mass", "attends_mass", "attends_argmax")
-LOWER = ("nll", "perplexity", "aer", "onset")
+HIGHER = tuple(score for score, goal in GOALS.items() if goal == "maximize")
+LOWER = tuple(score for score, goal in GOALS.items() if goal == "minimize")
 """Every score that a claim can name, and which way it is better."""
 
 SPLITS = ("test", "valid", "long", "deep", "pronoun", *(split for split in MULTI30K if split.startswith("test")))

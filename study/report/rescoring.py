@@ -91,7 +91,8 @@ class Rescorer:
         exact = np.array([h.strip() == r.strip() for h, r in pairs], dtype=np.int64)
         counts = np.array([self._counts(row, *pair) for row, pair in enumerate(pairs)])
         statistics = Statistics(np.column_stack([self.lengths, exact, counts[:, : 2 + ORDER]]))
-        whole = (("chrf", self._chrf(hypotheses)), ("prefix", _prefix(pairs)))
+        accuracy = scoring.word_accuracy(hypotheses, self.references).value
+        whole = (("chrf", self._chrf(hypotheses)), ("prefix", _prefix(pairs)), ("accuracy", accuracy))
         scores = [_score(split, metric, value, None, len(hypotheses)) for metric, value in whole]
         return scores + statistics.scores(split), statistics
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from pydantic import ValidationError
 
 from study.config import Experiment
 from study.errors import InputError
@@ -49,8 +52,7 @@ def _facts(record: Record) -> Iterator[str]:
 def configuration(record: Record) -> Iterator[str]:
     """Every field that differs from the defaults of its corpus and family, and the value it would have."""
     config = dict(flat(record.config))
-    tags = {"data": {"name": config.get("data.name")}, "model": {"family": config.get("model.family")}}
-    default = dict(flat(Experiment.model_validate(tags).model_dump(mode="json")))
+    default = dict(_defaults(config))
     differing = {name: value for name, value in config.items() if default.get(name) != value}
     shown = {name: config[name] for name in ("data.name", "model.family") if name in config} | differing
     shown.setdefault("seed", record.seed)
@@ -58,6 +60,14 @@ def configuration(record: Record) -> Iterator[str]:
     for name, value in shown.items():
         usual = f"   (default {_plain(default[name])})" if name in differing and name in default else ""
         yield f"  {name:<{width}}  {_plain(value)}{usual}"
+
+
+def _defaults(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The fields of a corpus and a family; none of one that this program does not have."""
+    tags = {"data": {"name": config.get("data.name")}, "model": {"family": config.get("model.family")}}
+    named = {section: tag for section, tag in tags.items() if None not in tag.values()}
+    with suppress(ValidationError):
+        yield from flat(Experiment.model_validate(named).model_dump(mode="json"))
 
 
 def flat(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

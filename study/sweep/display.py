@@ -31,6 +31,12 @@ class Running:
         """How long it has been running."""
         return time.monotonic() - self.began
 
+    @property
+    def testing(self) -> bool:
+        """Whether it has made its steps, and is scored now."""
+        steps = self.steps()
+        return steps is not None and steps[0] >= steps[1]
+
     def steps(self) -> tuple[int, int] | None:
         """(done, all) steps, where the trial reports them."""
         try:
@@ -72,11 +78,17 @@ class Progress:
 
     def line(self) -> str:
         """Everything in one line."""
-        left = self.time_left()
-        parts = [f"{self.done} of {self.total} done", f"{len(self.running)} running", f"{self.failed} failed"]
+        testing = sum(run.testing for run in list(self.running.values()))
+        running = f"{len(self.running)} running" + (f" ({testing} of them testing)" if testing else "")
+        parts = [f"{self.done} of {self.total} done", running, f"{self.failed} failed"]
         if self.elsewhere:
             parts.append(f"{self.elsewhere} run by another launcher")
-        return ", ".join([*parts, "time left " + ("unknown yet" if left is None else clock(left))])
+        left = self.time_left()
+        if left is None:
+            parts.append("time left unknown yet")
+        elif left >= 1 or not self.running:  # what is left of a run that takes longer than the others is not known
+            parts.append(f"time left {clock(left)}")
+        return ", ".join(parts)
 
 
 class Display(Protocol):
@@ -137,7 +149,8 @@ class OnTerminal:
         for run in list(self.progress.running.values()):
             steps = run.steps()
             bar: RenderableType = ProgressBar(steps[1], steps[0], width=20) if steps else Text("starting", style="dim")
-            table.add_row(run.label, bar, f"{steps[0]}/{steps[1]}" if steps else "", clock(run.seconds))
+            count = "testing" if run.testing else f"{steps[0]}/{steps[1]}" if steps else ""
+            table.add_row(run.label, bar, count, clock(run.seconds))
         return Group(table, Text(self.progress.line(), style="bold"))
 
 

@@ -1,4 +1,4 @@
-"""Reading a sweep file: YAML against `schema.json`, and any problem as one line that names the field."""
+"""Reading a sweep file: YAML as a plain tree, against `schema.json`; a problem is one line that names the field."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ REMEDIES = {
     '["${env}", "${interpreter}", "-m", "study", "train", "--overrides-json", "${args_json}"]',
 }
 """What to say about a top-level field, whatever the schema says."""
+DEEPEST = 50
+MERGE = "tag:yaml.org,2002:merge"
 
 
 def read_file(path: Path) -> dict[str, Any]:
@@ -31,12 +33,9 @@ def read_file(path: Path) -> dict[str, Any]:
     Raises:
         InputError: no such file, no YAML, or not the schema's.
     """
-    try:
-        tree = yaml.load(path.read_text(encoding="utf-8"), Loader=Loader)
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such sweep file") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
-        raise InputError(f"{path}: not a readable YAML file: {' '.join(str(problem).split())}") from None
+    if not path.exists():
+        raise InputError(f"{path}: no such sweep file")
+    tree = read_yaml(path)
     if not isinstance(tree, dict):
         raise InputError(f"{path}: a sweep file is a mapping with method, metric and parameters")
     for breach in sorted(_validator().iter_errors(tree), key=_where):
@@ -44,21 +43,54 @@ def read_file(path: Path) -> dict[str, Any]:
     return tree
 
 
+def read_yaml(path: Path) -> Any:
+    """What a YAML file holds, as a tree that ends; None for an empty file.
+
+    Raises:
+        InputError: it cannot be read, is no YAML, or has a key that is no text, a key twice, or itself inside itself.
+    """
+    try:
+        tree = yaml.load(path.read_text(encoding="utf-8"), Loader=Loader)
+        _check_end(tree, ())
+    except RecursionError:
+        raise InputError(f"{path}: not a readable YAML file: nested too deep; write plain sections") from None
+    except (OSError, ValueError, yaml.YAMLError) as problem:
+        raise InputError(f"{path}: not a readable YAML file: {' '.join(str(problem).split())}") from None
+    return tree
+
+
 class Loader(yaml.SafeLoader):
-    """Plain YAML, but a key given twice is an error: by default the later silently wins."""
+    """Plain YAML, but a key that is no text or given twice is an error: by default the later silently wins."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value if key.tag != MERGE]
         for key in keys:
+            if not isinstance(key, str):
+                problem = f"the key {key!r} is no text; a field's name is expected, in quotes if need be"
+                raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
             if keys.count(key) > 1:
                 raise yaml.constructor.ConstructorError(None, None, f"{key} is given twice", node.start_mark)
         return super().construct_mapping(node, deep)
 
 
+def _check_end(tree: Any, around: tuple[int, ...]) -> None:
+    if len(around) > DEEPEST:
+        raise ValueError("nested too deep; write plain sections")
+    if id(tree) in around:
+        raise ValueError("an alias (*) stands inside what it names, so there is no end; write it out")
+    for part in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ():
+        _check_end(part, (*around, id(tree)))
+
+
 @cache
 def _validator() -> jsonschema.Draft7Validator:
-    schema = resources.files("study.sweep").joinpath("schema.json").read_text(encoding="utf-8")
-    return jsonschema.Draft7Validator(json.loads(schema))
+    return jsonschema.Draft7Validator(_schema())
+
+
+def _schema() -> dict[str, Any]:
+    text = resources.files("study.sweep").joinpath("schema.json").read_text(encoding="utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
 
 
 def _where(problem: jsonschema.ValidationError) -> list[str]:
@@ -72,6 +104,9 @@ def _one_line(problem: jsonschema.ValidationError) -> str:
         return REMEDIES[field]
     if problem.validator == "required" and "parameters" in problem.message:
         return "parameters: missing, so there is no grid; list fields with `values: [..., ...]`"
+    if not where and problem.validator == "additionalProperties":
+        what = problem.message.rpartition("(")[2].rstrip(")")
+        return f"{what}; a sweep file has {', '.join(_schema()['properties'])}, and nothing else"
     what = problem.message if len(problem.message) < 160 else f"{problem.message[:157]}..."
     hint = ""
     if where[:1] == ["parameters"]:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from study import records
 from study.config import Experiment
+from study.errors import InputError
 from study.sweep import lease, server, slots
 from study.sweep.display import Progress, Running, choose, clock
 from study.sweep.spec import Cell, Spec
@@ -119,8 +120,8 @@ class Launcher:
             return
         try:
             ours = not due(task.folder, None) or self._write_failure(task, code)
-        except OSError as problem:
-            self._failed(task, f"{_cause(code)}, and none could be written: {problem.strerror}")
+        except (OSError, InputError) as problem:
+            self._failed(task, f"{_cause(code)}, and none could be written: {problem}")
             return
         if ours:
             self._settle(task, running.seconds)

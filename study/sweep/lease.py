@@ -10,13 +10,22 @@ import fcntl
 import os
 from pathlib import Path
 
+from study.errors import InputError
+
 FILE = "lease"
 
 
 def acquire(folder: Path) -> int | None:
-    """Take a run's lease: a descriptor to keep open as long as the run is ours, or None where another holds it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    """Take a run's lease: a descriptor to keep open as long as the run is ours, or None where another holds it.
+
+    Raises:
+        InputError: the folder cannot be made or written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as problem:
+        raise InputError(f"{folder}: no run can write there ({problem.strerror}); use another --out") from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

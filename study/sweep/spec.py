@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from study.errors import InputError
+from study.sweep import metrics
 from study.sweep.file import read_file
 from study.sweep.grid import Cell, cells_of, expand, flatten, text
 
@@ -33,12 +34,12 @@ ABSENT = "—"
 
 @dataclass(frozen=True)
 class Spec:
-    """A sweep file, read. `metric` is (split, metric) of the score that decides."""
+    """A sweep file, read. `metric` is (split, score) of the score that decides, or (split, score, subset)."""
 
     path: Path
     name: str
     description: str
-    metric: tuple[str, str]
+    metric: tuple[str, ...]
     goal: str
     parameters: Mapping[str, tuple[Any, ...]]
     sweep_id: str
@@ -130,22 +131,24 @@ def load(path: Path) -> Spec:
     """The sweep that a file declares.
 
     Raises:
-        InputError: the file is no W&B grid sweep, names a field or value that no experiment takes, or declares one
-            experiment twice. One line, with the file and the field.
+        InputError: the file is no W&B grid sweep, names a field or value that no experiment takes or a score that a run
+            does not have, or declares one experiment twice. One line, with the file and the field.
     """
     tree = read_file(path)
     try:
         parameters = flatten(tree["parameters"])
         cells = cells_of(parameters)
+        metric = tree["metric"]["name"]
+        corpora = [cell.experiment.data.name for cell in cells if cell.experiment]
+        goal = metrics.check(metric, tree["metric"].get("goal"), corpora)
     except InputError as problem:
         raise InputError(f"{path}: {problem}") from None
-    split, metric = tree["metric"]["name"].split("/")
     return Spec(
         path=path,
         name=tree.get("name", path.stem),
         description=tree.get("description", "").strip(),
-        metric=(split, metric),
-        goal=tree["metric"].get("goal", "maximize"),
+        metric=tuple(metric.split("/")),
+        goal=goal,
         parameters=parameters,
         sweep_id=_sweep_id(tree),
         cells=cells,

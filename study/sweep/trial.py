@@ -68,7 +68,10 @@ def due(folder: Path, seen: int | None) -> bool:
 def main(trial: Trial, job: Job) -> NoReturn:
     """The process of one trial. Its exit status: 0 there is a good record, 1 failed, BUSY another process has it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the launcher is the one to answer
-    held = lease.acquire(job.folder)
+    try:
+        held = lease.acquire(job.folder)
+    except InputError:  # the launcher meets it too, and says so
+        sys.exit(1)
     if held is None:
         sys.exit(BUSY)
     if not due(job.folder, job.seen):

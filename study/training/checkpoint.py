@@ -1,4 +1,4 @@
-"""The file that `study translate` loads: the selected weights with their configuration and vocabulary."""
+"""The file that `study translate` loads, and a look at the one that training resumes from."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 
 from study.attention import Lengths
 from study.config import Experiment
+from study.errors import InputError
 from study.models import Translator
 from study.training.vocabulary import Vocabulary
 
@@ -25,3 +26,22 @@ def save_model(path: Path, experiment: Experiment, vocabulary: Vocabulary, lengt
     }
     torch.save(whole, temporary)
     os.replace(temporary, path)
+
+
+def check_resumable(path: Path, model: Translator) -> None:
+    """Refuse a checkpoint, where there is one, that training could not go on from.
+
+    Raises:
+        InputError: it is damaged, or of another model.
+    """
+    if not path.exists():
+        return
+    try:
+        kept = torch.load(path, map_location="cpu", weights_only=False)
+        found = {name: tensor.shape for name, tensor in kept["state_dict"].items()}
+        fits = found == {f"model.{name}": tensor.shape for name, tensor in model.state_dict().items()}
+        fits = fits and {"study", "optimizer_states", "loops", "global_step"} <= kept.keys()
+    except Exception:  # What a damaged file can raise has no end.
+        raise InputError(f"{path}: cannot be read; remove it to start again") from None
+    if not fits:
+        raise InputError(f"{path}: is of another version of this model; remove it to start again")

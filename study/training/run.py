@@ -32,7 +32,7 @@ from study.training.alignment import attention_map
 from study.training.allocator import keep_memory
 from study.training.batches import Steps, examples, sentence_lengths
 from study.training.callbacks import Checkpoint, Progress
-from study.training.checkpoint import save_model
+from study.training.checkpoint import check_resumable, save_model
 from study.training.diagnostics import Diagnostics, for_record, short
 from study.training.evaluate import Evaluation, evaluate
 from study.training.provenance import device_for, peak_memory, provenance
@@ -89,14 +89,18 @@ class _Run:
         self.lengths = sentence_lengths(self.train)
         self.cost = cost(experiment.model, sizes_of(self.train, len(self.vocabulary)))
         self.model = self._model()
-        self.progress = 0.0
+        check_resumable(folder / "checkpoint.ckpt", self.model)
 
     def _model(self) -> Translator:
         model = build(self.experiment.model, len(self.vocabulary), self.experiment.seed, self.lengths)
         recipe = self.experiment.training
-        first = next(iter(Steps(self.train, recipe.batch_tokens, self.experiment.seed, 0, 1)), None)
-        if first is None:
-            raise InputError(f"training.batch_tokens: {recipe.batch_tokens} holds no batch; make it larger")
+        shortest = min(example.length for example in self.train)
+        if recipe.batch_tokens < shortest:
+            raise InputError(
+                f"training.batch_tokens: {recipe.batch_tokens} tokens hold no sentence, so that every batch would be "
+                f"one pair whatever the number; the shortest pair has {shortest}, use that or more"
+            )
+        first = next(iter(Steps(self.train, recipe.batch_tokens, self.experiment.seed, 0, 1)))
         match_logits(model, first.source, first.mask, first.given)
         return model
 
@@ -163,16 +167,20 @@ class _Run:
         shown = attention_map(self.model, self.valid, self.vocabulary, None) if self.wandb.shows else None
         self.wandb.log(scalars, point["step"], shown)
         rate = self.task.tokens / max(self.task.train_seconds, 1e-9)
-        left = (self.experiment.training.steps - point["step"]) * self.task.train_seconds / max(1, point["step"])
+        ahead = self.experiment.training.steps - point["step"]
+        left = f"{ahead * self.task.train_seconds / max(1, point['step']):.0f} s left" if ahead else "tested next"
         self.watch(
             f"step {point['step']}/{self.experiment.training.steps}  train loss {point['train_loss']:.3f}  "
             f"valid loss {point['valid_loss']:.3f}  BLEU {point['valid_bleu']:.2f}  "
-            f"exact {point['valid_exact']:.1f}%  {rate:,.0f} tok/s  {left:.0f} s left"
+            f"exact {point['valid_exact']:.1f}%  {rate:,.0f} tok/s  {left}"
         )
 
     def _evaluate(self) -> Evaluation:
         self.model.load_state_dict(self.task.best["state"])
         self.model.to(self.device).eval()
+        steps = self.experiment.training.steps
+        records.write(self.folder / "progress.json", json.dumps({"step": steps, "steps": steps}))
+        self.watch(f"testing on {', '.join(['valid', *self.corpus.tests])}")
         return evaluate(self.experiment, self.model, self.vocabulary, self.corpus, self.valid)
 
     def _finished(self, evaluation: Evaluation) -> Record:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
@@ -121,10 +122,8 @@ class Subwords(Vocabulary):
                 minloglevel=2,
             )
         except RuntimeError as problem:
-            reason = str(problem).strip().splitlines()[-1].rpartition("] ")[2]
-            raise InputError(
-                f"data.vocabulary: no subword model of {size} tokens ({reason}); try another size"
-            ) from None
+            sizes = _sizes(texts, problem)
+            raise InputError(f"data.vocabulary: no subword model of {size} tokens; {sizes}") from None
         return cls(out.getvalue())
 
     def __len__(self) -> int:
@@ -147,6 +146,14 @@ class Subwords(Vocabulary):
 
     def tokens(self, ids: list[int]) -> list[str]:
         return [self.model.id_to_piece(i) for i in ids]
+
+
+def _sizes(texts: Sequence[str], problem: RuntimeError) -> str:
+    """Which sizes there could be. Only the trainer knows the largest, and says so."""
+    least = 4 + 256 + len({" "}.union(*texts))
+    largest = re.search(r"<= (\d+)", str(problem))
+    most = f"{largest[1]} at most" if largest else "not too many for the distinct words"
+    return f"these texts need {least} at least (4 signs, 256 bytes and every character) and {most}"
 
 
 def _ink(text: str, begin: int) -> int:

@@ -64,6 +64,9 @@ def test_help_mentions_every_field(capsys: pytest.CaptureFixture[str]) -> None:
     names = set(fields(Experiment))
     assert len(names) > 80
     assert [name for name in sorted(names) if f"--{name} " not in told] == []
+    plain = " ".join(told.split())
+    assert "What a token is. (default: words, subwords multi30k)" in plain
+    assert "None" not in plain
 
 
 def test_flags_beat_json_and_json_beats_yaml(tmp_path: Path, trained: list[tuple[Experiment, Path]]) -> None:
@@ -101,6 +104,15 @@ MISTAKES = {
     "JSON of another kind": (["train", "--overrides-json", "[1]"], "expected an object"),
     "unknown field in YAML": (["train", "--config", "field.yaml"], "model.depth"),
     "unknown field in JSON": (["train", "--overrides-json", '{"model.depth": 3}'], "model.depth"),
+    "a key twice in YAML": (["train", "--config", "twice.yaml"], "seed is given twice"),
+    "a truth value in YAML": (["train", "--config", "true.yaml"], "seed is no question of true or false"),
+    "a key that is no text": (["train", "--config", "key.yaml"], "the key 1 is no text"),
+    "YAML inside itself": (["train", "--config", "ring.yaml"], "an alias (*) stands inside what it names"),
+    "YAML too deep": (["train", "--config", "deep.yaml"], "nested too deep"),
+    "JSON too deep": (["train", "--overrides-json", '{"a":' * 9999 + "1" + "}" * 9999], "--overrides-json: "),
+    "a null byte": (["train", "--overrides-json", '{"out": "a\\u0000b"}'], "out: 'a\\x00b' is no name of a folder"),
+    "a section's value": (["train", "--overrides-json", '{"data": "grammar"}'], "such as data.name, not 'grammar'"),
+    "not UTF-8 to translate": (["translate", "run", "\udcff"], "an argument is not UTF-8"),
     "unknown option of sweep": (["sweep", "x.yaml", "--fast"], "--fast"),
     "absent sweep file": (["sweep", "absent.yaml"], "absent.yaml"),
     "no such run": (["show", "absent"], "absent: no such run"),
@@ -117,6 +129,11 @@ def test_a_mistake_is_one_line_and_status_2(
     Path("list.yaml").write_text("- 1\n")
     Path("latin.yaml").write_bytes("out: Läufe\n".encode("latin-1"))
     Path("field.yaml").write_text("model:\n  depth: 3\n")
+    Path("twice.yaml").write_text("seed: 1\nseed: 2\n")
+    Path("true.yaml").write_text("seed: true\n")
+    Path("key.yaml").write_text("1: 2\n")
+    Path("ring.yaml").write_text("model: &model {width: *model}\n")
+    Path("deep.yaml").write_text("seed: " + "[" * 5000)
     argv, says = MISTAKES[mistake]
     assert run(*argv) == 2
     told = capsys.readouterr()

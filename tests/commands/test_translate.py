@@ -68,6 +68,8 @@ def test_unknown_words_are_named_once(run: Path, capsys: pytest.CaptureFixture[s
     assert main(["translate", str(run), "Der Xaver sieht die Yacht, Xaver."]) == 0
     assert capsys.readouterr().err == "study: not in the vocabulary of this model: Xaver, Yacht, ,\n"
     assert translate(load(run), "Der Xaver", None, None)[1]["source"] == ["Der", "Xaver?", "</s>"]
+    assert main(["translate", str(run), "Der 火"]) == 0
+    assert capsys.readouterr().out.endswith("alignment.png   (boxes stand for 火, which the font lacks)\n")
 
 
 def test_subwords_know_every_word(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from study.config import Attention, Experiment, Recurrent, Transformer, experiment_from
+from study.config.model import TransformerSites
 from study.config.overrides import nested
 from study.errors import InputError
 
@@ -110,6 +111,25 @@ REFUSED = [
     ({**TRANSFORMER, "model.memory": "empty"}, "model.memory: memory empty leaves a transformer's decoder"),
     ({"data.vocabulary": 100}, "data: vocabulary is the size of a subword model"),
     ({"data.folder": "there"}, "data.folder: there is no such field"),
+    # a section, a number, a name
+    ({"data": "grammar"}, "data: a section of fields is expected, such as data.name, not 'grammar'"),
+    ({"model": None}, "model: a section of fields is expected, such as model.family, not None"),
+    ({"seed": True}, "seed is no question of true or false"),
+    ({"training.steps": True}, "training: steps is no question of true or false"),
+    ({"data.version": True}, "data: version is no question of true or false"),
+    ({"seed": 2**31}, "seed: "),
+    ({"data.seed": 2**31}, "data.seed: "),
+    ({"trainer.threads": 0}, "trainer.threads: "),
+    ({"out": "a\0b"}, "out: 'a\\x00b' is no name of a folder"),
+    # what changes nothing
+    ({"training.warmup": 51, "training.steps": 50}, "training: a warmup of 51 updates does not end within steps 50"),
+    ({"training.validate_every": 51, "training.steps": 50}, "training: validate_every 51 comes after the last of 50"),
+    ({"model.memory": "final", "model.attention.score": "additive"}, "model: attention.cross: score additive changes "),
+    ({"model.memory": "mean", "model.attention.weights": "sparsemax"}, "model: attention.cross: weights sparsemax ch"),
+    ({"model.memory": "max", "model.attention.heads": 2}, "model: attention.cross: heads 2 changes nothing"),
+    ({"model.memory": "empty", "model.attention.weights": "sigmoid"}, "model: attention.cross: weights sigmoid ch"),
+    ({"model.memory": "mean", "model.attention.weights": "identity_mean"}, "model: attention.cross: identity_mean d"),
+    ({**TRANSFORMER, "model.memory": "mean", "model.attention.cross.score": "cosine"}, "model: attention.cross: score"),
 ]
 
 
@@ -119,3 +139,28 @@ def test_a_mistake_is_one_line_that_names_its_field(given: dict[str, object], sa
         experiment_from(given)
     assert str(caught.value).startswith(says)
     assert "\n" not in str(caught.value)
+
+
+def test_a_short_run_needs_no_other_recipe() -> None:
+    recipe = experiment_from({"training.steps": 5}).training
+    assert experiment_from({"training": recipe.model_dump()}).training == recipe
+    assert experiment_from({"training.steps": 5, "training.validate_every": 5}).training.validate_every == 5
+
+
+def test_over_one_slot_what_decides_scores_goes_to_the_other_sites() -> None:
+    given = {**TRANSFORMER, "model.memory": "final", "model.attention.score": "additive", "model.attention.heads": 2}
+    sites = experiment_from(given).model.attention
+    assert isinstance(sites, TransformerSites)
+    assert (sites.encoder_self.score, sites.decoder_self.score, sites.cross.score) == ("additive", "additive", "dot")
+    assert {sites.encoder_self.heads, sites.decoder_self.heads, sites.cross.heads} == {2}
+    own = experiment_from(given, {"model.attention.decoder_self.score": "cosine"}).model.attention
+    assert (own.encoder_self.score, own.decoder_self.score) == ("additive", "cosine")  # type: ignore[union-attr]
+    assert experiment_from(given, {"model.mixing": "convolution"}).model.attention.encoder_self is None  # type: ignore[union-attr]
+
+
+def test_over_one_slot_scores_stay_where_weights_are_not_normalised() -> None:
+    given = {"model.memory": "final", "model.attention.weights": "sigmoid", "model.attention.score": "additive"}
+    assert experiment_from(given).model.attention.cross.score == "additive"
+    assert experiment_from(given, TRANSFORMER).model.attention.cross.score == "additive"
+    narrow = {"model.memory": "mean", "model.encoder_width": 96, "model.attention.maps": "separate"}
+    assert experiment_from(narrow).model.attention.cross.maps == "separate", "raw dot products need states of one width"

@@ -83,6 +83,19 @@ def test_the_folder_of_a_corpus_is_not_hashed() -> None:
     assert config_hash(here) == config_hash(there) != GOLDEN["recurrent"]
 
 
+def test_no_rings_at_all_are_mutual_pairs() -> None:
+    none, pairs = ({"data.name": "graph", **fields} for fields in ({"data.dose": 0.0}, {"data.structure": "mutual"}))
+    assert experiment_from(none) == experiment_from(pairs)
+
+
+@pytest.mark.parametrize("memory", ["final", "mean", "max", "empty"])
+@pytest.mark.parametrize("family", GOLDEN)
+def test_over_one_slot_a_record_is_its_experiment(family: str, memory: str) -> None:
+    if (family, memory) != ("transformer", "empty"):
+        experiment = experiment_from({"model.family": family, "model.memory": memory})
+        assert experiment_from(experiment.model_dump(mode="json")) == experiment
+
+
 def test_seeds_share_the_hash_and_not_the_identity() -> None:
     one, two = (experiment_id(experiment_from({"seed": seed})) for seed in (1, 2))
     assert one.removesuffix("-s1") == two.removesuffix("-s2")

@@ -165,14 +165,15 @@ def test_matched_logits_have_standard_deviation_one_in_every_head(family: dict, 
         torch.testing.assert_close(sd, torch.ones(3).double(), rtol=2e-4, atol=0, msg=str(site))
 
 
-@pytest.mark.parametrize("memory", ["empty", "final"])
-def test_matching_where_there_is_nothing_to_match_leaves_finite_values(memory: str) -> None:
+@pytest.mark.parametrize("fields", [{}, {"model.memory": "final", "model.attention.weights": "sigmoid"}])
+def test_matching_where_there_is_nothing_to_match_leaves_finite_values(fields: dict) -> None:
+    """One logit alone, of a query that is zero."""
     model = cases.model(
-        {"model.memory": memory, "model.init": "zero", "model.width": 26, "model.decoder": "bahdanau"},
+        {"model.init": "zero", "model.width": 26, "model.decoder": "bahdanau", **fields},
         {"model.attention.score": "bilinear", "model.attention.logit_init": "matched"},
     )
     source, target = cases.batch()
-    match_logits(model, source[:1], source[:1] != PAD, target[:1, :1])
+    match_logits(model, source[:1, :1], source[:1, :1] != PAD, target[:1, :1])
     assert all(parameter.isfinite().all() for parameter in model.parameters())
 
 

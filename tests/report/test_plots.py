@@ -181,7 +181,7 @@ def test_heads_answer_what_is_held_fixed(tmp_path):
 
 
 def test_dose_and_response_with_their_floors(tmp_path):
-    """Of 4 labels, a pair in unknown order is told with chance C(5, 2) / 16, blindly 1/4; one word in 13 is the mark."""
+    """Of 4 labels, a pair in unknown order is told with chance C(5, 2) / 16, blindly 1/4; 1 word in 13 is given."""
     parameters = """
   data.name: {value: graph}
   model.family: {value: transformer}

@@ -46,6 +46,15 @@ def test_a_run_is_found_by_path_name_and_unique_beginning(tiny):
         find("half", tiny.runs)
 
 
+@pytest.mark.parametrize("config", [{}, {"data": {"name": "gone", "size": 3}}, {"data": {"name": ["x"]}, "model": 5}])
+def test_a_record_of_other_fields_is_shown_as_it_is(tiny, config, capsys):
+    path = tiny.write("dot", 1, 80.0, config=config)
+    assert main([str(path.parent)]) == 0
+    said = capsys.readouterr().out
+    assert "  seed  " in " ".join(said.split("Configuration")[1].split("Scores")[0].split("\n"))
+    assert not config or "data.name" in said
+
+
 def test_a_broken_attention_map_is_refused(tiny):
     path = tiny.write("dot", 1, 80.0)
     (path.parent / "attention.json").write_text(json.dumps(MAP | {"weights": [[1.0]]}))

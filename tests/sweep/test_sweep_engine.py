@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,11 @@ import yaml
 
 from study import records
 from study.__main__ import main
+from study.config import experiment_from
+from study.errors import InputError
 from study.sweep import lease, slots
+from study.sweep.display import Progress, Running
+from study.sweep.estimate import estimate
 from study.sweep.local import run_sweep
 from study.sweep.spec import load
 from study.sweep.trial import error_line
@@ -183,10 +188,13 @@ def test_the_command_lists_narrows_and_refuses(file, out, capsys, tmp_path):
     printed = capsys.readouterr().out
     assert "seed=2" in printed
     assert "seed=3" not in printed
+    assert "time: no basis" in printed
     assert not out.exists()
     (tmp_path / "taken").write_text("")
     bad = {
-        ("sweep", path, "--out", str(tmp_path / "taken")): "can't write there",
+        ("sweep", path, "--out", str(tmp_path / "taken")): "a file, so no folder of runs",
+        ("sweep", path, "--status", "--out", str(tmp_path / "taken")): "a file, so no folder of runs",
+        ("sweep", path, "--dry-run", "--out", str(tmp_path / "taken" / "runs")): "a file, so no folder of runs",
         ("sweep", path, "--slots", "0"): "--slots",
         ("sweep", path, "--seeds", "9"): "has seeds 1, 2, 3",
         ("sweep", path, "--only", "zebra"): "nothing",
@@ -209,6 +217,48 @@ def test_a_record_of_another_schema_stops_the_call(file, out, capsys):
     (folder / "record.json").write_text('{"schema_version": 99}')
     assert main(["sweep", str(path), "--out", str(out)]) == 2
     assert "schema_version is 99" in capsys.readouterr().err
+
+
+def test_a_file_where_a_run_belongs_stops_the_call(file, out, capsys):
+    path = file(1, 2)
+    out.mkdir()
+    (out / load(path).cells[1].id).touch()
+    for option in ("--status", "--dry-run", "--limit=1"):
+        assert main(["sweep", str(path), "--out", str(out), option]) == 2
+        assert "a file stands where the folder of a run belongs" in capsys.readouterr().err
+    with pytest.raises(InputError, match="no run can write there"):
+        lease.acquire(out / load(path).cells[1].id)
+
+
+def test_a_run_that_has_made_its_steps_is_being_tested(tmp_path):
+    progress = Progress(3, 1, done=1, durations=[0.0], running={"a": Running("a", tmp_path)})
+    (tmp_path / "progress.json").write_text('{"step": 40, "steps": 50}')
+    assert "1 running, " in progress.line()
+    (tmp_path / "progress.json").write_text('{"step": 50, "steps": 50}')
+    assert progress.line() == "1 of 3 done, 1 running (1 of them testing), 0 failed"
+
+
+def test_the_time_of_runs_comes_from_records_of_their_kind(file, out):
+    cells = load(file(1, 2, 3, 4)).cells
+    assert estimate(cells, out, 2).startswith("time: no basis")
+    sweep_trials.finish(cells[0].experiment, folder := out / cells[0].id)
+    record = records.read(folder / "record.json")
+    took = records.Resources(
+        train_seconds=30.0,
+        wall_seconds=40.0,
+        tokens_per_second=1.0,
+        decode_sentences_per_second=None,
+        peak_memory_bytes=1,
+    )
+    records.write(folder / "record.json", records.dumps(record.model_copy(update={"resources": took})))
+    told = estimate(cells[1:], out, 2)
+    assert told.startswith("time: about 1 min 00 s with 2 at a time, judged by 1 finished run of the same")
+    longer = experiment_from({"training.steps": 3000})  # twice the steps: 60 s of training and 10 s of the rest
+    assert estimate([replace(cells[0], experiment=longer)], out, 2).startswith("time: about 1 min 10 s with 1 at")
+    wider = replace(cells[0], experiment=experiment_from({"model.width": 32}))
+    assert estimate([wider], out, 2).startswith("time: no basis")
+    assert "; 1 of other corpora, families or sizes" in estimate([cells[1], wider], out, 1)
+    assert estimate([], out, 2) == "time: none, nothing is to run"
 
 
 def test_slots_share_cores_and_gpus_as_the_environment_restricts_them(monkeypatch):

@@ -2,11 +2,16 @@
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from study.config import experiment_from, experiment_id
+from study import corpora, scoring
+from study.config import Grammar, experiment_from, experiment_id
+from study.config.probes import AnyProbe
+from study.corpora import multi30k
 from study.errors import InputError
+from study.sweep import metrics
 from study.sweep.spec import expand, load
 
 SWEEPS = sorted((Path(__file__).parents[2] / "sweeps").glob("*.yaml"))
@@ -75,7 +80,8 @@ def test_arm_is_taken_apart_and_laid_over_constants(spec_of):
 def test_corpus_and_family_make_facets_each_with_its_own_baseline(spec_of):
     spec = spec_of(
         "{data.name: {values: [grammar, multi30k]}, arm: {values: [model.family=recurrent,"
-        " 'model.family=transformer model.attention.heads=4', 'model.family=transformer model.attention.heads=8']}}"
+        " 'model.family=transformer model.attention.heads=4', 'model.family=transformer model.attention.heads=8']}}",
+        HEAD.replace("test/", "valid/"),  # the split that both corpora have
     )
     assert spec.arms["name=multi30k family=recurrent"] == ("base",)
     assert spec.baseline("name=grammar family=transformer") == "heads=4"
@@ -97,8 +103,28 @@ def test_a_combination_that_no_experiment_allows_is_listed_not_run(spec_of):
     reasons = {spec.label(cell): cell.reason for cell in spec.inapplicable}
     assert "5 heads do not divide the width 64" in reasons["family=transformer memory=states heads=5"]
     assert "memory empty" in reasons["family=transformer memory=empty heads=4"]
-    assert len(spec.runnable) == 3
+    assert "maps separate changes nothing" in reasons["family=recurrent memory=empty heads=4"]
+    assert len(spec.runnable) == 2
     assert all(cell.id is None for cell in spec.inapplicable)
+
+
+def test_a_metric_of_a_part_and_a_goal_that_follows(spec_of):
+    by_length = spec_of(GRID, "method: grid\nmetric: {name: test/exact/length 4-7}\n")
+    assert (by_length.metric, by_length.goal) == (("test", "exact", "length 4-7"), "maximize")
+    assert spec_of(GRID, "method: grid\nmetric: {name: valid/nll}\n").goal == "minimize"
+
+
+def test_the_metrics_are_those_that_runs_have():
+    grammar = corpora.load(Grammar(train_pairs=8, test_pairs=4))
+    assert {"train", *metrics.SPLITS["grammar"]} == grammar.splits.keys()
+    assert {"train", *metrics.SPLITS["multi30k"]} == multi30k.SPLITS.keys()
+    for probe in get_args(AnyProbe):
+        corpus = corpora.load(probe(train_pairs=8, test_pairs=4))
+        assert {"train", *metrics.PROBE} == corpus.splits.keys()
+        assert (corpus.name in metrics.LOOKUPS) == (corpus.splits["test"][0].attends is not None)
+    assert metrics.GOALS.keys() >= scoring.METRICS.keys()
+    assert tuple(f"length {low}-{high}" for low, high in scoring.LENGTHS) == metrics.LENGTHS
+    assert metrics.BY_LENGTH == scoring.BY_LENGTH
 
 
 def test_the_sweep_id_follows_the_content(spec_of, tmp_path):
@@ -132,8 +158,28 @@ BAD = {
     "early stop": (GRID, HEAD + "early_terminate: {type: hyperband}\n", "early stopping is refused"),
     "cap": (GRID, HEAD + "run_cap: 3\n", "a cap would leave holes"),
     "metric": (GRID, "method: grid\nmetric: {name: bleu}\n", "metric must be"),
+    "no such score": (
+        GRID,
+        HEAD.replace("exact", "exactt"),
+        r"did you mean test/exact\?\); the splits are valid, test, ",
+    ),
+    "no such split": (GRID, HEAD.replace("test", "train"), "runs on grammar have no train/exact"),
+    "split of one corpus": (
+        "{data.name: {values: [grammar, copy]}}",
+        HEAD.replace("test", "long"),
+        "runs on copy ",
+    ),
+    "no such subset": (GRID, HEAD.replace("exact", "exact/length 4-8"), "the subsets are length 4-7, "),
+    "score without subsets": (GRID, HEAD.replace("exact", "chrf/length 4-7"), "chrf has no subsets"),
+    "goal": (GRID, HEAD.replace("maximize", "minimize"), "exact is there to maximize, not to minimize"),
+    "goal of a loss": (GRID, HEAD.replace("exact", "nll"), "nll is there to minimize, not to maximize"),
     "command": (GRID, HEAD + "command: [python, train.py]\n", "args_json"),
-    "unknown key": (GRID, HEAD + "methods: grid\n", "'methods' was unexpected"),
+    "unknown key": (GRID, HEAD + "methods: grid\n", "'methods' was unexpected; a sweep file has name, desc"),
+    "key that is no text": ("{1: {values: [1, 2]}}", HEAD, "the key 1 is no text"),
+    "inside itself": ("&all {seed: *all}", HEAD, "an alias .* inside what it names"),
+    "too deep": ("{seed: {values: " + "[" * 99 + "]" * 99 + "}}", HEAD, "nested too deep"),
+    "far too deep": ("[" * 9999, HEAD, "nested too deep"),
+    "no date": ("{seed: {values: [2026-13-01]}}", HEAD, "not a readable YAML"),
     "key twice": ("{seed: {value: 1}, seed: {values: [1, 2]}}", HEAD, "seed is given twice"),
     "dotted and nested": ("{model.width: {values: [2, 4]}, model: {parameters: {width: {value: 2}}}}", HEAD, "twice"),
     "arm not text": ("{arm: {values: [1, 2]}}", HEAD, "arm: a text is expected"),

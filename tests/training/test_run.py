@@ -12,6 +12,7 @@ from study import records, scoring
 from study.config import experiment_from, experiment_id
 from study.corpora import load
 from study.errors import InputError
+from study.sweep.display import Running
 from study.training.run import run
 
 SMALL = {
@@ -75,8 +76,12 @@ def test_killed_and_resumed_equals_undisturbed(family: str, kills: tuple[int, ..
 
 def test_the_record_can_be_recomputed(tmp_path: Path) -> None:
     experiment = experiment_from(SMALL)
-    record = run(experiment, tmp_path / "run", lambda line: None)
+    said: list[str] = []
+    record = run(experiment, tmp_path / "run", said.append)
     assert record.status == "finished"
+    assert said[-2].endswith("tested next")
+    assert said[-1] == "testing on valid, test, long, deep, pronoun"
+    assert Running("run", tmp_path / "run").testing
     assert record.id == experiment_id(experiment)
     assert experiment_from(record.config) == experiment_from(SMALL, {"trainer": {"threads": None, "device": "auto"}})
     corpus = load(experiment.data)
@@ -115,6 +120,33 @@ def test_a_loss_that_is_no_number_is_a_diverged_record(tmp_path: Path) -> None:
     assert record.error is not None
     assert "step" in record.error
     assert records.read(tmp_path / "record.json").status == "diverged"
+
+
+def test_a_damaged_checkpoint_is_one_line(tmp_path: Path) -> None:
+    """Left by a run that broke off, then damaged; another model's is as little use."""
+
+    def broken(line: str) -> None:
+        if line.startswith("step 8/"):
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        run(experiment_from(SMALL), tmp_path, broken)
+    checkpoint = tmp_path / "checkpoint.ckpt"
+    whole = checkpoint.read_bytes()
+    for content, width in ((whole[:-400], 24), (b"", 24), (whole, 26)):
+        checkpoint.write_bytes(content)
+        with pytest.raises(InputError, match=r"checkpoint\.ckpt: .*; remove it to start again") as refusal:
+            run(experiment_from(SMALL, {"model.width": width}), tmp_path, lambda line: None)
+        assert "\n" not in str(refusal.value)
+        assert not (tmp_path / "record.json").exists()
+
+
+def test_a_batch_that_holds_no_sentence_is_refused_and_leaves_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"training\.batch_tokens: 1 tokens hold no sentence.* the shortest pair has \d"
+    ):
+        run(experiment_from(SMALL, {"training.batch_tokens": 1}), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_an_unwritable_folder_is_one_line(tmp_path: Path) -> None:
