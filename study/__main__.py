@@ -15,6 +15,7 @@ VERBS = {
     "sweep": "every experiment that a sweep file declares and that is not there yet",
     "show": "one run: its configuration, scores, learning curve and an attention map",
     "translate": "one sentence by a trained model, with its alignment",
+    "softmax": "the two textbook curves behind 1/√d, as a figure",
     "report": "tables and figures from records, without torch",
 }
 TRAINING = ("torch", "pytorch_lightning", "sentencepiece", "wandb")
