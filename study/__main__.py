@@ -17,6 +17,7 @@ VERBS = {
     "show": "one run: its configuration, scores, learning curve and an attention map",
     "translate": "one sentence by a trained model, with its alignment",
     "align": "word alignments of sentence pairs by a trained model's attention",
+    "softmax": "the two textbook curves behind 1/√d, as a figure",
     "report": "tables and figures from records, without torch",
     "claims": "the verdict on each claim, from records alone",
     "figures": "the study's figures from records, without torch",

@@ -1,16 +1,67 @@
-"""The benchmarks run: what they measure is not asserted here."""
+"""The benchmarks run: what they measure is not asserted here, but for bounds that hold by far."""
 
 import importlib.util
+import json
+import sys
 from pathlib import Path
+from types import ModuleType
 
-SCRIPT = Path(__file__).parents[1] / "benchmarks" / "throughput.py"
+import pytest
+import torch
+
+FOLDER = Path(__file__).parents[1] / "benchmarks"
 
 
-def test_throughput_compares_the_two_loops() -> None:
-    spec = importlib.util.spec_from_file_location("throughput", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    throughput = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(throughput)
-    ours, theirs, ratio = throughput.compare("embedded", segments=2, segment=1)
+@pytest.fixture
+def load(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(FOLDER)
+
+    def module(name: str) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        loaded = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, name, loaded)
+        spec.loader.exec_module(loaded)
+        return loaded
+
+    return module
+
+
+def test_throughput_compares_the_two_loops(load) -> None:
+    ours, theirs, ratio = load("throughput").compare("embedded", segments=2, segment=1)
     assert min(ours, theirs, ratio) > 0
+
+
+def test_peak_memory_by_hand(load) -> None:
+    def work() -> None:
+        x = torch.zeros(1000, dtype=torch.float64)  # 8,000 bytes
+        y = x + 1  # 16,000
+        del x
+        y.add_(y + 1)  # 16,000 again
+
+    assert load("measure").peak_memory(work) == pytest.approx(16_000, abs=200)
+
+
+def test_factored_additive_needs_a_fraction_of_the_memory(load) -> None:
+    attention = load("attention")
+    works = attention.additive_forms(batch=8, length=20, slots=64, width=512)
+    rows = {row[0]: row for row in attention.compared(works, 1)}
+    assert rows["concatenating"][4] == 1
+    assert rows["W_q q + W_k k"][4] < 0.4
+    assert rows["W_q q + W_k k"][2] < 0.5
+
+
+def test_every_field_makes_a_step(load) -> None:
+    mechanisms = load("mechanisms")
+    for family in ("recurrent", "transformer"):
+        for field, values in mechanisms.ARMS.items():
+            for value in values[:1]:
+                mechanisms.training_step(family, {f"model.attention.{field}": value})()
+
+
+def test_the_tables_are_those_of_the_numbers(load) -> None:
+    attention, written = load("attention"), json.loads((FOLDER / "attention.json").read_text(encoding="utf-8"))
+    page = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert page == attention.page(written)
+    assert [table["name"] for table in written["tables"]] == [table.__name__ for table in attention.TABLES]

@@ -5,6 +5,7 @@ B batch · L queries · S slots · H heads · Dq, Dk widths of query and memory 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -16,16 +17,20 @@ from study.attention.maps import Projected, build_maps, build_values
 from study.attention.reach import build_reach, without_self
 from study.attention.score import build_scale
 from study.attention.scores import build_score
-from study.attention.view import Lengths, Memory, Seen, Terms, View
+from study.attention.view import Lengths, Memory, Seen, Terms, View, gathered
 from study.attention.weighting import build_weights, precise, unmask_empty, without_autocast
 from study.config import Attention as Config
+
+FUSED_WINDOW_WORTH = 28.0
+"""`Score.window_worth` against torch's fused kernel with a mask."""
 
 
 class Attention(nn.Module):
     """One attention site of one layer.
 
     weights(scale · score(W_Q x, W_K m)) (W_V m), heads combined; which of these parts exist, the configuration says.
-    The fused kernel is taken when every part allows it and nobody taps.
+    The fused kernel is taken when every part allows it and nobody taps; where a window is much smaller than the memory,
+    it is looked up instead, unless somebody taps.
 
     Args:
         config: a resolved site.
@@ -44,6 +49,7 @@ class Attention(nn.Module):
         self.scale = build_scale(config, self.score.fan)
         self.weights = build_weights(config)
         self.reach = build_reach(config, query)
+        self.window_worth = max(self.score.window_worth, FUSED_WINDOW_WORTH if self.fusable else 0.0)
         self.gate: nn.Module = nn.Identity()
         self.combine = build_combine(config, config.mixed_width(memory_width), query_width)
         self.tap: Callable[[Seen], None] | None = None
@@ -62,7 +68,11 @@ class Attention(nn.Module):
         return Memory(keys, self.map_value(states), mask)
 
     def extend(self, memory: Memory, states: Tensor) -> Memory:
-        """The memory with the slots of further states [B, T, Dk], none of them padding."""
+        """The memory with the slots of further states [B, T, Dk], none of them padding.
+
+        A copy: search copies every memory at each step anyway, to reorder its beams, and room kept in advance is copied
+        along. Kept room was tried and is slower.
+        """
         new = self.remember(states, states.new_ones(states.shape[:2], dtype=torch.bool))
         return Memory(
             torch.cat([memory.keys, new.keys], 2),
@@ -75,10 +85,12 @@ class Attention(nn.Module):
         view = self.score.narrow(view, memory.mask.shape[1])
         with without_autocast(query.device):
             mapped = self.map_query(precise(query))
-            view = self.reach.window(mapped, view)
+            view = self.reach.window(mapped, view, self.window_worth if self.tap is None else math.inf)
             if self.config.exclude_self:
                 view = without_self(view)
-            if self.fusable and self.tap is None and memory.mask.shape[1]:
+            if view.looked_up is not None:
+                heads, terms = self._looked_up(mapped, memory, view, view.looked_up)
+            elif self.fusable and self.tap is None and memory.mask.shape[1]:
                 heads, terms = self._fused(mapped, memory, view), Terms()
             else:
                 heads, terms = self._explicit(mapped, memory, view)
@@ -106,6 +118,21 @@ class Attention(nn.Module):
             distribution = self.weights.sums_to_one and self.reach.sums_to_one
             self.tap(Seen(query, memory.keys, logits, weights, heads, view.mask, distribution, memory.origin))
         return heads, terms
+
+    def _looked_up(self, query: Tensor, memory: Memory, view: View, slots: Tensor) -> tuple[Tensor, Terms]:
+        """As `_explicit` over a few slots of each query's own, [B, 1 or H, L, W]: L joins the batch."""
+        batch, heads, queries, width = query.shape
+        keys, values = gathered(memory.keys, slots), gathered(precise(memory.values), slots)
+        alone = query.transpose(1, 2).reshape(batch * queries, heads, 1, width)
+        if self.score.fusable:  # one product of vectors each: elementwise is faster than many small matrix products
+            logits = (self.score.ask(alone) * keys).sum(-1)[:, :, None]
+        else:
+            logits = self.score(alone, keys, view)
+        logits = (logits * self.scale()).view(batch, queries, heads, -1).transpose(1, 2)
+        weights, terms = self.reach.reweight(self.weights.normalise(logits, view.mask), query, view)
+        mixed = (weights.transpose(1, 2).reshape(batch * queries, heads, -1, 1) * values).sum(2)
+        contexts: Tensor = self.gate(mixed.view(batch, queries, heads, -1).transpose(1, 2))
+        return contexts, terms
 
     def reseed(self, seed: int) -> None:
         """Start what samples, if anything does, at the beginning of a training step."""

@@ -6,6 +6,8 @@ A slot's number is its place in the memory: the source position at cross, the ab
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -21,6 +23,7 @@ class Bounded(Score):
     """
 
     fusable = False
+    window_worth = math.inf
     beyond: Tensor
 
     def __init__(self, longest: int) -> None:
@@ -64,6 +67,7 @@ class Uniform(Score):
     """0 for every slot: the mean over what is visible. A control."""
 
     fusable = False
+    window_worth = math.inf
     formula = "0"
     fan = 1
 

@@ -6,6 +6,8 @@ a window · S_t number of slots visible to a query: the source length at cross, 
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -18,7 +20,7 @@ class Reach(nn.Module):
     """Every visible slot: `global`. The base of the others.
 
     A reach acts twice: on what may be seen before the weights are computed, and on the weights. It is `fusable` when
-    it does neither.
+    it leaves the weights alone.
     """
 
     fusable = True
@@ -26,8 +28,11 @@ class Reach(nn.Module):
     """Weights that are a distribution stay one."""
     formula = ""
 
-    def window(self, query: Tensor, view: View) -> View:
-        """The view of queries [B, H, L, Kq] without the slots beyond their reach."""
+    def window(self, query: Tensor, view: View, worth: float = math.inf) -> View:
+        """The view of queries [B, H, L, Kq] without the slots beyond their reach.
+
+        They are hidden, or, where S is at least `worth` times the window, the slots of the window are looked up.
+        """
         return view
 
     def reweight(self, weights: Tensor, query: Tensor, view: View) -> tuple[Tensor, Terms]:
@@ -44,16 +49,15 @@ class LocalMonotonic(Reach):
     In self-attention p is the query's own position. w ≥ S − 1 leaves every slot in place.
     """
 
-    fusable = False
     formula = "|s − min(t, S−1)| ≤ w"
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.width = width
 
-    def window(self, query: Tensor, view: View) -> View:
+    def window(self, query: Tensor, view: View, worth: float = math.inf) -> View:
         last = view.mask.sum(-1, keepdim=True) - 1
-        return _around(torch.minimum(view.position[:, None], last), self.width, view)
+        return _around(torch.minimum(view.position[:, None], last), self.width, view, worth)
 
 
 class LocalPredictive(Reach):
@@ -79,20 +83,24 @@ class LocalPredictive(Reach):
         share = torch.sigmoid(torch.einsum("bhlk,hk->bhl", hidden, self.vector))[..., None]
         return share * (view.mask.sum(-1, keepdim=True) - 1).clamp(min=0)
 
-    def window(self, query: Tensor, view: View) -> View:
+    def window(self, query: Tensor, view: View, worth: float = math.inf) -> View:
         centre = self.centre(query, view)
-        return _around(centre.detach(), self.width, view)._replace(centre=centre)
+        return _around(centre.detach(), self.width, view, worth)._replace(centre=centre)
 
     def reweight(self, weights: Tensor, query: Tensor, view: View) -> tuple[Tensor, Terms]:
         assert view.centre is not None
-        away = torch.arange(weights.shape[-1], device=weights.device) - view.centre
-        return weights * torch.exp(-2 * (away / self.width).square()), Terms()
+        away = (view.slot - view.centre) / self.width
+        return weights * torch.exp(-2 * away.square()), Terms()
 
 
-def _around(centre: Tensor, width: int, view: View) -> View:
+def _around(centre: Tensor, width: int, view: View, worth: float) -> View:
     """The slots s with |s − centre| ≤ width, for centres broadcastable to [B, H, L, 1]."""
-    slot = torch.arange(view.mask.shape[-1], device=view.mask.device)
-    return view._replace(mask=view.mask & ((slot - centre).abs() <= width))
+    slots = view.mask.shape[-1]
+    few = 2 * width + (2 if centre.is_floating_point() else 1)  # with room for how centre − width is rounded
+    if few * worth <= slots:
+        first = (centre - width).floor().long().clamp(0, slots - few)
+        view = view.look_up(first + torch.arange(few, device=first.device))
+    return view._replace(mask=view.mask & ((view.slot - centre).abs() <= width))
 
 
 class Hard(Reach):
@@ -152,8 +160,7 @@ def one_hot(slot: Tensor, like: Tensor) -> Tensor:
 
 def without_self(view: View) -> View:
     """The view with the diagonal hidden: no query sees the slot of its own position. One slot alone leaves nothing."""
-    slot = torch.arange(view.mask.shape[-1], device=view.mask.device)
-    return view._replace(mask=view.mask & (slot != view.position[:, None]))
+    return view._replace(mask=view.mask & (view.slot != view.position[:, None]))
 
 
 def build_reach(config: Config, query: int) -> Reach:

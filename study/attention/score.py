@@ -23,6 +23,9 @@ class Score(nn.Module):
 
     fan: int
     fusable: bool
+    window_worth: float = 11.0
+    """How many windows S has where looking a window up becomes cheaper than hiding the rest; infinite for a score that
+    reads a slot's number. Measured on a CPU, forward and backward: `benchmarks/README.md`."""
     formula: str
 
     def prepare(self, keys: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from study.attention.blockwise import additive
 from study.attention.positional import FixedRandom, Location, Uniform
 from study.attention.score import Constant, Learned, Score
 from study.attention.view import Lengths, View
@@ -121,11 +122,13 @@ class LowRank(Score):
 class Additive(Score):
     """v · tanh(W [q; k]) (Bahdanau et al. 2015), W without bias. d = A.
 
-    W [q; k] = W_q q + W_k k: the keys' half is computed once per slot and the concatenation is never built.
+    W [q; k] = W_q q + W_k k: the keys' half is computed once per slot and the concatenation is never built. Nor, in
+    training, is tanh kept for all pairs.
     v has variance 1/A, so that scores are O(1) whatever A is.
     """
 
     fusable = False
+    window_worth = 4.0
     formula = "v·tanh(W [q; k])"
 
     def __init__(self, heads: int, query: int, key: int, width: int) -> None:
@@ -140,8 +143,7 @@ class Additive(Score):
 
     def forward(self, query: Tensor, prepared: Tensor, view: View) -> Tensor:
         projected = query @ self.weight[..., : self.split].transpose(-1, -2)
-        hidden = torch.tanh(projected[:, :, :, None] + prepared[:, :, None])
-        return torch.einsum("bhlsa,ha->bhls", hidden, self.vector)
+        return additive(projected, prepared, self.vector)
 
     @torch.no_grad()
     def rescale(self, factor: Tensor) -> bool:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from study.attention import Attention, Lengths, Seen, View
+from study.attention import Attention, Lengths, Seen, View, blockwise
 from study.attention.scores import Score
 from study.config import Attention as Config
 from study.config import experiment_from
@@ -121,6 +121,29 @@ def test_additive_attention_never_builds_the_concatenation() -> None:
         out, _ = attention(query, attention.remember(states, mask), View(mask[:, None, None], torch.arange(length)))
         out.square().sum().backward()
     assert length * slots * width <= largest.size < length * slots * 2 * width
+
+
+@pytest.mark.parametrize("block", [1, 60, 700, 10**6])  # some queries of a sentence, some sentences, everything
+def test_additive_in_blocks_is_additive_at_once(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes = ((3, 2, 5, 7), (3, 2, 4, 7), (2, 7))
+    query, keys, vector = (torch.randn(s, dtype=torch.float64, requires_grad=True) for s in shapes)
+    whole = blockwise.additive(query, keys, vector)
+    wanted = torch.einsum("bhlsa,ha->bhls", torch.tanh(query[:, :, :, None] + keys[:, :, None]), vector)
+    torch.testing.assert_close(whole, wanted, rtol=1e-12, atol=1e-14)
+    monkeypatch.setattr(blockwise, "KEPT", 0)
+    monkeypatch.setitem(blockwise.BLOCK, "cpu", block)
+    torch.testing.assert_close(blockwise.additive(query, keys, vector), wanted, rtol=1e-12, atol=1e-14)
+    assert torch.autograd.gradcheck(blockwise.additive, (query, keys, vector))
+
+
+def test_additive_in_blocks_neither_makes_nor_keeps_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blockwise, "KEPT", 0)
+    monkeypatch.setitem(blockwise.BLOCK, "cpu", 31 * 12)
+    query, keys, vector = (torch.randn(s, requires_grad=True) for s in ((2, 1, 29, 12), (2, 1, 31, 12), (1, 12)))
+    with Largest() as largest:
+        scores = blockwise.additive(query, keys, vector)
+        scores.backward(torch.ones_like(scores))
+    assert largest.size == scores.numel()
 
 
 LOW = [{"score": score} for score in get_args(Config.model_fields["score"].annotation)]

@@ -11,12 +11,12 @@ from attention_sites import B, H, L, S, seen, view
 from pydantic import ValidationError
 from torch import Tensor
 
-from study.attention import View
+from study.attention import Attention, Lengths, View, multihead
 from study.attention.reach import Hard
 from study.config import Attention as Config
 from study.config import Experiment, Recurrent, Transformer, experiment_from
 from study.errors import InputError
-from study.models import build
+from study.models import build, initialise
 from study.training import sampling
 from study.training.decode import token_nll
 
@@ -260,3 +260,48 @@ def test_derived_fields_and_old_identities() -> None:
     assert experiment_id(transformer) == "grammar-transformer-dot-81c8165c-s1"
     with pytest.raises(ValidationError):
         Config(reach="everywhere")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("score", ["dot", "bilinear", "additive", "cosine"])
+@pytest.mark.parametrize("at", ["cross", "self", "causal", "one step"])
+@pytest.mark.parametrize("reach", ["local_m", "local_p"])
+def test_looking_up_a_window_is_hiding_the_rest(reach: str, at: str, score: str) -> None:
+    """Output and every gradient; windows over both ends, padding, and a sentence that is all padding."""
+    scale = {"cosine": "none", "bilinear": "learned"}.get(score)
+    attention = site(reach=reach, window=1, score=score, scale=scale, exclude_self=at == "self")
+    query, states, mask = inputs()
+    mask = torch.cat([mask, torch.zeros(1, S, dtype=torch.bool)])
+    query, states = (torch.cat([x, x[:1]]).requires_grad_() for x in (query, states))
+    causal = torch.ones(S, S, dtype=torch.bool).tril()
+    asked, view = {
+        "cross": (query, attention_sites.view(mask)),
+        "self": (states, View(mask[:, None, None], torch.arange(S))),
+        "causal": (states, View(causal[None, None], torch.arange(S))),
+        "one step": (query[:, :1], View(causal[None, None, 4:5], torch.tensor([4]))),
+    }[at]
+    results = []
+    for worth in (math.inf, 1.0):
+        attention.window_worth = worth
+        out, _ = attention(asked, attention.remember(states, mask), view)
+        weighted = (out * torch.linspace(-1, 2, out.numel()).view_as(out)).sum()
+        leaves = [query, states, *attention.parameters()]
+        results.append([out, *torch.autograd.grad(weighted, leaves, allow_unused=True, materialize_grads=True)])
+    for hidden, looked_up in zip(*results, strict=True):
+        torch.testing.assert_close(looked_up, hidden, rtol=1e-10, atol=1e-12)
+
+
+def test_a_window_is_looked_up_where_that_is_cheaper_and_nobody_taps(monkeypatch: pytest.MonkeyPatch) -> None:
+    slots: list[int] = []
+    inner = multihead.gathered
+    monkeypatch.setattr(multihead, "gathered", lambda x, at: slots.append(at.shape[-1]) or inner(x, at))
+    query, states, mask = inputs()
+    for score, window, looked_up in [("additive", 0, [1, 1]), ("additive", 1, []), ("dot", 0, []), ("location", 0, [])]:
+        config = Config(heads=H, reach="local_m", window=window, score=score).resolved(D, D)
+        attention = Attention(config, D, D, Lengths(S, S))
+        initialise(attention, 1)
+        attention.double()
+        attention(query, attention.remember(states, mask), attention_sites.view(mask))
+        assert slots == looked_up
+        slots.clear()
+        seen(attention, query, states, mask, attention_sites.view(mask))
+        assert not slots

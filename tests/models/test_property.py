@@ -4,13 +4,15 @@ from typing import Any
 
 import legal_models
 import model_cases as cases
+import pytest
 import torch
 from hypothesis import given, note, settings
 from torch import Tensor
 from torch.nn.functional import pad
 from torch.testing import assert_close
 
-from study.attention import Lengths
+from study.attention import Lengths, multihead
+from study.attention.score import Score
 from study.config import experiment_from
 from study.config.refusals import WITHOUT_QUERY
 from study.models import Translator, build, match_logits
@@ -97,3 +99,14 @@ def test_every_legal_model() -> None:
 
     holds()
     assert legal_models.everything() - covered == set()
+
+
+@pytest.mark.parametrize("reach", ["local_m", "local_p"])
+@pytest.mark.parametrize("base", [{"decoder": "bahdanau"}, {"decoder": "luong"}, {"family": "transformer"}], ids=str)
+def test_decoding_with_windows_looked_up(base: dict[str, Any], reach: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Score, "window_worth", 1.0)
+    monkeypatch.setattr(multihead, "FUSED_WINDOW_WORTH", 1.0)
+    fields = {"width": 14, "attention.heads": 2, "attention.reach": reach, "attention.window": 1, **base}
+    source, target = cases.batch()
+    model = built({f"model.{name}": value for name, value in fields.items()}, source, target)
+    check_decoding(model, source, target)
