@@ -113,7 +113,7 @@ class Graph(Probe):
     )
     dose: Annotated[float, Field(ge=0, le=1)] | None = Field(
         None,
-        description="Share of words in rings of three, the others in mutual pairs (derived with cycle3: 1; 0: mutual).",
+        description="Share of words in rings of three, the others in mutual pairs (derived with cycle3: 1; mutual: 0).",
     )
     nodes: Annotated[int, Field(ge=2, le=26)] = Field(12, description="Names, each once in every source.")
     labels: Annotated[int, Field(ge=2, le=10)] = Field(4, description="Labels that a name may carry.")
@@ -128,9 +128,9 @@ class Graph(Probe):
             if self.dose is None:
                 object.__setattr__(self, "dose", 1.0)
             self._whole_rings()
-            if self.ringed == 0:  # the same corpus as structure mutual, so the same identity
-                object.__setattr__(self, "structure", "mutual")
-                object.__setattr__(self, "dose", None)
+        if self.structure == "mutual":  # the same corpus as no rings at all, so the same identity
+            object.__setattr__(self, "structure", "cycle3")
+            object.__setattr__(self, "dose", 0.0)
         return self
 
     def _whole_rings(self) -> None:
