@@ -102,7 +102,7 @@ def _row(name: str, declared: int | None, runs: list[Record], inapplicable: int 
     missing = None if declared is None else declared - len(runs)
     counts = (declared, states["finished"], states["diverged"], states["failed"], missing, inapplicable)
     cells = ["" if count is None else str(count) for count in counts]
-    return _pipes([name, *cells, ", ".join(devices), wording.number(hours)])
+    return _pipes([name, *cells, ", ".join(devices), wording.number(hours, 2)])
 
 
 def _remarks(manifest: Manifest, absent: set[str]) -> Iterator[str]:

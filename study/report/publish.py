@@ -79,7 +79,7 @@ def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None)
         file=file,
         sweep_id=spec.sweep_id,
         metric="/".join(spec.metric),
-        partial=Partial(reason=reason, missing=found.missing) if reason else None,
+        partial=Partial(reason=" ".join(reason.split()), missing=found.missing) if reason else None,
         code=_code(made, checkout),
     )
     plans = [plan for one in evidence if (plan := _plan(one, results))]

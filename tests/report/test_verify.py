@@ -115,7 +115,7 @@ def test_the_dictionary_has_every_field_described_and_the_counts(lab):
     assert ("scores[].value", "number or null") in [(name, kind) for name, kind, _ in described]
     (path,) = write_readme(Results(lab.results.root))
     text = path.read_text(encoding="utf-8")
-    assert "| tiny | 4 | 4 | 0 | 0 | 0 | 0 | a processor | 2.0 |" in text
+    assert "| tiny | 4 | 4 | 0 | 0 | 0 | 0 | a processor | 2.00 |" in text
     write_readme(Results(lab.results.root))
     assert path.read_text(encoding="utf-8") == text
     assert Grammar().name in lab.ids[0]
