@@ -7,7 +7,7 @@ the query and the key.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -114,9 +114,9 @@ def _saturation(axes: Axes, curves: pd.DataFrame, column: str, title: str) -> No
 
 def _variances(axes: Axes, products: pd.DataFrame) -> None:
     """Drawn variances as markers over the exact lines."""
-    looks: dict[str, tuple[Any, str]] = style.palette(list(SCALES))
+    looks = style.palette(list(SCALES))
     for scale, part in products.groupby("scale", sort=False):
-        colour, marker = looks[str(scale)]
+        colour, marker = looks[str(scale)].colour, looks[str(scale)].marker
         axes.plot(part["d"], part["exact"], color=colour, linewidth=1.0, zorder=2)
         axes.plot(part["d"], part["drawn"], marker, color=colour, markersize=3.5, markeredgecolor="white", zorder=3)
         middle, (right, up, alignment) = part.iloc[len(part) // 2], ABOVE[str(scale)]

@@ -177,7 +177,10 @@ def test_the_verbs_from_the_command_line(lab, monkeypatch, capsys):
     assert main(["report", "--sweep", "sweeps/tiny.yaml", "--runs", "results"]) == 0
     assert main(["show", lab.ids[0], "--runs", "results"]) == 0
     assert lab.files() == before
-    assert {name for name in before if name.startswith("figures")} == {"figures/tiny.svg", "figures/tiny.csv"}
+    assert {name for name in before if name.startswith("figures")} == {
+        "figures/sweep-tiny.svg",
+        "figures/sweep-tiny.csv",
+    }
     assert main(["verify"]) == 0
     assert "8 files re-scored against references, 0 from stored statistics" in capsys.readouterr().out
     edit(lab.results.record_path(lab.ids[0]), {"scores.1.value": 1.0})

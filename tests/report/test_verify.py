@@ -45,7 +45,7 @@ def test_without_references_the_statistics_decide_and_are_counted(lab, monkeypat
     monkeypatch.setattr(evidence, "references", lambda data: None)
     found = lab.verify()
     assert (found.problems, found.rescored, found.from_statistics) == ([], 0, 8)
-    assert found.unchecked == {"nll": 8, "chrf": 8, "prefix": 8}
+    assert found.unchecked == {"nll": 8, "chrf": 8, "prefix": 8, "accuracy": 8}
     record = lab.results.record_path(lab.ids[0])
     edit(record, {"scores.0.value": 12.0})
     assert "scores.test.bleu.value: 12.0, and the translations give" in problems(lab)
