@@ -69,12 +69,13 @@ def remarked(table: Table, manifest: Manifest) -> Table:
 
 
 def figures(results: Results) -> list[Path]:
-    """The study's named figures, as SVG with their data."""
+    """The study's named figures, as SVG with their data, of the sweeps that are published."""
     from study.report.plots.catalogue import chosen, draw_all
 
     paths = []
+    published = (replace(f, sweeps=tuple(s for s in f.sweeps if s in results.manifests)) for f in chosen([]))
     with tempfile.TemporaryDirectory() as folder:
-        for _ in draw_all(chosen([]), ROOT / "sweeps", results.runs, Path(folder)):
+        for _ in draw_all([f for f in published if f.sweeps], ROOT / "sweeps", results.runs, Path(folder)):
             pass
         for path in sorted(Path(folder).iterdir()):
             if path.suffix != ".png":
