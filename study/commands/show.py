@@ -62,7 +62,7 @@ def find(run: str, runs: Path) -> Path:
         return given / "record.json"
     runs = runs_of(runs)
     there = {path.parent.name: path for path in runs.glob("*/record.json")}
-    there |= {path.stem: path for path in runs.glob("*.json")}
+    there |= {path.stem: path for path in runs.glob("*.json") if not path.name.endswith(".attention.json")}
     if run in there:
         return there[run]
     matches = sorted(name for name in there if name.startswith(run))

@@ -29,6 +29,7 @@ every file. None of it needs torch.
 | `runs/<id>.json` | the record of a run, as the run wrote it |
 | `runs/<id>.<split>.hyp.txt` | its translations, one a line, in the order of the corpus |
 | `runs/<id>.<split>.bleu.tsv` | per translation, what BLEU and exact match are computed from |
+| `runs/<id>.attention.json` | one attention map to look at, beside its gold alignment |
 | `sweeps/<name>.json` | that a sweep is published, and what is missing of it |
 | `tables/<name>.*`, `figures/sweep-<name>.*` | its comparison, computed from the records |
 | `tables/claims.*`, `tables/contrasts.*` | the verdict on every claim, and what each one rests on |
@@ -77,7 +78,7 @@ def write_readme(results: Results) -> list[Path]:
 
 def _counts(results: Results) -> Iterator[str]:
     """What is published, by sweep."""
-    made = {path.stem: records.read(path) for path in sorted(results.runs.glob("[!.]*.json"))}
+    made = {path.stem: records.read(path) for path in results.records}
     yield "## What is published\n"
     yield "| sweep | declared | finished | diverged | failed | missing | inapplicable | hardware | hours |"
     yield "|---|--:|--:|--:|--:|--:|--:|---|--:|"

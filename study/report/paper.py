@@ -32,7 +32,7 @@ def write_data(results: Results) -> list[Path]:
     Raises:
         InputError: a sweep file or a record cannot be read, or the verdicts were not computed before.
     """
-    made = {path.stem: records.read(path) for path in sorted(results.runs.glob("[!.]*.json"))}
+    made = {path.stem: records.read(path) for path in results.records}
     published = [(manifest, results.spec(manifest)) for manifest in results.manifests.values()]
     tables = results.root / "tables"
     paths = [tables / "study.json"]

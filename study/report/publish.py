@@ -197,6 +197,9 @@ def _plan(evidence: Evidence, results: Results) -> Plan:
     texts = {published.beside(target, name): text for name, text in evidence.statistics.items()}
     for name in published.hypothesis_files(record):
         texts[published.beside(target, name)] = _text(published.beside(source, name))
+    shown = published.beside(source, published.ATTENTION[1:])
+    if shown.is_file():
+        texts[published.beside(target, published.ATTENTION[1:])] = _text(shown)
     texts[target] = _text(source)
     for path, text in texts.items():
         if path.exists() and _text(path) != text:

@@ -1,7 +1,8 @@
 """What is published, and where: the files of `results/`, and the one that says that a sweep is published.
 
 `runs/<id>.json` is a record, byte for byte as the run wrote it. Beside it, for each split, are the translations
-(`<id>.<split>.hyp.txt`) and what BLEU and exact match need of each of them (`<id>.<split>.bleu.tsv`, see `rescoring`).
+(`<id>.<split>.hyp.txt`) and what BLEU and exact match need of each of them (`<id>.<split>.bleu.tsv`, see `rescoring`),
+and one attention map to look at (`<id>.attention.json`).
 `sweeps/<name>.json` says that a sweep is published, and what is missing of it.
 """
 
@@ -20,7 +21,7 @@ from study.records import Record, Section
 from study.sweep.spec import Spec, load
 
 ROOT = Path(__file__).parents[2]
-HYPOTHESES, STATISTICS = ".hyp.txt", ".bleu.tsv"
+HYPOTHESES, STATISTICS, ATTENTION = ".hyp.txt", ".bleu.tsv", ".attention.json"
 
 
 class Partial(Section):
@@ -68,6 +69,11 @@ class Results:
     def manifest_path(self, name: str) -> Path:
         """Where it stands that a sweep is published."""
         return self.root / "sweeps" / f"{name}.json"
+
+    @property
+    def records(self) -> list[Path]:
+        """Every published record, by name."""
+        return sorted(path for path in self.runs.glob("[!.]*.json") if not path.name.endswith(ATTENTION))
 
     def record_path(self, identity: str) -> Path:
         """Where a published record is."""

@@ -61,7 +61,7 @@ def verify(results: Results, processes: int | None = None) -> Verification:
         InputError: there is no such folder, or a sweep's own file cannot be read.
     """
     manifests = results.manifests
-    evidence = examine_all(sorted(results.runs.glob("[!.]*.json")), processes)
+    evidence = examine_all(results.records, processes)
     made = {one.path.stem: one.record for one in evidence if one.record}
     found = Verification(len(manifests), Counter(record.status for record in made.values()))
     declared: set[str] = set()
@@ -130,7 +130,7 @@ def _strays(evidence: list[Evidence], declared: set[str], results: Results) -> I
     """Files that no record names, and records that no published sweep declares."""
     expected: set[Path] = set()
     for one in evidence:
-        expected.add(one.path)
+        expected |= {one.path, published.beside(one.path, published.ATTENTION[1:])}
         if one.record is None:  # what it would name is unknown
             expected |= set(results.runs.glob(f"{one.path.stem}.*"))
             continue
