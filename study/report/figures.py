@@ -73,13 +73,13 @@ def draw(facets: list[Facet], path: Path) -> list[Path]:
 
 
 def _grid(plt: Any, facets: list[Facet]) -> list[Any]:
-    """Panels side by side, two in a row, of the height that the arms need; labels once where the arms are the same."""
+    """Panels of the height that their arms need: one below another, or two in a row where the arms are the same."""
     alike = len({tuple(arm.label for arm in facet.arms) for facet in facets}) == 1
-    columns = 1 if len(facets) == 1 else 2
+    columns = 2 if alike and len(facets) > 1 else 1
     rows = math.ceil(len(facets) / columns)
-    height = BAR * max(len(facet.arms) for facet in facets) + HEADROOM
-    size = (style.PAGE, max(1.4, height) * rows)
-    _, axes = plt.subplots(rows, columns, figsize=size, sharey=alike, sharex=True, squeeze=False)
+    heights = [max(1.2, BAR * len(facet.arms) + HEADROOM) for facet in facets[::columns]]
+    size, ratios = (style.PAGE, sum(heights)), {"height_ratios": heights}
+    _, axes = plt.subplots(rows, columns, figsize=size, sharey=alike, sharex=True, squeeze=False, gridspec_kw=ratios)
     return list(axes.flat)
 
 

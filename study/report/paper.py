@@ -21,6 +21,7 @@ from study.records import Record, write
 from study.report import wording
 from study.report.published import ROOT, Manifest, Results
 from study.report.tables import Block, Column, Row, Table
+from study.sweep.grid import text
 from study.sweep.spec import Spec
 
 SOURCE = ROOT / "paper" / "main.typ"
@@ -87,35 +88,41 @@ def _verdicts(results: Results) -> Counter[str]:
             answers.setdefault(row["id"], []).append(row["verdict"])
     except (OSError, ValueError, KeyError) as problem:
         raise InputError(f"{path}: no table of verdicts ({problem}); `study claims` writes it") from None
-    return Counter(next((v for v in given if v != "not yet run"), "not yet run") for given in answers.values())
+    unanswered = "not yet run"
+    first = (next((v for v in given if not v.startswith(unanswered)), unanswered) for given in answers.values())
+    return Counter(first)
 
 
 def _configurations(published: list[tuple[Manifest, Spec]], made: dict[str, Record]) -> Table:
     columns = [
         Column("arm", "arm", "left"),
-        Column("fields", "fields given", "left"),
         Column("parameters", "parameters"),
         Column("attention", "in attention"),
         Column("hash", "hash"),
     ]
-    return Table("Configurations", columns, [Block(m.name, list(_arms(spec, made))) for m, spec in published])
+    blocks = [Block(f"{m.name}: {_common(spec)}", list(_arms(spec, made))) for m, spec in published]
+    return Table("Configurations", columns, blocks)
+
+
+def _common(spec: Spec) -> str:
+    """What all cells of a sweep set alike, `field=value`."""
+    first = spec.cells[0].overrides
+    return " ".join(f"{name}={text(value)}" for name, value in first.items() if name not in (*spec.varied, "seed"))
 
 
 def _arms(spec: Spec, made: dict[str, Record]) -> Iterator[Row]:
     """One row for each arm: its first run stands for all, which differ in their seed alone."""
     shown: set[str] = set()
     for cell in spec.runnable:
-        where = " · ".join(part for part in (spec.facet(cell), spec.arm(cell)) if part)
+        where = " ".join(word for word in spec.label(cell).split() if not word.startswith("seed="))
         record = made.get(str(cell.id))
         if where in shown or record is None:
             continue
         shown.add(where)
-        fields = " ".join(f"{name}={value}" for name, value in cell.overrides.items() if name != "seed")
         facts = record.model
         yield Row(
             {
                 "arm": where,
-                "fields": fields,
                 "parameters": wording.number(facts.parameters if facts else None, 0),
                 "attention": wording.number(facts.parameters_attention if facts else None, 0),
                 "hash": record.config_hash[:8],

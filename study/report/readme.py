@@ -60,7 +60,7 @@ def _verdicts(path: Path) -> str:
     claim, waiting = "", []
     for cells in rows:
         claim = cells["claim"] or claim
-        if cells["verdict"] == "not yet run":
+        if cells["verdict"].startswith("not yet run"):
             waiting.append(cells["id"])
             continue
         shown = (cells["id"], claim, cells["asked"], f"**{cells['verdict']}**")
