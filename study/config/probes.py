@@ -116,7 +116,7 @@ class Graph(Probe):
         description="Share of words in rings of three, the others in mutual pairs (derived with cycle3: 1; mutual: 0).",
     )
     nodes: Annotated[int, Field(ge=2, le=26)] = Field(12, description="Names, each once in every source.")
-    labels: Annotated[int, Field(ge=2, le=10)] = Field(4, description="Labels that a name may carry.")
+    labels: Annotated[int, Field(ge=2, le=10)] = Field(8, description="Labels that a name may carry.")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -149,7 +149,7 @@ class Graph(Probe):
 
     @property
     def shortest_target(self) -> int:
-        return self.nodes + 1
+        return self.nodes
 
 
 class MultiLookup(Probe):

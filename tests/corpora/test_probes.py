@@ -12,7 +12,7 @@ from study.config import config_hash, experiment_from
 from study.config.probes import AnyProbe
 from study.corpora import Corpus, Pair, load, words
 from study.corpora.grammar.draw import Draw
-from study.corpora.probes import chance, dose, drawn_by, named, practice
+from study.corpora.probes import chance, dose, drawn_by, named
 from study.errors import InputError
 
 GOLDEN = {
@@ -20,7 +20,7 @@ GOLDEN = {
     "reverse": "3a92df0342d546a0",
     "sort": "64f6b6423c57becd",
     "copy_far": "e2ace939aaa47c76",
-    "graph": "b0615f8d72b2840b",
+    "graph": "9968378e88574c06",
     "multi_lookup": "763521d0c7912105",
     "one_space": "d740f1e532e2b581",
 }
@@ -129,7 +129,7 @@ def graph_of(pair: Pair) -> dict[str, str]:
     ],
 )
 def test_graphs_have_the_cycles_declared_and_no_other(fields: dict[str, Any], lengths: list[int]) -> None:
-    graphs = [graph_of(pair) for pair in pairs("graph", **fields) if not practice(pair)]
+    graphs = [graph_of(pair) for pair in pairs("graph", **fields)]
     assert all(graph == graphs[0] for graph in graphs), "who names whom is fixed for the corpus"
     assert cycles(graphs[0]) == lengths
     data = section("graph", **fields)
@@ -154,20 +154,9 @@ def test_every_lookup_brings_the_labels_of_the_nodes_named() -> None:
             for s, t, _ in pair.attends or ():
                 looks.setdefault(t, []).append(s)
             assert [link[:2] for link in pair.alignment or ()] == [(t, t) for t in range(len(source))]
-            if name == "multi_lookup":
-                said = ["".join(source[s][1] for s in (t, *looks.get(t, []))) for t in range(len(source))]
-            elif practice(pair):
-                said = ["!", *(word[1] for word in source[1:])]
-                assert not looks
-            else:
-                said = ["?", *("n" + "".join(source[s][1] for s in looks.get(t, [])) for t in range(1, len(source)))]
-            assert pair.target.split() == said
-
-
-def test_practice_is_for_training_alone() -> None:
-    drawn = corpus("graph", train_pairs=2000)
-    assert 0.45 < sum(map(practice, drawn.splits["train"])) / 2000 < 0.55
-    assert not any(map(practice, [*drawn.splits["valid"], *drawn.splits["test"]]))
+            own = name == "multi_lookup"
+            heard = [[t] * own + looks.get(t, []) for t in range(len(source))]
+            assert pair.target.split() == ["".join(source[s][1] for s in row) or "n" for row in heard]
 
 
 @pytest.mark.parametrize("targets", [1, 2, 4])
@@ -188,10 +177,10 @@ def test_one_space_asks_for_one_word_of_its_kind() -> None:
 
 
 def test_chance_is_that_of_enumeration() -> None:
-    assert chance(section("graph")) == pytest.approx(((1 + 12 / 4) / 13, (1 + 12 * 0.625) / 13))
-    assert chance(section("graph", dose=0.5)).confused == pytest.approx((7 + 6 * 0.625) / 13)
+    assert chance(section("graph")) == (1 / 8, 0.5625)
+    assert chance(section("graph", dose=0.5)).confused == pytest.approx(0.5 + 0.5 * 0.5625)
     assert chance(section("graph", structure="one_way")).confused == 1
-    assert chance(section("graph", structure="one_way")).blind == pytest.approx((7 + 6 / 4) / 13)
+    assert chance(section("graph", structure="one_way")).blind == pytest.approx(0.5 + 0.5 / 8)
     sequences = list(product(range(3), repeat=4))
     orders = Counter(tuple(sorted(labels)) for labels in sequences)
     expected = sum(1 / orders[tuple(sorted(labels))] for labels in sequences) / len(sequences)

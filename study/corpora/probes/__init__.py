@@ -12,16 +12,16 @@ from study.config.probes import AnyProbe, Copy, CopyFar, Graph, MultiLookup, One
 from study.corpora.corpus import Corpus, Pair
 from study.corpora.grammar.draw import Draw
 from study.corpora.probes.chance import Chance, chance, dose
-from study.corpora.probes.lookup import graph, multi_lookup, named, one_space, practice
+from study.corpora.probes.lookup import graph, multi_lookup, named, one_space
 from study.corpora.probes.order import far, ordered
 from study.corpora.probes.splits import checksum, splits
 
-__all__ = ["Chance", "chance", "dose", "drawn_by", "generate", "named", "practice"]
+__all__ = ["Chance", "chance", "dose", "drawn_by", "generate", "named"]
 
 
 def generate(data: AnyProbe) -> Corpus:
     """The corpus that a data section of a probe declares: the same for the same section, on any machine."""
-    found = splits(data, data.name, drawn_by(data), practice)
+    found = splits(data, data.name, drawn_by(data))
     files = {name: checksum(pairs) for name, pairs in found.items()}
     return Corpus(data.name, data.version, found, files=files, languages=("symbols", "symbols"))
 

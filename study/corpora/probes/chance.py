@@ -15,7 +15,7 @@ class Chance(NamedTuple):
 
     blind: float
     """The best guess of a reader which sees nothing of the source but its length (in `graph` and `multi_lookup`, each
-    word's name and own label; the mark that every `graph` begins with is never wrong)."""
+    word's name and own label)."""
     confused: float | None
     """The best guess of a reader which finds all the places, and cannot tell which is which. In `graph` that is one
     with symmetric scores, in `multi_lookup` one head, in `one_space` one that sees all words but not their kinds."""
@@ -31,8 +31,7 @@ def chance(data: AnyProbe) -> Chance:
         case Graph():
             naming = sum(len(names) for names in named(data)) / data.nodes
             lost = dose(data) * (1 - _unordered(data.labels, 2))
-            share = data.nodes / (data.nodes + 1)
-            return Chance(1 - share * naming * (1 - 1 / data.labels), 1 - share * lost)
+            return Chance(1 - naming * (1 - 1 / data.labels), 1 - lost)
         case MultiLookup():
             assert data.labels is not None
             return Chance(data.labels**-data.targets, _unordered(data.labels, data.targets))

@@ -2,30 +2,30 @@
 
 A word is a name and a label: `c3` is the node c with label 3. Every node is in every source once; order and labels are
 random, and who names whom is fixed for the corpus by its seed. Target word t is the label of the node that source word
-t *names*. Decoder step t knows t and what was said before, which tells nothing of source word t, and one step of
-cross-attention reads one place: it finds place t by its position, and what is read there must have been fetched by
-encoder self-attention from the named node. So these are probes of one layer, without feed-forward block
-(`model.layers 1`, `model.feedforward 0`): with more, both steps may be done elsewhere.
+t *names*. Decoder step t knows t and what was said before, which tells nothing of source word t: what it reads in place
+t must have been fetched by encoder self-attention from the named node. So these are probes of one layer, without
+feed-forward block (`model.layers 1`, `model.feedforward 0`): with more, both steps may be done elsewhere.
 
-The link could be walked the other way, b fetching from its namer a *where a is*, for the decoder to find b by. So the
-decoder is taught where to look, by labels that stand in place t alone and are learned long before the lookup: `graph`
-has training sentences of another kind, which only ask for them, and `multi_lookup` says every word's own label too.
+The link can be walked the other way, too: b fetches from its namer a *where a is*, and the decoder finds b by that. It
+is kept from it where it sees place t alone (`model.attention.cross.reach local_m`, `cross.window 0`), and the probe is
+one of self-attention only. `multi_lookup` may do without: there every word's own label is said too, which stands in
+place t alone and teaches the decoder to look there.
 
 So there are two golds: `attends`, for encoder self-attention (word t attends to the word it names), and the plain
 diagonal for cross-attention.
 
     graph          c names a, a names b, b names c
-                   ? c3 a1 b7  →  ? n1 n7 n3           word 1 attends to 2, 2 to 3, 3 to 1
-                   ! c3 a1 b7  →  ! 3 1 7              half of the training sentences, and in no other split
+                   c3 a1 b7  →  1 7 3                  word 0 attends to 1, 1 to 2, 2 to 0
 
 The scores of word pairs decide who attends to whom. Symmetric scores cannot have the ring's three links as largest of
 their rows, since s_ca > s_cb = s_bc > s_ba = s_ab > s_ac = s_ca; then c sees 1 and 7 alike, and guesses. One-way links
 and mutual pairs are within their reach. It decides whether tied query and key maps can attend as directed, and `dose`,
 the share of words in rings of three, how much of it they lose. In `one_way` a node that names none says so (`n`). In
 `mutual` with the diagonal visible, positive semidefinite scores prefer self, which the residual takes off again: there
-the argmax on gold decides, not accuracy. The answer holds the named label alone: in one word with the own label, the
-readout may judge what was fetched by the own label, and symmetric scores get further than they should (version 1 of
-this probe: .76 of the words right with tied maps and .90 with signed ones, where two of three nodes of a ring are .71).
+the argmax on gold decides, not accuracy. The answer holds the named label alone, and the decoder sees one place: with
+the own label in the same word, the readout may judge by it what was fetched, and with all places in sight, unequal
+symmetric weights and the walk back tell the two neighbours apart. Either way symmetric scores get further than they
+should (one seed each: .90 and .99 of the words, where one neighbour taken for the other is .56).
 
     multi_lookup   c names a and b, a names b and c, b names c and a (P 2)
                    c3 a1 b7  →  317 173 731            word 0 attends to 1 and 2, 1 to 2 and 0, 2 to 0 and 1
@@ -55,7 +55,7 @@ from study.corpora.grammar.draw import Draw
 from study.corpora.probes.splits import shuffled
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-ASKS, PRACTISES = "?", "!"
+NOBODY = "n"
 
 
 def named(data: Graph | MultiLookup) -> list[tuple[int, ...]]:
@@ -99,23 +99,14 @@ def _discordant(draw: Draw, nodes: int, count: int) -> list[tuple[int, ...]]:
 
 
 def graph(data: Graph, names: Sequence[tuple[int, ...]], draw: Draw) -> Pair:
-    """A pair of `graph`, where node i names names[i]. Every other one asks for own labels instead: see `practice`."""
-    practises = draw.below(2) == 0
+    """A pair of `graph`, where node i names names[i]."""
     words, labels, looks = _nodes(data.nodes, data.labels, names, draw)
-    mark, said = ASKS, ["n" + "".join(str(labels[s]) for s in row) for row in looks]
-    if practises:
-        mark, said, looks = PRACTISES, [str(label) for label in labels], [[] for _ in looks]
     return Pair(
-        " ".join([mark, *words]),
-        " ".join([mark, *said]),
-        tuple(Link(t, t) for t in range(data.nodes + 1)),
-        tuple(Link(s + 1, t + 1) for t, row in enumerate(looks) for s in row),
+        " ".join(words),
+        " ".join("".join(str(labels[s]) for s in row) or NOBODY for row in looks),
+        tuple(Link(t, t) for t in range(data.nodes)),
+        tuple(Link(s, t) for t, row in enumerate(looks) for s in row),
     )
-
-
-def practice(pair: Pair) -> bool:
-    """Whether a pair only teaches the decoder where to look: such pairs are for training."""
-    return pair.source.startswith(PRACTISES)
 
 
 def multi_lookup(data: MultiLookup, names: Sequence[tuple[int, ...]], draw: Draw) -> Pair:

@@ -17,10 +17,8 @@ PATIENCE = 30
 """Draws per pair before the probe is taken to have too few different sources."""
 
 
-def splits(
-    data: Probe, kind: str, draw_pair: Callable[[Draw], Pair], practice: Callable[[Pair], bool]
-) -> dict[str, list[Pair]]:
-    """`train`, `valid` and `test`, each source once; pairs that are `practice` are for training alone.
+def splits(data: Probe, kind: str, draw_pair: Callable[[Draw], Pair]) -> dict[str, list[Pair]]:
+    """`train`, `valid` and `test`, each source once.
 
     Raises:
         InputError: the section leaves too few different sources.
@@ -31,8 +29,6 @@ def splits(
     for _ in range(PATIENCE * sum(sizes.values())):
         pair = draw_pair(draw)
         pool = _pool(data.seed, pair.source)
-        if practice(pair) and pool != "train":
-            continue
         if len(found[pool]) < sizes[pool] and pair.source not in seen:
             seen.add(pair.source)
             found[pool].append(pair)
