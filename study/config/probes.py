@@ -105,7 +105,7 @@ class Graph(Probe):
     """For every word the label of the word that it names."""
 
     name: Literal["graph"] = Field("graph", description=WHICH)
-    version: Literal[2] = Field(2, description=DRAWN)
+    version: Literal[3] = Field(3, description=DRAWN)
     structure: Literal["one_way", "mutual", "cycle3", "permutation"] = Field(
         "cycle3",
         description="Who names whom. one_way: half of the words name one of the other half, which name none. mutual: "

@@ -176,9 +176,20 @@ def test_one_space_asks_for_one_word_of_its_kind() -> None:
         assert {link[:2] for link in pair.alignment or ()} == {(asks, 0), (answers, 0)}
 
 
+def test_symmetric_scores_serve_all_but_one_node_of_a_ring() -> None:
+    """Over all orders of the scores of a ring's pairs; ring node i names i + 1."""
+    for size in (3, 4, 5):
+        pairs_of_ring = [frozenset((i, (i + 1) % size)) for i in range(size)]
+        served = [
+            sum(order.index(pairs_of_ring[i]) > order.index(pairs_of_ring[i - 1]) for i in range(size))
+            for order in permutations(pairs_of_ring)
+        ]
+        assert max(served) == size - 1
+
+
 def test_chance_is_that_of_enumeration() -> None:
-    assert chance(section("graph")) == (1 / 8, 0.5625)
-    assert chance(section("graph", dose=0.5)).confused == pytest.approx(0.5 + 0.5 * 0.5625)
+    assert chance(section("graph")) == pytest.approx((1 / 8, 2 / 3 + 1 / 3 / 8))
+    assert chance(section("graph", dose=0.5)).confused == pytest.approx(0.5 + 0.5 * (2 / 3 + 1 / 3 / 8))
     assert chance(section("graph", structure="one_way")).confused == 1
     assert chance(section("graph", structure="one_way")).blind == pytest.approx(0.5 + 0.5 / 8)
     sequences = list(product(range(3), repeat=4))

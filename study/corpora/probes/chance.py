@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
-from math import comb
+from math import comb, factorial, prod
 from typing import NamedTuple
 
 from study.config.probes import AnyProbe, Copy, CopyFar, Graph, MultiLookup, OneSpace, Reverse, Sort
@@ -18,7 +18,8 @@ class Chance(NamedTuple):
     word's name and own label)."""
     confused: float | None
     """The best guess of a reader which finds all the places, and cannot tell which is which. In `graph` that is one
-    with symmetric scores, in `multi_lookup` one head, in `one_space` one that sees all words but not their kinds."""
+    with symmetric scores (in a ring all words but one look at the word that they name, and that one at the one that
+    names it), in `multi_lookup` one head that averages, in `one_space` one that sees all words but not their kinds."""
 
 
 def chance(data: AnyProbe) -> Chance:
@@ -30,7 +31,7 @@ def chance(data: AnyProbe) -> Chance:
             return Chance(_by_rank(data), None)
         case Graph():
             naming = sum(len(names) for names in named(data)) / data.nodes
-            lost = dose(data) * (1 - _unordered(data.labels, 2))
+            lost = _frustrated(data) * (1 - 1 / data.labels)
             return Chance(1 - naming * (1 - 1 / data.labels), 1 - lost)
         case MultiLookup():
             assert data.labels is not None
@@ -41,8 +42,22 @@ def chance(data: AnyProbe) -> Chance:
 
 def dose(data: Graph) -> float:
     """Share of the nodes on cycles of three or more, by following every node's links."""
+    return sum(length >= 3 for length in _cycles(data)) / data.nodes
+
+
+def _frustrated(data: Graph) -> float:
+    """Share of the nodes that symmetric scores cannot serve: one in each cycle of three or more.
+
+    Around a cycle each node would score the next above the one before: s_12 > s_1n, s_23 > s_12, …, s_n1 > s_n-1,n.
+    All but one of these can hold; all of them say s_12 > s_1n > … > s_12.
+    """
+    return sum(1 / length for length in _cycles(data) if length >= 3) / data.nodes
+
+
+def _cycles(data: Graph) -> list[int]:
+    """For each node the length of the cycle that it is on, 0 if on none."""
     names = named(data)
-    return sum(_returns_after(names, node) >= 3 for node in range(data.nodes)) / data.nodes
+    return [_returns_after(names, node) for node in range(data.nodes)]
 
 
 def _returns_after(names: list[tuple[int, ...]], node: int) -> int:
@@ -66,8 +81,11 @@ def _unordered(labels: int, count: int) -> float:
 
 def _commonest(members: int, present: int) -> float:
     """Mean share of the commonest label among those present."""
-    draws = list(product(range(members), repeat=min(present, 6)))
-    return sum(max(draw.count(m) for m in range(members)) for draw in draws) / (len(draws) * len(draws[0]))
+    total = 0.0
+    for counts in product(range(present + 1), repeat=members):
+        if sum(counts) == present:
+            total += max(counts) * factorial(present) / prod(map(factorial, counts))
+    return float(total / members**present / present)
 
 
 def _by_rank(data: Sort) -> float:
