@@ -32,10 +32,10 @@ the diagonal: .72 of the words with eight labels, where two of three are .71; .7
     multi_lookup   c names a and b, a names b and c, b names c and a (P 2)
                    c3 a1 b7  →  317 173 731            word 0 attends to 1 and 2, 1 to 2 and 0, 2 to 0 and 1
 
-Every node is named once as the first, once as the second, …: what one head brings back is the mean of P values, of
-which nothing tells the order. It decides how many heads a query with P targets needs, and what a combination that adds
-the heads loses. One target word holds all labels, so that the decoder cannot ask for them one at a time. Two targets
-are too few to decide: weights of two thirds and one third are an order, and one head solves them.
+Every node is named once as the first, once as the second, …: what one head brings back is one mean of P values. It
+decides how many heads a query with P targets needs, and what a combination that adds the heads loses. One target word
+holds all labels, so that the decoder cannot ask for them one at a time. An even mean does not tell the order; unequal
+weights do (two thirds and one third), so that one head solves two targets and gets part of the way with four.
 
     one_space      d b2 d0 a2  →  0                    words 0 and 2 attend to each other, or one to the other
 
