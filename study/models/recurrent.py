@@ -54,6 +54,7 @@ class Recurrent(Translator):
         mapped = config.layers * parts if config.init in ("final", "mean") else 0
         self.bridges = nn.ModuleList(nn.Linear(memory, width) for _ in range(mapped))
         entering = {"bahdanau": context, "luong": width if config.input_feeding else 0}[config.decoder]
+        self.carries = entering > 0
         self.memory = build_memory(config, memory)
         self.cell = Cell(kind, width, config.layers, config.dropout, entering)
         self.attention = Attention(site, width, memory, lengths)

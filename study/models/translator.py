@@ -57,6 +57,8 @@ class Translator(nn.Module):
     unembedding: nn.Linear
     memory: nn.Module
     """From encoder states to what the decoder may look at."""
+    carries: bool = True
+    """Whether what is attended to at one step can change a later one."""
     longest: int | None = None
     """The most tokens that a source or a target may have, BOS or EOS counted; None where there is no limit."""
 

@@ -16,12 +16,15 @@ DECAY = 0.9
 """Of the running mean of log p per token."""
 
 
-def surrogate(terms: Sequence[Terms], log_p: Tensor, real: Tensor, mean: float | Tensor) -> Tensor | float:
+def surrogate(
+    terms: Sequence[Terms], log_p: Tensor, real: Tensor, mean: float | Tensor, onwards: bool = True
+) -> Tensor | float:
     """A term for the loss whose gradient is that of what was sampled, per token; 0 if nothing was.
 
     −(1/N) Σ_bt [(R_t − b_t) · log a(s_t) + bonus_t], N the number of tokens. R_t = Σ_{t' ≥ t} log p(y_t') is what a
     draw at t still influences, unsmoothed; b_t = mean × (tokens from t on) is its baseline, known before the draw, so
-    that the gradient stays unbiased. Added to −(1/N) Σ log p(y_t), the expected gradient is the gradient of the
+    that the gradient stays unbiased. Where no context enters the decoder's state, a draw influences log p(y_t) alone:
+    the rest of the sum would add noise and nothing else. Added to −(1/N) Σ log p(y_t), the expected gradient is the gradient of the
     expected loss.
 
     Args:
@@ -29,10 +32,13 @@ def surrogate(terms: Sequence[Terms], log_p: Tensor, real: Tensor, mean: float |
         log_p: log p(y_t) of the wanted tokens, [B, L].
         real: True where a target token is not padding, [B, L].
         mean: the running mean of log p per token.
+        onwards: whether a draw influences later tokens.
     """
     count = real.sum()
-    returns = _from_here_on(log_p.detach() * real)
-    advantage = (returns - mean * _from_here_on(real.to(log_p.dtype))) * real
+    returns, tokens = log_p.detach() * real, real.to(log_p.dtype)
+    if onwards:
+        returns, tokens = _from_here_on(returns), _from_here_on(tokens)
+    advantage = (returns - mean * tokens) * real
     total: Tensor | float = 0.0
     for term in terms:
         if term.log_prob is not None:

@@ -127,7 +127,7 @@ class Task(pl.LightningModule):
     def _sampled(self, terms: tuple[Terms, ...], logits: Tensor, wanted: Tensor) -> Tensor | float:
         """What stands in for the gradient of samples. It is no loss, so it is left out of the history."""
         log_p, real = -decode.token_nll(logits.detach(), wanted), wanted != PAD
-        added = sampling.surrogate(terms, log_p, real, self.baseline)
+        added = sampling.surrogate(terms, log_p, real, self.baseline, self.model.carries)
         self.baseline = sampling.running(self.baseline, log_p, real)
         return added
 

@@ -135,6 +135,10 @@ ARMS = {
         Recurrent(width=10, dropout=0.0, input_feeding=True, attention={"reach": "hard", "entropy_bonus": 0.0}),
         [5, 6, 8, 9, 3],
     ),
+    "nothing fed back": (
+        Recurrent(width=10, dropout=0.0, attention={"reach": "hard", "entropy_bonus": 0.0}),
+        [5, 6, 8, 9, 3],
+    ),
     "transformer of two heads": (
         Transformer(
             width=10,
@@ -178,7 +182,7 @@ def test_expected_gradient_of_hard_is_the_gradient_of_the_expected_loss(
         (log_prob,) = (t.log_prob for t in output.terms if t.log_prob is not None)
         probability = (log_prob * real).sum().exp()
         total += probability.item()
-        estimator = probability.detach() * (loss + sampling.surrogate(output.terms, log_p, real, -2.5))
+        estimator = probability.detach() * (loss + sampling.surrogate(output.terms, log_p, real, -2.5, model.carries))
         for into, value in ((exact, probability * loss), (reinforced, estimator)):
             gradients = torch.autograd.grad(value, parameters, retain_graph=True, allow_unused=True)
             for total_gradient, gradient in zip(into, gradients, strict=True):
@@ -201,6 +205,9 @@ def test_surrogate_by_hand() -> None:
     returns = [(-6, -0.1, 3), (-5, -0.2, 2), (-3, -0.3, 1), (-9, -0.4, 2), (-5, -0.5, 1)]
     wanted = -sum((r + 2.0 * left) * a for r, a, left in returns) / 5 - 0.25
     assert float(got) == pytest.approx(wanted)
+    alone = [(-1, -0.1), (-2, -0.2), (-3, -0.3), (-4, -0.4), (-5, -0.5)]
+    wanted = -sum((r + 2.0) * a for r, a in alone) / 5 - 0.25
+    assert float(sampling.surrogate([Terms(), terms], log_p, real, -2.0, onwards=False)) == pytest.approx(wanted)
     assert float(sampling.running(torch.tensor(-1.0), log_p, real)) == pytest.approx(0.9 * -1 + 0.1 * -3)
 
 
