@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from study.attention.view import View
 from study.config import Attention as Config
 
-
 DIVIDING = ("rsqrt", "inverse")
 """Scales that divide by a power of d."""
 

@@ -80,12 +80,12 @@ def sigmoid(logits: Tensor, mask: Tensor) -> Tensor:
 
 
 def identity(logits: Tensor, mask: Tensor) -> Tensor:
-    """e: the scores themselves, of any sign."""
+    """The scores themselves, of any sign."""
     return precise(logits).masked_fill(~mask, 0.0)
 
 
 def identity_mean(logits: Tensor, mask: Tensor) -> Tensor:
-    """e / S_t: the context is a mean over slots of score × value."""
+    """Scores / S_t: the context is a mean over slots of score × value."""
     return identity(logits, mask) / _visible(mask, logits)
 
 
