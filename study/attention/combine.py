@@ -13,7 +13,7 @@ from study.config import Attention as Config
 
 
 class Combine(nn.Module):
-    """From heads o_h to one output."""
+    """From heads o_n to one output."""
 
     formula: str
 
@@ -33,22 +33,22 @@ class Concat(Combine):
 
 
 class SumOwn(Concat):
-    """Σ_h o_h W_O^h: concat, written as a sum. The same function, rounded differently."""
+    """Σ_n o_n W_O^n (Michel et al. 2019): concat, written as a sum. The same function, rounded differently."""
 
-    formula = "Σ_h o_h W_O^h"
+    formula = "Σ_n o_n W_O^n"
 
     def forward(self, heads: Tensor) -> Tensor:
         return (heads @ self.weight).sum(1)
 
 
 class SumShared(Combine):
-    """(Σ_h o_h) W_O: one W_O for all heads, of rank V at most.
+    """(Σ_n o_n) W_O: one W_O for all heads, of rank V at most.
 
     It stores V·D parameters, the first head's block of what concat stores and with its variance 1/(H·V): the sum over
     H heads then has the size that concat's output has.
     """
 
-    formula = "(Σ_h o_h) W_O"
+    formula = "(Σ_n o_n) W_O"
 
     def __init__(self, heads: int, size: int, width: int) -> None:
         super().__init__()
@@ -61,18 +61,18 @@ class SumShared(Combine):
 
 
 class MeanShared(SumShared):
-    """(1/H Σ_h o_h) W_O: sum_shared up to the size of W_O, a control of its initial value and learning rate."""
+    """(1/H Σ_n o_n) W_O: sum_shared up to the size of W_O, a control of its initial value and learning rate."""
 
-    formula = "(1/H Σ_h o_h) W_O"
+    formula = "(1/H Σ_n o_n) W_O"
 
     def forward(self, heads: Tensor) -> Tensor:
         return heads.mean(1) @ self.weight
 
 
 class SumWide(Combine):
-    """Σ_h o_h with V = D: no W_O."""
+    """Σ_n o_n with V = D: no W_O."""
 
-    formula = "Σ_h o_h"
+    formula = "Σ_n o_n"
 
     def forward(self, heads: Tensor) -> Tensor:
         return heads.sum(1)

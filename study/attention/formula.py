@@ -1,26 +1,30 @@
 """A site in formulas: what each of its parts carries as `formula`, put together in the order of computation.
 
-x is a query's state and m a slot's; per head, q, k and v are what the maps make of them.
+x is a query's state and m a slot's; per head, q, k and v are what the maps make of them, e the score and a the weight.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from study.attention.maps import Absent, Map, Raw
 from study.attention.multihead import Attention
-from study.attention.score import Learned
+from study.attention.score import DIVIDING, Learned
 
 
 def equations(site: Attention) -> list[str]:
-    """Maps → score · scale → mask and normaliser → reach → combination, with the sizes of this site."""
-    config = site.config
-    lines = [*mapped(site), _score(site), _weights(site)]
-    if site.reach.formula:
-        window = f", w = {config.window}" if config.window is not None else ""
-        lines.append(f"reach: {site.reach.formula}{window}")
-    each = f", h = 1 … {config.heads}" if config.heads > 1 else ""
-    return [*lines, f"o_h = Σ_s a_s v_s{each}", combined(site)]
+    """Maps → score · scale → reach and mask → normaliser → reach → mix → combination, with the sizes of this site."""
+    each = f", n = 1 … {site.config.heads}" if site.config.heads > 1 else ""
+    return [
+        *mapped(site),
+        *_score(site),
+        *_weights(site),
+        *site.reach.after,
+        f"o{'_n' if each else ''} = {site.reach.mixed}{each}",
+        combined(site),
+        *_sampled(site),
+    ]
 
 
 def mapped(site: Attention) -> list[str]:
@@ -40,23 +44,47 @@ def _of(part: Map, weight: str, state: str) -> str:
     return f"{formula}, sliced among the heads" if isinstance(part, Raw) and part.heads > 1 else formula
 
 
-def _score(site: Attention) -> str:
+def _score(site: Attention) -> Iterator[str]:
     scale, fan = site.scale.formula, site.score.fan
     if scale == "1":
-        return f"s = {site.score.formula}"
+        yield f"e = {site.score.formula}"
+        return
     start = ", exp(g) starting at 1/√d" if isinstance(site.scale, Learned) else ""
-    return f"s = ({site.score.formula}) · {scale}, d = {fan}{start}"
+    yield f"e = ({site.score.formula}) · {scale}, d = {fan}{start}"
+    if site.score.unit_sized and site.config.scale in DIVIDING:
+        yield f"over-scaled, a control: e without {scale} starts O(1) whatever d is"
 
 
-def _weights(site: Attention) -> str:
-    hidden = ", its own position hidden" if site.config.exclude_self else ""
-    return f"a = {site.weights.formula} over the S visible slots{hidden}, 0 elsewhere"
+def _weights(site: Attention) -> Iterator[str]:
+    """What narrows the S visible slots, then the normaliser over the rest."""
+    within, count = site.reach.within, "S"
+    if within:
+        yield f"window: {within}, w = {site.config.window}"
+    if site.config.exclude_self:
+        yield "hidden: its own position, s = t"
+    over = "the S visible slots"
+    if within or site.config.exclude_self:
+        count, over = "S′", "the S′ slots left of the S visible"
+    formula = re.sub(r"\bS\b", count, site.weights.formula)
+    yield f"a = {formula} over {over}, 0 elsewhere"
 
 
 def combined(site: Attention) -> str:
     """From heads to the output."""
     formula = site.combine.formula
     if site.config.heads == 1:  # what joins or sums one head is that head
-        for several in ("[o_1; …; o_H]", "(1/H Σ_h o_h)", "(Σ_h o_h)", "Σ_h o_h"):
+        for several in ("[o_1; …; o_H]", "(1/H Σ_n o_n)", "(Σ_n o_n)", "Σ_n o_n"):
             formula = formula.replace(several, "o")
     return f"c = {formula}"
+
+
+def _sampled(site: Attention) -> Iterator[str]:
+    """What sampling adds to the loss, per target token (`study.training.sampling`)."""
+    bonus = site.config.entropy_bonus
+    if bonus is None:
+        return
+    every, one = ("Σ_n ", "a_n") if site.config.heads > 1 else ("", "a")
+    entropy = f" + β {every}entropy({one})" if bonus else ""
+    yield f"loss in training (REINFORCE): the mean over t of −[(R_t − b_t) · {every}log {one}(z){entropy}]"
+    told = f", β = {bonus:g}" if bonus else ""
+    yield f"  R_t = Σ_{{t′ ≥ t}} log p(y_t′), b_t = the running mean of log p × the tokens from t on{told}"

@@ -47,6 +47,7 @@ class Location(Bounded):
     """w_s · q for slot s, whatever the slot holds (Luong et al. 2015). d = Kq."""
 
     formula = "w_s·q"
+    unit_sized = True
 
     def __init__(self, heads: int, query: int, longest: int) -> None:
         super().__init__(longest)
@@ -76,9 +77,9 @@ class Uniform(Score):
 
 
 class FixedRandom(Bounded):
-    """T_{t s} for the query at absolute position t: a frozen table per head, drawn from N(0, 1). A control.
+    """T_{t s} for the query at absolute position t: a frozen table per head, drawn from N(0, 1) (Tay et al. 2021).
 
-    The logits have standard deviation 1. Queries beyond S_max take the table's last row.
+    A control. The logits have standard deviation 1. Queries beyond S_max take the table's last row.
     """
 
     formula = "T_{t s}"

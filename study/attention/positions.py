@@ -24,7 +24,7 @@ class NoPositions(nn.Module):
 
 
 class Sinusoids(NoPositions):
-    """Sines and cosines of position / 10000^(2i/D), interleaved (Vaswani et al. 2017, section 3.5)."""
+    """Sines and cosines of position / 10000^(2i/D), interleaved (Vaswani et al. 2017)."""
 
     formula = "x + [sin ω_i t; cos ω_i t], ω_i = 10000^(−2i/D)"
 

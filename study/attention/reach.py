@@ -26,7 +26,18 @@ class Reach(nn.Module):
     fusable = True
     sums_to_one = True
     """Weights that are a distribution stay one."""
-    formula = ""
+    within = ""
+    """What holds of the slots that `window` leaves."""
+    after: tuple[str, ...] = ()
+    """What becomes of the weights a before they mix, in the order of computation."""
+    mixed = "Σ_s a_s v_s"
+    """A head's output."""
+
+    @property
+    def formula(self) -> str:
+        """All of it in one line; empty where every visible slot is reached and the weights stay."""
+        mixed = () if self.mixed == Reach.mixed else (f"o = {self.mixed}",)
+        return "; ".join(part for part in (self.within, *self.after, *mixed) if part)
 
     def window(self, query: Tensor, view: View, worth: float = math.inf) -> View:
         """The view of queries [B, H, L, Kq] without the slots beyond their reach.
@@ -49,7 +60,7 @@ class LocalMonotonic(Reach):
     In self-attention p is the query's own position. w ≥ S − 1 leaves every slot in place.
     """
 
-    formula = "|s − min(t, S−1)| ≤ w"
+    within = "|s − min(t, S−1)| ≤ w"
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -69,7 +80,8 @@ class LocalPredictive(Reach):
 
     fusable = False
     sums_to_one = False
-    formula = "|s − p| ≤ w, · exp(−(s − p)² / 2(w/2)²), p = (S−1)·σ(v·tanh(W q))"
+    within = "|s − p| ≤ w, p = (S−1)·σ(v·tanh(W q))"
+    after = ("a ← a · exp(−(s − p)² / 2(w/2)²), not normalised again",)
 
     def __init__(self, heads: int, query: int, width: int) -> None:
         super().__init__()
@@ -106,7 +118,7 @@ def _around(centre: Tensor, width: int, view: View, worth: float) -> View:
 class Hard(Reach):
     """One slot: `hard` (Xu et al. 2015). In training drawn from the weights, in evaluation the largest of them.
 
-    The draw s_t ~ a_t has no gradient of its own: log a_t(s_t), summed over heads, goes to the loss as
+    The draw z_t ~ a_t has no gradient of its own: log a_t(z_t), summed over heads, goes to the loss as
     `Terms.log_prob`, and β · H(a_t) as `Terms.bonus`.
 
     Each call takes the next of a stream of uniform numbers that `reseed` starts and that nothing else draws from, one
@@ -114,7 +126,8 @@ class Hard(Reach):
     """
 
     fusable = False
-    formula = "s_t ~ a_t"
+    after = ("in training z ~ a, in validation and search z = argmax_s a_s",)
+    mixed = "v_z"
 
     def __init__(self, bonus: float) -> None:
         super().__init__()

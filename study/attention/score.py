@@ -13,6 +13,9 @@ from torch import Tensor, nn
 from study.attention.view import View
 from study.config import Attention as Config
 
+DIVIDING = ("rsqrt", "inverse")
+"""Scales that divide by a power of d."""
+
 
 class Score(nn.Module):
     """score(q, k) for every pair of query and slot.
@@ -23,6 +26,8 @@ class Score(nn.Module):
 
     fan: int
     fusable: bool
+    unit_sized = False
+    """Scores start O(1) whatever d is, by the initial values: 1/√d or 1/d on top is over-scaled, a control."""
     window_worth: float = 11.0
     """How many windows S has where looking a window up becomes cheaper than hiding the rest; infinite for a score that
     reads a slot's number. Measured on a CPU, forward and backward: `benchmarks/README.md`."""

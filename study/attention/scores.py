@@ -128,6 +128,7 @@ class Additive(Score):
     """
 
     fusable = False
+    unit_sized = True
     window_worth = 4.0
     formula = "v·tanh(W [q; k])"
 

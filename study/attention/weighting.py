@@ -1,6 +1,6 @@
 """Weights: mask, then normalise, in float32 whatever the precision. The only mask and the only normalisers.
 
-s scores [B, H, L, S] · mask broadcastable to them, True where a slot is visible · S_t number of slots visible to query
+e scores [B, H, L, S] · mask broadcastable to them, True where a slot is visible · S_t number of slots visible to query
 t. Every normaliser gives 0 to hidden slots, and a row of zeros to a query that sees none.
 """
 
@@ -46,19 +46,19 @@ def unmask_empty(mask: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def softmax(logits: Tensor, mask: Tensor) -> Tensor:
-    """exp(s) / Σ exp(s) (Bahdanau et al. 2015)."""
+    """exp(e) / Σ exp(e) (Bahdanau et al. 2015)."""
     opened, empty = unmask_empty(mask)
     weights = precise(logits).masked_fill(~opened, float("-inf")).softmax(-1)
     return weights.masked_fill(empty, 0.0)
 
 
 def sparsemax(logits: Tensor, mask: Tensor) -> Tensor:
-    """[s − τ]₊ with τ such that the weights sum to 1: the projection on the simplex (Martins and Astudillo 2016)."""
+    """[e − τ]₊ with τ such that the weights sum to 1: the projection on the simplex (Martins and Astudillo 2016)."""
     return _sparse(entmax.sparsemax, logits, mask)
 
 
 def entmax15(logits: Tensor, mask: Tensor) -> Tensor:
-    """[s/2 − τ]₊² with τ such that the weights sum to 1 (Peters et al. 2019, α = 1.5)."""
+    """[e/2 − τ]₊² with τ such that the weights sum to 1 (Peters et al. 2019, α = 1.5)."""
     return _sparse(entmax.entmax15, logits, mask)
 
 
@@ -75,17 +75,17 @@ def _sparse(transform: Callable[..., Tensor], logits: Tensor, mask: Tensor) -> T
 
 
 def sigmoid(logits: Tensor, mask: Tensor) -> Tensor:
-    """σ(s − ln S_t): each slot by itself, the row summing to about 1 at s = 0 (Ramapuram et al. 2024)."""
+    """σ(e − ln S_t): each slot by itself, the row summing to about 1 at e = 0 (Ramapuram et al. 2024)."""
     return torch.sigmoid(precise(logits) - _visible(mask, logits).log()).masked_fill(~mask, 0.0)
 
 
 def identity(logits: Tensor, mask: Tensor) -> Tensor:
-    """S: the scores themselves, of any sign."""
+    """The scores themselves, of any sign."""
     return precise(logits).masked_fill(~mask, 0.0)
 
 
 def identity_mean(logits: Tensor, mask: Tensor) -> Tensor:
-    """S / S_t: the context is a mean over slots of score × value."""
+    """Scores / S_t: the context is a mean over slots of score × value."""
     return identity(logits, mask) / _visible(mask, logits)
 
 
@@ -108,14 +108,14 @@ def build_weights(config: Config) -> Weights:
     """From scores to weights, as a site declares."""
     match config.weights:
         case "softmax":
-            return Weights(softmax, "softmax(s)", fusable=True)
+            return Weights(softmax, "softmax(e)", fusable=True)
         case "sparsemax":
-            return Weights(sparsemax, "[s − τ]₊")
+            return Weights(sparsemax, "[e − τ]₊")
         case "entmax15":
-            return Weights(entmax15, "[s/2 − τ]₊²")
+            return Weights(entmax15, "[e/2 − τ]₊²")
         case "sigmoid":
-            return Weights(sigmoid, "σ(s − ln S)", sums_to_one=False)
+            return Weights(sigmoid, "σ(e − ln S)", sums_to_one=False)
         case "identity":
-            return Weights(identity, "s", sums_to_one=False)
+            return Weights(identity, "e", sums_to_one=False)
         case "identity_mean":
-            return Weights(identity_mean, "s / S", sums_to_one=False)
+            return Weights(identity_mean, "e / S", sums_to_one=False)

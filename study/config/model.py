@@ -12,7 +12,15 @@ from pydantic import Field, field_validator, model_validator
 
 from study.config.attention import Attention, Frozen, Size
 from study.config.memory import ANNOTATION_WIDTH, ANNOTATIONS, PENALTY, derive_annotations
-from study.config.refusals import SCORING, idle, scores_matter, site_refusals
+from study.config.refusals import (
+    SCORING,
+    WITHOUT_QUERY,
+    idle,
+    scores_matter,
+    site_refusals,
+    told_apart,
+    unread,
+)
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
 
@@ -41,9 +49,20 @@ class Sites(Frozen):
             if isinstance(own, Attention):
                 laid[site] = own
             elif isinstance(own, dict):
-                laid[site] = {**cls.BASE, **_set(shared), **_set(own)}
+                laid[site] = cls._over_base(given, _set(shared), _set(own))
             else:
                 raise ValueError(f"{site} takes fields such as {site}.score, not {own!r}")
+        return laid
+
+    @classmethod
+    def _over_base(cls, given: dict[str, Any], shared: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+        """The fields of one site. Maps that it does not read are given to it only if to no other site either."""
+        laid = {**cls.BASE, **shared, **own}
+        if laid.get("score") in WITHOUT_QUERY and "maps" not in own:
+            others = [given.get(site) for site in cls.model_fields]
+            scores = [(_set(o) if isinstance(o, dict) else {}).get("score", shared.get("score")) for o in others]
+            if "maps" not in shared or not all(score in WITHOUT_QUERY for score in scores):
+                del laid["maps"]
         return laid
 
 
@@ -184,7 +203,8 @@ class Transformer(Frozen):
         if convolution and sites.get("encoder_self"):
             raise ValueError("mixing convolution takes the place of attention.encoder_self; leave its fields out")
         others = ("decoder_self",) if convolution else ("encoder_self", "decoder_self")
-        return given | {"attention": _apart(sites, given.get("memory") or "states", others)}
+        memory = told_apart(given.get("memory") or "states", given.get("annotations"))
+        return given | {"attention": _apart(sites, memory, others)}
 
     @field_validator("memory", mode="before")
     @classmethod
@@ -226,7 +246,7 @@ def _resolve(model: Recurrent | Transformer, sites: Sites, widths: dict[str, tup
         try:
             resolved[site] = getattr(sites, site).resolved(*width)
             for problem in (
-                *site_refusals(resolved[site], site, model.memory),
+                *site_refusals(resolved[site], site, told_apart(model.memory, model.annotations)),
                 *_idle(model, site, resolved[site], width),
             ):
                 raise ValueError(problem)
@@ -237,14 +257,17 @@ def _resolve(model: Recurrent | Transformer, sites: Sites, widths: dict[str, tup
 
 def _idle(model: Recurrent | Transformer, name: str, site: Attention, widths: tuple[int, int]) -> list[str]:
     """What is set at cross and changes nothing there. The base arm's own values pass, as a record has them."""
-    if name != "cross" or scores_matter(site.weights, model.memory):
+    memory = told_apart(model.memory, model.annotations)
+    if name != "cross" or scores_matter(site.weights, memory):
         return []
     base = type(model.attention).BASE
+    if problems := list(unread(site, base, memory)):
+        return problems
     unset = {field: base.get(field, Attention.model_fields[field].default) for field in SCORING}
     if {"raw"} == {site.values, site.output, base["values"], base["output"]}:
         unset["heads"] = base["heads"]  # heads only slice what is joined again
     try:
-        return list(idle(site, Attention(**site.model_dump() | unset).resolved(*widths), model.memory))
+        return list(idle(site, Attention(**site.model_dump() | unset).resolved(*widths), memory))
     except ValueError:  # the base arm does not fit these widths, so something else had to be set
         return []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from study.config.attention import Attention
@@ -15,7 +15,9 @@ WITHOUT_QUERY = ("uniform", "fixed_random")
 TIED = ("tied", "tied_signed")
 LOCAL = ("local_m", "local_p")
 """Reaches with a window."""
-ONE_SLOT = ("final", "mean", "max", "empty")
+SINGLE = "structured with annotations 1"
+"""As memories are told apart here."""
+ONE_SLOT = ("final", "mean", "max", "empty", SINGLE)
 """Memories of one slot at most."""
 NORMALISED = ("softmax", "sparsemax", "entmax15")
 """Weights that sum to 1, so that a slot without others has 1."""
@@ -24,6 +26,8 @@ SCORING = (
     *("weights", "logit_init"),
 )
 """The fields that decide how slots share the weight."""
+MIXING = ("values", "value_width", "combine", "output")
+"""The fields that decide what becomes of the slots' states, all of them linear and without bias."""
 
 
 def mechanism_refusals(site: Attention) -> Iterator[str]:
@@ -47,6 +51,8 @@ def _score(site: Attention) -> Iterator[str]:
 
 
 def _maps(site: Attention) -> Iterator[str]:
+    if site.score in WITHOUT_QUERY and site.maps != "raw" and "maps" in site.model_fields_set:
+        yield f"score {site.score} reads neither query nor key, so maps {site.maps} means nothing; leave it out"
     if site.equal_start and site.maps != "separate":
         yield f"equal_start starts two maps alike, and maps {site.maps} has no two; use separate maps"
     if site.score in WITHOUT_KEYS:
@@ -63,6 +69,10 @@ def _maps(site: Attention) -> Iterator[str]:
 def _scale(site: Attention) -> Iterator[str]:
     if site.score == "cosine" and site.scale in ("rsqrt", "inverse"):
         yield f"cosine has no size d to divide by, so scale {site.scale} means nothing; use none or learned"
+    if site.score == "uniform" and site.weights in ("sparsemax", "entmax15"):
+        yield f"score uniform gives every slot 1/S by {site.weights} as by softmax; use weights softmax"
+    if site.score == "uniform" and site.weights == "identity_mean":
+        yield "score uniform is 0, and so are weights identity_mean of it: nothing is read; use softmax or sigmoid"
     if site.score in WITHOUT_QUERY and site.scale not in (None, "none"):
         yield f"score {site.score} is fixed, so scale {site.scale} means nothing; leave it out"
     if site.logit_init == "matched":
@@ -77,6 +87,8 @@ def _heads(site: Attention) -> Iterator[str]:
         yield "raw values take the states as they are, so value_width follows; leave it out or project"
     if site.combine in ("sum_own", "sum_shared", "mean_shared") and site.output == "raw":
         yield f"combine {site.combine} multiplies by W_O, and output raw has none; use output projected"
+    if site.combine in ("sum_shared", "mean_shared") and site.heads == 1:
+        yield f"combine {site.combine} of one head is concat; use combine concat, or more heads"
     if site.combine == "sum_wide" and site.values == "raw":
         yield "combine sum_wide adds values of the model's width; use values projected"
 
@@ -90,6 +102,8 @@ def _reach(site: Attention) -> Iterator[str]:
         yield "reach local_p has a Gaussian of σ = window/2, and a window of 0 leaves it no width; use 1 or more"
     if site.reach == "local_p" and site.score in WITHOUT_QUERY:
         yield f"reach local_p predicts a position from the query, and score {site.score} reads none; use local_m"
+    # A window of 0 leaves one slot, whatever its score, and is allowed all the same: it is a mask, by which sweeps hold
+    # a decoder to one place while another site varies.
     if site.reach == "local_m" and site.window == 0 and site.exclude_self:
         yield "exclude_self hides the only slot that a window of 0 holds; use a window of 1 or more"
     if site.reach == "hard" and site.weights != "softmax":
@@ -112,6 +126,11 @@ def site_refusals(site: Attention, name: str, memory: str) -> Iterator[str]:
         yield f"identity_mean divides by the number of slots, and memory {memory} has no two; use identity or softmax"
 
 
+def told_apart(memory: str, annotations: object) -> str:
+    """The memory, or `SINGLE` where it is structured into one slot."""
+    return SINGLE if memory == "structured" and str(annotations) == "1" else memory
+
+
 def scores_matter(weights: str, memory: str) -> bool:
     """Whether cross-attention over this memory depends on its scores: a slot without others has all the weight."""
     return memory not in ONE_SLOT or (memory != "empty" and weights not in NORMALISED)
@@ -123,3 +142,10 @@ def idle(site: Attention, unset: Attention, memory: str) -> Iterator[str]:
     for name in (*SCORING, "heads"):
         if (given := getattr(site, name)) != getattr(unset, name):
             yield f"{name} {given} changes nothing: memory {memory} has {slots}; leave it out, or use memory states"
+
+
+def unread(site: Attention, base: dict[str, Any], memory: str) -> Iterator[str]:
+    """What was set at cross and multiplies the zero context of memory empty. `base` has the family's own values."""
+    for name in MIXING if memory == "empty" else ():
+        if (given := getattr(site, name)) != base.get(name, type(site).model_fields[name].default):
+            yield f"{name} {given} changes nothing: memory empty has no slot and its context is 0; leave it out"

@@ -40,13 +40,13 @@ STRUCTURED = {"cell": "lstm", "memory": "structured", "annotations": 30, "penalt
 VASWANI = {"family": "transformer", "positions": "sinusoidal", "mixing": "attention", "embeddings": "shared"}
 PROJECTED = {"maps": "separate", "values": "projected", "output": "projected", "combine": "concat", "heads": 8}
 
-GLOBAL, LOCAL = "Luong et al. 2015, section 3.1, input feeding 3.3", "Luong et al. 2015, section 3.2, input feeding 3.3"
+GLOBAL, LOCAL = (f"Luong et al. 2015, {which} attention with input feeding" for which in ("global", "local"))
 START = "every layer and cell of the decoder starts from the encoder's last state, there each from its own"
 
 TEXTBOOK: dict[str, Arm] = {
     "bahdanau2015": Arm(
         _model(BIDIRECTIONAL, BAHDANAU, **RAW, score="additive"),
-        "Bahdanau et al. 2015, section 3 and appendix A",
+        "Bahdanau et al. 2015",
         "there the first state is tanh(W h←_1), encoder states twice as wide as the decoder's, the readout a maxout",
     ),
     "luong2015_dot": Arm(_model(LUONG, **RAW, score="dot"), GLOBAL, START),
@@ -69,12 +69,12 @@ TEXTBOOK: dict[str, Arm] = {
     ),
     "vaswani2017": Arm(
         _model(VASWANI, **PROJECTED, weights="softmax", score="dot", scale="rsqrt"),
-        "Vaswani et al. 2017, section 3",
+        "Vaswani et al. 2017",
         "normalisation comes before each block, there after it",
     ),
     "lin2017": Arm(
         _model(BIDIRECTIONAL, STRUCTURED, **RAW, score="dot"),
-        "Lin et al. 2017, section 2",
+        "Lin et al. 2017",
         "there a classifier reads the annotations; here a decoder that starts from zero attends to them",
     ),
 }

@@ -77,7 +77,7 @@ class Plain(nn.Module):
 
 
 class Structured(nn.Module):
-    """r annotations M = A H of the states H, A = softmax(W_2 tanh(W_1 Hᵀ)) over tokens (Lin et al. 2017, eq. 6 and 7).
+    """r annotations M = A H of the states H, A = softmax(W_2 tanh(W_1 Hᵀ)) over tokens (Lin et al. 2017).
 
     W_1 is U × D and W_2 is r × U, without biases. λ‖AAᵀ − I‖²_F, the mean over sentences, is added to the loss: it
     asks for annotations that look at different tokens, and cannot reach 0 in a sentence of fewer than r.

@@ -17,8 +17,9 @@ from torch import nn
 
 from study.attention import Attention as Site
 from study.attention.formula import combined, mapped
+from study.attention.score import DIVIDING
 from study.config import TEXTBOOK, Attention, Recurrent, Transformer
-from study.models.symbols import OUTSIDE, in_symbols, outside, site
+from study.models.symbols import NAMES, OUTSIDE, in_symbols, outside, site
 
 PAGE = Path(__file__).parents[2] / "MECHANISMS.md"
 INTRODUCTION = (
@@ -29,15 +30,17 @@ INTRODUCTION = (
 LEGEND = (
     ("t, s", "a query and a slot of the memory; L queries, S slots that a query may see"),
     ("S_max", "the length of the longest training sentence"),
-    ("H, h", "heads, and one of them: x, m and c belong to a site, all else to a head"),
+    ("H, n", "heads, and one of them: x, m and c belong to a site, all else to a head"),
     ("D, Dk", "width of the states x that queries are mapped from, which is the model's, and of the memory's states m"),
     ("Kq, Kk, K", "width of a head's query, of its key, and of both where one map width is chosen for them"),
     ("V, A, R", "width of a head's value; additive width; rank"),
     ("q, k, v", "query, key and value: what the maps make of x and m"),
     ("d", "what the scale divides by: the width that a score sums over"),
-    ("s, a", "a score, scaled, and the weight that is made of it"),
-    ("o, c", "output of a head, Σ_s a_s v_s, and of the site"),
-    ("w", "half-width of a window; number of tokens under a convolution"),
+    ("e, a", "a score, scaled, and the weight that is made of it"),
+    ("o, c", "output of a head, Σ_s a_s v_s unless its reach says otherwise, and of the site"),
+    ("w, p, z", "half-width of a window, or number of tokens under a convolution; centre of a window; a chosen slot"),
+    ("S′", "of the S visible slots, those that a window and a hidden position leave"),
+    ("s_t, y_t", "with a query's number: the recurrent decoder's state, the target token"),
     ("h_s, M, r, U", "encoder states; annotations of them, r in number, made through a hidden width U"),
     ("W, U, V, P, T, b, v, g, τ", "inside a formula: parameters (T is frozen)"),
 )
@@ -45,10 +48,12 @@ CITED = re.compile(r"\(([^()]*\b(?:19|20)\d\d\b[^()]*)\)")
 SOURCES = {
     ("scale", "rsqrt"): "Vaswani et al. 2017",
     ("maps", "separate"): "Vaswani et al. 2017",
+    ("score", "fixed_random"): "Tay et al. 2021; control",
+    ("maps", "tied"): "Kitaev et al. 2020; Courtois et al. 2024",
     ("memory", "states"): "Bahdanau et al. 2015",
     ("memory", "final"): "Sutskever et al. 2014",
 }
-"""Of values that have no docstring of their own."""
+"""Of values whose docstring, if they have one, does not say it all."""
 
 
 class Seen(NamedTuple):
@@ -58,6 +63,8 @@ class Seen(NamedTuple):
     parts: tuple[nn.Module, ...]
     documented: Any = None
     """What has a docstring that cites the source."""
+    width: str | None = None
+    """d, where the part is a score: in symbols."""
 
 
 def _maps(of: Site) -> Seen:
@@ -65,7 +72,7 @@ def _maps(of: Site) -> Seen:
 
 
 AXES: dict[str, Callable[[Site], Seen]] = {
-    "score": lambda of: Seen(of.score.formula, (of.score,), type(of.score)),
+    "score": lambda of: Seen(of.score.formula, (of.score,), type(of.score), NAMES.get(of.score.fan, "–")),
     "scale": lambda of: Seen(of.scale.formula, (of.scale,)),
     "weights": lambda of: Seen(of.weights.formula, (), of.weights.normalise),
     "reach": lambda of: Seen(of.reach.formula or "every visible slot", (of.reach,), type(of.reach)),
@@ -103,8 +110,11 @@ def tables() -> list[Table]:
 
 def _axes() -> Iterator[Table]:
     for axis, look in AXES.items():
-        rows = [_row(axis, value, look(site(**{axis: value}))) for value in _choices(Attention, axis)]
-        yield Table(f"model.attention.{axis}", ("value", "formula", "parameters per head", "source"), tuple(rows))
+        parts = {value: look(site(**{axis: value})) for value in _choices(Attention, axis)}
+        rows = [_row(axis, value, seen) for value, seen in parts.items()]
+        size = () if all(seen.width is None for seen in parts.values()) else ("d",)
+        head = ("value", "formula", *size, "parameters per head", "source")
+        yield Table(f"model.attention.{axis}", head, tuple(rows))
     for axis in OUTSIDE:
         family = Recurrent if axis in Recurrent.model_fields else Transformer
         rows = [_row(axis, value, _beside(outside(axis, value))) for value in _choices(family, axis)]
@@ -113,7 +123,15 @@ def _axes() -> Iterator[Table]:
 
 def _row(axis: str, value: str, seen: Seen) -> tuple[str, ...]:
     source = SOURCES.get((axis, value)) or _cited(seen.documented)
-    return value, seen.formula, in_symbols(seen.parts, heads=axis in AXES), source
+    if axis == "scale" and value in DIVIDING:
+        source = f"{source}; over-scaled, a control, on {', '.join(_unit_sized())}".removeprefix("–; ")
+    size = () if seen.width is None else (seen.width,)
+    return value, seen.formula, *size, in_symbols(seen.parts, heads=axis in AXES), source
+
+
+def _unit_sized() -> list[str]:
+    """Scores that start O(1) without a scale."""
+    return [value for value in _choices(Attention, "score") if site(score=value).score.unit_sized]
 
 
 def _beside(part: nn.Module) -> Seen:

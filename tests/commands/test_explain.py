@@ -23,18 +23,47 @@ def explained(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
     return capsys.readouterr().out
 
 
+def in_order(told: str, *lines: str) -> bool:
+    """Whether these are lines of it, next to each other."""
+    return "\n".join(f"     {line}" for line in lines) in told
+
+
+def test_what_is_chosen_is_one_value_and_adds_to_the_loss(capsys: pytest.CaptureFixture[str]) -> None:
+    told = explained(capsys, "--model.attention.reach", "hard", "--model.attention.entropy_bonus", "0.5")
+    assert in_order(
+        told,
+        "a = softmax(e) over the S visible slots, 0 elsewhere",
+        "in training z ~ a, in validation and search z = argmax_s a_s",
+        "o = v_z",
+        "c = o",
+        "loss in training (REINFORCE): the mean over t of −[(R_t − b_t) · log a(z) + β entropy(a)]",
+        "  R_t = Σ_{t′ ≥ t} log p(y_t′), b_t = the running mean of log p × the tokens from t on, β = 0.5",
+    )
+
+
+def test_what_is_over_scaled_is_called_so(capsys: pytest.CaptureFixture[str]) -> None:
+    scaled = ("--model.attention.score", "additive", "--model.attention.scale")
+    assert "over-scaled, a control: e without 1/d starts" in explained(capsys, *scaled, "inverse")
+    assert "over-scaled" not in explained(capsys, *scaled, "learned")
+
+
 def test_a_configuration_in_formulas(capsys: pytest.CaptureFixture[str]) -> None:
     told = explained(capsys, "--preset", "luong2015_local_p", "--model.attention.window", "3", "--target", "4")
     for line in (
         "x: s_t, the decoder's state after it reads y_{t−1}; s_t = LSTM(s_{t−1}, y_{t−1}, r_{t−1}), of width 64",
         "m: h_1 … h_S; encoder: LSTM states h, of width 64, left to right",
         "q = x",
-        "s = qᵀ W k",
-        "a = softmax(s) over the S visible slots, 0 elsewhere",
-        "reach: |s − p| ≤ w, · exp(−(s − p)² / 2(w/2)²), p = (S−1)·σ(v·tanh(W q)), w = 3",
-        "c = o",
     ):
         assert f" {line}\n" in told
+    assert in_order(
+        told,
+        "e = qᵀ W k",
+        "window: |s − p| ≤ w, p = (S−1)·σ(v·tanh(W q)), w = 3",
+        "a = softmax(e) over the S′ slots left of the S visible, 0 elsewhere",
+        "a ← a · exp(−(s − p)² / 2(w/2)²), not normalised again",
+        "o = Σ_s a_s v_s",
+        "c = o",
+    )
     assert "L 4 (as given" in " ".join(told.split())
 
 
@@ -92,9 +121,9 @@ def test_the_catalogue_holds_every_value_and_counts_by_hand() -> None:
         assert list(found[f"model.attention.{axis}"]) == choices
         assert all(formula for formula, *_ in found[f"model.attention.{axis}"].values())
     scores = found["model.attention.score"]
-    assert scores["additive"] == ("v·tanh(W [q; k])", "A·(Kq + Kk) + A", "Bahdanau et al. 2015")
-    assert scores["location"] == ("w_s·q", "S_max·Kq", "Luong et al. 2015")
-    assert scores["uniform"] == ("0", "0", "control")
+    assert scores["additive"] == ("v·tanh(W [q; k])", "A", "A·(Kq + Kk) + A", "Bahdanau et al. 2015")
+    assert scores["location"] == ("w_s·q", "Kq", "S_max·Kq", "Luong et al. 2015")
+    assert scores["uniform"] == ("0", "–", "0", "control")
     assert found["model.attention.maps"]["tied"][1] == "K·D"
     assert found["model.attention.combine"]["sum_shared"][1] == "V·D for all heads"
     assert found["model.memory"]["structured"][1] == "U·D + r·U"

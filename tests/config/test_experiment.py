@@ -68,6 +68,8 @@ def test_an_experiment_is_frozen() -> None:
 
 
 TRANSFORMER = {"model.family": "transformer"}
+ONE = {"model.memory": "structured", "model.annotations": 1}
+UNIFORM = {"model.attention.score": "uniform"}
 REFUSED = [
     # a name
     ({"depth": 3}, "depth: there is no such field"),
@@ -130,6 +132,30 @@ REFUSED = [
     ({"model.memory": "empty", "model.attention.weights": "sigmoid"}, "model: attention.cross: weights sigmoid ch"),
     ({"model.memory": "mean", "model.attention.weights": "identity_mean"}, "model: attention.cross: identity_mean d"),
     ({**TRANSFORMER, "model.memory": "mean", "model.attention.cross.score": "cosine"}, "model: attention.cross: score"),
+    ({**ONE, "model.attention.score": "additive"}, "model: attention.cross: score additive changes nothing: memory st"),
+    ({**ONE, **TRANSFORMER, "model.attention.cross.scale": "none"}, "model: attention.cross: scale none changes not"),
+    ({**ONE, "model.attention.reach": "hard"}, "model: attention.cross: reach hard chooses among slots"),
+    ({"model.memory": "empty", "model.attention.values": "projected"}, "model: attention.cross: values projected ch"),
+    (
+        {"model.memory": "empty", "model.attention.output": "projected", "model.attention.combine": "sum_own"},
+        "model: attention.cross: combine sum_own changes nothing",
+    ),
+    ({**UNIFORM, "model.attention.weights": "sparsemax"}, "model.attention.cross: score uniform gives every slot 1/S"),
+    ({**UNIFORM, "model.attention.weights": "entmax15"}, "model.attention.cross: score uniform gives every slot 1/S"),
+    ({**UNIFORM, "model.attention.weights": "identity_mean"}, "model.attention.cross: score uniform is 0"),
+    ({**UNIFORM, "model.attention.maps": "separate"}, "model.attention.cross: score uniform reads neither"),
+    (
+        {**TRANSFORMER, "model.attention.score": "fixed_random", "model.attention.maps": "separate"},
+        "model.attention.encoder_self: score fixed_random reads neither",
+    ),
+    (
+        {**TRANSFORMER, "model.attention.cross.score": "uniform", "model.attention.cross.maps": "separate"},
+        "model.attention.cross: score uniform reads neither",
+    ),
+    (
+        {**TRANSFORMER, "model.attention.heads": 1, "model.attention.combine": "mean_shared"},
+        "model.attention.encoder_self: combine mean_shared of one head is concat",
+    ),
 ]
 
 
@@ -153,9 +179,20 @@ def test_over_one_slot_what_decides_scores_goes_to_the_other_sites() -> None:
     assert isinstance(sites, TransformerSites)
     assert (sites.encoder_self.score, sites.decoder_self.score, sites.cross.score) == ("additive", "additive", "dot")
     assert {sites.encoder_self.heads, sites.decoder_self.heads, sites.cross.heads} == {2}
+    single = {"model.memory": "structured", "model.annotations": "1"}
+    assert experiment_from(given, single).model.attention == sites
     own = experiment_from(given, {"model.attention.decoder_self.score": "cosine"}).model.attention
     assert (own.encoder_self.score, own.decoder_self.score) == ("additive", "cosine")  # type: ignore[union-attr]
     assert experiment_from(given, {"model.mixing": "convolution"}).model.attention.encoder_self is None  # type: ignore[union-attr]
+
+
+def test_maps_of_all_sites_pass_by_a_site_that_reads_none() -> None:
+    given = {**TRANSFORMER, "model.attention.cross.score": "uniform", "model.attention.maps": "tied"}
+    with pytest.raises(InputError, match="reads neither query nor key, so maps tied"):
+        experiment_from(given, {"model.attention.cross.maps": "tied"})
+    sites = experiment_from(given).model.attention
+    assert (sites.decoder_self.maps, sites.cross.maps) == ("tied", "raw")  # type: ignore[union-attr]
+    assert experiment_from(given, {"model.attention.maps": "separate"}).model.attention.cross.maps == "raw"
 
 
 def test_over_one_slot_scores_stay_where_weights_are_not_normalised() -> None:

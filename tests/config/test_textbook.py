@@ -14,29 +14,89 @@ from study.errors import InputError
 from study.models import build
 from study.sweep.spec import expand, load
 
-FACTS: dict[str, dict[str, Any]] = {  # by hand, from the papers
-    "bahdanau2015": {"decoder": "bahdanau", "cell": "gru", "bidirectional": True, "score": "additive", "scale": "none"},
-    "luong2015_dot": {"score": "dot", "scale": "none", "reach": "global"},
-    "luong2015_general": {"score": "bilinear", "scale": "none", "reach": "global"},
-    "luong2015_concat": {"score": "concat_luong", "scale": "none", "reach": "global"},
-    "luong2015_location": {"score": "location", "scale": "none", "reach": "global"},
-    "luong2015_local_m": {"score": "bilinear", "reach": "local_m", "window": 10},
-    "luong2015_local_p": {"score": "bilinear", "reach": "local_p", "window": 10},
-    "vaswani2017": {"score": "dot", "scale": "rsqrt", "heads": 8, "maps": "separate", "positions": "sinusoidal"},
-    "lin2017": {"memory": "structured", "annotations": 30, "init": "zero", "cell": "lstm", "bidirectional": True},
+# By hand, from the papers: every field, of the model and of its attention.
+RAW = {"maps": "raw", "values": "raw", "output": "raw", "heads": 1, "weights": "softmax", "scale": "none"}
+LUONG = {
+    "family": "recurrent",
+    "decoder": "luong",
+    "input_feeding": True,
+    "cell": "lstm",
+    "bidirectional": False,
+    "memory": "states",
+    "init": "direct",
+    "readout": "tanh",
 }
-LUONG = {"decoder": "luong", "input_feeding": True, "cell": "lstm", "bidirectional": False, "readout": "tanh"}
+FACTS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "bahdanau2015": (
+        {
+            "family": "recurrent",
+            "decoder": "bahdanau",
+            "cell": "gru",
+            "bidirectional": True,
+            "memory": "states",
+            "init": "final",
+            "readout": "tanh",
+        },
+        {**RAW, "score": "additive"},
+        "Bahdanau et al. 2015",
+    ),
+    "luong2015_dot": (LUONG, {**RAW, "score": "dot"}, "Luong et al. 2015, global"),
+    "luong2015_general": (LUONG, {**RAW, "score": "bilinear"}, "Luong et al. 2015, global"),
+    "luong2015_concat": (LUONG, {**RAW, "score": "concat_luong"}, "Luong et al. 2015, global"),
+    "luong2015_location": (LUONG, {**RAW, "score": "location"}, "Luong et al. 2015, global"),
+    "luong2015_local_m": (
+        LUONG,
+        {**RAW, "score": "bilinear", "reach": "local_m", "window": 10},
+        "Luong et al. 2015, local",
+    ),
+    "luong2015_local_p": (
+        LUONG,
+        {**RAW, "score": "bilinear", "reach": "local_p", "window": 10},
+        "Luong et al. 2015, local",
+    ),
+    "vaswani2017": (
+        {"family": "transformer", "positions": "sinusoidal", "mixing": "attention", "embeddings": "shared"},
+        {
+            "maps": "separate",
+            "values": "projected",
+            "output": "projected",
+            "combine": "concat",
+            "heads": 8,
+            "weights": "softmax",
+            "score": "dot",
+            "scale": "rsqrt",
+        },
+        "Vaswani et al. 2017",
+    ),
+    "lin2017": (
+        {
+            "family": "recurrent",
+            "cell": "lstm",
+            "bidirectional": True,
+            "memory": "structured",
+            "annotations": 30,
+            "penalty": 1.0,
+            "init": "zero",
+        },
+        {**RAW, "score": "dot"},
+        "Lin et al. 2017",
+    ),
+}
 GRID = "method: grid\nmetric: {name: test/exact, goal: maximize}\nparameters: "
 
 
 @pytest.mark.parametrize("name", TEXTBOOK)
 def test_an_arm_is_what_the_paper_describes_and_runs(name: str) -> None:
     experiment = experiment_from({"preset": name, "model.width": 16})
-    model, site = experiment.model, experiment.model.attention.cross
-    for field, value in (FACTS[name] | (LUONG if name.startswith("luong") else {})).items():
-        assert getattr(site if field in type(site).model_fields else model, field) == value, field
-    if name != "vaswani2017":
-        assert (site.maps, site.values, site.output, site.heads) == ("raw", "raw", "raw", 1)
+    model = experiment.model
+    of_model, of_attention, source_told = FACTS[name]
+    spelled = {f"model.{field}": value for field, value in of_model.items()}
+    spelled |= {f"model.attention.{field}": value for field, value in of_attention.items()}
+    assert TEXTBOOK[name].overrides == spelled
+    assert TEXTBOOK[name].source.startswith(source_told)
+    assert {field: getattr(model, field) for field in of_model} == of_model
+    for site in type(model.attention).model_fields:
+        assert {field: getattr(getattr(model.attention, site), field) for field in of_attention} == of_attention
     source, target = torch.randint(4, 23, (3, 7)), torch.randint(4, 23, (3, 5))
     translator = build(model, 23, 1, Lengths(11, 9)).eval()
     logits = translator.decode(translator.encode(source, torch.ones_like(source).bool()), target).logits
@@ -44,11 +104,10 @@ def test_an_arm_is_what_the_paper_describes_and_runs(name: str) -> None:
     assert logits.isfinite().all()
 
 
-def test_every_arm_has_a_source_and_names_no_site() -> None:
+def test_every_arm_is_told_of_and_names_no_site() -> None:
     """A field of one site would lie over what a user says of all sites."""
     assert FACTS.keys() == TEXTBOOK.keys()
-    for name, arm in TEXTBOOK.items():
-        assert arm.source[:3].lower() == name[:3]
+    for arm in TEXTBOOK.values():
         assert "model.family" in arm.overrides
         assert all(field.count(".") == 1 or field.startswith("model.attention.") for field in arm.overrides)
         assert all(field.count(".") <= 2 for field in arm.overrides)

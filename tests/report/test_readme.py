@@ -1,9 +1,11 @@
 """What the documents say is so: files, flags, targets, versions, and the diff of CONTRIBUTING.md."""
 
+import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -53,6 +55,18 @@ def test_the_lock_holds_versions_and_nothing_else():
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-def test_the_diff_of_contributing_applies():
+def test_the_diff_of_contributing_applies_and_its_tests_pass(tmp_path):
     (diff,) = re.findall(r"```diff\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.DOTALL)
-    subprocess.run(["git", "apply", "--check", "-"], input=diff, text=True, check=True, cwd=ROOT)
+    for part in ("study", "sweeps", "tests/attention"):
+        shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
+    subprocess.run(["git", "apply", "-"], input=diff, text=True, check=True, cwd=tmp_path)
+    chosen = ["tests/attention/test_definitions.py", "-k", "distance or compared"]
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "13 passed" in ran.stdout, ran.stdout + ran.stderr
