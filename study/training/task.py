@@ -20,7 +20,7 @@ from study.models import Translator
 from study.models.translator import PAD
 from study.training import decode, gold, sampling
 from study.training.batches import Batch, Example, Steps, collate
-from study.training.diagnostics import Diagnostics, diagnose, gradients, look, site_means, truth
+from study.training.diagnostics import Diagnostics, diagnose, gradients, in_history, look, truth
 from study.training.vocabulary import Vocabulary
 
 DIAGNOSED = 64
@@ -50,7 +50,7 @@ class Task(pl.LightningModule):
         vocabulary: Vocabulary,
         train: Sequence[Example],
         valid: Sequence[Example],
-        report: Callable[[dict[str, Any], Diagnostics], None],
+        report: Callable[[dict[str, Any]], None],
     ) -> None:
         super().__init__()
         self.experiment, self.recipe = experiment, experiment.training
@@ -165,11 +165,11 @@ class Task(pl.LightningModule):
             "valid_aer": gold.validation_error(sights, self.fixed, self.diagnosed, self.vocabulary),
             "valid_exact": scoring.exact_match(hypotheses, references).value,
             "lr": self.recipe.learning_rate * factor(self.global_step - 1, self.recipe),
-            "diagnostics": site_means(self.diagnostics),
+            **in_history(self.diagnostics),
         }
         self.history.append(point)
         self._select(point)
-        self.report(point, self.diagnostics)
+        self.report(point)
 
     def _gradients_if_due(self) -> None:
         """Of the first validation at or past the middle, and of the last."""

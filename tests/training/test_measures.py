@@ -20,7 +20,7 @@ from study.training import diagnostics, gold, tracking
 from study.training import task as training_task
 from study.training.alignment import alignment_error, alignments
 from study.training.batches import Batch, Example, collate, examples
-from study.training.diagnostics import diagnose, gradients, look, measures, site_means, truth
+from study.training.diagnostics import diagnose, gradients, look, measures, truth
 from study.training.diagnostics.diagnose import POSITIONS, place, states
 from study.training.diagnostics.gradients import _at_source, profile
 from study.training.evaluate import _beyond
@@ -257,7 +257,7 @@ def test_a_record_of_two_layers_and_four_heads_is_small() -> None:
     found = diagnose(look(model, batch), batch, right)
     slopes = {moment: {"step": 1000, **gradients(model, batch, right)} for moment in ("start", "middle", "end")}
     point = dict.fromkeys(("step", "tokens", "train_loss", "valid_loss", "valid_bleu", "valid_exact", "lr"), 1.23456)
-    point |= {"valid_aer": 0.123456, "diagnostics": site_means(found)}
+    point |= {"valid_aer": 0.123456, **diagnostics.in_history(found)}
     plain: dict[str, Any] = {"split": "test", "metric": "bleu", "value": 12.3456, "n": 1000}
     scored = {"signature": "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.5.1", "subset": "length 11-13"}
     score = Score(**plain, **scored, hypotheses="test.hyp.txt", hypotheses_sha256="0" * 64)
