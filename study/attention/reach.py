@@ -24,8 +24,6 @@ class Reach(nn.Module):
     """
 
     fusable = True
-    sums_to_one = True
-    """Weights that are a distribution stay one."""
     formula = ""
 
     def window(self, query: Tensor, view: View, worth: float = math.inf) -> View:
@@ -68,7 +66,6 @@ class LocalPredictive(Reach):
     """
 
     fusable = False
-    sums_to_one = False
     formula = "|s − p| ≤ w, · exp(−(s − p)² / 2(w/2)²), p = (S−1)·σ(v·tanh(W q))"
 
     def __init__(self, heads: int, query: int, width: int) -> None:

@@ -32,7 +32,7 @@ def rows_of(weights: torch.Tensor, mask: torch.Tensor | None = None, asked: torc
     """Rows of weights [B, H, L, S] under a mask; every query asked unless some are said to be."""
     visible = torch.ones(1, 1, 1, weights.shape[-1], dtype=torch.bool) if mask is None else mask
     real = torch.ones(len(weights), weights.shape[2], dtype=torch.bool) if asked is None else asked
-    return measures.Rows.of(Seen(weights, weights, weights, weights, weights, visible), real)
+    return measures.Rows.of(Seen(weights, weights, weights, weights, weights, weights, visible), real)
 
 
 def test_shares_of_weight_by_hand() -> None:
@@ -45,6 +45,7 @@ def test_shares_of_weight_by_hand() -> None:
     found = measures.masses(weights, rows, torch.ones(1, 4, dtype=torch.bool), right)
     torch.testing.assert_close(found["diagonal_mass"], torch.tensor([(0.1 + 0.25) / 2, 0.1 / 2]))
     torch.testing.assert_close(found["last_two_mass"], torch.tensor([(0.5 + 0.5) / 2, 0.5 / 2]))
+    torch.testing.assert_close(found["end_mass"], torch.tensor([(0.4 + 0.0) / 2, 0.4 / 2]))
     torch.testing.assert_close(found["gold_mass"], torch.tensor([(0.3 + 0.75) / 2, 0.3 / 2]))
     torch.testing.assert_close(found["argmax_on_gold"], torch.tensor([1 / 2, 0.0]))
     even = torch.full((1, 1, 1, 4), 0.25)
@@ -109,6 +110,9 @@ def test_the_gradient_that_passes_is_the_trace_of_the_softmaxs_jacobian() -> Non
     weights = logits.softmax(0)[None, None, None]
     found = measures.entropies(weights, rows_of(weights), True)
     assert found["softmax_gradient"].item() == pytest.approx(jacobian.trace().item())
+    other = measures.entropies(weights, rows_of(weights), True, softmax=False)
+    assert other["softmax_gradient"].isnan().all()
+    assert other["entropy"] == found["entropy"]
     raw = measures.entropies(weights, rows_of(weights), False)
     assert raw["max_weight"].item() == weights.max()
     assert raw["softmax_gradient"].isnan().all()
