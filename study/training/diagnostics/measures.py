@@ -151,7 +151,8 @@ def masses(weights: Tensor, rows: Rows, tokens: Tensor, gold: Tensor | None) -> 
     last_two_mass: G are the last two source tokens before end-of-sentence, which is itself neither counted among them
         nor left out of the sum that the share is of. In a decoder's self-attention, null.
     end_mass: G is the source's end-of-sentence, where a collapse may lie too. Null where last_two_mass is.
-    gold_mass: G are the gold slots; rows without gold have none.
+    gold_mass: G are the gold slots; rows without gold have none. The mean is over words, whose tokens share one word's
+        part, so that it is the score of that name (`alignment.gold_mass`) on these sentences.
     argmax_on_gold: the share of the rows with gold whose largest |a_s| is on one of their gold slots. Equal ones share
         the row evenly, so that even weights have what chance has.
 
@@ -159,7 +160,7 @@ def masses(weights: Tensor, rows: Rows, tokens: Tensor, gold: Tensor | None) -> 
         weights: [B, H, L, N] over tokens.
         rows: the rows, as they see slots.
         tokens: [B, N]: source tokens with end-of-sentence; [B, 0] where slots are no source tokens.
-        gold: [B, L, N] or None.
+        gold: [B, L, N] as `Truth` has it, or None.
     """
     share, some = shares(weights), rows.slots > 0
     place = torch.arange(weights.shape[-1], device=weights.device)
@@ -175,8 +176,9 @@ def masses(weights: Tensor, rows: Rows, tokens: Tensor, gold: Tensor | None) -> 
         end = place == count[:, None] - 1
         found["end_mass"] = mean((share * end[:, None, None]).sum(-1), some)
     if gold is not None:
-        right, with_gold = gold[:, None], some & gold.any(-1)[:, None]
-        found["gold_mass"] = mean((share * right).sum(-1), with_gold)
+        right = gold[:, None] > 0
+        with_gold, part = some & right.any(-1), some * gold.amax(-1)[:, None]
+        found["gold_mass"] = ((share * right).sum(-1) * part).sum((0, 2)) / part.sum((0, 2))
         top = (share == share.amax(-1, keepdim=True)) & (share > 0)
         found["argmax_on_gold"] = mean((top & right).sum(-1) / top.sum(-1).clamp(min=1), with_gold)
     return found
