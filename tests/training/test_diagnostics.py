@@ -103,8 +103,16 @@ def test_what_narrow_windows_see_together_has_a_spread_of_at_most_one() -> None:
     assert 0.9 < found["w 1"]["spread"] < 1
 
 
-@pytest.mark.parametrize("reach", ["local_m", "local_p", "hard"])
-@pytest.mark.parametrize("weights", ["softmax", "sparsemax", "entmax15"])
+@pytest.mark.parametrize(
+    ("reach", "weights"),
+    [
+        ("local_m", "softmax"),
+        ("local_p", "softmax"),
+        ("hard", "softmax"),
+        ("local_p", "sparsemax"),
+        ("global", "entmax15"),
+    ],
+)
 def test_what_a_reach_does_to_the_weights_hides_no_entropy(reach: str, weights: str) -> None:
     fields = {"model.width": 20, "model.attention.cross.reach": reach, "model.attention.cross.weights": weights}
     model = build(experiment_from(fields).model, 23, 1)

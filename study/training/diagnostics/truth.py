@@ -15,7 +15,7 @@ from study.training.batches import Batch, Example
 from study.training.vocabulary import Vocabulary
 
 Truth = dict[str, Tensor]
-"""site ↦ 1/n at a query's gold slots, n the tokens of its word, and 0 beside them. A mean so weighted is one over words.
+"""site ↦ 1/n at a query's gold slots, n the tokens of its word, and 0 beside them: a mean so weighted is over words.
 
 cross [B, L, S], encoder_self [B, S, S]; sites without gold are missing.
 
