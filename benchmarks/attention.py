@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from diagnostics import diagnostics
 from measure import Table, Work, machine, markdown, peak_memory, relative_times
 from mechanisms import mechanisms
 from torch import Tensor, nn
@@ -194,8 +195,8 @@ def compared(works: dict[str, Work], rounds: int) -> Iterator[list[str | float |
         yield [name, milliseconds, ratio, peaks[name], peaks[name] / base]
 
 
-TABLES: dict[Callable[[int], Table], int] = {additive: 3, kernels: 20, heads: 20, reaches: 12, mechanisms: 15}
-"""Rounds of each."""
+TABLES: dict[Any, int] = {additive: 3, kernels: 20, heads: 20, reaches: 12, mechanisms: 15, diagnostics: 7}
+"""What makes a table ↦ its rounds."""
 
 INTRODUCTION = """\
 # Time and memory of the mechanisms

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from measure import Table, Work, relative_times
@@ -20,11 +20,12 @@ from study.training.batches import Batch
 from study.training.decode import token_nll
 from study.training.task import penalties
 
-ARMS: dict[str, list[str]] = {
+FIELDS: dict[str, list[str]] = {
     "score": [
         *("dot", "bilinear", "low_rank", "cosine", "additive", "concat", "concat_luong"),
         *("location", "uniform", "fixed_random"),
     ],
+    "scale": ["learned"],
     "weights": ["sparsemax", "entmax15", "sigmoid", "identity", "identity_mean"],
     "reach": ["local_m", "local_p"],
     "cross.reach": ["hard"],
@@ -33,27 +34,54 @@ ARMS: dict[str, list[str]] = {
 }
 """Field of the attention ↦ its values; the first is the one that all are compared with."""
 
+FAMILIES = ("recurrent", "transformer")
+
+
+class Arm(NamedTuple):
+    """What differs from scaled dot, and in which families there is such a thing."""
+
+    field: str
+    value: str
+    fields: dict[str, Any]
+    families: Sequence[str] = FAMILIES
+
+
+ARMS = [
+    *(Arm(field, value, {f"model.attention.{field}": value}) for field, values in FIELDS.items() for value in values),
+    Arm("values, output", "raw", {"model.attention.values": "raw", "model.attention.output": "raw"}),
+    Arm("equal_start", "true", {"model.attention.equal_start": True}),
+    Arm(
+        "exclude_self",
+        "true",
+        {f"model.attention.{site}.exclude_self": True for site in ("encoder_self", "decoder_self")},
+        ("transformer",),
+    ),
+    Arm("memory", "structured", {"model.memory": "structured"}),
+    Arm("memory", "final", {"model.memory": "final"}),
+    Arm("mixing", "convolution", {"model.mixing": "convolution"}, ("transformer",)),
+    Arm("positions", "learned", {"model.positions": "learned"}, ("transformer",)),
+    Arm("input_feeding", "true", {"model.input_feeding": True}, ("recurrent",)),
+]
+
 
 def mechanisms(rounds: int) -> Table:
     """Training steps at the size of a minute's run, against scaled dot."""
-    columns = {}
-    for family in ("recurrent", "transformer"):
-        works = {}
-        for field, values in ARMS.items():
-            for value in values:
-                works[f"{field} {value}"] = training_step(family, {f"model.attention.{field}": value})
-        columns[family] = relative_times(works, rounds)
+    columns = []
+    for family in FAMILIES:
+        works = {str(i): training_step(family, arm.fields) for i, arm in enumerate(ARMS) if family in arm.families}
+        columns.append(relative_times(works, rounds))
     rows = [
-        [*name.split(), *(number for family in columns for number in columns[family][name])]
-        for name in columns["recurrent"]
+        [arm.field, arm.value, *(cell for times in columns for cell in times.get(str(i), (None, None)))]
+        for i, arm in enumerate(ARMS)
     ]
     return Table(
         "mechanisms",
         "A training step with each mechanism",
         "Encoder, decoder, loss, backward pass, clipping and update at width 64 on batches of 2,000 tokens (recurrent: "
         "1 layer, luong decoder; transformer: 2 + 2 layers). All arms have 4 heads, separate maps, projected values "
-        "and output, and differ from scaled dot in the one field; in the transformer at all sites (hard: at cross). "
-        "Ratios to scaled dot, the first line.",
+        "and output, and differ from scaled dot in what is named; in the transformer at all sites (hard: at cross; "
+        "exclude_self: at self-attention). Ratios to scaled dot, the first line; a dash where the family has no such "
+        "thing.",
         ("field", "value", "recurrent, ms", "recurrent ×", "transformer, ms", "transformer ×"),
         rows,
     )
@@ -70,7 +98,11 @@ def training_step(family: str, fields: dict[str, Any]) -> Work:
     vocabulary = VOCABULARY["embedded"]
     batches = random_batches(vocabulary, 2000, 4)
     longest = max(max(batch.source.shape[1], batch.given.shape[1]) for batch in batches)
-    model = build(experiment.model, vocabulary, 1, Lengths(longest, longest))
+    return update(build(experiment.model, vocabulary, 1, Lengths(longest, longest)), batches)
+
+
+def update(model: Translator, batches: list[Batch]) -> Work:
+    """One update of the model on the next of these batches, and on the first after the last."""
     optimiser = torch.optim.Adam(model.parameters(), 1e-3, fused=True)
     following = cycled(batches)
 

@@ -106,7 +106,7 @@ class Replay(Task):
             Words(json.dumps([str(token) for token in range(vocabulary)]).encode()),
             data,
             data[:2],
-            lambda point, diagnostics: None,
+            lambda point: None,
         )
         self.batches = batches
         self.took: list[float] = []

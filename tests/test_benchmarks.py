@@ -55,9 +55,31 @@ def test_factored_additive_needs_a_fraction_of_the_memory(load) -> None:
 def test_every_field_makes_a_step(load) -> None:
     mechanisms = load("mechanisms")
     for family in ("recurrent", "transformer"):
-        for field, values in mechanisms.ARMS.items():
-            for value in values[:1]:
-                mechanisms.training_step(family, {f"model.attention.{field}": value})()
+        seen = set()
+        for arm in mechanisms.ARMS:
+            if family in arm.families and arm.field not in seen:
+                mechanisms.training_step(family, arm.fields)()
+                seen.add(arm.field)
+
+
+def test_a_validations_diagnosis_is_one_pass(load, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the gradient at the source is another. What they take is measured; that they stay few is asserted."""
+    task, _ = load("diagnostics").prepared("transformer", pairs=80)
+    calls: list[str] = []
+    for name in ("encode", "decode"):
+        method = getattr(task.model, name)
+
+        def counted(*given, name: str = name, method=method):
+            calls.append(name)
+            return method(*given)
+
+        monkeypatch.setattr(task.model, name, counted)
+    works = load("diagnostics").parts(task)
+    works["diagnosis"]()
+    assert calls == ["encode", "decode"]
+    works["gradient"]()
+    assert calls == ["encode", "decode"] * 2
+    assert len(task.diagnosed) <= 64
 
 
 def test_the_tables_are_those_of_the_numbers(load) -> None:

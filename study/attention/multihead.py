@@ -112,11 +112,12 @@ class Attention(nn.Module):
 
     def _explicit(self, query: Tensor, memory: Memory, view: View) -> tuple[Tensor, Terms]:
         logits = self.score(query, memory.keys, view) * self.scale()
-        weights, terms = self.reach.reweight(self.weights.normalise(logits, view.mask), query, view)
+        normalised = self.weights.normalise(logits, view.mask)
+        weights, terms = self.reach.reweight(normalised, query, view)
         heads: Tensor = self.gate(weights @ precise(memory.values))
         if self.tap is not None:
-            distribution = self.weights.sums_to_one and self.reach.sums_to_one
-            self.tap(Seen(query, memory.keys, logits, weights, heads, view.mask, distribution, memory.origin))
+            what = self.weights.sums_to_one, self.weights.softmax
+            self.tap(Seen(query, memory.keys, logits, normalised, weights, heads, view.mask, *what, memory.origin))
         return heads, terms
 
     def _looked_up(self, query: Tensor, memory: Memory, view: View, slots: Tensor) -> tuple[Tensor, Terms]:

@@ -24,8 +24,6 @@ class Reach(nn.Module):
     """
 
     fusable = True
-    sums_to_one = True
-    """Weights that are a distribution stay one."""
     within = ""
     """What holds of the slots that `window` leaves."""
     after: tuple[str, ...] = ()
@@ -79,7 +77,6 @@ class LocalPredictive(Reach):
     """
 
     fusable = False
-    sums_to_one = False
     within = "|s − p| ≤ w, p = (S−1)·σ(v·tanh(W q))"
     after = ("a ← a · exp(−(s − p)² / 2(w/2)²), not normalised again",)
 

@@ -106,14 +106,18 @@ class Seen(NamedTuple):
     """[B, H, S, ·], prepared."""
     logits: Tensor
     """[B, H, L, S], scaled, before the mask."""
+    normalised: Tensor
+    """[B, H, L, S]: the weights as the normaliser made them, before the reach acts on them."""
     weights: Tensor
-    """[B, H, L, S]."""
+    """[B, H, L, S]: those that mix."""
     heads: Tensor
     """[B, H, L, V], after the gate."""
     mask: Tensor
     """Broadcastable to the weights."""
     sums_to_one: bool = True
-    """The weights of a query are a distribution."""
+    """The normalised weights of a query are a distribution."""
+    softmax: bool = True
+    """They are a softmax of the logits s, so that ∂a/∂s = diag(a) − a aᵀ."""
     origin: Tensor | None = None
     """[B, S, source positions], as the memory has it."""
 

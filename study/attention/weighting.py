@@ -101,6 +101,8 @@ class Weights(NamedTuple):
     formula: str
     sums_to_one: bool = True
     """The rows are distributions, so that they have an entropy."""
+    softmax: bool = False
+    """The Jacobian of a row a is diag(a) − a aᵀ."""
     fusable: bool = False
 
 
@@ -108,7 +110,7 @@ def build_weights(config: Config) -> Weights:
     """From scores to weights, as a site declares."""
     match config.weights:
         case "softmax":
-            return Weights(softmax, "softmax(e)", fusable=True)
+            return Weights(softmax, "softmax(e)", softmax=True, fusable=True)
         case "sparsemax":
             return Weights(sparsemax, "[e − τ]₊")
         case "entmax15":

@@ -17,7 +17,8 @@ from study.errors import InputError
 
 if TYPE_CHECKING:
     from study.corpora import Corpus, Pair
-    from study.training.alignment import Row, Words
+    from study.training.alignment import Row
+    from study.training.reading import Words
 
 DESCRIPTION = """\
 Align sentence pairs by the cross-attention of a trained model, which is given both sides (forced decoding). One line a

@@ -1,9 +1,7 @@
-"""Attention read as an alignment: forced decoding, token weights pooled to words, scored against gold links.
+"""Attention read as an alignment: links between words by forced decoding, scored against gold links.
 
 The weights are those of the query that predicts y_t, in both families. Alignment follows Och and Ney (2003): every
 target word is linked to the source word that it attends to most.
-
-H heads · L, S tokens of target and source, the source's end-of-sentence counted · T, W words of target and source.
 """
 
 from __future__ import annotations
@@ -12,9 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from torch import Tensor
 
-from study.attention import Seen
 from study.corpora import Link, words
 from study.models import Translator
 from study.models.translator import EOS
@@ -23,27 +19,10 @@ from study.scoring import alignment_error_rate
 from study.training import decode
 from study.training.batches import Example, collate
 from study.training.diagnostics import observe
+from study.training.reading import Words, readings
 from study.training.vocabulary import Vocabulary
 
 Gold = Sequence[Sequence[Link]]
-
-
-class Words(NamedTuple):
-    """One sentence's cross-attention between its words, end-of-sentence left out on both sides."""
-
-    weights: np.ndarray
-    """[H, T, W]: the mean over the tokens of a target word, the sum over those of a source word."""
-    share: np.ndarray
-    """[H, T, W], pooled alike: each weight's size over that of its row, end-of-sentence counted there. The weights
-    themselves where they are a distribution."""
-    visible: np.ndarray
-    """[H, T, W]: some token of the target word sees some token of the source word."""
-
-    def of(self, head: int | None) -> Words:
-        """One head, or for None the mean over heads: the same without the first axis."""
-        if head is None:
-            return Words(self.weights.mean(0), self.share.mean(0), np.asarray(self.visible.any(0)))
-        return Words(self.weights[head], self.share[head], self.visible[head])
 
 
 class Choice(NamedTuple):
@@ -64,57 +43,9 @@ class Row(NamedTuple):
     mass: float | None
 
 
-def pooled(weights: np.ndarray, visible: np.ndarray, source: Sequence[int], target: Sequence[int]) -> Words:
-    """Token weights [H, L, S] of one sentence, and which tokens see which, between words.
-
-    `source` and `target` give every token's word.
-    """
-    to_target, to_source = _membership(target), _membership(source)
-    of_target = to_target / to_target.sum(1, keepdims=True).clip(min=1)
-    size = np.abs(weights)
-    total = size.sum(-1, keepdims=True)
-    share = np.divide(size, total, out=np.zeros_like(size), where=total > 0)
-    inside = np.s_[:, : len(target), : len(source)]
-    return Words(
-        of_target @ weights[inside] @ to_source.T,
-        of_target @ share[inside] @ to_source.T,
-        to_target @ visible[inside].astype(float) @ to_source.T > 0,
-    )
-
-
-def _membership(tokens: Sequence[int]) -> np.ndarray:
-    """[words, tokens]: 1 where a token belongs to a word."""
-    count = max(tokens, default=-1) + 1
-    return np.asarray(np.equal.outer(np.arange(count), np.asarray(tokens, dtype=int)), dtype=float)
-
-
 def alignments(model: Translator, data: Sequence[Example], vocabulary: Vocabulary) -> dict[int, list[Words]]:
-    """Cross-attention by forced decoding: layer ↦ one reading a sentence, without words where the model can't read it.
-
-    Empty where the memory's slots are not made of source tokens.
-    """
-    out: dict[int, list[Words]] = {}
-    for chosen, batch in decode.fitting(model, data):
-        for (site, layer), seen in observe(model, batch).items():
-            weights = seen.over_tokens(batch.source.shape[1]) if site == "cross" else None
-            if weights is None:
-                continue
-            nothing = np.zeros((weights.shape[1], 0, 0))
-            found = out.setdefault(layer, [Words(nothing, nothing, nothing > 0)] * len(data))
-            token, visible = weights.double().cpu().numpy(), sees(seen).expand_as(weights).cpu().numpy()
-            for row, i in enumerate(chosen):
-                pair = data[i].pair
-                sides = vocabulary.words(pair.source), vocabulary.words(pair.target)
-                found[i] = pooled(token[row], visible[row], *sides)
-    return out
-
-
-def sees(seen: Seen) -> Tensor:
-    """Which source tokens each query sees, through the slots that they have a share in: [B, H or 1, L or 1, S]."""
-    if seen.origin is None:
-        return seen.mask
-    through: Tensor = seen.mask.to(seen.origin.dtype) @ (seen.origin > 0).to(seen.origin.dtype)[:, None]
-    return through > 0
+    """Cross-attention by forced decoding, as `readings` has it."""
+    return readings(model, data, vocabulary, "cross")
 
 
 def links(reading: Words) -> set[tuple[int, int]]:

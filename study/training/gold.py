@@ -1,6 +1,6 @@
 """Attention scored against what is known of it: who attends to whom in the source, and when alignment sets in.
 
-H heads · S source tokens · W source words.
+H heads · W source words.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from study.corpora import Link
 from study.models import Translator
 from study.records import Score
 from study.training import decode
-from study.training.alignment import alignment_error, pooled, sees
+from study.training.alignment import Gold, alignment_error, gold_mass, gold_of
 from study.training.batches import Batch, Example
-from study.training.diagnostics import Sight, Site, observe
-from study.training.diagnostics.measures import shares
+from study.training.diagnostics import Sight, Site
+from study.training.reading import Words, of_words, readings, sides
 from study.training.vocabulary import Vocabulary
 
 ONSET = 0.5
@@ -82,43 +82,32 @@ def _known(model: Translator, data: Sequence[Example]) -> bool:
 
 def on_gold(model: Translator, data: Sequence[Example], vocabulary: Vocabulary) -> dict[int, OnGold]:
     """What encoder self-attention has on gold, by layer; empty where the encoder has none."""
-    found: dict[int, list[np.ndarray]] = {}
-    for chosen, batch in decode.fitting(model, data):
-        for (site, layer), seen in observe(model, batch).items():
-            if site != "encoder_self":
-                continue
-            weights = shares(seen.weights).double().cpu().numpy()
-            visible = seen.mask.expand_as(seen.weights).cpu().numpy()
-            for row, i in enumerate(chosen):
-                pair = data[i].pair
-                words = vocabulary.words(pair.source)
-                reading = pooled(weights[row], visible[row], words, words)
-                found.setdefault(layer, []).append(_rows(reading.weights, pair.attends or ()))
-    return {layer: _shares(np.concatenate(rows)) for layer, rows in found.items()}
+    gold = [example.pair.attends or () for example in data]
+    found = readings(model, data, vocabulary, "encoder_self")
+    return {layer: _of_layer(read, gold) for layer, read in found.items()}
 
 
-def _rows(weights: np.ndarray, links: Sequence[Link]) -> np.ndarray:
-    """One row per word with gold: the weight on gold heads averaged, the argmax so, and every head's: [rows, 2 + H]."""
+def _of_layer(found: Sequence[Words], gold: Gold) -> OnGold:
+    hits = np.concatenate([_hits(reading.share, links) for reading, links in zip(found, gold, strict=True)])
+    mass, (argmax, *heads) = gold_mass(found, gold), hits.mean(0).tolist()
+    assert mass is not None  # some pair has gold
+    return OnGold(mass, argmax, heads, len(hits))
+
+
+def _hits(share: np.ndarray, links: Sequence[Link]) -> np.ndarray:
+    """One row per word with gold: `_hit` of the heads [H, W, W] averaged, then of each: [rows, 1 + H]."""
     gold: dict[int, list[int]] = {}
     for link in links:
         gold.setdefault(link.target, []).append(link.source)
-    together = weights.mean(0)
-    rows = [
-        [together[t, right].sum(), _hit(together[t], right), *(_hit(head[t], right) for head in weights)]
-        for t, right in gold.items()
-    ]
-    return np.array(rows).reshape(len(rows), 2 + len(weights))
+    heads = [share.mean(0), *share]
+    rows = [[_hit(head[t], right) for head in heads] for t, right in gold.items()]
+    return np.array(rows).reshape(len(rows), len(heads))
 
 
 def _hit(weights: np.ndarray, gold: list[int]) -> float:
     """1 if the largest weight is on gold, 0 if not, a share if several are largest; 0 without any weight."""
     top = weights == weights.max()
     return float(top[gold].sum() / top.sum()) if weights.max() > 0 else 0.0
-
-
-def _shares(rows: np.ndarray) -> OnGold:
-    mass, argmax, *heads = rows.mean(0).tolist()
-    return OnGold(mass, argmax, heads, len(rows))
 
 
 def validation_error(
@@ -128,17 +117,15 @@ def validation_error(
 
     None without gold, or where the memory's slots are not made of source tokens.
     """
-    gold = [example.pair.alignment for example in data]
-    if any(links is None for links in gold):
+    gold = gold_of(data)
+    if gold is None:
         return None
-    sides = [(vocabulary.words(example.pair.source), vocabulary.words(example.pair.target)) for example in data]
+    between = [sides(example, vocabulary, "cross") for example in data]
     errors = []
     for (site, _), sight in sights.items():
-        weights = sight.seen.over_tokens(batch.source.shape[1]) if site == "cross" else None
-        if weights is not None:
-            token, visible = weights.double().cpu().numpy(), sees(sight.seen).expand_as(weights).cpu().numpy()
-            found = [pooled(token[row], visible[row], *words) for row, words in enumerate(sides)]
-            errors.append(alignment_error(found, [links or () for links in gold]))
+        found = of_words(sight.seen, batch.source.shape[1], between) if site == "cross" else None
+        if found is not None:
+            errors.append(alignment_error(found, gold))
     return min(errors, default=None)
 
 

@@ -12,8 +12,10 @@ from pathlib import Path
 import torch
 
 from study.config import Experiment
+from study.corpora import Corpus
 from study.errors import InputError
-from study.records import Provenance
+from study.records import DataFacts, Provenance
+from study.training.vocabulary import Vocabulary
 
 PACKAGES = ("attention-ablation", "numpy", "pytorch-lightning", "sacrebleu", "sentencepiece", "torch", "wandb")
 ROOT = Path(__file__).parents[2]
@@ -32,6 +34,18 @@ def provenance(device: torch.device, precision: str) -> Provenance:
         precision=precision,
         deterministic=device.type == "cpu" and torch.get_num_threads() == 1,
         started_utc=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
+
+
+def data_facts(corpus: Corpus, vocabulary: Vocabulary) -> DataFacts:
+    """What the record says of the data."""
+    return DataFacts(
+        name=corpus.name,
+        version=corpus.version,
+        source=corpus.languages[0],
+        target=corpus.languages[1],
+        files=corpus.files,
+        subwords=vocabulary.sha256,
     )
 
 

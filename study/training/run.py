@@ -22,23 +22,23 @@ import torch
 
 from study import records, scoring
 from study.config import Experiment, config_hash, experiment_id
-from study.corpora import Corpus, load
+from study.corpora import load
 from study.errors import InputError
 from study.models import Translator, build, match_logits
 from study.models.cost import cost
-from study.records import DataFacts, ModelFacts, Record, Resources, Score, Selection
+from study.records import ModelFacts, Record, Resources, Score, Selection
 from study.training import gold, tracking
 from study.training.alignment import attention_map
 from study.training.allocator import keep_memory
 from study.training.batches import Steps, examples, sentence_lengths
 from study.training.callbacks import Checkpoint, Progress
 from study.training.checkpoint import check_resumable, save_model
-from study.training.diagnostics import Diagnostics, for_record, short
+from study.training.diagnostics import for_record, scalars, short
 from study.training.evaluate import Evaluation, evaluate
-from study.training.provenance import device_for, peak_memory, provenance
+from study.training.provenance import data_facts, device_for, peak_memory, provenance
 from study.training.sizes import sizes_of
 from study.training.task import DivergedError, Task
-from study.training.vocabulary import Vocabulary, vocabulary_for
+from study.training.vocabulary import vocabulary_for
 
 UNRECORDED: Any = {"trainer": True, "tracking": True, "out": True, "data": {"folder"}}
 """What does not decide a number and may hold a path or a name."""
@@ -154,18 +154,12 @@ class _Run:
         if last < recipe.steps:
             trainer.validate(self.task, verbose=False)
 
-    def _report(self, point: dict[str, Any], diagnostics: Diagnostics) -> None:
+    def _report(self, point: dict[str, Any]) -> None:
         """A validation: to the history, to W&B and to who watches."""
         lines = "".join(json.dumps(records.rounded(p), sort_keys=True) + "\n" for p in self.task.history)
         records.write(self.folder / "history.jsonl", lines)
-        scalars = {name: value for name, value in point.items() if isinstance(value, int | float)}
-        for site, values in point["diagnostics"].items():
-            scalars |= {f"{site}/{name}": value for name, value in values.items() if value is not None}
-        for found in self.task.gradients.values():
-            if found["step"] == point["step"]:
-                scalars |= {f"gradients/{name}": value for name, value in found.items() if isinstance(value, float)}
         shown = attention_map(self.model, self.valid, self.vocabulary, None) if self.wandb.shows else None
-        self.wandb.log(scalars, point["step"], shown)
+        self.wandb.log(scalars(point, self.task.gradients), point["step"], shown)
         rate = self.task.tokens / max(self.task.train_seconds, 1e-9)
         ahead = self.experiment.training.steps - point["step"]
         left = f"{ahead * self.task.train_seconds / max(1, point['step']):.0f} s left" if ahead else "tested next"
@@ -232,18 +226,6 @@ class _Run:
             provenance=self.provenance,
             wandb=self.wandb.facts(),
         )
-
-
-def data_facts(corpus: Corpus, vocabulary: Vocabulary) -> DataFacts:
-    """What the record says of the data."""
-    return DataFacts(
-        name=corpus.name,
-        version=corpus.version,
-        source=corpus.languages[0],
-        target=corpus.languages[1],
-        files=corpus.files,
-        subwords=vocabulary.sha256,
-    )
 
 
 def _writable(folder: Path) -> None:

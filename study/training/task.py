@@ -20,7 +20,7 @@ from study.models import Translator
 from study.models.translator import PAD
 from study.training import decode, gold, sampling
 from study.training.batches import Batch, Example, Steps, collate
-from study.training.diagnostics import Diagnostics, diagnose, gradients, look, site_means, truth
+from study.training.diagnostics import Diagnostics, diagnose, gradients, in_history, look, truth
 from study.training.vocabulary import Vocabulary
 
 DIAGNOSED = 64
@@ -50,7 +50,7 @@ class Task(pl.LightningModule):
         vocabulary: Vocabulary,
         train: Sequence[Example],
         valid: Sequence[Example],
-        report: Callable[[dict[str, Any], Diagnostics], None],
+        report: Callable[[dict[str, Any]], None],
     ) -> None:
         super().__init__()
         self.experiment, self.recipe = experiment, experiment.training
@@ -153,8 +153,7 @@ class Task(pl.LightningModule):
             raise DivergedError(f"the validation loss became NaN at step {self.global_step}")
         hypotheses = decode.translate(self.model, self.valid_data, self.vocabulary, 1, 0.0)
         references = [example.pair.target for example in self.valid_data]
-        sights = look(self.model, self.fixed)
-        self.diagnostics = diagnose(sights, self.fixed, self.truth)
+        found = self.look_at_attention()
         self._gradients_if_due()
         point = {
             "step": self.global_step,
@@ -162,14 +161,20 @@ class Task(pl.LightningModule):
             "train_loss": self._last_loss,
             "valid_loss": loss,
             "valid_bleu": scoring.bleu(hypotheses, references).value,
-            "valid_aer": gold.validation_error(sights, self.fixed, self.diagnosed, self.vocabulary),
             "valid_exact": scoring.exact_match(hypotheses, references).value,
             "lr": self.recipe.learning_rate * factor(self.global_step - 1, self.recipe),
-            "diagnostics": site_means(self.diagnostics),
+            **found,
         }
         self.history.append(point)
         self._select(point)
-        self.report(point, self.diagnostics)
+        self.report(point)
+
+    def look_at_attention(self) -> dict[str, Any]:
+        """What every validation diagnoses: one pass over the fixed batch, and what the history says of it."""
+        sights = look(self.model, self.fixed)
+        self.diagnostics = diagnose(sights, self.fixed, self.truth)
+        error = gold.validation_error(sights, self.fixed, self.diagnosed, self.vocabulary)
+        return {"valid_aer": error, **in_history(self.diagnostics)}
 
     def _gradients_if_due(self) -> None:
         """Of the first validation at or past the middle, and of the last."""

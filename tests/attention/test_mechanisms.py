@@ -160,7 +160,8 @@ def test_a_sentence_without_slots_gives_a_zero_context_and_finite_gradients(
 @pytest.mark.parametrize("weights", NORMALISERS)
 def test_entropies_only_of_distributions(weights: str) -> None:
     shown = seen(site(weights=weights), *inputs())
-    assert shown.sums_to_one == bool(torch.allclose(shown.weights.sum(-1), torch.ones(1, dtype=torch.float64)))
+    assert shown.sums_to_one == bool(torch.allclose(shown.normalised.sum(-1), torch.ones(1, dtype=torch.float64)))
+    assert shown.softmax == (weights == "softmax")
 
 
 @pytest.mark.parametrize("score", ["dot", "cosine", "bilinear", "low_rank"])

@@ -78,7 +78,8 @@ def test_local_p_is_the_definition(window: int) -> None:
     wanted = brute_softmax(call.logits, allowed) * torch.exp(-(distance**2) / (2 * (window / 2) ** 2))
     torch.testing.assert_close(call.weights, wanted, rtol=1e-10, atol=1e-12)
     assert call.mask.equal(allowed)
-    assert not call.sums_to_one
+    torch.testing.assert_close(call.normalised, brute_softmax(call.logits, allowed), rtol=1e-10, atol=1e-12)
+    assert call.sums_to_one
     out, _ = attention(query, attention.remember(states, mask), view(mask))
     gradients = torch.autograd.grad(out.square().sum(), list(attention.parameters()))
     assert all(g.isfinite().all() and g.abs().max() > 0 for g in gradients)

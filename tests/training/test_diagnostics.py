@@ -13,7 +13,7 @@ from study.config import experiment_from
 from study.models import build
 from study.models.translator import EOS, PAD, Encoded, Output, Translator
 from study.training.batches import Batch
-from study.training.diagnostics import diagnose, look, observe, taps
+from study.training.diagnostics import diagnose, look, measures, observe, taps
 
 
 class Shown(Translator):
@@ -36,7 +36,7 @@ class Shown(Translator):
             weights = self.weights[:, :, rows]
             query = torch.full((1, weights.shape[1], len(rows), 4), 1.5)
             mask = self.visible[None, None, None]
-            self.attention.tap(Seen(query, weights, weights, weights, weights, mask))
+            self.attention.tap(Seen(query, weights, weights, weights, weights, weights, mask))
         return Output(torch.zeros(1, length, 5), ())
 
 
@@ -82,6 +82,53 @@ def test_attention_that_always_looks_at_one_place_has_no_spread() -> None:
     (collapsed,) = heads([[[0.0, 1.0, 0.0]] * 4])
     assert collapsed["entropy"] == collapsed["information"] == collapsed["spread"] == 0
     assert collapsed["max_weight"] == 1
+
+
+def test_what_narrow_windows_see_together_has_a_spread_of_at_most_one() -> None:
+    """Rows over different slots, pooled: one slot each, three around the diagonal, all but the own."""
+    n = 6
+    apart = (torch.arange(n)[:, None] - torch.arange(n)).abs()
+    found = {}
+    for name, visible in {"w 0": apart == 0, "w 1": apart <= 1, "exclude_self": apart > 0}.items():
+        weights = (visible / visible.sum(-1, keepdim=True))[None, None].double()
+        call = Seen(*[weights] * 6, visible[None, None])
+        rows = measures.Rows.of(call, torch.ones(1, n, dtype=torch.bool))
+        found[name] = {measure: float(v) for measure, v in measures.entropies(weights, rows, True).items()}
+    assert math.isnan(found["w 0"]["entropy"])
+    assert [found[name]["spread"] for name in ("w 0", "exclude_self")] == pytest.approx([1, 1])
+    assert found["w 0"]["information"] == pytest.approx(math.log(n))
+    assert found["exclude_self"]["information"] == pytest.approx(math.log(n) - math.log(n - 1))
+    pooled = torch.tensor([5 / 6, 7 / 6, 1, 1, 7 / 6, 5 / 6]) / n  # a row is 1/3 thrice, 1/2 twice at both ends
+    assert found["w 1"]["spread"] == pytest.approx(float(torch.special.entr(pooled).sum()) / math.log(n), rel=1e-5)
+    assert 0.9 < found["w 1"]["spread"] < 1
+
+
+@pytest.mark.parametrize(
+    ("reach", "weights"),
+    [
+        ("local_m", "softmax"),
+        ("local_p", "softmax"),
+        ("hard", "softmax"),
+        ("local_p", "sparsemax"),
+        ("global", "entmax15"),
+    ],
+)
+def test_what_a_reach_does_to_the_weights_hides_no_entropy(reach: str, weights: str) -> None:
+    fields = {"model.width": 20, "model.attention.cross.reach": reach, "model.attention.cross.weights": weights}
+    model = build(experiment_from(fields).model, 23, 1)
+    source, target = torch.tensor([[7, 8, 9, 10, EOS], [9, EOS, PAD, PAD, PAD]]), torch.tensor([[2, 5, 6], [2, 6, PAD]])
+    batch = Batch(source, source != PAD, target, target)
+    sight = look(model, batch)["cross", 0].seen
+    torch.testing.assert_close(sight.normalised.sum(-1), torch.ones(2, 1, 3))
+    if reach == "hard":
+        assert sight.weights.unique().tolist() == [0, 1]
+    (layer,) = diagnose(look(model, batch), batch, {})["cross"]
+    assert 0 < layer["entropy"][0] <= 1
+    assert 0 < layer["spread"][0] <= 1
+    assert layer["information"][0] >= -1e-6
+    assert (layer["softmax_gradient"] is not None) == (weights == "softmax")
+    if weights == "softmax":
+        assert 0 < layer["softmax_gradient"][0] < 1
 
 
 def test_padding_is_ignored_on_both_sides() -> None:

@@ -18,12 +18,14 @@ from study.models.translator import EOS, PAD
 from study.records import Record, Score
 from study.training import diagnostics, gold, tracking
 from study.training import task as training_task
-from study.training.alignment import alignment_error, alignments
+from study.training.alignment import alignment_error, alignments, gold_mass
 from study.training.batches import Batch, Example, collate, examples
-from study.training.diagnostics import diagnose, gradients, look, measures, site_means, truth
+from study.training.diagnostics import diagnose, gradients, look, measures, truth
 from study.training.diagnostics.diagnose import POSITIONS, place, states
 from study.training.diagnostics.gradients import _at_source, profile
 from study.training.evaluate import _beyond
+from study.training.reading import Words as Reading
+from study.training.reading import of_words, sides
 from study.training.run import run
 from study.training.vocabulary import Words
 
@@ -32,7 +34,7 @@ def rows_of(weights: torch.Tensor, mask: torch.Tensor | None = None, asked: torc
     """Rows of weights [B, H, L, S] under a mask; every query asked unless some are said to be."""
     visible = torch.ones(1, 1, 1, weights.shape[-1], dtype=torch.bool) if mask is None else mask
     real = torch.ones(len(weights), weights.shape[2], dtype=torch.bool) if asked is None else asked
-    return measures.Rows.of(Seen(weights, weights, weights, weights, weights, visible), real)
+    return measures.Rows.of(Seen(weights, weights, weights, weights, weights, weights, visible), real)
 
 
 def test_shares_of_weight_by_hand() -> None:
@@ -41,10 +43,11 @@ def test_shares_of_weight_by_hand() -> None:
     second = [[1.0, -2.0, 3.0, -4.0], [0.0, 0.0, 0.0, 0.0], [9.0, 9.0, 9.0, 9.0]]
     weights = torch.tensor([[first, second]])
     rows = rows_of(weights, asked=torch.tensor([[True, True, False]]))
-    right = torch.tensor([[[False, False, True, False], [True, True, False, False], [True] * 4]])
+    right = torch.tensor([[[0.0, 0.0, 1.0, 0.0], [1.0, 1.0, 0.0, 0.0], [1.0] * 4]])
     found = measures.masses(weights, rows, torch.ones(1, 4, dtype=torch.bool), right)
     torch.testing.assert_close(found["diagonal_mass"], torch.tensor([(0.1 + 0.25) / 2, 0.1 / 2]))
     torch.testing.assert_close(found["last_two_mass"], torch.tensor([(0.5 + 0.5) / 2, 0.5 / 2]))
+    torch.testing.assert_close(found["end_mass"], torch.tensor([(0.4 + 0.0) / 2, 0.4 / 2]))
     torch.testing.assert_close(found["gold_mass"], torch.tensor([(0.3 + 0.75) / 2, 0.3 / 2]))
     torch.testing.assert_close(found["argmax_on_gold"], torch.tensor([1 / 2, 0.0]))
     even = torch.full((1, 1, 1, 4), 0.25)
@@ -109,6 +112,9 @@ def test_the_gradient_that_passes_is_the_trace_of_the_softmaxs_jacobian() -> Non
     weights = logits.softmax(0)[None, None, None]
     found = measures.entropies(weights, rows_of(weights), True)
     assert found["softmax_gradient"].item() == pytest.approx(jacobian.trace().item())
+    other = measures.entropies(weights, rows_of(weights), True, softmax=False)
+    assert other["softmax_gradient"].isnan().all()
+    assert other["entropy"] == found["entropy"]
     raw = measures.entropies(weights, rows_of(weights), False)
     assert raw["max_weight"].item() == weights.max()
     assert raw["softmax_gradient"].isnan().all()
@@ -137,13 +143,35 @@ def test_gold_of_words_is_gold_of_their_tokens() -> None:
     example = Example([4, 5, 6, 7], [8, 9, 10, 11], pair)
     batch = collate([example])
     found = truth([example], Halves(b"[]"), batch)
-    right = torch.zeros(1, 5, 5, dtype=torch.bool)
-    right[0, :2, 2:4] = True
+    right = torch.zeros(1, 5, 5)
+    right[0, :2, 2:4] = 0.5
     assert torch.equal(found["encoder_self"], right)
-    right[0, 2:4, :2] = True
+    right[0, 2:4, :2] = 0.5
     assert torch.equal(found["cross"], right)
     bare = Example(example.source, example.target, Pair("a b", "x y"))
     assert truth([example, bare], Halves(b"[]"), batch) == {}
+
+
+class Unequal(Words):
+    """As many tokens for a word as it has letters."""
+
+    def words(self, text: str) -> list[int]:
+        return [i for i, word in enumerate(text.split()) for _ in word]
+
+
+def test_the_diagnosed_mass_on_gold_is_the_scored_one() -> None:
+    """Three tokens of one word, with and without gold, and signs."""
+    pair = Pair("aa b", "xxx y zz", (Link(0, 0), Link(1, 0, sure=False), Link(0, 1)))
+    example, vocabulary = Example([4] * 3, [5] * 6, pair), Unequal(b"[]")
+    batch = collate([example])
+    weights = torch.randn(1, 2, 7, 4, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    right = truth([example], vocabulary, batch)["cross"]
+    found = measures.masses(weights, rows_of(weights), batch.mask, right)["gold_mass"]
+    call = Seen(*[weights] * 6, torch.ones(1, 1, 1, 4, dtype=torch.bool))
+    read = of_words(call, 4, [sides(example, vocabulary, "cross")])
+    assert read is not None
+    scored = [gold_mass(read, [pair.alignment or ()], head) for head in (0, 1)]
+    assert found.tolist() == pytest.approx(scored)
 
 
 def test_profile_of_the_gradient_by_hand() -> None:
@@ -216,11 +244,12 @@ def test_attention_scored_on_who_attends_to_whom() -> None:
 
 def test_rows_on_gold_by_hand() -> None:
     heads = np.array([[[0.2, 0.8], [0.6, 0.4]], [[0.7, 0.3], [0.6, 0.4]]])
-    found = gold._shares(gold._rows(heads, (Link(1, 0), Link(0, 1), Link(1, 1))))
+    found = gold._of_layer([Reading(heads, heads, heads > 0)], [(Link(1, 0), Link(0, 1), Link(1, 1))])
     # word 0: mean row [.45, .55], gold 1; word 1: [.6, .4], gold both
     assert found.mass == pytest.approx((0.55 + 1.0) / 2)
     assert (found.argmax, found.head, found.n) == (1.0, [1.0, 0.5], 2)
-    tied = gold._shares(gold._rows(np.full((1, 1, 4), 0.25), (Link(2, 0),)))
+    even = np.full((1, 1, 4), 0.25)
+    tied = gold._of_layer([Reading(even, even, even > 0)], [(Link(2, 0),)])
     assert (tied.argmax, tied.head) == (0.25, [0.25])
 
 
@@ -257,7 +286,7 @@ def test_a_record_of_two_layers_and_four_heads_is_small() -> None:
     found = diagnose(look(model, batch), batch, right)
     slopes = {moment: {"step": 1000, **gradients(model, batch, right)} for moment in ("start", "middle", "end")}
     point = dict.fromkeys(("step", "tokens", "train_loss", "valid_loss", "valid_bleu", "valid_exact", "lr"), 1.23456)
-    point |= {"valid_aer": 0.123456, "diagnostics": site_means(found)}
+    point |= {"valid_aer": 0.123456, **diagnostics.in_history(found)}
     plain: dict[str, Any] = {"split": "test", "metric": "bleu", "value": 12.3456, "n": 1000}
     scored = {"signature": "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.5.1", "subset": "length 11-13"}
     score = Score(**plain, **scored, hypotheses="test.hyp.txt", hypotheses_sha256="0" * 64)

@@ -3,7 +3,7 @@
 from study.training.diagnostics.diagnose import Diagnostics, diagnose
 from study.training.diagnostics.gradients import gradients
 from study.training.diagnostics.seen import Sight, Site, look, observe, taps
-from study.training.diagnostics.summary import for_record, short, site_means
+from study.training.diagnostics.summary import for_record, in_history, scalars, short, site_means
 from study.training.diagnostics.truth import Truth, truth
 
 __all__ = [
@@ -14,8 +14,10 @@ __all__ = [
     "diagnose",
     "for_record",
     "gradients",
+    "in_history",
     "look",
     "observe",
+    "scalars",
     "short",
     "site_means",
     "taps",

@@ -45,7 +45,7 @@ def _values(sight: Sight, site: str, rows: measures.Rows, batch: Batch, truth: T
     none = torch.full_like(found["query_norm"], torch.nan)
     if seen.weights.shape[-1]:
         found |= measures.logits(seen.logits, rows) | measures.contexts(seen.heads, rows)
-        found |= measures.entropies(seen.weights, rows, seen.sums_to_one)
+        found |= measures.entropies(seen.normalised, rows, seen.sums_to_one, seen.softmax)
         over_tokens = seen.over_tokens(batch.source.shape[1]) if site == "cross" else seen.weights
         tokens = batch.mask[:, :0] if site == "decoder_self" else batch.mask
         if over_tokens is not None:
@@ -58,7 +58,7 @@ def _values(sight: Sight, site: str, rows: measures.Rows, batch: Batch, truth: T
 NAMES = (
     *("logit_mean", "logit_sd", "logit_max", "entropy", "information", "spread", "max_weight", "softmax_gradient"),
     *("query_norm", "key_norm", "cosine", "context_norm", "context_slope"),
-    *("gold_mass", "argmax_on_gold", "last_two_mass", "diagonal_mass", "symmetry"),
+    *("gold_mass", "argmax_on_gold", "last_two_mass", "end_mass", "diagonal_mass", "symmetry"),
 )
 """Of every measure, in the order in which they are written."""
 

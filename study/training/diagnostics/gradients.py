@@ -55,7 +55,7 @@ def gradients(model: Translator, batch: Batch, truth: Truth) -> dict[str, Any]:
     size = (_at_source(model, few, asks) * real).double()
     gold = truth.get("cross")
     if gold is not None:
-        gold = gold[:SENTENCES].repeat_interleave(len(ASKED), 0)[torch.arange(len(asks)), asks]
+        gold = gold[:SENTENCES].repeat_interleave(len(ASKED), 0)[torch.arange(len(asks)), asks] > 0
     return profile(size, real, asks, gold)
 
 

@@ -52,19 +52,21 @@ def logits(scores: Tensor, rows: Rows) -> Values:
     return {name: value.masked_fill(count < 2, torch.nan) for name, value in found.items()}
 
 
-def entropies(weights: Tensor, rows: Rows, sums_to_one: bool) -> Values:
+def entropies(weights: Tensor, rows: Rows, sums_to_one: bool, softmax: bool = True) -> Values:
     """How spread the rows of weights a [B, H, L, S] are, how spread their mean is, and what the query adds.
 
     entropy: H(a) / log(visible slots), the mean over rows with at least two slots.
     information: H(mean over queries of a) − mean H(a), in nats, the mean over sentences; 0 if all queries agree.
-    spread: H(mean over queries of a) / log(visible slots). This is the measure of **collapse**: it is low when all
-        queries look at one place. Sharp rows alone (a low entropy) are none: right alignments are sharp.
+    spread: H(mean over queries of a) / log(slots that some query sees), the mean over sentences. This is the measure of
+        **collapse**: it is low when all queries look at one place. Sharp rows alone (a low entropy) are none: right
+        alignments are sharp.
     max_weight: the largest weight of a row, the mean over rows.
     softmax_gradient: 1 − Σ_s a_s², the mean over rows: the trace of diag(a) − a aᵀ, the Jacobian ∂a/∂s of a softmax,
-        which is what of a gradient passes it. 0 for a row on one slot, 1 − 1/S for an even one. For another normaliser
-        that sums to 1 it is the same number (Gini's impurity), and not the trace of its Jacobian.
+        which is what of a gradient passes it. 0 for a row on one slot, 1 − 1/S for an even one. Null of another
+        normaliser, whose Jacobian is another.
 
-    All but max_weight are null where rows are no distributions.
+    The weights are the normaliser's, before a reach draws one of them or takes from them: what mixes of a drawn slot is
+    sharp whatever it was drawn from. All but max_weight are null where rows are no distributions.
     """
     some, several = rows.slots > 0, rows.slots > 1
     largest = mean(weights.amax(-1), some)
@@ -76,13 +78,15 @@ def entropies(weights: Tensor, rows: Rows, sums_to_one: bool) -> Values:
     count = some.sum(2).clamp(min=1)
     inside = (entropy * some).sum(2) / count
     pooled = torch.special.entr((weights * some[..., None]).sum(2) / count[..., None]).sum(-1)
-    most = rows.slots.amax(2)
+    union = rows.visible.any(2).sum(-1)  # a window's rows each see a few slots, and together more
     return {
         "entropy": mean(entropy / rows.slots.clamp(min=2).log(), several),
-        "information": mean(pooled - inside, most > 1),
-        "spread": mean(pooled / most.clamp(min=2).log(), most > 1),
+        "information": mean(pooled - inside, union > 1),
+        "spread": mean(pooled / union.clamp(min=2).log(), union > 1),
         "max_weight": largest,
-        "softmax_gradient": mean(1 - weights.square().sum(-1), some),
+        "softmax_gradient": mean(1 - weights.square().sum(-1), some)
+        if softmax
+        else torch.full_like(largest, torch.nan),
     }
 
 
@@ -146,7 +150,9 @@ def masses(weights: Tensor, rows: Rows, tokens: Tensor, gold: Tensor | None) -> 
         token t); rows beyond the last token have none.
     last_two_mass: G are the last two source tokens before end-of-sentence, which is itself neither counted among them
         nor left out of the sum that the share is of. In a decoder's self-attention, null.
-    gold_mass: G are the gold slots; rows without gold have none.
+    end_mass: G is the source's end-of-sentence, where a collapse may lie too. Null where last_two_mass is.
+    gold_mass: G are the gold slots; rows without gold have none. The mean is over words, whose tokens share one word's
+        part, so that it is the score of that name (`alignment.gold_mass`) on these sentences.
     argmax_on_gold: the share of the rows with gold whose largest |a_s| is on one of their gold slots. Equal ones share
         the row evenly, so that even weights have what chance has.
 
@@ -154,7 +160,7 @@ def masses(weights: Tensor, rows: Rows, tokens: Tensor, gold: Tensor | None) -> 
         weights: [B, H, L, N] over tokens.
         rows: the rows, as they see slots.
         tokens: [B, N]: source tokens with end-of-sentence; [B, 0] where slots are no source tokens.
-        gold: [B, L, N] or None.
+        gold: [B, L, N] as `Truth` has it, or None.
     """
     share, some = shares(weights), rows.slots > 0
     place = torch.arange(weights.shape[-1], device=weights.device)
@@ -163,13 +169,16 @@ def masses(weights: Tensor, rows: Rows, tokens: Tensor, gold: Tensor | None) -> 
     count = tokens.sum(1) if tokens.shape[1] else (some.any(1).sum(1))
     own = (row[:, None] == place)[None, None]
     found = {"diagonal_mass": mean((share * own).sum(-1), some & (row < count[:, None])[:, None])}
-    found |= dict.fromkeys(("last_two_mass", "gold_mass", "argmax_on_gold"), none)
+    found |= dict.fromkeys(("last_two_mass", "end_mass", "gold_mass", "argmax_on_gold"), none)
     if tokens.shape[1]:
         last = (place < count[:, None] - 1) & (place >= count[:, None] - 3)
         found["last_two_mass"] = mean((share * last[:, None, None]).sum(-1), some & (count > 1)[:, None, None])
+        end = place == count[:, None] - 1
+        found["end_mass"] = mean((share * end[:, None, None]).sum(-1), some)
     if gold is not None:
-        right, with_gold = gold[:, None], some & gold.any(-1)[:, None]
-        found["gold_mass"] = mean((share * right).sum(-1), with_gold)
+        right = gold[:, None] > 0
+        with_gold, part = some & right.any(-1), some * gold.amax(-1)[:, None]
+        found["gold_mass"] = ((share * right).sum(-1) * part).sum((0, 2)) / part.sum((0, 2))
         top = (share == share.amax(-1, keepdim=True)) & (share > 0)
         found["argmax_on_gold"] = mean((top & right).sum(-1) / top.sum(-1).clamp(min=1), with_gold)
     return found

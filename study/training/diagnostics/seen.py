@@ -85,6 +85,6 @@ def _together(calls: list[Seen]) -> Seen:
     first = calls[0]
     along: dict[str, Any] = {
         name: torch.cat([getattr(c, name) for c in calls], 2)
-        for name in ("query", "logits", "weights", "heads", "mask")
+        for name in ("query", "logits", "normalised", "weights", "heads", "mask")
     }
     return first._replace(**along)

@@ -15,7 +15,9 @@ from study.training.batches import Batch, Example
 from study.training.vocabulary import Vocabulary
 
 Truth = dict[str, Tensor]
-"""site ↦ True where a query's gold slots are: cross [B, L, S], encoder_self [B, S, S]. Sites without gold are missing.
+"""site ↦ 1/n at a query's gold slots, n the tokens of its word, and 0 beside them: a mean so weighted is over words.
+
+cross [B, L, S], encoder_self [B, S, S]; sites without gold are missing.
 
 Sure and possible links count alike. End-of-sentence has no gold, neither as query nor as slot.
 """
@@ -42,8 +44,8 @@ def truth(data: Sequence[Example], vocabulary: Vocabulary, batch: Batch) -> Trut
 def _tokens(links: Sequence[Link], asking: list[int], source: list[int], shape: tuple[int, int]) -> Tensor:
     """Links between words as a mask over tokens [queries, slots]; `asking` and `source` give every token's word."""
     linked = {(link.target, link.source) for link in links}
-    out = torch.zeros(shape, dtype=torch.bool)
+    out = torch.zeros(shape)
     for row, asks in enumerate(asking):
         for slot, word in enumerate(source):
-            out[row, slot] = (asks, word) in linked
+            out[row, slot] = ((asks, word) in linked) / asking.count(asks)
     return out
