@@ -21,18 +21,18 @@ ATTENDING = ("cross/entropy", "cross/gold_mass", "cross/logit_sd", "cross/logit_
 
 def axes(spec: Spec) -> list[str]:
     """The keys of a run's config that hold what a sweep varies; of a field of all sites, that of cross-attention."""
-    keys = pd.json_normalize([cell.experiment.model_dump(mode="json") for cell in spec.runnable if cell.experiment])
+    configs = pd.json_normalize([cell.experiment.model_dump(mode="json") for cell in spec.runnable if cell.experiment])
+    varied = {key for key in configs.columns if configs[key].astype(str).nunique() > 1} - {"seed"}
     asked = [(name, name.replace("model.attention.", "model.attention.cross.")) for name in spec.varied]
-    return list(dict.fromkeys(key for pair in asked for key in pair if key != "seed" and key in keys.columns))
+    return list(dict.fromkeys(key for pair in asked for key in pair if key in varied))
 
 
 def section(spec: Spec) -> ws.Section:
     """The score that decides, by each field that the sweep varies."""
     metric = wr.SummaryMetric("/".join(spec.metric[:2]))
-    bars = [
-        wr.BarPlot(title=key, metrics=[metric], groupby=wr.Config(key), groupby_aggfunc="mean") for key in axes(spec)
-    ]
-    return ws.Section(name=f"{spec.name}: {spec.description}", panels=bars)
+    bars = {"metrics": [metric], "groupby_aggfunc": "mean"}
+    panels = [wr.BarPlot(title=key, groupby=wr.Config(key), **bars) for key in axes(spec)]
+    return ws.Section(name=f"{spec.name}: {spec.description}", panels=panels)
 
 
 def workspace(entity: str, folder: Path) -> ws.Workspace:

@@ -58,8 +58,10 @@ class Batch(NamedTuple):
 
 
 class Share(NamedTuple):
-    """One rank's rows of a batch. A mean over its tokens or sentences, weighted so, has over the ranks the mean of the
-    whole batch: the loss and the gradient of a step do not depend on how many devices share it, up to rounding.
+    """One rank's rows of a batch, and what weighs a mean over them.
+
+    Averaged over the ranks, the weighted means are those of the whole batch: loss and gradient of a step do not depend
+    on how many devices share it, up to rounding.
     """
 
     batch: Batch
@@ -70,7 +72,7 @@ class Share(NamedTuple):
 
 
 def share(batch: Batch, rank: int, ranks: int) -> Share:
-    """Every `ranks`-th row from row `rank` on, padded as the batch is. A rank without rows computes one that counts 0."""
+    """Every `ranks`-th row from row `rank` on, padded as the batch is. A rank without rows takes one that counts 0."""
     if ranks == 1:
         return Share(batch, 1.0, 1.0)
     rows = len(batch.source)

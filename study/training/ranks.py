@@ -20,7 +20,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from lightning_fabric.plugins.environments import LightningEnvironment
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from pytorch_lightning.strategies import DDPStrategy
 from torch import Tensor, distributed
 
