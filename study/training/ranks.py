@@ -20,7 +20,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment, find_free_network_port
 from pytorch_lightning.strategies import DDPStrategy
 from torch import Tensor, distributed
 
@@ -40,8 +40,8 @@ class Ranks(LightningEnvironment):
     def __init__(self, count: int, rank: int = 0, port: int | None = None) -> None:
         super().__init__()
         self.count, self.rank = count, rank
-        if port is not None:
-            self._main_port = port
+        if count > 1:
+            self._main_port = port or find_free_network_port()
         self.others: list[subprocess.Popen[bytes]] = []
         self.over = threading.Event()
 
@@ -68,6 +68,8 @@ class Ranks(LightningEnvironment):
     @contextmanager
     def together(self, experiment: Experiment, folder: Path) -> Iterator[None]:
         """The other ranks, from their start to their end; nothing where there is one device."""
+        if self.count > 1 and experiment.trainer.threads:  # else Lightning shares out the cores, whatever was asked for
+            os.environ.setdefault("OMP_NUM_THREADS", str(experiment.trainer.threads))
         try:
             for rank in range(1, self.count) if self.rank == 0 else ():
                 self._start(rank, (experiment, folder, self.count, rank, self.main_port))
