@@ -70,8 +70,11 @@ class Trainer(Frozen):
     """Where it runs: no part of the identity."""
 
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto takes a GPU where there is one.")
+    devices: Annotated[int, Field(ge=1, le=64)] = Field(
+        1, description="GPUs of one run, or with device cpu its processes; each takes a part of every batch."
+    )
     threads: Annotated[int, Field(ge=1, le=1024)] | None = Field(
-        None, description="CPU threads of torch (default: torch's own choice)."
+        None, description="CPU threads of torch, of each process (default: torch's own choice)."
     )
 
 

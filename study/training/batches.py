@@ -57,6 +57,32 @@ class Batch(NamedTuple):
         return Batch(*(tensor.to(device, non_blocking=True) for tensor in self))
 
 
+class Share(NamedTuple):
+    """One rank's rows of a batch, and what weighs a mean over them.
+
+    Averaged over the ranks, the weighted means are those of the whole batch: loss and gradient of a step do not depend
+    on how many devices share it, up to rounding.
+    """
+
+    batch: Batch
+    tokens: Tensor | float
+    """Ranks × the share of the batch's target tokens."""
+    sentences: float
+    """Ranks × the share of its sentences."""
+
+
+def share(batch: Batch, rank: int, ranks: int) -> Share:
+    """Every `ranks`-th row from row `rank` on, padded as the batch is. A rank without rows takes one that counts 0."""
+    if ranks == 1:
+        return Share(batch, 1.0, 1.0)
+    rows = len(batch.source)
+    if rank >= rows:
+        return Share(Batch(*(tensor[:1] for tensor in batch)), 0.0, 0.0)
+    mine = Batch(*(tensor[rank::ranks] for tensor in batch))
+    tokens = ranks * (mine.wanted != PAD).sum() / (batch.wanted != PAD).sum()
+    return Share(mine, tokens, ranks * len(mine.source) / rows)
+
+
 def examples(pairs: Sequence[Pair], vocabulary: Vocabulary) -> list[Example]:
     """Tokenise."""
     sources = vocabulary.encode([pair.source for pair in pairs])

@@ -21,7 +21,8 @@ class Checkpoint(pl.Callback):
         if trainer.state.fn == "fit":
             temporary = self.path.with_suffix(".tmp")
             trainer.save_checkpoint(temporary)
-            os.replace(temporary, self.path)
+            if trainer.is_global_zero:  # the others were there to wait for it
+                os.replace(temporary, self.path)
 
 
 class Progress(pl.Callback):
@@ -32,7 +33,7 @@ class Progress(pl.Callback):
 
     def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
         now = time.monotonic()
-        if now - self.written > 1:
+        if now - self.written > 1 and trainer.is_global_zero:
             self.written = now
             temporary = self.path.with_suffix(".tmp")
             temporary.write_text(json.dumps({"step": trainer.global_step, "steps": self.steps}))

@@ -21,8 +21,8 @@ PACKAGES = ("attention-ablation", "numpy", "pytorch-lightning", "sacrebleu", "se
 ROOT = Path(__file__).parents[2]
 
 
-def provenance(device: torch.device, precision: str) -> Provenance:
-    """The facts of this process."""
+def provenance(device: torch.device, devices: int, precision: str) -> Provenance:
+    """The facts of this process, one of `devices`."""
     commit, dirty = _git()
     return Provenance(
         git_commit=commit,
@@ -30,7 +30,7 @@ def provenance(device: torch.device, precision: str) -> Provenance:
         python=platform.python_version(),
         packages={name: found for name in PACKAGES if (found := _version(name))},
         device=torch.cuda.get_device_name() if device.type == "cuda" else _cpu(),
-        device_count=1,
+        device_count=devices,
         precision=precision,
         deterministic=device.type == "cpu" and torch.get_num_threads() == 1,
         started_utc=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -60,13 +60,22 @@ def device_for(experiment: Experiment) -> torch.device:
     if wanted == "cuda" and not cuda:
         raise InputError("trainer.device: cuda is asked for, and torch sees no GPU here; use cpu or auto")
     device = torch.device("cuda" if cuda and wanted != "cpu" else "cpu")
+    _check_count(experiment.trainer.devices, torch.cuda.device_count() if cuda and wanted != "cpu" else 0, wanted)
     if experiment.training.precision == "bfloat16" and not (device.type == "cuda" and torch.cuda.is_bf16_supported()):
         raise InputError("training.precision: bfloat16 needs a GPU that has it, and there is none here; use float32")
     return device
 
 
+def _check_count(devices: int, gpus: int, wanted: str) -> None:
+    if 1 < devices > gpus and wanted != "cpu":
+        raise InputError(
+            f"trainer.devices: {devices} are asked for, and torch sees {gpus or 'no'} GPU{'s' * (gpus > 1)} here; "
+            f"use {gpus or 1}{' or fewer' * (gpus > 1)}, or so many processes on the CPU with trainer.device cpu"
+        )
+
+
 def peak_memory(device: torch.device) -> int:
-    """Bytes: of the GPU where there is one, else the largest resident set of this process."""
+    """Bytes: of this process's GPU where there is one, else the largest resident set of this process."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

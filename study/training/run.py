@@ -36,6 +36,7 @@ from study.training.checkpoint import check_resumable, save_model
 from study.training.diagnostics import for_record, scalars, short
 from study.training.evaluate import Evaluation, evaluate
 from study.training.provenance import data_facts, device_for, peak_memory, provenance
+from study.training.ranks import Ranks
 from study.training.sizes import sizes_of
 from study.training.task import DivergedError, Task
 from study.training.vocabulary import vocabulary_for
@@ -70,18 +71,24 @@ def run(experiment: Experiment, folder: Path, watch: Any = print) -> Record:
     return prepared.record()
 
 
+def follow(experiment: Experiment, folder: Path, ranks: Ranks) -> None:
+    """The part that a rank other than 0 takes in a run: its share of every batch. It writes nothing."""
+    _Run(experiment, folder, lambda line: None, ranks).follow()
+
+
 class _Run:
     """The parts of one run, and the record they end in."""
 
-    def __init__(self, experiment: Experiment, folder: Path, watch: Any) -> None:
+    def __init__(self, experiment: Experiment, folder: Path, watch: Any, ranks: Ranks | None = None) -> None:
         self.started = time.perf_counter()
         self.experiment, self.folder, self.watch = experiment, folder, watch
+        self.ranks = ranks or Ranks(experiment.trainer.devices)
         if experiment.trainer.threads:
             torch.set_num_threads(experiment.trainer.threads)
         torch.set_flush_denormal(True)
         keep_memory()
         self.device = device_for(experiment)
-        self.provenance = provenance(self.device, experiment.training.precision)
+        self.provenance = provenance(self.device, self.ranks.count, experiment.training.precision)
         self.corpus = load(experiment.data)
         self.vocabulary = vocabulary_for(experiment.data, self.corpus)
         self.train = examples(self.corpus.splits["train"], self.vocabulary)
@@ -109,7 +116,7 @@ class _Run:
         self.wandb = tracking.Run(self.experiment, self.folder)
         record = None
         try:
-            self.task = Task(self.experiment, self.model, self.vocabulary, self.train, self.valid, self._report)
+            self.task = self._task()
             try:
                 self._fit()
                 evaluation = self._evaluate()
@@ -123,14 +130,28 @@ class _Run:
         (self.folder / "checkpoint.ckpt").unlink(missing_ok=True)
         return record
 
+    def follow(self) -> None:
+        self.task = self._task()
+        with suppress(DivergedError):  # rank 0 says so
+            self._fit()
+
+    def _task(self) -> Task:
+        return Task(self.experiment, self.model, self.vocabulary, self.train, self.valid, self._report)
+
     def _fit(self) -> None:
+        with self.ranks.together(self.experiment, self.folder):
+            self._fit_together()
+
+    def _fit_together(self) -> None:
         recipe, checkpoint = self.experiment.training, self.folder / "checkpoint.ckpt"
-        for name in ("pytorch_lightning", "pytorch_lightning.utilities.rank_zero"):
+        for name in ("pytorch_lightning", "pytorch_lightning.utilities.rank_zero", "lightning_fabric"):
             logging.getLogger(name).setLevel(logging.ERROR)
         warnings.filterwarnings("ignore", module="pytorch_lightning")
         trainer = pl.Trainer(
             accelerator="gpu" if self.device.type == "cuda" else "cpu",
-            devices=1,
+            devices=self.ranks.count,
+            strategy=self.ranks.strategy(),
+            plugins=[self.ranks],
             precision="bf16-mixed" if recipe.precision == "bfloat16" else "32-true",
             max_steps=recipe.steps,
             max_epochs=-1,

@@ -24,8 +24,8 @@ def surrogate(
     −(1/N) Σ_bt [(R_t − b_t) · log a(s_t) + bonus_t], N the number of tokens. R_t = Σ_{t' ≥ t} log p(y_t') is what a
     draw at t still influences, unsmoothed; b_t = mean × (tokens from t on) is its baseline, known before the draw, so
     that the gradient stays unbiased. Where no context enters the decoder's state, a draw influences log p(y_t) alone:
-    the rest of the sum would add noise and nothing else. Added to −(1/N) Σ log p(y_t), the expected gradient is the gradient of the
-    expected loss.
+    the rest of the sum would add noise and nothing else. Added to −(1/N) Σ log p(y_t), the expected gradient is the
+    gradient of the expected loss.
 
     Args:
         terms: of all mechanisms. What is sampled at one t by several sites is sampled together.

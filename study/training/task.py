@@ -19,8 +19,9 @@ from study.config import Experiment
 from study.models import Translator
 from study.models.translator import PAD
 from study.training import decode, gold, sampling
-from study.training.batches import Batch, Example, Steps, collate
+from study.training.batches import Batch, Example, Share, Steps, collate, share
 from study.training.diagnostics import Diagnostics, diagnose, gradients, in_history, look, truth
+from study.training.ranks import mean_over_ranks
 from study.training.vocabulary import Vocabulary
 
 DIAGNOSED = 64
@@ -95,21 +96,24 @@ class Task(pl.LightningModule):
     def on_fit_start(self) -> None:
         self.fixed = self.fixed.to(self.device)
         self.truth = {site: slots.to(self.device) for site, slots in self.truth.items()}
-        if not self.history:
+        if not self.history and self.trainer.is_global_zero:
             self.initial = diagnose(look(self.model, self.fixed), self.fixed, self.truth)
             self._follow_back("start")
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         if not self._started:
             self._started, self._since = True, time.perf_counter()
-        torch.manual_seed(step_seed(self.experiment.seed, self.global_step))
+        own = f":rank:{self.global_rank}" if self.global_rank else ""  # rows of another rank: other draws
+        torch.manual_seed(step_seed(self.experiment.seed, self.global_step, own))
         for site, layer, attention in self.model.sites():
-            attention.reseed(step_seed(self.experiment.seed, self.global_step, f":{site}:{layer}"))
+            attention.reseed(step_seed(self.experiment.seed, self.global_step, f":{site}:{layer}{own}"))
         rate = self.recipe.learning_rate * factor(self.global_step, self.recipe)
         for group in self.trainer.optimizers[0].param_groups:
             group["lr"] = rate
 
-    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+    def training_step(self, whole: Batch, batch_idx: int) -> Tensor:
+        mine = share(whole, self.global_rank, self.trainer.world_size)
+        batch = mine.batch
         encoded = self.model.encode(batch.source, batch.mask)
         output = self.model.decode(encoded, batch.given)
         loss = F.cross_entropy(
@@ -119,22 +123,24 @@ class Task(pl.LightningModule):
             label_smoothing=self.recipe.label_smoothing,
         )
         terms = (*encoded.terms, *output.terms)
-        loss = loss + penalties(terms)
+        loss = mine.tokens * loss + mine.sentences * penalties(terms)
         self._check(loss)
-        self._counted = self._counted + (batch.wanted != PAD).sum()  # read at validation: reading waits for a GPU
-        return loss + self._sampled(terms, output.logits, batch.wanted) if sampling.samples(terms) else loss
+        self._counted = self._counted + (whole.wanted != PAD).sum()  # read at validation: reading waits for a GPU
+        return loss + self._sampled(terms, output.logits, mine) if sampling.samples(terms) else loss
 
-    def _sampled(self, terms: tuple[Terms, ...], logits: Tensor, wanted: Tensor) -> Tensor | float:
+    def _sampled(self, terms: tuple[Terms, ...], logits: Tensor, mine: Share) -> Tensor | float:
         """What stands in for the gradient of samples. It is no loss, so it is left out of the history."""
+        wanted = mine.batch.wanted
         log_p, real = -decode.token_nll(logits.detach(), wanted), wanted != PAD
-        added = sampling.surrogate(terms, log_p, real, self.baseline, self.model.carries)
-        self.baseline = sampling.running(self.baseline, log_p, real)
+        added = mine.tokens * sampling.surrogate(terms, log_p, real, self.baseline, self.model.carries)
+        # Linear in the batch's mean, so that the ranks' weighted mean is the running mean of the whole batch.
+        self.baseline = mean_over_ranks(mine.tokens * sampling.running(self.baseline, log_p, real))
         return added
 
     def _check(self, loss: Tensor) -> None:
-        """Reading the loss waits for a GPU, so there it is read every 20 steps."""
+        """Reading the loss waits for a GPU, so there it is read every 20 steps. All ranks see the batch's and agree."""
         if loss.is_cpu or self.global_step % 20 == 0:
-            value = float(loss.detach())
+            value = float(mean_over_ranks(loss.detach()))
             if not value == value or abs(value) == float("inf"):
                 raise DivergedError(f"the training loss became {value} at step {self.global_step}")
             self._last_loss = value
@@ -142,9 +148,22 @@ class Task(pl.LightningModule):
     def validation_step(self, batch: int, batch_idx: int) -> None:
         self.tokens, self._counted = self.tokens + int(self._counted), 0
         self.train_seconds += time.perf_counter() - self._since
-        with torch.autocast(self.device.type, enabled=False):
-            self._validate()
+        problem = self.trainer.strategy.broadcast(self._validated())  # the other ranks wait here
+        if problem:
+            raise DivergedError(problem)
         self._since = time.perf_counter()
+
+    def _validated(self) -> str | None:
+        """Validate, on rank 0; where the loss is no number, a text that says so."""
+        if not self.trainer.is_global_zero:
+            self.history.append({"step": self.global_step})  # so that all ranks know what has been validated
+            return None
+        try:
+            with torch.autocast(self.device.type, enabled=False):
+                self._validate()
+        except DivergedError as problem:
+            return str(problem)
+        return None
 
     def _validate(self) -> None:
         nll = decode.forced_nll(self.model, self.fitting)

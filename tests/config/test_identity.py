@@ -68,7 +68,7 @@ def test_a_derived_value_that_is_given_changes_nothing(derived: dict[str, object
     [
         {"seed": 2},
         {"trainer.device": "cpu"},
-        {"trainer.threads": 3},
+        {"trainer.devices": 2, "trainer.threads": 3},
         {"tracking.project": "p", "tracking.tags": ["a"]},
         {"out": "elsewhere"},
     ],

@@ -1,0 +1,132 @@
+"""One run on several devices: rank 0 is the process that records; every other rank is a process that it starts.
+
+Each rank takes its rows of every batch (`batches.share`), and gradients are averaged. Rank 0 alone validates, tests and
+writes. The others are told their part through a pipe, and end when it closes, however rank 0 ended.
+
+Lightning would start them by running this process's command again: in a trial of a sweep, the sweep.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment, find_free_network_port
+from pytorch_lightning.strategies import DDPStrategy
+from torch import Tensor, distributed
+
+from study.config import Experiment
+
+START = "from study.training.ranks import main; main()"
+GRACE = 10.0
+"""Seconds that a rank has to end by itself when another one has."""
+
+
+class Ranks(LightningEnvironment):
+    """The processes of one run, and this one's place among them.
+
+    What a cluster's own launcher sets in the environment is not read: several runs may share one of its jobs.
+    """
+
+    def __init__(self, count: int, rank: int = 0, port: int | None = None) -> None:
+        super().__init__()
+        self.count, self.rank = count, rank
+        if count > 1:
+            self._main_port = port or find_free_network_port()
+        self.others: list[subprocess.Popen[bytes]] = []
+        self.over = threading.Event()
+
+    @property
+    def creates_processes_externally(self) -> bool:
+        return True
+
+    @property
+    def main_address(self) -> str:
+        return "127.0.0.1"
+
+    def local_rank(self) -> int:
+        return self.rank
+
+    def node_rank(self) -> int:
+        return 0
+
+    def strategy(self) -> Any:
+        """Lightning's strategy. Waiting has no limit: a rank that ends ends the others."""
+        if self.count == 1:
+            return "auto"
+        return DDPStrategy(find_unused_parameters=True, timeout=timedelta(days=30))
+
+    @contextmanager
+    def together(self, experiment: Experiment, folder: Path) -> Iterator[None]:
+        """The other ranks, from their start to their end; nothing where there is one device."""
+        if self.count > 1 and experiment.trainer.threads:  # else Lightning shares out the cores, whatever was asked for
+            os.environ.setdefault("OMP_NUM_THREADS", str(experiment.trainer.threads))
+        try:
+            for rank in range(1, self.count) if self.rank == 0 else ():
+                self._start(rank, (experiment, folder, self.count, rank, self.main_port))
+            yield
+        finally:
+            if distributed.is_initialized():
+                distributed.destroy_process_group()
+            self._end()
+
+    def _start(self, rank: int, told: tuple[Any, ...]) -> None:
+        process = subprocess.Popen([sys.executable, "-c", START], stdin=subprocess.PIPE)
+        self.others.append(process)
+        assert process.stdin is not None
+        pickle.dump(told, process.stdin)
+        process.stdin.flush()
+        threading.Thread(target=self._guard, args=(rank, process), name=f"rank-{rank}-guard", daemon=True).start()
+
+    def _guard(self, rank: int, process: subprocess.Popen[bytes]) -> None:
+        """A rank that is gone may leave this one waiting inside a library, where no exception reaches it."""
+        code = process.wait()
+        if code and not self.over.wait(GRACE):
+            print(f"rank {rank} of {self.count} ended with exit status {code}", file=sys.stderr, flush=True)
+            os._exit(1)
+
+    def _end(self) -> None:
+        self.over.set()
+        for process in self.others:
+            assert process.stdin is not None
+            with suppress(OSError):
+                process.stdin.close()
+            try:
+                process.wait(GRACE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self.others = []
+
+
+def mean_over_ranks(value: Tensor) -> Tensor:
+    """The mean of a value that every rank has one of."""
+    if not distributed.is_initialized():
+        return value
+    total = value.detach().clone()
+    distributed.all_reduce(total)
+    return total / distributed.get_world_size()
+
+
+def main() -> None:
+    """A rank other than 0, in its own process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; rank 0 is the one to answer
+    experiment, folder, count, rank, port = pickle.load(sys.stdin.buffer)
+    threading.Thread(target=_end_with_rank_zero, name="rank-0-watch", daemon=True).start()
+    from study.training.run import follow
+
+    follow(experiment, folder, Ranks(count, rank, port))
+
+
+def _end_with_rank_zero() -> None:
+    sys.stdin.buffer.read()
+    os._exit(1)

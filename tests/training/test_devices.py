@@ -1,0 +1,85 @@
+"""One run on two processes: the numbers of one, and one writer."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from study.config import experiment_from, experiment_id
+from study.errors import InputError
+from study.training import provenance
+from study.training.batches import Batch, share
+from study.training.run import run
+
+SMALL = {
+    "data.train_pairs": 200,
+    "data.test_pairs": 8,
+    "model.width": 16,
+    "model.dropout": 0.0,
+    "training.steps": 5,
+    "training.warmup": 2,
+    "training.validate_every": 3,
+    "training.batch_tokens": 300,
+    "decoding.beam": 1,
+    "trainer.threads": 1,
+    "trainer.device": "cpu",
+}
+FAMILIES = {
+    "recurrent": {"model.memory": "structured", "model.penalty": 0.5},
+    "transformer": {
+        "model.family": "transformer",
+        "model.layers": 1,
+        "model.attention.cross.score": "uniform",  # leaves a parameter without use
+    },
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_two_devices_give_the_losses_of_one(family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without dropout, up to rounding; and all that is there afterwards was written once."""
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    one = run(experiment_from(SMALL, FAMILIES[family]), tmp_path / "one", lambda line: None)
+    said: list[str] = []
+    experiment = experiment_from(SMALL, FAMILIES[family], {"trainer.devices": 2})
+    two = run(experiment, tmp_path / "two", said.append)
+    assert two.id == one.id == experiment_id(experiment)
+    assert [point["step"] for point in two.history] == [3, 5]
+    for mine, alone in zip(two.history, one.history, strict=True):
+        assert mine["tokens"] == alone["tokens"]
+        for name in ("train_loss", "valid_loss"):
+            assert mine[name] == pytest.approx(alone[name], rel=1e-3)
+    assert two.provenance is not None
+    assert two.provenance.device_count == 2
+    assert [line.split()[0] for line in said] == ["step", "step", "testing"]
+    names = [{path.name for path in (tmp_path / folder).iterdir()} for folder in ("one", "two")]
+    assert names[0] == names[1]
+    assert len((tmp_path / "two" / "history.jsonl").read_text().splitlines()) == 2
+    assert len(list((tmp_path / "two" / "wandb").glob("offline-run-*"))) == 1
+
+
+def test_the_ranks_weighted_means_are_those_of_the_batch() -> None:
+    """Three ranks and two sentences, of 3 and 1 words: the last rank has none."""
+    wanted = torch.tensor([[5, 6, 7], [8, 0, 0]])
+    batch = Batch(wanted, wanted != 0, wanted, wanted)
+    loss = {5: 1.0, 6: 2.0, 7: 6.0, 8: 7.0}
+    parts = [share(batch, rank, 3) for rank in range(3)]
+    assert [part.batch.wanted.tolist() for part in parts] == [[[5, 6, 7]], [[8, 0, 0]], [[5, 6, 7]]]
+    assert [float(part.tokens) for part in parts] == [3 * 3 / 4, 3 * 1 / 4, 0]
+    assert [part.sentences for part in parts] == [3 / 2, 3 / 2, 0]
+    means = [3.0, 7.0, 3.0]  # over the tokens of each
+    assert sum(float(part.tokens) * mean for part, mean in zip(parts, means, strict=True)) / 3 == sum(loss.values()) / 4
+    assert share(batch, 0, 1) == (batch, 1.0, 1.0)
+
+
+def test_more_devices_than_gpus_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the CPU they are processes, and as many as one likes, once they are asked for by name."""
+    four = {"trainer.devices": 4, "trainer.device": "auto"}
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(InputError, match=r"trainer\.devices: 4 are asked for, and torch sees no GPU here; use 1, or"):
+        provenance.device_for(experiment_from(four))
+    assert provenance.device_for(experiment_from(four, {"trainer.device": "cpu"})).type == "cpu"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(InputError, match="torch sees 2 GPUs here; use 2 or fewer"):
+        provenance.device_for(experiment_from(four))
+    assert provenance.device_for(experiment_from(four, {"trainer.devices": 2})).type == "cuda"
