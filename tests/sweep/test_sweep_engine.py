@@ -21,10 +21,10 @@ from study.config import experiment_from
 from study.errors import InputError
 from study.sweep import lease, slots
 from study.sweep.display import Progress, Running
+from study.sweep.ending import error_line
 from study.sweep.estimate import estimate
 from study.sweep.local import run_sweep
 from study.sweep.spec import load
-from study.sweep.trial import error_line
 
 HERE = Path(__file__).parent
 
@@ -177,7 +177,7 @@ def test_a_folder_that_another_process_runs_is_left_to_it(file, out, capsys):
     printed = capsys.readouterr().out
     assert "running      1" in printed
     assert "missing      1" in printed
-    lease.release(held)
+    held.release()
     assert main(["sweep", str(path), "--out", str(out), "--status"]) == 0
     assert "interrupted  1" in capsys.readouterr().out
 
