@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
+"""No room on the disk, or none left of a quota."""
 PROBE = 2**20
 """Bytes that must fit, or the disk counts as full."""
 
@@ -18,7 +19,7 @@ def problem(folder: Path, met: BaseException | None = None) -> str | None:
 
     Args:
         folder: where runs are written.
-        met: what a run ended with. Out of room at one moment, a disk may have room again the next.
+        met: what a run ended with: out of room at one moment, a disk may have room again the next.
     """
     for cause in _chain(met):
         if isinstance(cause, OSError) and cause.errno in FULL:
@@ -33,10 +34,14 @@ def problem(folder: Path, met: BaseException | None = None) -> str | None:
     return None
 
 
+def full(folder: Path) -> str:
+    """The line for a disk that had no room when a run wanted some."""
+    return f"{folder}: the disk is full; make room, and the same command again continues"
+
+
 def _line(folder: Path, found: OSError) -> str:
     if found.errno in FULL:
-        what = "over your quota there" if found.errno == errno.EDQUOT else "the disk is full"
-        return f"{folder}: {what}; make room, and the same command again continues"
+        return full(folder)
     return f"{folder}: can't write there ({found.strerror}); mend that and repeat the command, or choose another --out"
 
 

@@ -204,7 +204,7 @@ class Launcher:
         if code not in (0, BUSY):
             ended.sweep_up()
         if code == UNWRITTEN:
-            raise InputError(disk.problem(task.folder) or f"{task.folder}: no room for a moment; repeat the command")
+            raise InputError(disk.problem(task.folder) or disk.full(self.out))
         if code != BUSY and self._recorded(ended, code):
             self._settle(task, ended, again=code != WRONG)
         else:
@@ -239,18 +239,20 @@ class Launcher:
     def _settle(self, task: Task, ended: Started | None, again: bool = True) -> None:
         """A run that has a record, from this call's trial or another launcher's; `again`: it may be run again."""
         record = records.read(task.folder / "record.json")
-        if ended is not None:
-            self._judge(ended, record.status != "failed")
         if record.status == "failed":
             self._failed(task, record.error or "no reason recorded", again)
-            return
+        else:
+            self._done(task, "done" if record.status == "finished" else "diverged", ended)
+        if ended is not None:
+            self._judge(ended, record.status != "failed")
+
+    def _done(self, task: Task, word: str, ended: Started | None) -> None:
         self.progress.done += 1
         took = " by another launcher"
         if ended is not None:
             seconds = time.monotonic() - ended.began
             self.progress.durations.append(seconds)
             took = f" after {clock(seconds)}"
-        word = "done" if record.status == "finished" else "diverged"
         self.display.say(f"{word:8}{task.name}  {task.label}{took}")
 
     def _failed(self, task: Task, error: str, again: bool) -> None:

@@ -74,6 +74,10 @@ def run_sweep(
             server.start(preload, layout[0].threads)
             launcher.run(todo)
         except KeyboardInterrupt:
+            with contextlib.suppress(KeyboardInterrupt):
+                launcher.display.say(
+                    "stopping the trials; they can be continued. A second interrupt kills them at once"
+                )
             launcher.stop()
             launcher.display.close()
             print(f"interrupted: {progress.done} of {len(chosen)} runs done; the same command again continues")
