@@ -105,7 +105,12 @@ def _parser() -> Parser:
     add("--limit", type=_positive, metavar="N", help="at most N runs in this call")
     add("--shard", type=_part, metavar="I/N", help="only part I of N of the runs, I from 1, split by identity")
     add("--retries", type=_natural, metavar="N", default=1, help="run a failed trial again so often (default: 1)")
-    add("--time-limit", type=_seconds, metavar="TIME", help="end a trial after TIME, such as 90s, 45m or 2h")
+    add(
+        "--time-limit",
+        type=_seconds,
+        metavar="TIME",
+        help="end a trial after TIME, such as 90s, 45m or 2h; tried again, it resumes",
+    )
     return parser
 
 

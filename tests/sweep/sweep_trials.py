@@ -72,7 +72,7 @@ def together(experiment: Experiment, folder: Path) -> None:
     """Hold the lease until two launchers have a trial under way, so that their calls do overlap."""
     launcher = multiprocessing.parent_process().pid
     note(folder, f"{experiment_id(experiment)} {launcher}")
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         lines = (folder.parent / "journal").read_text().splitlines()
         if len({line.split()[1] for line in lines}) == 2:
