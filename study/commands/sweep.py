@@ -14,8 +14,8 @@ from typing import NoReturn
 from study.errors import InputError
 from study.sweep import disk, local, slots, status
 from study.sweep.estimate import estimate
-from study.sweep.launcher import Policy
 from study.sweep.spec import Cell, Spec, load
+from study.sweep.task import Policy
 
 DESCRIPTION = """\
 Run every experiment that FILE declares and that the folder of runs does not have yet, several at a time, each in a

@@ -13,8 +13,9 @@ from pathlib import Path
 from study.errors import InputError
 from study.sweep import disk, server, slots
 from study.sweep.display import Progress
-from study.sweep.launcher import Launcher, Policy, Task
+from study.sweep.launcher import Launcher
 from study.sweep.spec import Cell, Spec
+from study.sweep.task import Policy, Task
 from study.sweep.trial import Trial, due, stamp, train
 
 INTERRUPTED = 130
