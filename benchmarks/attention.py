@@ -209,8 +209,10 @@ parameters and inputs. Training speed against a plain `torch.nn.Transformer` loo
 
 
 def page(document: dict[str, Any]) -> str:
-    """README.md of this folder, from what attention.json holds."""
-    tables = [markdown(Table(**table)) + "\n" for table in document["tables"]]
+    """README.md of this folder, from what attention.json holds, and engine.json if it has been written."""
+    engine = HERE / "engine.json"
+    others = json.loads(engine.read_text(encoding="utf-8"))["tables"] if engine.exists() else []
+    tables = [markdown(Table(**table)) + "\n" for table in (*document["tables"], *others)]
     return "\n".join([INTRODUCTION.format(**document), *tables])
 
 

@@ -6,15 +6,16 @@ import argparse
 import fnmatch
 import importlib.util
 import os
-import tempfile
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from study.errors import InputError
-from study.sweep import local, slots, status
+from study.sweep import disk, local, slots, status
 from study.sweep.estimate import estimate
 from study.sweep.spec import Cell, Spec, load
+from study.sweep.task import Policy
 
 DESCRIPTION = """\
 Run every experiment that FILE declares and that the folder of runs does not have yet, several at a time, each in a
@@ -47,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
     spec = load(args.file)
     out = Path(args.out or os.environ.get("STUDY_RUNS") or "runs")
     _check_folder(out)
-    cells = _narrowed(spec, args.only, args.seeds)
+    cells = _shard(_narrowed(spec, args.only, args.seeds), args.shard)
     if args.status:
         print(status.describe(spec, cells, out))
         return 0
@@ -61,12 +62,27 @@ def main(argv: Sequence[str]) -> int:
     if todo:
         _check_installed()
         _check_writable(out)
-    code = local.run_sweep(spec, out, args.slots, cells=todo if args.limit is not None else cells)
-    if code != local.INTERRUPTED and status.by_state(spec.cells, out)["finished"]:
+    code = local.run_sweep(
+        spec,
+        out,
+        args.slots,
+        cells=todo if args.limit is not None else cells,
+        policy=Policy(args.retries, args.time_limit),
+    )
+    if code != local.INTERRUPTED:
+        _report(spec, out, args.shard is not None)
+    return code
+
+
+def _report(spec: Spec, out: Path, part: bool) -> None:
+    """The table of results; after a part of the sweep, once the other parts are there too."""
+    found = status.by_state(spec.cells, out)
+    if part and (found["missing"] or found["interrupted"] or found["running"]):
+        print(f"the table comes with the last shard, or with `study report --sweep {spec.path} --runs {out}`")
+    elif found["finished"]:
         from study.report.summary import report_sweep
 
         report_sweep(spec, out)
-    return code
 
 
 def _parser() -> Parser:
@@ -87,6 +103,14 @@ def _parser() -> Parser:
     add("--only", metavar="PATTERN", help="only runs whose identity or label matches (*, ?), or contains, PATTERN")
     add("--seeds", type=_seeds, metavar="1,2", help="only these seeds")
     add("--limit", type=_positive, metavar="N", help="at most N runs in this call")
+    add("--shard", type=_part, metavar="I/N", help="only part I of N of the runs, I from 1, split by identity")
+    add("--retries", type=_natural, metavar="N", default=1, help="run a failed trial again so often (default: 1)")
+    add(
+        "--time-limit",
+        type=_seconds,
+        metavar="TIME",
+        help="end a trial after TIME, such as 90s, 45m or 2h; tried again, it resumes",
+    )
     return parser
 
 
@@ -94,6 +118,28 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number from 1, not {text!r}")
     return int(text)
+
+
+def _natural(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a whole number from 0, not {text!r}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|h)", text)
+    if found is None or not (seconds := float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]]):
+        raise argparse.ArgumentTypeError(
+            f"expected a time above zero with its unit, such as 90s, 45m or 2h, not {text!r}"
+        )
+    return seconds
+
+
+def _part(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise argparse.ArgumentTypeError(f"expected I/N with I from 1 to N, such as 1/8 and 8/8, not {text!r}")
+    return int(found[1]), int(found[2])
 
 
 def _seeds(text: str) -> set[int]:
@@ -114,6 +160,15 @@ def _narrowed(spec: Spec, only: str | None, seeds: set[int] | None) -> tuple[Cel
     if not chosen:
         raise InputError(f"--only: nothing in {spec.path} matches {only!r}; --dry-run lists the runs")
     return chosen
+
+
+def _shard(cells: tuple[Cell, ...], part: tuple[int, int] | None) -> tuple[Cell, ...]:
+    """One part of the cells: every n-th in the order of their identities. The first also has those that are none."""
+    if part is None:
+        return cells
+    index, count = part
+    chosen = set(sorted(cell.id for cell in cells if cell.id is not None)[index - 1 :: count])
+    return tuple(cell for cell in cells if cell.id in chosen or (cell.id is None and index == 1))
 
 
 def _matches(pattern: str, *names: str) -> bool:
@@ -148,7 +203,7 @@ def _check_installed() -> None:
 def _check_writable(out: Path) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=out):
-            pass
     except OSError as problem:
         raise InputError(f"{out}: can't write there ({problem.strerror}); choose another with --out") from None
+    if found := disk.problem(out):
+        raise InputError(found)

@@ -1,7 +1,8 @@
 """One call's trials: started in free slots, and settled however they end.
 
 A trial holds the lease of its run. A run whose lease another launcher's trial holds is left to it, and looked at
-again until it has a record or is given up. A trial that ends without a record gets one that says why.
+again until it has a record or is given up. A trial that ends without a record gets one that says why; a failed one is
+run again as often as the call allows, on another GPU if there is one.
 """
 
 from __future__ import annotations
@@ -9,80 +10,82 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections import deque
-from dataclasses import dataclass
+from collections import Counter, deque
+from dataclasses import replace
 from multiprocessing import connection
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 from study import records
 from study.config import Experiment
 from study.errors import InputError
-from study.sweep import lease, server, slots
+from study.sweep import disk, lease, server, slots
 from study.sweep.display import Progress, Running, choose, clock
-from study.sweep.spec import Cell, Spec
-from study.sweep.trial import BUSY, GRACE, STOPPED, Job, Trial, due, write_failure
+from study.sweep.ending import BUSY, LOST, UNWRITTEN, WRONG, cause, memory_kills
+from study.sweep.spec import Spec
+from study.sweep.task import Policy, Started, Task
+from study.sweep.trial import GRACE, Job, Trial, due, stamp, write_failure
 
 POLL = 0.5
-
-
-@dataclass(frozen=True)
-class Task:
-    """A run to do. `seen` is the stamp of its failed record, if there was one when the call began."""
-
-    label: str
-    cell: Cell
-    experiment: Experiment
-    folder: Path
-    seen: int | None
-
-
-@dataclass
-class Started:
-    """A trial under way."""
-
-    task: Task
-    slot: slots.Slot
-    process: ForkServerProcess
+FORGIVEN = 3
+"""How often a run is started again free of charge because the process that trials are forked from was gone."""
 
 
 class Launcher:
     """One call's worth of trials: starts them in free slots, settles how each ended."""
 
-    def __init__(self, spec: Spec, out: Path, layout: list[slots.Slot], trial: Trial, progress: Progress) -> None:
-        self.spec, self.out, self.trial, self.progress = spec, out, trial, progress
-        self.free = deque(layout)
+    def __init__(
+        self,
+        spec: Spec,
+        out: Path,
+        layout: list[slots.Slot],
+        trial: Trial,
+        progress: Progress,
+        policy: Policy,
+    ) -> None:
+        self.spec, self.out, self.trial, self.progress, self.policy = spec, out, trial, progress, policy
+        self.pool = slots.Pool(layout)
         self.pending: deque[Task] = deque()
         self.elsewhere: list[Task] = []
         self.started: dict[int, Started] = {}
+        self.orphans: list[Started] = []
+        self.lost: Counter[str] = Counter()
         self.failures: list[tuple[Task, str]] = []
         self.display = choose(progress)
 
     def run(self, todo: list[Task]) -> None:
-        """Until every task is settled, by us or by another launcher on the same folder."""
+        """Until every task is settled, by us or by another launcher on the same folder.
+
+        Raises:
+            InputError: the disk is full, or a run's folder cannot be written or read.
+        """
         self.pending.extend(todo)
-        while self.pending or self.started or self.elsewhere:
-            while self.pending and self.free:
-                self._start(self.pending.popleft())
+        while self.pending or self.started or self.orphans or self.elsewhere:
+            self._fill()
             for sentinel in connection.wait(list(self.started), timeout=POLL):
                 assert isinstance(sentinel, int)
                 self._ended(self.started.pop(sentinel))
+            self._look_at_orphans()
             self._look_elsewhere()
+            self._enforce_limit()
             self.display.tick()
 
     def stop(self) -> None:
         """End the trials: asked first, killed after a few seconds or at a second interrupt. They can be resumed."""
-        processes = [started.process for started in self.started.values()]
+        under_way = [*self.started.values(), *self.orphans]
         try:
-            for process in processes:
-                process.terminate()
+            for one in under_way:
+                one.ask_to_end()
             deadline = time.monotonic() + GRACE
-            for process in processes:
-                process.join(max(deadline - time.monotonic(), 0))
+            for one in self.started.values():
+                one.process.join(max(deadline - time.monotonic(), 0))
+            while time.monotonic() < deadline and any(lease.held(one.task.folder) for one in self.orphans):
+                time.sleep(POLL / 10)
         except KeyboardInterrupt:
             pass
-        for process in processes:
-            process.kill()
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for one in under_way:
+            one.kill()
+        signal.signal(signal.SIGINT, before)
         self.progress.running.clear()
 
     def report(self) -> int:
@@ -90,70 +93,149 @@ class Launcher:
         progress = self.progress
         print(f"{self.spec.name}: {progress.done} of {progress.total} runs done, {progress.failed} failed")
         for task, error in self.failures:
-            print(f"  failed  {task.label}: {error}\n          log: {task.folder / 'log.txt'}")
+            tried = f" (tried {task.failures} times)" if task.failures > 1 else ""
+            print(f"  failed  {task.label}: {error}{tried}\n          log: {task.folder / 'log.txt'}")
         if self.failures:
             print("the same command again runs the failed ones again")
         return 1 if self.failures else 0
 
-    def _start(self, task: Task) -> None:
-        if lease.held(task.folder):
-            self._leave(task)
-            return
-        if not due(task.folder, task.seen):
-            self._settle(task, None)
-            return
-        slot = self.free.popleft()
+    def _fill(self) -> None:
+        """Start what there are slots for. A run that has failed waits for a slot on another GPU."""
+        for _ in range(len(self.pending)):
+            if not self.pool.free:
+                return
+            task = self.pending.popleft()
+            if lease.held(task.folder):
+                self._leave(task)
+            elif not due(task.folder, task.seen):
+                self._settle(task, None)
+            elif slot := self.pool.take(self.pool.failed_on.get(task.name, ())):
+                self._start(task, slot)
+            else:
+                self.pending.append(task)
+
+    def _start(self, task: Task, slot: slots.Slot) -> None:
         job = Job(self._placed(task, slot), task.folder, task.cell.given, self._environment(task, slot), task.seen)
         process = server.spawn(self.trial, job)
-        self.started[process.sentinel] = Started(task, slot, process)
-        self.progress.running[task.folder.name] = Running(task.label, task.folder)
-        self.display.say(f"start   {task.folder.name}  {task.label}")
+        assert process.pid is not None
+        self.started[process.sentinel] = Started(task, slot, process, process.pid)
+        self.progress.running[task.name] = Running(task.label, task.folder)
+        self.display.say(f"start   {task.name}  {task.label}")
 
-    def _ended(self, started: Started) -> None:
-        task, code = started.task, started.process.exitcode
-        self.free.append(started.slot)
-        running = self.progress.running.pop(task.folder.name)
-        started.process.join()
-        started.process.close()
-        if code == BUSY:
-            self._leave(task)
-            return
-        try:
-            ours = not due(task.folder, None) or self._write_failure(task, code)
-        except (OSError, InputError) as problem:
-            self._failed(task, f"{_cause(code)}, and none could be written: {problem}")
-            return
-        if ours:
-            self._settle(task, running.seconds)
+    def _ended(self, ended: Started) -> None:
+        """A trial's process has ended, or the one that would know has."""
+        code = ended.process.exitcode
+        if code == LOST and lease.held(ended.task.folder):
+            self.orphans.append(ended)
+        else:
+            self._take_back(ended, code)
+
+    def _look_at_orphans(self) -> None:
+        """Trials that go on while the process that they were forked from is gone: their lease tells when they end."""
+        for orphan in list(self.orphans):
+            if not lease.held(orphan.task.folder):
+                self.orphans.remove(orphan)
+                self._take_back(orphan, LOST)
+
+    def _take_back(self, ended: Started, code: int | None) -> None:
+        """The slot, and the record or the reason why there is none."""
+        task, slot = ended.task, ended.slot
+        self.pool.give(slot)
+        self.progress.running.pop(task.name)
+        ended.process.join()
+        ended.process.close()
+        if code not in (0, BUSY):
+            ended.sweep_up()
+        if code == UNWRITTEN:
+            raise InputError(disk.problem(task.folder) or disk.full(self.out))
+        if code != BUSY and self._recorded(ended, code):
+            self._settle(task, ended, again=code != WRONG)
         else:
             self._leave(task)
 
-    def _write_failure(self, task: Task, code: int | None) -> bool:
+    def _recorded(self, ended: Started, code: int | None) -> bool:
+        """Whether the trial has left a record or gets one that says why not; else the run is still to be made."""
+        task = ended.task
+        if not due(task.folder, None):
+            return True
+        if code == LOST and self.lost[task.name] < FORGIVEN:
+            self.lost[task.name] += 1
+            return False
+        return self._write_failure(ended, code)
+
+    def _write_failure(self, ended: Started, code: int | None) -> bool:
         """For a trial that could not do it itself. False where another launcher has taken the run over."""
+        task = ended.task
         held = lease.acquire(task.folder)
         if held is None:
             return False
         if due(task.folder, None):
-            write_failure(task.experiment, task.folder, _cause(code))
-        lease.release(held)
+            limit = self.policy.time_limit if ended.overdue else None
+            why = cause(code, task.folder / "log.txt", limit, memory_kills() > ended.kills)
+            try:
+                write_failure(task.experiment, task.folder, why)
+            except OSError as problem:
+                raise InputError(disk.problem(task.folder, problem) or f"{task.folder}: {problem}") from None
+        held.release()
         return True
 
-    def _settle(self, task: Task, seconds: float | None) -> None:
+    def _settle(self, task: Task, ended: Started | None, again: bool = True) -> None:
+        """A run that has a record, from this call's trial or another launcher's; `again`: it may be run again."""
         record = records.read(task.folder / "record.json")
-        took = f" after {clock(seconds)}" if seconds is not None else " by another launcher"
         if record.status == "failed":
-            self._failed(task, record.error or "no reason recorded")
-            return
-        self.progress.done += 1
-        if seconds is not None:
-            self.progress.durations.append(seconds)
-        word = "done" if record.status == "finished" else "diverged"
-        self.display.say(f"{word:8}{task.folder.name}  {task.label}{took}")
+            self._failed(task, record.error or "no reason recorded", again)
+        else:
+            self._done(task, "done" if record.status == "finished" else "diverged", ended)
+        if ended is not None:
+            self._judge(ended, record.status != "failed")
 
-    def _failed(self, task: Task, error: str) -> None:
+    def _done(self, task: Task, word: str, ended: Started | None) -> None:
+        self.progress.done += 1
+        took = " by another launcher"
+        if ended is not None:
+            seconds = time.monotonic() - ended.began
+            self.progress.durations.append(seconds)
+            took = f" after {clock(seconds)}"
+        self.display.say(f"{word:8}{task.name}  {task.label}{took}")
+
+    def _failed(self, task: Task, error: str, again: bool) -> None:
+        task = replace(task, failures=task.failures + 1, seen=stamp(task.folder))
+        if again and task.failures <= self.policy.retries:
+            self.pending.append(task)
+            self.display.say(f"again   {task.name}  {task.label}: {error}")
+            return
         self.progress.failed += 1
         self.failures.append((task, error))
-        self.display.say(f"failed  {task.folder.name}  {task.label}: {error}")
+        self.display.say(f"failed  {task.name}  {task.label}: {error}")
+
+    def _judge(self, ended: Started, well: bool) -> None:
+        """What a run's end says of the GPU; runs that failed on one that is taken out are run again elsewhere."""
+        pool, gpu, before = self.pool, ended.slot.gpu, set(self.pool.out)
+        if well:
+            pool.succeeded(gpu)
+        else:
+            pool.failed(gpu, ended.task.name)
+        for one in before - pool.out:
+            self.display.say(f"GPU {one} is used again: what failed on it fails elsewhere too")
+        for one in pool.out - before:
+            runs = pool.blamed[one]
+            self.display.say(f"GPU {one} is taken out: {len(runs)} runs in a row failed on it, while others succeeded")
+            for task, error in [failure for failure in self.failures if failure[0].name in runs]:
+                self.failures.remove((task, error))
+                self.progress.failed -= 1
+                self.pending.append(replace(task, failures=0))
+
+    def _enforce_limit(self) -> None:
+        limit = self.policy.time_limit
+        if limit is None:
+            return
+        for one in (*self.started.values(), *self.orphans):
+            over = time.monotonic() - one.began - limit
+            if over > 0 and not one.overdue:
+                one.overdue = True
+                one.ask_to_end()
+            elif over > GRACE:
+                one.kill()
 
     def _leave(self, task: Task) -> None:
         self.elsewhere.append(task)
@@ -162,11 +244,10 @@ class Launcher:
     def _look_elsewhere(self) -> None:
         """Runs that another launcher had: settled when they have a record, ours again when it gave them up."""
         for task in list(self.elsewhere):
-            if lease.held(task.folder):
-                continue
-            self.elsewhere.remove(task)
-            self.progress.elsewhere = len(self.elsewhere)
-            self.pending.append(task)
+            if not lease.held(task.folder):
+                self.elsewhere.remove(task)
+                self.progress.elsewhere = len(self.elsewhere)
+                self.pending.append(task)
 
     def _placed(self, task: Task, slot: slots.Slot) -> Experiment:
         """The experiment with what depends on this machine and this call, none of it part of the identity."""
@@ -187,11 +268,3 @@ class Launcher:
             "WANDB_DIR": str(task.folder.resolve()),
         }
         return environment | ({"CUDA_VISIBLE_DEVICES": slot.gpu} if slot.gpu is not None else {})
-
-
-def _cause(code: int | None) -> str:
-    """Why a process ended, from its exit status."""
-    number = -code if code is not None and code < 0 else signal.SIGTERM if code == STOPPED else None
-    if number is None:
-        return f"ended with exit status {code} and no record"
-    return f"killed by signal {int(number)} ({signal.Signals(number).name})"

@@ -10,13 +10,16 @@ import signal
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from study.sweep import server, slots
+from study.errors import InputError
+from study.sweep import disk, server, slots
 from study.sweep.display import Progress
-from study.sweep.launcher import Launcher, Task
+from study.sweep.launcher import Launcher
 from study.sweep.spec import Cell, Spec
+from study.sweep.task import Policy, Task
 from study.sweep.trial import Trial, due, stamp, train
 
 INTERRUPTED = 130
+POLICY = Policy()
 
 
 def tasks(spec: Spec, cells: Iterable[Cell], out: Path) -> list[Task]:
@@ -42,6 +45,7 @@ def run_sweep(
     cells: Iterable[Cell] | None = None,
     trial: Trial = train,
     preload: Iterable[str] = server.PRELOAD,
+    policy: Policy = POLICY,
 ) -> int:
     """Run what is declared and missing in `out`; returns 0, 1 if runs failed, 130 if it was interrupted.
 
@@ -52,6 +56,10 @@ def run_sweep(
         cells: Only these cells of the sweep (default: all).
         trial: What runs one experiment into its folder; importable, since it is called in another process.
         preload: Modules that the server imports before the first trial.
+        policy: What is done with trials that fail or hang.
+
+    Raises:
+        InputError: the disk is full, or a record or a run's folder cannot be read or written; no trial is left running.
     """
     chosen = [cell for cell in (spec.cells if cells is None else cells) if cell.experiment]
     todo = tasks(spec, chosen, out)
@@ -60,16 +68,26 @@ def run_sweep(
         return 0
     layout = slots.layout(wanted_slots, any(task.experiment.trainer.device != "cpu" for task in todo))
     print(f"{spec.name}: {len(todo)} of {len(chosen)} runs to do, {slots.describe(layout)}, in {out}", flush=True)
-    launcher = Launcher(spec, out, layout, trial, Progress(len(chosen), len(layout), done=len(chosen) - len(todo)))
+    progress = Progress(len(chosen), len(layout), done=len(chosen) - len(todo))
+    launcher = Launcher(spec, out, layout, trial, progress, policy)
     with _sigterm_interrupts():
         try:
             server.start(preload, layout[0].threads)
             launcher.run(todo)
         except KeyboardInterrupt:
+            with contextlib.suppress(KeyboardInterrupt):
+                launcher.display.say(
+                    "stopping the trials; they can be continued. A second interrupt kills them at once"
+                )
             launcher.stop()
             launcher.display.close()
-            print(f"interrupted: {launcher.progress.done} of {len(chosen)} runs done; the same command again continues")
+            print(f"interrupted: {progress.done} of {len(chosen)} runs done; the same command again continues")
             return INTERRUPTED
+        except BaseException as problem:
+            launcher.stop()
+            if isinstance(problem, OSError) and (full := disk.problem(out, problem)):
+                raise InputError(full) from None
+            raise
         finally:
             launcher.display.close()
     return launcher.report()

@@ -8,11 +8,17 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections import deque
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 SLOTS_PER_GPU = 8
 """Small models leave most of a GPU idle: several trials share one."""
+
+
+SUSPECT = 3
+"""So many runs that fail in a row on one GPU, and it gets no more work before another GPU shows whose fault it is."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +27,63 @@ class Slot:
 
     gpu: str | None
     threads: int
+
+
+class Pool:
+    """The free slots, and which GPUs are fit for work.
+
+    A GPU is blamed for each run that failed on it since its last success, and on no other GPU. Blamed for `SUSPECT`
+    runs it is given no more; as soon as another GPU has had a success, it is out. It is back once it is blamed for
+    fewer, since its runs have failed elsewhere too. Where every GPU is suspected, the runs are at fault.
+    """
+
+    def __init__(self, layout: Iterable[Slot]) -> None:
+        self.free = deque(layout)
+        self.out: set[str | None] = set()
+        self.blamed: dict[str | None, set[str]] = {slot.gpu: set() for slot in self.free}
+        self.outdone: set[str | None] = set()
+        self.failed_on: dict[str, set[str | None]] = {}
+
+    def take(self, avoid: Collection[str | None] = ()) -> Slot | None:
+        """A free slot, on none of the GPUs to avoid if there are others; None: wait for one."""
+        used = [gpu for gpu in self.blamed if gpu not in self.out]
+        fit = [gpu for gpu in used if len(self.blamed[gpu]) < SUSPECT] or used
+        wanted = [gpu for gpu in fit if gpu not in avoid] or fit
+        for slot in self.free:
+            if slot.gpu in wanted:
+                self.free.remove(slot)
+                return slot
+        return None
+
+    def give(self, slot: Slot) -> None:
+        """A slot is free again."""
+        self.free.append(slot)
+
+    def succeeded(self, gpu: str | None) -> None:
+        """A run has ended well on a GPU."""
+        self.blamed[gpu].clear()
+        self.outdone |= {other for other, runs in self.blamed.items() if runs}
+        self._judge()
+
+    def failed(self, gpu: str | None, run: str) -> None:
+        """A run has failed on a GPU."""
+        where = self.failed_on.setdefault(run, set())
+        where.add(gpu)
+        if len(where) == 1:
+            self.blamed[gpu].add(run)
+        else:
+            for runs in self.blamed.values():
+                runs.discard(run)
+        self._judge()
+
+    def _judge(self) -> None:
+        for gpu, runs in self.blamed.items():
+            if not runs:
+                self.outdone.discard(gpu)
+            if len(runs) < SUSPECT:
+                self.out.discard(gpu)
+            elif gpu in self.outdone and len(self.out | {gpu}) < len(self.blamed):
+                self.out.add(gpu)
 
 
 def layout(wanted: int | None, use_gpus: bool) -> list[Slot]:

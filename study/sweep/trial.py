@@ -5,13 +5,13 @@ from __future__ import annotations
 import faulthandler
 import multiprocessing
 import os
-import re
 import signal
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -22,13 +22,11 @@ import yaml
 from study import records
 from study.config import Experiment, config_hash, experiment_id
 from study.errors import InputError
-from study.sweep import lease
+from study.sweep import disk, lease
+from study.sweep.ending import BUSY, STOPPED, UNWRITTEN, WRONG, error_line
 
 Trial = Callable[[Experiment, Path], object]
 
-BUSY = 75
-"""Exit status of a trial whose lease another process holds."""
-STOPPED = 128 + signal.SIGTERM
 GRACE = 5.0
 """Seconds that a process has to end by itself before it is killed."""
 
@@ -66,31 +64,55 @@ def due(folder: Path, seen: int | None) -> bool:
 
 
 def main(trial: Trial, job: Job) -> NoReturn:
-    """The process of one trial. Its exit status: 0 there is a good record, 1 failed, BUSY another process has it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the launcher is the one to answer
+    """The process of one trial. Its exit status: 0 there is a good record, else one of `study.sweep.ending`, or 1."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the launcher to answer
+    with suppress(OSError):
+        os.setpgid(0, 0)  # what a trial starts can be ended with it
     try:
         held = lease.acquire(job.folder)
-    except InputError:  # the launcher meets it too, and says so
-        sys.exit(1)
+    except (InputError, OSError):
+        os._exit(UNWRITTEN)
     if held is None:
         sys.exit(BUSY)
-    if not due(job.folder, job.seen):
-        sys.exit(0)
+    stopping = _end_with_launcher()
+    held.keep(lost=lambda: os.kill(os.getpid(), signal.SIGTERM))
+    try:
+        code = _attempt(trial, job) if due(job.folder, job.seen) else 0
+    except BaseException as problem:
+        code = STOPPED if stopping.is_set() else _settle(job, problem)  # libraries may turn the stop into another one
+    held.release()
+    if code == UNWRITTEN:
+        os._exit(code)  # an orderly end would write to the log
+    sys.exit(code)
+
+
+def _attempt(trial: Trial, job: Job) -> int:
     (job.folder / "record.json").unlink(missing_ok=True)
     _redirect(job.folder / "log.txt")
-    stopping = _end_with_launcher()
     _environment(job)
+    trial(job.experiment, job.folder)
+    found = records.state(job.folder)
+    if found in ("missing", "started"):
+        raise RuntimeError("the trial ended without a record")
+    return 1 if found == "failed" else 0
+
+
+def _settle(job: Job, problem: BaseException) -> int:
+    """After an exception: a record that says so, unless the disk is at fault. The exit status."""
+    with suppress(OSError):
+        traceback.print_exception(problem)
+    if disk.problem(job.folder, problem):
+        return UNWRITTEN
     try:
-        trial(job.experiment, job.folder)
-        if records.state(job.folder) in ("missing", "started"):
-            raise RuntimeError("the trial ended without a record")
-    except BaseException as problem:
-        if stopping.is_set():  # libraries may turn the interruption into another exception
-            sys.exit(STOPPED)
-        traceback.print_exc()
         if records.state(job.folder) in ("missing", "started"):
             write_failure(job.experiment, job.folder, error_line(problem))
-    sys.exit(1 if records.state(job.folder) == "failed" else 0)
+        if records.state(job.folder) != "failed":
+            return 0
+    except OSError:
+        return UNWRITTEN
+    except InputError:  # the record cannot be read; the launcher meets it too
+        return WRONG
+    return WRONG if isinstance(problem, InputError) else 1
 
 
 def write_failure(experiment: Experiment, folder: Path, error: str) -> None:
@@ -107,13 +129,6 @@ def write_failure(experiment: Experiment, folder: Path, error: str) -> None:
         seed=experiment.seed,
     )
     records.write(folder / "record.json", records.dumps(record))
-
-
-def error_line(problem: BaseException) -> str:
-    """`Type: first line`, without folders: a record says nothing of the machine."""
-    first = next(iter(str(problem).strip().splitlines()), "")
-    text = first if isinstance(problem, InputError) else f"{type(problem).__name__}: {first}".removesuffix(": ")
-    return re.sub(r"(?<![\w.])~?/(?:[^\s/'\":,;()]+/)+", "", text)[:500]
 
 
 def _redirect(log: Path) -> None:
@@ -143,6 +158,8 @@ def _end_with_launcher() -> threading.Event:
             launcher.join()
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(GRACE)
+            if os.getpgrp() == os.getpid():
+                os.killpg(0, signal.SIGKILL)
             os._exit(STOPPED)
 
     signal.signal(signal.SIGTERM, stop)

@@ -4,11 +4,13 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 
 from study import records
 from study.config import Experiment, config_hash, experiment_id
+from study.errors import InputError
 
 
 def note(folder: Path, line: str) -> None:
@@ -17,14 +19,15 @@ def note(folder: Path, line: str) -> None:
         journal.write(line + "\n")
 
 
-def finish(experiment: Experiment, folder: Path, status: str = "finished") -> None:
+def finish(experiment: Experiment, folder: Path, status: str = "finished", history=()) -> None:
     record = records.Record(
         protocol=1,
         id=experiment_id(experiment),
         status=status,
-        config=experiment.model_dump(mode="json"),
+        config=experiment.model_dump(mode="json", exclude={"out": True, "trainer": True}),
         config_hash=config_hash(experiment),
         seed=experiment.seed,
+        history=list(history),
     )
     records.write(folder / "record.json", records.dumps(record))
 
@@ -69,7 +72,7 @@ def together(experiment: Experiment, folder: Path) -> None:
     """Hold the lease until two launchers have a trial under way, so that their calls do overlap."""
     launcher = multiprocessing.parent_process().pid
     note(folder, f"{experiment_id(experiment)} {launcher}")
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         lines = (folder.parent / "journal").read_text().splitlines()
         if len({line.split()[1] for line in lines}) == 2:
@@ -88,3 +91,66 @@ def interruptible(experiment: Experiment, folder: Path) -> None:
             pipe.write("x")
         time.sleep(60)
     finish(experiment, folder)
+
+
+def flaky(experiment: Experiment, folder: Path) -> None:
+    """Seed 1 fails once, 2 always, 3 is given something wrong, 4 hangs with a process of its own."""
+    note(folder, f"seed {experiment.seed}")
+    match experiment.seed:
+        case 1 if not (folder / "failed").exists():
+            (folder / "failed").touch()
+            raise RuntimeError("once")
+        case 2:
+            raise ValueError("always")
+        case 3:
+            raise InputError("no such corpus")
+        case 4:
+            left = subprocess.Popen(["sleep", "600"])
+            (folder / "left").write_text(str(left.pid))
+            print(f"waiting for {folder}/never")
+            time.sleep(600)
+    finish(experiment, folder)
+
+
+def on_gpu(experiment: Experiment, folder: Path) -> None:
+    """GPU 1 is broken. On GPU 0 nothing ends before three runs have failed."""
+    if os.environ["CUDA_VISIBLE_DEVICES"] == "1":
+        note(folder, "broken")
+        raise RuntimeError("no CUDA device")
+    deadline = time.monotonic() + 30
+    while (folder.parent / "journal").read_text().count("broken") < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    finish(experiment, folder)
+
+
+def no_room(experiment: Experiment, folder: Path) -> None:
+    """Seed 1 meets a full disk while seed 2 waits."""
+    if experiment.seed == 1:
+        with Path("/dev/full").open("w") as full:
+            full.write("weights")
+    time.sleep(600)
+
+
+def stubborn(experiment: Experiment, folder: Path) -> None:
+    """Does not end when asked."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    with (folder.parent / "started").open("w") as pipe:
+        pipe.write("x")
+    time.sleep(60)
+
+
+STEPS = 8
+
+
+def stepping(experiment: Experiment, folder: Path) -> None:
+    """Each step is a function of the one before; one that is not kept in the checkpoint is made again."""
+    records.write(folder / "pid", str(os.getpid()))
+    checkpoint = folder / "checkpoint"
+    state = json.loads(checkpoint.read_text()) if checkpoint.exists() else {"step": 0, "value": experiment.seed}
+    while state["step"] < STEPS:
+        state = {"step": state["step"] + 1, "value": (state["value"] * 1103515245 + state["step"]) % 2**31}
+        records.write(checkpoint, json.dumps(state))
+        if (folder.parent / "started").exists():
+            with (folder.parent / "started").open("w") as pipe:
+                pipe.write("x")
+    finish(experiment, folder, history=[state])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -21,10 +22,10 @@ from study.config import experiment_from
 from study.errors import InputError
 from study.sweep import lease, slots
 from study.sweep.display import Progress, Running
+from study.sweep.ending import error_line
 from study.sweep.estimate import estimate
 from study.sweep.local import run_sweep
 from study.sweep.spec import load
-from study.sweep.trial import error_line
 
 HERE = Path(__file__).parent
 
@@ -110,7 +111,7 @@ def test_two_launchers_share_a_folder_without_running_anything_twice(file, out):
     out.mkdir()
     path = file(*range(1, 7))
     launchers = [launch(path, out, "together", 1) for _ in range(2)]
-    printed = [launcher.communicate(timeout=30)[0] for launcher in launchers]
+    printed = [launcher.communicate(timeout=90)[0] for launcher in launchers]
     assert [launcher.returncode for launcher in launchers] == [0, 0], printed
     runs = [line.split() for line in journal(out).elements()]
     assert Counter(name for name, _ in runs) == dict.fromkeys((cell.id for cell in load(path).cells), 1)
@@ -123,7 +124,7 @@ def wait_started(out, times):
     pipe = os.open(out / "started", os.O_RDWR | os.O_NONBLOCK)
     seen = 0
     while seen < times:
-        assert select.select([pipe], [], [], 20)[0], "no trial started"
+        assert select.select([pipe], [], [], 60)[0], "no trial started"
         seen += len(os.read(pipe, times))
     os.close(pipe)
 
@@ -137,7 +138,7 @@ def test_a_launcher_that_is_stopped_or_killed_is_continued(number, file, out):
     wait_started(out, 2)
     began = time.monotonic()
     launcher.send_signal(number)
-    printed = launcher.communicate(timeout=20)[0]
+    printed = launcher.communicate(timeout=90)[0]
     for cell in spec.cells[1:]:  # a blocking lock: released when the trial has ended
         descriptor = os.open(out / cell.id / lease.FILE, os.O_RDWR)
         lease.fcntl.flock(descriptor, lease.fcntl.LOCK_EX)
@@ -149,18 +150,24 @@ def test_a_launcher_that_is_stopped_or_killed_is_continued(number, file, out):
         assert "Traceback" not in printed
     states = [records.state(out / cell.id) for cell in spec.cells]
     assert states == ["finished", "started", "started"]
-    assert launch(path, out, "interruptible").wait(timeout=20) == 0
+    assert launch(path, out, "interruptible").wait(timeout=90) == 0
     assert journal(out) == dict.fromkeys(["1 new", "2 new", "2 resumed", "3 new", "3 resumed"], 1)
+
+
+def children_seconds():
+    """Processor time: how long it takes depends on what else this machine does."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def test_nothing_to_do_is_said_at_once_and_without_torch(file, out):
     path = file(1, 2)
     for cell in load(path).cells:
         sweep_trials.finish(cell.experiment, out / cell.id)
-    began = time.monotonic()
+    before = children_seconds()
     launcher = launch(path, out, "quick")
     printed = launcher.communicate()[0]
-    assert time.monotonic() - began < 2
+    assert children_seconds() - before < 2
     assert launcher.returncode == 0
     assert "nothing to do, all 2 runs are there" in printed
     assert "heavy:\n" in printed
@@ -177,7 +184,7 @@ def test_a_folder_that_another_process_runs_is_left_to_it(file, out, capsys):
     printed = capsys.readouterr().out
     assert "running      1" in printed
     assert "missing      1" in printed
-    lease.release(held)
+    held.release()
     assert main(["sweep", str(path), "--out", str(out), "--status"]) == 0
     assert "interrupted  1" in capsys.readouterr().out
 

@@ -1,0 +1,188 @@
+"""What the engine of sweeps costs: seconds per trial beside the same trials by hand, and under a rain of SIGKILLs.
+
+python benchmarks/engine.py                        # prints the tables
+python benchmarks/engine.py --write                # and writes them: benchmarks/engine.json, benchmarks/README.md
+python benchmarks/engine.py --trials 2 --steps 5   # a small one
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import yaml
+from attention import HERE, page
+from measure import Table, machine, markdown
+
+from study import records
+from study.sweep import local
+from study.sweep.spec import Spec, load
+
+STUDY = [sys.executable, "-m", "study"]
+TRIAL = {
+    "data.name": "grammar",
+    "data.test_pairs": 50,
+    "training.validate_every": 5,
+    "training.batch_tokens": 500,
+    "model.width": 16,
+    "trainer.device": "cpu",
+    "trainer.threads": 1,
+}
+LONG = 30.0
+"""Seconds of the trial that the overhead is put in relation to."""
+
+
+def sweep_file(folder: Path, trials: int, steps: int) -> Spec:
+    """So many short trials, one a seed."""
+    fixed = {name: {"value": value} for name, value in {**TRIAL, "training.steps": steps}.items()}
+    parameters = {"seed": {"values": list(range(1, trials + 1))}, **fixed}
+    tree = {"name": "short", "method": "grid", "metric": {"name": "test/exact"}, "parameters": parameters}
+    (folder / "short.yaml").write_text(yaml.safe_dump(tree, sort_keys=False), encoding="utf-8")
+    return load(folder / "short.yaml")
+
+
+def start(spec: Spec, out: Path, slots: int) -> subprocess.Popen[bytes]:
+    """A launcher, as from a shell."""
+    command = [*STUDY, "sweep", str(spec.path), "--out", str(out), "--slots", str(slots)]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL)
+
+
+def overhead(folder: Path, trials: int, steps: int) -> Table:
+    """One trial at a time: one `study train` each, and one sweep of as many and of one."""
+    spec = sweep_file(folder, trials, steps)
+    began = time.perf_counter()
+    for cell in spec.cells:
+        command = [*STUDY, "train", "--overrides-json", cell.overrides_json, "--out", str(folder / "hand")]
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+    by_hand = time.perf_counter() - began
+    began = time.perf_counter()
+    if start(spec, folder / "engine", 1).wait():
+        raise SystemExit("the sweep did not end well")
+    engine = time.perf_counter() - began
+    rows = []
+    for name, took, where in (("study train", by_hand, "hand"), ("study sweep", engine, "engine")):
+        inside = inner_seconds(spec, folder / where) / trials
+        beside = took / trials - inside
+        rows.append([name, took / trials, inside, beside, 100 * beside / LONG])
+    return Table(
+        "overhead",
+        "The engine of sweeps: time per trial",
+        f"{trials} trials of {steps} steps, one at a time. *Inside*: from the record, building and testing included. "
+        "*Beside*: all else, such as Python's start and the sweep's table at the end, a trial's share of it.",
+        ("way", "s a trial", "s inside", "s beside", f"% of a trial of {LONG:.0f} s"),
+        rows,
+    )
+
+
+def inner_seconds(spec: Spec, out: Path) -> float:
+    """The sum over trials of the seconds that they took by their own account."""
+    found = [records.read(out / str(cell.id) / "record.json").resources for cell in spec.cells]
+    return sum(took.wall_seconds for took in found if took)
+
+
+def disturbed(folder: Path, trials: int, steps: int, slots: int, every: float) -> Table:
+    """The same sweep undisturbed, and with a process killed every few seconds."""
+    spec = sweep_file(folder, trials, steps)
+    began = time.perf_counter()
+    if start(spec, folder / "calm", slots).wait():
+        raise SystemExit("the undisturbed sweep did not end well")
+    calm = time.perf_counter() - began
+    killed: Counter[str] = Counter()
+    began, calls = time.perf_counter(), 1
+    launcher, draw = start(spec, folder / "storm", slots), random.Random(1)
+    while not complete(spec, folder / "storm") or launcher.poll() is None:
+        with suppress(subprocess.TimeoutExpired):
+            launcher.wait(every)
+            if not complete(spec, folder / "storm"):
+                launcher, calls = start(spec, folder / "storm", slots), calls + 1
+            continue
+        victims = dict(processes(launcher.pid))
+        if "trial" not in victims.values():  # else nothing but starting is ever tested
+            continue
+        pid, what = draw.choice(sorted(victims.items()))
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            killed[what] += 1
+    storm = time.perf_counter() - began
+    equal = sum(outcome(folder / "calm", cell.id) == outcome(folder / "storm", cell.id) for cell in spec.cells)
+    hit = ", ".join(f"{count} × {what}" for what, count in sorted(killed.items())) or "none"
+    return Table(
+        "kills",
+        "The engine of sweeps: killed every few seconds",
+        f"{trials} trials of {steps} steps, {slots} at a time; in the second sweep a process is sent SIGKILL every "
+        f"{every:g} s ({hit}), and the command repeated whenever it has ended. *Equal*: records that agree in "
+        "everything but times and dates.",
+        ("sweep", "s", "time ×", "kills", "calls", "equal"),
+        [["undisturbed", calm, 1.0, 0, 1, trials], ["killed", storm, storm / calm, killed.total(), calls, equal]],
+    )
+
+
+def complete(spec: Spec, out: Path) -> bool:
+    """Whether every trial has a good record."""
+    return not local.tasks(spec, spec.cells, out)
+
+
+def outcome(out: Path, name: str | None) -> dict[str, Any]:
+    """What a record says, but for times and dates."""
+    tree = records.read(out / str(name) / "record.json").model_dump(mode="json")
+    del tree["resources"], tree["wandb"], tree["provenance"]["started_utc"]
+    return tree
+
+
+def processes(launcher: int) -> Iterator[tuple[int, str]]:
+    """The processes of a sweep: the launcher, the one that trials are forked from, the trials."""
+    yield launcher, "launcher"
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            if b"forkserver" in (stat.parent / "cmdline").read_bytes():
+                parent = int(stat.read_text(encoding="utf-8").rpartition(")")[2].split()[1])
+                children.setdefault(parent, []).append(int(stat.parent.name))
+    for server in children.get(launcher, []):
+        yield server, "fork server"
+        for trial in children.get(server, []):
+            yield trial, "trial"
+
+
+def main() -> None:
+    """Print the tables, or write them too."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--trials", type=int, default=24)
+    add("--steps", type=int, default=60, help="length of a trial")
+    add("--slots", type=int, default=2, help="trials at a time under kills")
+    add("--every", type=float, default=5.0, metavar="SECONDS", help="from one kill to the next")
+    add("--write", action="store_true", help="write engine.json and README.md beside this file")
+    arguments = parser.parse_args()
+    os.environ["WANDB_MODE"] = "offline"
+    document: dict[str, Any] = {**machine(), "tables": []}
+    with tempfile.TemporaryDirectory() as name:
+        for part in ("overhead", "kills"):
+            (folder := Path(name) / part).mkdir()
+            if part == "overhead":
+                table = overhead(folder, max(arguments.trials // 4, 2), arguments.steps)
+            else:
+                table = disturbed(folder, arguments.trials, arguments.steps, arguments.slots, arguments.every)
+            document["tables"].append(table._asdict())
+            print(markdown(table) + "\n", flush=True)
+    if arguments.write:
+        text = json.dumps(document, ensure_ascii=False, indent=1)
+        (HERE / "engine.json").write_text(text + "\n", encoding="utf-8")
+        attention = json.loads((HERE / "attention.json").read_text(encoding="utf-8"))
+        (HERE / "README.md").write_text(page(attention), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,232 @@
+"""Nothing is lost: trials that fail, hang or are killed, broken GPUs, full disks, and machines that share a folder."""
+
+import itertools
+import os
+import random
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import sweep_trials
+
+from study import records
+from study.__main__ import main
+from study.commands.sweep import _shard
+from study.errors import InputError
+from study.sweep import disk, lease, local, slots
+from study.sweep.ending import cause
+from study.sweep.local import run_sweep
+from study.sweep.spec import load
+from study.sweep.task import Policy
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(*seeds, device="cpu"):
+        path = tmp_path / "tiny.yaml"
+        head = "name: tiny\nmethod: grid\nmetric: {name: test/exact}\n"
+        path.write_text(
+            f"{head}parameters:\n  seed: {{values: {list(seeds)}}}\n  trainer.device: {{value: {device}}}\n"
+        )
+        return path
+
+    return write
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "runs"
+
+
+def launch(file, out, trial, count=2):
+    arguments = [sys.executable, str(HERE / "sweep_launch.py"), str(file), str(out), trial, str(count)]
+    return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def by_seed(spec, out):
+    return {cell.experiment.seed: records.read(out / cell.id / "record.json") for cell in spec.cells}
+
+
+def test_trials_are_run_again_as_often_as_asked_and_ended_at_their_limit(file, out, capsys):
+    spec = load(file(1, 2, 3, 4))
+    assert run_sweep(spec, out, 3, trial=sweep_trials.flaky, preload=(), policy=Policy(1, 2.0)) == 1
+    found = by_seed(spec, out)
+    assert found[1].status == "finished"
+    assert found[2].error == "ValueError: always"
+    assert found[3].error == "no such corpus"
+    assert found[4].error == "not done within its time limit of 2 s; its log ends: waiting for never"
+    journal = (out / "journal").read_text().splitlines()
+    assert [journal.count(f"seed {seed}") for seed in (1, 2, 3, 4)] == [2, 2, 1, 2]
+    assert "ValueError: always (tried 2 times)" in capsys.readouterr().out
+    left = int((out / found[4].id / "left").read_text())
+    assert not Path(f"/proc/{left}").exists() or "Z" in Path(f"/proc/{left}/stat").read_text().rpartition(")")[2]
+
+
+def test_an_end_is_told_with_the_last_words(tmp_path):
+    log = tmp_path / "log.txt"
+    log.write_text("--- 2026-01-01 00:00:00 UTC ---\nearlier\n--- 2026-01-02 00:00:00 UTC ---\n\n")
+    assert cause(-9, log) == "killed by signal 9 (SIGKILL)"
+    assert cause(-9, log, memory=True).startswith("killed by signal 9 (SIGKILL), as the kernel did for want of memory")
+    log.write_text(log.read_text() + "Fatal Python error: Segmentation fault\n\n  File /a/b.py\n")
+    assert cause(-11, log) == "killed by signal 11 (SIGSEGV); its log ends: Fatal Python error: Segmentation fault"
+
+
+def test_a_broken_gpu_is_taken_out_and_its_runs_are_made_elsewhere(file, out, monkeypatch, capsys):
+    monkeypatch.setattr(slots, "layout", lambda *_: [slots.Slot("0", 1), slots.Slot("1", 1)])
+    spec = load(file(*range(1, 7)))
+    out.mkdir()
+    (out / "journal").touch()
+    assert run_sweep(spec, out, trial=sweep_trials.on_gpu, preload=(), policy=Policy(retries=0)) == 0
+    assert (out / "journal").read_text().count("broken") == slots.SUSPECT
+    printed = capsys.readouterr().out
+    assert "GPU 1 is taken out: 3 runs in a row failed on it" in printed
+    assert "6 of 6 runs done, 0 failed" in printed
+
+
+def test_a_gpu_is_judged_by_what_the_others_do():
+    pool = slots.Pool([slots.Slot("0", 1), slots.Slot("1", 1)])
+    for run in "abc":
+        pool.failed("1", run)
+    assert pool.take().gpu == "0"
+    assert pool.take() is None  # suspected, and nothing has succeeded elsewhere yet
+    assert not pool.out
+    pool.succeeded("0")
+    assert pool.out == {"1"}
+    pool.failed("0", "a")  # the run's fault after all
+    assert not pool.out
+    assert pool.take(avoid={"0"}).gpu == "1"
+    alone = slots.Pool([slots.Slot(None, 1)])
+    for run in "abcd":
+        alone.failed(None, run)
+    assert alone.take(avoid={None})
+    assert not alone.out
+
+
+def test_a_full_disk_stops_the_sweep_in_one_line(file, out):
+    spec = load(file(1, 2))
+    with pytest.raises(InputError, match="the disk is full; make room, and the same command again"):
+        run_sweep(spec, out, 2, trial=sweep_trials.no_room, preload=())
+    assert [records.state(out / cell.id) for cell in spec.cells] == ["started", "started"]
+    assert not any(lease.held(out / cell.id) for cell in spec.cells)
+    assert "can't write there" in disk.problem(out / "absent")
+    assert disk.problem(out) is None
+
+
+def test_shards_are_a_partition_and_wrong_ones_are_refused(file, capsys):
+    cells = load(path := file(*range(1, 8))).cells
+    parts = [[cell.id for cell in _shard(cells, (index, 3))] for index in (1, 2, 3)]
+    assert sorted(map(len, parts)) == [2, 2, 3]
+    assert sorted(itertools.chain(*parts)) == sorted(cell.id for cell in cells)
+    assert parts[1] == [cell.id for cell in _shard(cells[::-1], (2, 3))][::-1]
+    for option in ("--shard=0/4", "--shard=5/4", "--shard=1/0", "--shard=1", "--retries=-1", "--time-limit=0s"):
+        assert main(["sweep", str(path), option]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_lease_of_another_machine_lives_by_its_heartbeat(tmp_path, monkeypatch):
+    run = tmp_path / "run"
+    here = lease._machine()
+    monkeypatch.setattr(lease, "_lock", lambda *_: None)  # a file system without flock
+    monkeypatch.setattr(lease, "_machine", lambda: "there")
+    theirs = lease.acquire(run)
+    monkeypatch.setattr(lease, "_machine", lambda: here)
+    assert lease.held(run)
+    assert lease.acquire(run) is None
+    assert theirs.beat()
+    long_ago = time.time() - lease.LIMIT - 5
+    os.utime(theirs.claim, (long_ago, long_ago))
+    assert not lease.held(run)
+    ours = lease.acquire(run)
+    assert lease.acquire(run) is None
+    assert not theirs.beat()  # it was only asleep, and ends now
+    theirs.release()
+    assert lease.held(run)
+    assert ours.beat()
+    ours.release()
+    assert not lease.held(run)
+    assert os.listdir(run) == [lease.FILE]
+
+
+def test_a_lock_that_a_dead_machine_has_kept_is_no_obstacle(tmp_path, monkeypatch):
+    run = tmp_path / "run"
+    theirs = lease.acquire(run)  # its flock stays held
+    theirs.claim.write_text("there flock\n")
+    assert lease.acquire(run) is None
+    long_ago = time.time() - lease.LIMIT - 5
+    os.utime(theirs.claim, (long_ago, long_ago))
+    ours = lease.acquire(run)
+    assert ours is not None
+    assert lease.acquire(run) is None
+
+
+class Steps:
+    """Counts the steps that trials say they have made."""
+
+    def __init__(self, out):
+        os.mkfifo(out / "started")
+        self.pipe = os.open(out / "started", os.O_RDWR | os.O_NONBLOCK)
+
+    def wait(self, count):
+        for _ in range(count):
+            assert select.select([self.pipe], [], [], 30)[0], "no trial makes steps"
+            os.read(self.pipe, 1)
+
+
+def servers_of(launcher):
+    """The process that its trials are forked from, or none."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+            if parent == launcher.pid and b"forkserver" in (stat.parent / "cmdline").read_bytes():
+                yield int(stat.parent.name)
+        except OSError:
+            continue
+
+
+def test_whatever_is_killed_the_records_are_those_of_an_undisturbed_sweep(file, out, tmp_path):
+    spec = load(path := file(1, 2, 3, 4))
+    calm = tmp_path / "calm"
+    assert run_sweep(spec, calm, 2, trial=sweep_trials.stepping, preload=()) == 0
+    out.mkdir()
+    steps, draw = Steps(out), random.Random(1)
+    launcher = launch(path, out, "stepping")
+    for victim in ("trial", "server", "launcher", "trial"):
+        steps.wait(draw.randint(1, 4))
+        if victim == "launcher":
+            launcher.kill()
+            launcher.communicate()
+            launcher = launch(path, out, "stepping")
+            continue
+        trials = [int(pid.read_text()) for pid in out.glob("*/pid") if lease.held(pid.parent)]
+        for pid in draw.sample(trials, 1) if victim == "trial" and trials else servers_of(launcher):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+    printed = launcher.communicate(timeout=60)[0]
+    if launcher.returncode:  # one trial was hit more often than it is tried in one call
+        assert launcher.returncode == 1, printed
+        assert run_sweep(spec, out, 2, trial=sweep_trials.stepping, preload=()) == 0
+    for cell in spec.cells:
+        assert (out / cell.id / "record.json").read_bytes() == (calm / cell.id / "record.json").read_bytes()
+
+
+def test_a_second_interrupt_ends_at_once(file, out):
+    out.mkdir()
+    steps = Steps(out)
+    launcher = launch(file(1, 2), out, "stubborn")
+    steps.wait(2)
+    launcher.send_signal(signal.SIGINT)
+    while "stopping" not in launcher.stdout.readline():
+        pass
+    launcher.send_signal(signal.SIGINT)
+    printed = launcher.communicate(timeout=60)[0]
+    assert launcher.returncode == local.INTERRUPTED
+    assert "Traceback" not in printed
+    assert not any(lease.held(out / cell.id) for cell in load(file(1, 2)).cells)
