@@ -11,6 +11,7 @@ import hashlib
 import json
 import logging
 import os
+import threading
 import time
 import warnings
 from contextlib import suppress
@@ -31,7 +32,7 @@ from study.training import gold, tracking
 from study.training.alignment import attention_map
 from study.training.allocator import keep_memory
 from study.training.batches import Steps, examples, sentence_lengths
-from study.training.callbacks import Checkpoint, Progress
+from study.training.callbacks import Checkpoint, Progress, ending_after_a_step
 from study.training.checkpoint import check_resumable, save_model
 from study.training.diagnostics import Diagnostics, for_record, short
 from study.training.evaluate import Evaluation, evaluate
@@ -118,17 +119,27 @@ class _Run:
                 record = self._record("diverged", error=str(problem))
             records.write(self.folder / "record.json", records.dumps(record))
             record = records.read(self.folder / "record.json")
+        except SystemExit as ending:  # a signal: whoever sent it wants the machine, and the run goes on later
+            self.wandb.preempt(ending.code)
+            raise
         finally:
             self.wandb.finish(record)
         (self.folder / "checkpoint.ckpt").unlink(missing_ok=True)
         return record
 
     def _fit(self) -> None:
+        with ending_after_a_step() as asked:
+            self._train(asked)
+        last = self.task.history[-1]["step"] if self.task.history else 0
+        if last < self.experiment.training.steps:
+            self.trainer.validate(self.task, verbose=False)
+
+    def _train(self, asked: threading.Event) -> None:
         recipe, checkpoint = self.experiment.training, self.folder / "checkpoint.ckpt"
         for name in ("pytorch_lightning", "pytorch_lightning.utilities.rank_zero"):
             logging.getLogger(name).setLevel(logging.ERROR)
         warnings.filterwarnings("ignore", module="pytorch_lightning")
-        trainer = pl.Trainer(
+        self.trainer = pl.Trainer(
             accelerator="gpu" if self.device.type == "cuda" else "cpu",
             devices=1,
             precision="bf16-mixed" if recipe.precision == "bfloat16" else "32-true",
@@ -142,17 +153,14 @@ class _Run:
             enable_checkpointing=False,
             enable_progress_bar=False,
             enable_model_summary=False,
-            callbacks=[Checkpoint(checkpoint), Progress(self.folder / "progress.json", recipe.steps)],
+            callbacks=[Checkpoint(checkpoint, asked), Progress(self.folder / "progress.json", recipe.steps)],
         )
         resume = str(checkpoint) if checkpoint.exists() else None
         if resume:
             self.watch(f"continuing from {checkpoint.name}")
-        trainer.fit(self.task, ckpt_path=resume, weights_only=False)
-        if trainer.interrupted:
+        self.trainer.fit(self.task, ckpt_path=resume, weights_only=False)
+        if self.trainer.interrupted:
             raise KeyboardInterrupt
-        last = self.task.history[-1]["step"] if self.task.history else 0
-        if last < recipe.steps:
-            trainer.validate(self.task, verbose=False)
 
     def _report(self, point: dict[str, Any], diagnostics: Diagnostics) -> None:
         """A validation: to the history, to W&B and to who watches."""

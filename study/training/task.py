@@ -140,11 +140,16 @@ class Task(pl.LightningModule):
             self._last_loss = value
 
     def validation_step(self, batch: int, batch_idx: int) -> None:
-        self.tokens, self._counted = self.tokens + int(self._counted), 0
-        self.train_seconds += time.perf_counter() - self._since
+        self._count()
         with torch.autocast(self.device.type, enabled=False):
             self._validate()
         self._since = time.perf_counter()
+
+    def _count(self) -> None:
+        """Add what was trained since the last look."""
+        now = time.perf_counter()
+        self.tokens, self._counted = self.tokens + int(self._counted), 0
+        self.train_seconds, self._since = self.train_seconds + now - self._since, now
 
     def _validate(self) -> None:
         nll = decode.forced_nll(self.model, self.fitting)
@@ -194,9 +199,20 @@ class Task(pl.LightningModule):
             state = {name: tensor.detach().cpu().clone() for name, tensor in self.model.state_dict().items()}
             self.best = {"step": point["step"], "value": value, "state": state}
 
-    KEPT = ("history", "diagnostics", "initial", "gradients", "best", "tokens", "train_seconds", "baseline")
+    KEPT = (
+        "history",
+        "diagnostics",
+        "initial",
+        "gradients",
+        "best",
+        "tokens",
+        "train_seconds",
+        "baseline",
+        "_last_loss",
+    )
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self._count()
         checkpoint["study"] = {name: getattr(self, name) for name in self.KEPT}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
