@@ -61,12 +61,23 @@ def main(argv: Sequence[str]) -> int:
     if todo:
         _check_installed()
         _check_writable(out)
-    code = local.run_sweep(spec, out, args.slots, cells=todo if args.limit is not None else cells)
+    if args.engine == "wandb":
+        code = _by_agents(spec, out, args)
+    else:
+        code = local.run_sweep(spec, out, args.slots, cells=todo if args.limit is not None else cells)
     if code != local.INTERRUPTED and status.by_state(spec.cells, out)["finished"]:
         from study.report.summary import report_sweep
 
         report_sweep(spec, out)
     return code
+
+
+def _by_agents(spec: Spec, out: Path, args: argparse.Namespace) -> int:
+    if args.only or args.seeds or args.limit:
+        raise InputError("--engine wandb runs the whole file; --only, --seeds and --limit are for --engine local")
+    from study.sweep import agents
+
+    return agents.run_sweep(spec, out, args.slots)
 
 
 def _parser() -> Parser:
@@ -81,6 +92,8 @@ def _parser() -> Parser:
     add("file", type=Path, metavar="FILE", help="a sweep file, such as sweeps/quickstart.yaml")
     add("--out", metavar="DIR", help="folder of the runs, one folder each (default: $STUDY_RUNS, else runs)")
     add("--slots", type=_positive, metavar="N", help="trials at a time (default: one a core, or several a GPU)")
+    engines = ("local", "wandb")
+    add("--engine", choices=engines, default="local", help="who hands out the runs: this call, or W&B and its agents")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--status", action="store_true", help="say what is done, running, failed and missing, and stop")
     what.add_argument("--dry-run", action="store_true", help="list what would run and about how long, and stop")
