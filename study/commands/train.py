@@ -84,7 +84,7 @@ def _plausible(overrides: dict[str, Any]) -> bool:
 
 
 def _inapplicable(overrides: dict[str, Any], reason: str) -> int:
-    """A cell of a sweep that is no experiment: a fact about the grid and no failure, and three of those end an agent."""
+    """A cell of a sweep that is no experiment: no failure, since a few of those would end an agent."""
     from study.training import tracking
 
     print(f"inapplicable: {reason}")
