@@ -64,8 +64,7 @@ def _main(config: dict[str, Any], overrides: dict[str, Any], given: dict[str, An
             raise
         return _inapplicable(overrides, str(reason))
     folder = _out(experiment) / experiment_id(experiment)
-    with _lease(folder):
-        return _run(experiment, folder)
+    return _run(experiment, folder)
 
 
 def _out(experiment: Experiment | None = None) -> Path:
@@ -133,7 +132,8 @@ def _run(experiment: Experiment, folder: Path) -> int:
     else:
         from study.training.run import run
 
-        record = run(experiment, folder, watch=lambda line: print(line, flush=True))
+        with _lease(folder):
+            record = run(experiment, folder, watch=lambda line: print(line, flush=True))
     if record.status != "finished":
         print(f"{record.status}: {record.error}")
         return 0 if SWEEP in os.environ else 1  # a result, which an agent would count among its failures

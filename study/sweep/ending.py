@@ -10,9 +10,11 @@ import time
 from collections.abc import Iterator
 from types import FrameType
 
-from study.sweep.trial import GRACE, STOPPED
+from study.sweep.trial import STOPPED
 
 LOOK = 0.5
+LAST_WORDS = 30.0
+"""Seconds for the checkpoint and for what a server is still to be told."""
 
 
 @contextlib.contextmanager
@@ -37,7 +39,7 @@ def with_parent() -> None:
         while os.getppid() == parent:
             time.sleep(LOOK)
         os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(GRACE)
+        time.sleep(LAST_WORDS)
         os._exit(STOPPED)
 
     threading.Thread(target=watch, name="parent-watch", daemon=True).start()

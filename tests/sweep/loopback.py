@@ -43,7 +43,7 @@ class Loopback(ThreadingHTTPServer):
     def on_Viewer(self, told):  # noqa: N802
         return {"viewer": {"id": "V", "username": ENTITY, "entity": ENTITY, "flags": "{}", "teams": {"edges": []}}}
 
-    on_GetDefaultEntity = on_Viewer
+    on_GetDefaultEntity = on_Viewer  # noqa: N815
 
     def on_ServerFeaturesQuery(self, told):  # noqa: N802
         return {"serverInfo": {"features": []}}
