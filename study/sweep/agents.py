@@ -250,7 +250,8 @@ def agent(sweep: str) -> None:
     """The process of one agent: the client's own loop, until the server or the launcher ends it."""
 
     def watch() -> None:
-        sys.stdin.buffer.read()
+        while os.read(0, 1):
+            pass
         os._exit(1)
 
     threading.Thread(target=watch, name="launcher-watch", daemon=True).start()

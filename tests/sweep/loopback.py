@@ -35,6 +35,9 @@ class Loopback(ThreadingHTTPServer):
         """What a process needs to take this for W&B."""
         return {"WANDB_BASE_URL": self.url, "WANDB_API_KEY": KEY, "WANDB_ENTITY": ENTITY, "WANDB_ERROR_REPORTING": "0"}
 
+    def handle_error(self, request, client_address):
+        """Nothing: a client that was killed has hung up."""
+
     def answer(self, name, told):
         with self.lock:
             self.calls.append((name, told))
@@ -92,7 +95,7 @@ class Loopback(ThreadingHTTPServer):
 
     def _gone(self, name):
         """The run of an agent that runs nothing now."""
-        if name and self.runs[name]["state"] in ("pending", "running", "preempting"):
+        if name and self.runs[name]["state"] in ("pending", "running"):
             self.runs[name]["state"] = "crashed"
 
     def on_UpsertBucket(self, told):  # noqa: N802
@@ -100,8 +103,8 @@ class Loopback(ThreadingHTTPServer):
         for name in ("groupName", "jobType", "sweep", "displayName", "tags"):
             run[name] = told.get(name) or run.get(name)
         run["config"] = json.loads(told.get("config") or "{}")
-        if run["state"] != "running":
-            run["state"], run["attempts"] = "running", run["attempts"] + 1
+        if run["state"] in ("pending", "preempted"):
+            run |= {"state": "running", "attempts": run["attempts"] + 1, "preempting": False}
         bucket = {"id": told["name"], "name": told["name"], "displayName": told.get("displayName")}
         bucket |= {"sweepName": told.get("sweep"), "project": {"id": "P", "name": told["project"], **FIELDS}}
         return {"upsertBucket": {"bucket": bucket, "inserted": True}}
@@ -122,15 +125,14 @@ class Loopback(ThreadingHTTPServer):
             run["history"] = run.get("history", 0) + len(
                 told.get("files", {}).get("wandb-history.jsonl", {}).get("content", [])
             )
-            if told.get("preempting"):
-                run["state"] = "preempting"
+            run["preempting"] = run["preempting"] or told.get("preempting", False)
             if told.get("complete"):
                 self._complete(name, run, told.get("exitcode"))
 
     def _complete(self, name, run, code):
         run["exit"] = code
         self.agents = {agent: None if at == name else at for agent, at in self.agents.items()}
-        if code and run["state"] == "preempting":
+        if code and run["preempting"]:
             run["state"] = "preempted"
             self.resumed.append(name)
         else:
