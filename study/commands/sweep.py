@@ -62,13 +62,11 @@ def main(argv: Sequence[str]) -> int:
     if todo:
         _check_installed()
         _check_writable(out)
-    code = local.run_sweep(
-        spec,
-        out,
-        args.slots,
-        cells=todo if args.limit is not None else cells,
-        policy=Policy(args.retries, args.time_limit),
-    )
+    if args.engine == "wandb":
+        code = _by_agents(spec, out, args)
+    else:
+        chosen = todo if args.limit is not None else cells
+        code = local.run_sweep(spec, out, args.slots, cells=chosen, policy=Policy(args.retries, args.time_limit))
     if code != local.INTERRUPTED:
         _report(spec, out, args.shard is not None)
     return code
@@ -85,6 +83,16 @@ def _report(spec: Spec, out: Path, part: bool) -> None:
         report_sweep(spec, out)
 
 
+def _by_agents(spec: Spec, out: Path, args: argparse.Namespace) -> int:
+    if args.only or args.seeds or args.limit or args.shard:
+        raise InputError(
+            "--engine wandb runs the whole file; --only, --seeds, --limit and --shard are for --engine local"
+        )
+    from study.sweep import agents
+
+    return agents.run_sweep(spec, out, args.slots)
+
+
 def _parser() -> Parser:
     parser = Parser(
         prog="study sweep",
@@ -97,6 +105,8 @@ def _parser() -> Parser:
     add("file", type=Path, metavar="FILE", help="a sweep file, such as sweeps/quickstart.yaml")
     add("--out", metavar="DIR", help="folder of the runs, one folder each (default: $STUDY_RUNS, else runs)")
     add("--slots", type=_positive, metavar="N", help="trials at a time (default: one a core, or several a GPU)")
+    engines = ("local", "wandb")
+    add("--engine", choices=engines, default="local", help="who hands out the runs: this call, or W&B and its agents")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--status", action="store_true", help="say what is done, running, failed and missing, and stop")
     what.add_argument("--dry-run", action="store_true", help="list what would run and about how long, and stop")

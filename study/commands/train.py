@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from study import records
 from study.commands import flags
 from study.config import Experiment, experiment_from, experiment_id
 from study.errors import InputError
+from study.sweep import fields, lease, stopping
 from study.sweep.file import read_yaml
 from study.sweep.grid import expand
 
@@ -25,6 +28,8 @@ Every field of an experiment is a flag. Given several times, the later source wi
 The run lands in OUT/<experiment id>/ and is continued there if it was interrupted; a run that is recorded already is
 not trained again.
 """
+SWEEP = "WANDB_SWEEP_ID"
+"""Set where a sweep's agent, or the local engine, started this process."""
 EXTRA: dict[str, Any] = {
     "preset": (
         str | None,
@@ -44,15 +49,74 @@ EXTRA: dict[str, Any] = {
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the verb; 0 when the run is finished, 1 when it diverged."""
-    given = flags.parse(argv, HELP, EXTRA)
-    experiment = experiment_from(*layers(given))
-    out = Path(_given_out(experiment) or os.environ.get("STUDY_RUNS") or experiment.out)
-    return _run(experiment, out / experiment_id(experiment))
+    """Run the verb; 0 when the run is finished, 1 when it diverged, 143 when it was asked to end and can be resumed."""
+    if SWEEP in os.environ:
+        stopping.with_parent()
+    with stopping.on_request():
+        return _main(*layers(flags.parse(argv, HELP, EXTRA)))
 
 
-def _given_out(experiment: Experiment) -> str | None:
-    return experiment.out if "out" in experiment.model_fields_set else None
+def _main(config: dict[str, Any], overrides: dict[str, Any], given: dict[str, Any]) -> int:
+    try:
+        experiment = experiment_from(config, overrides, given)
+    except InputError as reason:
+        if SWEEP not in os.environ or not _plausible(overrides):
+            raise
+        return _inapplicable(overrides, str(reason))
+    folder = _out(experiment) / experiment_id(experiment)
+    return _run(experiment, folder)
+
+
+def _out(experiment: Experiment | None = None) -> Path:
+    given = experiment.out if experiment and "out" in experiment.model_fields_set else None
+    return Path(given or os.environ.get("STUDY_RUNS") or Experiment.model_fields["out"].default)
+
+
+def _plausible(overrides: dict[str, Any]) -> bool:
+    """Whether each field could have its value in some experiment: then the combination is what is rejected."""
+    try:
+        for name, value in overrides.items():
+            fields.check(name, value)
+    except InputError:
+        return False
+    return bool(overrides)
+
+
+def _inapplicable(overrides: dict[str, Any], reason: str) -> int:
+    """A cell of a sweep that is no experiment: no failure, since a few of those would end an agent."""
+    from study.training import tracking
+
+    print(f"inapplicable: {reason}")
+    tracking.inapplicable(overrides, reason, _out() / "inapplicable")
+    return 0
+
+
+@contextlib.contextmanager
+def _lease(folder: Path) -> Iterator[None]:
+    """The run's lease while it trains. A sweep's trial waits where another process has it; a person is told."""
+    if os.environ.get("WANDB_RUN_ID") == folder.name or int(os.environ.get("LOCAL_RANK", "0")):
+        yield  # the local engine's trial, or rank 0, has it
+        return
+    while (held := lease.acquire(folder)) is None:
+        if SWEEP not in os.environ:
+            raise InputError(
+                f"{folder}: another process runs this now; wait for it, or choose another folder with --out"
+            )
+        time.sleep(stopping.LOOK)
+    try:
+        yield
+    except InputError:
+        _forget(folder)
+        raise
+    finally:
+        lease.release(held)
+
+
+def _forget(folder: Path) -> None:
+    """Remove a folder in which nothing was done: it would count as an interrupted run."""
+    if [path.name for path in folder.iterdir()] == [lease.FILE]:
+        (folder / lease.FILE).unlink()
+        folder.rmdir()
 
 
 def layers(given: dict[str, Any]) -> list[dict[str, Any]]:
@@ -62,19 +126,22 @@ def layers(given: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _run(experiment: Experiment, folder: Path) -> int:
     print(f"{experiment_id(experiment)} → {folder}", flush=True)
-    if records.state(folder) in ("finished", "diverged") and "WANDB_SWEEP_ID" not in os.environ:
+    if records.state(folder) in ("finished", "diverged") and SWEEP not in os.environ:
         print("recorded already, so nothing is trained; remove the folder to run it again")
         record = records.read(folder / "record.json")
     else:
         from study.training.run import run
 
-        record = run(experiment, folder, watch=lambda line: print(line, flush=True))
+        with _lease(folder):
+            record = run(experiment, folder, watch=lambda line: print(line, flush=True))
     if record.status != "finished":
         print(f"{record.status}: {record.error}")
-        return 1
+        return 0 if SWEEP in os.environ else 1  # a result, which an agent would count among its failures
     for score in record.scores:
         if score.subset is None and score.value is not None:
             print(f"{score.split:>20} {score.metric:<10} {score.value:10.3f}   {score.signature or ''}")
+    if record.wandb and record.wandb.url:
+        print(f"W&B: {record.wandb.url}")
     print(f"record: {folder / 'record.json'}    see it: study show {shlex.quote(str(folder))}")
     return 0
 

@@ -1,28 +1,55 @@
-"""What happens beside training: a checkpoint to resume from, and a file for who watches."""
+"""What happens beside training: a checkpoint to resume from, an end that can wait for it, a file for who watches."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
+from pytorch_lightning.utilities.exceptions import SIGTERMException
 
 
 class Checkpoint(pl.Callback):
-    """One file to resume from, replaced atomically after every validation."""
+    """One file to resume from, replaced atomically after every validation, and after the step when `asked` to end."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, asked: threading.Event) -> None:
+        self.path, self.asked = path, asked
 
     def on_validation_end(self, trainer: pl.Trainer, task: pl.LightningModule) -> None:
         if trainer.state.fn == "fit":
-            temporary = self.path.with_suffix(".tmp")
-            trainer.save_checkpoint(temporary)
-            if trainer.is_global_zero:  # the others were there to wait for it
-                os.replace(temporary, self.path)
+            self._save(trainer)
+
+    def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
+        if self.asked.is_set():
+            self._save(trainer)
+            raise SIGTERMException
+
+    def _save(self, trainer: pl.Trainer) -> None:
+        temporary = self.path.with_suffix(".tmp")
+        trainer.save_checkpoint(temporary)
+        if trainer.is_global_zero:  # the others were there to wait for it
+            os.replace(temporary, self.path)
+
+
+@contextlib.contextmanager
+def ending_after_a_step() -> Iterator[threading.Event]:
+    """SIGTERM waits here for the end of a step and its checkpoint; then the handler of before gets it."""
+    asked = threading.Event()
+    before = signal.signal(signal.SIGTERM, lambda *_: asked.set())
+    try:
+        with contextlib.suppress(SIGTERMException):
+            yield asked
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    if asked.is_set():
+        signal.raise_signal(signal.SIGTERM)
 
 
 class Progress(pl.Callback):

@@ -11,9 +11,10 @@ import hashlib
 import json
 import logging
 import os
+import threading
 import time
 import warnings
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from study.training import gold, tracking
 from study.training.alignment import attention_map
 from study.training.allocator import keep_memory
 from study.training.batches import Steps, examples, sentence_lengths
-from study.training.callbacks import Checkpoint, Progress
+from study.training.callbacks import Checkpoint, Progress, ending_after_a_step
 from study.training.checkpoint import check_resumable, save_model
 from study.training.diagnostics import for_record, scalars, short
 from study.training.evaluate import Evaluation, evaluate
@@ -125,6 +126,9 @@ class _Run:
                 record = self._record("diverged", error=str(problem))
             records.write(self.folder / "record.json", records.dumps(record))
             record = records.read(self.folder / "record.json")
+        except SystemExit as ending:  # a signal: whoever sent it wants the machine, and the run goes on later
+            self.wandb.preempt(ending.code)
+            raise
         finally:
             self.wandb.finish(record)
         (self.folder / "checkpoint.ckpt").unlink(missing_ok=True)
@@ -139,15 +143,21 @@ class _Run:
         return Task(self.experiment, self.model, self.vocabulary, self.train, self.valid, self._report)
 
     def _fit(self) -> None:
+        # Several ranks have to save together: there a signal ends the run at once, and it goes on from a validation.
+        ending = ending_after_a_step() if self.ranks.count == 1 else nullcontext(threading.Event())
         with self.ranks.together(self.experiment, self.folder):
-            self._fit_together()
+            with ending as asked:
+                self._train(asked)
+            last = self.task.history[-1]["step"] if self.task.history else 0
+            if last < self.experiment.training.steps:
+                self.trainer.validate(self.task, verbose=False)
 
-    def _fit_together(self) -> None:
+    def _train(self, asked: threading.Event) -> None:
         recipe, checkpoint = self.experiment.training, self.folder / "checkpoint.ckpt"
         for name in ("pytorch_lightning", "pytorch_lightning.utilities.rank_zero", "lightning_fabric"):
             logging.getLogger(name).setLevel(logging.ERROR)
         warnings.filterwarnings("ignore", module="pytorch_lightning")
-        trainer = pl.Trainer(
+        self.trainer = pl.Trainer(
             accelerator="gpu" if self.device.type == "cuda" else "cpu",
             devices=self.ranks.count,
             strategy=self.ranks.strategy(),
@@ -163,17 +173,14 @@ class _Run:
             enable_checkpointing=False,
             enable_progress_bar=False,
             enable_model_summary=False,
-            callbacks=[Checkpoint(checkpoint), Progress(self.folder / "progress.json", recipe.steps)],
+            callbacks=[Checkpoint(checkpoint, asked), Progress(self.folder / "progress.json", recipe.steps)],
         )
         resume = str(checkpoint) if checkpoint.exists() else None
         if resume:
             self.watch(f"continuing from {checkpoint.name}")
-        trainer.fit(self.task, ckpt_path=resume, weights_only=False)
-        if trainer.interrupted:
+        self.trainer.fit(self.task, ckpt_path=resume, weights_only=False)
+        if self.trainer.interrupted:
             raise KeyboardInterrupt
-        last = self.task.history[-1]["step"] if self.task.history else 0
-        if last < recipe.steps:
-            trainer.validate(self.task, verbose=False)
 
     def _report(self, point: dict[str, Any]) -> None:
         """A validation: to the history, to W&B and to who watches."""

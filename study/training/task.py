@@ -146,8 +146,7 @@ class Task(pl.LightningModule):
             self._last_loss = value
 
     def validation_step(self, batch: int, batch_idx: int) -> None:
-        self.tokens, self._counted = self.tokens + int(self._counted), 0
-        self.train_seconds += time.perf_counter() - self._since
+        self._count()
         problem = self.trainer.strategy.broadcast(self._validated())  # the other ranks wait here
         if problem:
             raise DivergedError(problem)
@@ -164,6 +163,12 @@ class Task(pl.LightningModule):
         except DivergedError as problem:
             return str(problem)
         return None
+
+    def _count(self) -> None:
+        """Add what was trained since the last look."""
+        now = time.perf_counter()
+        self.tokens, self._counted = self.tokens + int(self._counted), 0
+        self.train_seconds, self._since = self.train_seconds + now - self._since, now
 
     def _validate(self) -> None:
         nll = decode.forced_nll(self.model, self.fitting)
@@ -218,9 +223,20 @@ class Task(pl.LightningModule):
             state = {name: tensor.detach().cpu().clone() for name, tensor in self.model.state_dict().items()}
             self.best = {"step": point["step"], "value": value, "state": state}
 
-    KEPT = ("history", "diagnostics", "initial", "gradients", "best", "tokens", "train_seconds", "baseline")
+    KEPT = (
+        "history",
+        "diagnostics",
+        "initial",
+        "gradients",
+        "best",
+        "tokens",
+        "train_seconds",
+        "baseline",
+        "_last_loss",
+    )
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self._count()
         checkpoint["study"] = {name: getattr(self, name) for name in self.KEPT}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from study.config import Experiment, experiment_id
+from study.config.experiment import Tracking
 from study.records import Record, Wandb
 
 
@@ -23,22 +24,11 @@ class Run:
 
     def __init__(self, experiment: Experiment, folder: Path) -> None:
         name = experiment_id(experiment)
-        tracking = experiment.tracking
         folder.mkdir(parents=True, exist_ok=True)
-        tags = (*tracking.tags, *os.environ.get("WANDB_TAGS", "").split(","), name)
-        self.run = wandb.init(
-            project=os.environ.get("WANDB_PROJECT") or tracking.project,
-            entity=os.environ.get("WANDB_ENTITY") or tracking.entity,
-            group=os.environ.get("WANDB_RUN_GROUP") or tracking.group,
-            id=os.environ.get("WANDB_RUN_ID") or name,
-            name=name,
-            tags=[tag[:64] for tag in tags if tag],
-            dir=folder,
-            mode=mode(),
-            resume="allow" if mode() == "online" else None,
-            config={**experiment.model_dump(mode="json"), "experiment_id": name},
-            settings=wandb.Settings(silent=True, console="off", x_disable_stats=True, x_disable_meta=True),
-        )
+        config = {**experiment.model_dump(mode="json"), "experiment_id": name}
+        tags = (experiment.data.name, experiment.model.family, name)
+        self.run = _init(name, experiment.tracking, folder, config, tags)
+        self.unfinished = 1
 
     @property
     def shows(self) -> bool:
@@ -54,11 +44,33 @@ class Run:
         """What the record keeps of the W&B run."""
         return Wandb(id=self.run.id, url=self.run.url if mode() == "online" else None)
 
+    def preempt(self, code: object) -> None:
+        """Say that the run is to be resumed: a sweep's server then hands it out again."""
+        self.unfinished = code if isinstance(code, int) and code else 1
+        self.run.mark_preempting()
+
     def finish(self, record: Record | None) -> None:
-        """Put the scores into the summary and end the run; without a record it ends as failed."""
+        """Put the scores into the summary and end the run; without a record it ends as failed, or as preempted."""
         if record is not None:
             self.run.summary.update({"status": record.status, **summary(record)})
-        self.run.finish(exit_code=0 if record is not None else 1)
+        self.run.finish(exit_code=0 if record is not None else self.unfinished)
+
+
+def _init(name: str, tracking: Tracking, folder: Path, config: dict[str, Any], tags: tuple[str, ...]) -> wandb.Run:
+    told = (*tracking.tags, *os.environ.get("WANDB_TAGS", "").split(","), *tags)
+    return wandb.init(
+        project=os.environ.get("WANDB_PROJECT") or tracking.project,
+        entity=os.environ.get("WANDB_ENTITY") or tracking.entity,
+        group=os.environ.get("WANDB_RUN_GROUP") or tracking.group,
+        id=os.environ.get("WANDB_RUN_ID") or name,
+        name=name,
+        tags=list(dict.fromkeys(tag[:64] for tag in told if tag)),
+        dir=folder,
+        mode=mode(),
+        resume="allow" if mode() == "online" else None,
+        config=config,
+        settings=wandb.Settings(silent=True, console="off", x_disable_stats=True, x_disable_meta=True),
+    )
 
 
 def drawn(shown: dict[str, Any]) -> np.ndarray:
@@ -80,14 +92,16 @@ def drawn(shown: dict[str, Any]) -> np.ndarray:
 
 def mode() -> Any:
     """online, offline or disabled."""
-    given = os.environ.get("WANDB_MODE")
-    if given:
-        return given
-    return "online" if os.environ.get("WANDB_API_KEY") or _stored_key() else "offline"
+    return os.environ.get("WANDB_MODE") or ("online" if signed_in() else "offline")
+
+
+def signed_in() -> bool:
+    """Whether there is a key, in the environment or left by `wandb login`."""
+    return bool(os.environ.get("WANDB_API_KEY")) or _stored_key()
 
 
 def _stored_key() -> bool:
-    """Whether `wandb login` has left a key: asking wandb itself would ask the user, or the network."""
+    """Asking wandb itself would ask the user, or the network."""
     host = urlparse(os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai").hostname or ""
     try:
         return netrc.netrc(os.environ.get("NETRC")).authenticators(host) is not None
@@ -106,3 +120,11 @@ def replay(experiment: Experiment, record: Record, folder: Path) -> None:
     for point in record.history:
         run.log({name: value for name, value in point.items() if isinstance(value, int | float)}, int(point["step"]))
     run.finish(record)
+
+
+def inapplicable(overrides: dict[str, Any], reason: str, folder: Path) -> None:
+    """Log a cell that the configuration rejects: a sweep's server counts it as done, and a reader sees why."""
+    folder.mkdir(parents=True, exist_ok=True)
+    run = _init("inapplicable", Tracking(), folder, overrides, ("inapplicable",))
+    run.summary.update({"status": "inapplicable", "reason": reason})
+    run.finish(exit_code=0)

@@ -1,0 +1,262 @@
+"""The W&B engine: its server hands out the cells, one agent a slot runs them, and what is missing then is run here.
+
+What has been run is still what is on disk. The server forgets failed points, and an agent that gave up ends with
+status 0, so neither is believed: the folder is looked through by identity, and the local engine runs the rest under
+the same sweep. A sweep of the same file that the server still has is continued.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import wandb
+
+from study import records
+from study.errors import InputError
+from study.sweep import lease, local, server, slots, status
+from study.sweep.file import read_file
+from study.sweep.spec import Cell, Spec
+from study.sweep.trial import GRACE, Trial, train
+
+AGENT = ("-m", "study.sweep.agents")
+POLL = 1.0
+IDLE = 120.0
+"""Seconds without a trial or a word after which agents are taken for forgotten by the server."""
+ANSWER = 5.0
+"""Seconds that the server has to answer: the client itself would try for minutes."""
+
+
+def run_sweep(
+    spec: Spec,
+    out: Path,
+    wanted_slots: int | None = None,
+    *,
+    trial: Trial = train,
+    preload: Iterable[str] = server.PRELOAD,
+) -> int:
+    """Run what is declared and missing by agents; returns 0, 1 if runs stay missing, 130 if it was interrupted.
+
+    The arguments are those of the local engine, which runs the first trial and those that the agents leave.
+
+    Raises:
+        InputError: no account, no network, or a key that the server refuses.
+    """
+    todo = local.tasks(spec, spec.runnable, out)
+    if not todo:
+        print(f"{spec.name}: nothing to do, all {len(spec.runnable)} runs are there")
+        return 0
+    host = _check_account()
+    if len(todo) == len(spec.runnable):
+        print("one run first, alone, so that a mistake shows once and not in every run", flush=True)
+        with _mode("disabled"):  # its agent logs it again, from the record
+            code = local.run_sweep(spec, out, 1, cells=[todo[0].cell], trial=trial, preload=preload)
+        if code:
+            return code
+    with _one_line(host):
+        sweep, open_ = _sweep(spec, out)
+    layout = slots.layout(wanted_slots, any(task.experiment.trainer.device != "cpu" for task in todo))
+    layout = layout[: len(spec.cells)]
+    if open_:
+        print(f"{len(layout)} agents, {slots.describe(layout)}; logs in {out / 'agents'}", flush=True)
+        agents = [_start(spec, out, sweep, number, slot) for number, slot in enumerate(layout)]
+        try:
+            _watch(spec, out, agents)
+        except KeyboardInterrupt:
+            print("interrupted: the same command again continues this sweep")
+            return local.INTERRUPTED
+        finally:
+            _end(spec, out, agents)
+    return _repair(replace(spec, sweep_id=sweep.split("/")[-1]), out, wanted_slots, trial, preload)
+
+
+def _repair(spec: Spec, out: Path, wanted_slots: int | None, trial: Trial, preload: Iterable[str]) -> int:
+    """Run here, under the same sweep, what has no good record; what still has none then is listed."""
+    missing = _missing(spec.runnable, out)
+    if missing:
+        print(f"{len(missing)} of {len(spec.runnable)} runs are not there after the agents, so they run here:")
+        print("\n".join(f"  {cell.id}  {spec.label(cell)}" for cell in missing), flush=True)
+        with _mode("online"):
+            code = local.run_sweep(spec, out, wanted_slots, cells=missing, trial=trial, preload=preload)
+        if code == local.INTERRUPTED:
+            return code
+    left = _missing(spec.runnable, out)
+    print(f"{spec.name}: {len(spec.runnable) - len(left)} of {len(spec.runnable)} runs there, by identity")
+    for cell in left:
+        print(f"  missing  {cell.id}  {spec.label(cell)}")
+    return 1 if left else 0
+
+
+def _missing(cells: Iterable[Cell], out: Path) -> list[Cell]:
+    found = status.by_state(cells, out)
+    return [cell for state in ("missing", "interrupted", "failed", "running") for cell in found[state]]
+
+
+def _check_account() -> str:
+    """The server's address, if there is a key for it and it answers."""
+    from study.training import tracking
+
+    host = os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai"
+    instead = "or leave --engine wandb out, which needs neither account nor network"
+    if os.environ.get("WANDB_MODE", "online") != "online":
+        raise InputError(f"--engine wandb: WANDB_MODE is {os.environ['WANDB_MODE']}; unset it, {instead}")
+    if not tracking.signed_in():
+        raise InputError(f"--engine wandb: no key for {host}; call `wandb login` or set WANDB_API_KEY, {instead}")
+    if not (Path(sys.executable).parent / "python").exists():
+        raise InputError(f"--engine wandb: agents call `python`, which {Path(sys.executable).parent} lacks; {instead}")
+    try:
+        urllib.request.urlopen(host, timeout=ANSWER).close()
+    except urllib.error.HTTPError as answer:
+        answer.close()
+    except (OSError, ValueError) as problem:
+        raise InputError(f"--engine wandb: {host} does not answer ({problem}); try again later, {instead}") from None
+    with _one_line(host):
+        _ = wandb.Api().default_entity
+    return host
+
+
+@contextlib.contextmanager
+def _one_line(host: str) -> Iterator[None]:
+    try:
+        yield
+    except (wandb.Error, ValueError) as problem:
+        what = " ".join(str(problem).split())
+        raise InputError(f"--engine wandb: {host} refuses ({what}); is the key right, and WANDB_ENTITY?") from None
+
+
+@contextlib.contextmanager
+def _mode(name: str) -> Iterator[None]:
+    """Trials of the local engine within take this for WANDB_MODE."""
+    before = os.environ.pop("WANDB_MODE", None)
+    os.environ["WANDB_MODE"] = name
+    try:
+        yield
+    finally:
+        del os.environ["WANDB_MODE"]
+        if before is not None:
+            os.environ["WANDB_MODE"] = before
+
+
+def _sweep(spec: Spec, out: Path) -> tuple[str, bool]:
+    """The sweep on the server as entity/project/id, and whether it still hands out runs: the one of before, or new."""
+    known = out / f"wandb-sweep-{spec.sweep_id}"
+    if known.exists():
+        path = known.read_text(encoding="utf-8").strip()
+        with contextlib.suppress(wandb.Error, ValueError):  # not there any more
+            found = wandb.Api().sweep(path)
+            print(f"continuing the sweep {found.url}", flush=True)
+            return path, found.state.upper() in ("RUNNING", "PENDING")
+    tree = read_file(spec.path)
+    where = next(cell.experiment.tracking for cell in spec.cells if cell.experiment)
+    project = os.environ.get("WANDB_PROJECT") or tree.get("project") or where.project
+    entity = os.environ.get("WANDB_ENTITY") or tree.get("entity") or where.entity
+    name = wandb.sweep(tree, entity=entity, project=project)  # prints the address
+    path = f"{os.environ.get('WANDB_ENTITY') or wandb.Api().default_entity}/{os.environ['WANDB_PROJECT']}/{name}"
+    records.write(known, path + "\n")
+    return path, True
+
+
+@dataclass
+class Agent:
+    """An agent's process. It ends when its stdin does, so it can't outlive who holds the other end."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+
+def _start(spec: Spec, out: Path, sweep: str, number: int, slot: slots.Slot) -> Agent:
+    log = out / "agents" / f"{number}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as file:
+        process = subprocess.Popen(
+            [sys.executable, *AGENT, sweep],
+            stdin=subprocess.PIPE,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env=_environment(spec, out, slot),
+            process_group=0,  # Ctrl-C is for the launcher to answer
+        )
+    return Agent(process, log)
+
+
+def _environment(spec: Spec, out: Path, slot: slots.Slot) -> dict[str, str]:
+    """An agent's environment, which its trials inherit."""
+    names = ("WANDB_SERVICE", "WANDB_RUN_ID", "WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH")
+    inherited = {name: value for name, value in os.environ.items() if name not in names}
+    told = {
+        "WANDB_AGENT_DISABLE_FLAPPING": "true",
+        "WANDB_AGENT_MAX_INITIAL_FAILURES": str(len(spec.cells) + 1),  # five failures would end it with status 0
+        "WANDB_DIR": str((out / "agents").resolve()),
+        "WANDB_JOB_TYPE": "trial",
+        "WANDB_RUN_GROUP": spec.name,
+        "WANDB_TAGS": spec.name,
+        "STUDY_RUNS": str(out.resolve()),
+        "OMP_NUM_THREADS": str(slot.threads),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",  # ${interpreter} is `python`
+    }
+    return inherited | told | ({"CUDA_VISIBLE_DEVICES": slot.gpu} if slot.gpu is not None else {})
+
+
+def _watch(spec: Spec, out: Path, agents: list[Agent]) -> None:
+    """Until every agent has ended, or they have nothing to do any more."""
+    open_, said, heard = _ids(spec), "", time.monotonic()
+    sizes: list[int] = []
+    while any(agent.process.poll() is None for agent in agents):
+        open_ = {name for name in open_ if not _settled(out / name)}
+        running = sum(lease.held(out / name) for name in open_)
+        line = f"{len(spec.runnable) - len(open_)} of {len(spec.runnable)} done, {running} running"
+        if line != said:
+            print(line, flush=True)
+        grown = [agent.log.stat().st_size for agent in agents]
+        if running or line != said or grown != sizes:
+            heard = time.monotonic()
+        if time.monotonic() - heard > IDLE:
+            print(f"the server has had nothing to do for {len(agents)} agents for {IDLE:.0f} s, so they end")
+            return
+        said, sizes = line, grown
+        time.sleep(POLL)
+
+
+def _ids(spec: Spec) -> set[str]:
+    return {cell.id for cell in spec.runnable if cell.id}
+
+
+def _settled(folder: Path) -> bool:
+    return records.state(folder) in ("finished", "diverged")
+
+
+def _end(spec: Spec, out: Path, agents: list[Agent]) -> None:
+    """End the agents, then wait for their trials, which end by themselves when their agent is gone."""
+    for number, agent in enumerate(agents):
+        if agent.process.poll():
+            print(f"agent {number} ended with status {agent.process.returncode}; log: {agent.log}")
+        agent.process.kill()
+        agent.process.wait()
+    deadline = time.monotonic() + 2 * GRACE
+    while time.monotonic() < deadline and any(lease.held(out / name) for name in _ids(spec)):
+        time.sleep(0.1)
+
+
+def agent(sweep: str) -> None:
+    """The process of one agent: the client's own loop, until the server or the launcher ends it."""
+
+    def watch() -> None:
+        while os.read(0, 1):
+            pass
+        os._exit(1)
+
+    threading.Thread(target=watch, name="launcher-watch", daemon=True).start()
+    wandb.agent(sweep)
+
+
+if __name__ == "__main__":
+    agent(sys.argv[1])

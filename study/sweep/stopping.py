@@ -1,0 +1,45 @@
+"""How a trial that another program started ends: when it is asked to, and when that program is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from types import FrameType
+
+from study.sweep.ending import STOPPED
+
+LOOK = 0.5
+LAST_WORDS = 30.0
+"""Seconds for the checkpoint and for what a server is still to be told."""
+
+
+@contextlib.contextmanager
+def on_request() -> Iterator[None]:
+    """Within, SIGTERM raises, so that everything under way is put in order; the status is 128 + 15."""
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        raise SystemExit(STOPPED)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def with_parent() -> None:
+    """End when the process that started this one is gone: a killed agent would leave a trial that nobody counts."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(LOOK)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(LAST_WORDS)
+        os._exit(STOPPED)
+
+    threading.Thread(target=watch, name="parent-watch", daemon=True).start()

@@ -1,0 +1,21 @@
+"""A launcher of agents as a process of its own, `agents_launch.py FILE OUT`, and its agents, which ask more often."""
+
+import sys
+from pathlib import Path
+
+import agent_trial
+
+from study.sweep import agents
+from study.sweep.spec import load
+
+if __name__ == "__main__":
+    if sys.argv[1] == "agent":
+        from wandb.wandb_agent import Agent
+
+        Agent.POLL_INTERVAL = 0.2
+        agents.agent(sys.argv[2])
+    else:
+        agents.AGENT = (__file__, "agent")
+        agents.POLL = 0.2
+        file, out = map(Path, sys.argv[1:])
+        sys.exit(agents.run_sweep(load(file), out, 2, trial=agent_trial.local, preload=()))

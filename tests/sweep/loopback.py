@@ -1,0 +1,177 @@
+"""A stand-in for W&B's server: what the client calls in a grid sweep, and no more.
+
+It hands out the points of a grid as the real one does: each once, failed ones never again, preempted ones as `resume`
+under the same name, and `exit` when nothing is left or under way.
+"""
+
+import base64
+import itertools
+import json
+import re
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import yaml
+
+ENTITY, KEY = "someone", "0123456789" * 4
+FIELDS = {"entity": {"id": "E", "name": ENTITY}}
+
+
+class Loopback(ThreadingHTTPServer):
+    """The server. `runs` is what it was told of each run, by name."""
+
+    daemon_threads = True
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        self.lock = threading.RLock()
+        self.sweeps, self.agents, self.runs = {}, {}, {}
+        self.calls = []
+        self.points, self.resumed = [], []
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+    def environment(self):
+        """What a process needs to take this for W&B."""
+        return {"WANDB_BASE_URL": self.url, "WANDB_API_KEY": KEY, "WANDB_ENTITY": ENTITY, "WANDB_ERROR_REPORTING": "0"}
+
+    def handle_error(self, request, client_address):
+        """Nothing: a client that was killed has hung up."""
+
+    def answer(self, name, told):
+        with self.lock:
+            self.calls.append((name, told))
+            return getattr(self, f"on_{name}", lambda told: {})(told)
+
+    def on_Viewer(self, told):  # noqa: N802
+        return {"viewer": {"id": "V", "username": ENTITY, "entity": ENTITY, "flags": "{}", "teams": {"edges": []}}}
+
+    on_GetDefaultEntity = on_Viewer  # noqa: N815
+
+    def on_ServerFeaturesQuery(self, told):  # noqa: N802
+        return {"serverInfo": {"features": []}}
+
+    def on_UpsertSweep(self, told):  # noqa: N802
+        name = f"sweep{len(self.sweeps)}"
+        config = yaml.safe_load(told["config"])
+        self.sweeps[name] = {"id": name, "name": name, "config": told["config"], "state": "RUNNING", **told}
+        flat = {key: body.get("values", [body.get("value")]) for key, body in config["parameters"].items()}
+        self.points = [dict(zip(flat, point, strict=True)) for point in itertools.product(*flat.values())]
+        project = {"id": "P", "name": told["projectName"], **FIELDS}
+        return {"upsertSweep": {"sweep": {"name": name, "project": project}, "configValidationWarnings": []}}
+
+    def on_SweepWithRuns(self, told):  # noqa: N802
+        return {"project": {"sweep": {**self.sweeps[told["sweep"]], "runs": {"edges": []}}}}
+
+    def on_GetSweep(self, told):  # noqa: N802
+        return {"project": {"sweep": self.sweeps.get(told["name"])}}
+
+    def on_CreateAgent(self, told):  # noqa: N802
+        self.agents[name := f"agent{len(self.agents)}"] = None
+        return {"createAgent": {"agent": {"id": name}}}
+
+    def on_Heartbeat(self, told):  # noqa: N802
+        alive = json.loads(told["runState"])
+        commands = []
+        if not alive:
+            self._gone(self.agents[told["id"]])
+            self.agents[told["id"]] = None
+            if command := self._next():
+                self.agents[told["id"]] = command["run_id"]
+                commands = [{**command, "program": "unused"}]
+            elif not any(self.agents.values()):
+                commands = [{"type": "exit"}]
+        return {"agentHeartbeat": {"agent": {"id": told["id"]}, "commands": json.dumps(commands)}}
+
+    def _next(self):
+        if self.resumed:
+            return {**self.runs[self.resumed.pop(0)]["command"], "type": "resume"}
+        if not self.points:
+            return None
+        args = {key: {"value": value} for key, value in self.points.pop(0).items()}
+        command = {"type": "run", "run_id": f"run{len(self.runs)}", "args": args}
+        self.runs[command["run_id"]] = {"command": command, "state": "pending", "attempts": 0}
+        return command
+
+    def _gone(self, name):
+        """The run of an agent that runs nothing now."""
+        if name and self.runs[name]["state"] in ("pending", "running"):
+            self.runs[name]["state"] = "crashed"
+
+    def on_UpsertBucket(self, told):  # noqa: N802
+        run = self.runs.setdefault(told["name"], {"attempts": 0, "state": "pending"})
+        for name in ("groupName", "jobType", "sweep", "displayName", "tags"):
+            run[name] = told.get(name) or run.get(name)
+        run["config"] = json.loads(told.get("config") or "{}")
+        if run["state"] in ("pending", "preempted"):
+            run |= {"state": "running", "attempts": run["attempts"] + 1, "preempting": False}
+        bucket = {"id": told["name"], "name": told["name"], "displayName": told.get("displayName")}
+        bucket |= {"sweepName": told.get("sweep"), "project": {"id": "P", "name": told["project"], **FIELDS}}
+        return {"upsertBucket": {"bucket": bucket, "inserted": True}}
+
+    def on_RunResumeStatus(self, told):  # noqa: N802
+        return {"model": {"id": "P", "name": told["project"], **FIELDS, "bucket": None}}
+
+    def on_CreateRunFiles(self, told):  # noqa: N802
+        files = [{"name": name, "uploadUrl": f"{self.url}/upload"} for name in told["files"]]
+        return {"createRunFiles": {"runID": told["run"], "uploadHeaders": [], "files": files}}
+
+    def stream(self, name, told):
+        """A piece of a run's file stream."""
+        with self.lock:
+            run = self.runs[name]
+            for line in told.get("files", {}).get("wandb-summary.json", {}).get("content", []):
+                run["summary"] = json.loads(line)
+            run["history"] = run.get("history", 0) + len(
+                told.get("files", {}).get("wandb-history.jsonl", {}).get("content", [])
+            )
+            run["preempting"] = run["preempting"] or told.get("preempting", False)
+            if told.get("complete"):
+                self._complete(name, run, told.get("exitcode"))
+
+    def _complete(self, name, run, code):
+        run["exit"] = code
+        self.agents = {agent: None if at == name else at for agent, at in self.agents.items()}
+        if code and run["preempting"]:
+            run["state"] = "preempted"
+            self.resumed.append(name)
+        else:
+            run["state"] = "failed" if code else "finished"
+
+
+class Handler(BaseHTTPRequestHandler):
+    """GraphQL by the operation's name, the file stream, and uploads."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        self._send({})
+
+    def do_PUT(self):
+        self._body()
+        self._send({})
+
+    def do_POST(self):
+        body = json.loads(self._body() or b"{}")
+        if base64.b64encode(f"api:{KEY}".encode()).decode() not in self.headers.get("Authorization", ""):
+            self._send({"errors": [{"message": "who is there?"}]}, 401)
+        elif self.path.endswith("/file_stream"):
+            self.server.stream(self.path.split("/")[-2], body)
+            self._send({})
+        else:
+            name = re.search(r"(?:query|mutation)\s+(\w+)", body.get("query", "")) or re.match("(.*)", "none")
+            self._send({"data": self.server.answer(name[1], body.get("variables") or {})})
+
+    def _body(self):
+        return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+
+    def _send(self, tree, status=200):
+        text = json.dumps(tree).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_):
+        pass

@@ -1,0 +1,223 @@
+"""The W&B engine with the real client, real agents and real signals, against a stand-in for W&B's server."""
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from loopback import ENTITY, KEY, Loopback
+
+from study import records
+from study.__main__ import main
+from study.sweep import agents, lease
+from study.sweep.spec import load
+from study.training import tracking  # noqa: F401  (importing it takes longer than what is timed here)
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+PATIENCE = 240
+"""Seconds after which something that should have happened has not: a machine may be busy."""
+
+
+@pytest.fixture
+def server():
+    with Loopback() as running:
+        yield running
+        running.shutdown()
+
+
+@pytest.fixture
+def world(server, tmp_path):
+    """The environment of processes that take the stand-in for W&B."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
+    told = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE)]), "STUDY_RUNS": str(tmp_path / "runs")}
+    return inherited | server.environment() | told
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(seeds, more=""):
+        path = tmp_path / "tiny.yaml"
+        path.write_text(
+            "name: tiny\nmethod: grid\nmetric: {name: test/exact}\n"
+            f'command: ["${{env}}", "${{interpreter}}", "{HERE}/agent_trial.py", "train",'
+            ' "--overrides-json", "${args_json}"]\n'
+            f"parameters:\n  seed: {{values: {seeds}}}\n  trainer.device: {{value: cpu}}\n{more}"
+        )
+        return path
+
+    return write
+
+
+@pytest.fixture
+def launch(world):
+    """Starts launchers; what seed n does at first is `_n`."""
+    started = []
+
+    def start(path, **fates):
+        told = world | {"FATES": json.dumps({name[1:]: fate for name, fate in fates.items()})}
+        command = [sys.executable, HERE / "agents_launch.py", path, world["STUDY_RUNS"]]
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        started.append(subprocess.Popen(command, env=told, **options))
+        return started[-1]
+
+    yield start
+    for process in started:  # its agents and trials go with it
+        process.kill()
+
+
+def waiting(launcher, out):
+    """The process of the trial that waits to be stopped, and of its agent."""
+    deadline = time.monotonic() + PATIENCE
+    while not (out / "waiting").exists():
+        assert launcher.poll() is None, launcher.stdout.read()
+        assert time.monotonic() < deadline, "no trial waits"
+        time.sleep(0.05)
+    pids = (out / "waiting").read_text().split()
+    (out / "waiting").unlink()
+    return map(int, pids)
+
+
+def free(folder):
+    """Until nobody has the run's lease: whoever trained there is gone."""
+    with (folder / lease.FILE).open("r+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+
+
+def journal(out):
+    return Counter((out / "journal").read_text().splitlines())
+
+
+def attempts(server, cell):
+    """What the server was told of the runs of one experiment, in the order of their beginning."""
+    return [run for run in server.runs.values() if run.get("displayName") == cell.id]
+
+
+def test_a_trial_that_fails_and_an_agent_that_is_killed_leave_no_hole(file, server, launch, tmp_path):
+    """Seed 1 runs first and is replayed, 2 fails under its agent, the agent of 3 is killed: all end in one sweep."""
+    out, path = tmp_path / "runs", file([1, 2, 3])
+    spec = load(path)
+    launcher = launch(path, _2="fail", _3="wait")
+    _, agent = waiting(launcher, out)
+    os.kill(agent, signal.SIGKILL)
+    printed = launcher.communicate(timeout=PATIENCE)[0]
+    assert launcher.returncode == 0, printed
+    assert [records.state(out / cell.id) for cell in spec.cells] == ["finished"] * 3
+    assert journal(out) == dict.fromkeys(["1 new", "2 new", "2 resumed", "3 new", "3 resumed"], 1)
+    assert f"{server.url}/{ENTITY}/attention-ablation/sweeps/sweep0" in printed
+    assert "1 of 3 runs are not there after the agents" in printed
+    assert "tiny: 3 of 3 runs there, by identity" in printed
+    assert len(server.sweeps) == 1
+    assert {(run["sweep"], run["groupName"], run["jobType"]) for run in server.runs.values()} == {
+        ("sweep0", "tiny", "trial")
+    }
+    (first,), (failed, mended), (resumed,) = (attempts(server, cell) for cell in spec.cells)
+    assert (first["state"], first["summary"]["status"]) == ("finished", "finished")
+    assert (failed["state"], failed["exit"], mended["state"]) == ("failed", 1, "finished")
+    assert (resumed["state"], resumed["attempts"]) == ("finished", 2)
+    assert {"tiny", "grammar", "recurrent", spec.cells[0].id} == set(first["tags"])
+
+
+def test_a_launcher_that_is_killed_takes_everything_along_and_is_continued(file, server, launch, tmp_path):
+    out, path = tmp_path / "runs", file([1, 2])
+    cell = load(path).cells[1]
+    launcher = launch(path, _2="wait")
+    trial, agent = waiting(launcher, out)
+    launcher.kill()
+    launcher.wait()
+    began = time.monotonic()
+    free(out / cell.id)
+    assert time.monotonic() - began < PATIENCE / 2
+    for pid in (trial, agent):
+        assert not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2]
+    assert attempts(server, cell)[0]["state"] == "preempted"
+    assert attempts(server, cell)[0]["exit"] == 128 + signal.SIGTERM
+    launcher = launch(path)
+    printed = launcher.communicate(timeout=PATIENCE)[0]
+    assert launcher.returncode == 0, printed
+    assert f"continuing the sweep {server.url}/{ENTITY}/attention-ablation/sweeps/sweep0" in printed
+    assert len(server.sweeps) == 1
+    assert journal(out) == dict.fromkeys(["1 new", "2 new", "2 resumed"], 1)
+    assert attempts(server, cell)[0]["state"] == "finished"
+
+
+def test_plain_wandb_sweep_and_agent(file, server, world, tmp_path):
+    """The client's own commands, two cells, one of which the configuration rejects."""
+    path = file([1], "  model.attention.heads: {values: [1, 5]}\n  model.attention.maps: {value: separate}\n")
+    world |= {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "WANDB_DIR": str(tmp_path)}
+    client = [sys.executable, "-m", "wandb"]
+    options = {"env": world, "capture_output": True, "text": True, "timeout": PATIENCE}
+    created = subprocess.run([*client, "sweep", path, "--project", "abl"], **options)
+    assert created.returncode == 0, created.stderr
+    ran = subprocess.run([*client, "agent", f"{ENTITY}/abl/sweep0"], **options)
+    assert ran.returncode == 0, ran.stderr
+    done, rejected = server.runs.values()
+    assert (done["state"], done["summary"]["status"]) == ("finished", "finished")
+    assert done["displayName"] == load(path).runnable[0].id
+    assert (rejected["state"], rejected["exit"], rejected["tags"]) == ("finished", 0, ["inapplicable"])
+    assert "5 heads do not divide the width 64" in rejected["summary"]["reason"]
+
+
+def test_offline_runs_are_sent_as_one_sweep(file, server, world, tmp_path):
+    """Of the local engine, without a server; then `wandb sync`."""
+    path, out = file([1, 2]), tmp_path / "runs"
+    spec = load(path)
+    code = (
+        "import sys, agent_trial\nfrom pathlib import Path\nfrom study.sweep import local, spec\n"
+        "if __name__ == '__main__':\n    file, out = map(Path, sys.argv[1:])\n"
+        "    sys.exit(local.run_sweep(spec.load(file), out, 2, trial=agent_trial.local, preload=()))\n"
+    )
+    (tmp_path / "launch.py").write_text(code)
+    options = {"env": world, "capture_output": True, "text": True, "timeout": PATIENCE}
+    ran = subprocess.run([sys.executable, tmp_path / "launch.py", path, out], **options)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert server.calls == []
+    folders = list(out.glob("*/wandb/offline-run-*"))
+    sent = subprocess.run([sys.executable, "-m", "wandb", "sync", *folders], **options)
+    assert sent.returncode == 0, sent.stderr
+    assert set(server.runs) == {cell.id for cell in spec.cells}
+    for run in server.runs.values():
+        assert (run["sweep"], run["groupName"], run["jobType"]) == (spec.sweep_id, "tiny", "trial")
+        assert {"tiny", "grammar", "recurrent", run["displayName"]} == set(run["tags"])
+        assert run["summary"]["status"] == "finished"
+
+
+BAD = {
+    "no key": ({"WANDB_API_KEY": None}, (), "no key for http"),
+    "no network": ({"WANDB_BASE_URL": "http://127.0.0.1:9"}, (), "does not answer"),
+    "no such address": ({"WANDB_BASE_URL": "nowhere"}, (), "does not answer"),
+    "offline": ({"WANDB_MODE": "offline"}, (), "WANDB_MODE is offline"),
+    "narrowed": ({}, ("--seeds", "1"), "runs the whole file"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_is_missing_is_said_in_one_line_and_at_once(case, file, server, tmp_path, monkeypatch, capsys):
+    told, options, expected = BAD[case]
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    for name, value in {**server.environment(), "WANDB_MODE": None, **told}.items():
+        monkeypatch.delenv(name, raising=False)
+        if value is not None:
+            monkeypatch.setenv(name, value)
+    began = time.monotonic()
+    assert main(["sweep", str(file([1, 2])), "--out", str(tmp_path / "runs"), "--engine", "wandb", *options]) == 2
+    assert time.monotonic() - began < agents.ANSWER + 15
+    printed = capsys.readouterr().err
+    assert expected in printed
+    assert printed.count("\n") == 1
+
+
+def test_a_key_that_the_server_refuses(file, world, tmp_path):
+    """Found out before the first run."""
+    command = [sys.executable, HERE / "agents_launch.py", file([1, 2]), tmp_path / "runs"]
+    wrong = world | {"WANDB_API_KEY": KEY[::-1]}
+    ended = subprocess.run(command, env=wrong, capture_output=True, text=True, timeout=PATIENCE)
+    assert "InputError" in ended.stderr
+    assert "refuses" in ended.stderr
+    assert not (tmp_path / "runs" / "journal").exists()
