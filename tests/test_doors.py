@@ -13,7 +13,7 @@ DOORS = {
     "corpora": "config errors",
     "records": "errors",
     "scoring": "corpora records errors",
-    "sweep": "config records errors training pruning",  # by name, when a trial starts
+    "sweep": "config records errors pruning",  # pruning by name, when a trial starts
     "report": "sweep records scoring corpora config errors",
     "attention": "config errors",
     "models": "attention config errors",

@@ -66,7 +66,7 @@ def _run(experiment: Experiment, folder: Path) -> int:
         print("recorded already, so nothing is trained; remove the folder to run it again")
         record = records.read(folder / "record.json")
     else:
-        from study.training.run import run
+        from study.pruning.run import run
 
         record = run(experiment, folder, watch=lambda line: print(line, flush=True))
     if record.status != "finished":

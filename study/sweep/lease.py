@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from study.errors import InputError
 
 FILE = "lease"
+POLL = 0.5
 
 
 def acquire(folder: Path) -> int | None:
@@ -32,6 +36,17 @@ def acquire(folder: Path) -> int | None:
         os.close(descriptor)
         return None
     return descriptor
+
+
+@contextmanager
+def waiting(folder: Path) -> Iterator[None]:
+    """Hold a run's lease, however long another has it first."""
+    while (descriptor := acquire(folder)) is None:
+        time.sleep(POLL)
+    try:
+        yield
+    finally:
+        release(descriptor)
 
 
 def release(descriptor: int) -> None:
