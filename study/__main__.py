@@ -15,6 +15,7 @@ VERBS = {
     "explain": "one experiment before it runs: formulas, parameters, operations, equal sizes; --all: every mechanism",
     "sweep": "every experiment that a sweep file declares and that is not there yet",
     "show": "one run: its configuration, scores, learning curve and an attention map",
+    "prune": "heads taken from a trained model, in an order of importance, and what that costs",
     "translate": "one sentence by a trained model, with its alignment",
     "align": "word alignments of sentence pairs by a trained model's attention",
     "softmax": "the two textbook curves behind 1/√d, as a figure",

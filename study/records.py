@@ -73,7 +73,9 @@ class Score(Section):
     metric: str = Field(description="Which score; see the list of scores.")
     value: float | None = Field(description="The score; null where the model cannot read a pair of the split.")
     n: int = Field(description="Sentences, or tokens (perplexity) or minimal pairs (contrast).")
-    subset: str | None = Field(None, description="A part of the split, by words of the source; null: the whole.")
+    subset: str | None = Field(
+        None, description="A part of the split, by words of the source, or of the model, by heads; null: the whole."
+    )
     signature: str | None = Field(None, description="How it was computed, scorer and version included.")
     hypotheses: str | None = Field(None, description="The file of translations that was scored; null: none was.")
     hypotheses_sha256: str | None = Field(None, description="SHA-256 of that file.")
@@ -119,7 +121,9 @@ class Record(Section):
     selection: Selection | None = Field(None, description="Which step was tested, and why.")
     scores: list[Score] = Field([], description="Every score of every split.")
     diagnostics: dict[str, Any] = Field(
-        {}, description="Site, then layer, then head: what attention did at the last validation, on a fixed batch."
+        {},
+        description="Site, then layer, then head: what attention did at the last validation, on a fixed batch. "
+        "`pruning`: the order of a pruning's heads, by site, layer and head, and which were removed.",
     )
     history: list[dict[str, Any]] = Field([], description="One point a validation: step, losses, rate, diagnostics.")
     provenance: Provenance | None = Field(None, description="Where the numbers come from.")

@@ -87,3 +87,9 @@ def test_the_tables_are_those_of_the_numbers(load) -> None:
     page = (FOLDER / "README.md").read_text(encoding="utf-8")
     assert page == attention.page(written)
     assert [table["name"] for table in written["tables"]] == [table.__name__ for table in attention.TABLES]
+
+
+def test_removed_heads_are_cheaper(load) -> None:
+    rows = {row[1]: row for row in load("pruning").pruning(rounds=1, batches=(2,)).rows}
+    assert rows["100% removed"][2] < rows["50% removed"][2] < rows["all"][2] == rows["50% masked"][2]
+    assert rows["100% removed"][3] < rows["all"][3]

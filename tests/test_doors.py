@@ -13,15 +13,16 @@ DOORS = {
     "corpora": "config errors",
     "records": "errors",
     "scoring": "corpora records errors",
-    "sweep": "config records errors training",  # training by name, when a trial starts
+    "sweep": "config records errors pruning",  # pruning by name, when a trial starts
     "report": "sweep records scoring corpora config errors",
     "attention": "config errors",
     "models": "attention config errors",
     "training": "models attention config records scoring corpora errors",
-    "commands": "training models attention sweep report records scoring corpora config errors",
+    "pruning": "training models attention config records scoring corpora errors",
+    "commands": "pruning training models attention sweep report records scoring corpora config errors",
     "__main__": "commands errors",
 }
-WITH_TORCH = ("attention", "models", "training")
+WITH_TORCH = ("attention", "models", "training", "pruning")
 WANDB = ("study/training/tracking", "study/sweep/agents")
 BLOCKED = """
 import importlib, sys

@@ -6,6 +6,8 @@ W_O is drawn as one (H, V, D) tensor of variance 1/(H·V) whatever the combinati
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -55,6 +57,12 @@ class SumShared(Combine):
         self.fan_in = heads * size
         self.weight = nn.Parameter(torch.empty(size, width))
         self.stored = {"weight": ((heads, size, width), 0)}
+        self.count = heads
+
+    def keep(self, heads: Sequence[int]) -> None:
+        """The one W_O serves whoever is left. H stays the number that it was, since a removed head counts as 0."""
+        if not heads:
+            self.weight = nn.Parameter(self.weight.detach()[:0].clone())
 
     def forward(self, heads: Tensor) -> Tensor:
         return heads.sum(1) @ self.weight
@@ -66,7 +74,7 @@ class MeanShared(SumShared):
     formula = "(1/H Σ_n o_n) W_O"
 
     def forward(self, heads: Tensor) -> Tensor:
-        return heads.mean(1) @ self.weight
+        return heads.sum(1) / self.count @ self.weight
 
 
 class SumWide(Combine):
@@ -83,8 +91,23 @@ class RawConcat(Combine):
 
     formula = "[o_1; …; o_H]"
 
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.count = heads
+        self.kept = list(range(heads))
+
+    def keep(self, heads: Sequence[int]) -> None:
+        """What reads the output keeps its shape: a head that was removed leaves zeros in its place."""
+        self.kept = [self.kept[head] for head in heads]
+
     def forward(self, heads: Tensor) -> Tensor:
+        if len(self.kept) < self.count:
+            batch, _, queries, size = heads.shape
+            heads = heads.new_zeros(batch, self.count, queries, size).index_copy(1, self._places(heads), heads)
         return heads.transpose(1, 2).flatten(2)
+
+    def _places(self, like: Tensor) -> Tensor:
+        return torch.tensor(self.kept, device=like.device)
 
 
 def build_combine(config: Config, size: int, width: int) -> Combine:
@@ -93,7 +116,7 @@ def build_combine(config: Config, size: int, width: int) -> Combine:
         case ("concat", "projected"):
             return Concat(config.heads, size, width)
         case ("concat", "raw"):
-            return RawConcat()
+            return RawConcat(config.heads)
         case ("sum_own", "projected"):
             return SumOwn(config.heads, size, width)
         case ("sum_shared", "projected"):

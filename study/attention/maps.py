@@ -5,6 +5,8 @@ B batch · T positions · H heads · D width of the states · K width per head.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -62,9 +64,15 @@ class Raw(Map):
     def __init__(self, heads: int) -> None:
         super().__init__()
         self.heads = heads
+        self.kept = list(range(heads))
+
+    def keep(self, heads: Sequence[int]) -> None:
+        """The slices of the heads that were removed are not read any more."""
+        self.kept = [self.kept[head] for head in heads]
 
     def forward(self, states: Tensor) -> Tensor:
-        return split(states, self.heads)
+        slices = split(states, self.heads)
+        return slices if len(self.kept) == self.heads else slices[:, self.kept]
 
 
 class Absent(Map):
@@ -75,6 +83,10 @@ class Absent(Map):
     def __init__(self, heads: int) -> None:
         super().__init__()
         self.heads = heads
+
+    def keep(self, heads: Sequence[int]) -> None:
+        """As many heads of width 0."""
+        self.heads = len(heads)
 
     def forward(self, states: Tensor) -> Tensor:
         return states.new_zeros(len(states), self.heads, states.shape[1], 0)

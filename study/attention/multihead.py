@@ -5,8 +5,9 @@ B batch · L queries · S slots · H heads · Dq, Dk widths of query and memory 
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,7 @@ from torch.nn import functional as F
 from study.attention.combine import build_combine
 from study.attention.maps import Projected, build_maps, build_values
 from study.attention.reach import build_reach, without_self
+from study.attention.removal import keep_heads
 from study.attention.score import build_scale
 from study.attention.scores import build_score
 from study.attention.view import Lengths, Memory, Seen, Terms, View, gathered
@@ -53,6 +55,9 @@ class Attention(nn.Module):
         self.gate: nn.Module = nn.Identity()
         self.combine = build_combine(config, config.mixed_width(memory_width), query_width)
         self.tap: Callable[[Seen], None] | None = None
+        self.width = config.output_width(query_width, memory_width)
+        self.kept: tuple[int, ...] = tuple(range(config.heads))
+        """The heads that are there, by their numbers in the configuration."""
 
     def start(self) -> None:
         """Called after the random initial values are drawn."""
@@ -63,6 +68,9 @@ class Attention(nn.Module):
 
     def remember(self, states: Tensor, mask: Tensor) -> Memory:
         """States [B, S, Dk] and their mask [B, S] as a memory. Keys are computed in float32."""
+        if not self.kept:
+            nothing = states.new_zeros(len(states), 0, states.shape[1], 0)
+            return Memory(nothing, nothing, mask)
         with without_autocast(states.device):
             keys = self.score.prepare(self.map_key(precise(states)))
         return Memory(keys, self.map_value(states), mask)
@@ -82,6 +90,8 @@ class Attention(nn.Module):
 
     def forward(self, query: Tensor, memory: Memory, view: View) -> tuple[Tensor, Terms]:
         """Queries [B, L, Dq] → contexts [B, L, D], and what they add to the loss."""
+        if not self.kept:
+            return query.new_zeros(*query.shape[:2], self.width), Terms()
         view = self.score.narrow(view, memory.mask.shape[1])
         with without_autocast(query.device):
             mapped = self.map_query(precise(query))
@@ -134,6 +144,17 @@ class Attention(nn.Module):
         mixed = (weights.transpose(1, 2).reshape(batch * queries, heads, -1, 1) * values).sum(2)
         contexts: Tensor = self.gate(mixed.view(batch, queries, heads, -1).transpose(1, 2))
         return contexts, terms
+
+    def keep(self, heads: Sequence[int]) -> Attention:
+        """The same attention with these of its heads alone, counted as they stand here.
+
+        The others are removed from maps, score, scale, reach and W_O: the output is the one with their o_h at 0. With
+        none left the output is 0, whatever it is asked.
+        """
+        smaller = copy.deepcopy(self, {id(self.gate): nn.Identity(), id(self.tap): None})
+        smaller.kept = tuple(self.kept[head] for head in heads)
+        keep_heads(smaller, heads)
+        return smaller
 
     def reseed(self, seed: int) -> None:
         """Start what samples, if anything does, at the beginning of a training step."""

@@ -85,9 +85,7 @@ def _report(spec: Spec, out: Path, part: bool) -> None:
 
 def _by_agents(spec: Spec, out: Path, args: argparse.Namespace) -> int:
     if args.only or args.seeds or args.limit or args.shard:
-        raise InputError(
-            "--engine wandb runs the whole file; --only, --seeds, --limit and --shard are for --engine local"
-        )
+        raise InputError("--engine wandb runs the whole file; --only, --seeds, --limit, --shard: --engine local")
     from study.sweep import agents
 
     return agents.run_sweep(spec, out, args.slots)

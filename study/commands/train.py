@@ -109,7 +109,7 @@ def _lease(folder: Path) -> Iterator[None]:
         _forget(folder)
         raise
     finally:
-        lease.release(held)
+        held.release()
 
 
 def _forget(folder: Path) -> None:
@@ -130,7 +130,7 @@ def _run(experiment: Experiment, folder: Path) -> int:
         print("recorded already, so nothing is trained; remove the folder to run it again")
         record = records.read(folder / "record.json")
     else:
-        from study.training.run import run
+        from study.pruning.run import run
 
         with _lease(folder):
             record = run(experiment, folder, watch=lambda line: print(line, flush=True))

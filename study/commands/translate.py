@@ -52,7 +52,9 @@ def main(argv: Sequence[str]) -> int:
         print(f"study: not in the vocabulary of this model: {', '.join(strange)}", file=sys.stderr)
     text, attention = translate(trained, sentence, args.beam, args.layer)
     print(text)
-    if attention is None:
+    if attention is None and not any(site == "cross" for site, _, _ in trained.model.sites()):
+        print("alignment  none: every head of cross-attention was removed from this model")
+    elif attention is None:
         memory = trained.experiment.model.memory
         print(f"alignment  none: the memory of this model is `{memory}`, which has no source tokens to look at")
     else:
@@ -97,6 +99,7 @@ def load(checkpoint: Path) -> Trained:
     from study.attention import Lengths
     from study.config import experiment_from
     from study.models import build
+    from study.pruning.surgery import cut_to
     from study.training.vocabulary import restore
 
     path = checkpoint / "model.pt" if checkpoint.is_dir() else checkpoint
@@ -108,6 +111,7 @@ def load(checkpoint: Path) -> Trained:
         vocabulary = restore(experiment.data.tokens, whole["vocabulary"])
         lengths = Lengths(**whole["lengths"]) if "lengths" in whole else None
         model = build(experiment.model, len(vocabulary), experiment.seed, lengths)
+        cut_to(model, whole.get("kept", {}))
         model.load_state_dict(whole["state"])
     except InputError as problem:
         raise InputError(f"{path}: from another version of this program ({problem})") from None

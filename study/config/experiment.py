@@ -10,6 +10,7 @@ from study.config.attention import Frozen, Name, Seed, Size
 from study.config.data import Data, Grammar
 from study.config.model import Model, Rate, Recurrent
 from study.config.probes import Probe
+from study.config.pruning import Pruning
 
 PROTOCOL: Literal[1] = 1
 """Raised by one when a fix moves numbers, so that runs made before and after it have different identities."""
@@ -94,6 +95,9 @@ class Experiment(Frozen):
     model: Model = Field(default_factory=Recurrent)
     training: Training = Field(default_factory=Training)
     decoding: Decoding = Field(default_factory=Decoding)
+    pruning: Pruning | None = Field(
+        None, description="Heads that are taken from the trained model; left out, it stays as it is."
+    )
     seed: Seed = Field(1, description="Seed of initial values, data order and dropout.")
     protocol: Literal[1] = Field(PROTOCOL, description="Version of the protocol; raised when a fix moves numbers.")
     trainer: Trainer = Field(default_factory=Trainer)
@@ -110,6 +114,13 @@ class Experiment(Frozen):
                 if isinstance(given.get(field), dict):
                     given[field] = {tag: first, **given[field]}
         return given
+
+    @model_validator(mode="after")
+    def _prunable(self) -> Self:
+        problem = self.pruning.refusal(self.model) if self.pruning else None
+        if problem:
+            raise ValueError(f"pruning: {problem}")
+        return self
 
     @model_validator(mode="after")
     def _selectable(self) -> Self:

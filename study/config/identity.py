@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 from study.config.experiment import Experiment
 
 NOT_SCIENTIFIC = ("seed", "trainer", "tracking", "out", "data.folder")
-ALWAYS = ("protocol", "data.name", "data.version", "model.family", "training.precision")
+ALWAYS = ("protocol", "data.name", "data.version", "model.family", "training.precision", "pruning.question")
 
 
 def config_hash(experiment: Experiment) -> str:

@@ -91,7 +91,11 @@ def parameters(module: nn.Module) -> int:
 
 def cost(config: Recurrent | Transformer, sizes: Sizes) -> Cost:
     """The cost of a model for one sentence pair of these sizes."""
-    model = bare(config, sizes.vocabulary, sizes.lengths)
+    return cost_of(bare(config, sizes.vocabulary, sizes.lengths), sizes)
+
+
+def cost_of(model: Translator, sizes: Sizes) -> Cost:
+    """The same of a model without values, which is of no use afterwards."""
     count = _counted(model, sizes)
     stored = _parameters(model)
     names = [ENCODER, *dict.fromkeys(site for site, _, _ in model.sites()), MEMORY, DECODER, OUTPUT]

@@ -63,7 +63,8 @@ class Recurrent(Translator):
         self.tie(config.embeddings)
 
     def sites(self) -> Iterator[tuple[str, int, Attention]]:
-        yield "cross", 0, self.attention
+        if self.attention.kept:
+            yield "cross", 0, self.attention
 
     def origins(self) -> dict[str, Origin]:
         config = self.config

@@ -119,12 +119,14 @@ class Transformer(Translator):
     def sites(self) -> Iterator[tuple[str, int, Attention]]:
         for i, layer in enumerate(self.encoder):
             assert isinstance(layer, EncoderLayer)
-            if isinstance(layer.attention, Attention):
+            if isinstance(layer.attention, Attention) and layer.attention.kept:
                 yield "encoder_self", i, layer.attention
         for i, layer in enumerate(self.decoder):
             assert isinstance(layer, DecoderLayer)
-            yield "decoder_self", i, layer.self_attention
-            yield "cross", i, layer.cross_attention
+            if layer.self_attention.kept:
+                yield "decoder_self", i, layer.self_attention
+            if layer.cross_attention.kept:
+                yield "cross", i, layer.cross_attention
 
     def origins(self) -> dict[str, Origin]:
         below = "the residual stream at its layer, normalised (layer 1: embeddings + positions)"
@@ -149,9 +151,12 @@ class Transformer(Translator):
             collected.append(terms)
         x = self.encoder_norm(x)
         slots = self.memory(x, last(x, mask), mask)
-        attentions = [attention for site, _, attention in self.sites() if site == "cross"]
-        memories = tuple(a.remember(slots.states, slots.mask)._replace(origin=slots.origin) for a in attentions)
-        return Encoded(memories, State(()), (*collected, slots.terms))
+        memories = []
+        for layer in self.decoder:
+            assert isinstance(layer, DecoderLayer)
+            remembered = layer.cross_attention.remember(slots.states, slots.mask)
+            memories.append(remembered._replace(origin=slots.origin))
+        return Encoded(tuple(memories), State(()), (*collected, slots.terms))
 
     def decode(self, encoded: Encoded, target: Tensor) -> Output:
         x, _, terms = self._decode(encoded, target, State(()))

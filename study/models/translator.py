@@ -75,7 +75,7 @@ class Translator(nn.Module):
         raise NotImplementedError
 
     def sites(self) -> Iterator[tuple[str, int, Attention]]:
-        """Every attention as (site, layer, module), in the order of computation."""
+        """Every attention that has a head as (site, layer, module), in the order of computation."""
         raise NotImplementedError
 
     def origins(self) -> dict[str, Origin]:

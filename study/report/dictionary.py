@@ -52,6 +52,11 @@ SCORES = {
     "attends_head": "0–100, more is better; the same of one head, chosen on validation.",
     "onset": "Updates; the first validation whose alignment error rate is below .5.",
     "beyond": "0–100; share of slots past the longest training sentence, which a positional score cannot see.",
+    "free": "0–100, more is better; largest share of heads, in tenths, up to which no step costs more than 0.5 BLEU.",
+    "area": "0–100, more is better; mean BLEU over the eleven steps of a pruning's curve.",
+    "cliff": "0–100, less is better; largest loss of BLEU from one step of the curve to the next.",
+    "needed": "0–100; share of heads without which alone NLL rises (paired t-test, false discovery rate .05).",
+    "harmful": "0–100; share of heads without which alone NLL falls, tested alike.",
     "contrast": "0–100, chance 25; minimal pairs of which both right translations are the more probable ones.",
 }
 COLUMNS = {

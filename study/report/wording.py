@@ -20,8 +20,16 @@ NAMES = {
     "attends_head": "encoder argmax on gold, best head",
     "onset": "onset of alignment, step",
     "beyond": "slots beyond the longest training sentence",
+    "free": "heads that go for free",
+    "area": "BLEU over the steps of pruning",
+    "cliff": "largest loss of BLEU in one step",
+    "needed": "heads that are needed",
+    "harmful": "heads that harm",
 }
-PERCENT = ("exact", "prefix", "contrast", "accuracy", "attends_mass", "attends_argmax", "attends_head", "beyond")
+PERCENT = (
+    *("exact", "prefix", "contrast", "accuracy", "attends_mass", "attends_argmax", "attends_head", "beyond"),
+    *("free", "needed", "harmful"),
+)
 DECIMALS = {"aer": 3, "aer_best_head": 3, "aer_floor": 3, "gold_mass": 3, "nll": 3, "perplexity": 2, "onset": 0}
 NOTHING = "–"
 

@@ -17,11 +17,12 @@ import fcntl
 import hashlib
 import os
 import platform
+import signal
 import threading
 import time
 import uuid
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -36,6 +37,8 @@ LIMIT = 12 * BEAT
 """Seconds of silence that make a claim of another machine stale; above the minute that NFS may cache a time."""
 UNUSABLE = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
 """What flock says on file systems that have none."""
+POLL = 0.5
+"""Seconds between two looks of who waits for a lease."""
 
 
 @dataclass
@@ -103,6 +106,18 @@ def acquire(folder: Path) -> Lease | None:
         os.close(descriptor)
         raise InputError(f"{folder}: no run can write there ({problem.strerror}); use another --out") from None
     return Lease(claim, descriptor)
+
+
+@contextmanager
+def waiting(folder: Path) -> Iterator[None]:
+    """Hold a run's lease, however long another has it first."""
+    while (held := acquire(folder)) is None:
+        time.sleep(POLL)
+    held.keep(lambda: signal.raise_signal(signal.SIGTERM))
+    try:
+        yield
+    finally:
+        held.release()
 
 
 def held(folder: Path) -> bool:

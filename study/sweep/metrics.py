@@ -19,6 +19,8 @@ GOALS = {
     **dict.fromkeys(("bleu", "chrf", "exact", "prefix", "accuracy", "contrast"), "maximize"),
     **dict.fromkeys(("nll", "perplexity"), "minimize"),
     **dict.fromkeys(("aer", "aer_best_head", "aer_floor", "onset"), "minimize"),
+    **dict.fromkeys(("free", "area"), "maximize"),
+    **dict.fromkeys(("cliff", "needed", "harmful"), "minimize"),
     **dict.fromkeys(("gold_mass", "attends_mass", "attends_argmax", "attends_head"), "maximize"),
 }
 """Every score, and whether it is better large or small."""
@@ -28,11 +30,17 @@ ALIGNED = ("aer", "aer_best_head", "aer_floor", "gold_mass", "onset")
 """Scores against gold alignments, which Multi30k lacks."""
 ATTENDS = ("attends_mass", "attends_argmax", "attends_head")
 """Scores against gold self-attention, which these corpora have."""
+PRUNED = ("free", "area", "cliff", "needed", "harmful")
+"""Scores of a pruning, on the first test split."""
 LOOKUPS = ("graph", "multi_lookup", "one_space")
 
 LENGTHS = tuple(f"length {part}" for part in ("4-7", "8-10", "11-13", "14-16", "17-20", "21-26", "27-32", "33-60"))
 """Subsets of a split, by source length."""
 BY_LENGTH = ("bleu", "exact")
+"""The scores that they have."""
+KEPT = tuple(f"kept {tenth / 10:.1f}" for tenth in range(11))
+"""Subsets of a model's heads, by their share: points of a pruning's curve."""
+BY_SHARE = ("bleu", "exact", "nll")
 """The scores that they have."""
 
 
@@ -42,7 +50,7 @@ def names(corpus: str) -> list[str]:
 
 
 def _has(corpus: str, split: str, score: str) -> bool:
-    if ONLY.get(score, split) != split:
+    if ONLY.get(score, split) != split or (score in PRUNED and split != SPLITS.get(corpus, PROBE)[1]):
         return False
     if score in ATTENDS:
         return corpus in LOOKUPS
@@ -59,9 +67,10 @@ def check(name: str, goal: str | None, corpora: Iterable[str]) -> str:
     for corpus in dict.fromkeys(corpora):
         if f"{split}/{score}" not in (known := names(corpus)):
             raise InputError(f"metric.name: runs on {corpus} have no {split}/{score}{_instead(name, known)}")
-    if subset and score not in BY_LENGTH:
+    by_share = bool(subset) and subset[0] in KEPT and score in BY_SHARE
+    if subset and score not in BY_LENGTH and not by_share:
         raise InputError(f"metric.name: {score} has no subsets; {' and '.join(BY_LENGTH)} have some, by source length")
-    if subset and subset[0] not in LENGTHS:
+    if subset and subset[0] not in LENGTHS and not by_share:
         raise InputError(f"metric.name: there is no subset {subset[0]!r}; the subsets are {', '.join(LENGTHS)}")
     if goal not in (None, GOALS[score]):
         raise InputError(

@@ -44,9 +44,9 @@ class Job:
 
 def train(experiment: Experiment, folder: Path) -> object:
     """The real trial. Imported here, so that a launcher stays free of torch."""
-    from study.training.run import run
+    from study.pruning.run import run
 
-    return run(experiment, folder)
+    return run(experiment, folder, hold=lease.waiting)
 
 
 def stamp(folder: Path) -> int | None:

@@ -158,6 +158,8 @@ def attention_map(
     example = min(readable, key=lambda example: abs(len(example.source) - 10))
     batch = collate([example]).to(next(model.parameters()).device)
     crosses = {at: seen for (site, at), seen in observe(model, batch).items() if site == "cross"}
+    if not crosses:
+        return None
     at = max(crosses) if layer is None else layer
     over_tokens = crosses[at].over_tokens(batch.source.shape[1])
     if over_tokens is None:

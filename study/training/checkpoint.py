@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from study.attention import Lengths
+from study.attention import Attention, Lengths
 from study.config import Experiment
 from study.errors import InputError
 from study.models import Translator
@@ -24,8 +24,16 @@ def save_model(path: Path, experiment: Experiment, vocabulary: Vocabulary, lengt
         "lengths": lengths._asdict(),
         "state": state,
     }
+    if kept := cut(model):
+        whole["kept"] = kept
     torch.save(whole, temporary)
     os.replace(temporary, path)
+
+
+def cut(model: Translator) -> dict[str, list[int]]:
+    """The heads that are left of each attention that has lost some, by its path in the model."""
+    attentions = ((path, module) for path, module in model.named_modules() if isinstance(module, Attention))
+    return {path: list(a.kept) for path, a in attentions if len(a.kept) < a.config.heads}
 
 
 def check_resumable(path: Path, model: Translator) -> None:

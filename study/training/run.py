@@ -46,13 +46,14 @@ UNRECORDED: Any = {"trainer": True, "tracking": True, "out": True, "data": {"fol
 """What does not decide a number and may hold a path or a name."""
 
 
-def run(experiment: Experiment, folder: Path, watch: Any = print) -> Record:
+def run(experiment: Experiment, folder: Path, watch: Any = print, make: Any = None) -> Record:
     """Train, test and record one experiment in `folder`. What is done already is not done again.
 
     Args:
         experiment: what to run.
         folder: its own folder, named by the experiment's id.
         watch: called with a line of text per validation.
+        make: a kind of `_Run` that gets its model in another way; None for training as it is.
 
     Raises:
         InputError: the data, the device or the folder cannot be used.
@@ -64,7 +65,7 @@ def run(experiment: Experiment, folder: Path, watch: Any = print) -> Record:
         return record
     _writable(folder)
     try:
-        prepared = _Run(experiment, folder, watch)
+        prepared = (make or _Run)(experiment, folder, watch)
     except InputError:
         with suppress(OSError):  # a folder that this call made and that holds nothing
             folder.rmdir()

@@ -1,0 +1,1 @@
+"""Which heads a trained model needs: importance, gates, orders of removal, and the removal itself."""

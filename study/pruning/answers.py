@@ -1,0 +1,176 @@
+"""What is asked of a model whose heads can be masked: curves, each head alone, the best head of a layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import torch
+from scipy.stats import false_discovery_control, ttest_rel
+from torch import Tensor
+
+from study import scoring
+from study.config.experiment import Decoding
+from study.models import Translator
+from study.pruning.importance import loss
+from study.pruning.order import SEARCHED, gone
+from study.pruning.surgery import Head, heads_of, masked
+from study.records import Score
+from study.training import decode
+from study.training.batches import Example
+from study.training.vocabulary import Vocabulary
+
+TENTHS = tuple(range(11))
+"""Steps of a curve: tenths of the heads that are gone."""
+MARGIN = 0.5
+"""BLEU that a free head may cost."""
+LEVEL = 0.05
+"""False discovery rate, over the heads of one model."""
+
+Subset = str
+Values = dict[tuple[str, str], float]
+"""(split, metric) ↦ value."""
+
+
+class Bench(NamedTuple):
+    """A model and what it is scored on. The test set decides nothing."""
+
+    model: Translator
+    vocabulary: Vocabulary
+    valid: Sequence[Example]
+    test: Sequence[Example]
+    split: str
+    """The name of the test split."""
+    decoding: Decoding
+
+
+class Answer(NamedTuple):
+    """Scores of parts of the model (`subset` says which) and of the whole question, and details for the record."""
+
+    scores: list[Score]
+    details: dict[str, Any]
+
+
+def measured(bench: Bench, without: Iterable[Head]) -> Values:
+    """NLL on validation and test, BLEU and exact match on test, with these heads masked."""
+    with masked(bench.model, without):
+        texts = decode.translate(
+            bench.model, bench.test, bench.vocabulary, bench.decoding.beam, bench.decoding.length_penalty
+        )
+        references = [example.pair.target for example in bench.test]
+        return {
+            ("valid", "nll"): _nll(bench.model, bench.valid).mean().item(),
+            (bench.split, "nll"): _nll(bench.model, bench.test).mean().item(),
+            (bench.split, "bleu"): scoring.bleu(texts, references).value,
+            (bench.split, "exact"): scoring.exact_match(texts, references).value,
+        }
+
+
+def _nll(model: Translator, data: Sequence[Example]) -> Tensor:
+    """Of each sentence that the model can read."""
+    nll = decode.forced_nll(model, data).double()
+    return nll[~nll.isnan()]
+
+
+def curve(bench: Bench, orders: Sequence[Sequence[Head]], watch: Callable[[str], None]) -> Answer:
+    """Scores without the first tenth, two tenths … of an order, the mean over orders where there are several.
+
+    free: the largest share of heads, in steps of a tenth, up to which every step keeps BLEU above the whole model's
+    − `MARGIN`. area: the mean BLEU over the eleven steps. cliff: the largest loss of BLEU from one step to the next.
+    """
+    known: dict[frozenset[Head], Values] = {}
+    lines: list[list[Values]] = []
+    for order in orders:
+        lines.append([])
+        for tenth in TENTHS:
+            without = frozenset(gone(order, tenth / 10))
+            if without not in known:
+                known[without] = measured(bench, without)
+            lines[-1].append(known[without])
+        watch("BLEU without 0 … 10 tenths  " + "  ".join(f"{one[bench.split, 'bleu']:.1f}" for one in lines[-1]))
+    scores = []
+    for tenth in TENTHS:
+        for split, metric in lines[0][tenth]:
+            value = _mean([line[tenth][split, metric] for line in lines])
+            scores.append(_score(bench, split, metric, value, f"kept {(10 - tenth) / 10:.1f}", f"orders:{len(lines)}"))
+    shapes = [shape([one[bench.split, "bleu"] for one in line]) for line in lines]
+    for name in shapes[0]:
+        scores.append(
+            _score(bench, bench.split, name, _mean([one[name] for one in shapes]), None, f"bleu|margin:{MARGIN}")
+        )
+    draws = {"draws": {"bleu": [[one[bench.split, "bleu"] for one in line] for line in lines]}}
+    return Answer(scores, draws if len(lines) > 1 else {})
+
+
+def shape(bleu: Sequence[float]) -> dict[str, float]:
+    """What is read off one curve."""
+    free = 0
+    while free + 1 < len(bleu) and bleu[free + 1] > bleu[0] - MARGIN:
+        free += 1
+    drops = [before - after for before, after in pairwise(bleu)]
+    return {"free": 10.0 * free, "area": _mean(bleu), "cliff": max(drops)}
+
+
+def each_head(bench: Bench, site: str, watch: Callable[[str], None]) -> Answer:
+    """Every head masked alone, on test, and whether that changes the NLL of its sentences.
+
+    needed, harmful: 100 · the share of heads without which NLL is higher, or lower, by a paired t-test over sentences
+    at a false discovery rate of `LEVEL` over the heads of this model (Benjamini and Hochberg 1995).
+    """
+    among = heads_of(bench.model, site)
+    whole = _nll(bench.model, bench.test)
+    scores, changes, doubts = [], [], []
+    for head in among:
+        values = measured(bench, [head])
+        with masked(bench.model, [head]):
+            change = _nll(bench.model, bench.test) - whole
+        changes.append(change.mean().item())
+        doubts.append(float(ttest_rel(change.numpy(), torch.zeros_like(change).numpy()).pvalue) if change.any() else 1)
+        scores += [_score(bench, split, name, value, f"without {head}") for (split, name), value in values.items()]
+        watch(f"without {head}  BLEU {values[bench.split, 'bleu']:.2f}  NLL {changes[-1]:+.4f}")
+    sure = false_discovery_control(doubts) < LEVEL
+    for name, sign in (("needed", 1), ("harmful", -1)):
+        share = _mean([100.0 * bool(yes and sign * change > 0) for yes, change in zip(sure, changes, strict=True)])
+        scores.append(_score(bench, bench.split, name, share, None, f"nll|t paired|fdr:{LEVEL}", len(among)))
+    return Answer(scores, {"p": _named(dict(zip(among, doubts, strict=True)))})
+
+
+def best_head(bench: Bench, site: str, watch: Callable[[str], None]) -> Answer:
+    """Each layer with one head alone, the others of it masked: the one with the lowest loss on validation, on test."""
+    scores, chosen = [], {}
+    layers: dict[tuple[str, int], list[Head]] = {}
+    for head in heads_of(bench.model, site):
+        layers.setdefault((head.site, head.layer), []).append(head)
+    for (name, layer), heads in layers.items():
+        losses = {}
+        for head in heads:
+            with masked(bench.model, [other for other in heads if other != head]):
+                losses[head] = loss(bench.model, bench.valid[:SEARCHED])
+        best = min(heads, key=lambda head: losses[head])
+        values = measured(bench, [other for other in heads if other != best])
+        chosen[f"{name} {layer}"] = best.head
+        scores += [_score(bench, split, m, value, f"one of {name} {layer}") for (split, m), value in values.items()]
+        watch(f"{name} {layer} with head {best.head} alone  BLEU {values[bench.split, 'bleu']:.2f}")
+    return Answer(scores, {"best": chosen})
+
+
+def _score(
+    bench: Bench,
+    split: str,
+    metric: str,
+    value: float,
+    subset: Subset | None,
+    signature: str | None = None,
+    n: int | None = None,
+) -> Score:
+    sentences = len(bench.valid if split == "valid" else bench.test)
+    return Score(split=split, metric=metric, value=value, n=n or sentences, subset=subset, signature=signature)
+
+
+def _named(values: Mapping[Head, float]) -> dict[str, float]:
+    return {str(head): value for head, value in values.items()}
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

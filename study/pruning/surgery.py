@@ -1,0 +1,98 @@
+"""Heads in and out of a model: masked by gates that can be opened again, or removed for good."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from study.attention import Attention
+from study.models import Translator
+
+ALL = "all"
+"""Every site together."""
+
+
+class Head(NamedTuple):
+    """One head of a model, by its place among those that are there."""
+
+    site: str
+    layer: int
+    head: int
+
+    def __str__(self) -> str:
+        return f"{self.site} {self.layer} {self.head}"
+
+
+def heads_of(model: Translator, site: str = ALL) -> list[Head]:
+    """Every head of a site, or of all sites, in the order of computation."""
+    return [
+        Head(name, layer, head)
+        for name, layer, attention in model.sites()
+        for head in range(len(attention.kept))
+        if site in (ALL, name)
+    ]
+
+
+class Mask(nn.Module):
+    """heads ↦ heads · z with a fixed z [H]."""
+
+    def __init__(self, z: Tensor) -> None:
+        super().__init__()
+        self.z = z
+
+    def forward(self, heads: Tensor) -> Tensor:
+        return heads * self.z[:, None, None]
+
+
+@contextmanager
+def gated(model: Translator, gates: Mapping[tuple[str, int], nn.Module]) -> Iterator[None]:
+    """Each (site, layer) under its gate while the context is open."""
+    before = {(site, layer): attention.gate for site, layer, attention in model.sites()}
+    attentions = {(site, layer): attention for site, layer, attention in model.sites()}
+    for place, gate in gates.items():
+        attentions[place].gate = gate
+    try:
+        yield
+    finally:
+        for place, attention in attentions.items():
+            attention.gate = before[place]
+
+
+@contextmanager
+def masked(model: Translator, heads: Iterable[Head]) -> Iterator[None]:
+    """These heads give 0 while the context is open."""
+    gone = set(heads)
+    device = next(model.parameters()).device
+    gates: dict[tuple[str, int], nn.Module] = {}
+    for site, layer, attention in model.sites():
+        z = [float(Head(site, layer, head) not in gone) for head in range(len(attention.kept))]
+        if not all(z):
+            gates[site, layer] = Mask(torch.tensor(z, device=device))
+    with gated(model, gates):
+        yield
+
+
+def remove(model: Translator, heads: Collection[Head]) -> None:
+    """Remove these heads from the model, in place. A layer that loses all of them attends to nothing any more."""
+    for site, layer, attention in list(model.sites()):
+        left = [head for head in range(len(attention.kept)) if Head(site, layer, head) not in heads]
+        if len(left) < len(attention.kept):
+            _replace(model, attention, attention.keep(left))
+
+
+def cut_to(model: Translator, kept: Mapping[str, Sequence[int]]) -> None:
+    """Leave to the attentions named by their paths in the model these of their heads, as a smaller checkpoint says."""
+    for path, heads in kept.items():
+        attention = model.get_submodule(path)
+        assert isinstance(attention, Attention)
+        _replace(model, attention, attention.keep([attention.kept.index(head) for head in heads]))
+
+
+def _replace(model: Translator, old: Attention, new: Attention) -> None:
+    path = next(path for path, module in model.named_modules() if module is old)
+    parent, _, name = path.rpartition(".")
+    setattr(model.get_submodule(parent), name, new)

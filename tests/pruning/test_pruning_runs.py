@@ -1,0 +1,125 @@
+"""A pruning as an experiment: its base is trained once, its record can be checked, its checkpoint is smaller."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from study import records
+from study.commands import prune, translate
+from study.config import config_hash, experiment_from, experiment_id
+from study.errors import InputError
+from study.pruning.answers import shape
+from study.pruning.run import run
+from study.report.evidence import examine
+
+SMALL = {
+    "data.name": "copy",
+    "data.symbols": 8,
+    "data.longest": 5,
+    "data.train_pairs": 200,
+    "training.select": "last",
+    "model.family": "transformer",
+    "data.test_pairs": 20,
+    "model.width": 16,
+    "model.layers": 1,
+    "model.attention.heads": 2,
+    "training.steps": 6,
+    "training.validate_every": 3,
+    "training.batch_tokens": 400,
+    "decoding.beam": 1,
+    "trainer.threads": 1,
+    "trainer.device": "cpu",
+}
+
+
+def test_a_pruning_has_an_identity_of_its_own() -> None:
+    plain = experiment_from(SMALL)
+    same = experiment_from(SMALL, {"pruning": None})
+    named = [
+        {"question": "curve"},
+        {"order": "random"},
+        {"site": "cross"},
+        {"fraction": 0.25},
+        {"question": "each_head"},
+    ]
+    hashes = [config_hash(experiment_from(SMALL, {"pruning": fields})) for fields in named]
+    assert config_hash(plain) == config_hash(same)
+    assert len({config_hash(plain), *hashes}) == 1 + len(named)
+    assert experiment_from(SMALL, {"pruning": {"order": "gradient", "fraction": 0.5}}) == experiment_from(
+        SMALL, {"pruning": named[0]}
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"pruning.order": "greedy", "pruning.draws": 3}, "draws belongs to a curve of order random"),
+        ({"pruning.question": "each_head", "pruning.order": "greedy"}, "order belongs to question curve or retrain"),
+        ({"pruning.penalty": 0.1}, "penalty belongs to order gates"),
+        ({"model.family": "recurrent", "pruning.question": "curve"}, "one head is all there is"),
+        ({"model.family": "recurrent", "pruning.site": "encoder_self"}, "there is no encoder_self in this model"),
+    ],
+)
+def test_what_means_nothing_is_refused(fields: dict[str, object], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        experiment_from(fields)
+
+
+def test_what_is_read_off_a_curve() -> None:
+    falling = shape([30.0, 30.25, 29.75, 29.25, 30.0, 10.0])
+    assert falling == {"free": 20.0, "area": pytest.approx(26.541667), "cliff": 20.0}
+    assert shape([30.0, 29.5, 30.0]) == {"free": 0.0, "area": pytest.approx(29.833333), "cliff": 0.5}
+
+
+def test_questions_of_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = tmp_path / experiment_id(experiment_from(SMALL))
+    said: list[str] = []
+
+    def asked(**pruning: object) -> tuple[Path, records.Record]:
+        experiment = experiment_from(SMALL, {"pruning": pruning})
+        folder = tmp_path / experiment_id(experiment)
+        run(experiment, folder, said.append)
+        evidence = examine(folder / "record.json")
+        assert evidence.problems == []
+        assert evidence.record is not None
+        return folder, evidence.record
+
+    folder, curve = asked(order="gradient")
+    assert said[0].startswith("first the run to prune")
+    whole = records.read(base / "record.json")
+    for metric in ("bleu", "exact", "nll"):
+        assert curve.score("test", metric, "kept 1.0") == pytest.approx(whole.score("test", metric), rel=1e-4)
+        assert curve.score("test", metric, "kept 0.5") == pytest.approx(curve.score("test", metric), rel=1e-4)
+    assert len(curve.diagnostics["pruning"]["removed"]) == 3
+    assert curve.model is not None
+    assert whole.model is not None
+    parameters = sum(p.numel() for p in translate.load(folder).model.parameters())
+    embedded = sum(t.numel() for n, t in torch.load(folder / "model.pt")["state"].items() if not n.endswith("sign"))
+    assert curve.model.parameters == parameters == embedded < whole.model.parameters
+    assert curve.model.parameters_attention == whole.model.parameters_attention // 2
+    assert curve.model.flops_per_token < whole.model.flops_per_token
+
+    before = (base / "record.json").stat().st_mtime_ns
+    _, random = asked(order="random", draws=3, site="cross")
+    assert (base / "record.json").stat().st_mtime_ns == before
+    assert len(random.diagnostics["pruning"]["draws"]["bleu"]) == 3
+    assert 0 <= random.score("test", "free") <= 100
+
+    _, each = asked(question="each_head", site="cross")
+    assert each.score("test", "needed") + each.score("test", "harmful") <= 100
+    assert each.score("test", "nll", "without cross 0 1") is not None
+    assert each.score("test", "nll") == pytest.approx(whole.score("test", "nll"), rel=1e-6)
+    _, best = asked(question="best_head")
+    assert set(best.diagnostics["pruning"]["best"]) == {"encoder_self 0", "decoder_self 0", "cross 0"}
+
+    _, again = asked(question="retrain", order="gradient")
+    assert again.diagnostics["pruning"]["removed"] == curve.diagnostics["pruning"]["removed"]
+    assert again.model == curve.model
+    assert again.history[-1]["step"] == 6
+    assert again.score("test", "nll") != curve.score("test", "nll")
+
+    assert prune.main([str(base), "--order", "gradient"]) == 0
+    assert "kept 0.9" in capsys.readouterr().out
+    with pytest.raises(InputError, match="pruned already"):
+        prune.main([str(folder)])

@@ -1,0 +1,126 @@
+"""Removed heads: the output is the masked one's, in every mechanism; and a smaller checkpoint translates."""
+
+from pathlib import Path
+from typing import Any
+
+import model_cases as cases
+import pytest
+import torch
+
+from study.attention import Attention
+from study.commands import translate
+from study.config import experiment_from
+from study.models import Translator, build
+from study.models.search import beam_search
+from study.models.translator import PAD
+from study.pruning.surgery import heads_of, masked, remove
+from study.training.checkpoint import save_model
+from study.training.vocabulary import Words
+
+SCORES = ("dot", "cosine", "bilinear", "low_rank", "additive", "concat", "concat_luong")
+WIDE = {"heads": 3, "key_width": 5, "value_width": 7, "maps": "separate", "values": "projected", "output": "projected"}
+RAW = {"heads": 2, "maps": "raw", "values": "raw", "output": "raw", "key_width": None, "value_width": None}
+MECHANISMS: list[dict[str, Any]] = [
+    *({"score": score} for score in SCORES),
+    *({"score": score, "key_width": None, "heads": 2} for score in ("location", "uniform", "fixed_random")),
+    *({"maps": maps} for maps in ("tied", "tied_signed")),
+    {"maps": "raw", "key_width": None, "heads": 2},
+    {"values": "raw", "value_width": None, "heads": 2},
+    *({"combine": combine} for combine in ("sum_own", "sum_shared", "mean_shared")),
+    {"combine": "sum_wide", "value_width": None, "output": "raw"},
+    *({"reach": reach, "window": 2} for reach in ("local_m", "local_p")),
+    {"scale": "learned"},
+    {"weights": "sparsemax"},
+]
+
+
+def models(family: str, site: dict[str, Any]) -> Translator:
+    fields = {name: value for name, value in {**WIDE, **site}.items() if value is not None}
+    base = {name: value for name, value in cases.FAMILIES[family].items() if "attention" not in name}
+    return cases.model(base, cases.at(fields, "model.attention."))
+
+
+@pytest.mark.parametrize("family", cases.FAMILIES)
+@pytest.mark.parametrize("site", [*MECHANISMS, RAW], ids=str)
+def test_removed_is_masked(family: str, site: dict[str, Any]) -> None:
+    if family == "transformer" and site is RAW:
+        site = {**RAW, "output": "projected"}
+    translator = models(family, site)
+    source, target = cases.batch()
+    gone = [head for head in heads_of(translator) if head.head == (1 if head.layer else 0)]
+    full = cases.forced(translator, source, target)
+    with masked(translator, gone):
+        expected = cases.forced(translator, source, target)
+    before = sum(p.numel() for p in translator.parameters())
+    torch.testing.assert_close(cases.forced(translator, source, target), full, rtol=0, atol=0)
+    remove(translator, gone)
+    assert not torch.allclose(expected, full)
+    torch.testing.assert_close(cases.forced(translator, source, target), expected, rtol=0, atol=1e-5)
+    torch.testing.assert_close(cases.stepped(translator, source, target), expected, rtol=0, atol=1e-5)
+    assert (sum(p.numel() for p in translator.parameters()) < before) or site is RAW
+
+
+@pytest.mark.parametrize("combine", ["concat", "sum_own", "sum_shared", "mean_shared", "sum_wide"])
+def test_weights_of_a_removed_head_are_gone(combine: str) -> None:
+    wide = combine == "sum_wide"
+    translator = models("recurrent", {"combine": combine, **({"value_width": None, "output": "raw"} if wide else {})})
+    smaller = translator.attention.keep([2, 0])  # type: ignore[union-attr, operator]
+    assert isinstance(smaller, Attention)
+    assert smaller.kept == (2, 0)
+    shapes = {name: tuple(p.shape) for name, p in smaller.named_parameters()}
+    assert shapes["map_query.weight"] == shapes["map_key.weight"] == (2, 5, cases.WIDTH)
+    assert shapes["map_value.weight"] == (2, cases.WIDTH if wide else 7, cases.WIDTH)
+    shape = (2, 7, cases.WIDTH) if combine in ("concat", "sum_own") else (7, cases.WIDTH)
+    assert wide or shapes["combine.weight"] == shape
+    assert smaller.keep([1]).kept == (0,)
+
+
+@pytest.mark.parametrize("family", cases.FAMILIES)
+@pytest.mark.parametrize("combine", ["concat", "sum_shared"])
+def test_without_any_head_the_residual_path_is_left(family: str, combine: str) -> None:
+    translator = models(family, {"combine": combine})
+    source, target = cases.batch()
+    with masked(translator, heads_of(translator)):
+        expected = cases.forced(translator, source, target)
+    remove(translator, heads_of(translator))
+    out = cases.forced(translator, source, target)
+    assert out.isfinite().all()
+    torch.testing.assert_close(out, expected, rtol=0, atol=1e-5)
+    torch.testing.assert_close(cases.stepped(translator, source, target), expected, rtol=0, atol=1e-5)
+    assert heads_of(translator) == []
+    attentions = [module for module in translator.modules() if isinstance(module, Attention)]
+    assert all(p.numel() == 0 for attention in attentions for p in attention.parameters())
+    assert len(beam_search(translator, source, source != PAD, beam=2, length_penalty=1.0)) == len(source)
+
+
+def test_one_layer_may_lose_its_attention_and_others_keep_theirs() -> None:
+    translator = models("transformer", {})
+    source, target = cases.batch()
+    gone = [head for head in heads_of(translator) if head.layer == 1 and head.site != "decoder_self"]
+    with masked(translator, gone):
+        expected = cases.forced(translator, source, target)
+    remove(translator, gone)
+    torch.testing.assert_close(cases.forced(translator, source, target), expected, rtol=0, atol=1e-5)
+    assert [(site, layer) for site, layer, _ in translator.sites()] == [
+        ("encoder_self", 0),
+        ("decoder_self", 0),
+        ("cross", 0),
+        ("decoder_self", 1),
+    ]
+
+
+@pytest.mark.parametrize("last", [True, False], ids=["a layer of cross", "all of cross"])
+def test_a_smaller_checkpoint_translates(last: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    experiment = experiment_from({"model.family": "transformer", "model.width": 8, "model.attention.heads": 2})
+    vocabulary = Words.learn(["der hund schläft", "the dog sleeps"])
+    translator = build(experiment.model, len(vocabulary), 1, cases.LENGTHS).eval()
+    gone = [head for head in heads_of(translator, "cross") if head.layer == 1 or not last]
+    remove(translator, [*gone, heads_of(translator)[0]])
+    save_model(tmp_path / "model.pt", experiment, vocabulary, cases.LENGTHS, translator)
+    loaded = translate.load(tmp_path).model
+    assert [a.kept for _, _, a in loaded.sites()] == [a.kept for _, _, a in translator.sites()]
+    source, target = cases.batch()
+    source, target = source % len(vocabulary), target % len(vocabulary)
+    torch.testing.assert_close(cases.forced(loaded, source, target), cases.forced(translator, source, target))
+    assert translate.main([str(tmp_path), "der hund", "--png", str(tmp_path / "a.png")]) == 0
+    assert ("every head of cross-attention was removed" in capsys.readouterr().out) != last
