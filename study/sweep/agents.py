@@ -152,7 +152,7 @@ def _sweep(spec: Spec, out: Path) -> tuple[str, bool]:
     if known.exists():
         path = known.read_text(encoding="utf-8").strip()
         with contextlib.suppress(wandb.Error, ValueError):  # not there any more
-            found = wandb.Api().sweep(path)
+            found = wandb.Api().sweep(path)  # type: ignore[no-untyped-call]
             print(f"continuing the sweep {found.url}", flush=True)
             return path, found.state.upper() in ("RUNNING", "PENDING")
     tree = read_file(spec.path)
