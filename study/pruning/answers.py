@@ -93,7 +93,7 @@ def curve(bench: Bench, orders: Sequence[Sequence[Head]], watch: Callable[[str],
     for tenth in TENTHS:
         for split, metric in lines[0][tenth]:
             value = _mean([line[tenth][split, metric] for line in lines])
-            scores.append(_score(bench, split, metric, value, f"kept {(10 - tenth) / 10:.1f}", f"orders:{len(lines)}"))
+            scores.append(_score(bench, split, metric, value, f"kept {(10 - tenth) / 10:.1f}"))
     shapes = [shape([one[bench.split, "bleu"] for one in line]) for line in lines]
     for name in shapes[0]:
         scores.append(
@@ -165,6 +165,8 @@ def _score(
     n: int | None = None,
 ) -> Score:
     sentences = len(bench.valid if split == "valid" else bench.test)
+    if metric in scoring.METRICS:  # a scorer has one signature, whatever it scores
+        signature = scoring.METRICS[metric](["a"], ["a"]).signature
     return Score(split=split, metric=metric, value=value, n=n or sentences, subset=subset, signature=signature)
 
 

@@ -5,7 +5,6 @@ Its record holds the scores of the pruned model like any other's, and beside the
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -174,24 +173,16 @@ class _Pruned(training._Run):
         return record.model_copy(
             update={
                 "model": facts,
-                "history": record.history or _validated(record),
+                **({} if record.history else self._training()),
                 "scores": [*record.scores, *self.answer.scores],
                 "diagnostics": {**record.diagnostics, "pruning": found},
             }
         )
 
-
-def _validated(record: Record) -> list[dict[str, Any]]:
-    """The one validation of a model that was not trained any further."""
-    perplexity = record.score("valid", "perplexity")
-    point = {
-        "step": 0,
-        "tokens": 0,
-        "valid_loss": math.log(perplexity) if perplexity else None,
-        "valid_bleu": record.score("valid", "bleu"),
-        "valid_exact": record.score("valid", "exact"),
-    }
-    return records.rounded([point]) if record.status == "finished" else []
+    def _training(self) -> dict[str, Any]:
+        """How the weights came to be: in the run that they are taken from."""
+        trained = records.read(self.base.parent / "record.json")
+        return {"history": trained.history, "selection": trained.selection}
 
 
 class _Retrained(_Pruned):

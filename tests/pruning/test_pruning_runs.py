@@ -91,7 +91,9 @@ def test_questions_of_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     for metric in ("bleu", "exact", "nll"):
         assert curve.score("test", metric, "kept 1.0") == pytest.approx(whole.score("test", metric), rel=1e-4)
         assert curve.score("test", metric, "kept 0.5") == pytest.approx(curve.score("test", metric), rel=1e-4)
+    assert len({score.signature for score in curve.scores if score.metric == "bleu"}) == 1
     assert len(curve.diagnostics["pruning"]["removed"]) == 3
+    assert (curve.history, curve.selection) == (whole.history, whole.selection)
     assert curve.model is not None
     assert whole.model is not None
     parameters = sum(p.numel() for p in translate.load(folder).model.parameters())
