@@ -47,6 +47,8 @@ COMPANIONS: list[dict[str, Any]] = [
         {"attention.reach": "local_m"},
         {"attention.cross.reach": "hard"},
         {"memory": "structured"},
+        {"attention.heads": 1},
+        {"attention.heads": 1, "memory": "structured"},
         {"mixing": "convolution"},
     )
 ]

@@ -36,7 +36,11 @@ def server():
 def world(server, tmp_path):
     """The environment of processes that take the stand-in for W&B."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
-    told = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE)]), "STUDY_RUNS": str(tmp_path / "runs")}
+    told = {
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE)]),
+        "STUDY_RUNS": str(tmp_path / "runs"),
+        "WANDB_DIR": str(tmp_path),
+    }
     return inherited | server.environment() | told
 
 
@@ -158,7 +162,7 @@ def test_a_launcher_that_is_killed_takes_everything_along_and_is_continued(file,
 def test_plain_wandb_sweep_and_agent(file, server, world, tmp_path):
     """The client's own commands, two cells, one of which the configuration rejects."""
     path = file([1], "  model.attention.heads: {values: [1, 5]}\n  model.attention.maps: {value: separate}\n")
-    world |= {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "WANDB_DIR": str(tmp_path)}
+    world |= {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     client = [sys.executable, "-m", "wandb"]
     options = {"env": world, "capture_output": True, "text": True, "timeout": PATIENCE}
     created = subprocess.run([*client, "sweep", path, "--project", "abl"], **options)

@@ -11,7 +11,9 @@ import torch
 from study.config import experiment_from
 from study.sweep import ending
 from study.training import tracking
+from study.training.batches import Batch
 from study.training.run import run
+from study.training.task import Task
 
 EXPERIMENT = experiment_from(
     {
@@ -40,10 +42,19 @@ def test_asked_to_end_it_continues_where_it_was(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(tracking.Run, "preempt", lambda self, code: (codes.append(code), preempt(self, code)))
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     run(EXPERIMENT, whole, lambda line: None)
+    begin = Task.on_train_batch_start
+
+    def interrupted(task: Task, batch: Batch, batch_idx: int) -> None:
+        begin(task, batch, batch_idx)
+        if task.global_step == 4:
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(Task, "on_train_batch_start", interrupted)
     with ending.on_request(), pytest.raises(SystemExit) as ended:
-        run(EXPERIMENT, broken, lambda line: signal.raise_signal(signal.SIGTERM))
+        run(EXPERIMENT, broken, lambda line: None)
+    monkeypatch.setattr(Task, "on_train_batch_start", begin)
     assert codes == [ended.value.code] == [128 + signal.SIGTERM]
-    assert torch.load(broken / "checkpoint.ckpt", weights_only=False)["global_step"] == 4
+    assert torch.load(broken / "checkpoint.ckpt", weights_only=False)["global_step"] == 5
     said: list[str] = []
     run(EXPERIMENT, broken, said.append)
     assert said[0].startswith("continuing")

@@ -38,7 +38,7 @@ def test_an_offline_run_keeps_the_agents_contract(monkeypatch: pytest.MonkeyPatc
     assert run.run.id == "chosen-by-the-sweep"
     assert run.run.name == experiment_id(experiment)
     assert run.run.group == "the-group"
-    assert set(run.run.tags) == {"own", "sweep-tag", experiment_id(experiment)}
+    assert set(run.run.tags) == {"own", "sweep-tag", "grammar", "recurrent", experiment_id(experiment)}
     assert run.run.config["experiment_id"] == experiment_id(experiment)
     assert run.run.config["model"]["attention"]["cross"]["scale"] == "rsqrt"
     shown = {"source": ["Hund"], "target": ["dog"], "weights": [[1.0]], "gold": None, "text": {"source": "Hund"}}
