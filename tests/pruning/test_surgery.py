@@ -22,7 +22,8 @@ WIDE = {"heads": 3, "key_width": 5, "value_width": 7, "maps": "separate", "value
 RAW = {"heads": 2, "maps": "raw", "values": "raw", "output": "raw", "key_width": None, "value_width": None}
 MECHANISMS: list[dict[str, Any]] = [
     *({"score": score} for score in SCORES),
-    *({"score": score, "key_width": None, "heads": 2} for score in ("location", "uniform", "fixed_random")),
+    {"score": "location", "key_width": None, "heads": 2},
+    *({"score": score, "key_width": None, "heads": 2, "maps": None} for score in ("uniform", "fixed_random")),
     *({"maps": maps} for maps in ("tied", "tied_signed")),
     {"maps": "raw", "key_width": None, "heads": 2},
     {"values": "raw", "value_width": None, "heads": 2},

@@ -28,7 +28,9 @@ def test_a_block_is_replaced_and_the_rest_kept():
 def test_the_readme_lists_every_file():
     listed = re.findall(r"^ *([\w.]+\.\w+)  ", README.split("<!-- files -->")[1], flags=re.MULTILINE)
     folders = (ROOT / name for name in ("study", "sweeps"))
-    there = [p.name for f in folders for p in f.rglob("*.*") if p.suffix in (".py", ".toml", ".json", ".yaml")]
+    there = [
+        p.name for f in folders for p in f.rglob("*.*") if p.suffix in (".py", ".toml", ".json", ".yaml", ".sbatch")
+    ]
     assert sorted(listed) == sorted(name for name in there if name != "__init__.py")
 
 

@@ -55,7 +55,7 @@ def local(experiment, folder):
 
 
 if __name__ == "__main__":
-    sys.modules["study.training.run"] = types.SimpleNamespace(run=run)  # neither torch nor seconds
+    sys.modules["study.pruning.run"] = types.SimpleNamespace(run=run)  # neither torch nor seconds
     from study.__main__ import main
 
     sys.exit(main(sys.argv[1:]))

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from study.config import experiment_from
-from study.sweep import ending
+from study.sweep import stopping
 from study.training import tracking
 from study.training.batches import Batch
 from study.training.run import run
@@ -50,7 +50,7 @@ def test_asked_to_end_it_continues_where_it_was(tmp_path: Path, monkeypatch: pyt
             signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr(Task, "on_train_batch_start", interrupted)
-    with ending.on_request(), pytest.raises(SystemExit) as ended:
+    with stopping.on_request(), pytest.raises(SystemExit) as ended:
         run(EXPERIMENT, broken, lambda line: None)
     monkeypatch.setattr(Task, "on_train_batch_start", begin)
     assert codes == [ended.value.code] == [128 + signal.SIGTERM]
