@@ -1,21 +1,29 @@
 # Everything runs in .venv, with the versions of requirements.lock. Further arguments: make sweep ARGS='--slots 4'
 
 SWEEP ?= sweeps/quickstart.yaml
+EMBEDDED = bottleneck scores scaling symmetry heads combine reach normaliser structured rank collapse one_space pruning
 FITS = import ensurepip, sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))
 PYTHON ?= $(shell for p in python3.12 python3.11 python3; do $$p -c '$(FITS)' 2>/dev/null && echo $$p && break; done)
 PIP = .venv/bin/python -m pip --disable-pip-version-check install -qq -c requirements.lock
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z ]+:.*## / {printf "make %-20s %s\n", $$1, $$2}' Makefile
 
 sweep: .venv/.train ## run what SWEEP (sweeps/quickstart.yaml) declares and is missing, then print its table
 	@.venv/bin/python -m study sweep $(SWEEP) $(ARGS)
+
+embedded: .venv/.train ## one sweep after another, all questions that the embedded corpus and its probes answer on a CPU
+	@failed=0; for name in $(EMBEDDED); do .venv/bin/python -m study sweep sweeps/$$name.yaml $(ARGS) || failed=$$?; \
+	  [ $$failed != 130 ] && [ $$failed != 2 ] || break; done; exit $$failed
 
 report: .venv/.core ## print and write the table and figure of SWEEP again, from the records in runs/; no torch
 	@.venv/bin/python -m study report --sweep $(SWEEP) $(ARGS)
 
 reproduce: .venv/.core ## every table, figure and number again from results/, then no difference in git; no torch
 	@.venv/bin/python -m study reproduce $(ARGS)
+
+tables figures paper: .venv/.core ## that part of it
+	@.venv/bin/python -m study reproduce $@ $(ARGS)
 
 verify: .venv/.core ## score every published translation again and check every published file; no torch
 	@.venv/bin/python -m study verify $(ARGS)
@@ -47,4 +55,4 @@ lock: .venv/bin/python ## rewrite requirements.lock for pyproject.toml; what it 
 	@echo "installing torch and the rest into .venv (once; some minutes, most of them for torch)"
 	@$(PIP) -e '.[train,dev]' && touch .venv/.core $@
 
-.PHONY: help sweep report reproduce verify test check bench lock
+.PHONY: help sweep embedded report reproduce tables figures paper verify test check bench lock

@@ -1,6 +1,7 @@
 """Sweep files: what they declare, how their arms are called, and what is refused."""
 
 import json
+import re
 from pathlib import Path
 from typing import get_args
 
@@ -40,6 +41,16 @@ def test_every_shipped_sweep_goes_round(path):
     for cell in spec.runnable:
         for text in (cell.overrides_json, json.dumps(dict(cell.given))):  # ours, and what ${args_json} becomes
             assert experiment_id(experiment_from(expand(json.loads(text)))) == cell.id
+
+
+def test_the_embedded_tier_is_at_most_400_trainings():
+    """At five seeds; a base arm that sweeps share is trained once, and pruned runs take an order of a trained one."""
+    makefile = (SWEEPS[0].parents[1] / "Makefile").read_text()
+    named = re.search(r"^EMBEDDED = (.*)$", makefile, flags=re.MULTILINE)[1].split()
+    cells = [cell for name in named for cell in load(SWEEPS[0].with_name(f"{name}.yaml")).runnable]
+    trained = {cell.id for cell in cells if cell.experiment.pruning is None}
+    assert {int(name.rpartition("-s")[2]) for name in trained} == {1, 2, 3, 4, 5}
+    assert 300 < len(trained) <= 400
 
 
 def test_the_quickstart_is_the_ablation_that_it_claims_to_be():
