@@ -22,6 +22,7 @@ from pathlib import Path
 import wandb
 
 from study import records
+from study.config import account
 from study.errors import InputError
 from study.sweep import lease, local, server, slots, status
 from study.sweep.file import read_file
@@ -103,13 +104,11 @@ def _missing(cells: Iterable[Cell], out: Path) -> list[Cell]:
 
 def _check_account() -> str:
     """The server's address, if there is a key for it and it answers."""
-    from study.training import tracking
-
     host = os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai"
     instead = "or leave --engine wandb out, which needs neither account nor network"
     if os.environ.get("WANDB_MODE", "online") != "online":
         raise InputError(f"--engine wandb: WANDB_MODE is {os.environ['WANDB_MODE']}; unset it, {instead}")
-    if not tracking.signed_in():
+    if not account.signed_in():
         raise InputError(f"--engine wandb: no key for {host}; call `wandb login` or set WANDB_API_KEY, {instead}")
     if not (Path(sys.executable).parent / "python").exists():
         raise InputError(f"--engine wandb: agents call `python`, which {Path(sys.executable).parent} lacks; {instead}")

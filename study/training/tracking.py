@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import netrc
 import os
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
 
 import numpy as np
 import wandb
@@ -14,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from study.config import Experiment, experiment_id
+from study.config import Experiment, account, experiment_id
 from study.config.experiment import Tracking
 from study.records import Record, Wandb
 
@@ -92,21 +90,7 @@ def drawn(shown: dict[str, Any]) -> np.ndarray:
 
 def mode() -> Any:
     """online, offline or disabled."""
-    return os.environ.get("WANDB_MODE") or ("online" if signed_in() else "offline")
-
-
-def signed_in() -> bool:
-    """Whether there is a key, in the environment or left by `wandb login`."""
-    return bool(os.environ.get("WANDB_API_KEY")) or _stored_key()
-
-
-def _stored_key() -> bool:
-    """Asking wandb itself would ask the user, or the network."""
-    host = urlparse(os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai").hostname or ""
-    try:
-        return netrc.netrc(os.environ.get("NETRC")).authenticators(host) is not None
-    except (OSError, netrc.NetrcParseError):
-        return False
+    return os.environ.get("WANDB_MODE") or ("online" if account.signed_in() else "offline")
 
 
 def summary(record: Record) -> dict[str, float | None]:
