@@ -1,0 +1,86 @@
+"""How long everything that is computed from `results/` takes with many records: verify, reproduce, and the paper alone.
+
+python benchmarks/reports.py               # 600 records
+python benchmarks/reports.py --runs 1000
+
+The records are the published ones under further seeds, in a clone of this checkout that is thrown away; every copy has
+its own translations, so that nothing is scored only once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from study.report.published import Results
+from study.sweep.spec import load
+
+ROOT = Path(__file__).parents[1]
+STUDY = [sys.executable, "-m", "study"]
+
+
+def multiply(clone: Path, runs: int) -> int:
+    """Seeds added to every published sweep until there are so many records; how many there are then."""
+    results = Results(clone / "results")
+    records = sorted(results.runs.glob("*.json"))
+    records = [path for path in records if not path.name.endswith(".attention.json")]
+    seeds = sorted({json.loads(path.read_text())["seed"] for path in records})
+    steps = [k * (max(seeds) + 1) for k in range(math.ceil(runs / len(records)))]
+    for path in records:
+        for step in steps[1:]:
+            _copy(path, step)
+    for name, manifest in results.manifests.items():
+        file = clone / manifest.file
+        every = ", ".join(str(step + seed) for step in steps for seed in seeds)
+        file.write_text(re.sub(r"(seed:\n +values: )\[[\d, ]+\]", rf"\1[{every}]", file.read_text(), count=1))
+        told = results.root / "sweeps" / f"{name}.json"
+        tree = json.loads(told.read_text()) | {"sweep_id": load(file).sweep_id}
+        told.write_text(json.dumps(tree))
+    return len(records) * len(steps)
+
+
+def _copy(record: Path, step: int) -> None:
+    name, _, seed = record.stem.rpartition("-s")
+    tree = json.loads(record.read_text())
+    tree |= {"id": f"{name}-s{int(seed) + step}", "seed": int(seed) + step}
+    if "seed" in tree["config"]:
+        tree["config"]["seed"] = tree["seed"]
+    for file in record.parent.glob(f"{record.stem}.*"):
+        if file != record:
+            (record.parent / file.name.replace(record.stem, tree["id"], 1)).write_bytes(file.read_bytes())
+    record.with_name(f"{tree['id']}.json").write_text(json.dumps(tree, indent=1, sort_keys=True) + "\n")
+
+
+def main() -> int:
+    """Clone, multiply, time; the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=600)
+    runs = parser.parse_args().runs
+    with tempfile.TemporaryDirectory() as folder:
+        clone = Path(folder) / "clone"
+        subprocess.run(["git", "clone", "-q", str(ROOT), str(clone)], check=True)
+        print(f"{multiply(clone, runs)} records")
+        for words in (["verify"], ["reproduce"], ["reproduce", "paper"]):
+            began = time.perf_counter()
+            done = subprocess.run([*STUDY, *words], cwd=clone, capture_output=True, text=True, env=_environment(clone))
+            print(f"{' '.join(words):16} {time.perf_counter() - began:6.1f} s   status {done.returncode}", flush=True)
+            if done.returncode == 2:
+                print(done.stderr)
+                return 2
+    return 0
+
+
+def _environment(clone: Path) -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(clone)}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
