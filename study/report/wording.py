@@ -40,9 +40,9 @@ def metric_of(name: str) -> str:
 
 
 def title(name: str, unit: bool = True) -> str:
-    """`test/exact` ↦ `exact match, %`."""
-    metric = metric_of(name)
-    words = NAMES.get(metric, metric)
+    """`test/exact` ↦ `exact match, %`; `test/exact/kept 0.5` ↦ `exact match (kept 0.5), %`."""
+    metric, *subset = name.split("/", 2)[1:]
+    words = " ".join([NAMES.get(metric, metric), *(f"({part})" for part in subset)])
     return f"{words}, %" if unit and metric in PERCENT else words
 
 
