@@ -19,8 +19,8 @@ MARKS = {"model": "", "paired": " †", "welch": " ‡", "resampled": " §", "wi
 
 
 TRAINED = (Column("entropy", "entropy"), Column("speed", "tokens / s"))
-PRUNED = (Column("freed", "heads free"),)
-"""What a table ends with: of trained models, and of pruned ones."""
+PRUNED = {"curve": Column("freed", "number free"), "best_head": Column("with_one_head", "BLEU, one head a layer")}
+"""What a table ends with: of trained models, and by the question of pruned ones."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def comparison_table(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Ta
     """The main table: every declared arm, what ran of it, its scores and its difference to the baseline."""
     from study.report.notes import notes
 
-    metrics = shown_metrics(spec)
+    metrics, asked = shown_metrics(spec), pruned.questions(spec)
     short = wording.title(frames.primary(spec), unit=False)
     columns = [
         Column("arm", "arm", "left"),
@@ -73,7 +73,7 @@ def comparison_table(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Ta
         Column("difference", f"Δ {short}"),
         Column("interval", "95% interval"),
         Column("holm", "Holm p"),
-        *(PRUNED if pruned.questions(spec) else TRAINED),
+        *([PRUNED[name] for name in asked if name in PRUNED] if asked else TRAINED),
     ]
     blocks = [Block(facet.name, [*_rows(facet, columns), *_inapplicable(facet, columns)]) for facet in facets]
     return Table(f"{spec.name}: {spec.description}".rstrip(": "), columns, blocks, notes(spec, frame, facets))
@@ -89,11 +89,7 @@ def _row(facet: Facet, arm: Arm, rows: pd.DataFrame, columns: list[Column]) -> R
     cells = {"arm": arm.label, "n": _count(rows)}
     cells |= {name: _score(rows, name) for name in metrics}
     cells |= _difference(comparison, wording.decimals(facet.metric))
-    if PRUNED[0] in columns:
-        cells["freed"] = _freed(rows)
-    else:
-        cells |= {"entropy": wording.number(_mean(rows["entropy"]), 2)}
-        cells |= {"speed": wording.number(_mean(rows["tokens_per_second"]), 0)}
+    cells |= {name: text for name, text in _last(rows).items() if name in {column.key for column in columns}}
     bold = frozenset({"difference", "interval", "holm"}) if comparison and comparison.significant else frozenset[str]()
     return Row(cells, bold, _numbers(facet, arm, rows, metrics) | _beside(rows, columns))
 
@@ -132,6 +128,16 @@ def _score(rows: pd.DataFrame, name: str) -> str:
     if len(known) < len(rows):
         return f"{wording.number(float(known.mean()), digits)} (n {len(known)})"
     return wording.mean_sd(float(known.mean()), deviation(known), digits)
+
+
+def _last(rows: pd.DataFrame) -> dict[str, str]:
+    """The cells of the last columns, whichever they are."""
+    return {
+        "entropy": wording.number(_mean(rows["entropy"]), 2),
+        "speed": wording.number(_mean(rows["tokens_per_second"]), 0),
+        "freed": _freed(rows),
+        "with_one_head": wording.number(_mean(rows["with_one_head"]), 1),
+    }
 
 
 def _freed(rows: pd.DataFrame) -> str:
@@ -181,5 +187,6 @@ def _numbers(facet: Facet, arm: Arm, rows: pd.DataFrame, metrics: list[str]) -> 
 
 
 def _beside(rows: pd.DataFrame, columns: list[Column]) -> dict[str, Any]:
-    names = ("freed", "heads") if PRUNED[0] in columns else ("entropy", "tokens_per_second")
+    trained = TRAINED[0] in columns
+    names = ("entropy", "tokens_per_second") if trained else ("freed", "heads", "with_one_head")
     return {name: _mean(rows[name]) for name in names}

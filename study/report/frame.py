@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 HOLES = ("missing", "started", "failed")
 """States that leave a declared run without a result. `diverged` is a result, `inapplicable` no run."""
 
-NUMBERS = ("valid_bleu", "entropy", "tokens_per_second", "freed", "heads")
+NUMBERS = ("valid_bleu", "entropy", "tokens_per_second", "freed", "heads", "with_one_head")
 
 Row = dict[str, Any]
 
@@ -33,9 +33,9 @@ def collect(spec: Spec, runs: Path, metrics: Sequence[str] = ()) -> pd.DataFrame
     """One row per declared cell, in the order of the sweep file.
 
     Columns: facet, arm, seed, id, state (finished, diverged, failed, started, missing, inapplicable), note (an
-    error, or why a cell is no experiment), valid_bleu, entropy, tokens_per_second, freed, heads (of a pruning: how many
-    heads go for free, and of how many), rule, device, and one column per metric: the sweep's own and `metrics`, each
-    named `split/metric` or `split/metric/subset`. NaN: no such value.
+    error, or why a cell is no experiment), valid_bleu, entropy, tokens_per_second, freed, heads, with_one_head
+    (of a pruning, see `pruned`), rule, device, and one column per metric: the sweep's own and `metrics`, each named
+    `split/metric` or `split/metric/subset`. NaN: no such value.
 
     Args:
         spec: the sweep.
@@ -96,6 +96,7 @@ def _found(cell: Cell, runs: Path, names: Sequence[str], facts: dict[str, tuple[
         row |= {name: _number(record.score(*name.split("/", 2))) for name in names}
         row |= {"valid_bleu": _number(validation_bleu(record)), "entropy": _number(entropy(record))}
         row |= {"freed": _number(pruned.freed(record)), "heads": _number(pruned.heads(record))}
+        row["with_one_head"] = _number(pruned.with_one_head(record))
         row["tokens_per_second"] = record.resources.tokens_per_second if record.resources else math.nan
     row["rule"] = record.selection.rule if record.selection else ""
     row["device"] = record.provenance.device if record.provenance else ""

@@ -91,11 +91,13 @@ def _of_pruning(spec: Spec, frame: pd.DataFrame) -> str:
     )
     if "curve" in asked:
         parts.append(
-            f"Of the whole curve, in steps of a tenth: {wording.NAMES['free']}, the largest share up to which no step "
-            "costs more than the margin (heads free: as a number of heads), and the mean BLEU over all steps."
+            f"Of the curve in steps of a tenth: {wording.NAMES['free']}, the largest share up to which no step costs "
+            f"more than the margin (also as a number of heads); {wording.NAMES['area']}, over all steps."
         )
     if set(asked) - {"curve", "retrain"}:
         parts.append("Where heads were masked alone, BLEU, exact match and NLL are the whole model's.")
+    if "best_head" in asked:
+        parts.append("One head a layer: the layer that suffers most when the best of its heads has to serve alone.")
     devices = sorted(set(frame["device"]) - {""})
     return " ".join([*parts, f"On {' and '.join(devices)}."] if devices else parts)
 

@@ -49,6 +49,12 @@ def freed(record: Record) -> float | None:
     return exactly if "draws" in _facts(record) else float(int(exactly + 0.5))
 
 
+def with_one_head(record: Record) -> float | None:
+    """BLEU of the layer that suffers most when its best head has to serve alone; None where that was not asked."""
+    known = [s.value for s in record.scores if s.metric == "bleu" and (s.subset or "").startswith("one of ")]
+    return min((value for value in known if value is not None), default=None)
+
+
 def heads(record: Record) -> int | None:
     """How many heads the order has; None without one."""
     return len(_order(record)) or None

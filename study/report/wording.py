@@ -20,11 +20,11 @@ NAMES = {
     "attends_head": "encoder argmax on gold, best head",
     "onset": "onset of alignment, step",
     "beyond": "slots beyond the longest training sentence",
-    "free": "heads that go for free",
-    "area": "BLEU over the steps of pruning",
+    "free": "heads free",
+    "area": "mean BLEU of the curve",
     "cliff": "largest loss of BLEU in one step",
-    "needed": "heads that are needed",
-    "harmful": "heads that harm",
+    "needed": "heads needed",
+    "harmful": "heads harmful",
 }
 PERCENT = (
     *("exact", "prefix", "contrast", "accuracy", "attends_mass", "attends_argmax", "attends_head", "beyond"),

@@ -150,6 +150,9 @@ def test_single_heads_and_one_head_a_layer_by_hand(tmp_path):
     """Needed: 10 … 30, mean 20, sd √62.5: −30 to half. The last cross layer −20, the others −seed: −17 on the mean."""
     made = declared(tmp_path, "heads_alone", "test/bleu")
     made.write(lambda e: 40.0, scores=answer)
+    frame = collect(made.spec, made.runs, shown_metrics(made.spec))
+    _, best = comparison_table(made.spec, frame, analyse(made.spec, frame)).blocks[0].rows
+    assert (best.cells["test/needed"], best.cells["with_one_head"]) == ("–", "20.0")
     few, enough, last = asked(tmp_path, 12, 13)
     test = few.deciding.comparison.test
     assert (few.word, test.method, test.difference, test.df) == ("supported", "within", -30.0, 4)

@@ -44,7 +44,7 @@ def points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
 
 
 def _curve(run: Run) -> bool:
-    return run.at("pruning.question") == "curve"
+    return bool(run.at("pruning.question") == "curve")
 
 
 def _nothing() -> pd.DataFrame:
