@@ -89,6 +89,9 @@ def _panel(axes: Axes, rows: pd.DataFrame, looks: dict[str, style.Look]) -> None
     for i, line in enumerate(here):
         aside = 0.0 if line == CHANCE else 0.9 * (i - len(here) / 2)
         _curves(axes, rows[rows["line"] == line], looks[line], line == CHANCE, aside)
+        for absence in panels.absences(rows[rows["line"] == line]):
+            settings = panels.ABSENT[absence] | {"transform": axes.get_xaxis_transform(), "clip_on": False}
+            axes.plot(4 * i, 0.035, color=looks[line].colour, **settings)
     axes.set_xticks(range(0, 101, 20))
     axes.set_xlim(-4, 104)
     axes.grid(False, axis="x")
@@ -99,10 +102,6 @@ def _curves(axes: Axes, rows: pd.DataFrame, look: style.Look, band: bool, aside:
     """One order: its runs, and where none is missing its mean, with the interval so far aside that bars stay apart."""
     for _, run in rows.groupby("id", sort=False):
         axes.plot(list(run["x"]), list(run["score"]), look.line, color=look.colour, linewidth=0.4, alpha=0.35, zorder=2)
-    if panels.absences(rows):
-        for absence in panels.absences(rows):
-            settings = panels.ABSENT[absence] | {"transform": axes.get_xaxis_transform(), "clip_on": False}
-            axes.plot(2 + aside, 0.035, color=look.colour, **settings)
     means = rows.drop_duplicates("x").dropna(subset=["mean"]).sort_values("x")
     x, low, high = (list(means[name]) for name in ("x", "low", "high"))
     if band:
