@@ -10,9 +10,10 @@ from typing import Any
 from study.errors import InputError
 from study.report import claims as entries
 from study.report import measures, verdicts
-from study.report.claims import Claim, Correlation, Gap, Question
+from study.report.claims import Claim, Gap, Question
 from study.report.contrasts import contrasted, correlated
 from study.report.declared import Declared, Library, check_fields, one
+from study.report.kinds import AnyContrast, Band, Correlation, Difference, Interaction, Within
 from study.report.measures import Measure
 from study.report.statistics import Arm, Comparison
 from study.report.verdicts import NOT_RUN, Finding, Verdict
@@ -148,7 +149,7 @@ class Asker:
         rule = question.margin_in(corpus)
         if rule != "gap":
             return rule, ""
-        place = (corpus, family, question.metric)
+        place = (corpus, family, measures.in_units_of(question.metric))
         if place not in self._margins:
             self._margins[place] = self._gap_margin(*place)
         margin = self._margins[place]
@@ -201,26 +202,27 @@ def _at(where: str, call: Any, *given: Any) -> Any:
         raise InputError(f"{where}: {problem}") from None
 
 
-def _check_contrast(contrast: entries.AnyContrast, question: Question) -> None:
+def _check_contrast(contrast: AnyContrast, question: Question) -> None:
     """Fields, values and metrics that a contrast names."""
-    if isinstance(contrast, Correlation):
-        for metric in contrast.between:
+    if isinstance(contrast, Correlation | Within):
+        for metric in contrast.named:
             measures.check(metric)
+        check_fields(contrast.arm if isinstance(contrast, Within) else {})
         return
     sides = [contrast.arm, contrast.baseline or {}]
-    if isinstance(contrast, entries.Interaction):
+    if isinstance(contrast, Interaction):
         sides += [contrast.minus.arm, contrast.minus.baseline]
     for side in sides:
         check_fields(side)
-    if isinstance(contrast, entries.Difference) and contrast.best_over:
+    if isinstance(contrast, Difference) and contrast.best_over:
         measures.check(contrast.select)
         if not contrast.select.startswith("valid/"):
             raise InputError(f"select: {contrast.select} is not of validation; name one such as valid/nll")
-    if isinstance(contrast, entries.Band) and measures.better(question.metric) >= 0:
+    if isinstance(contrast, Band) and measures.better(question.metric) >= 0:
         raise InputError(f"a band is of a loss, and metric is {question.metric}; use valid/nll")
 
 
-def _correlation(kind: entries.Kind, contrast: entries.AnyContrast, scene: Scene, margin: float | None) -> Finding:
+def _correlation(kind: entries.Kind, contrast: AnyContrast, scene: Scene, margin: float | None) -> Finding:
     """A rank correlation over every arm of the scene that is whole and whose second score is not at an edge."""
     assert isinstance(contrast, Correlation)
     x, y = contrast.between

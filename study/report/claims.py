@@ -12,90 +12,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from study.errors import InputError
+from study.report.kinds import ALONE, AnyContrast, Entry, Overrides
 from study.sweep.file import Loader
 
 HERE = Path(__file__).with_name("claims.yaml")
 
 Kind = Literal["superiority", "equivalence", "shape"]
-Overrides = dict[str, str | int | float | bool | None]
-"""Field ↦ value, such as `model.attention.scale: none`."""
-
-
-class Entry(BaseModel):
-    """Immutable, unknown keys refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class Pair(Entry):
-    """An arm and what it is compared with."""
-
-    arm: Overrides
-    baseline: Overrides
-
-
-class Contrast(Entry):
-    """What all contrasts have. `expect` is the sign that the claim predicts; by default, that the arm is better."""
-
-    name: str = Field("", description="In words; made from the arms where it is left out.")
-    expect: Literal["higher", "lower", "better", "worse", "different"] = "better"
-
-
-class Difference(Contrast):
-    """arm − baseline. With `best_over` each side is the best of several arms by validation (`select`)."""
-
-    statistic: Literal["difference"] = "difference"
-    arm: Overrides
-    baseline: Overrides
-    best_over: tuple[str, ...] = ()
-    select: str = "valid/nll"
-
-
-class Interaction(Contrast):
-    """(arm − baseline) − (minus.arm − minus.baseline)."""
-
-    statistic: Literal["interaction"]
-    arm: Overrides
-    baseline: Overrides
-    minus: Pair
-
-
-class Trend(Contrast):
-    """Slope over a field's values of the arm's score, or of its difference to the baseline."""
-
-    statistic: Literal["trend"]
-    arm: Overrides
-    baseline: Overrides | None = None
-    over: str
-    spacing: Literal["linear", "log2", "rank"] = "linear"
-
-
-class Band(Contrast):
-    """How wide the band of good learning rates is, in doublings: arm − baseline.
-
-    The band is the run of neighbouring rates around a seed's best one whose loss is within `within` of it; a rate
-    that diverged is outside. Its width is log2(largest / smallest).
-    """
-
-    statistic: Literal["band"]
-    arm: Overrides
-    baseline: Overrides
-    over: str = "training.learning_rate"
-    within: Annotated[float, Field(gt=0)]
-
-
-class Correlation(Contrast):
-    """Spearman's ρ of two metrics: between the means of arms, or within arms over seeds and averaged."""
-
-    statistic: Literal["correlation"]
-    between: tuple[str, str]
-    level: Literal["arms", "seeds"]
-
-
-AnyContrast = Annotated[Difference | Interaction | Trend | Band | Correlation, Field(discriminator="statistic")]
 Margin = float | Literal["gap"]
 
 
@@ -133,8 +58,8 @@ class Question(Entry):
         if self.awaits is not None and self.contrasts:
             raise ValueError("contrasts need a sweep, and this one awaits its own")
         kinds = {one.statistic for one in self.contrasts}
-        if len(kinds) > 1 and kinds & {"band", "correlation"}:
-            raise ValueError("a band, or a correlation, has a unit of its own; ask it in a question of its own")
+        if len(kinds) > 1 and kinds & set(ALONE):
+            raise ValueError(f"{' or '.join(ALONE)} is not compared with other contrasts; ask it in its own question")
         if self.with_sweeps and kinds != {"correlation"}:
             raise ValueError("with_sweeps is for correlations; other contrasts take arms of one sweep")
         if any(pair.count("/") != 1 for pair in self.asked):
@@ -226,7 +151,7 @@ def read(path: Path) -> Claims:
 
 def _one_line(error: ValidationError, tree: Mapping[str, Any]) -> str:
     first = error.errors()[0]
-    where = [str(part) for part in first["loc"] if part not in ("difference", "interaction", "trend", "band")]
+    where = [str(part) for part in first["loc"] if part not in ("difference", "interaction", "trend", *ALONE)]
     if len(where) > 1 and where[0] == "claims":
         entry = tree["claims"][int(where[1])]
         where[:2] = [f"claim {entry.get('id', where[1]) if isinstance(entry, dict) else where[1]}"]

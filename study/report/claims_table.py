@@ -21,8 +21,8 @@ RULES = (
     "the base at its ceiling or floor. undecided: none of these.",
     "The model is score ~ arm + seed over the arms that the row names; intervals are unadjusted 95% t intervals, and "
     "error is controlled within a row. † the paired t decides, since standard deviations differ threefold; ‡ Welch's "
-    "t, since an arm diverged or collapsed; § arms resampled. Of several contrasts the weakest is shown where all "
-    "must hold, else the strongest.",
+    "t, since an arm diverged or collapsed; § arms resampled; ¶ Student's t of differences within runs. Of several "
+    "contrasts the weakest is shown where all must hold, else the strongest.",
     "smallest: the smallest difference that these runs could have shown with power .80 at Holm's first level.",
 )
 WIDTH = 100

@@ -9,7 +9,9 @@ from pathlib import Path
 
 from study.errors import InputError
 
-DECIDING = tuple(f"study/{name}" for name in ("attention", "config", "corpora", "models", "training", "scoring.py"))
+DECIDING = tuple(
+    f"study/{name}" for name in ("attention", "config", "corpora", "models", "training", "pruning", "scoring.py")
+)
 """With requirements.lock: what decides a run's numbers."""
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from study.report import frame as frames
-from study.report import wording
+from study.report import pruned, wording
 from study.report.estimates import deviation
 from study.report.statistics import Arm, Comparison, Family, compare
 from study.report.tables import Block, Column, Row, Table
@@ -15,7 +15,12 @@ from study.sweep.spec import Spec
 if TYPE_CHECKING:
     import pandas as pd
 
-MARKS = {"model": "", "paired": " †", "welch": " ‡", "resampled": " §"}
+MARKS = {"model": "", "paired": " †", "welch": " ‡", "resampled": " §", "within": " ¶"}
+
+
+TRAINED = (Column("entropy", "entropy"), Column("speed", "tokens / s"))
+PRUNED = {"curve": Column("freed", "number free"), "best_head": Column("with_one_head", "BLEU, one head a layer")}
+"""What a table ends with: of trained models, and by the question of pruned ones."""
 
 
 @dataclass(frozen=True)
@@ -45,16 +50,21 @@ def analyse(spec: Spec, frame: pd.DataFrame) -> list[Facet]:
 
 
 def shown_metrics(spec: Spec) -> list[str]:
-    """The scores with a column of their own: BLEU and exact match on the primary metric's split, and that metric."""
-    split = spec.metric[0]
-    return list(dict.fromkeys([f"{split}/bleu", f"{split}/exact", frames.primary(spec)]))
+    """The scores with a column of their own: BLEU, exact match and what a pruning found, on the primary metric's split.
+
+    And that metric.
+    """
+    found = [score for question in pruned.questions(spec) for score in pruned.SCORES.get(question, ())]
+    return list(
+        dict.fromkeys([*(f"{spec.metric[0]}/{name}" for name in ("bleu", "exact", *found)), frames.primary(spec)])
+    )
 
 
 def comparison_table(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Table:
     """The main table: every declared arm, what ran of it, its scores and its difference to the baseline."""
     from study.report.notes import notes
 
-    metrics = shown_metrics(spec)
+    metrics, asked = shown_metrics(spec), pruned.questions(spec)
     short = wording.title(frames.primary(spec), unit=False)
     columns = [
         Column("arm", "arm", "left"),
@@ -63,26 +73,25 @@ def comparison_table(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Ta
         Column("difference", f"Δ {short}"),
         Column("interval", "95% interval"),
         Column("holm", "Holm p"),
-        Column("entropy", "entropy"),
-        Column("speed", "tokens / s"),
+        *([PRUNED[name] for name in asked if name in PRUNED] if asked else TRAINED),
     ]
-    blocks = [Block(facet.name, [*_rows(facet, metrics), *_inapplicable(facet, columns)]) for facet in facets]
+    blocks = [Block(facet.name, [*_rows(facet, columns), *_inapplicable(facet, columns)]) for facet in facets]
     return Table(f"{spec.name}: {spec.description}".rstrip(": "), columns, blocks, notes(spec, frame, facets))
 
 
-def _rows(facet: Facet, metrics: list[str]) -> list[Row]:
-    return [_row(facet, arm, facet.rows[facet.rows["arm"] == arm.label], metrics) for arm in facet.arms]
+def _rows(facet: Facet, columns: list[Column]) -> list[Row]:
+    return [_row(facet, arm, facet.rows[facet.rows["arm"] == arm.label], columns) for arm in facet.arms]
 
 
-def _row(facet: Facet, arm: Arm, rows: pd.DataFrame, metrics: list[str]) -> Row:
+def _row(facet: Facet, arm: Arm, rows: pd.DataFrame, columns: list[Column]) -> Row:
     comparison = facet.family.comparisons.get(arm.label)
+    metrics = [column.key for column in columns if "/" in column.key]
     cells = {"arm": arm.label, "n": _count(rows)}
     cells |= {name: _score(rows, name) for name in metrics}
     cells |= _difference(comparison, wording.decimals(facet.metric))
-    cells |= {"entropy": wording.number(_mean(rows["entropy"]), 2)}
-    cells |= {"speed": wording.number(_mean(rows["tokens_per_second"]), 0)}
+    cells |= {name: text for name, text in _last(rows).items() if name in {column.key for column in columns}}
     bold = frozenset({"difference", "interval", "holm"}) if comparison and comparison.significant else frozenset[str]()
-    return Row(cells, bold, _numbers(facet, arm, rows, metrics))
+    return Row(cells, bold, _numbers(facet, arm, rows, metrics) | _beside(rows, columns))
 
 
 def _inapplicable(facet: Facet, columns: list[Column]) -> list[Row]:
@@ -121,6 +130,25 @@ def _score(rows: pd.DataFrame, name: str) -> str:
     return wording.mean_sd(float(known.mean()), deviation(known), digits)
 
 
+def _last(rows: pd.DataFrame) -> dict[str, str]:
+    """The cells of the last columns, whichever they are."""
+    return {
+        "entropy": wording.number(_mean(rows["entropy"]), 2),
+        "speed": wording.number(_mean(rows["tokens_per_second"]), 0),
+        "freed": _freed(rows),
+        "with_one_head": wording.number(_mean(rows["with_one_head"]), 1),
+    }
+
+
+def _freed(rows: pd.DataFrame) -> str:
+    """`7.2 of 24`: the mean number of heads that go for free, and how many there are."""
+    known = rows["freed"].dropna()
+    if not len(known):
+        return wording.NOTHING
+    several = f" (n {len(known)})" if len(known) < len(rows) else ""
+    return f"{wording.number(float(known.mean()), 1)} of {wording.number(_mean(rows['heads']), 0)}{several}"
+
+
 def _difference(comparison: Comparison | None, digits: int) -> dict[str, str]:
     """Difference, interval and p; without a test, why there is none."""
     if comparison is None or comparison.test is None:
@@ -155,4 +183,10 @@ def _numbers(facet: Facet, arm: Arm, rows: pd.DataFrame, metrics: list[str]) -> 
     out |= {"holm": comparison.holm, "detectable": comparison.detectable}
     for name in ("difference", "low", "high", "p"):
         out[f"model {name}"] = getattr(model, name, None)
-    return out | {"entropy": _mean(rows["entropy"]), "tokens_per_second": _mean(rows["tokens_per_second"])}
+    return out
+
+
+def _beside(rows: pd.DataFrame, columns: list[Column]) -> dict[str, Any]:
+    trained = TRAINED[0] in columns
+    names = ("entropy", "tokens_per_second") if trained else ("freed", "heads", "with_one_head")
+    return {name: _mean(rows[name]) for name in names}

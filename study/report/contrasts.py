@@ -1,5 +1,7 @@
 """Contrasts of arms that are not only pairs: Σ w_a · (mean of arm a) with Σ w_a = 0, and rank correlations.
 
+A contrast of a single arm is the mean of what are differences already, by Student's t over its runs.
+
 The rules of `statistics` hold: one model for the arms without a collapse, Welch for a contrast with a collapsed arm,
 the paired t where standard deviations differ threefold, no test where a run is missing, Holm over all of them.
 """
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +19,7 @@ from study.report.estimates import Test, deviation, one_sample, t_test
 from study.report.statistics import Arm, Comparison, Fit, adjusted, collapsed, fitted, threefold
 
 Weights = Mapping[str, float]
-"""Label of an arm ↦ its weight; they sum to 0."""
+"""Label of an arm ↦ its weight; they sum to 0, or there is one."""
 
 RESAMPLES = 2000
 FEWEST_ARMS = 5
@@ -31,7 +34,8 @@ def contrasted(arms: Mapping[str, Arm], contrasts: Sequence[Weights], reference:
         contrasts: the weights of each.
         reference: the arm whose validation BLEU says what a collapse is.
     """
-    pool = [arm for arm in arms.values() if _complete(arm) and not collapsed(arm, reference)]
+    several = {label for weights in contrasts if len(weights) > 1 for label in weights}
+    pool = [arm for label, arm in arms.items() if label in several and _complete(arm) and not collapsed(arm, reference)]
     fit = fitted(pool, pool[0]) if len(pool) > 1 else None
     plain = {str(i): _compare(str(i), arms, weights, reference, fit) for i, weights in enumerate(contrasts)}
     return list(adjusted(plain).values())
@@ -47,6 +51,9 @@ def _compare(name: str, arms: Mapping[str, Arm], weights: Weights, reference: Ar
         return Comparison(name, why="missing runs")
     if not all(arm.values for arm in some):
         return Comparison(name, why="diverged" if any(arm.diverged for arm in some) else "no value")
+    if len(some) == 1:
+        values = list(some[0].values.values())
+        return Comparison(name, replace(one_sample(values, values), method="within"))
     if fit is None or any(arm.diverged or collapsed(arm, reference) for arm in some):
         return Comparison(name, _welch(some, weights))
     model = _from_model(fit, weights)

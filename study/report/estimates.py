@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-Method = Literal["model", "paired", "welch", "resampled"]
+Method = Literal["model", "paired", "welch", "resampled", "within"]
 
 LEVEL = 0.05
 

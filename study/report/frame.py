@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from study import records
 from study.config import Experiment, config_hash
 from study.errors import InputError
+from study.report import pruned
 from study.report.published import runs_of
 from study.report.statistics import Arm
 from study.sweep.spec import Cell, Spec
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 HOLES = ("missing", "started", "failed")
 """States that leave a declared run without a result. `diverged` is a result, `inapplicable` no run."""
 
+NUMBERS = ("valid_bleu", "entropy", "tokens_per_second", "freed", "heads", "with_one_head")
+
 Row = dict[str, Any]
 
 
@@ -30,8 +33,9 @@ def collect(spec: Spec, runs: Path, metrics: Sequence[str] = ()) -> pd.DataFrame
     """One row per declared cell, in the order of the sweep file.
 
     Columns: facet, arm, seed, id, state (finished, diverged, failed, started, missing, inapplicable), note (an
-    error, or why a cell is no experiment), valid_bleu, entropy, tokens_per_second, rule, device, and one column per
-    metric: the sweep's own and `metrics`, each named `split/metric` or `split/metric/subset`. NaN: no such value.
+    error, or why a cell is no experiment), valid_bleu, entropy, tokens_per_second, freed, heads, with_one_head
+    (of a pruning, see `pruned`), rule, device, and one column per metric: the sweep's own and `metrics`, each named
+    `split/metric` or `split/metric/subset`. NaN: no such value.
 
     Args:
         spec: the sweep.
@@ -53,7 +57,7 @@ def collect(spec: Spec, runs: Path, metrics: Sequence[str] = ()) -> pd.DataFrame
     rows = []
     for cell in spec.cells:
         row: Row = {"facet": spec.facet(cell), "arm": spec.arm(cell), "seed": None, "id": cell.id, "note": ""}
-        row |= dict.fromkeys(("valid_bleu", "entropy", "tokens_per_second", *names), math.nan)
+        row |= dict.fromkeys((*NUMBERS, *names), math.nan)
         row |= {"rule": "", "device": ""}
         if cell.experiment is None:
             row |= {"seed": cell.overrides.get("seed"), "state": "inapplicable", "note": cell.reason or ""}
@@ -91,6 +95,8 @@ def _found(cell: Cell, runs: Path, names: Sequence[str], facts: dict[str, tuple[
     if record.status != "failed":
         row |= {name: _number(record.score(*name.split("/", 2))) for name in names}
         row |= {"valid_bleu": _number(validation_bleu(record)), "entropy": _number(entropy(record))}
+        row |= {"freed": _number(pruned.freed(record)), "heads": _number(pruned.heads(record))}
+        row["with_one_head"] = _number(pruned.with_one_head(record))
         row["tokens_per_second"] = record.resources.tokens_per_second if record.resources else math.nan
     row["rule"] = record.selection.rule if record.selection else ""
     row["device"] = record.provenance.device if record.provenance else ""

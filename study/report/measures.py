@@ -1,7 +1,9 @@
 """One run ↦ one number: a score, its slope over source length, or a diagnostic.
 
-Metrics are named as in a sweep: `split/score` (test/exact, valid/nll), or `diagnostics/…` by their place in the record,
-the mean over layers and heads (diagnostics/cross/information, diagnostics/gradients/middle/far_near_way).
+Metrics are named as in a sweep: `split/score` (test/exact, valid/nll), `split/score/subset` for a part of the split or
+of the model's heads (test/bleu/kept 0.5), or `diagnostics/…` by their place in the record, the mean over layers and
+heads (diagnostics/cross/information, diagnostics/gradients/middle/far_near_way). diagnostics/pruning/left/<site> is
+computed from the order of a pruning (`pruned.left`).
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ from typing import Any
 from study.corpora.multi30k import SPLITS as MULTI30K
 from study.errors import InputError
 from study.records import Record
-from study.report import wording
-from study.sweep.metrics import GOALS
+from study.report import pruned, wording
+from study.sweep.metrics import BY_LENGTH, BY_SHARE, GOALS, KEPT, LENGTHS
 
 HIGHER = tuple(score for score, goal in GOALS.items() if goal == "maximize")
 LOWER = tuple(score for score, goal in GOALS.items() if goal == "minimize")
@@ -28,6 +30,8 @@ EDGE = 0.01
 """Within this share of a score's range from its floor or ceiling, a score is saturated."""
 
 LENGTH = re.compile(r"length (\d+)-(\d+)")
+PARTS = re.compile(rf"one of ({'|'.join(pruned.SITES)}) \d+|without ({'|'.join(pruned.SITES)}) \d+ \d+")
+"""Subsets of a model's heads: a layer with one head alone, or the model without one, counted from 0."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,8 @@ class Measure:
     @property
     def title(self) -> str:
         """`exact match, %`; `cross information`; `exact match, % per source word`."""
+        if self.metric.startswith(pruned.LEFT):
+            return "heads left, 0–1"
         if is_diagnostic(self.metric):
             return " ".join(self.metric.removeprefix(DIAGNOSTICS).split("/")).replace("_", " ")
         return wording.title(self.metric) + (" per source word" if self.by_length else "")
@@ -64,13 +70,34 @@ def check(metric: str) -> None:
         InputError: says what was expected.
     """
     if is_diagnostic(metric) and metric.count("/") >= 2:
+        if metric.startswith(pruned.LEFT) and metric.removeprefix(pruned.LEFT) not in pruned.SITES:
+            raise InputError(f"{metric}: there is no such site; the sites are {', '.join(pruned.SITES)}")
         return
-    split, _, score = metric.partition("/")
+    split, score, subset = [*metric.split("/", 2), "", ""][:3]
     if split not in SPLITS or score not in HIGHER + LOWER:
         raise InputError(
             f"there is no metric {metric!r}; write split/score such as test/exact (splits: {', '.join(SPLITS)}; "
             f"scores: {', '.join(HIGHER + LOWER)}), or diagnostics/site/name such as diagnostics/cross/information"
         )
+    if subset and not _has(score, subset):
+        raise InputError(
+            f"{metric}: there is no part {subset!r} of {score}; {' and '.join(BY_LENGTH)} have parts such as "
+            f"{LENGTHS[0]!r}, and {', '.join(BY_SHARE)} 'kept 0.5', 'one of cross 0' and 'without cross 0 0'"
+        )
+
+
+def _has(score: str, subset: str) -> bool:
+    """Whether some run could have this part of a score."""
+    by_heads = subset in KEPT or PARTS.fullmatch(subset)
+    return bool(by_heads and score in BY_SHARE) or (subset in LENGTHS and score in BY_LENGTH)
+
+
+def in_units_of(metric: str) -> str:
+    """The score of a whole split whose unit a metric has: BLEU for a part of BLEU, and for what a curve sums up."""
+    if is_diagnostic(metric):
+        return metric
+    split, score = metric.split("/")[:2]
+    return f"{split}/{'bleu' if score in ('area', 'cliff') else score}"
 
 
 def better(metric: str) -> int:
@@ -100,12 +127,13 @@ def value(record: Record, measure: Measure) -> float | None:
     """
     if is_diagnostic(measure.metric):
         return _diagnostic(record, measure.metric)
-    split, score = measure.metric.split("/")
+    split, score, *part = measure.metric.split("/", 2)
+    subset = part[0] if part else None
     if measure.by_length:
         found = _slope(record, split, score)
     else:
-        found = record.score(split, score)
-        if found is None and any((s.split, s.metric, s.subset) == (split, score, None) for s in record.scores):
+        found = record.score(split, score, subset)
+        if found is None and any((s.split, s.metric, s.subset) == (split, score, subset) for s in record.scores):
             return None
     if found is None:
         there = sorted({f"{s.split}/{s.metric}" for s in record.scores})
@@ -128,6 +156,8 @@ def _slope(record: Record, split: str, score: str) -> float | None:
 
 
 def _diagnostic(record: Record, metric: str) -> float | None:
+    if metric.startswith(pruned.LEFT) and "pruning" in record.diagnostics:
+        return pruned.left(record, metric.removeprefix(pruned.LEFT))
     path = metric.removeprefix(DIAGNOSTICS).split("/")
     found = list(_leaves(record.diagnostics, path))
     known = [float(leaf) for leaf in found if isinstance(leaf, int | float)]

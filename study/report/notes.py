@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from study.report import wording
+from study.report import pruned, wording
 from study.report.statistics import Comparison
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def notes(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> list[str]:
         _scores(spec, frame),
         _differences(spec),
         *_other_tests(facets),
-        _columns(frame),
+        _of_pruning(spec, frame) if pruned.questions(spec) else _columns(frame),
         *_power(facets),
         *_absent(frame),
     ]
@@ -81,6 +81,25 @@ def _columns(frame: pd.DataFrame) -> str:
         "Entropy: of cross-attention at the last validation, H / log(slots): 0 one slot, 1 all alike. "
         f"Tokens/s: in training{', on ' + ' and '.join(devices) if devices else ''}."
     )
+
+
+def _of_pruning(spec: Spec, frame: pd.DataFrame) -> str:
+    """What a pruned model's columns mean."""
+    asked, shares = pruned.questions(spec), ", ".join(f"{share:g}" for share in pruned.fractions(spec))
+    parts = [f"BLEU and exact match are of the model without the first {shares} of the heads in the order."] * bool(
+        shares
+    )
+    if "curve" in asked:
+        parts.append(
+            f"Of the curve in steps of a tenth: {wording.NAMES['free']}, the largest share up to which no step costs "
+            f"more than the margin (also as a number of heads); {wording.NAMES['area']}, over all steps."
+        )
+    if set(asked) - {"curve", "retrain"}:
+        parts.append("Where heads were masked alone, BLEU, exact match and NLL are the whole model's.")
+    if "best_head" in asked:
+        parts.append("One head a layer: the layer that suffers most when the best of its heads has to serve alone.")
+    devices = sorted(set(frame["device"]) - {""})
+    return " ".join([*parts, f"On {' and '.join(devices)}."] if devices else parts)
 
 
 def _power(facets: list[Facet]) -> Iterator[str]:

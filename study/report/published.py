@@ -32,7 +32,7 @@ class Partial(Section):
 
 
 class Code(Section):
-    """One state of what decides numbers: attention, config, corpora, models, training, scoring and the lock."""
+    """One state of what decides numbers: config, corpora, the code from attention to pruning, scoring and the lock."""
 
     state: str = Field(description="8 hexadecimals of the hash of those files.")
     commits: list[str] = Field(description="Commits at which runs of this sweep were made and that have this state.")

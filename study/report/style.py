@@ -36,6 +36,7 @@ ARMS = {
     "reach": ("global", "local_m", "local_p", "hard"),
     "combine": ("concat", "sum_own", "sum_shared", "mean_shared", "sum_wide"),
     "init": ("final", "zero", "mean", "direct"),
+    "order": ("random", "gradient", "gradient_normalised", "weight_norm", "leave_one_out", "greedy", "gates"),
 }
 """Field ↦ its values in the order of colours and markers, so that an arm always looks alike; first the base arm's."""
 

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from study.report import measures
-from study.report.claims import AnyContrast, Band, Claim, Contrast, Kind, Question
+from study.report.claims import Claim, Kind, Question
 from study.report.estimates import inside
+from study.report.kinds import AnyContrast, Band, Contrast, Within
 from study.report.statistics import Comparison
 from study.report.weighing import Weighed
 
@@ -146,7 +147,9 @@ def finding(kind: Kind, question: Question, contrast: AnyContrast, weighed: Weig
     """A tested contrast with its word."""
     sign = direction(contrast, question.metric)
     rates = {key: arm.diverged for key, arm in weighed.arms.items() if arm.diverged}
-    sides = [1 if weighed.weights[key] * sign >= 0 else -1 for key in rates]
+    sides = [1 if weighed.weights.get(key, 0.0) * sign >= 0 else -1 for key in rates]
+    if isinstance(contrast, Within) and rates:  # a run that is not there speaks neither for nor against
+        sides = [1, -1]
     return Finding(
         name=weighed.name,
         word=judged(kind, comparison, sign, margin, saturated(question, weighed), sides),

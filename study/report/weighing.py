@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from study.errors import InputError
-from study.report import measures
-from study.report.claims import AnyContrast, Band, Correlation, Difference, Interaction, Overrides, Question, Trend
+from study.report import derived, measures
+from study.report.claims import Question
 from study.report.declared import Declared, Library, along, matching, one
+from study.report.kinds import AnyContrast, Band, Correlation, Difference, Interaction, Overrides, Trend, Within
 from study.report.measures import Measure
 from study.report.statistics import Arm
 from study.sweep.grid import text
@@ -83,6 +84,8 @@ def chosen_arms(contrast: AnyContrast, scene: Scene) -> list[Declared]:
             _places(contrast, found[0])
         case Band():
             found = [scene.along(side, contrast.over) for side in (contrast.arm, contrast.baseline)]
+        case Within():
+            return [scene.one(contrast.arm)]
         case Correlation():
             return scene.sharing
     keys = [tuple(arm.key for _, arm in side) for side in found]
@@ -110,6 +113,8 @@ def weigh(contrast: AnyContrast, scene: Scene) -> Weighed:
             return _trend(contrast, scene)
         case Band():
             return _bands(contrast, scene)
+        case Within():
+            return _within(contrast, scene)
     raise TypeError(f"{contrast.statistic} has no weights")
 
 
@@ -140,6 +145,9 @@ def name_of(contrast: AnyContrast) -> str:
         return contrast.name
     if isinstance(contrast, Correlation):
         return f"ρ of {' and '.join(contrast.between)}, {'between arms' if contrast.level == 'arms' else 'within arms'}"
+    if isinstance(contrast, Within):
+        taken = f"the mean of {', '.join(contrast.metrics)}" if len(contrast.metrics) > 1 else contrast.minus
+        return f"{contrast.of} − {text(taken) if isinstance(taken, float) else ''.join(taken)}"
     arm, base = contrast.arm, contrast.baseline or {}
     name = " − ".join(side for side in (_side(arm, base), _side(base, arm)) if side)
     match contrast:
@@ -217,32 +225,24 @@ def _bands(contrast: Band, scene: Scene) -> Weighed:
     arms, labels, notes, declared = {}, {}, [], 0
     for key, side in (("arm", contrast.arm), ("baseline", contrast.baseline)):
         rates = scene.along(side, contrast.over)
-        arms[key], edge = band(key, [(rate, scene.read(arm)) for (rate,), arm in rates], contrast.within)
+        arms[key], edge = derived.band(key, [(rate, scene.read(arm)) for (rate,), arm in rates], contrast.within)
         labels[key], declared = _side(side, {}), len(rates[0][1].cells)
         notes += [f"{labels[key]}: the best rate is at the grid's edge in {edge} of {declared} runs"] if edge else []
     return Weighed(name_of(contrast), arms, {"arm": 1.0, "baseline": -1.0}, (), labels, declared, tuple(notes))
 
 
-def band(label: str, rates: Sequence[tuple[float, Arm]], within: float) -> tuple[Arm, int]:
-    """The width of the band of each seed as an arm, and in how many seeds the best rate is at the grid's edge.
-
-    Args:
-        label: the arm's name.
-        rates: learning rates in rising order, each with its losses by seed; a seed without one has diverged there.
-        within: how far above the best loss is still good.
-    """
-    seeds = sorted({seed for _, arm in rates for seed in arm.values})
-    widths, edges = {}, 0
-    for seed in seeds:
-        losses = [arm.values.get(seed, math.inf) for _, arm in rates]
-        best = min(range(len(losses)), key=losses.__getitem__)
-        low = high = best
-        while low > 0 and losses[low - 1] <= losses[best] + within:
-            low -= 1
-        while high < len(losses) - 1 and losses[high + 1] <= losses[best] + within:
-            high += 1
-        widths[seed] = math.log2(rates[high][0] / rates[low][0])
-        edges += best in (0, len(losses) - 1)
-    holes = sum(arm.holes for _, arm in rates)
-    everywhere = max(len(arm.values) + arm.diverged for _, arm in rates) - len(seeds)
-    return Arm(label, widths, diverged=0 if holes else everywhere, holes=holes), edges
+def _within(contrast: Within, scene: Scene) -> Weighed:
+    """One arm that is none of the sweep: what the metric is above the other, run by run."""
+    declared = scene.one(contrast.arm)
+    of = scene.read(declared, Measure(contrast.of))
+    key = f"{declared.key} {contrast.named} − {contrast.minus}"
+    bases = {f"{declared.key} {metric}": scene.read(declared, Measure(metric)) for metric in contrast.metrics}
+    taken = contrast.minus if isinstance(contrast.minus, float) else list(bases.values())
+    return Weighed(
+        name=name_of(contrast),
+        arms={key: derived.above(key, of, taken), **bases},
+        weights={key: 1.0},
+        bases=tuple(bases),
+        labels=dict.fromkeys([key, *bases], declared.label),
+        declared=len(declared.cells),
+    )

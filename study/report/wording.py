@@ -20,11 +20,11 @@ NAMES = {
     "attends_head": "encoder argmax on gold, best head",
     "onset": "onset of alignment, step",
     "beyond": "slots beyond the longest training sentence",
-    "free": "heads that go for free",
-    "area": "BLEU over the steps of pruning",
+    "free": "heads free",
+    "area": "mean BLEU of the curve",
     "cliff": "largest loss of BLEU in one step",
-    "needed": "heads that are needed",
-    "harmful": "heads that harm",
+    "needed": "heads needed",
+    "harmful": "heads harmful",
 }
 PERCENT = (
     *("exact", "prefix", "contrast", "accuracy", "attends_mass", "attends_argmax", "attends_head", "beyond"),
@@ -40,9 +40,9 @@ def metric_of(name: str) -> str:
 
 
 def title(name: str, unit: bool = True) -> str:
-    """`test/exact` ↦ `exact match, %`."""
-    metric = metric_of(name)
-    words = NAMES.get(metric, metric)
+    """`test/exact` ↦ `exact match, %`; `test/exact/kept 0.5` ↦ `exact match (kept 0.5), %`."""
+    metric, *subset = name.split("/", 2)[1:]
+    words = " ".join([NAMES.get(metric, metric), *(f"({part})" for part in subset)])
     return f"{words}, %" if unit and metric in PERCENT else words
 
 

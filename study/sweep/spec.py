@@ -8,8 +8,8 @@ Three conventions are ours, and pass unchanged through W&B:
   (`model.attention.score=additive model.attention.additive_width=16`), laid over the other parameters;
 * the first value listed is the baseline: the first arm of the grid is what the others are compared with.
 
-Arms are compared within a facet: parameters under `data.` and `model.family` make facets, whatever else varies
-makes arms. A cell that the experiment rejects is kept, with the reason, and never run.
+Arms are compared within a facet: parameters under `data.`, `model.family` and `pruning.site` make facets, whatever else
+varies makes arms. A cell that the experiment rejects is kept, with the reason, and never run.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from study.sweep.grid import Cell, cells_of, expand, flatten, text
 __all__ = ["Cell", "Spec", "expand", "load"]
 
 ABSENT = "—"
+APART = ("model.family", "pruning.site")
+"""Fields that make facets, beside those of the data."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,8 @@ class Spec:
 
     @cached_property
     def facet_fields(self) -> tuple[str, ...]:
-        """The varied fields whose values are reported apart: the corpus and the family."""
-        return tuple(name for name in self.varied if name.startswith("data.") or name == "model.family")
+        """The varied fields whose values are reported apart: the corpus, the family, and whose heads go."""
+        return tuple(name for name in self.varied if name.startswith("data.") or name in APART)
 
     @cached_property
     def arm_fields(self) -> tuple[str, ...]:

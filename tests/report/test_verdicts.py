@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from study.report.claims import Contrast, Difference, Question
+from study.report.claims import Question
 from study.report.contrasts import contrasted, correlated
+from study.report.derived import band
 from study.report.estimates import Test, inside, t_test, welch
+from study.report.kinds import Contrast, Difference
 from study.report.statistics import Arm, Comparison
 from study.report.verdicts import combined, direction, judged
-from study.report.weighing import band
 
 BASE = {1: 80.0, 2: 82.0, 3: 81.5, 4: 79.0, 5: 83.0}
 BETTER = {1: 85.0, 2: 86.5, 3: 87.0, 4: 83.5, 5: 88.5}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from study.errors import InputError
 from study.records import write
 from study.report import style
-from study.report.plots import aer, heads, lengths, maps, rates, scaling, symmetry, training
+from study.report.plots import aer, heads, lengths, maps, pruning, rates, scaling, symmetry, training
 from study.report.plots.source import Sweep, read_sweep
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ FIGURES = (
     Named("rates", ("learning_rate",), rates.points, rates.draw, "rates"),
     Named("symmetry", ("symmetry",), symmetry.points, symmetry.draw, "doses"),
     Named("heads", ("heads",), heads.points, heads.draw, "several numbers of heads"),
+    Named("pruning", ("pruning",), pruning.points, pruning.draw, "pruning curves"),
     Named("maps", ("scores",), maps.points, maps.draw, "attention maps"),
     Named("maps-scaling", ("scaling",), maps.points, maps.draw, "attention maps"),
     Named(

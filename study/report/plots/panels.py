@@ -24,7 +24,7 @@ SPREAD = 0.62
 """Share of the gap between two places that the arms take up."""
 
 BOUNDS = {"bleu": (0.0, 100.0), "chrf": (0.0, 100.0), "aer": (0.0, 1.0), "nll": (0.0, math.inf)}
-BOUNDS |= dict.fromkeys(("exact", "prefix", "accuracy", "contrast"), (0.0, 100.0))
+BOUNDS |= dict.fromkeys(("exact", "prefix", "accuracy", "contrast", "free", "area"), (0.0, 100.0))
 LESS_IS_BETTER = ("nll", "perplexity", "aer")
 
 INK = "#444444"

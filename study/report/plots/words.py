@@ -32,6 +32,9 @@ WORDS = {
     "reach=local_m": "local, monotonic",
     "reach=local_p": "local, predicted",
     "reach=hard": "one sampled slot",
+    "order=random": "random orders",
+    "order=gradient_normalised": "gradient, by layer",
+    "order=leave_one_out": "leave one out",
     "weights=entmax15": "entmax 1.5",
     "weights=identity_mean": "identity / S",
 }
