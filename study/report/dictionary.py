@@ -96,9 +96,9 @@ def _counts(results: Results) -> Iterator[str]:
     yield _row("all, each run once", None, list(made.values()), None)
     yield (
         "\nHours: from the start of the last call to its end, summed over runs that may have run side by side. "
-        "Inapplicable: combinations that the configuration refuses.\n"
+        "Inapplicable: combinations that the configuration refuses."
     )
-    yield from remarks
+    yield from ["", *remarks] if remarks else []
 
 
 def _row(name: str, declared: int | None, runs: list[Record], inapplicable: int | None) -> str:

@@ -173,6 +173,7 @@ def _check_identity(record: records.Record, cell: Cell, path: Path) -> None:
         ("id", record.id, cell.id),
         ("config_hash", record.config_hash, wanted),
         ("seed", record.seed, cell.experiment.seed),
+        ("config.seed", record.config.get("seed", record.seed), cell.experiment.seed),
         ("config", _rehashed(record), wanted),
     ):
         if found is not None and found != expected:

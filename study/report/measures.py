@@ -25,6 +25,13 @@ LOWER = tuple(score for score, goal in GOALS.items() if goal == "minimize")
 
 SPLITS = ("test", "valid", "long", "deep", "pronoun", *(split for split in MULTI30K if split.startswith("test")))
 DIAGNOSTICS = "diagnostics/"
+DIAGNOSED = {
+    "cross/information": "query information, nats",
+    "cross/last_two_mass": "weight on the last two source tokens, 0–1",
+    "gradients/start/far_near_way": "gradient, far ÷ near",
+    "gradients/middle/far_near_way": "gradient, far ÷ near",
+}
+"""How diagnostics that claims ask for are printed; others are named by their place in the record."""
 
 EDGE = 0.01
 """Within this share of a score's range from its floor or ceiling, a score is saturated."""
@@ -43,11 +50,12 @@ class Measure:
 
     @property
     def title(self) -> str:
-        """`exact match, %`; `cross information`; `exact match, % per source word`."""
+        """`exact match, %`; `query information, nats`; `exact match, % per source word`."""
         if self.metric.startswith(pruned.LEFT):
             return "heads left, 0–1"
         if is_diagnostic(self.metric):
-            return " ".join(self.metric.removeprefix(DIAGNOSTICS).split("/")).replace("_", " ")
+            place = self.metric.removeprefix(DIAGNOSTICS)
+            return DIAGNOSED.get(place, place.replace("/", " ").replace("_", " "))
         return wording.title(self.metric) + (" per source word" if self.by_length else "")
 
     @property

@@ -9,6 +9,7 @@ paper/main.pdf                     the same bytes from the same results
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -137,13 +138,17 @@ def _arms(spec: Spec, made: dict[str, Record]) -> Iterator[Row]:
         )
 
 
+UNSIGNED = "–: computed with the model at hand, from its probabilities; results/README.md defines every score."
+
+
 def _signatures(made: Any) -> Table:
-    """Metric and signature, with the number of scores that carry it."""
+    """Every metric and signature, with the number of scores that carry it; of layers and heads, `*` for any."""
     counted: Counter[tuple[str, str]] = Counter()
     for record in made:
         for score in record.scores:
-            if score.signature and score.subset is None and "layer:" not in score.signature:
-                counted[score.metric, score.signature] += 1
+            if score.subset is None:
+                signature = re.sub(r"\b(layer|head):\d+", r"\1:*", score.signature or wording.NOTHING)
+                counted[score.metric, signature] += 1
     columns = [Column("metric", "metric", "left"), Column("signature", "signature", "left"), Column("n", "scores")]
     rows = [
         Row(
@@ -152,7 +157,8 @@ def _signatures(made: Any) -> Table:
         )
         for (metric, signature), count in sorted(counted.items())
     ]
-    return Table("Signatures", columns, [Block("", rows)])
+    unsigned = any(signature == wording.NOTHING for _, signature in counted)
+    return Table("Signatures", columns, [Block("", rows)], [UNSIGNED] if unsigned else [])
 
 
 def build(results: Results) -> list[Path]:

@@ -81,6 +81,7 @@ def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None)
         metric="/".join(spec.metric),
         partial=Partial(reason=" ".join(reason.split()), missing=found.missing) if reason else None,
         code=_code(made, checkout),
+        files={name: digest for one in made for name, digest in results.digests(one.id, found.paths[one.id]).items()},
     )
     plans = [plan for one in evidence if (plan := _plan(one, results))]
     _write(plans, manifest, results)

@@ -8,6 +8,7 @@ and one attention map to look at (`<id>.attention.json`).
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass
 from functools import cached_property
@@ -49,6 +50,7 @@ class Manifest(Section):
     metric: str = Field(description="The score that decides, as split/metric.")
     partial: Partial | None = Field(None, description="null: every declared run is here, and none failed.")
     code: list[Code] = Field(description="States of the code that made the runs; one, unless it was changed between.")
+    files: dict[str, str] = Field(description="SHA-256 of each record, which names its translations, and of each map.")
 
     def dumps(self) -> str:
         """Canonical JSON, as records have it."""
@@ -78,6 +80,20 @@ class Results:
     def record_path(self, identity: str) -> Path:
         """Where a published record is."""
         return self.runs / f"{identity}.json"
+
+    def digests(self, identity: str, record: Path) -> dict[str, str]:
+        """SHA-256 of a run's record and, if there is one, its attention map, by their published names.
+
+        Numbers that no translation gives (NLL, diagnostics, learning curves) have no other guard.
+
+        Args:
+            identity: the run.
+            record: its record, working or published.
+        """
+        target = self.record_path(identity)
+        maps = [beside(path, ATTENTION[1:]) for path in (record, target)]
+        found = [(target.name, record), *((maps[-1].name, path) for path in maps[::-1] if path.is_file())]
+        return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in found}
 
     @cached_property
     def manifests(self) -> dict[str, Manifest]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from study.report import published
 from study.report.comparable import comparable
 from study.report.evidence import Evidence, examine_all
 from study.report.publish import check_provenance
-from study.report.published import Manifest, Results
+from study.report.published import Code, Manifest, Results
 from study.sweep.spec import Spec
 
 
@@ -58,9 +59,13 @@ def verify(results: Results, processes: int | None = None) -> Verification:
         processes: how many to use (default: one a core).
 
     Raises:
-        InputError: there is no such folder, or a sweep's own file cannot be read.
+        InputError: there is no such folder, nothing is published in it, or a sweep's own file cannot be read.
     """
     manifests = results.manifests
+    if not manifests and not results.records:
+        raise InputError(
+            f"{results.root}: nothing is published here; `study publish SWEEP` does that, --results says where it is"
+        )
     evidence = examine_all(results.records, processes)
     made = {one.path.stem: one.record for one in evidence if one.record}
     found = Verification(len(manifests), Counter(record.status for record in made.values()))
@@ -69,6 +74,7 @@ def verify(results: Results, processes: int | None = None) -> Verification:
         declared |= _check_sweep(manifest, made, results, found)
     for one in evidence:
         _add(one, found)
+    found.problems += dict.fromkeys(_changed(declared, results))  # a run may be of several sweeps
     found.problems += _strays(evidence, declared, results)
     return found
 
@@ -103,6 +109,8 @@ def _check_sweep(manifest: Manifest, made: dict[str, Record], results: Results, 
     found.problems += _holes(spec, manifest, made, results, found)
     cells = [(spec.facet(c), results.record_path(c.id), made[c.id]) for c in spec.runnable if c.id and c.id in made]
     found.problems += comparable(manifest.name, cells)
+    if other := _code(manifest.code, [record for _, _, record in cells]):
+        found.problems.append(f"{path}: {other}")
     return {str(cell.id) for cell in spec.runnable}
 
 
@@ -111,7 +119,7 @@ def _holes(
 ) -> Iterator[str]:
     """Declared runs that are neither there nor said to be missing, and failures in a sweep published as whole."""
     excused = set(manifest.partial.missing) if manifest.partial else set()
-    absent = [str(cell.id) for cell in spec.runnable if cell.id not in made]
+    absent = [str(cell.id) for cell in spec.runnable if not results.record_path(str(cell.id)).is_file()]
     if manifest.partial:
         found.partial[manifest.name] = (len(absent), manifest.partial.reason)
     for identity in absent:
@@ -126,11 +134,41 @@ def _holes(
                 )
 
 
+def _code(code: list[Code], records: list[Record]) -> str | None:
+    """The commits that the sweep's file lists are those of its runs."""
+    listed = {commit for one in code for commit in one.commits}
+    made = {record.provenance.git_commit for record in records if record.provenance and record.provenance.git_commit}
+    if other := sorted(listed ^ made):
+        said = "no record has it" if other[0] in listed else "a record has it, and it is not listed"
+        return f"code.commits: {other[0][:12]}: {said}; restore the file, or publish the sweep again"
+    return None
+
+
+def _changed(declared: set[str], results: Results) -> Iterator[str]:
+    """Records and attention maps that are not the bytes that were published."""
+    named: set[str] = set()
+    for manifest in results.manifests.values():
+        for name, digest in manifest.files.items():
+            named.add(name)
+            path = results.runs / name
+            if not path.is_file():
+                if name.endswith(published.ATTENTION):
+                    yield f"{path}: absent, and it was published; restore it"
+            elif hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+                yield (
+                    f"{path}: changed since it was published: its SHA-256 is not the one in "
+                    f"{results.manifest_path(manifest.name)}; restore it"
+                )
+    for path in results.records:
+        if path.stem in declared and path.name not in named:
+            yield f"{path}: no published sweep has its SHA-256; publish its sweep again"
+
+
 def _strays(evidence: list[Evidence], declared: set[str], results: Results) -> Iterator[str]:
     """Files that no record names, and records that no published sweep declares."""
     expected: set[Path] = set()
     for one in evidence:
-        expected |= {one.path, published.beside(one.path, published.ATTENTION[1:])}
+        expected.add(one.path)
         if one.record is None:  # what it would name is unknown
             expected |= set(results.runs.glob(f"{one.path.stem}.*"))
             continue
@@ -139,6 +177,7 @@ def _strays(evidence: list[Evidence], declared: set[str], results: Results) -> I
         expected |= {published.beside(one.path, published.statistics_name(name)) for name in names}
         if one.path.stem not in declared:
             yield f"{one.path}: stray: no published sweep declares it; publish its sweep (again), or remove it"
+    expected |= {results.runs / name for manifest in results.manifests.values() for name in manifest.files}
     known = {results.manifest_path(name) for name in results.manifests}
     for folder, kept in ((results.runs, expected), (results.root / "sweeps", known)):
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():

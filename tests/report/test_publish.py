@@ -157,6 +157,13 @@ def test_runs_made_by_two_states_of_the_code_are_counted(lab):
     assert "was changed between" in (lab.results.root / "README.md").read_text(encoding="utf-8")
 
 
+def test_a_seed_changed_in_the_configuration_alone_is_refused(lab):
+    lab.publish()
+    edit(lab.results.record_path(lab.ids[1]), {"config.seed": 9})
+    with pytest.raises(InputError, match=rf"{lab.ids[1]}\.json: config\.seed: 9, and the run declared here has 1"):
+        collect(lab.spec, lab.results.root)
+
+
 def test_arms_with_unequal_seeds_are_not_compared(lab):
     lab.publish()
     frame = collect(lab.spec, lab.results.root)

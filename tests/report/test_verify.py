@@ -5,6 +5,7 @@ import re
 import pytest
 from published_lab import edit
 
+from study import records
 from study.config import Grammar
 from study.errors import InputError
 from study.records import Record
@@ -81,10 +82,41 @@ def test_a_run_that_no_sweep_declares_is_a_stray(lab):
     assert problems(lab).count("stray: no published sweep declares it") == 4
 
 
+@pytest.mark.parametrize(
+    "changes", [{"scores.5.value": 1.25}, {"status": "diverged"}, {"resources.wall_seconds": 2}, {"history": []}]
+)
+def test_numbers_that_no_translation_gives_are_guarded_too(lab, changes):
+    path = lab.results.record_path(lab.ids[1])
+    assert records.read(path).scores[5].metric == "nll"
+    edit(path, changes)
+    (problem,) = lab.verify().problems
+    assert problem.startswith(f"{path}: changed since it was published: its SHA-256")
+    edit(lab.results.manifest_path("tiny"), {"files": {}})
+    assert problems(lab).count("no published sweep has its SHA-256; publish its sweep again") == 4
+
+
+def test_an_attention_map_is_the_published_one(lab):
+    records.write(lab.path(0).with_name("attention.json"), "{}\n")
+    lab.publish()
+    assert lab.verify().problems == []
+    path = lab.results.runs / f"{lab.ids[0]}.attention.json"
+    path.write_text("[]\n")
+    assert f"{path}: changed since it was published" in problems(lab)
+    path.rename(lab.results.runs / f"{lab.ids[1]}.attention.json")
+    assert f"{path}: absent, and it was published" in problems(lab)
+    assert f"{lab.ids[1]}.attention.json: stray" in problems(lab)
+
+
+def test_the_commits_of_a_sweep_are_those_of_its_runs(lab):
+    edit(lab.results.manifest_path("tiny"), {"code.0.commits": [lab.commit, "f" * 40]})
+    assert "tiny.json: code.commits: ffffffffffff: no record has it" in problems(lab)
+
+
 def test_records_of_another_schema_are_told_and_the_rest_checked(lab):
     edit(lab.results.record_path(lab.ids[3]), {"schema_version": 2})
     found = lab.verify()
     assert [p for p in found.problems if "schema_version is 2" in p]
+    assert not [p for p in found.problems if "absent" in p]
     assert found.rescored == 6
 
 
@@ -104,6 +136,8 @@ def test_a_failure_hidden_in_a_whole_sweep_is_told(lab):
 def test_no_folder_and_a_broken_manifest_are_input_errors(lab):
     with pytest.raises(InputError, match="no such folder"):
         verify(Results(lab.top / "absent"))
+    with pytest.raises(InputError, match=r"sweeps: nothing is published here"):
+        verify(Results(lab.top / "sweeps"))
     edit(lab.results.manifest_path("tiny"), {"metric": 3})
     with pytest.raises(InputError, match=r"tiny\.json: metric: "):
         lab.verify()
