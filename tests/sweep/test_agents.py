@@ -205,7 +205,8 @@ BAD = {
     "no network": ({"WANDB_BASE_URL": "http://127.0.0.1:9"}, (), "does not answer"),
     "no such address": ({"WANDB_BASE_URL": "nowhere"}, (), "does not answer"),
     "offline": ({"WANDB_MODE": "offline"}, (), "WANDB_MODE is offline"),
-    "narrowed": ({}, ("--seeds", "1"), "runs the whole file"),
+    "narrowed": ({}, ("--seeds", "1"), "runs the whole file, without --seeds"),
+    "limited": ({}, ("--time-limit", "9s"), "without --time-limit"),
 }
 
 
