@@ -18,4 +18,4 @@ if __name__ == "__main__":
         agents.AGENT = (__file__, "agent")
         agents.POLL = 0.2
         file, out = map(Path, sys.argv[1:])
-        sys.exit(agents.run_sweep(load(file), out, 2, trial=agent_trial.local, preload=()))
+        sys.exit(agents.run_sweep(load(file), out, 2, trial=agent_trial.local, preload=("agent_trial",)))

@@ -72,6 +72,7 @@ def test_whatever_a_trial_does_the_sweep_goes_on_and_says_so(file, out, capsys):
     assert "Traceback" in (out / found[2].id / "log.txt").read_text()
     printed = capsys.readouterr().out
     assert "2 of 6 runs done, 4 failed" in printed
+    assert "  diverged  seed=4: " in printed
     assert all(str(out / found[seed].id / "log.txt") in printed for seed in (2, 3, 5, 6))
 
     kept = {seed: (out / found[seed].id / "record.json").stat().st_mtime_ns for seed in (1, 4)}
