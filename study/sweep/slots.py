@@ -1,4 +1,4 @@
-"""Places to run trials on this machine: so many slots, each with its share of the cores and perhaps a GPU.
+"""Places to run trials on this machine: so many slots, each with its share of the cores and perhaps GPUs.
 
 GPUs are counted without torch, and without touching CUDA: a launcher that had would not be able to fork trials.
 """
@@ -107,7 +107,7 @@ def layout(wanted: int | None, use_gpus: bool, devices: int = 1) -> list[Slot]:
     """The slots of this machine, or `wanted` of them, for trials on so many devices; cores are shared out evenly.
 
     Raises:
-        InputError: there are GPUs to use, or none, but fewer than a trial asks for.
+        InputError: trials ask for more GPUs than there are.
     """
     cores, found = cpu_cores(), gpus() if use_gpus else []
     if use_gpus and 1 < devices > len(found):
@@ -130,9 +130,8 @@ def describe(slots: list[Slot]) -> str:
     where = _plural(cpu_cores(), "core")
     if devices:
         where = f"{_plural(len(devices), 'GPU')}, {where}"
-    each = f"{_plural(slots[0].threads, 'thread')} each"
-    if slots[0].processes > 1:
-        each = f"{slots[0].processes} processes each with {each.removesuffix(' each')}"
+    threads, processes = _plural(slots[0].threads, "thread"), slots[0].processes
+    each = f"{threads} each" if processes == 1 else f"{processes} processes each with {threads}"
     return f"{len(slots)} at a time, {each} ({where})"
 
 

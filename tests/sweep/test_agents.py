@@ -71,9 +71,9 @@ def launch(world):
     """Starts launchers; what seed n does at first is `_n`."""
     started = []
 
-    def start(path, **fates):
+    def start(path, slots, **fates):
         told = world | {"FATES": json.dumps({name[1:]: fate for name, fate in fates.items()})}
-        command = [sys.executable, HERE / "agents_launch.py", path, world["STUDY_RUNS"]]
+        command = [sys.executable, HERE / "agents_launch.py", path, world["STUDY_RUNS"], str(slots)]
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         started.append(subprocess.Popen(command, env=told, **options))
         return started[-1]
@@ -122,7 +122,7 @@ def test_a_trial_that_fails_and_an_agent_that_is_killed_leave_no_hole(file, serv
     """Seed 1 runs first and is replayed, 2 fails under its agent, the agent of 3 is killed: all end in one sweep."""
     out, path = tmp_path / "runs", file([1, 2, 3])
     spec = load(path)
-    launcher = launch(path, _2="fail", _3="wait")
+    launcher = launch(path, 2, _2="fail", _3="wait")
     _, agent = waiting(launcher, out)
     os.kill(agent, signal.SIGKILL)
     printed = launcher.communicate(timeout=PATIENCE)[0]
@@ -146,7 +146,7 @@ def test_a_trial_that_fails_and_an_agent_that_is_killed_leave_no_hole(file, serv
 def test_a_launcher_that_is_killed_takes_everything_along_and_is_continued(file, server, launch, tmp_path):
     out, path = tmp_path / "runs", file([1, 2])
     cell = load(path).cells[1]
-    launcher = launch(path, _2="wait")
+    launcher = launch(path, 1, _2="wait")
     trial, agent = waiting(launcher, out)
     launcher.kill()
     launcher.wait()
@@ -157,7 +157,7 @@ def test_a_launcher_that_is_killed_takes_everything_along_and_is_continued(file,
         time.sleep(0.05)
     assert attempts(server, cell)[0]["state"] == "preempted"
     assert attempts(server, cell)[0]["exit"] == 128 + signal.SIGTERM
-    launcher = launch(path)
+    launcher = launch(path, 1)
     printed = launcher.communicate(timeout=PATIENCE)[0]
     assert launcher.returncode == 0, printed
     assert f"continuing the sweep {server.url}/{ENTITY}/attention-ablation/sweeps/sweep0" in printed

@@ -69,7 +69,7 @@ def killed() -> Iterator[Killed]:
             return int(answers.readline())
 
         yield run_until
-        told.close()
+        process.kill()
 
 
 def timeless(folder: Path) -> dict:
