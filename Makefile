@@ -34,9 +34,10 @@ test: .venv/.train ## all tests
 check: .venv/.train ## lint, formatting and types
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
 
-bench: .venv/.train ## training speed against a plain torch.nn.Transformer loop; time and memory of every mechanism
+bench: .venv/.train ## training speed against a plain torch.nn.Transformer loop; time and memory of mechanisms; the engine
 	@.venv/bin/python benchmarks/throughput.py
 	@.venv/bin/python benchmarks/attention.py $(ARGS)
+	@.venv/bin/python benchmarks/engine.py $(ARGS)
 
 lock: .venv/bin/python ## rewrite requirements.lock for pyproject.toml; what it names stays, a deleted line moves to the newest
 	@.venv/bin/python -m venv --clear .cache/lock && $(subst .venv,.cache/lock,$(PIP)) -e '.[train,dev]'

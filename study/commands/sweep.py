@@ -45,6 +45,8 @@ def main(argv: Sequence[str]) -> int:
         InputError: a wrong option, a wrong sweep file, or a folder that cannot be written or read.
     """
     args = _parser().parse_args(argv)
+    if args.engine == "wandb":
+        _check_whole(args)
     spec = load(args.file)
     out = Path(args.out or os.environ.get("STUDY_RUNS") or "runs")
     _check_folder(out)
@@ -83,12 +85,18 @@ def _report(spec: Spec, out: Path, part: bool) -> None:
         report_sweep(spec, out)
 
 
+def _check_whole(args: argparse.Namespace) -> None:
+    """The server hands out what the file declares, and agents end none of its trials."""
+    local_only = ("only", "seeds", "limit", "shard", "time_limit")
+    given = [f"--{name.replace('_', '-')}" for name in local_only if getattr(args, name) is not None]
+    if given:
+        raise InputError(f"--engine wandb runs the whole file, without {given[0]}; leave it out, or use --engine local")
+
+
 def _by_agents(spec: Spec, out: Path, args: argparse.Namespace) -> int:
-    if args.only or args.seeds or args.limit or args.shard:
-        raise InputError("--engine wandb runs the whole file; --only, --seeds, --limit, --shard: --engine local")
     from study.sweep import agents
 
-    return agents.run_sweep(spec, out, args.slots)
+    return agents.run_sweep(spec, out, args.slots, policy=Policy(args.retries))
 
 
 def _parser() -> Parser:
@@ -192,8 +200,7 @@ def _list(spec: Spec, cells: tuple[Cell, ...], todo: list[Cell]) -> None:
 
 
 def _at_a_time(todo: list[Cell], wanted: int | None) -> int:
-    gpus = any(cell.experiment.trainer.device != "cpu" for cell in todo if cell.experiment)
-    return len(slots.layout(wanted, gpus))
+    return len(slots.layout_for(wanted, (cell.experiment.trainer for cell in todo if cell.experiment)))
 
 
 def _check_folder(out: Path) -> None:

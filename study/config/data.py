@@ -19,8 +19,8 @@ class Grammar(Frozen):
         "small", description="Content words: small has about 130 source word types, large about 400."
     )
     train_pairs: Size = Field(8000, description="Number of training sentence pairs.")
-    test_pairs: Annotated[int, Field(ge=2)] = Field(
-        1000, description="Sentence pairs of the split test; the other test splits have half as many."
+    test_pairs: Annotated[int, Field(ge=4)] = Field(
+        1000, description="Sentence pairs of the split test, 4 or more; the other test splits have half as many."
     )
     seed: Seed = Field(0, description="Seed of the data, apart from the seed of the run.")
     tokens: Literal["words", "subwords"] = Field("words", description="What a token is.")

@@ -41,7 +41,8 @@ def describe(record: Record, attention: dict[str, Any] | None) -> Iterator[str]:
 def _facts(record: Record) -> Iterator[str]:
     if record.model:
         sizes = f"{record.model.parameters:,} parameters, {record.model.parameters_attention:,} of them attention's"
-        yield f"  {sizes}"
+        flops = record.model.flops_per_token
+        yield f"  {sizes}" + ("" if flops is None else f"; {flops:,} FLOPs per target token")
     if record.resources and record.provenance:
         speed = f"{record.resources.tokens_per_second:,.0f} tokens/s"
         yield f"  trained in {record.resources.train_seconds:,.0f} s at {speed} on {record.provenance.device}"

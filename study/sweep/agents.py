@@ -15,8 +15,9 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import wandb
@@ -27,6 +28,7 @@ from study.errors import InputError
 from study.sweep import lease, local, server, slots, status
 from study.sweep.file import read_file
 from study.sweep.spec import Cell, Spec
+from study.sweep.task import Policy
 from study.sweep.trial import GRACE, Trial, train
 
 AGENT = ("-m", "study.sweep.agents")
@@ -44,29 +46,30 @@ def run_sweep(
     *,
     trial: Trial = train,
     preload: Iterable[str] = server.PRELOAD,
+    policy: Policy = local.POLICY,
 ) -> int:
     """Run what is declared and missing by agents; returns 0, 1 if runs stay missing, 130 if it was interrupted.
 
     The arguments are those of the local engine, which runs the first trial and those that the agents leave.
 
     Raises:
-        InputError: no account, no network, or a key that the server refuses.
+        InputError: no account, no network, a key that the server refuses, or a run asks for more GPUs than there are.
     """
     todo = local.tasks(spec, spec.runnable, out)
     if not todo:
         print(f"{spec.name}: nothing to do, all {len(spec.runnable)} runs are there")
         return 0
+    layout = slots.layout_for(wanted_slots, (task.experiment.trainer for task in todo))[: len(spec.cells)]
+    here = partial(local.run_sweep, trial=trial, preload=preload, policy=policy)
     host = _check_account()
     if len(todo) == len(spec.runnable):
         print("one run first, alone, so that a mistake shows once and not in every run", flush=True)
         with _mode("disabled"):  # its agent logs it again, from the record
-            code = local.run_sweep(spec, out, 1, cells=[todo[0].cell], trial=trial, preload=preload)
+            code = here(spec, out, 1, cells=[todo[0].cell])
         if code:
             return code
     with _one_line(host):
         sweep, open_ = _sweep(spec, out)
-    layout = slots.layout(wanted_slots, any(task.experiment.trainer.device != "cpu" for task in todo))
-    layout = layout[: len(spec.cells)]
     if open_:
         print(f"{len(layout)} agents, {slots.describe(layout)}; logs in {out / 'agents'}", flush=True)
         agents = [_start(spec, out, sweep, number, slot) for number, slot in enumerate(layout)]
@@ -77,17 +80,17 @@ def run_sweep(
             return local.INTERRUPTED
         finally:
             _end(spec, out, agents)
-    return _repair(replace(spec, sweep_id=sweep.split("/")[-1]), out, wanted_slots, trial, preload)
+    return _repair(replace(spec, sweep_id=sweep.split("/")[-1]), out, partial(here, wanted_slots=wanted_slots))
 
 
-def _repair(spec: Spec, out: Path, wanted_slots: int | None, trial: Trial, preload: Iterable[str]) -> int:
+def _repair(spec: Spec, out: Path, here: Callable[..., int]) -> int:
     """Run here, under the same sweep, what has no good record; what still has none then is listed."""
     missing = _missing(spec.runnable, out)
     if missing:
         print(f"{len(missing)} of {len(spec.runnable)} runs are not there after the agents, so they run here:")
         print("\n".join(f"  {cell.id}  {spec.label(cell)}" for cell in missing), flush=True)
         with _mode("online"):
-            code = local.run_sweep(spec, out, wanted_slots, cells=missing, trial=trial, preload=preload)
+            code = here(spec, out, cells=missing)
         if code == local.INTERRUPTED:
             return code
     left = _missing(spec.runnable, out)

@@ -50,6 +50,7 @@ class Launcher:
         self.orphans: list[Started] = []
         self.lost: Counter[str] = Counter()
         self.failures: list[tuple[Task, str]] = []
+        self.diverged: list[tuple[Task, str]] = []
         self.display = choose(progress)
 
     def run(self, todo: list[Task]) -> None:
@@ -95,6 +96,8 @@ class Launcher:
         for task, error in self.failures:
             tried = f" (tried {task.failures} times)" if task.failures > 1 else ""
             print(f"  failed  {task.label}: {error}{tried}\n          log: {task.folder / 'log.txt'}")
+        for task, error in self.diverged:
+            print(f"  diverged  {task.label}: {error}; a result, so it is not run again")
         if self.failures:
             print("the same command again runs the failed ones again")
         return 1 if self.failures else 0
@@ -185,6 +188,8 @@ class Launcher:
         if record.status == "failed":
             self._failed(task, record.error or "no reason recorded", again)
         else:
+            if record.status == "diverged":
+                self.diverged.append((task, record.error or "no reason recorded"))
             self._done(task, "done" if record.status == "finished" else "diverged", ended)
         if ended is not None:
             self._judge(ended, record.status != "failed")

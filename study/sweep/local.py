@@ -59,14 +59,15 @@ def run_sweep(
         policy: What is done with trials that fail or hang.
 
     Raises:
-        InputError: the disk is full, or a record or a run's folder cannot be read or written; no trial is left running.
+        InputError: a run asks for more GPUs than there are, the disk is full, or a record or a run's folder cannot be
+            read or written; no trial is left running.
     """
     chosen = [cell for cell in (spec.cells if cells is None else cells) if cell.experiment]
     todo = tasks(spec, chosen, out)
     if not todo:
         print(f"{spec.name}: nothing to do, all {len(chosen)} runs are there")
         return 0
-    layout = slots.layout(wanted_slots, any(task.experiment.trainer.device != "cpu" for task in todo))
+    layout = slots.layout_for(wanted_slots, (task.experiment.trainer for task in todo))
     print(f"{spec.name}: {len(todo)} of {len(chosen)} runs to do, {slots.describe(layout)}, in {out}", flush=True)
     progress = Progress(len(chosen), len(layout), done=len(chosen) - len(todo))
     launcher = Launcher(spec, out, layout, trial, progress, policy)

@@ -15,7 +15,7 @@ from multiprocessing.context import ForkServerProcess
 
 from study.sweep.trial import Job, Trial, main
 
-PRELOAD = ("torch", "pytorch_lightning", "wandb", "study.training.run")
+PRELOAD = ("torch", "pytorch_lightning", "wandb", "study.pruning.run")
 """Named, not imported: the launcher itself stays light."""
 
 

@@ -1,4 +1,4 @@
-"""Places to run trials on this machine: so many slots, each with its share of the cores and perhaps a GPU.
+"""Places to run trials on this machine: so many slots, each with its share of the cores and perhaps GPUs.
 
 GPUs are counted without torch, and without touching CUDA: a launcher that had would not be able to fork trials.
 """
@@ -13,9 +13,11 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-SLOTS_PER_GPU = 8
-"""Small models leave most of a GPU idle: several trials share one."""
+from study.config.experiment import Trainer
+from study.errors import InputError
 
+SLOTS_PER_GPU = 8
+"""Small models leave most of a GPU idle: several trials share one, unless each takes several."""
 
 SUSPECT = 3
 """So many runs that fail in a row on one GPU, and it gets no more work before another GPU shows whose fault it is."""
@@ -23,10 +25,14 @@ SUSPECT = 3
 
 @dataclass(frozen=True)
 class Slot:
-    """Where one trial runs: `gpu` is its CUDA_VISIBLE_DEVICES (None: whatever the launcher sees)."""
+    """Where one trial runs: `gpu` is its CUDA_VISIBLE_DEVICES (None: whatever the launcher sees).
+
+    It may have so many processes of so many threads, each with a GPU of its own where there are GPUs.
+    """
 
     gpu: str | None
     threads: int
+    processes: int = 1
 
 
 class Pool:
@@ -86,22 +92,51 @@ class Pool:
                 self.out.add(gpu)
 
 
-def layout(wanted: int | None, use_gpus: bool) -> list[Slot]:
-    """The slots of this machine, or `wanted` of them; cores are shared out evenly."""
-    cores, devices = cpu_cores(), gpus() if use_gpus else []
-    count = wanted or (min(SLOTS_PER_GPU * len(devices), cores) if devices else cores)
-    count = max(count, 1)
-    threads = max(cores // count, 1)
-    return [Slot(devices[i % len(devices)] if devices else None, threads) for i in range(count)]
+def layout_for(wanted: int | None, trainers: Iterable[Trainer]) -> list[Slot]:
+    """The slots for runs with these trainer sections; every slot has what the one that asks for most needs.
+
+    Raises:
+        InputError: a run asks for more GPUs than there are.
+    """
+    every = list(trainers)
+    on_gpus = [trainer for trainer in every if trainer.device != "cpu"]
+    return layout(wanted, bool(on_gpus), max((trainer.devices for trainer in on_gpus or every), default=1))
+
+
+def layout(wanted: int | None, use_gpus: bool, devices: int = 1) -> list[Slot]:
+    """The slots of this machine, or `wanted` of them, for trials on so many devices; cores are shared out evenly.
+
+    Raises:
+        InputError: trials ask for more GPUs than there are.
+    """
+    cores, found = cpu_cores(), gpus() if use_gpus else []
+    if use_gpus and 1 < devices > len(found):
+        raise InputError(
+            f"trainer.devices: runs ask for {devices} GPUs, and there {_are(len(found))} here; set "
+            f"{'1' if len(found) < 2 else f'{len(found)} or fewer'}, or so many processes on the CPU with "
+            "trainer.device cpu"
+        )
+    groups = [",".join(found[i : i + devices]) for i in range(0, len(found) - devices + 1, devices)]
+    count = wanted or max(cores // devices, 1)
+    if groups and not wanted:
+        count = min(SLOTS_PER_GPU * len(groups), cores) if devices == 1 else len(groups)
+    threads = max(cores // (count * devices), 1)
+    return [Slot(groups[i % len(groups)] if groups else None, threads, devices) for i in range(count)]
 
 
 def describe(slots: list[Slot]) -> str:
     """The layout in one line."""
-    devices = {slot.gpu for slot in slots} - {None}
+    devices = {gpu for slot in slots if slot.gpu for gpu in slot.gpu.split(",")}
     where = _plural(cpu_cores(), "core")
     if devices:
         where = f"{_plural(len(devices), 'GPU')}, {where}"
-    return f"{len(slots)} at a time, {_plural(slots[0].threads, 'thread')} each ({where})"
+    threads, processes = _plural(slots[0].threads, "thread"), slots[0].processes
+    each = f"{threads} each" if processes == 1 else f"{processes} processes each with {threads}"
+    return f"{len(slots)} at a time, {each} ({where})"
+
+
+def _are(gpus: int) -> str:
+    return f"{'is' if gpus == 1 else 'are'} {gpus or 'none'}"
 
 
 def _plural(count: int, what: str) -> str:

@@ -129,7 +129,7 @@ def _cut(order: np.ndarray, lengths: np.ndarray, budget: int) -> list[np.ndarray
         if end > start and (end + 1 - start) * longest > budget:
             batches.append(order[start:end])
             start, longest = end, int(lengths[i])
-    return [*batches, order[start:]]
+    return [*batches, order[start:]] if len(order) else []
 
 
 class Steps:

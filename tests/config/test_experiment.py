@@ -122,6 +122,7 @@ REFUSED = [
     ({"seed": 2**31}, "seed: "),
     ({"data.seed": 2**31}, "data.seed: "),
     ({"trainer.threads": 0}, "trainer.threads: "),
+    ({"data.test_pairs": 3}, "data.test_pairs: "),
     ({"out": "a\0b"}, "out: 'a\\x00b' is no name of a folder"),
     # what changes nothing
     ({"training.warmup": 51, "training.steps": 50}, "training: a warmup of 51 updates does not end within steps 50"),

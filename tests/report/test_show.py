@@ -5,6 +5,7 @@ import pytest
 from study.commands.report import main as report
 from study.commands.show import find, main
 from study.errors import InputError
+from study.records import ModelFacts
 
 MAP = {
     "site": "cross",
@@ -19,12 +20,14 @@ MAP = {
 
 
 def test_a_run_as_text_and_picture(tiny, capsys):
-    path = tiny.write("bilinear", 1, 70.0)
+    sizes = ModelFacts(parameters=12345, parameters_attention=678, flops_per_token=90123)
+    path = tiny.write("bilinear", 1, 70.0, model=sizes)
     (path.parent / "attention.json").write_text(json.dumps(MAP))
     png = path.parent / "pictures" / "run.png"
     assert main([path.parent.name, "--runs", str(tiny.runs), "--png", str(png)]) == 0
     said = capsys.readouterr().out
     assert "model.attention.cross.score  bilinear   (default dot)" in said
+    assert "12,345 parameters, 678 of them attention's; 90,123 FLOPs per target token" in said
     assert "70.0" in said
     assert "Validation BLEU by step" in said
     assert "    a  █•" in said

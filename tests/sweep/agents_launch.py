@@ -1,9 +1,7 @@
-"""A launcher of agents as a process of its own, `agents_launch.py FILE OUT`, and its agents, which ask more often."""
+"""A launcher of agents as a process of its own, `agents_launch.py FILE OUT N`, and its agents, which ask more often."""
 
 import sys
 from pathlib import Path
-
-import agent_trial
 
 from study.sweep import agents
 from study.sweep.spec import load
@@ -15,7 +13,10 @@ if __name__ == "__main__":
         Agent.POLL_INTERVAL = 0.2
         agents.agent(sys.argv[2])
     else:
+        import agent_trial  # the agents do without
+
         agents.AGENT = (__file__, "agent")
         agents.POLL = 0.2
-        file, out = map(Path, sys.argv[1:])
-        sys.exit(agents.run_sweep(load(file), out, 2, trial=agent_trial.local, preload=()))
+        file, out, slots = sys.argv[1:]
+        spec = load(Path(file))
+        sys.exit(agents.run_sweep(spec, Path(out), int(slots), trial=agent_trial.local, preload=("agent_trial",)))

@@ -23,6 +23,13 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PATIENCE = 240
 """Seconds after which something that should have happened has not: a machine may be busy."""
+CLIENT = """
+from wandb.cli.cli import cli
+from wandb.wandb_agent import Agent
+Agent.POLL_INTERVAL = 0.2
+cli()
+"""
+"""The `wandb` command, whose agent asks more often."""
 
 
 @pytest.fixture
@@ -64,9 +71,9 @@ def launch(world):
     """Starts launchers; what seed n does at first is `_n`."""
     started = []
 
-    def start(path, **fates):
+    def start(path, slots, **fates):
         told = world | {"FATES": json.dumps({name[1:]: fate for name, fate in fates.items()})}
-        command = [sys.executable, HERE / "agents_launch.py", path, world["STUDY_RUNS"]]
+        command = [sys.executable, HERE / "agents_launch.py", path, world["STUDY_RUNS"], str(slots)]
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         started.append(subprocess.Popen(command, env=told, **options))
         return started[-1]
@@ -115,7 +122,7 @@ def test_a_trial_that_fails_and_an_agent_that_is_killed_leave_no_hole(file, serv
     """Seed 1 runs first and is replayed, 2 fails under its agent, the agent of 3 is killed: all end in one sweep."""
     out, path = tmp_path / "runs", file([1, 2, 3])
     spec = load(path)
-    launcher = launch(path, _2="fail", _3="wait")
+    launcher = launch(path, 2, _2="fail", _3="wait")
     _, agent = waiting(launcher, out)
     os.kill(agent, signal.SIGKILL)
     printed = launcher.communicate(timeout=PATIENCE)[0]
@@ -139,7 +146,7 @@ def test_a_trial_that_fails_and_an_agent_that_is_killed_leave_no_hole(file, serv
 def test_a_launcher_that_is_killed_takes_everything_along_and_is_continued(file, server, launch, tmp_path):
     out, path = tmp_path / "runs", file([1, 2])
     cell = load(path).cells[1]
-    launcher = launch(path, _2="wait")
+    launcher = launch(path, 1, _2="wait")
     trial, agent = waiting(launcher, out)
     launcher.kill()
     launcher.wait()
@@ -150,7 +157,7 @@ def test_a_launcher_that_is_killed_takes_everything_along_and_is_continued(file,
         time.sleep(0.05)
     assert attempts(server, cell)[0]["state"] == "preempted"
     assert attempts(server, cell)[0]["exit"] == 128 + signal.SIGTERM
-    launcher = launch(path)
+    launcher = launch(path, 1)
     printed = launcher.communicate(timeout=PATIENCE)[0]
     assert launcher.returncode == 0, printed
     assert f"continuing the sweep {server.url}/{ENTITY}/attention-ablation/sweeps/sweep0" in printed
@@ -163,7 +170,7 @@ def test_plain_wandb_sweep_and_agent(file, server, world, tmp_path):
     """The client's own commands, two cells, one of which the configuration rejects."""
     path = file([1], "  model.attention.heads: {values: [1, 5]}\n  model.attention.maps: {value: separate}\n")
     world |= {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    client = [sys.executable, "-m", "wandb"]
+    client = [sys.executable, "-c", CLIENT]
     options = {"env": world, "capture_output": True, "text": True, "timeout": PATIENCE}
     created = subprocess.run([*client, "sweep", path, "--project", "abl"], **options)
     assert created.returncode == 0, created.stderr
@@ -183,7 +190,7 @@ def test_offline_runs_are_sent_as_one_sweep(file, server, world, tmp_path):
     code = (
         "import sys, agent_trial\nfrom pathlib import Path\nfrom study.sweep import local, spec\n"
         "if __name__ == '__main__':\n    file, out = map(Path, sys.argv[1:])\n"
-        "    sys.exit(local.run_sweep(spec.load(file), out, 2, trial=agent_trial.local, preload=()))\n"
+        "    sys.exit(local.run_sweep(spec.load(file), out, 2, trial=agent_trial.local, preload=('agent_trial',)))\n"
     )
     (tmp_path / "launch.py").write_text(code)
     options = {"env": world, "capture_output": True, "text": True, "timeout": PATIENCE}
@@ -204,8 +211,10 @@ BAD = {
     "no key": ({"WANDB_API_KEY": None}, (), "no key for http"),
     "no network": ({"WANDB_BASE_URL": "http://127.0.0.1:9"}, (), "does not answer"),
     "no such address": ({"WANDB_BASE_URL": "nowhere"}, (), "does not answer"),
+    "wrong key": ({"WANDB_API_KEY": KEY[::-1]}, (), "refuses"),
     "offline": ({"WANDB_MODE": "offline"}, (), "WANDB_MODE is offline"),
-    "narrowed": ({}, ("--seeds", "1"), "runs the whole file"),
+    "narrowed": ({}, ("--seeds", "1"), "runs the whole file, without --seeds"),
+    "limited": ({}, ("--time-limit", "9s"), "without --time-limit"),
 }
 
 
@@ -223,13 +232,4 @@ def test_what_is_missing_is_said_in_one_line_and_at_once(case, file, server, tmp
     printed = capsys.readouterr().err
     assert expected in printed
     assert printed.count("\n") == 1
-
-
-def test_a_key_that_the_server_refuses(file, world, tmp_path):
-    """Found out before the first run."""
-    command = [sys.executable, HERE / "agents_launch.py", file([1, 2]), tmp_path / "runs"]
-    wrong = world | {"WANDB_API_KEY": KEY[::-1]}
-    ended = subprocess.run(command, env=wrong, capture_output=True, text=True, timeout=PATIENCE)
-    assert "InputError" in ended.stderr
-    assert "refuses" in ended.stderr
-    assert not (tmp_path / "runs" / "journal").exists()
+    assert not list((tmp_path / "runs").iterdir() if (tmp_path / "runs").exists() else ())  # before the first run

@@ -72,6 +72,7 @@ def test_whatever_a_trial_does_the_sweep_goes_on_and_says_so(file, out, capsys):
     assert "Traceback" in (out / found[2].id / "log.txt").read_text()
     printed = capsys.readouterr().out
     assert "2 of 6 runs done, 4 failed" in printed
+    assert "  diverged  seed=4: " in printed
     assert all(str(out / found[seed].id / "log.txt") in printed for seed in (2, 3, 5, 6))
 
     kept = {seed: (out / found[seed].id / "record.json").stat().st_mtime_ns for seed in (1, 4)}
@@ -279,6 +280,33 @@ def test_slots_share_cores_and_gpus_as_the_environment_restricts_them(monkeypatc
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     assert len({slot.gpu for slot in slots.layout(None, True)}) == 4
     assert slots.layout(24, False) == [slots.Slot(None, 1)] * 24
+
+
+def test_a_run_on_several_devices_has_a_slot_of_so_many(monkeypatch, file, out, capsys):
+    """GPUs are shared out in pairs and none is in two; on the CPU, processes share the cores."""
+    monkeypatch.setattr(slots, "cpu_cores", lambda: 12)
+    monkeypatch.setattr(slots, "_count", lambda: 5)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    one, pair, cpu = (
+        experiment_from({"trainer.devices": count, "trainer.device": device}).trainer
+        for count, device in ((1, "auto"), (2, "cuda"), (3, "cpu"))
+    )
+    assert slots.layout_for(None, [one, pair]) == [slots.Slot("0,1", 3, 2), slots.Slot("2,3", 3, 2)]
+    assert [slot.gpu for slot in slots.layout_for(3, [pair])] == ["0,1", "2,3", "0,1"]
+    told = slots.describe(slots.layout_for(None, [pair]))
+    assert told == "2 at a time, 2 processes each with 3 threads (4 GPUs, 12 cores)"
+    assert slots.layout_for(None, [cpu]) == [slots.Slot(None, 1, 3)] * 4
+    assert slots.layout_for(2, [cpu]) == [slots.Slot(None, 2, 3)] * 2
+    assert slots.layout_for(None, [one, cpu])[0] == slots.Slot("0", 1)  # of the runs on GPUs none takes several
+    path = file(1, 2)
+    path.write_text(path.read_text().replace("{value: cpu}", "{value: auto}\n  trainer.devices: {value: 2}"))
+    for gpus, there in ((0, "are none here; set 1,"), (1, "is 1 here; set 1,")):
+        monkeypatch.setattr(slots, "_count", lambda gpus=gpus: gpus)
+        assert main(["sweep", str(path), "--out", str(out)]) == 2
+        message = capsys.readouterr().err
+        assert f"trainer.devices: runs ask for 2 GPUs, and there {there}" in message
+        assert message.count("\n") == 1
+    assert not list(out.iterdir())
 
 
 def test_an_error_line_holds_no_folder():

@@ -78,6 +78,11 @@ def test_evaluation_batches_hold_every_pair_once_within_the_budget(sizes: list[t
     assert shown == sorted(shown)
 
 
+def test_no_pairs_are_no_batches() -> None:
+    """As where a model can read none of a split."""
+    assert in_order([], 20) == []
+
+
 def test_a_batch_by_hand() -> None:
     batch = collate([Example([5, 6], [7], Pair("", "")), Example([8], [9, 10, 11], Pair("", ""))])
     assert batch.source.tolist() == [[5, 6, EOS], [8, EOS, PAD]]

@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,24 +27,49 @@ SMALL = {
     "trainer.threads": 1,
     "trainer.device": "cpu",
 }
+Killed = Callable[[dict[str, object], Path, int], int]
 FAMILIES = {
     "recurrent": {"model.attention.score": "additive", "model.decoder": "bahdanau"},
     "transformer": {"model.family": "transformer", "model.layers": 1},
 }
-# A process that kills itself with SIGKILL while its n-th line is being reported.
+# Imports once; then, told to, forks a process that kills itself with SIGKILL while its n-th line is being reported.
 KILLED = """
-import os, signal, sys
+import json, os, signal, sys
 from pathlib import Path
 from study.config import experiment_from
 from study.training.run import run
-lines = []
-def watch(line):
-    lines.append(line)
-    if len(lines) == int(sys.argv[3]):
-        os.kill(os.getpid(), signal.SIGKILL)
-import json
-run(experiment_from(json.loads(sys.argv[1])), Path(sys.argv[2]), watch)
+for told in sys.stdin:
+    overrides, folder, last = json.loads(told)
+    if child := os.fork():
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        continue
+    os.dup2(2, 1)
+    lines = []
+    def watch(line):
+        lines.append(line)
+        if len(lines) == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+    run(experiment_from(overrides), Path(folder), watch)
+    os._exit(0)
 """
+
+
+@pytest.fixture(scope="module")
+def killed() -> Iterator[Killed]:
+    """Runs an experiment in a process of its own, which is killed at its n-th line; says how it ended."""
+    command = [sys.executable, "-c", KILLED]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        told, answers = process.stdin, process.stdout
+        assert told is not None
+        assert answers is not None
+
+        def run_until(overrides: dict[str, object], folder: Path, line: int) -> int:
+            told.write(json.dumps([overrides, str(folder), line]) + "\n")
+            told.flush()
+            return int(answers.readline())
+
+        yield run_until
+        process.kill()
 
 
 def timeless(folder: Path) -> dict:
@@ -56,14 +82,15 @@ def timeless(folder: Path) -> dict:
 
 
 @pytest.mark.parametrize(("family", "kills"), [("recurrent", (2, 3)), ("transformer", (2,))])
-def test_killed_and_resumed_equals_undisturbed(family: str, kills: tuple[int, ...], tmp_path: Path) -> None:
+def test_killed_and_resumed_equals_undisturbed(
+    family: str, kills: tuple[int, ...], killed: Killed, tmp_path: Path
+) -> None:
     """Killed while a validation is reported: the first, and after resuming (a line of its own) the next one."""
     overrides = SMALL | FAMILIES[family]
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     run(experiment_from(overrides), whole, lambda line: None)
     for lines in kills:
-        process = subprocess.run([sys.executable, "-c", KILLED, json.dumps(overrides), str(broken), str(lines)])
-        assert process.returncode == -signal.SIGKILL
+        assert killed(overrides, broken, lines) == -signal.SIGKILL
         assert not (broken / "record.json").exists()
     said: list[str] = []
     run(experiment_from(overrides), broken, said.append)
