@@ -30,6 +30,8 @@ DIAGNOSED = {
     "cross/last_two_mass": "weight on the last two source tokens, 0–1",
     "gradients/start/far_near_way": "gradient, far ÷ near",
     "gradients/middle/far_near_way": "gradient, far ÷ near",
+    "gradients/start/by_way": "gradient at gold ÷ its mean over the source",
+    "gradients/middle/by_way": "gradient at gold ÷ its mean over the source",
 }
 """How diagnostics that claims ask for are printed; others are named by their place in the record."""
 
