@@ -56,7 +56,8 @@ def update(results: Path) -> list[Path]:
 def _verdicts(path: Path) -> str:
     """The verdicts in short: one line for each claim, corpus and family that has runs, and who has none."""
     rows = [row["cells"] for block in json.loads(path.read_text(encoding="utf-8"))["blocks"] for row in block["rows"]]
-    lines = ["| # | claim | asked of | verdict | estimate | 95% interval | n |", "|--:|---|---|---|--:|--:|--:|"]
+    lines = ["| # | claim | asked of | verdict | estimate | 95% interval | of | n |"]
+    lines.append("|--:|---|---|---|--:|--:|---|--:|")
     claim, waiting = "", []
     for cells in rows:
         claim = cells["claim"] or claim
@@ -64,10 +65,12 @@ def _verdicts(path: Path) -> str:
             waiting.append(cells["id"])
             continue
         shown = (cells["id"], claim, cells["asked"], f"**{cells['verdict']}**")
-        lines.append("| " + " | ".join((*shown, cells["estimate"], cells["interval"], cells["n"])) + " |")
+        unit = cells["contrast"].rpartition(": ")[2]
+        lines.append("| " + " | ".join((*shown, cells["estimate"], cells["interval"], unit, cells["n"])) + " |")
 
     open_ = ", ".join(dict.fromkeys(waiting))
-    return "\n".join([*lines, f"\nNot yet run, in whole or in part: claims {open_}." if waiting else ""])
+    marks = "\n† the paired t decides, since standard deviations differ threefold; ‡ Welch's t, since an arm collapsed."
+    return "\n".join([*lines, marks, f"\nNot yet run, in whole or in part: claims {open_}." if waiting else ""])
 
 
 def filled(text: str, name: str, content: str) -> str:
