@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from study.attention import Lengths
-from study.config import experiment_from
+from study.config import Experiment, experiment_from
 from study.models import Translator, build
 from study.models.translator import PAD
 from study.training import sampling
@@ -44,10 +44,16 @@ class Arm(NamedTuple):
     value: str
     fields: dict[str, Any]
     families: Sequence[str] = FAMILIES
+    unmapped: bool = False
+    """Whether queries and keys are read by nothing, so that maps would be refused."""
 
 
 ARMS = [
-    *(Arm(field, value, {f"model.attention.{field}": value}) for field, values in FIELDS.items() for value in values),
+    *(
+        Arm(field, value, {f"model.attention.{field}": value}, unmapped=value in ("uniform", "fixed_random"))
+        for field, values in FIELDS.items()
+        for value in values
+    ),
     Arm("values, output", "raw", {"model.attention.values": "raw", "model.attention.output": "raw"}),
     Arm("equal_start", "true", {"model.attention.equal_start": True}),
     Arm(
@@ -57,7 +63,7 @@ ARMS = [
         ("transformer",),
     ),
     Arm("memory", "structured", {"model.memory": "structured"}),
-    Arm("memory", "final", {"model.memory": "final"}),
+    Arm("memory", "final", {"model.memory": "final"}, unmapped=True),
     Arm("mixing", "convolution", {"model.mixing": "convolution"}, ("transformer",)),
     Arm("positions", "learned", {"model.positions": "learned"}, ("transformer",)),
     Arm("input_feeding", "true", {"model.input_feeding": True}, ("recurrent",)),
@@ -68,7 +74,7 @@ def mechanisms(rounds: int) -> Table:
     """Training steps at the size of a minute's run, against scaled dot."""
     columns = []
     for family in FAMILIES:
-        works = {str(i): training_step(family, arm.fields) for i, arm in enumerate(ARMS) if family in arm.families}
+        works = {str(i): training_step(family, arm) for i, arm in enumerate(ARMS) if family in arm.families}
         columns.append(relative_times(works, rounds))
     rows = [
         [arm.field, arm.value, *(cell for times in columns for cell in times.get(str(i), (None, None)))]
@@ -87,14 +93,21 @@ def mechanisms(rounds: int) -> Table:
     )
 
 
-def training_step(family: str, fields: dict[str, Any]) -> Work:
-    """One update on the next of a few batches."""
+def experiment_of(family: str, arm: Arm) -> Experiment:
+    """The arm in this family."""
     base = {"heads": 4, "maps": "separate", "values": "projected", "output": "projected"}
-    experiment = experiment_from(
+    if arm.unmapped:
+        del base["maps"]
+    return experiment_from(
         {"model.family": family, "model.width": 64},
         {f"model.attention.{name}": value for name, value in base.items()},
-        fields,
+        arm.fields,
     )
+
+
+def training_step(family: str, arm: Arm) -> Work:
+    """One update on the next of a few batches."""
+    experiment = experiment_of(family, arm)
     vocabulary = VOCABULARY["embedded"]
     batches = random_batches(vocabulary, 2000, 4)
     longest = max(max(batch.source.shape[1], batch.given.shape[1]) for batch in batches)

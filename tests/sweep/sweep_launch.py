@@ -1,6 +1,7 @@
 """A launcher as a process of its own: `python sweep_launch.py FILE OUT TRIAL SLOTS`."""
 
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,6 +10,13 @@ import sweep_trials
 from study.sweep import launcher
 from study.sweep.local import run_sweep
 from study.sweep.spec import load
+
+
+def launch(file, out, trial, count=2):
+    """Start one."""
+    arguments = [sys.executable, __file__, str(file), str(out), trial, str(count)]
+    return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background

@@ -5,16 +5,14 @@ import os
 import resource
 import select
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import sweep_trials
 import yaml
+from sweep_launch import launch
 
 from study import records
 from study.__main__ import main
@@ -26,29 +24,6 @@ from study.sweep.ending import error_line
 from study.sweep.estimate import estimate
 from study.sweep.local import run_sweep
 from study.sweep.spec import load
-
-HERE = Path(__file__).parent
-
-
-@pytest.fixture
-def file(tmp_path):
-    def write(*seeds):
-        path = tmp_path / "tiny.yaml"
-        head = "name: tiny\nmethod: grid\nmetric: {name: test/exact}\n"
-        path.write_text(f"{head}parameters:\n  seed: {{values: {list(seeds)}}}\n  trainer.device: {{value: cpu}}\n")
-        return path
-
-    return write
-
-
-@pytest.fixture
-def out(tmp_path):
-    return tmp_path / "runs"
-
-
-def launch(file, out, trial, count=2):
-    arguments = [sys.executable, str(HERE / "sweep_launch.py"), str(file), str(out), trial, str(count)]
-    return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
 def statuses(spec, out):

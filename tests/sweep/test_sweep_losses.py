@@ -5,13 +5,12 @@ import os
 import random
 import select
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 import sweep_trials
+from sweep_launch import launch
 
 from study import records
 from study.__main__ import main
@@ -22,31 +21,6 @@ from study.sweep.ending import cause
 from study.sweep.local import run_sweep
 from study.sweep.spec import load
 from study.sweep.task import Policy
-
-HERE = Path(__file__).parent
-
-
-@pytest.fixture
-def file(tmp_path):
-    def write(*seeds, device="cpu"):
-        path = tmp_path / "tiny.yaml"
-        head = "name: tiny\nmethod: grid\nmetric: {name: test/exact}\n"
-        path.write_text(
-            f"{head}parameters:\n  seed: {{values: {list(seeds)}}}\n  trainer.device: {{value: {device}}}\n"
-        )
-        return path
-
-    return write
-
-
-@pytest.fixture
-def out(tmp_path):
-    return tmp_path / "runs"
-
-
-def launch(file, out, trial, count=2):
-    arguments = [sys.executable, str(HERE / "sweep_launch.py"), str(file), str(out), trial, str(count)]
-    return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
 def by_seed(spec, out):
