@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from study import records
+from study.commands.options import Parser
 from study.commands.show import find
-from study.commands.sweep import Parser
 from study.commands.translate import Trained, load
 from study.errors import InputError
 

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from study.commands.sweep import Parser
+from study.commands.options import Parser
 from study.errors import InputError
 
 DESCRIPTION = """\

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from study.commands.sweep import Parser
+from study.commands.options import Parser
 
 DESCRIPTION = """\
 Draw the figures of the study from published records (or, with --runs, from your own) and the sweep files that declare

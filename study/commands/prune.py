@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from study import records
-from study.commands.sweep import Parser
+from study.commands.options import Parser
 from study.config import Experiment, experiment_from, experiment_id
 from study.config.pruning import Pruning
 from study.errors import InputError

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from study.commands.sweep import Parser
+from study.commands.options import Parser
 
 DESCRIPTION = """\
 Copy every run that SWEEP declares from the folder of runs to RESULTS: record, translations, and the statistics that

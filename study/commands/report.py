@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from study.commands.sweep import Parser
+from study.commands.options import Parser
 
 DESCRIPTION = """\
 Print the comparison table of the sweep that FILE declares and write it with its figure, from the records of a folder:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from study.commands.sweep import Parser
+from study.commands.options import Parser
 
 DESCRIPTION = """\
 Compute everything that is published from the records in RESULTS, without torch, and ask git whether any of it changed.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from study import records
-from study.commands.sweep import Parser
+from study.commands.options import Parser
 from study.errors import InputError
 from study.report.published import runs_of
 

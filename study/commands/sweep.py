@@ -9,8 +9,8 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
+from study.commands.options import Parser, positive
 from study.errors import InputError
 from study.sweep import disk, local, slots, status
 from study.sweep.estimate import estimate
@@ -28,14 +28,6 @@ W&B runs offline unless WANDB_MODE says otherwise, and `wandb sync` sends the ru
 EPILOG = """\
 exit status: 0 every run is there; 1 some failed (they are listed, with their logs); 2 wrong input; 130 interrupted
 """
-
-
-class Parser(argparse.ArgumentParser):
-    """An argument parser that reports a mistake like the rest of the program: in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise instead of printing the usage."""
-        raise InputError(f"{message}; see `{self.prog} --help`")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -110,7 +102,7 @@ def _parser() -> Parser:
     add = parser.add_argument
     add("file", type=Path, metavar="FILE", help="a sweep file, such as sweeps/quickstart.yaml")
     add("--out", metavar="DIR", help="folder of the runs, one folder each (default: $STUDY_RUNS, else runs)")
-    add("--slots", type=_positive, metavar="N", help="trials at a time (default: one a core, or several a GPU)")
+    add("--slots", type=positive, metavar="N", help="trials at a time (default: one a core, or several a GPU)")
     engines = ("local", "wandb")
     add("--engine", choices=engines, default="local", help="who hands out the runs: this call, or W&B and its agents")
     what = parser.add_mutually_exclusive_group()
@@ -118,7 +110,7 @@ def _parser() -> Parser:
     what.add_argument("--dry-run", action="store_true", help="list what would run and about how long, and stop")
     add("--only", metavar="PATTERN", help="only runs whose identity or label matches (*, ?), or contains, PATTERN")
     add("--seeds", type=_seeds, metavar="1,2", help="only these seeds")
-    add("--limit", type=_positive, metavar="N", help="at most N runs in this call")
+    add("--limit", type=positive, metavar="N", help="at most N runs in this call")
     add("--shard", type=_part, metavar="I/N", help="only part I of N of the runs, I from 1, split by identity")
     add("--retries", type=_natural, metavar="N", default=1, help="run a failed trial again so often (default: 1)")
     add(
@@ -128,12 +120,6 @@ def _parser() -> Parser:
         help="end a trial after TIME, such as 90s, 45m or 2h; tried again, it resumes",
     )
     return parser
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1, not {text!r}")
-    return int(text)
 
 
 def _natural(text: str) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from study.commands.sweep import Parser, _positive
+from study.commands.options import Parser, positive
 from study.errors import InputError
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _parser() -> Parser:
     add("checkpoint", type=Path, metavar="CHECKPOINT", help="the model.pt of a run, or the run's folder")
     add("sentence", metavar="SENTENCE", help="a source sentence, in quotes")
     add("--png", type=Path, metavar="FILE", default=Path("alignment.png"), help="heat map (default: alignment.png)")
-    add("--beam", type=_positive, metavar="K", help="beam width (default: the one that the run was tested with)")
+    add("--beam", type=positive, metavar="K", help="beam width (default: the one that the run was tested with)")
     add("--layer", type=int, metavar="N", help="layer of cross-attention, from 0 (default: the last)")
     return parser
 

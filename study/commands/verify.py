@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from study.commands.sweep import Parser
+from study.commands.options import Parser
 
 DESCRIPTION = """\
 Score every published translation again and compare value and signature with the record; take every hash again; look
