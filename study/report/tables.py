@@ -68,7 +68,11 @@ class Table:
         """The numbers, one line a row, rounded to `DECIMALS`."""
         import pandas as pd
 
-        rows = pd.DataFrame([dict(row.numbers) for block in self.blocks for row in block.rows])
+        numbers = [dict(row.numbers) for block in self.blocks for row in block.rows]
+        rows = pd.DataFrame(numbers)
+        for name in rows:  # whole numbers stay whole where some are missing
+            if all(type(row.get(str(name))) in (int, type(None)) for row in numbers) and rows[name].notna().any():
+                rows[name] = rows[name].astype("Int64")
         return rows.round(DECIMALS).to_csv(index=False, lineterminator="\n")
 
     def json(self) -> str:
