@@ -37,12 +37,12 @@ def multiply(clone: Path, runs: int) -> int:
     for path in records:
         for step in steps[1:]:
             _copy(path, step)
-    for name, manifest in results.manifests.items():
-        file = clone / manifest.file
-        every = ", ".join(str(step + seed) for step in steps for seed in seeds)
+    every = ", ".join(str(step + seed) for step in steps for seed in seeds)
+    for file in (clone / "sweeps").glob("*.yaml"):  # of all: a claim compares arms of several
         file.write_text(re.sub(r"(seed:\n +values: )\[[\d, ]+\]", rf"\1[{every}]", file.read_text(), count=1))
+    for name, manifest in results.manifests.items():
         told = results.root / "sweeps" / f"{name}.json"
-        tree = json.loads(told.read_text()) | {"sweep_id": load(file).sweep_id}
+        tree = json.loads(told.read_text()) | {"sweep_id": load(clone / manifest.file).sweep_id}
         told.write_text(json.dumps(tree))
     return len(records) * len(steps)
 
