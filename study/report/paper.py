@@ -63,7 +63,37 @@ def _facts(results: Results, published: list[tuple[Manifest, Spec]], made: dict[
         "verdicts": dict(verdicts),
         "published": [manifest.name for manifest, _ in published],
         "sweeps": {manifest.name: _sweep(manifest, spec, made) for manifest, spec in published},
+        "tiers": _tiers(published, made),
     }
+
+
+def embedded() -> list[str]:
+    """The sweeps that `make embedded` runs, as the Makefile names them."""
+    found = re.search(r"^EMBEDDED = (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return found[1].split() if found else []
+
+
+def _tiers(published: list[tuple[Manifest, Spec]], made: dict[str, Record]) -> dict[str, dict[str, Any]]:
+    """What each tier took: runs, each in one tier, their hours and their devices."""
+    tiers: dict[str, list[Record]] = {"quickstart": [], "embedded": [], "further": [], "multi30k": []}
+    sweeps: dict[str, set[str]] = {name: set() for name in made}
+    for manifest, spec in published:
+        for cell in spec.runnable:
+            sweeps.get(str(cell.id), set()).add(manifest.name)
+    for name, record in made.items():
+        if record.config["data"]["name"] == "multi30k":
+            tiers["multi30k"].append(record)
+        elif "quickstart" in sweeps[name]:
+            tiers["quickstart"].append(record)
+        else:
+            tiers["embedded" if sweeps[name].intersection(embedded()) else "further"].append(record)
+    return {tier: _took(runs) for tier, runs in tiers.items() if runs}
+
+
+def _took(runs: list[Record]) -> dict[str, Any]:
+    seconds = sum(record.resources.wall_seconds for record in runs if record.resources)
+    devices = {record.provenance.device for record in runs if record.provenance}
+    return {"runs": len(runs), "hours": wording.number(seconds / 3600), "devices": sorted(devices)}
 
 
 def _sweep(manifest: Manifest, spec: Spec, made: dict[str, Record]) -> dict[str, Any]:

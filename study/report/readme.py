@@ -42,10 +42,11 @@ def main(argv: Sequence[str]) -> int:
 
 
 def update(results: Path) -> list[Path]:
-    """Write every block anew from a folder of published results: files, verdicts, and each table that has a block."""
+    """Write every block anew from published results: files, verdicts, tiers, and each table that has a block."""
     readme = ROOT / "README.md"
     main([])
     text = filled(readme.read_text(encoding="utf-8"), "verdicts", _verdicts(results / "tables" / "claims.json"))
+    text = filled(text, "tiers", _tiers(results / "tables" / "study.json"))
     for path in sorted((results / "tables").glob("*.md")):
         if f"<!-- table: {path.stem} -->" in text:
             text = filled(text, f"table: {path.stem}", path.read_text(encoding="utf-8"))
@@ -71,6 +72,26 @@ def _verdicts(path: Path) -> str:
     open_ = ", ".join(dict.fromkeys(waiting))
     marks = "\n† the paired t decides, since standard deviations differ threefold; ‡ Welch's t, since an arm collapsed."
     return "\n".join([*lines, marks, f"\nNot yet run, in whole or in part: claims {open_}." if waiting else ""])
+
+
+TIERS = {
+    "quickstart": ("the table above", "`make sweep`"),
+    "embedded": ("every question that the embedded corpus and its probes answer, at five seeds", "`make embedded`"),
+    "further": ("other sweeps on the embedded corpus", "`make sweep SWEEP=sweeps/…`"),
+    "multi30k": ("what has been run on Multi30k", "`make sweep SWEEP=sweeps/…`"),
+}
+
+
+def _tiers(path: Path) -> str:
+    """How long each tier took, on which hardware: every run has one core."""
+    took = json.loads(path.read_text(encoding="utf-8"))["tiers"]
+    lines = ["| what | command | runs | hours of one core | on |", "|---|---|--:|--:|---|"]
+    for tier, (what, command) in TIERS.items():
+        if tier in took:
+            facts = took[tier]
+            devices = ", ".join(facts["devices"])
+            lines.append(f"| {what} | {command} | {facts['runs']} | {facts['hours']} | {devices} |")
+    return "\n".join(lines)
 
 
 def filled(text: str, name: str, content: str) -> str:

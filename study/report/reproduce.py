@@ -104,8 +104,8 @@ STEPS: dict[str, Callable[[Results], list[Path]]] = {
     "figures": figures,
     "verdicts": verdicts,
     "dictionary": dictionary.write_readme,
-    "readme": blocks,
     "paper": lambda results: [*paper.write_data(results), *paper.build(results)],
+    "readme": blocks,
 }
 
 
