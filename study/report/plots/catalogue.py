@@ -39,6 +39,7 @@ FIGURES = (
     Named("symmetry", ("symmetry",), symmetry.points, symmetry.draw, "doses"),
     Named("heads", ("heads",), heads.points, heads.draw, "several numbers of heads"),
     Named("pruning", ("pruning",), pruning.points, pruning.draw, "pruning curves"),
+    Named("pruning-multi30k", ("multi30k_pruning",), pruning.points, pruning.draw, "pruning curves"),
     Named("maps", ("scores",), maps.points, maps.draw, "attention maps"),
     Named("maps-scaling", ("scaling",), maps.points, maps.draw, "attention maps"),
     Named(
