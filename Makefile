@@ -37,6 +37,7 @@ check: .venv/.train ## lint, formatting and types
 bench: .venv/.train ## training speed against a plain torch.nn.Transformer loop; time and memory of mechanisms; the engine
 	@.venv/bin/python benchmarks/throughput.py
 	@.venv/bin/python benchmarks/attention.py $(ARGS)
+	@.venv/bin/python benchmarks/pruning.py $(ARGS)
 	@.venv/bin/python benchmarks/engine.py $(ARGS)
 
 lock: .venv/bin/python ## rewrite requirements.lock for pyproject.toml; what it names stays, a deleted line moves to the newest

@@ -8,7 +8,6 @@ python benchmarks/engine.py --trials 2 --steps 5   # a small one
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import signal
@@ -23,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from attention import HERE, page
 from measure import Table, machine, markdown
+from page import write
 
 from study import corpora, records
 from study.sweep import local, slots
@@ -197,10 +196,7 @@ def main() -> None:
             document["tables"].append(table._asdict())
             print(markdown(table) + "\n", flush=True)
     if arguments.write:
-        text = json.dumps(document, ensure_ascii=False, indent=1)
-        (HERE / "engine.json").write_text(text + "\n", encoding="utf-8")
-        attention = json.loads((HERE / "attention.json").read_text(encoding="utf-8"))
-        (HERE / "README.md").write_text(page(attention), encoding="utf-8")
+        write("engine", document)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ Untrained weights: the time of a translation does not depend on what they are, o
 encodes the same sentences and decodes the same number of tokens greedily, in turn.
 
     python benchmarks/pruning.py               # prints the table
-    python benchmarks/pruning.py --threads 2
+    python benchmarks/pruning.py --write       # and writes it: benchmarks/pruning.json, benchmarks/README.md
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 import torch
 from measure import Table, Work, machine, markdown, peak_memory, relative_times
+from page import write
 
 from study.config import experiment_from
 from study.models import Translator, build
@@ -86,12 +87,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--write", action="store_true", help="write pruning.json and README.md beside this file")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(1)
     keep_memory()
     print(", ".join(f"{name} {value}" for name, value in machine().items()))
-    print(f"\n{markdown(pruning(arguments.rounds))}")
+    table = pruning(arguments.rounds)
+    print(f"\n{markdown(table)}")
+    if arguments.write:
+        write("pruning", {**machine(), "tables": [table._asdict()]})
 
 
 if __name__ == "__main__":
