@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 MARKS = {"model": "", "paired": " †", "welch": " ‡", "resampled": " §", "within": " ¶"}
 
 
+DIFFERENCE = (Column("interval", "95% interval"), Column("holm", "Holm p"))
 TRAINED = (Column("entropy", "entropy"), Column("speed", "tokens / s"))
 PRUNED = {"curve": Column("freed", "number free"), "best_head": Column("with_one_head", "BLEU, one head a layer")}
 """What a table ends with: of trained models, and by the question of pruned ones."""
@@ -70,9 +71,7 @@ def comparison_table(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Ta
         Column("arm", "arm", "left"),
         Column("n", "n", fold=", "),
         *(Column(name, wording.title(name)) for name in metrics),
-        Column("difference", f"Δ {short}"),
-        Column("interval", "95% interval"),
-        Column("holm", "Holm p"),
+        *([Column("difference", f"Δ {short}"), *DIFFERENCE] if pruned.compares(spec) else ()),
         *([PRUNED[name] for name in asked if name in PRUNED] if asked else TRAINED),
     ]
     blocks = [Block(facet.name, [*_rows(facet, columns), *_inapplicable(facet, columns)]) for facet in facets]
@@ -88,8 +87,8 @@ def _row(facet: Facet, arm: Arm, rows: pd.DataFrame, columns: list[Column]) -> R
     metrics = [column.key for column in columns if "/" in column.key]
     cells = {"arm": arm.label, "n": _count(rows)}
     cells |= {name: _score(rows, name) for name in metrics}
-    cells |= _difference(comparison, wording.decimals(facet.metric))
-    cells |= {name: text for name, text in _last(rows).items() if name in {column.key for column in columns}}
+    others = _difference(comparison, wording.decimals(facet.metric)) | _last(rows)
+    cells |= {column.key: others[column.key] for column in columns if column.key in others}
     bold = frozenset({"difference", "interval", "holm"}) if comparison and comparison.significant else frozenset[str]()
     return Row(cells, bold, _numbers(facet, arm, rows, metrics) | _beside(rows, columns))
 

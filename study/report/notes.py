@@ -23,12 +23,13 @@ LISTED = 6
 
 def notes(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> list[str]:
     """The notes of a table, in the order of reading."""
+    compared = facets if pruned.compares(spec) else []
     return [
         _scores(spec, frame),
-        _differences(spec),
-        *_other_tests(facets),
+        *([_differences(spec)] if compared else ()),
+        *_other_tests(compared),
         _of_pruning(spec, frame) if pruned.questions(spec) else _columns(frame),
-        *_power(facets),
+        *_power(compared),
         *_absent(frame),
     ]
 

@@ -22,6 +22,12 @@ def questions(spec: Spec) -> tuple[str, ...]:
     return tuple(dict.fromkeys(section.question for section in sections if section))
 
 
+def compares(spec: Spec) -> bool:
+    """Whether the arms of a sweep end in different models: questions that mask heads leave the model as it is."""
+    asked = questions(spec)
+    return not asked or bool({"curve", "retrain"}.intersection(asked))
+
+
 def fractions(spec: Spec) -> list[float]:
     """The shares of heads that the pruned models of a sweep lack."""
     sections = [cell.experiment.pruning for cell in spec.cells if cell.experiment]

@@ -153,6 +153,7 @@ def test_single_heads_and_one_head_a_layer_by_hand(tmp_path):
     frame = collect(made.spec, made.runs, shown_metrics(made.spec))
     _, best = comparison_table(made.spec, frame, analyse(made.spec, frame)).blocks[0].rows
     assert (best.cells["test/needed"], best.cells["with_one_head"]) == ("–", "20.0")
+    assert "difference" not in best.cells  # both arms are the same model
     few, enough, last = asked(tmp_path, 12, 13)
     test = few.deciding.comparison.test
     assert (few.word, test.method, test.difference, test.df) == ("supported", "within", -30.0, 4)
