@@ -3,6 +3,7 @@
 results/tables/study.json          counts and one entry per published sweep
 results/tables/configurations.*    every published arm with its parameters
 results/tables/signatures.*        how every score was computed
+results/tables/further.*           other splits and what models look at, by arm
 paper/main.pdf                     the same bytes from the same results
 """
 
@@ -20,6 +21,7 @@ from study.config.experiment import PROTOCOL
 from study.errors import InputError
 from study.records import Record, write
 from study.report import wording
+from study.report.further import further
 from study.report.published import ROOT, Manifest, Results
 from study.report.tables import Block, Column, Row, Table
 from study.sweep.grid import text
@@ -41,6 +43,7 @@ def write_data(results: Results) -> list[Path]:
     write(paths[0], json.dumps(_facts(results, published, made), indent=1, ensure_ascii=False, sort_keys=True) + "\n")
     paths += _configurations(published, made).write(tables, "configurations")
     paths += _signatures(made.values()).write(tables, "signatures")
+    paths += further(results).write(tables, "further")
     return paths
 
 
