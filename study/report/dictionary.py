@@ -33,6 +33,8 @@ every file. None of it needs torch.
 | `sweeps/<name>.json` | that a sweep is published, and what is missing of it |
 | `tables/<name>.*`, `figures/sweep-<name>.*` | its comparison, computed from the records |
 | `tables/claims.*`, `tables/contrasts.*` | the verdict on every claim, and what each one rests on |
+| `tables/further.*` | other splits, alignment and what models look at, by arm of every sweep |
+| `tables/configurations.*`, `tables/signatures.*`, `tables/study.json` | parameters of every arm, how scores were computed, counts |
 | `figures/<figure>.*` | the figures of the study, each with its data |
 """
 SCORES = {
