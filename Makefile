@@ -12,7 +12,7 @@ help: ## this list
 sweep: .venv/.train ## run what SWEEP (sweeps/quickstart.yaml) declares and is missing, then print its table
 	@.venv/bin/python -m study sweep $(SWEEP) $(ARGS)
 
-embedded: .venv/.train ## one sweep after another, all questions that the embedded corpus and its probes answer on a CPU
+embedded: .venv/.train ## one sweep after another: thirteen on the embedded corpus and its probes, hours of a CPU
 	@failed=0; for name in $(EMBEDDED); do .venv/bin/python -m study sweep sweeps/$$name.yaml $(ARGS) || failed=$$?; \
 	  [ $$failed != 130 ] && [ $$failed != 2 ] || break; done; exit $$failed
 

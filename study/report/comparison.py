@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from study.report import frame as frames
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 MARKS = {"model": "", "paired": " †", "welch": " ‡", "resampled": " §", "within": " ¶"}
 
+
+SENTENCES = {"grammar", "multi30k"}
+"""The corpora that are no probes."""
 
 DIFFERENCE = (Column("interval", "95% interval"), Column("holm", "Holm p"))
 TRAINED = (Column("entropy", "entropy"), Column("speed", "tokens / s"))
@@ -53,12 +56,17 @@ def analyse(spec: Spec, frame: pd.DataFrame) -> list[Facet]:
 def shown_metrics(spec: Spec) -> list[str]:
     """The scores with a column of their own: BLEU, exact match and what a pruning found, on the primary metric's split.
 
-    And that metric.
+    And that metric. A sweep of probes alone has no BLEU.
     """
     found = [score for question in pruned.questions(spec) for score in pruned.SCORES.get(question, ())]
-    return list(
-        dict.fromkeys([*(f"{spec.metric[0]}/{name}" for name in ("bleu", "exact", *found)), frames.primary(spec)])
-    )
+    names = [*(("bleu",) if any(has_bleu(spec, facet) for facet in spec.arms) else ()), "exact", *found]
+    return list(dict.fromkeys([*(f"{spec.metric[0]}/{name}" for name in names), frames.primary(spec)]))
+
+
+def has_bleu(spec: Spec, facet: str) -> bool:
+    """Whether a facet is of sentences. The targets of many a probe are shorter than the four words that BLEU needs."""
+    corpora = {c.experiment.data.name for c in spec.cells if c.experiment and spec.facet(c) == facet}
+    return bool(corpora & SENTENCES)
 
 
 def comparison_table(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Table:
@@ -74,8 +82,15 @@ def comparison_table(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Ta
         *([Column("difference", f"Δ {short}"), *DIFFERENCE] if pruned.compares(spec) else ()),
         *([PRUNED[name] for name in asked if name in PRUNED] if asked else TRAINED),
     ]
-    blocks = [Block(facet.name, [*_rows(facet, columns), *_inapplicable(facet, columns)]) for facet in facets]
+    blocks = []
+    for facet in facets:
+        rows = [*_rows(facet, columns), *_inapplicable(facet, columns)]
+        blocks.append(Block(facet.name, rows if has_bleu(spec, facet.name) else [_without_bleu(row) for row in rows]))
     return Table(f"{spec.name}: {spec.description}".rstrip(": "), columns, blocks, notes(spec, frame, facets))
+
+
+def _without_bleu(row: Row) -> Row:
+    return replace(row, cells={name: "" if name.endswith("/bleu") else text for name, text in row.cells.items()})
 
 
 def _rows(facet: Facet, columns: list[Column]) -> list[Row]:

@@ -3,7 +3,8 @@
 A contrast of a single arm is the mean of what are differences already, by Student's t over its runs.
 
 The rules of `statistics` hold: one model for the arms without a collapse, Welch for a contrast with a collapsed arm,
-the paired t where standard deviations differ threefold, no test where a run is missing, Holm over all of them.
+the paired t where standard deviations differ threefold, in arms that no other contrast's model has then, no test where
+a run is missing, Holm over all of them.
 """
 
 from __future__ import annotations
@@ -34,11 +35,25 @@ def contrasted(arms: Mapping[str, Arm], contrasts: Sequence[Weights], reference:
         contrasts: the weights of each.
         reference: the arm whose validation BLEU says what a collapse is.
     """
-    several = {label for weights in contrasts if len(weights) > 1 for label in weights}
-    pool = [arm for label, arm in arms.items() if label in several and _complete(arm) and not collapsed(arm, reference)]
-    fit = fitted(pool, pool[0]) if len(pool) > 1 else None
-    plain = {str(i): _compare(str(i), arms, weights, reference, fit) for i, weights in enumerate(contrasts)}
+    fit = _fit(arms, [weights for weights in contrasts if len(weights) > 1], reference)
+    even = _fit(arms, [weights for weights in contrasts if len(weights) > 1 and _even(arms, weights)], reference)
+    plain = {
+        str(i): _compare(str(i), arms, weights, reference, even if _even(arms, weights) else fit)
+        for i, weights in enumerate(contrasts)
+    }
     return list(adjusted(plain).values())
+
+
+def _even(arms: Mapping[str, Arm], weights: Weights) -> bool:
+    some = [arms[label] for label in weights]
+    return len(some) < 2 or not threefold(some)
+
+
+def _fit(arms: Mapping[str, Arm], contrasts: Sequence[Weights], reference: Arm) -> Fit | None:
+    """The model of all arms that these contrasts name, without what is incomplete or collapsed."""
+    named = {label for weights in contrasts for label in weights}
+    pool = [arm for label, arm in arms.items() if label in named and _complete(arm) and not collapsed(arm, reference)]
+    return fitted(pool, pool[0]) if len(pool) > 1 else None
 
 
 def _complete(arm: Arm) -> bool:

@@ -34,7 +34,8 @@ every file. None of it needs torch.
 | `tables/<name>.*`, `figures/sweep-<name>.*` | its comparison, computed from the records |
 | `tables/claims.*`, `tables/contrasts.*` | the verdict on every claim, and what each one rests on |
 | `tables/further.*` | other splits, alignment and what models look at, by arm of every sweep |
-| `tables/configurations.*`, `tables/signatures.*`, `tables/study.json` | parameters of every arm, how scores were computed, counts |
+| `tables/configurations.*`, `tables/signatures.*` | parameters of every arm, and how scores were computed |
+| `tables/study.json` | counts |
 | `figures/<figure>.*` | the figures of the study, each with its data |
 """
 SCORES = {

@@ -35,13 +35,14 @@ NOTE = (
 
 
 def further(results: Results) -> Table:
-    """One block for each sweep, corpus and family.
+    """One block for each sweep, corpus and family; none for sweeps that look at validation alone.
 
     Raises:
         InputError: a sweep file or a record cannot be used.
     """
     columns = [Column("arm", "arm", "left"), *(Column(name, head) for name, head in SCORES.items())]
-    blocks = [block for manifest in results.manifests.values() for block in _blocks(results, manifest)]
+    told = [manifest for manifest in results.manifests.values() if not manifest.metric.startswith("valid/")]
+    blocks = [block for manifest in told for block in _blocks(results, manifest)]
     return Table("Further scores", columns, blocks, [NOTE])
 
 

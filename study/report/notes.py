@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 FEW = 5
 """Fewer runs per arm are a quick look."""
 
+RULES = {
+    "best_valid_bleu": "the step with the best BLEU on validation",
+    "best_valid_loss": "the step with the lowest loss on validation",
+    "last": "the last step",
+}
+"""The field training.select, in words."""
+
 LISTED = 6
 """So many failures or inapplicable cells are listed by name, the rest counted."""
 
@@ -35,11 +42,11 @@ def notes(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> list[str]:
 
 
 def _scores(spec: Spec, frame: pd.DataFrame) -> str:
-    rules = sorted(set(frame["rule"]) - {""})
+    rules = [RULES.get(rule, rule) for rule in sorted(set(frame["rule"]) - {""})]
     few = f" n < {FEW} is a quick look: expect wide intervals." if len(spec.seeds) < FEW else ""
     return (
         f"Scores: split {spec.metric[0]}, mean ± sd over runs; n = {len(spec.seeds)} declared per arm (seeds "
-        f"{', '.join(map(str, spec.seeds))}). Selection, on validation only: {', '.join(rules) or 'none yet'}.{few}"
+        f"{', '.join(map(str, spec.seeds))}). Tested: {', '.join(rules) or 'nothing yet'}.{few}"
     )
 
 
@@ -57,13 +64,13 @@ def _other_tests(facets: list[Facet]) -> Iterator[str]:
     paired = [_beside(facet, c) for facet, c in pairs if c.model]
     if paired:
         yield (
-            "† Standard deviations differ threefold from the baseline's: the paired t decides. The model says "
-            f"{'; '.join(paired)}."
+            "† Standard deviations differ threefold from the baseline's: the paired t decides, and the model of the "
+            f"other arms goes without this one. One model of all says {'; '.join(paired)}."
         )
     if any(c.test and c.test.method == "welch" for _, c in pairs):
         yield (
-            "‡ Collapsed (a run diverged, or validation BLEU below half the baseline's) or against such a baseline: "
-            "Welch's t over the runs with a score, out of the model."
+            "‡ Collapsed (a run diverged, or the mean BLEU on validation, as training measured it, is below half the "
+            "baseline's) or against such a baseline: Welch's t over the runs with a score, out of the model."
         )
 
 

@@ -57,17 +57,17 @@ def update(results: Path) -> list[Path]:
 def _verdicts(path: Path) -> str:
     """The verdicts in short: one line for each claim, corpus and family that has runs, and who has none."""
     rows = [row["cells"] for block in json.loads(path.read_text(encoding="utf-8"))["blocks"] for row in block["rows"]]
-    lines = ["| # | claim | asked of | verdict | estimate | 95% interval | of | n |"]
-    lines.append("|--:|---|---|---|--:|--:|---|--:|")
+    lines = ["| # | claim | asked of | verdict | decides | estimate | 95% interval | margin | n |"]
+    lines.append("|--:|---|---|---|---|--:|--:|--:|--:|")
     claim, waiting = "", []
     for cells in rows:
         claim = cells["claim"] or claim
         if cells["verdict"].startswith("not yet run"):
             waiting.append(cells["id"])
             continue
-        shown = (cells["id"], claim, cells["asked"], f"**{cells['verdict']}**")
-        unit = cells["contrast"].rpartition(": ")[2]
-        lines.append("| " + " | ".join((*shown, cells["estimate"], cells["interval"], unit, cells["n"])) + " |")
+        shown = [cells["id"], claim, cells["asked"], f"**{cells['verdict']}**", cells["contrast"]]
+        shown += [cells[name] for name in ("estimate", "interval", "margin", "n")]
+        lines.append("| " + " | ".join(shown) + " |")
 
     open_ = ", ".join(dict.fromkeys(waiting))
     marks = "\n† the paired t decides, since standard deviations differ threefold; ‡ Welch's t, since an arm collapsed."
@@ -76,7 +76,7 @@ def _verdicts(path: Path) -> str:
 
 TIERS = {
     "quickstart": ("the table above", "`make sweep`"),
-    "embedded": ("every question that the embedded corpus and its probes answer, at five seeds", "`make embedded`"),
+    "embedded": ("what is published of the embedded tier, at five seeds", "`make embedded`"),
     "further": ("other sweeps on the embedded corpus", "`make sweep SWEEP=sweeps/…`"),
     "multi30k": ("what has been run on Multi30k", "`make sweep SWEEP=sweeps/…`"),
 }
@@ -133,7 +133,7 @@ def _purpose(path: Path) -> str:
         case ".yaml":
             said = yaml.safe_load(text)["description"]
         case _:
-            said = text.splitlines()[0].lstrip("# ")
+            said = next(line for line in text.splitlines() if not line.startswith("#!")).lstrip("# ")
     sentence = re.split(r"(?<=[.?])\s(?=[A-Z`])", " ".join(said.split("\n\n")[0].split()))[0]
     return sentence.removesuffix(".")
 

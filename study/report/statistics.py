@@ -5,7 +5,8 @@
 * A *collapsed* arm (a run diverged, or its mean validation BLEU is below half the baseline's) stays out of the model,
   whose one variance it would spoil, and is compared by Welch's t-test over the runs that have a score.
 * Where the standard deviations of an arm and the baseline differ threefold, the paired t-test of that contrast
-  decides; the model's answer is kept beside it.
+  decides; the model's answer, with such arms in it, is kept beside it. The others' model goes without them: one seed
+  that goes astray in one arm would hide differences between arms in which none does.
 * An arm with a hole (a run missing, started or failed) is not compared at all.
 * Intervals are unadjusted; p is adjusted by Holm (1979) over all tests of the family.
 
@@ -82,7 +83,8 @@ def compare(arms: Sequence[Arm], baseline: str) -> Family:
     sound = not base.holes and not base.diverged
     if sound:
         _same_seeds(pool, base)
-    model = _model(pool, base) if sound else {}
+    even = [arm for arm in pool if arm is base or not threefold([arm, base])]
+    model = _model(pool, base) | _model(even, base) if sound else {}
     plain = {arm.label: _contrast(arm, base, model) for arm in arms if arm is not base}
     return Family(baseline, adjusted(plain), seed_correlation(pool) if sound else None)
 

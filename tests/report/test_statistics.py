@@ -57,12 +57,14 @@ def test_a_collapsed_arm_is_compared_by_welch_and_leaves_the_model_alone():
 
 def test_where_deviations_differ_threefold_the_paired_t_decides_and_the_model_stays_beside():
     wild = {s: 81.0 + 6 * d for s, d in zip(BASE, (-1, 1, 0, 2, -2), strict=True)}
-    comparison = compare(arms(BASE, wild, OTHER), "a").comparisons["b"]
+    family = compare(arms(BASE, wild, OTHER), "a")
+    comparison = family.comparisons["b"]
     expected = stats.ttest_rel([wild[s] for s in BASE], [*BASE.values()])
     assert comparison.test.method == "paired"
     assert (comparison.test.p, comparison.test.df) == pytest.approx((expected.pvalue, 4))
     assert comparison.model.method == "model"
     assert comparison.model.df == 8
+    assert family.comparisons["c"].test == compare(arms(BASE, OTHER), "a").comparisons["b"].test  # nor spoils others
 
 
 def test_an_arm_with_a_hole_is_not_compared_and_does_not_hide_the_others():
