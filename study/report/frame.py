@@ -95,7 +95,7 @@ def _found(cell: Cell, runs: Path, names: Sequence[str], facts: dict[str, tuple[
     if record.status != "failed":
         row |= {name: _number(record.score(*name.split("/", 2))) for name in names}
         row |= {"valid_bleu": _number(validation_bleu(record)), "entropy": _number(entropy(record))}
-        row |= {"freed": _number(pruned.freed(record)), "heads": _number(pruned.heads(record))}
+        row |= {"freed": _number(pruned.freed(record)), "heads": _number(pruned.number_of_heads(record))}
         row["with_one_head"] = _number(pruned.with_one_head(record))
         row["tokens_per_second"] = record.resources.tokens_per_second if record.resources else math.nan
     row["rule"] = record.selection.rule if record.selection else ""

@@ -3,6 +3,7 @@
 results/tables/study.json          counts and one entry per published sweep
 results/tables/configurations.*    every published arm with its parameters
 results/tables/signatures.*        how every score was computed
+results/tables/orders.*            how stable orders of pruning are over seeds
 results/tables/further.*           other splits and what models look at, by arm
 paper/main.pdf                     the same bytes from the same results
 """
@@ -22,6 +23,7 @@ from study.errors import InputError
 from study.records import Record, write
 from study.report import wording
 from study.report.further import further
+from study.report.orders import stability
 from study.report.published import ROOT, Manifest, Results
 from study.report.tables import Block, Column, Row, Table
 from study.sweep.grid import text
@@ -44,6 +46,7 @@ def write_data(results: Results) -> list[Path]:
     paths += _configurations(published, made).write(tables, "configurations")
     paths += _signatures(made.values()).write(tables, "signatures")
     paths += further(results).write(tables, "further")
+    paths += stability(results).write(tables, "orders")
     return paths
 
 

@@ -39,19 +39,19 @@ def left(record: Record, site: str) -> float | None:
 
     None for what has no such order: a mean over several, or one without heads of the site.
     """
-    order, count = _order(record), freed(record)
+    heads, count = order(record), freed(record)
     if count is None or "draws" in _facts(record):
         return None
-    there = [head.split()[0] == site for head in order]
+    there = [head.split()[0] == site for head in heads]
     return sum(there[round(count) :]) / sum(there) if any(there) else None
 
 
 def freed(record: Record) -> float | None:
     """How many heads go for free: the number nearest to the free share of them; of several orders their mean share."""
-    order, share = _order(record), next((s.value for s in record.scores if s.metric == "free"), None)
-    if not order or share is None:
+    heads, share = order(record), next((s.value for s in record.scores if s.metric == "free"), None)
+    if not heads or share is None:
         return None
-    exactly = share / 100 * len(order)
+    exactly = share / 100 * len(heads)
     return exactly if "draws" in _facts(record) else float(int(exactly + 0.5))
 
 
@@ -61,12 +61,13 @@ def with_one_head(record: Record) -> float | None:
     return min((value for value in known if value is not None), default=None)
 
 
-def heads(record: Record) -> int | None:
+def number_of_heads(record: Record) -> int | None:
     """How many heads the order has; None without one."""
-    return len(_order(record)) or None
+    return len(order(record)) or None
 
 
-def _order(record: Record) -> list[str]:
+def order(record: Record) -> list[str]:
+    """The heads in the order of their removal, `site layer head`; empty without an order."""
     found: list[str] = _facts(record).get("order", [])
     return found
 

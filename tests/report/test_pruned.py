@@ -71,7 +71,7 @@ def test_heads_left_and_heads_free_by_hand(case):
     """24 heads of which 35% go for free are 8 (8.4), the 8 of the encoder; 30 + seed 1 is 31%: 7 (7.44)."""
     path = case.path(1, pruning__order="gradient", pruning__site="all")
     record = pruned.Record.model_validate_json(path.read_text())
-    assert (pruned.freed(record), pruned.heads(record)) == (7.0, 24)
+    assert (pruned.freed(record), pruned.number_of_heads(record)) == (7.0, 24)
     assert [pruned.left(record, site) for site in SITES] == [1 / 8, 1.0, 1.0]
     assert measures.value(record, Measure("diagnostics/pruning/left/encoder_self")) == 1 / 8
     assert measures.value(record, Measure("test/bleu/kept 0.0")) == 1.0
