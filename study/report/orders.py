@@ -21,8 +21,8 @@ NOTE = (
     "Spearman's ρ between orders of removal; 1: the same order. As greedy: with the greedy order of the same model, "
     "mean ± sd over models. Layers, over seeds: of the mean place of each layer's heads, the mean of all pairs of "
     "seeds. Within layers: so of what a head's place differs from that mean by, heads of equal index compared, which "
-    "have nothing in common, so that it is about 0. Free: least and most heads that go for free, over models. Of random "
-    "orders the first draw."
+    "have nothing in common, so that it is about 0. Free: least and most heads that go for free, over models. Of "
+    "random orders the first draw."
 )
 GREEDY = "greedy"
 
