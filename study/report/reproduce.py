@@ -15,7 +15,7 @@ from pathlib import Path
 
 from study.errors import InputError
 from study.records import write
-from study.report import dictionary, paper, readme
+from study.report import dictionary, paper, pruned, readme
 from study.report.commits import Checkout
 from study.report.published import ROOT, Manifest, Results
 from study.report.tables import Table
@@ -37,6 +37,8 @@ def tables_and_figures(results: Results) -> list[Path]:
 def compare(results: Results, manifest: Manifest) -> tuple[Table, list[Path]]:
     """One sweep's table, and the files of it and of its figure: `tables/<name>.*` and `figures/sweep-<name>.*`.
 
+    There is no figure where arms are not compared.
+
     Raises:
         InputError: a record cannot be used.
     """
@@ -49,6 +51,8 @@ def compare(results: Results, manifest: Manifest) -> tuple[Table, list[Path]]:
     facets = analyse(spec, frame)
     table = remarked(comparison_table(spec, frame, facets), manifest)
     paths = table.write(results.root / "tables", manifest.name)
+    if not pruned.compares(spec):
+        return table, paths
     with tempfile.TemporaryDirectory() as folder:
         for path in draw(facets, Path(folder) / f"sweep-{manifest.name}"):
             if path.suffix != ".png":  # committed as SVG, with its data
