@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -149,6 +150,21 @@ def save(figure: Figure, path: Path) -> list[Path]:
         target = path.with_name(path.name + suffix)
         temporary = path.with_name(f".{path.name}.{os.getpid()}{suffix}")
         figure.savefig(temporary, metadata=metadata)
+        if suffix == ".svg":
+            temporary.write_text(renamed(temporary.read_text(encoding="utf-8")), encoding="utf-8")
         os.replace(temporary, target)
         written.append(target)
     return written
+
+
+NAMED = re.compile(r"(?<=[\"#])([a-z])[0-9a-f]{10}(?=[\")])")
+
+
+def renamed(svg: str) -> str:
+    """Markers and clips numbered in the order of the text, `m1`, `p2`.
+
+    matplotlib names them by a hash of coordinates to the last bit, and the layout that gives these is not exact: two
+    processes may differ in names where every number that is printed is the same.
+    """
+    names: dict[str, str] = {}
+    return NAMED.sub(lambda found: names.setdefault(found[0], f"{found[1]}{len(names) + 1}"), svg)

@@ -267,3 +267,9 @@ def test_alignment_error_and_score_of_every_run(scales):
         figure = aer.draw(plt, table)
         said = [t.get_text() for axes in figure.axes if (legend := axes.get_legend()) for t in legend.get_texts()]
     assert said == ["1/√d", "unscaled (4 of 5)"]
+
+
+def test_names_within_an_svg_do_not_depend_on_the_last_bits_of_a_layout():
+    svg = '<path id="m0123456789"/><use href="#m0123456789" clip-path="url(#p{})"/><clipPath id="p{}"/>'
+    one, other = (style.renamed(svg.format(name, name)) for name in ("627ecd606c", "594f434f5e"))
+    assert one == other == '<path id="m1"/><use href="#m1" clip-path="url(#p2)"/><clipPath id="p2"/>'
