@@ -83,6 +83,7 @@ def _tiers(published: list[tuple[Manifest, Spec]], made: dict[str, Record]) -> d
     """What each tier took: runs, each in one tier, their hours and their devices."""
     tiers: dict[str, list[Record]] = {"quickstart": [], "embedded": [], "further": [], "multi30k": []}
     sweeps: dict[str, set[str]] = {name: set() for name in made}
+    named = embedded()
     for manifest, spec in published:
         for cell in spec.runnable:
             sweeps.get(str(cell.id), set()).add(manifest.name)
@@ -92,7 +93,7 @@ def _tiers(published: list[tuple[Manifest, Spec]], made: dict[str, Record]) -> d
         elif "quickstart" in sweeps[name]:
             tiers["quickstart"].append(record)
         else:
-            tiers["embedded" if sweeps[name].intersection(embedded()) else "further"].append(record)
+            tiers["embedded" if sweeps[name].intersection(named) else "further"].append(record)
     return {tier: _took(runs) for tier, runs in tiers.items() if runs}
 
 
