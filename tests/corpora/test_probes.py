@@ -12,7 +12,7 @@ from study.config import config_hash, experiment_from
 from study.config.probes import AnyProbe
 from study.corpora import Corpus, Pair, load, words
 from study.corpora.grammar.draw import Draw
-from study.corpora.probes import chance, dose, drawn_by, named
+from study.corpora.probes import chance, dose, drawn_by, named, within_reach
 from study.errors import InputError
 
 GOLDEN = {
@@ -190,7 +190,9 @@ def test_symmetric_scores_serve_all_but_one_node_of_a_ring() -> None:
 def test_chance_is_that_of_enumeration() -> None:
     assert chance(section("graph")) == pytest.approx((1 / 8, 2 / 3 + 1 / 3 / 8))
     assert chance(section("graph", dose=0.5)).confused == pytest.approx(0.5 + 0.5 * (2 / 3 + 1 / 3 / 8))
+    assert within_reach(section("graph", dose=0.5)) == pytest.approx(0.5 + 0.5 * 2 / 3)
     assert chance(section("graph", structure="one_way")).confused == 1
+    assert within_reach(section("graph", structure="one_way")) == 1
     assert chance(section("graph", structure="one_way")).blind == pytest.approx(0.5 + 0.5 / 8)
     sequences = list(product(range(3), repeat=4))
     orders = Counter(tuple(sorted(labels)) for labels in sequences)

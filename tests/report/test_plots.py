@@ -181,7 +181,7 @@ def test_heads_answer_what_is_held_fixed(tmp_path):
 
 
 def test_dose_and_response_with_their_floors(tmp_path):
-    """Two of three words in a ring are right, and of 8 labels the third happens to be the same; a blind guess: 1/8."""
+    """Two of three words of a ring look at gold, and the third label is the same once in 8; a blind guess: 1/8."""
     parameters = """
   data.name: {value: graph}
   model.family: {value: transformer}
@@ -189,14 +189,16 @@ def test_dose_and_response_with_their_floors(tmp_path):
   model.attention.encoder_self.maps: {values: [separate, tied]}
 """
     case = Case(tmp_path, "symmetry", parameters, metric="test/accuracy", seeds=[1])
-    case.write(lambda e: 90.0)
+    case.write(lambda e: 90.0, scores=lambda e: [Score(split="test", metric="attends_argmax", value=60.0, n=50)])
     table = symmetry.points(swept(case))
     floors = table[table["state"] == "floor"]
-    assert list(zip(floors["line"], floors["x"], floors["mean"], strict=True)) == [
-        ("floor=confused", 1.0, 70.8333),
-        ("floor=blind", 1.0, 12.5),
-        ("floor=confused", 0.0, 100.0),
-        ("floor=blind", 0.0, 12.5),
+    assert list(zip(floors["metric"], floors["line"], floors["x"], floors["mean"], strict=True)) == [
+        ("test/accuracy", "floor=confused", 1.0, 70.8333),
+        ("test/accuracy", "floor=blind", 1.0, 12.5),
+        ("test/accuracy", "floor=confused", 0.0, 100.0),
+        ("test/accuracy", "floor=blind", 0.0, 12.5),
+        ("test/attends_argmax", "floor=confused", 1.0, 66.6667),
+        ("test/attends_argmax", "floor=confused", 0.0, 100.0),
     ]
     assert set(table["line"]) - set(floors["line"]) == {"maps=separate", "maps=tied"}
     for path in case.runs.glob("*.json"):

@@ -11,12 +11,12 @@ from functools import partial
 from study.config.probes import AnyProbe, Copy, CopyFar, Graph, MultiLookup, OneSpace, Reverse, Sort
 from study.corpora.corpus import Corpus, Pair
 from study.corpora.grammar.draw import Draw
-from study.corpora.probes.chance import Chance, chance, dose
+from study.corpora.probes.chance import Chance, chance, dose, within_reach
 from study.corpora.probes.lookup import graph, multi_lookup, named, one_space
 from study.corpora.probes.order import far, ordered
 from study.corpora.probes.splits import checksum, splits
 
-__all__ = ["Chance", "chance", "dose", "drawn_by", "generate", "named"]
+__all__ = ["Chance", "chance", "dose", "drawn_by", "generate", "named", "within_reach"]
 
 
 def generate(data: AnyProbe) -> Corpus:

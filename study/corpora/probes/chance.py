@@ -45,6 +45,12 @@ def dose(data: Graph) -> float:
     return sum(length >= 3 for length in _cycles(data)) / data.nodes
 
 
+def within_reach(data: Graph) -> float:
+    """Largest share of the words that name another whose largest weight can be on it, with symmetric scores."""
+    naming = sum(len(names) for names in named(data)) / data.nodes
+    return 1 - _frustrated(data) / naming
+
+
 def _frustrated(data: Graph) -> float:
     """Share of the nodes that symmetric scores cannot serve: one in each cycle of three or more.
 

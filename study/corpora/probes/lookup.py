@@ -25,9 +25,10 @@ lose. In `one_way` a node that names none says so (`n`). In `mutual` with the di
 scores prefer self, which the residual takes off again: there the argmax on gold decides, not accuracy.
 
 Two things let symmetric scores get further than that, and are kept out. With the own label in the same target word, the
-readout may judge by it what was fetched; and a decoder that sees all places has a part in the lookup. A word is one
-token, so that scores may also depend on labels, which helps the fewer of them there are (one seed, tied maps without
-the diagonal: .72 of the words with eight labels, where two of three are .71; .79 with four, .75; .90 with two, .83).
+readout may judge by it what was fetched; and a decoder that sees all places has a part in the lookup. A third is left:
+a word is one token, so that scores may also depend on labels, which helps the fewer of them there are. The words of a
+ring then look at both others about evenly, in shares that tell labels apart, and more is said than the largest weights
+can point at. So where they point (`within_reach` has the bound, which nothing passes) decides together with accuracy.
 
     multi_lookup   c names a and b, a names b and c, b names c and a (P 2)
                    c3 a1 b7  →  317 173 731            word 0 attends to 1 and 2, 1 to 2 and 0, 2 to 0 and 1

@@ -24,7 +24,7 @@ SPREAD = 0.62
 """Share of the gap between two places that the arms take up."""
 
 BOUNDS = {"bleu": (0.0, 100.0), "chrf": (0.0, 100.0), "aer": (0.0, 1.0), "nll": (0.0, math.inf)}
-BOUNDS |= dict.fromkeys(("exact", "prefix", "accuracy", "contrast", "free", "area"), (0.0, 100.0))
+BOUNDS |= dict.fromkeys(("exact", "prefix", "accuracy", "attends_argmax", "contrast", "free", "area"), (0.0, 100.0))
 LESS_IS_BETTER = ("nll", "perplexity", "aer")
 
 INK = "#444444"
@@ -78,13 +78,16 @@ def small_multiples(
     for i, row in enumerate(rows):
         of_row = table[table["row"] == row]
         seen: set[str] = set()
+        named = ""
         for column, axes in zip(columns, grid[i], strict=True):
             _panel(axes, of_row[of_row["column"] == column], looks, spots[column])
             together = of_row[of_row["column"].map(apart) == apart(column)]
             limit(axes, together)
             axes.set_title(column if i == 0 else "", loc="left", fontsize=8)
             axes.set_xlabel(label(column) if i == len(rows) - 1 else "")
-            axes.set_ylabel(axis(str(together["metric"].iloc[0])) if not seen else "")
+            metric = str(together["metric"].iloc[0])
+            axes.set_ylabel(axis(metric) if metric != named else "")
+            named = metric
             axes.tick_params(labelbottom=i == len(rows) - 1, labelleft=apart(column) not in seen)
             seen.add(apart(column))
     legend(figure, looks, table, [line for line in lines if line not in looks])

@@ -38,7 +38,7 @@ WORDS = {
     "weights=entmax15": "entmax 1.5",
     "weights=identity_mean": "identity / S",
 }
-WORDS |= {"floor=confused": "the best of symmetric scores", "floor=blind": "the best guess without looking"}
+WORDS |= {"floor=confused": "by the largest weights of symmetric scores", "floor=blind": "a guess without looking"}
 PLAIN = (*style.ARMS, "family")
 """Fields whose values speak for themselves."""
 
