@@ -5,6 +5,7 @@ results/tables/configurations.*    every published arm with its parameters
 results/tables/signatures.*        how every score was computed
 results/tables/orders.*            how stable orders of pruning are over seeds
 results/tables/further.*           other splits and what models look at, by arm
+results/tables/standing.*          the best models on Multi30k, beside what others report
 paper/main.pdf                     the same bytes from the same results
 """
 
@@ -25,6 +26,7 @@ from study.report import wording
 from study.report.further import further
 from study.report.orders import stability
 from study.report.published import ROOT, Manifest, Results
+from study.report.standing import standing
 from study.report.tables import Block, Column, Row, Table
 from study.sweep.grid import text
 from study.sweep.spec import Spec
@@ -47,6 +49,7 @@ def write_data(results: Results) -> list[Path]:
     paths += _signatures(made.values()).write(tables, "signatures")
     paths += further(results).write(tables, "further")
     paths += stability(results).write(tables, "orders")
+    paths += standing(results).write(tables, "standing")
     return paths
 
 
