@@ -1,6 +1,6 @@
 """Where the models of the study stand on Multi30k, beside what others report of theirs.
 
-Of each family the published arm with the best mean BLEU on validation, whichever sweep it is of; pruned models are none.
+Of each family the published arm with the best mean BLEU on validation, whichever sweep it is of, pruned models aside.
 The tests are looked at for the arm that validation chose, and have no part in choosing it.
 """
 
@@ -26,8 +26,8 @@ CHOSEN_ON, TEST, SECOND = "valid", "test_2016_flickr", "test_2017_flickr"
 ARTICLE = {"recurrent": "recurrent model", "transformer": "transformer"}
 NOTE = (
     "BLEU, German to English, test_2016_flickr; 2017: test_2017_flickr. Of each family of this study the published arm "
-    "that is best on validation (mean over seeds, same beam), with the standard deviation over its n runs and Student's 95% "
-    "interval of their mean; no interval with one run. Others: as reported, scored in their way, not compared to the point."
+    "that is best on validation (mean over seeds, same beam): mean ± sd over its n runs, and Student's 95% interval of "
+    "the mean, none with one run. Others: as reported, scored in their own ways, not comparable to the point."
 )
 
 
