@@ -23,7 +23,6 @@ from study.report.tables import Block, Column, Row, Table
 
 SYSTEMS = Path(__file__).with_name("systems.yaml")
 CHOSEN_ON, TEST, SECOND = "valid", "test_2016_flickr", "test_2017_flickr"
-ARTICLE = {"recurrent": "recurrent model", "transformer": "transformer"}
 NOTE = (
     "BLEU, German to English, test_2016_flickr; 2017: test_2017_flickr. Of each family of this study the published arm "
     "that is best on validation (mean over seeds, same beam): mean ± sd over its n runs, and Student's 95% interval of "
@@ -105,7 +104,7 @@ def _row(family: str, arm: Candidate) -> Row:
     beam = first.config["decoding"]["beam"]
     return Row(
         {
-            "system": f"{ARTICLE.get(family, family)} ({arm.sweep}: {arm.label})",
+            "system": f"{_named(first)} (sweep {arm.sweep})",
             "bleu": wording.mean_sd(statistics.fmean(tests), deviation(tests), 2),
             "interval": _printed(low, high),
             "second": wording.mean_sd(statistics.fmean(second), deviation(second), 2),
@@ -129,6 +128,14 @@ def _row(family: str, arm: Candidate) -> Row:
             "parameters": parameters,
         },
     )
+
+
+def _named(record: Record) -> str:
+    """`transformer, 4+4 layers of width 128`."""
+    model = record.config["model"]
+    if model["family"] == "transformer":
+        return f"transformer, {model['layers']}+{model['layers']} layers of width {model['width']}"
+    return f"recurrent, width {model['width']}, {model['attention']['cross']['score']} attention"
 
 
 def _interval(values: list[float]) -> tuple[float, float] | tuple[None, None]:
