@@ -16,9 +16,11 @@ from study.report.weighing import name_of
 
 RULES = (
     "Verdicts, one for each claim, corpus, family and part. supported, contradicted: Holm p < .05 over the contrasts "
-    "of the row, in that direction; below the margin: the estimate is smaller than it. no difference larger than the "
-    "margin: two one-sided tests, the 90% interval lies inside it; this is what supports an equivalence. saturated: "
-    "the base at its ceiling or floor. undecided: none of these.",
+    "of the row, in that direction; below the margin: the estimate is smaller than it. contradicted, of an "
+    "equivalence: besides, the interval lies outside the margin. no difference larger than the margin: two one-sided "
+    "tests, the 90% interval lies inside it; this is what supports an equivalence, and there may be a smaller "
+    "difference. saturated: the base at its ceiling or floor. undecided: none of these; of an equivalence there may "
+    "be a difference, of a size not known to pass the margin.",
     "The model is score ~ arm + seed over the arms that the row names; intervals are unadjusted 95% t intervals, and "
     "error is controlled within a row. † the paired t decides, since standard deviations differ threefold; ‡ Welch's "
     "t, since an arm diverged or collapsed; § arms resampled; ¶ Student's t of differences within runs. Of several "

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 SCORES = {
     "test/nll": "NLL",
+    "test/accuracy": "words",
     "long/exact": "long",
     "deep/exact": "deep",
     "pronoun/contrast": "pronouns",
@@ -27,10 +28,10 @@ SCORES = {
 """Score ↦ head of its column; a record has those of its corpus."""
 
 NOTE = (
-    "Mean ± sd over runs. NLL: nats per sentence of test. Long, deep: exact match on sentences longer, or nested "
-    "deeper, than any that was trained on, %. Pronouns: pairs of sentences told apart in which only the antecedent "
-    "tells the pronoun, %. AER: of cross-attention on test. On gold: words whose largest weight is on a relevant one, "
-    "%. 2016, 2017: BLEU on Multi30k's test sets."
+    "Mean ± sd over runs. NLL: nats per sentence of test. Words: right words, %. Long, deep: exact match on sentences "
+    "longer, or nested deeper, than any that was trained on, %. Pronouns: pairs of sentences told apart in which only "
+    "the antecedent tells the pronoun, %. AER: of cross-attention on test. On gold: words whose largest weight is on "
+    "a relevant one, %. 2016, 2017: BLEU on Multi30k's test sets."
 )
 
 

@@ -87,7 +87,8 @@ def _columns(frame: pd.DataFrame) -> str:
     devices = sorted(set(frame["device"]) - {""})
     return (
         "Entropy: of cross-attention at the last validation, H / log(slots): 0 one slot, 1 all alike. "
-        f"Tokens/s: in training{', on ' + ' and '.join(devices) if devices else ''}."
+        f"Tokens/s: in training{', on ' + ' and '.join(devices) if devices else ''}; less where "
+        "runs shared the machine with other work."
     )
 
 

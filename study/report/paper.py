@@ -28,10 +28,12 @@ from study.report.orders import stability
 from study.report.published import ROOT, Manifest, Results
 from study.report.standing import standing
 from study.report.tables import Block, Column, Row, Table
+from study.report.verdicts import BELOW, CONTRADICTED, NO_DIFFERENCE, NOT_RUN, SUPPORTED
 from study.sweep.grid import text
 from study.sweep.spec import Spec
 
 SOURCE = ROOT / "paper" / "main.typ"
+SETTLED = (SUPPORTED, BELOW, CONTRADICTED, NO_DIFFERENCE)
 
 
 def write_data(results: Results) -> list[Path]:
@@ -57,7 +59,7 @@ def _facts(results: Results, published: list[tuple[Manifest, Spec]], made: dict[
     """Counts over all published runs, the verdicts' and one entry a sweep."""
     states = Counter(record.status for record in made.values())
     verdicts = _verdicts(results)
-    unanswered = verdicts["not yet run"]
+    unanswered = verdicts[NOT_RUN]
     seconds = sum(record.resources.wall_seconds for record in made.values() if record.resources)
     return {
         "protocol": PROTOCOL,
@@ -68,7 +70,8 @@ def _facts(results: Results, published: list[tuple[Manifest, Spec]], made: dict[
         "devices": sorted({record.provenance.device for record in made.values() if record.provenance}),
         "claims_total": verdicts.total(),
         "claims_open": unanswered,
-        "claims_answered": verdicts.total() - unanswered,
+        "claims_answered": sum(verdicts[word] for word in SETTLED),
+        "claims_undecided": verdicts.total() - unanswered - sum(verdicts[word] for word in SETTLED),
         "verdicts": dict(verdicts),
         "published": [manifest.name for manifest, _ in published],
         "sweeps": {manifest.name: _sweep(manifest, spec, made) for manifest, spec in published},
@@ -119,7 +122,7 @@ def _sweep(manifest: Manifest, spec: Spec, made: dict[str, Record]) -> dict[str,
 
 
 def _verdicts(results: Results) -> Counter[str]:
-    """How often each verdict stands in the table of claims; a claim that is asked twice counts by its best answer."""
+    """How often each verdict stands in the table of claims; a claim asked in parts counts by the first settled one."""
     path = results.root / "tables" / "claims.json"
     try:
         table = json.loads(path.read_text(encoding="utf-8"))
@@ -129,9 +132,14 @@ def _verdicts(results: Results) -> Counter[str]:
             answers.setdefault(row["id"], []).append(row["verdict"])
     except (OSError, ValueError, KeyError) as problem:
         raise InputError(f"{path}: no table of verdicts ({problem}); `study claims` writes it") from None
-    unanswered = "not yet run"
-    first = (next((v for v in given if not v.startswith(unanswered)), unanswered) for given in answers.values())
-    return Counter(first)
+    return Counter(_best(given) for given in answers.values())
+
+
+def _best(given: list[str]) -> str:
+    """The first verdict that settles something, else the first that runs were made for, else the first."""
+    settled = (word for word in given if word in SETTLED)
+    run = (word for word in given if not word.startswith(NOT_RUN))
+    return next(settled, next(run, NOT_RUN))
 
 
 def _configurations(published: list[tuple[Manifest, Spec]], made: dict[str, Record]) -> Table:

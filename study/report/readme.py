@@ -70,12 +70,17 @@ def _verdicts(path: Path) -> str:
         lines.append("| " + " | ".join(shown) + " |")
 
     open_ = ", ".join(dict.fromkeys(waiting))
-    marks = "\n† the paired t decides, since standard deviations differ threefold; ‡ Welch's t, since an arm collapsed."
+    marks = (
+        "\n† the paired t decides, since standard deviations differ threefold; ‡ Welch's t, since an arm collapsed; ¶ "
+        "Student's t of differences within runs. Of several contrasts the weakest is shown where all must hold. "
+        "[results/tables/claims.md](results/tables/claims.md) says what the words mean; of an equivalence, "
+        "*undecided* may be a difference whose size is not known to pass the margin."
+    )
     return "\n".join([*lines, marks, f"\nNot yet run, in whole or in part: claims {open_}." if waiting else ""])
 
 
 TIERS = {
-    "quickstart": ("the table above", "`make sweep`"),
+    "quickstart": ("`quickstart`, the table above", "`make sweep`"),
     "embedded": ("what is published of the embedded tier, at five seeds", "`make embedded`"),
     "further": ("other sweeps on the embedded corpus", "`make sweep SWEEP=sweeps/…`"),
     "multi30k": ("what has been run on Multi30k", "`make sweep SWEEP=sweeps/…`"),
