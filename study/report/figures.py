@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+ROOM = 0.12
+"""Share of a panel's width on either side for the numbers beside what is drawn."""
 BAR, HEADROOM = 0.22, 0.75
 """Inches per arm, and for title and axis."""
 
@@ -96,6 +98,7 @@ def _panel(axes: Axes, facet: Facet, differences: bool) -> list[tuple[list[float
         texts.append(_summary(axes, place, facet, arm, differences, looks[arm.label].colour))
     axes.set_yticks(range(len(facet.arms)), [arm.label for arm in facet.arms])
     axes.set_ylim(len(facet.arms) - 0.45, -0.55)
+    axes.margins(x=ROOM)
     axes.grid(False, axis="y")
     axes.set_title(facet.name, loc="left")
     axes.tick_params(axis="x", labelbottom=True)
