@@ -108,7 +108,9 @@ def _welch(arms: Sequence[Arm], weights: Weights) -> Test:
 
 
 def correlated(pairs: Sequence[Sequence[tuple[float, float]]], level: str) -> Comparison:
-    """Spearman's ρ, its standard error by resampling arms (bootstrap), its interval by t over arms − 1.
+    """Spearman's ρ, its standard error σ by resampling arms (bootstrap), its test by t over arms − 1.
+
+    The interval is taken on Fisher's scale, artanh ρ ± t σ / (1 − ρ²), so that it stays within −1 and 1.
 
     Args:
         pairs: for every arm the two values of each seed.
@@ -135,8 +137,20 @@ def correlated(pairs: Sequence[Sequence[tuple[float, float]]], level: str) -> Co
         return Comparison(level, why="nothing varies")
     if error < 1e-9:
         return Comparison(level, Test("resampled", whole))
-    test = t_test("resampled", whole, error, arms - 1)
+    test = _within_one(t_test("resampled", whole, error, arms - 1))
     return adjusted({level: Comparison(level, test)})[level]
+
+
+def _within_one(test: Test) -> Test:
+    """The test with the interval of a correlation, which ends before −1 and 1."""
+    assert test.low is not None
+    assert test.high is not None
+    rho = test.difference
+    if abs(rho) > 1 - 1e-9:  # Fisher's scale has no place for it
+        return replace(test, low=max(test.low, -1.0), high=min(test.high, 1.0))
+    half = (rho - test.low) / (1 - rho**2)
+    low, high = (math.tanh(math.atanh(rho) + side * half) for side in (-1, 1))
+    return replace(test, low=low, high=high)
 
 
 def _spearman(x: Any, y: Any) -> Any:

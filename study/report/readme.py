@@ -71,9 +71,9 @@ def _verdicts(path: Path) -> str:
 
     open_ = ", ".join(dict.fromkeys(waiting))
     marks = (
-        "\n† the paired t decides, since standard deviations differ threefold; ‡ Welch's t, since an arm collapsed; ¶ "
-        "Student's t of differences within runs. Of several contrasts the weakest is shown where all must hold. "
-        "[results/tables/claims.md](results/tables/claims.md) says what the words mean; of an equivalence, "
+        "\n† the paired t decides, since standard deviations differ threefold; ‡ Welch's t, since an arm collapsed; § "
+        "arms resampled; ¶ Student's t of differences within runs. Of several contrasts the weakest is shown where all "
+        "must hold. [results/tables/claims.md](results/tables/claims.md) says what the words mean; of an equivalence, "
         "*undecided* may be a difference whose size is not known to pass the margin."
     )
     return "\n".join([*lines, marks, f"\nNot yet run, in whole or in part: claims {open_}." if waiting else ""])

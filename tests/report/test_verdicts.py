@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from study.report.claims import Question
-from study.report.contrasts import contrasted, correlated
+from study.report.contrasts import _within_one, contrasted, correlated
 from study.report.derived import band
 from study.report.estimates import Test, inside, t_test, welch
 from study.report.kinds import Contrast, Difference
@@ -171,6 +171,17 @@ def test_rank_correlations_between_and_within_arms():
     mixed = [[(x, y) for x, y in rng.normal(0, 1, (5, 2))] for _ in range(30)]
     means = np.array(mixed).mean(axis=1)
     assert correlated(mixed, "arms").test.difference == pytest.approx(stats.spearmanr(*means.T).statistic)
+
+
+def test_the_interval_of_a_correlation_ends_before_one():
+    """Around ρ = −.6 with half of .32 on the scale of ρ: .32 / (1 − .36) = .5, so tanh(artanh −.6 ∓ .5)."""
+    levels = [(float(i), float(j)) for i, j in enumerate([9, 8, 10, 6, 7, 5, 3, 4, 1, 2])]
+    steep = correlated([[pair] * 2 for pair in levels], "arms").test
+    assert -1 < steep.low < steep.difference < steep.high < 1
+    plain = Test("resampled", -0.6, 0.1, 10, -0.92, -0.28)
+    assert (_within_one(plain).low, _within_one(plain).high) == pytest.approx(
+        (math.tanh(math.atanh(-0.6) - 0.5), math.tanh(math.atanh(-0.6) + 0.5))
+    )
 
 
 def test_under_the_null_a_claim_is_supported_in_one_of_twenty_tables_at_most(monkeypatch):
