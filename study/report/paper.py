@@ -221,7 +221,8 @@ def build(results: Results) -> list[Path]:
         return []
     target = SOURCE.with_suffix(".pdf")
     try:
-        pdf = typst.compile(str(SOURCE), root=str(ROOT), ignore_system_fonts=True, timestamp=0)
+        # Without tags, which double the size: every cell of every table would be an object.
+        pdf = typst.compile(str(SOURCE), root=str(ROOT), ignore_system_fonts=True, timestamp=0, pdf_tags=False)
     except typst.TypstError as problem:
         raise InputError(
             f"{SOURCE.relative_to(ROOT)}: {problem.message}; {'; '.join(problem.hints) or 'mend it'}"
