@@ -52,7 +52,7 @@ class Resources(Section):
     """What the run took. Times differ between runs; nothing else here is compared."""
 
     train_seconds: float = Field(description="Seconds in training steps, validation left out.")
-    wall_seconds: float = Field(description="Seconds from the start of the last call to its end.")
+    wall_seconds: float = Field(description="Seconds of all calls together, without work that an interruption lost.")
     tokens_per_second: float = Field(description="Target tokens per second of train_seconds.")
     decode_sentences_per_second: float | None = Field(description="Sentences per second of beam search at test.")
     peak_memory_bytes: int = Field(description="Bytes: on a GPU what was allocated, else the largest resident set.")

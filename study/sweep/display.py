@@ -37,12 +37,18 @@ class Running:
         steps = self.steps()
         return steps is not None and steps[0] >= steps[1]
 
-    def steps(self) -> tuple[int, int] | None:
-        """(done, all) steps, where the trial reports them."""
+    @property
+    def to_do(self) -> float:
+        """The share of its steps that this trial has to make; the others were made before an interruption."""
+        steps = self.steps()
+        return 1 - steps[2] / steps[1] if steps else 1.0
+
+    def steps(self) -> tuple[int, int, int] | None:
+        """Steps (done, all, done by earlier trials of the same run), where the trial reports them."""
         try:
             told = json.loads((self.folder / "progress.json").read_text(encoding="utf-8"))
-            return int(told["step"]), max(int(told["steps"]), 1)
-        except (OSError, ValueError, KeyError, TypeError):
+            return int(told["step"]), max(int(told["steps"]), 1), int(told.get("from", 0))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
 
@@ -58,22 +64,29 @@ class Progress:
     running: dict[str, Running] = field(default_factory=dict)
     durations: list[float] = field(default_factory=list)
 
+    def ended(self, run: Running) -> None:
+        """A run has ended well. What a whole one takes follows, unless all of its steps were made before."""
+        if run.to_do:
+            self.durations.append(run.seconds / run.to_do)
+
     def time_left(self) -> float | None:
         """Seconds to the end, from the runs that this call has finished, or else from the steps of those under way."""
         typical = self._typical()
         if typical is None:
             return None
         waiting = self.total - self.done - self.failed - self.elsewhere - len(self.running)
-        under_way = [max(typical - run.seconds, 0.0) for run in self.running.values()]
+        under_way = [max(typical * run.to_do - run.seconds, 0.0) for run in self.running.values()]
         together = (waiting * typical + sum(under_way)) / self.slots
         return max(together, *under_way, 0.0) if under_way else together
 
     def _typical(self) -> float | None:
+        """Seconds of a whole run."""
         if self.durations:
             return sum(self.durations) / len(self.durations)
         told = [(run.seconds, run.steps()) for run in self.running.values()]
+        made = [(seconds, steps[0] - steps[2], steps[1]) for seconds, steps in told if steps]
         # The first steps are slow and a poor guess: none is made before a twentieth of them.
-        guesses = [seconds * steps[1] / steps[0] for seconds, steps in told if steps and 20 * steps[0] >= steps[1] > 0]
+        guesses = [seconds * steps / now for seconds, now, steps in made if now > 0 and 20 * now >= steps]
         return sum(guesses) / len(guesses) if guesses else None
 
     def line(self) -> str:

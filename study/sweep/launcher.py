@@ -198,9 +198,9 @@ class Launcher:
         self.progress.done += 1
         took = " by another launcher"
         if ended is not None:
-            seconds = time.monotonic() - ended.began
-            self.progress.durations.append(seconds)
-            took = f" after {clock(seconds)}"
+            run = Running(task.label, task.folder, ended.began)
+            self.progress.ended(run)
+            took = f" after {clock(run.seconds)}"
         self.display.say(f"{word:8}{task.name}  {task.label}{took}")
 
     def _failed(self, task: Task, error: str, again: bool) -> None:

@@ -53,15 +53,23 @@ def ending_after_a_step() -> Iterator[threading.Event]:
 
 
 class Progress(pl.Callback):
-    """`{"step": …, "steps": …}`, about once a second."""
+    """`{"step": …, "steps": …, "from": …}`, about once a second; `from` is the step that this call began at."""
 
     def __init__(self, path: Path, steps: int) -> None:
         self.path, self.steps, self.written = path, steps, 0.0
+        self.began_at = 0
+
+    def on_train_start(self, trainer: pl.Trainer, *_: Any) -> None:
+        self.began_at = trainer.global_step
 
     def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
         now = time.monotonic()
         if now - self.written > 1 and trainer.is_global_zero:
             self.written = now
-            temporary = self.path.with_suffix(".tmp")
-            temporary.write_text(json.dumps({"step": trainer.global_step, "steps": self.steps}))
-            os.replace(temporary, self.path)
+            self.write(trainer.global_step)
+
+    def write(self, step: int) -> None:
+        """Say that so many steps are made."""
+        temporary = self.path.with_suffix(".tmp")  # for who watches now, so not worth a wait for the disk
+        temporary.write_text(json.dumps({"step": step, "steps": self.steps, "from": self.began_at}))
+        os.replace(temporary, self.path)

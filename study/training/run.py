@@ -64,6 +64,7 @@ def run(experiment: Experiment, folder: Path, watch: Any = print, make: Any = No
             tracking.replay(experiment, record, folder)
         return record
     _writable(folder)
+    (folder / "progress.json").unlink(missing_ok=True)  # of an earlier call
     try:
         prepared = (make or _Run)(experiment, folder, watch)
     except InputError:
@@ -84,6 +85,7 @@ class _Run:
     def __init__(self, experiment: Experiment, folder: Path, watch: Any, ranks: Ranks | None = None) -> None:
         self.started = time.perf_counter()
         self.experiment, self.folder, self.watch = experiment, folder, watch
+        self.progress = Progress(folder / "progress.json", experiment.training.steps)
         self.ranks = ranks or Ranks(experiment.trainer.devices)
         if experiment.trainer.threads:
             torch.set_num_threads(experiment.trainer.threads)
@@ -141,7 +143,7 @@ class _Run:
             self._fit()
 
     def _task(self) -> Task:
-        return Task(self.experiment, self.model, self.vocabulary, self.train, self.valid, self._report)
+        return Task(self.experiment, self.model, self.vocabulary, self.train, self.valid, self._report, self.started)
 
     def _fit(self) -> None:
         # Several ranks have to save together: there a signal ends the run at once, and it goes on from a validation.
@@ -174,7 +176,7 @@ class _Run:
             enable_checkpointing=False,
             enable_progress_bar=False,
             enable_model_summary=False,
-            callbacks=[Checkpoint(checkpoint, asked), Progress(self.folder / "progress.json", recipe.steps)],
+            callbacks=[Checkpoint(checkpoint, asked), self.progress],
         )
         resume = str(checkpoint) if checkpoint.exists() else None
         if resume:
@@ -201,8 +203,7 @@ class _Run:
     def _evaluate(self) -> Evaluation:
         self.model.load_state_dict(self.task.best["state"])
         self.model.to(self.device).eval()
-        steps = self.experiment.training.steps
-        records.write(self.folder / "progress.json", json.dumps({"step": steps, "steps": steps}))
+        self.progress.write(self.progress.steps)
         self.watch(f"testing on {', '.join(['valid', *self.corpus.tests])}")
         return evaluate(self.experiment, self.model, self.vocabulary, self.corpus, self.valid)
 
@@ -243,7 +244,7 @@ class _Run:
             ),
             resources=Resources(
                 train_seconds=task.train_seconds,
-                wall_seconds=time.perf_counter() - self.started,
+                wall_seconds=task.earlier_seconds + time.perf_counter() - self.started,
                 tokens_per_second=task.tokens / max(task.train_seconds, 1e-9),
                 decode_sentences_per_second=speed,
                 peak_memory_bytes=peak_memory(self.device),

@@ -42,6 +42,7 @@ class Task(pl.LightningModule):
         train: training examples.
         valid: validation examples.
         report: called with every point of the history.
+        began: when this call began, as `time.perf_counter` has it.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Task(pl.LightningModule):
         train: Sequence[Example],
         valid: Sequence[Example],
         report: Callable[[dict[str, Any]], None],
+        began: float,
     ) -> None:
         super().__init__()
         self.experiment, self.recipe = experiment, experiment.training
@@ -68,6 +70,7 @@ class Task(pl.LightningModule):
         self.best: dict[str, Any] = {"step": 0, "value": None, "state": None}
         self.baseline = torch.tensor(-math.log(len(vocabulary)))
         self.tokens, self.train_seconds = 0, 0.0
+        self.began, self.earlier_seconds = began, 0.0
         self._counted: Tensor | int = 0
         self._last_loss, self._started = 0.0, False
         self._since = time.perf_counter()
@@ -238,6 +241,7 @@ class Task(pl.LightningModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self._count()
         checkpoint["study"] = {name: getattr(self, name) for name in self.KEPT}
+        checkpoint["study"]["earlier_seconds"] = self.earlier_seconds + time.perf_counter() - self.began
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         for name, value in checkpoint["study"].items():

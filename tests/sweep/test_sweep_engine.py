@@ -287,3 +287,15 @@ def test_a_run_on_several_devices_has_a_slot_of_so_many(monkeypatch, file, out, 
 def test_an_error_line_holds_no_folder():
     assert error_line(RuntimeError("in /home/me/x/y.py: 3 tokens/s")) == "RuntimeError: in y.py: 3 tokens/s"
     assert error_line(KeyError()) == "KeyError"
+
+
+def test_the_time_left_of_a_continued_run_is_that_of_the_steps_it_has_to_make(tmp_path):
+    """Steps 600 to 700 of 1000 in 10 s: 0.1 s a step, so 30 s are left, and a run from its start would take 100 s."""
+    run = Running("a", tmp_path, began=time.monotonic() - 10)
+    progress = Progress(2, 1, running={"a": run})
+    (tmp_path / "progress.json").write_text('{"step": 610, "steps": 1000, "from": 600}')
+    assert progress.time_left() is None
+    (tmp_path / "progress.json").write_text('{"step": 700, "steps": 1000, "from": 600}')
+    assert progress.time_left() == pytest.approx(100 + 30, abs=0.5)
+    progress.ended(run)  # after 10 s
+    assert progress.durations == [pytest.approx(25, abs=0.1)]

@@ -54,9 +54,15 @@ def test_asked_to_end_it_continues_where_it_was(tmp_path: Path, monkeypatch: pyt
         run(EXPERIMENT, broken, lambda line: None)
     monkeypatch.setattr(Task, "on_train_batch_start", begin)
     assert codes == [ended.value.code] == [128 + signal.SIGTERM]
-    assert torch.load(broken / "checkpoint.ckpt", weights_only=False)["global_step"] == 5
+    kept = torch.load(broken / "checkpoint.ckpt", weights_only=False)
+    assert kept["global_step"] == 5
+    assert kept["study"]["earlier_seconds"] > kept["study"]["train_seconds"]
+    kept["study"]["earlier_seconds"] = 1000.0
+    torch.save(kept, broken / "checkpoint.ckpt")
     said: list[str] = []
-    run(EXPERIMENT, broken, said.append)
+    resources = run(EXPERIMENT, broken, said.append).resources
     assert said[0].startswith("continuing")
+    assert json.loads((broken / "progress.json").read_text())["from"] == 5
+    assert resources is not None and 1000 < resources.wall_seconds < 1300
     assert timeless(broken) == timeless(whole)
     assert (broken / "history.jsonl").read_bytes() == (whole / "history.jsonl").read_bytes()
