@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 RATE, INIT, SCORE = "training.learning_rate", f"{CROSS}.logit_init", f"{CROSS}.score"
-FREE = ("score", "scale", "key_width", "additive_width", "rank", "logit_init", "learning_rate")
+FREE = ("score", "scale", "maps", "key_width", "additive_width", "rank", "logit_init", "learning_rate")
 BY_RATE = ", by rate"
 
 
