@@ -36,6 +36,9 @@ EXTRA: dict[str, Any] = {
     "source": (int | None, Field(None, description="S, source tokens of a sentence (default: the training mean).")),
     "target": (int | None, Field(None, description="L, target tokens of a sentence (default: the training mean).")),
 }
+LONGEST = 2048
+"""So many tokens at most, since models of a positional score are built for them."""
+
 NOTES = """\
 FLOPs: a forward pass, teacher-forced, at B 1, S {source}, L {target} ({means},
 end-of-sentence counted), divided by L: per target token, the encoder's share included. Matrix products and convolutions
@@ -78,8 +81,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _positive(name: str, text: str) -> int:
-    if not str(text).isdecimal() or int(text) < 1:
-        raise InputError(f"--{name}: a number of tokens is expected, 1 or more, not {text!r}")
+    if not str(text).isdecimal() or not 1 <= int(text) <= LONGEST:
+        raise InputError(f"--{name}: a number of tokens is expected, from 1 to {LONGEST}, not {text!r}")
     return int(text)
 
 

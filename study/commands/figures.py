@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from study.commands.options import Parser
+from study.commands.options import Parser, folder
 
 DESCRIPTION = """\
 Draw the figures of the study from published records (or, with --runs, from your own) and the sweep files that declare
@@ -24,9 +24,9 @@ def main(argv: Sequence[str]) -> int:
     args = _parser().parse_args(argv)
     from study.report.plots.catalogue import chosen, draw_all
 
-    runs = Path(args.runs) if args.runs else args.results / "runs"
+    runs = folder(Path(args.runs), "--runs") if args.runs else folder(args.results, "--results") / "runs"
     out = args.out or (runs / "report" / "figures" if args.runs else args.results / "figures")
-    for line in draw_all(chosen(args.names), args.sweeps, runs, out):
+    for line in draw_all(chosen(args.names), folder(args.sweeps, "--sweeps"), runs, out):
         print(line, flush=True)
     return 0
 

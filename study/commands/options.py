@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import NoReturn
 
 from study.errors import InputError
@@ -21,3 +22,14 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number from 1, not {text!r}")
     return int(text)
+
+
+def folder(path: Path, option: str) -> Path:
+    """A folder that has to be there.
+
+    Raises:
+        InputError: it is not.
+    """
+    if not path.is_dir():
+        raise InputError(f"{path}: no such folder; {option} gives another")
+    return path

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from study.commands.options import Parser
+from study.commands.options import Parser, folder
 
 DESCRIPTION = """\
 Copy every run that SWEEP declares from the folder of runs to RESULTS: record, translations, and the statistics that
@@ -33,7 +33,8 @@ def main(argv: Sequence[str]) -> int:
 
     spec = load(args.sweep)
     results = Results(args.results)
-    done = publish(spec, Path(args.runs or os.environ.get("STUDY_RUNS") or "runs"), results, args.partial)
+    runs = folder(Path(args.runs or os.environ.get("STUDY_RUNS") or "runs"), "--runs")
+    done = publish(spec, runs, results, args.partial)
     counts = ", ".join(f"{count} {state}" for state, count in done.states.items() if count)
     print(f"{spec.name}: {len(spec.runnable)} declared, {counts}")
     print(f"  new        {done.new} in {results.runs}")

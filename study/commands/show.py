@@ -10,7 +10,7 @@ from pathlib import Path
 from study import records
 from study.commands.options import Parser
 from study.errors import InputError
-from study.report.published import runs_of
+from study.report.published import beside, runs_of
 
 DESCRIPTION = """\
 Print one run: the fields that differ from the defaults, its scores, its learning curve and one attention map.
@@ -28,7 +28,8 @@ def main(argv: Sequence[str]) -> int:
     from study.report import run_text
 
     record = records.read(path)
-    attention = run_text.read_attention(path.parent) if path.name == "record.json" else None
+    drawn = beside(path, "attention.json")
+    attention = run_text.read_attention(drawn.parent, drawn.name)
     print("\n".join(run_text.describe(record, attention)))
     if args.png:
         _draw(record, attention, args.png)
@@ -60,6 +61,8 @@ def find(run: str, runs: Path) -> Path:
         return given
     if (given / "record.json").is_file():
         return given / "record.json"
+    if not runs.is_dir():
+        raise InputError(f"{run}: no such run, and there is no folder {runs}; --runs gives another")
     runs = runs_of(runs)
     there = {path.parent.name: path for path in runs.glob("*/record.json")}
     there |= {path.stem: path for path in runs.glob("*.json") if not path.name.endswith(".attention.json")}

@@ -11,13 +11,13 @@ from study.errors import InputError
 from study.report import claims as entries
 from study.report import measures, verdicts
 from study.report.claims import Claim, Gap, Question
-from study.report.contrasts import contrasted, correlated
+from study.report.contrasts import contrasted
+from study.report.correlations import correlations
 from study.report.declared import Declared, Library, check_fields, one
 from study.report.kinds import AnyContrast, Band, Correlation, Difference, Interaction, Within
 from study.report.measures import Measure
-from study.report.statistics import Arm, Comparison
-from study.report.verdicts import NOT_RUN, Finding, Verdict
-from study.report.weighing import Scene, chosen_arms, name_of, weigh
+from study.report.verdicts import NOT_RUN, Verdict
+from study.report.weighing import Scene, chosen_arms, weigh
 from study.sweep import fields
 
 
@@ -128,7 +128,7 @@ class Asker:
         kind = claim.kind(question)
         margin, unknown = self._margin(question, corpus, family)
         if any(isinstance(contrast, Correlation) for contrast in question.contrasts):
-            findings = [_correlation(kind, one, scene, margin) for one in question.contrasts]
+            findings = correlations(kind, question, scene, margin)
         else:
             weighed = [weigh(contrast, scene) for contrast in question.contrasts]
             arms = {key: arm for one in weighed for key, arm in one.arms.items()}
@@ -220,30 +220,3 @@ def _check_contrast(contrast: AnyContrast, question: Question) -> None:
             raise InputError(f"select: {contrast.select} is not of validation; name one such as valid/nll")
     if isinstance(contrast, Band) and measures.better(question.metric) >= 0:
         raise InputError(f"a band is of a loss, and metric is {question.metric}; use valid/nll")
-
-
-def _correlation(kind: entries.Kind, contrast: AnyContrast, scene: Scene, margin: float | None) -> Finding:
-    """A rank correlation over every arm of the scene that is whole and whose second score is not at an edge."""
-    assert isinstance(contrast, Correlation)
-    x, y = contrast.between
-    holes, pairs, edges = False, [], 0
-    for arm in scene.sharing:
-        first, second = (scene.read(arm, Measure(metric)) for metric in (x, y))
-        holes = holes or bool(first.holes)
-        if first.holes or first.diverged or not first.values or not second.values:
-            continue
-        limits = measures.bounds(y)
-        if limits and verdicts.at_edge(_mean(second), limits):
-            edges += 1
-            continue
-        pairs.append([(first.values[seed], second.values[seed]) for seed in sorted(first.values)])
-    comparison = Comparison("", why="missing runs") if holes else correlated(pairs, contrast.level)
-    word = verdicts.judged(kind, comparison, verdicts.direction(contrast, y), margin)
-    if comparison.why == "too few arms" and edges:
-        word = verdicts.SATURATED
-    notes = ("n counts arms", f"{edges} saturated arms left out") if edges else ("n counts arms",)
-    return Finding(name_of(contrast), word, comparison, len(pairs), len(scene.sharing), margin, notes=notes)
-
-
-def _mean(arm: Arm) -> float:
-    return sum(arm.values.values()) / len(arm.values)

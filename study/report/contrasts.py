@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from study.report.estimates import Test, deviation, one_sample, t_test
+from study.report.estimates import Test, deviation, one_sample, rank_correlation, t_test
 from study.report.statistics import Arm, Comparison, Fit, adjusted, collapsed, fitted, threefold
 
 Weights = Mapping[str, float]
@@ -108,9 +108,9 @@ def _welch(arms: Sequence[Arm], weights: Weights) -> Test:
 
 
 def correlated(pairs: Sequence[Sequence[tuple[float, float]]], level: str) -> Comparison:
-    """Spearman's ρ, its standard error σ by resampling arms (bootstrap), its test by t over arms − 1.
+    """Spearman's ρ, its standard error by resampling arms (bootstrap), its test by t over arms − 1; not adjusted.
 
-    The interval is taken on Fisher's scale, artanh ρ ± t σ / (1 − ρ²), so that it stays within −1 and 1.
+    Test and interval are taken on Fisher's scale, artanh ρ ± t σ / (1 − ρ²), so that it stays within −1 and 1.
 
     Args:
         pairs: for every arm the two values of each seed.
@@ -137,20 +137,7 @@ def correlated(pairs: Sequence[Sequence[tuple[float, float]]], level: str) -> Co
         return Comparison(level, why="nothing varies")
     if error < 1e-9:
         return Comparison(level, Test("resampled", whole))
-    test = _within_one(t_test("resampled", whole, error, arms - 1))
-    return adjusted({level: Comparison(level, test)})[level]
-
-
-def _within_one(test: Test) -> Test:
-    """The test with the interval of a correlation, which ends before −1 and 1."""
-    assert test.low is not None
-    assert test.high is not None
-    rho = test.difference
-    if abs(rho) > 1 - 1e-9:  # Fisher's scale has no place for it
-        return replace(test, low=max(test.low, -1.0), high=min(test.high, 1.0))
-    half = (rho - test.low) / (1 - rho**2)
-    low, high = (math.tanh(math.atanh(rho) + side * half) for side in (-1, 1))
-    return replace(test, low=low, high=high)
+    return Comparison(level, rank_correlation(whole, error, arms - 1))
 
 
 def _spearman(x: Any, y: Any) -> Any:

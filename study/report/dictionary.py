@@ -34,6 +34,7 @@ every file. None of it needs torch.
 | `tables/<name>.*`, `figures/sweep-<name>.*` | its comparison, computed from the records |
 | `tables/claims.*`, `tables/contrasts.*` | the verdict on every claim, and what each one rests on |
 | `tables/further.*` | other splits, alignment and what models look at, by arm of every sweep |
+| `tables/orders.*` | how stable the orders are in which heads are removed, over seeds and against greedy removal |
 | `tables/standing.*` | the best models on Multi30k, chosen on validation, beside what others report |
 | `tables/configurations.*`, `tables/signatures.*` | parameters of every arm, and how scores were computed |
 | `tables/study.json` | counts |

@@ -6,8 +6,9 @@ interval nor p.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +20,10 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Test:
-    """One estimate of arm − baseline, in units of the score. None: the data have no variance to estimate it from."""
+    """One estimate of arm − baseline, in units of the score. None: the data have no variance to estimate it from.
+
+    `se` of a rank correlation (`resampled`) is on Fisher's scale, artanh ρ, on which it is tested.
+    """
 
     __test__ = False
 
@@ -68,14 +72,24 @@ def t_test(method: Method, difference: float, se: float, df: float) -> Test:
     return Test(method, difference, se, df, difference - half, difference + half, p)
 
 
+def rank_correlation(rho: float, error: float, df: float) -> Test:
+    """The test of a rank correlation by its standard error σ: of artanh ρ, whose error is σ / (1 − ρ²)."""
+    test = t_test("resampled", math.atanh(rho), error / (1 - rho**2), df)
+    assert test.low is not None
+    assert test.high is not None
+    return replace(test, difference=rho, low=math.tanh(test.low), high=math.tanh(test.high))
+
+
 def inside(test: Test, margin: float) -> bool:
     """Two one-sided tests (Schuirmann 1987): the 90% interval lies within ± margin."""
     from scipy.stats import t
 
     if test.se is None:
         return False
-    half = float(t.ppf(1 - LEVEL, test.df)) * test.se
-    return -margin < test.difference - half and test.difference + half < margin
+    half, middle = float(t.ppf(1 - LEVEL, test.df)) * test.se, test.difference
+    if test.method == "resampled":
+        middle, margin = math.atanh(middle), math.atanh(margin)
+    return -margin < middle - half and middle + half < margin
 
 
 def welch(arm: Sequence[float], base: Sequence[float]) -> Test:

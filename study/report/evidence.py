@@ -158,7 +158,11 @@ def _file(record: Record, name: str, scores: list[Score], corpus: Corpus | None,
     if digests != {hashlib.sha256(content).hexdigest()}:
         evidence.say(f"{where}.hypotheses_sha256", f"not that of {path}; restore the file, or run it again")
         return
-    lines = content.decode("utf-8").removesuffix("\n").split("\n")
+    try:
+        lines = content.decode("utf-8").removesuffix("\n").split("\n")
+    except UnicodeDecodeError as problem:
+        evidence.say(f"{where}.hypotheses", f"{path}: not UTF-8 ({problem.reason}); run it again")
+        return
     if corpus is not None:
         _against_references(record, lines, split, scores, evidence)
     else:
@@ -180,7 +184,7 @@ def _against_references(record: Record, lines: list[str], split: str, scores: li
     stored = published.beside(evidence.path, name)
     if not stored.is_file():
         evidence.say(f"scores.{split}", f"{stored}: absent; publish the sweep again")
-    elif stored.read_text(encoding="utf-8") != evidence.statistics[name]:
+    elif stored.read_bytes() != evidence.statistics[name].encode():
         evidence.say(f"scores.{split}", f"{stored}: not the statistics of the translations; restore it")
 
 

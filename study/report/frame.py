@@ -94,13 +94,22 @@ def _found(cell: Cell, runs: Path, names: Sequence[str], facts: dict[str, tuple[
         _check_score(record, names[0], path)
     if record.status != "failed":
         row |= {name: _number(record.score(*name.split("/", 2))) for name in names}
-        row |= {"valid_bleu": _number(validation_bleu(record)), "entropy": _number(entropy(record))}
+        row |= _of_training(record, path)
         row |= {"freed": _number(pruned.freed(record)), "heads": _number(pruned.number_of_heads(record))}
         row["with_one_head"] = _number(pruned.with_one_head(record))
         row["tokens_per_second"] = record.resources.tokens_per_second if record.resources else math.nan
     row["rule"] = record.selection.rule if record.selection else ""
     row["device"] = record.provenance.device if record.provenance else ""
     return row
+
+
+def _of_training(record: records.Record, path: Path) -> Row:
+    """Validation BLEU and entropy, which nothing but the record holds."""
+    try:
+        return {"valid_bleu": _number(validation_bleu(record)), "entropy": _number(entropy(record))}
+    except (TypeError, ValueError) as problem:
+        why = f"no number where one belongs ({problem})"
+        raise InputError(f"{path}: history or diagnostics: {why}; restore the record, or run it again") from None
 
 
 def entropy(record: records.Record, site: str = "cross") -> float | None:
@@ -148,6 +157,8 @@ def arms(frame: pd.DataFrame, metric: str) -> list[Arm]:
                 "a comparison needs the same list for every arm"
             )
         known = rows[rows[metric].notna()]
+        if (rows[metric].isna() & (rows["state"] == "finished")).any():
+            known = known[:0]
         bleu = rows["valid_bleu"].dropna()
         out.append(
             Arm(

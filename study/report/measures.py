@@ -124,11 +124,6 @@ def bounds(metric: str) -> tuple[float, float] | None:
     return (0.0, 1.0) if wording.metric_of(metric) in ("aer", "gold_mass") else (0.0, 100.0)
 
 
-def on_validation(metric: str) -> str:
-    """`test/exact` ↦ `valid/exact`."""
-    return f"valid/{wording.metric_of(metric)}"
-
-
 def value(record: Record, measure: Measure) -> float | None:
     """The number; None where the record says null: it means nothing in this run.
 

@@ -11,6 +11,8 @@ from itertools import combinations
 from statistics import fmean
 
 from study import records
+from study.config import config_hash
+from study.config.pruning import Pruning
 from study.records import Record
 from study.report import pruned, wording
 from study.report.estimates import deviation
@@ -22,9 +24,10 @@ NOTE = (
     "mean ± sd over models. Layers, over seeds: of the mean place of each layer's heads, the mean of all pairs of "
     "seeds. Within layers: so of what a head's place differs from that mean by, heads of equal index compared, which "
     "have nothing in common, so that it is about 0. Free: least and most heads that go for free, over models. Of "
-    "random orders the first draw."
+    "random orders: the places of the first draw, and of what is free the mean over draws."
 )
 GREEDY = "greedy"
+OF_PRUNINGS = tuple(Pruning.model_fields)
 
 Places = dict[str, float]
 """Head, or layer ↦ its place in an order."""
@@ -50,37 +53,46 @@ def stability(results: Results) -> Table:
 
 
 def _blocks(results: Results, manifest: Manifest) -> list[Block]:
+    """One for each site and pruned model: orders of removal by seed, None where the run is not there."""
     spec = results.spec(manifest)
-    sites: dict[str, dict[str, dict[int, Record]]] = {}
+    sites: dict[tuple[str, str], dict[str, dict[int, Record | None]]] = {}
+    heads: dict[tuple[str, str], str] = {}
     for cell in spec.runnable:
-        asked, path = cell.experiment and cell.experiment.pruning, results.record_path(str(cell.id))
-        if asked and asked.question == "curve" and asked.order and path.is_file():
-            record = records.read(path)
-            if pruned.order(record):
-                sites.setdefault(asked.site, {}).setdefault(asked.order, {})[record.seed] = record
+        if not (cell.experiment and (asked := cell.experiment.pruning)) or asked.question != "curve" or not asked.order:
+            continue
+        key = str(asked.site), config_hash(cell.experiment.model_copy(update={"pruning": None}))
+        rest = (word for word in spec.label(cell).split() if word.partition("=")[0] not in ("seed", *OF_PRUNINGS))
+        heads.setdefault(key, " ".join([f"site={asked.site}", *rest]))
+        path = results.record_path(str(cell.id))
+        record = records.read(path) if path.is_file() else None
+        runs = sites.setdefault(key, {}).setdefault(asked.order, {})
+        runs[cell.experiment.seed] = record if record and pruned.order(record) else None
     blocks = []
-    for site, orders in sites.items():
-        greedy = {seed: _heads(record) for seed, record in orders.get(GREEDY, {}).items()}
-        rows = [_row(spec.name, site, order, runs, greedy) for order, runs in orders.items()]
-        if len(rows) > 1:
-            blocks.append(Block(f"{spec.name}: site={site}", rows))
+    for key, orders in sites.items():
+        greedy = {seed: _heads(record) for seed, record in orders.get(GREEDY, {}).items() if record}
+        there = {order: runs for order, runs in orders.items() if any(runs.values())}
+        if len(there) > 1:
+            rows = [_row(spec.name, heads[key], order, runs, greedy) for order, runs in there.items()]
+            blocks.append(Block(f"{spec.name}: {heads[key]}", rows))
     return blocks
 
 
-def _row(sweep: str, site: str, order: str, runs: Mapping[int, Record], greedy: Mapping[int, Places]) -> Row:
-    places = {seed: _heads(record) for seed, record in runs.items()}
-    alike = [rho(places[seed], greedy[seed]) for seed in places if seed in greedy and order != GREEDY]
+def _row(sweep: str, head: str, order: str, runs: Mapping[int, Record | None], greedy: Mapping[int, Places]) -> Row:
+    made = {seed: record for seed, record in runs.items() if record}
+    places = {seed: _heads(record) for seed, record in made.items()}
+    paired = [rho(places[seed], greedy[seed]) for seed in places if seed in greedy and order != GREEDY]
+    alike = [value for value in paired if value is not None]
     layers, heads = (_over_seeds([make(places[seed]) for seed in sorted(places)]) for make in (_layers, _within))
-    free = [s.value for record in runs.values() for s in record.scores if s.metric == "free" and s.value is not None]
+    free = [s.value for record in made.values() for s in record.scores if s.metric == "free" and s.value is not None]
     cells = {
         "order": order,
-        "n": str(len(runs)),
+        "n": str(len(made)) if len(made) == len(runs) else f"{len(made)} of {len(runs)}",
         "greedy": wording.mean_sd(fmean(alike), deviation(alike), 2) if alike else wording.NOTHING,
         "layers": wording.number(layers, 2),
         "heads": wording.number(heads, 2),
         "free": f"{min(free):.0f} to {max(free):.0f}" if free else wording.NOTHING,
     }
-    numbers = {"sweep": sweep, "site": site, "order": order, "n": len(runs)}
+    numbers = {"sweep": sweep, "block": head, "order": order, "n": len(made), "declared": len(runs)}
     found = {"as_greedy": fmean(alike) if alike else None, "layers_over_seeds": layers, "within_layers": heads}
     return Row(cells, numbers=numbers | found)
 
@@ -104,15 +116,17 @@ def _within(places: Places) -> Places:
 
 
 def _over_seeds(runs: Sequence[Places]) -> float | None:
-    """Mean ρ over all pairs; None with one run, or fewer than three places to rank."""
+    """Mean ρ over all pairs; None with one run, fewer than three places to rank, or places that do not vary."""
     if len(runs) < 2 or len(runs[0]) < 3:
         return None
-    return fmean(rho(a, b) for a, b in combinations(runs, 2))
+    found = [value for a, b in combinations(runs, 2) if (value := rho(a, b)) is not None]
+    return fmean(found) if found else None
 
 
-def rho(a: Places, b: Places) -> float:
-    """Spearman's rank correlation of two orders of the same."""
+def rho(a: Places, b: Places) -> float | None:
+    """Spearman's rank correlation of two orders of the same; None where one does not vary."""
     from scipy.stats import spearmanr
 
-    names = sorted(a)
-    return float(spearmanr([a[name] for name in names], [b[name] for name in names]).statistic)
+    if len(set(a.values())) < 2 or len(set(b.values())) < 2:
+        return None
+    return float(spearmanr([a[name] for name in a], [b[name] for name in a]).statistic)

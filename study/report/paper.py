@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +58,6 @@ def write_data(results: Results) -> list[Path]:
 def _facts(results: Results, published: list[tuple[Manifest, Spec]], made: dict[str, Record]) -> dict[str, Any]:
     """Counts over all published runs, the verdicts' and one entry a sweep."""
     states = Counter(record.status for record in made.values())
-    verdicts = _verdicts(results)
-    unanswered = verdicts[NOT_RUN]
     seconds = sum(record.resources.wall_seconds for record in made.values() if record.resources)
     return {
         "protocol": PROTOCOL,
@@ -68,11 +66,7 @@ def _facts(results: Results, published: list[tuple[Manifest, Spec]], made: dict[
         "runs_failed": states["failed"],
         "hours": wording.number(seconds / 3600),
         "devices": sorted({record.provenance.device for record in made.values() if record.provenance}),
-        "claims_total": verdicts.total(),
-        "claims_open": unanswered,
-        "claims_answered": sum(verdicts[word] for word in SETTLED),
-        "claims_undecided": verdicts.total() - unanswered - sum(verdicts[word] for word in SETTLED),
-        "verdicts": dict(verdicts),
+        "claims": _answers(results),
         "published": [manifest.name for manifest, _ in published],
         "sweeps": {manifest.name: _sweep(manifest, spec, made) for manifest, spec in published},
         "tiers": _tiers(published, made),
@@ -121,25 +115,29 @@ def _sweep(manifest: Manifest, spec: Spec, made: dict[str, Record]) -> dict[str,
     }
 
 
-def _verdicts(results: Results) -> Counter[str]:
-    """How often each verdict stands in the table of claims; a claim asked in parts counts by the first settled one."""
+def _answers(results: Results) -> dict[str, int]:
+    """How many claims are settled in every part that is asked, in some, in none, or not yet run at all."""
     path = results.root / "tables" / "claims.json"
     try:
         table = json.loads(path.read_text(encoding="utf-8"))
         rows = [row["cells"] for block in table["blocks"] for row in block["rows"]]
-        answers: dict[str, list[str]] = {}
-        for row in rows:
-            answers.setdefault(row["id"], []).append(row["verdict"])
+        claims: dict[str, list[str]] = {}
+        for row in rows:  # behind the word may stand what diverged, or what it waits for
+            claims.setdefault(row["id"], []).append(row["verdict"].partition(";")[0])
     except (OSError, ValueError, KeyError) as problem:
         raise InputError(f"{path}: no table of verdicts ({problem}); `study claims` writes it") from None
-    return Counter(_best(given) for given in answers.values())
+    counts = dict.fromkeys(("whole", "part", "undecided", "open"), 0)
+    for words in claims.values():
+        counts[settled(words)] += 1
+    return {"total": len(claims)} | counts
 
 
-def _best(given: list[str]) -> str:
-    """The first verdict that settles something, else the first that runs were made for, else the first."""
-    settled = (word for word in given if word in SETTLED)
-    run = (word for word in given if not word.startswith(NOT_RUN))
-    return next(settled, next(run, NOT_RUN))
+def settled(words: Sequence[str]) -> str:
+    """From the verdicts on the parts of a claim: `whole`, `part` or `undecided`, by those settled; `open`: none run."""
+    if all(word == NOT_RUN for word in words):
+        return "open"
+    known = [word in SETTLED for word in words]
+    return "whole" if all(known) else "part" if any(known) else "undecided"
 
 
 def _configurations(published: list[tuple[Manifest, Spec]], made: dict[str, Record]) -> Table:

@@ -7,14 +7,15 @@ The tests are looked at for the arm that validation chose, and have no part in c
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from study import records
-from study.config import Experiment
+from study.config import Experiment, config_hash
+from study.errors import InputError
 from study.records import Record
 from study.report import wording
 from study.report.estimates import LEVEL, deviation
@@ -26,22 +27,43 @@ CHOSEN_ON, TEST, SECOND = "valid", "test_2016_flickr", "test_2017_flickr"
 NOTE = (
     "BLEU, German to English, test_2016_flickr; 2017: test_2017_flickr. Of each family of this study the published arm "
     "that is best on validation (mean over seeds, same beam): mean ± sd over its n runs, and Student's 95% interval of "
-    "the mean, none with one run. Others: as reported, scored in their own ways, not comparable to the point."
+    "the mean, none with one run; `1 of 3`: so many of the runs declared. Others: as reported, scored in their "
+    "own ways, not comparable to the point."
 )
 
 
 @dataclass
 class Candidate:
-    """One arm: its runs by seed, each once even where several sweeps have it."""
+    """One arm: its declared runs by seed, each once even where several sweeps have it; None: missing or failed."""
 
     sweep: str
     label: str
-    runs: dict[int, Record] = field(default_factory=dict)
+    runs: dict[int, Record | None] = field(default_factory=dict)
+
+    @property
+    def made(self) -> list[Record]:
+        """Records of the runs that are there, by seed."""
+        found = (self.runs[seed] for seed in sorted(self.runs))
+        return [record for record in found if record is not None]
+
+    @property
+    def diverged(self) -> int:
+        """How many runs diverged, and so have no score."""
+        return sum(record.status == "diverged" for record in self.made)
 
     def bleu(self, split: str) -> list[float]:
-        """The scores of a split, by seed."""
-        found = (self.runs[seed].score(split, "bleu") for seed in sorted(self.runs))
-        return [value for value in found if value is not None]
+        """The scores of a split, by seed.
+
+        Raises:
+            InputError: a record has none.
+        """
+        found = []
+        for record in self.made:
+            value = record.score(split, "bleu")
+            if value is None:
+                raise InputError(f"{record.id}: scores: no {split}/bleu, needed for the table of systems; run it again")
+            found.append(value)
+        return found
 
 
 def standing(results: Results) -> Table:
@@ -59,10 +81,14 @@ def standing(results: Results) -> Table:
         Column("n", "n"),
         Column("parameters", "parameters"),
         Column("scorer", "scored", "left"),
+        Column("source", "from", "left"),
     ]
-    ours = [_row(family, arm) for family, arm in _best(_arms(results)).items()]
+    arms = _arms(results)
+    ours = [_row(family, arm) for family, arm in _best(arms).items()]
     blocks = [Block("this study", ours)] if ours else []
-    return Table("Multi30k, German to English", columns, [*blocks, Block("others", list(_others()))], [NOTE])
+    others = yaml.safe_load(SYSTEMS.read_text(encoding="utf-8"))
+    blocks.append(Block("others", [_other(system) for system in others["systems"]]))
+    return Table("Multi30k, German to English", columns, blocks, [NOTE, *_left_out(arms), others["note"]])
 
 
 def _arms(results: Results) -> dict[str, dict[str, Candidate]]:
@@ -71,47 +97,56 @@ def _arms(results: Results) -> dict[str, dict[str, Candidate]]:
     for manifest in results.manifests.values():
         spec = results.spec(manifest)
         for cell in spec.runnable:
-            path = results.record_path(str(cell.id))
-            if not _asked(cell.experiment) or not path.is_file():
+            if cell.experiment is None or not _asked(cell.experiment):
                 continue
-            record = records.read(path)
             label = " ".join(word for word in spec.label(cell).split() if not word.startswith(("seed=", "family=")))
-            arms = out.setdefault(record.config["model"]["family"], {})
-            arms.setdefault(record.config_hash, Candidate(spec.name, label)).runs[record.seed] = record
+            arms = out.setdefault(cell.experiment.model.family, {})
+            arm = arms.setdefault(config_hash(cell.experiment), Candidate(spec.name, label))
+            path = results.record_path(str(cell.id))
+            record = records.read(path) if path.is_file() else None
+            arm.runs[cell.experiment.seed] = None if record is None or record.status == "failed" else record
     return out
 
 
-def _asked(experiment: Experiment | None) -> bool:
-    return experiment is not None and experiment.data.name == "multi30k" and experiment.pruning is None
+def _asked(experiment: Experiment) -> bool:
+    return experiment.data.name == "multi30k" and experiment.pruning is None
 
 
 def _best(families: dict[str, dict[str, Candidate]]) -> dict[str, Candidate]:
-    """Family ↦ the arm with the best mean on validation, of those whose every run has scores."""
+    """Family ↦ the arm with the best mean on validation, of those with runs of which none diverged."""
     out = {}
     for family in sorted(families):
-        whole = [arm for arm in families[family].values() if len(arm.bleu(CHOSEN_ON)) == len(arm.runs)]
-        if whole:
-            out[family] = max(whole, key=lambda arm: statistics.fmean(arm.bleu(CHOSEN_ON)))
+        sound = [arm for arm in families[family].values() if arm.made and not arm.diverged]
+        if sound:
+            out[family] = max(sound, key=lambda arm: statistics.fmean(arm.bleu(CHOSEN_ON)))
     return out
+
+
+def _left_out(families: dict[str, dict[str, Candidate]]) -> list[str]:
+    """A note on arms that could not be chosen."""
+    arms = [arm for family in sorted(families) for arm in families[family].values() if arm.diverged]
+    said = [f"{arm.label} of {arm.sweep}, {arm.diverged} of {len(arm.runs)} runs diverged" for arm in arms]
+    return [f"Not among those that could be chosen: {'; '.join(said)}."] if said else []
 
 
 def _row(family: str, arm: Candidate) -> Row:
     tests, second, valid = (arm.bleu(split) for split in (TEST, SECOND, CHOSEN_ON))
     low, high = _interval(tests)
-    first = arm.runs[min(arm.runs)]
-    (signature,) = {s.signature for r in arm.runs.values() for s in r.scores if (s.split, s.metric) == (TEST, "bleu")}
+    first = arm.made[0]
+    signatures = {str(s.signature) for r in arm.made for s in r.scores if (s.split, s.metric) == (TEST, "bleu")}
     parameters = first.model.parameters if first.model else None
     beam = first.config["decoding"]["beam"]
     return Row(
         {
-            "system": f"{_named(first)} (sweep {arm.sweep})",
+            "system": _named(first),
             "bleu": wording.mean_sd(statistics.fmean(tests), deviation(tests), 2),
             "interval": _printed(low, high),
             "second": wording.mean_sd(statistics.fmean(second), deviation(second), 2),
             "valid": wording.mean_sd(statistics.fmean(valid), deviation(valid), 2),
-            "n": str(len(tests)),
+            "n": str(len(tests)) if len(tests) == len(arm.runs) else f"{len(tests)} of {len(arm.runs)}",
             "parameters": wording.number(parameters, 0),
-            "scorer": f"sacreBLEU, beam {beam}; {signature}",
+            "scorer": f"sacreBLEU, beam {beam}; {' and '.join(sorted(signatures))}",
+            "source": f"sweep {arm.sweep}",
         },
         numbers={
             "system": family,
@@ -119,6 +154,7 @@ def _row(family: str, arm: Candidate) -> Row:
             "arm": arm.label,
             "config_hash": first.config_hash,
             "n": len(tests),
+            "declared": len(arm.runs),
             "bleu": statistics.fmean(tests),
             "sd": deviation(tests),
             "low": low,
@@ -135,7 +171,8 @@ def _named(record: Record) -> str:
     model = record.config["model"]
     if model["family"] == "transformer":
         return f"transformer, {model['layers']}+{model['layers']} layers of width {model['width']}"
-    return f"recurrent, width {model['width']}, {model['attention']['cross']['score']} attention"
+    seen, score = model["memory"], model["attention"]["cross"]["score"]
+    return f"recurrent, width {model['width']}, {f'{score} attention' if seen == 'states' else f'memory {seen}'}"
 
 
 def _interval(values: list[float]) -> tuple[float, float] | tuple[None, None]:
@@ -152,10 +189,11 @@ def _printed(low: float | None, high: float | None) -> str:
     return wording.NOTHING if low is None else f"[{wording.number(low, 2)}, {wording.number(high, 2)}]"
 
 
-def _others() -> Iterator[Row]:
-    for system in yaml.safe_load(SYSTEMS.read_text(encoding="utf-8"))["systems"]:
-        runs = system.get("runs")
-        cells = dict.fromkeys(("interval", "second", "valid", "parameters"), "")
-        bleu = ", ".join(wording.number(value, 2) for value in system["bleu"])
-        cells |= {"system": system["system"], "bleu": bleu, "n": str(runs or ""), "scorer": system["scorer"]}
-        yield Row(cells, numbers={"system": system["system"], "n": runs, "bleu": statistics.fmean(system["bleu"])})
+def _other(system: dict[str, Any]) -> Row:
+    cells = dict.fromkeys(("interval", "second", "valid", "parameters"), wording.NOTHING)
+    runs = system.get("runs")
+    cells |= {name: system[name] for name in ("system", "scorer", "source")}
+    bleu = ", ".join(wording.number(value, 2) for value in system["bleu"])
+    cells |= {"bleu": bleu, "n": str(runs or wording.NOTHING)}
+    numbers = {"system": system["system"], "n": runs, "bleu": statistics.fmean(system["bleu"])}
+    return Row(cells, numbers=numbers | {"source": system["source"]})

@@ -35,6 +35,7 @@ class Arm:
 
     label: str
     values: Mapping[int, float]
+    """Empty where a finished run has null: it means nothing there, and a mean over the others would mislead."""
     diverged: int = 0
     holes: int = 0
     """Declared runs that are missing, started or failed."""
@@ -80,7 +81,7 @@ def compare(arms: Sequence[Arm], baseline: str) -> Family:
     if base is None:
         raise ValueError(f"no arm {baseline!r} among {', '.join(arm.label for arm in arms)}")
     pool = [arm for arm in arms if arm is base or (not arm.holes and arm.values and not collapsed(arm, base))]
-    sound = not base.holes and not base.diverged
+    sound = bool(base.values) and not base.holes and not base.diverged
     if sound:
         _same_seeds(pool, base)
     even = [arm for arm in pool if arm is base or not threefold([arm, base])]
@@ -100,7 +101,7 @@ def _contrast(arm: Arm, base: Arm, model: Mapping[str, Test]) -> Comparison:
     if base.holes or not base.values:
         return Comparison(arm.label, why="no baseline")
     if arm.holes or not arm.values:
-        return Comparison(arm.label, why="missing runs" if arm.holes else "diverged")
+        return Comparison(arm.label, why="missing runs" if arm.holes else "diverged" if arm.diverged else "no value")
     if base.diverged or collapsed(arm, base):
         return Comparison(arm.label, welch(list(arm.values.values()), list(base.values.values())))
     pooled = model[arm.label]
@@ -180,6 +181,7 @@ def adjusted(plain: Mapping[str, Comparison]) -> dict[str, Comparison]:
     for (arm, test), holm in zip(tested, adjusted, strict=True):
         assert test.se is not None
         detectable = float(t.ppf(1 - level / 2, test.df) + t.ppf(POWER, test.df)) * test.se
+        detectable = math.tanh(detectable) if test.method == "resampled" else detectable
         out[arm] = replace(plain[arm], holm=float(holm), detectable=detectable)
     return out
 

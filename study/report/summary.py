@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,10 +22,11 @@ def report_sweep(spec: Spec, out: Path, to: Path | None = None) -> None:
         InputError: a record cannot be used, or the folder cannot be written.
     """
     from study.errors import InputError
+    from study.report import pruned
     from study.report.comparison import analyse, comparison_table, shown_metrics
     from study.report.figures import draw
     from study.report.frame import collect
-    from study.report.published import Results, is_results
+    from study.report.published import Results, is_results, runs_of
     from study.report.reproduce import remarked
 
     frame = collect(spec, out, shown_metrics(spec))
@@ -34,14 +36,19 @@ def report_sweep(spec: Spec, out: Path, to: Path | None = None) -> None:
         table = remarked(table, manifest)
     table.print()
     folder = to or out / "report" / spec.name
+    written = {}
     try:
-        tables, figure = table.write(folder), draw(facets, folder / "figure")
+        written["table"] = table.write(folder)
+        if pruned.compares(spec):
+            written["figure"] = draw(facets, folder / "figure")
     except OSError as problem:
         raise InputError(f"{folder}: can't be written ({problem.strerror}); give another folder with --to") from None
     print()
-    for what, paths in (("table", tables), ("figure", figure)):
+    for what, paths in written.items():
         print(f"{what:<7} {paths[0].with_suffix('')}.{{{','.join(path.suffix[1:] for path in paths)}}}")
-    print(f"{'runs':<7} {out}/<id>/   (study show <id> prints one of them)")
+    runs = f"{runs_of(out)}/<id>.json" if is_results(out) else f"{out}/<id>/"
+    where = "" if out == Path("runs") else f" --runs {shlex.quote(str(out))}"
+    print(f"{'runs':<7} {runs}   (study show{where} <id> prints one of them)")
 
 
 def report_published(spec: Spec, root: Path) -> None:

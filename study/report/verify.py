@@ -172,7 +172,7 @@ def _strays(evidence: list[Evidence], declared: set[str], results: Results) -> I
         if one.record is None:  # what it would name is unknown
             expected |= set(results.runs.glob(f"{one.path.stem}.*"))
             continue
-        names = published.hypothesis_files(one.record)
+        names = [name for name in published.hypothesis_files(one.record) if Path(name).name == name]
         expected |= {published.beside(one.path, name) for name in names}
         expected |= {published.beside(one.path, published.statistics_name(name)) for name in names}
         if one.path.stem not in declared:

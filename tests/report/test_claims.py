@@ -282,10 +282,32 @@ def test_a_correlation_over_the_arms_of_a_sweep_and_no_arm_of_other_seeds(study)
     assert [found.comparison.test.difference for found in verdict.findings] == pytest.approx([-1, -1])
     assert [(found.n, found.declared) for found in verdict.findings] == [(5, 6), (5, 6)]
     assert "1 saturated arms left out" in verdict.findings[0].notes
+    assert all(found.comparison.test.p is None for found in verdict.findings)  # every draw has ρ = −1
     other = WIDE.replace("wide", "other").replace("[1, 2, 3, 4, 5]", "[1, 2]").replace("[0.001, 0.004]", "[0.002]")
     (study.folder / "sweeps" / "other.yaml").write_text(other)
     with pytest.raises(InputError, match=r"questions\.0: score=.* has seeds \[1, 2, 3, 4, 5\], and .* \[1, 2\]"):
         study.ask({"type": "equivalence"}, **question, with_sweeps=["other"])
+
+
+def test_correlations_are_adjusted_together_and_a_diverged_arm_is_said(study):
+    """Six arms; the second contrast is the first again, so that Holm's p is twice either's."""
+    order, places = [0, 2, 1, 4, 3, 5], [(s, rate) for s in ("dot", "bilinear", "additive") for rate in (0.001, 0.004)]
+    for i, (score, rate) in enumerate(places):
+
+        def aer(value, i=i):
+            return [Score(split="test", metric="aer", value=0.5 - 0.05 * order[i], n=50)]
+
+        study.write(score, rate, {seed: 30.0 + 10 * i + 0.1 * (seed % 3) for seed in SEEDS}, more=aer)
+    contrast = {"statistic": "correlation", "between": ["test/aer", "test/bleu"], "level": "arms"}
+    question = {"metric": "test/bleu", "margin": 0.3, "where": {}, "contrasts": [contrast, contrast]}
+    (verdict,) = study.ask({"type": "equivalence"}, **question)
+    for found in verdict.findings:
+        assert found.comparison.test.difference == pytest.approx(6 * 4 / (6 * 35) - 1)
+        assert found.comparison.holm == pytest.approx(2 * found.comparison.test.p)
+    study.write("dot", 0.001, {2: None}, status="diverged")
+    (verdict,) = study.ask({"type": "equivalence"}, **question)
+    assert (verdict.word, verdict.deciding.n) == ("undecided", 5)
+    assert verdict.deciding.diverged == ("1 of 5 runs of score=dot learning_rate=0.001 diverged",)
 
 
 def test_a_record_without_the_metric_is_named(study):

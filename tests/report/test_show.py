@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from study.commands import figures
 from study.commands.report import main as report
 from study.commands.show import find, main
 from study.errors import InputError
@@ -33,6 +34,18 @@ def test_a_run_as_text_and_picture(tiny, capsys):
     assert "    a  █•" in said
     assert "  dog    ▒•▒▒" in said
     assert png.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_published_run_has_its_map_beside_it(tiny, capsys):
+    path = tiny.write("dot", 1, 80.0, published=True)
+    path.with_name(f"{path.stem}.attention.json").write_text(json.dumps(MAP))
+    assert main([path.stem, "--runs", str(tiny.runs)]) == 0
+    assert "  dog    ▒•▒▒" in capsys.readouterr().out
+    for verb in (main, report, figures.main):
+        argv = ["--runs", str(tiny.runs / "elsewhere")]
+        given = {main: [path.stem], report: ["--sweep", str(tiny.spec.path)]}.get(verb, [])
+        with pytest.raises(InputError, match="no such folder|no folder .*elsewhere"):
+            verb([*given, *argv])
 
 
 def test_a_run_is_found_by_path_name_and_unique_beginning(tiny):

@@ -3,6 +3,8 @@
 import pytest
 from plot_cases import Case
 
+from study import records
+from study.errors import InputError
 from study.records import Score
 from study.report.published import Manifest, Results
 from study.report.standing import standing
@@ -54,6 +56,26 @@ def test_one_run_has_no_interval_and_none_leaves_the_others(tmp_path):
     for path in paths[1:]:
         path.unlink()
     ours, _ = standing(Results(tmp_path / "results")).blocks
-    assert [(row.cells["bleu"], row.cells["interval"], row.cells["n"]) for row in ours.rows] == [("37.00", "–", "1")]
+    cells = ("bleu", "interval", "n")
+    assert [[row.cells[name] for name in cells] for row in ours.rows] == [["37.00", "–", "1 of 3"]]
     paths[0].unlink()
     assert [block.head for block in standing(Results(tmp_path / "results")).blocks] == ["others"]
+
+
+def test_a_diverged_run_keeps_its_arm_out_and_is_said_and_a_failed_one_is_a_hole(tmp_path):
+    """Two heads are ahead on validation, until one of their runs diverges."""
+    heads = lambda e: e.model.attention.cross.heads  # noqa: E731
+    family = "  model.family: {value: transformer}\n"
+    made = case(tmp_path, "heads", FIXED + family, lambda e: 35.0 + heads(e), lambda e: 30.0 + heads(e))
+    path = made.path(2, model__attention__heads=2)
+    record = records.read(path)
+    for status, named, n in (("failed", "heads=2", "2 of 3"), ("diverged", "heads=1", "3")):
+        records.write(path, records.dumps(record.model_copy(update={"status": status, "scores": []})))
+        table = standing(Results(tmp_path / "results"))
+        (row,) = table.blocks[0].rows
+        assert (row.numbers["arm"], row.cells["n"]) == (named, n)
+        assert any("heads=2 of heads, 1 of 3 runs diverged" in note for note in table.notes) == (status == "diverged")
+    record.scores.pop()
+    records.write(path, records.dumps(record))
+    with pytest.raises(InputError, match="scores: no test_2017_flickr/bleu"):
+        standing(Results(tmp_path / "results"))

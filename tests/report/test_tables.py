@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from study.errors import InputError
+from study.records import Score
 from study.report import wording
 from study.report.comparison import analyse, comparison_table, shown_metrics
 from study.report.figures import points
@@ -69,6 +70,18 @@ def test_every_hole_is_a_row_and_no_average_hides_one(tiny):
     assert any("out of memory" in note for note in table.notes)
     assert numbers(table)["score=bilinear"]["difference"] == ""
     assert points(facets)["seed"].tolist() == [1, 2, 1]
+
+
+def test_a_score_that_is_null_in_a_finished_run_leaves_its_arm_without_a_mean(tiny):
+    tiny.complete()
+    nothing = [Score(split="test", metric="exact", value=None, n=50)]
+    tiny.write("bilinear", 2, 0.0, scores=nothing)
+    assert report(tiny)[2].blocks[0].rows[1].cells["interval"] == "no value"
+    tiny.write("dot", 1, 0.0, scores=nothing)
+    assert report(tiny)[2].blocks[0].rows[1].cells["interval"] == "no baseline"
+    path = tiny.write("dot", 1, 80.0, history=[{"step": 20, "valid_bleu": "many"}])
+    with pytest.raises(InputError, match=rf"{path}: history or diagnostics: no number where one belongs"):
+        report(tiny)
 
 
 def test_diverged_started_and_missing_runs_show_as_such(tiny):

@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import numpy as np
@@ -5,11 +6,11 @@ import pytest
 from scipy import stats
 
 from study.report.claims import Question
-from study.report.contrasts import _within_one, contrasted, correlated
+from study.report.contrasts import contrasted, correlated
 from study.report.derived import band
-from study.report.estimates import Test, inside, t_test, welch
+from study.report.estimates import Test, inside, rank_correlation, t_test, welch
 from study.report.kinds import Contrast, Difference
-from study.report.statistics import Arm, Comparison
+from study.report.statistics import Arm, Comparison, adjusted
 from study.report.verdicts import combined, direction, judged
 
 BASE = {1: 80.0, 2: 82.0, 3: 81.5, 4: 79.0, 5: 83.0}
@@ -173,15 +174,19 @@ def test_rank_correlations_between_and_within_arms():
     assert correlated(mixed, "arms").test.difference == pytest.approx(stats.spearmanr(*means.T).statistic)
 
 
-def test_the_interval_of_a_correlation_ends_before_one():
-    """Around ρ = −.6 with half of .32 on the scale of ρ: .32 / (1 − .36) = .5, so tanh(artanh −.6 ∓ .5)."""
-    levels = [(float(i), float(j)) for i, j in enumerate([9, 8, 10, 6, 7, 5, 3, 4, 1, 2])]
-    steep = correlated([[pair] * 2 for pair in levels], "arms").test
-    assert -1 < steep.low < steep.difference < steep.high < 1
-    plain = Test("resampled", -0.6, 0.1, 10, -0.92, -0.28)
-    assert (_within_one(plain).low, _within_one(plain).high) == pytest.approx(
-        (math.tanh(math.atanh(-0.6) - 0.5), math.tanh(math.atanh(-0.6) + 0.5))
-    )
+def test_a_correlation_is_tested_where_its_interval_is_taken():
+    """ρ = .8, σ = .3, 5 degrees: artanh .8 = 1.0986, its error .3 / .36 = .8333, t(.975, 5) = 2.5706."""
+    wide = rank_correlation(0.8, 0.3, 5)
+    assert (wide.low, wide.high) == pytest.approx((math.tanh(1.0986 - 2.1421), math.tanh(1.0986 + 2.1421)), abs=1e-4)
+    assert wide.p == pytest.approx(2 * stats.t.sf(1.0986 / 0.8333, 5), abs=1e-4)
+    for rho, error in itertools.product((-0.95, -0.6, 0.2, 0.6, 0.9), (0.02, 0.1, 0.2, 0.3)):
+        test = rank_correlation(rho, error, 9)
+        assert -1 < test.low < rho < test.high < 1
+        assert (test.p < 0.05) == (test.low > 0 or test.high < 0)
+        ends = [math.tanh(math.atanh(rho) + side * stats.t.ppf(0.95, 9) * test.se) for side in (-1, 1)]
+        assert inside(test, 0.3) == (max(map(abs, ends)) < 0.3)
+    (alone,) = adjusted({"a": Comparison("a", wide)}).values()
+    assert alone.detectable == pytest.approx(math.tanh((2.5706 + stats.t.ppf(0.8, 5)) * 0.8333), abs=1e-4)
 
 
 def test_under_the_null_a_claim_is_supported_in_one_of_twenty_tables_at_most(monkeypatch):

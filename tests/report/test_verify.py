@@ -71,6 +71,17 @@ def test_a_lost_file_is_missed(lab, name, said):
     assert said in problems(lab)
 
 
+def test_bytes_that_are_no_text_and_names_that_lead_elsewhere_are_told(lab):
+    for name in ("test.bleu.tsv", "long.hyp.txt"):
+        (lab.results.runs / f"{lab.ids[0]}.{name}").write_bytes(b"\xff\xfe")
+    place = next(i for i, s in enumerate(records.read(lab.results.record_path(lab.ids[1])).scores) if s.hypotheses)
+    edit(lab.results.record_path(lab.ids[1]), {f"scores.{place}.hypotheses": "../../outside"})
+    said = problems(lab)
+    assert "test.bleu.tsv: not the statistics of the translations" in said
+    assert "long.hyp.txt" in said
+    assert "../../outside, expected" in said
+
+
 @pytest.mark.parametrize("name", ["runs/notes.txt", "runs/.x.json.12", "sweeps/old.yaml"])
 def test_a_stray_file_is_found(lab, name):
     (lab.results.root / name).write_text("?")

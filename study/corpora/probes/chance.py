@@ -18,8 +18,9 @@ class Chance(NamedTuple):
     word's name and own label)."""
     confused: float | None
     """The best guess of a reader which finds all the places, and cannot tell which is which. In `graph` that is one
-    with symmetric scores (in a ring all words but one look at the word that they name, and that one at the one that
-    names it), in `multi_lookup` one head of even weights, in `one_space` one that sees all words, not their kinds."""
+    that takes the word with the largest of symmetric scores (in a ring all words but one look at the word that they
+    name, and that one at the one that names it; weights that depend on labels can tell more), in `multi_lookup` one
+    head of even weights, in `one_space` one that sees all words, not their kinds."""
 
 
 def chance(data: AnyProbe) -> Chance:

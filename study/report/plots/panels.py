@@ -49,7 +49,6 @@ def small_multiples(
     label: Callable[[str], str],
     apart: Callable[[str], str] = lambda column: "",
     height: float = 1.7,
-    width: float = 0.0,
     note: str = "",
 ) -> Figure:
     """The whole figure.
@@ -61,7 +60,6 @@ def small_multiples(
         label: column ↦ its horizontal axis in words.
         apart: columns of which it gives the same share their vertical axis.
         height: inches of a row of panels.
-        width: inches of the figure (default: a column for one panel, the page for several).
         note: said under the panels before the key to the marks.
     """
     rows, columns, lines = (list(dict.fromkeys(table[name])) for name in ("row", "column", "line"))
@@ -71,7 +69,7 @@ def small_multiples(
     figure, grid = plt.subplots(
         len(rows),
         len(columns),
-        figsize=(width or (style.PAGE if len(columns) > 1 else style.COLUMN), height * len(rows) + 0.75),
+        figsize=(style.PAGE if len(columns) > 1 else style.COLUMN, height * len(rows) + 0.75),
         width_ratios=[max(2.0, len(spots[column])) for column in columns],
         squeeze=False,
     )
