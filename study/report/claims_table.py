@@ -11,7 +11,7 @@ from study.report import wording
 from study.report.comparison import MARKS
 from study.report.measures import Measure
 from study.report.tables import Block, Column, Row, Table
-from study.report.verdicts import Finding, Verdict
+from study.report.verdicts import UNDECIDED, Finding, Verdict
 from study.report.weighing import name_of
 
 RULES = (
@@ -27,7 +27,8 @@ RULES = (
     "differences within runs. Of several contrasts the weakest is shown where all must hold, else the strongest.",
     "margin: the smallest difference of interest. Its rule was fixed before the runs (study/report/claims.yaml), its "
     "value on the grammar is a twentieth of what attention gains over the final state in `bottleneck`; –: none asked.",
-    "smallest: the smallest difference that these runs could have shown with power .80 at Holm's first level.",
+    "smallest: the smallest difference that these runs could have shown with power .80 at Holm's first level; stands "
+    "behind every undecided.",
 )
 WIDTH = 100
 
@@ -165,8 +166,10 @@ def _cells(verdict: Verdict) -> dict[str, str]:
 
 
 def _word(verdict: Verdict, found: Finding | None) -> str:
-    """The verdict, and behind it the divergence rate or what it waits for."""
+    """The verdict, and behind it the divergence rate, what could have been shown, or what it waits for."""
     reasons = [*(found.diverged if found else ()), verdict.note]
+    if verdict.word == UNDECIDED and found and found.comparison.detectable is not None:
+        reasons.append(f"smallest {_evidence(verdict, found)['smallest']}")
     return "; ".join([verdict.word, *(reason for reason in reasons if reason)])
 
 

@@ -61,20 +61,21 @@ def _verdicts(path: Path) -> str:
     lines.append("|--:|---|---|---|---|--:|--:|--:|--:|")
     claim, waiting = "", []
     for cells in rows:
-        claim = cells["claim"] or claim
+        claim, (word, *behind) = cells["claim"] or claim, cells["verdict"].split("; ")
         if cells["verdict"].startswith("not yet run"):
             waiting.append(cells["id"])
             continue
-        shown = [cells["id"], claim, cells["asked"], f"**{cells['verdict']}**", cells["contrast"]]
+        shown = [cells["id"], claim, cells["asked"], "; ".join([f"**{word}**", *behind]), cells["contrast"]]
         shown += [cells[name] for name in ("estimate", "interval", "margin", "n")]
         lines.append("| " + " | ".join(shown) + " |")
 
     open_ = ", ".join(dict.fromkeys(waiting))
     marks = (
-        "\n† the paired t decides, since standard deviations differ threefold; ‡ Welch's t, since an arm collapsed; § "
-        "arms resampled; ¶ Student's t of differences within runs. Of several contrasts the weakest is shown where all "
-        "must hold. [results/tables/claims.md](results/tables/claims.md) says what the words mean; of an equivalence, "
-        "*undecided* may be a difference whose size is not known to pass the margin."
+        "\nsmallest: the smallest difference that these runs could have shown. † the paired t decides, since standard "
+        "deviations differ threefold; ‡ Welch's t, since an arm collapsed; § arms resampled; ¶ Student's t of "
+        "differences within runs. Of several contrasts the weakest is shown where all must hold. "
+        "[results/tables/claims.md](results/tables/claims.md) has the rules; of an equivalence, *undecided* may be a "
+        "difference whose size is not known to pass the margin."
     )
     return "\n".join([*lines, marks, f"\nNot yet run, in whole or in part: claims {open_}." if waiting else ""])
 

@@ -258,11 +258,14 @@ def test_maps_published_or_not_beside_gold(scales):
 
 
 def test_alignment_error_and_score_of_every_run(scales):
-    scales.write(rising, scores=lambda e: [Score(split="test", metric="aer", value=0.1 * e.seed, n=50)])
+    values = {"aer": 0.1, "bleu": 10.0}  # times the seed
+    scores = lambda e: [Score(split="test", metric=m, value=v * e.seed, n=50) for m, v in values.items()]  # noqa: E731
+    scales.write(rising, scores=scores)
     scales.path(5, model__attention__scale="none", model__attention__key_width=16).unlink()
     table = aer.points(swept(scales))
     base = cell(table, line="scale=rsqrt")
     assert base["aer"].tolist() == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
+    assert base["score"].tolist() == pytest.approx([10, 20, 30, 40, 50])
     assert base["aer_low"].tolist() == pytest.approx([0.3 - HALF / 10] * 5, abs=5.1e-5)
     assert cell(table, line="scale=none")["aer_mean"].isna().all()
     with style.styled() as plt:

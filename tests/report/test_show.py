@@ -44,7 +44,7 @@ def test_a_published_run_has_its_map_beside_it(tiny, capsys):
     for verb in (main, report, figures.main):
         argv = ["--runs", str(tiny.runs / "elsewhere")]
         given = {main: [path.stem], report: ["--sweep", str(tiny.spec.path)]}.get(verb, [])
-        with pytest.raises(InputError, match="no such folder|no folder .*elsewhere"):
+        with pytest.raises(InputError, match=r"no such folder|no folder .*elsewhere"):
             verb([*given, *argv])
 
 

@@ -1,4 +1,4 @@
-"""Alignment against translation: the alignment error rate and the score, one dot a run."""
+"""Alignment against translation: the alignment error rate and BLEU, one dot a run, in the sweeps of claim 17."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LETTERS = 52
 
 
 def points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
-    """A panel a sweep and family: every run with its score and the AER on the same split, and both means of its arm."""
+    """A panel a sweep and family: BLEU and AER of every run on the split that decides, and both means of its arm."""
     rows = []
     for sweep in sweeps:
         main, variants, free = AXES[sweep.spec.name]
@@ -34,8 +34,8 @@ def points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
         for run in runs:
             column = sweep.spec.name + (f", {run.at('model.family')}" if len(bases) > 1 else "")
             line = arm(run, base_of(run, bases), main, *variants)
-            error = run.score(f"{sweep.spec.metric[0]}/aer")
-            rows.append(point(run, sweep.metric, line, "", column=column, score=run.score(sweep.metric), aer=error))
+            error, bleu = (f"{sweep.spec.metric[0]}/{name}" for name in ("aer", "bleu"))
+            rows.append(point(run, bleu, line, "", column=column, score=run.score(bleu), aer=run.score(error)))
     known = {row["column"] for row in rows if None not in (row["aer"], row["score"])}
     table = with_means([row for row in rows if row["column"] in known])
     return table if table.empty else _with_errors(table.astype({"aer": float}))

@@ -42,9 +42,7 @@ FIGURES = (
     Named("pruning-multi30k", ("multi30k_pruning",), pruning.points, pruning.draw, "pruning curves"),
     Named("maps", ("scores",), maps.points, maps.draw, "attention maps"),
     Named("maps-scaling", ("scaling",), maps.points, maps.draw, "attention maps"),
-    Named(
-        "aer", ("scores", "scaling", "collapse", "reach", "normaliser"), aer.points, aer.draw, "alignment error rates"
-    ),
+    Named("aer", ("scores", "rank", "reach", "normaliser"), aer.points, aer.draw, "alignment error rates"),
 )
 
 

@@ -23,6 +23,11 @@ AXES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("score", "scale", "bilinear_init", "init", "key_width", "additive_width", "rank"),
     ),
     "scaling": (f"{CROSS}.scale", (f"{CROSS}.logit_init",), ("scale", "logit_init")),
+    "rank": (
+        f"{CROSS}.score",
+        (f"{CROSS}.rank", f"{CROSS}.additive_width"),
+        ("score", "scale", "rank", "additive_width", "key_width"),
+    ),
     "reach": (f"{CROSS}.reach", (), ("reach", "window", "entropy_bonus")),
     "normaliser": (f"{CROSS}.weights", (), ("weights",)),
     "collapse": ("model.init", ("model.width",), ("init", "width", "encoder_width", "key_width", "value_width")),

@@ -94,10 +94,11 @@ def small_multiples(
 
 
 def looks_of(lines: list[str]) -> dict[str, style.Look]:
-    """Line ↦ look: the arm's everywhere, else by position. Floors have none."""
+    """Line ↦ look: the arm's everywhere, else by position, as all are where two would look alike. Floors have none."""
     arms = [line for line in lines if not line.startswith("floor=")]
     by_place = style.palette(arms)
-    return {line: style.look(line) or by_place[line] for line in arms}
+    found = {line: style.look(line) or by_place[line] for line in arms}
+    return found if len(set(found.values())) == len(arms) else by_place
 
 
 def places(values: pd.Series, kind: Kind) -> dict[Any, float]:

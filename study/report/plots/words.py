@@ -41,6 +41,7 @@ WORDS = {
 WORDS |= {"floor=confused": "by the largest weights of symmetric scores", "floor=blind": "a guess without looking"}
 PLAIN = (*style.ARMS, "family")
 """Fields whose values speak for themselves."""
+SYMBOLS = {"additive_width": "A"}
 
 
 def words(arm: str) -> str:
@@ -50,7 +51,7 @@ def words(arm: str) -> str:
 
 def _word(token: str) -> str:
     field, _, value = token.partition("=")
-    plain = value.replace("_", " ") if field in PLAIN else f"{field} = {value}"
+    plain = value.replace("_", " ") if field in PLAIN else f"{SYMBOLS.get(field, field)} = {value}"
     return WORDS.get(token, plain)
 
 
