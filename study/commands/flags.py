@@ -15,7 +15,7 @@ from pydantic_settings import BaseSettings, CliSettingsSource, SettingsConfigDic
 
 from study.config.attention import Attention
 from study.config.experiment import Experiment
-from study.config.model import Sites
+from study.config.sites import Sites
 from study.errors import InputError
 
 NO_NONE = "\0"

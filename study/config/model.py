@@ -1,107 +1,17 @@
-"""The model section: the two families and their attention sites.
-
-`model.attention` and the partial `model.attention.<site>` that a user gives are merged, laid over the base arm of the
-family and resolved to one complete `Attention` per site while they are validated.
-"""
+"""The model section: the two families."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from study.config.attention import Attention, Frozen, Size
 from study.config.memory import ANNOTATION_WIDTH, ANNOTATIONS, PENALTY, derive_annotations
-from study.config.refusals import (
-    SCORING,
-    WITHOUT_QUERY,
-    idle,
-    scores_matter,
-    site_refusals,
-    told_apart,
-    unread,
-)
+from study.config.refusals import SCORING, idle, scores_matter, site_refusals, told_apart, unread
+from study.config.sites import RecurrentSites, Sites, TransformerSites, apart
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
-
-
-class Sites(Frozen):
-    """One complete attention per site of a family."""
-
-    BASE: ClassVar[dict[str, Any]] = {}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _lay_out(cls, given: Any) -> Any:
-        """Base arm of the family ← `model.attention.*` ← `model.attention.<site>.*`."""
-        if not isinstance(given, dict):
-            return given
-        for name in given:
-            if name not in cls.model_fields and name not in Attention.model_fields:
-                raise ValueError(
-                    f"unknown site or field {name!r}; sites here: {', '.join(cls.model_fields)}; "
-                    f"fields: {', '.join(Attention.model_fields)}"
-                )
-        shared = {name: value for name, value in given.items() if name in Attention.model_fields}
-        laid: dict[str, Any] = {}
-        for site in cls.model_fields:
-            own = given.get(site) or {}
-            if isinstance(own, Attention):
-                laid[site] = own
-            elif isinstance(own, dict):
-                laid[site] = cls._over_base(given, _set(shared), _set(own))
-            else:
-                raise ValueError(f"{site} takes fields such as {site}.score, not {own!r}")
-        return laid
-
-    @classmethod
-    def _over_base(cls, given: dict[str, Any], shared: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-        """The fields of one site. Maps that it does not read are given to it only if to no other site either."""
-        laid = {**cls.BASE, **shared, **own}
-        if laid.get("score") in WITHOUT_QUERY and "maps" not in own:
-            others = [given.get(site) for site in cls.model_fields]
-            scores = [(_set(o) if isinstance(o, dict) else {}).get("score", shared.get("score")) for o in others]
-            if "maps" not in shared or not all(score in WITHOUT_QUERY for score in scores):
-                del laid["maps"]
-        return laid
-
-
-def _set(fields: dict[str, Any]) -> dict[str, Any]:
-    """Without the fields left at None: they are derived, not given."""
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def _apart(attention: dict[str, Any], memory: str, others: tuple[str, ...]) -> dict[str, Any]:
-    """What is given for all sites and decides scores goes to the `others` alone where it means nothing at cross."""
-    cross = attention.get("cross") or {}
-    weights = cross.get("weights") or attention.get("weights") or "softmax" if isinstance(cross, dict) else ""
-    if scores_matter(weights, memory):
-        return attention
-    shared = {name: attention[name] for name in SCORING if attention.get(name) is not None}
-    rest = {name: value for name, value in attention.items() if name not in SCORING}
-    for site in others:
-        own = rest.get(site) or {}
-        if shared and isinstance(own, dict):
-            rest[site] = shared | _set(own)
-    return rest
-
-
-class RecurrentSites(Sites):
-    """Attention of the recurrent family. Base arm: raw states, one head, nothing projected."""
-
-    BASE: ClassVar[dict[str, Any]] = {"maps": "raw", "values": "raw", "output": "raw", "heads": 1}
-
-    cross: Attention = Field(default_factory=lambda: Attention(**RecurrentSites.BASE))
-
-
-class TransformerSites(Sites):
-    """Attention of the transformer. Base arm: separate maps, projected values and output, four heads."""
-
-    BASE: ClassVar[dict[str, Any]] = {"maps": "separate", "values": "projected", "output": "projected", "heads": 4}
-
-    encoder_self: Attention | None = Field(default_factory=lambda: Attention(**TransformerSites.BASE))
-    decoder_self: Attention = Field(default_factory=lambda: Attention(**TransformerSites.BASE))
-    cross: Attention = Field(default_factory=lambda: Attention(**TransformerSites.BASE))
 
 
 class Recurrent(Frozen):
@@ -204,7 +114,7 @@ class Transformer(Frozen):
             raise ValueError("mixing convolution takes the place of attention.encoder_self; leave its fields out")
         others = ("decoder_self",) if convolution else ("encoder_self", "decoder_self")
         memory = told_apart(given.get("memory") or "states", given.get("annotations"))
-        return given | {"attention": _apart(sites, memory, others)}
+        return given | {"attention": apart(sites, memory, others)}
 
     @field_validator("memory", mode="before")
     @classmethod

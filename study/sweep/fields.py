@@ -18,8 +18,8 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from study.config import TEXTBOOK, Attention, Experiment
-from study.config.model import Sites
 from study.config.overrides import PRESET
+from study.config.sites import Sites
 from study.errors import InputError
 
 

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 from study.__main__ import VERBS, main
 from study.commands import train
 from study.config import Attention, Experiment, Grammar, Multi30k, Recurrent, Transformer, experiment_from
-from study.config.model import RecurrentSites, TransformerSites
 from study.config.pruning import Pruning
+from study.config.sites import RecurrentSites, TransformerSites
 
 SECTIONS = {"data": (Grammar, Multi30k), "model": (Recurrent, Transformer), "pruning": (Pruning,)}
 SITES = {*RecurrentSites.model_fields, *TransformerSites.model_fields}

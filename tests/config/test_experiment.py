@@ -4,8 +4,8 @@ import pytest
 from pydantic import ValidationError
 
 from study.config import Attention, Experiment, Recurrent, Transformer, experiment_from
-from study.config.model import TransformerSites
 from study.config.overrides import nested
+from study.config.sites import TransformerSites
 from study.errors import InputError
 
 

@@ -1,0 +1,93 @@
+"""The attention sites of a family, each resolved to one complete `Attention`.
+
+What a user gives, `model.attention.*` for all sites and `model.attention.<site>.*` for one, is merged and laid over the
+base arm of the family.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import Field, model_validator
+
+from study.config.attention import Attention, Frozen
+from study.config.refusals import SCORING, WITHOUT_QUERY, scores_matter
+
+
+class Sites(Frozen):
+    """One complete attention per site of a family."""
+
+    BASE: ClassVar[dict[str, Any]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lay_out(cls, given: Any) -> Any:
+        """Base arm of the family ← `model.attention.*` ← `model.attention.<site>.*`."""
+        if not isinstance(given, dict):
+            return given
+        for name in given:
+            if name not in cls.model_fields and name not in Attention.model_fields:
+                raise ValueError(
+                    f"unknown site or field {name!r}; sites here: {', '.join(cls.model_fields)}; "
+                    f"fields: {', '.join(Attention.model_fields)}"
+                )
+        shared = {name: value for name, value in given.items() if name in Attention.model_fields}
+        laid: dict[str, Any] = {}
+        for site in cls.model_fields:
+            own = given.get(site) or {}
+            if isinstance(own, Attention):
+                laid[site] = own
+            elif isinstance(own, dict):
+                laid[site] = cls._over_base(given, _set(shared), _set(own))
+            else:
+                raise ValueError(f"{site} takes fields such as {site}.score, not {own!r}")
+        return laid
+
+    @classmethod
+    def _over_base(cls, given: dict[str, Any], shared: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+        """The fields of one site. Maps that it does not read are given to it only if to no other site either."""
+        laid = {**cls.BASE, **shared, **own}
+        if laid.get("score") in WITHOUT_QUERY and "maps" not in own:
+            others = [given.get(site) for site in cls.model_fields]
+            scores = [(_set(o) if isinstance(o, dict) else {}).get("score", shared.get("score")) for o in others]
+            if "maps" not in shared or not all(score in WITHOUT_QUERY for score in scores):
+                del laid["maps"]
+        return laid
+
+
+def _set(fields: dict[str, Any]) -> dict[str, Any]:
+    """Without the fields left at None: they are derived, not given."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def apart(attention: dict[str, Any], memory: str, others: tuple[str, ...]) -> dict[str, Any]:
+    """What is given for all sites and decides scores goes to the `others` alone where it means nothing at cross."""
+    cross = attention.get("cross") or {}
+    weights = cross.get("weights") or attention.get("weights") or "softmax" if isinstance(cross, dict) else ""
+    if scores_matter(weights, memory):
+        return attention
+    shared = {name: attention[name] for name in SCORING if attention.get(name) is not None}
+    rest = {name: value for name, value in attention.items() if name not in SCORING}
+    for site in others:
+        own = rest.get(site) or {}
+        if shared and isinstance(own, dict):
+            rest[site] = shared | _set(own)
+    return rest
+
+
+class RecurrentSites(Sites):
+    """Attention of the recurrent family. Base arm: raw states, one head, nothing projected."""
+
+    BASE: ClassVar[dict[str, Any]] = {"maps": "raw", "values": "raw", "output": "raw", "heads": 1}
+
+    cross: Attention = Field(default_factory=lambda: Attention(**RecurrentSites.BASE))
+
+
+class TransformerSites(Sites):
+    """Attention of the transformer. Base arm: separate maps, projected values and output, four heads."""
+
+    BASE: ClassVar[dict[str, Any]] = {"maps": "separate", "values": "projected", "output": "projected", "heads": 4}
+
+    encoder_self: Attention | None = Field(default_factory=lambda: Attention(**TransformerSites.BASE))
+    decoder_self: Attention = Field(default_factory=lambda: Attention(**TransformerSites.BASE))
+    cross: Attention = Field(default_factory=lambda: Attention(**TransformerSites.BASE))
