@@ -7,7 +7,6 @@ run again as often as the call allows, on another GPU if there is one.
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections import Counter, deque
@@ -16,11 +15,11 @@ from multiprocessing import connection
 from pathlib import Path
 
 from study import records
-from study.config import Experiment
 from study.errors import InputError
 from study.sweep import disk, lease, server, slots
 from study.sweep.display import Progress, Running, choose, clock
 from study.sweep.ending import BUSY, LOST, UNWRITTEN, WRONG, cause, memory_kills
+from study.sweep.placing import environment, placed
 from study.sweep.spec import Spec
 from study.sweep.task import Policy, Started, Task
 from study.sweep.trial import GRACE, Job, Trial, due, stamp, write_failure
@@ -118,7 +117,9 @@ class Launcher:
                 self.pending.append(task)
 
     def _start(self, task: Task, slot: slots.Slot) -> None:
-        job = Job(self._placed(task, slot), task.folder, task.cell.given, self._environment(task, slot), task.seen)
+        job = Job(
+            placed(task, slot, self.out), task.folder, task.cell.given, environment(task, slot, self.spec), task.seen
+        )
         process = server.spawn(self.trial, job)
         assert process.pid is not None
         self.started[process.sentinel] = Started(task, slot, process, process.pid)
@@ -253,23 +254,3 @@ class Launcher:
                 self.elsewhere.remove(task)
                 self.progress.elsewhere = len(self.elsewhere)
                 self.pending.append(task)
-
-    def _placed(self, task: Task, slot: slots.Slot) -> Experiment:
-        """The experiment with what depends on this machine and this call, none of it part of the identity."""
-        trainer = task.experiment.trainer
-        placed = trainer.model_copy(update={"threads": trainer.threads or slot.threads})
-        return task.experiment.model_copy(update={"out": str(self.out), "trainer": placed})
-
-    def _environment(self, task: Task, slot: slots.Slot) -> dict[str, str]:
-        """The agent's contract: what a trial of a W&B sweep finds in its environment."""
-        data, model = task.experiment.data, task.experiment.model
-        environment = {
-            "WANDB_MODE": os.environ.get("WANDB_MODE", "offline"),
-            "WANDB_SWEEP_ID": self.spec.sweep_id,
-            "WANDB_RUN_ID": task.folder.name,
-            "WANDB_RUN_GROUP": self.spec.name,
-            "WANDB_JOB_TYPE": "trial",
-            "WANDB_TAGS": f"{self.spec.name},{data.name},{model.family}",
-            "WANDB_DIR": str(task.folder.resolve()),
-        }
-        return environment | ({"CUDA_VISIBLE_DEVICES": slot.gpu} if slot.gpu is not None else {})
