@@ -7,6 +7,7 @@ fewer, the raw scores and their mean, since an interval of two runs is wider tha
 from __future__ import annotations
 
 import math
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ ROOM = 0.12
 """Share of a panel's width on either side for the numbers beside what is drawn."""
 BAR, HEADROOM = 0.22, 0.75
 """Inches per arm, and for title and axis."""
+LABEL, TICKS = 50, 6
+"""Letters in a line of an arm's name, and intervals between ticks where two panels stand side by side."""
 
 
 def points(facets: list[Facet]) -> pd.DataFrame:
@@ -79,9 +82,15 @@ def _grid(plt: Any, facets: list[Facet]) -> list[Any]:
     alike = len({tuple(arm.label for arm in facet.arms) for facet in facets}) == 1
     columns = 2 if alike and len(facets) > 1 else 1
     rows = math.ceil(len(facets) / columns)
-    heights = [max(1.2, BAR * len(facet.arms) + HEADROOM) for facet in facets[::columns]]
+    heights = [
+        max(1.2, BAR * len(facet.arms) * (0.7 + 0.3 * max(len(_lines(arm)) for arm in facet.arms)) + HEADROOM)
+        for facet in facets[::columns]
+    ]
     size, ratios = (style.PAGE, sum(heights)), {"height_ratios": heights}
     _, axes = plt.subplots(rows, columns, figsize=size, sharey=alike, sharex=True, squeeze=False, gridspec_kw=ratios)
+    if columns > 1:
+        for one in axes.flat:
+            one.locator_params(axis="x", nbins=TICKS)
     return list(axes.flat)
 
 
@@ -96,7 +105,7 @@ def _panel(axes: Axes, facet: Facet, differences: bool) -> list[tuple[list[float
         if values := _values(facet, arm, differences):
             _dots(axes, place, values, looks[arm.label])
         texts.append(_summary(axes, place, facet, arm, differences, looks[arm.label].colour))
-    axes.set_yticks(range(len(facet.arms)), [arm.label for arm in facet.arms])
+    axes.set_yticks(range(len(facet.arms)), ["\n".join(_lines(arm)) for arm in facet.arms], linespacing=0.95)
     axes.set_ylim(len(facet.arms) - 0.45, -0.55)
     axes.margins(x=ROOM)
     axes.grid(False, axis="y")
@@ -104,6 +113,11 @@ def _panel(axes: Axes, facet: Facet, differences: bool) -> list[tuple[list[float
     axes.tick_params(axis="x", labelbottom=True)
     axes.spines[["top", "right", "left"]].set_visible(False)
     return texts
+
+
+def _lines(arm: Arm) -> list[str]:
+    """An arm's name as it stands beside its row."""
+    return textwrap.wrap(arm.label, LABEL, break_long_words=False, break_on_hyphens=False)
 
 
 def _axis(metric: str, differences: bool) -> str:
