@@ -27,7 +27,7 @@ CHOSEN_ON, TEST, SECOND = "valid", "test_2016_flickr", "test_2017_flickr"
 NOTE = (
     "BLEU, German to English, test_2016_flickr; 2017: test_2017_flickr. Of each family of this study the published arm "
     "that is best on validation (mean over seeds, same beam): mean ± sd over its n runs, and Student's 95% interval of "
-    "the mean, none with one run; `1 of 3`: so many of the runs declared. Others: as reported, scored in their "
+    "the mean, none with one run; 1 of 3: so many of the runs declared. Others: as reported, scored in their "
     "own ways, not comparable to the point."
 )
 
