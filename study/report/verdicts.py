@@ -9,8 +9,8 @@ e is the estimate with the sign that the claim predicts, m the margin, p Holm's 
 * **saturated**: neither of the first two, and the base is at its ceiling or floor, where nothing could show.
 * **undecided**: none of these. **not yet run**: a run is missing, or the sweep is yet to be made.
 
-A diverged run of an arm blocks a verdict in its favour, and of either arm the verdict of no difference. Of a correlation it
-blocks all: which way it would have gone is not known.
+A diverged run of an arm blocks a verdict in its favour, and of either arm the verdict of no difference. Of a
+correlation it blocks all: which way it would have gone is not known.
 """
 
 from __future__ import annotations
