@@ -42,7 +42,7 @@ class Task(pl.LightningModule):
         train: training examples.
         valid: validation examples.
         report: called with every point of the history.
-        began: when this call began, as `time.perf_counter` has it.
+        began: when this call began, as `time.perf_counter` has it (default: now).
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Task(pl.LightningModule):
         train: Sequence[Example],
         valid: Sequence[Example],
         report: Callable[[dict[str, Any]], None],
-        began: float,
+        began: float | None = None,
     ) -> None:
         super().__init__()
         self.experiment, self.recipe = experiment, experiment.training
@@ -70,7 +70,7 @@ class Task(pl.LightningModule):
         self.best: dict[str, Any] = {"step": 0, "value": None, "state": None}
         self.baseline = torch.tensor(-math.log(len(vocabulary)))
         self.tokens, self.train_seconds = 0, 0.0
-        self.began, self.earlier_seconds = began, 0.0
+        self.began, self.earlier_seconds = time.perf_counter() if began is None else began, 0.0
         self._counted: Tensor | int = 0
         self._last_loss, self._started = 0.0, False
         self._since = time.perf_counter()
