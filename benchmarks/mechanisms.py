@@ -18,7 +18,7 @@ from study.models.translator import PAD
 from study.training import sampling
 from study.training.batches import Batch
 from study.training.decode import token_nll
-from study.training.task import penalties
+from study.training.step import penalties
 
 FIELDS: dict[str, list[str]] = {
     "score": [

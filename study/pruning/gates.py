@@ -18,7 +18,7 @@ from study.pruning.importance import Importance
 from study.pruning.surgery import ALL, Head, gated
 from study.training import decode
 from study.training.batches import Example, Steps
-from study.training.task import step_seed
+from study.training.step import step_seed
 
 BETA, GAMMA, ZETA = 2 / 3, -0.1, 1.1
 OPEN = 3.0

@@ -1,8 +1,9 @@
-"""What a trial is given: its experiment as it runs here, and the environment that an agent of W&B would give it."""
+"""What processes are given: a trial its experiment as it runs here, trials and agents of W&B their environment."""
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 from study.config import Experiment
@@ -31,3 +32,21 @@ def environment(task: Task, slot: Slot, spec: Spec) -> dict[str, str]:
         "WANDB_DIR": str(task.folder.resolve()),
     }
     return contract | ({"CUDA_VISIBLE_DEVICES": slot.gpu} if slot.gpu is not None else {})
+
+
+def agent_environment(spec: Spec, out: Path, slot: Slot) -> dict[str, str]:
+    """An agent's environment, which its trials inherit."""
+    names = ("WANDB_SERVICE", "WANDB_RUN_ID", "WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH")
+    inherited = {name: value for name, value in os.environ.items() if name not in names}
+    told = {
+        "WANDB_AGENT_DISABLE_FLAPPING": "true",
+        "WANDB_AGENT_MAX_INITIAL_FAILURES": str(len(spec.cells) + 1),  # five failures would end it with status 0
+        "WANDB_DIR": str((out / "agents").resolve()),
+        "WANDB_JOB_TYPE": "trial",
+        "WANDB_RUN_GROUP": spec.name,
+        "WANDB_TAGS": spec.name,
+        "STUDY_RUNS": str(out.resolve()),
+        "OMP_NUM_THREADS": str(slot.threads),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",  # ${interpreter} is `python`
+    }
+    return inherited | told | ({"CUDA_VISIBLE_DEVICES": slot.gpu} if slot.gpu is not None else {})

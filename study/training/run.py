@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
 import threading
 import time
-import warnings
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-import pytorch_lightning as pl
 import torch
 
 from study import records, scoring
@@ -40,6 +37,7 @@ from study.training.provenance import data_facts, device_for, peak_memory, prove
 from study.training.ranks import Ranks
 from study.training.sizes import sizes_of
 from study.training.task import DivergedError, Task
+from study.training.trainer import trainer
 from study.training.vocabulary import vocabulary_for
 
 UNRECORDED: Any = {"trainer": True, "tracking": True, "out": True, "data": {"folder"}}
@@ -157,27 +155,8 @@ class _Run:
 
     def _train(self, asked: threading.Event) -> None:
         recipe, checkpoint = self.experiment.training, self.folder / "checkpoint.ckpt"
-        for name in ("pytorch_lightning", "pytorch_lightning.utilities.rank_zero", "lightning_fabric"):
-            logging.getLogger(name).setLevel(logging.ERROR)
-        warnings.filterwarnings("ignore", module="pytorch_lightning")
-        self.trainer = pl.Trainer(
-            accelerator="gpu" if self.device.type == "cuda" else "cpu",
-            devices=self.ranks.count,
-            strategy=self.ranks.strategy(),
-            plugins=[self.ranks],
-            precision="bf16-mixed" if recipe.precision == "bfloat16" else "32-true",
-            max_steps=recipe.steps,
-            max_epochs=-1,
-            val_check_interval=min(recipe.validate_every, recipe.steps),
-            check_val_every_n_epoch=None,
-            gradient_clip_val=recipe.clip,
-            num_sanity_val_steps=0,
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            callbacks=[Checkpoint(checkpoint, asked), self.progress],
-        )
+        callbacks = [Checkpoint(checkpoint, asked), self.progress]
+        self.trainer = trainer(recipe, self.device, self.ranks, callbacks)
         resume = str(checkpoint) if checkpoint.exists() else None
         if resume:
             self.watch(f"continuing from {checkpoint.name}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +21,7 @@ from study.training import decode, gold, sampling
 from study.training.batches import Batch, Example, Share, Steps, collate, share
 from study.training.diagnostics import Diagnostics, diagnose, gradients, in_history, look, truth
 from study.training.ranks import mean_over_ranks
+from study.training.step import factor, penalties, step_seed
 from study.training.vocabulary import Vocabulary
 
 DIAGNOSED = 64
@@ -246,26 +246,3 @@ class Task(pl.LightningModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         for name, value in checkpoint["study"].items():
             setattr(self, name, value)
-
-
-def factor(step: int, recipe: Any) -> float:
-    """The learning rate of an update (counted from 0) over its peak."""
-    warm = (step + 1) / recipe.warmup if recipe.warmup else 1.0
-    match recipe.schedule:
-        case "linear":
-            after = (recipe.steps - step) / max(1, recipe.steps - recipe.warmup)
-        case "inverse_sqrt":
-            after = (max(1, recipe.warmup) / (step + 1)) ** 0.5
-        case "constant":
-            after = 1.0
-    return float(min(warm, after, 1.0))
-
-
-def step_seed(seed: int, step: int, stream: str = "") -> int:
-    """The seed of every random draw of one step, or of one stream of draws of its own."""
-    return int.from_bytes(hashlib.sha256(f"{seed}:step:{step}{stream}".encode()).digest()[:8], "big") >> 1
-
-
-def penalties(terms: tuple[Terms, ...]) -> Tensor | float:
-    """What mechanisms add to the loss."""
-    return sum((term.penalty for term in terms if term.penalty is not None), 0.0)

@@ -19,7 +19,7 @@ from study.models import Translator, build, match_logits
 from study.models.translator import PAD
 from study.training import sampling
 from study.training.decode import token_nll
-from study.training.task import penalties
+from study.training.step import penalties
 
 EXAMPLES = 220
 EXACT = {"rtol": 1e-8, "atol": 1e-10}

@@ -13,7 +13,7 @@ from study.attention import Terms
 from study.corpora import Pair
 from study.models.translator import BOS, EOS, PAD
 from study.training.batches import Batch, Example, Steps, collate, epoch, in_order
-from study.training.task import factor, penalties, step_seed
+from study.training.step import factor, penalties, step_seed
 
 FOREVER = 10**9
 

@@ -1,0 +1,38 @@
+"""Lightning's trainer as every run has it: quiet, and without what the study does itself."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Sequence
+
+import pytorch_lightning as pl
+import torch
+
+from study.config.experiment import Training
+from study.training.ranks import Ranks
+
+
+def trainer(recipe: Training, device: torch.device, ranks: Ranks, callbacks: Sequence[pl.Callback]) -> pl.Trainer:
+    """So many steps of a recipe on a device, or on several; it logs, saves and prints nothing."""
+    for name in ("pytorch_lightning", "pytorch_lightning.utilities.rank_zero", "lightning_fabric"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", module="pytorch_lightning")
+    return pl.Trainer(
+        accelerator="gpu" if device.type == "cuda" else "cpu",
+        devices=ranks.count,
+        strategy=ranks.strategy(),
+        plugins=[ranks],
+        precision="bf16-mixed" if recipe.precision == "bfloat16" else "32-true",
+        max_steps=recipe.steps,
+        max_epochs=-1,
+        val_check_interval=min(recipe.validate_every, recipe.steps),
+        check_val_every_n_epoch=None,
+        gradient_clip_val=recipe.clip,
+        num_sanity_val_steps=0,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=list(callbacks),
+    )
