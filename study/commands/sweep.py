@@ -108,7 +108,12 @@ def _parser() -> Parser:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--status", action="store_true", help="say what is done, running, failed and missing, and stop")
     what.add_argument("--dry-run", action="store_true", help="list what would run and about how long, and stop")
-    add("--only", metavar="PATTERN", help="only runs whose identity or label matches (*, ?), or contains, PATTERN")
+    add(
+        "--only",
+        action="append",
+        metavar="PATTERN",
+        help="only runs whose identity or label matches (*, ?), or contains, PATTERN; given again: all of them",
+    )
     add("--seeds", type=_seeds, metavar="1,2", help="only these seeds")
     add("--limit", type=positive, metavar="N", help="at most N runs in this call")
     add("--shard", type=_part, metavar="I/N", help="only part I of N of the runs, I from 1, split by identity")
@@ -150,17 +155,19 @@ def _seeds(text: str) -> set[int]:
     return {int(part) for part in text.split(",")}
 
 
-def _narrowed(spec: Spec, only: str | None, seeds: set[int] | None) -> tuple[Cell, ...]:
+def _narrowed(spec: Spec, only: list[str] | None, seeds: set[int] | None) -> tuple[Cell, ...]:
     if seeds is not None and (unknown := seeds - set(spec.seeds)):
         raise InputError(f"--seeds: {spec.path} has seeds {', '.join(map(str, spec.seeds))}, not {min(unknown)}")
     chosen = tuple(
         cell
         for cell in spec.cells
-        if (only is None or _matches(only, cell.id or "", spec.label(cell)))
+        if all(_matches(pattern, cell.id or "", spec.label(cell)) for pattern in only or ())
         and (seeds is None or cell.overrides.get("seed", spec.seeds[0]) in seeds)
     )
     if not chosen:
-        raise InputError(f"--only: nothing in {spec.path} matches {only!r}; --dry-run lists the runs")
+        raise InputError(
+            f"--only: nothing in {spec.path} matches {' and '.join(map(repr, only or ()))}; --dry-run lists the runs"
+        )
     return chosen
 
 

@@ -172,6 +172,9 @@ def test_the_command_lists_narrows_and_refuses(file, out, capsys, tmp_path):
     assert "seed=2" in printed
     assert "seed=3" not in printed
     assert "time: no basis" in printed
+    assert main(["sweep", path, "--out", str(out), "--dry-run", "--only", "seed=[12]*", "--only", "*=2*"]) == 0
+    printed = capsys.readouterr().out
+    assert ("seed=1" in printed, "seed=2" in printed, "seed=3" in printed) == (False, True, False)
     assert not out.exists()
     (tmp_path / "taken").write_text("")
     bad = {
@@ -181,6 +184,7 @@ def test_the_command_lists_narrows_and_refuses(file, out, capsys, tmp_path):
         ("sweep", path, "--slots", "0"): "--slots",
         ("sweep", path, "--seeds", "9"): "has seeds 1, 2, 3",
         ("sweep", path, "--only", "zebra"): "nothing",
+        ("sweep", path, "--only", "seed=1", "--only", "seed=2"): "'seed=1' and 'seed=2'",
         ("sweep", path, "--bogus"): "--bogus",
         ("sweep", str(tmp_path / "absent.yaml")): "no such sweep file",
         ("swoop",): "there is no verb",
