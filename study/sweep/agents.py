@@ -27,6 +27,7 @@ from study.config import account
 from study.errors import InputError
 from study.sweep import lease, local, server, slots, status
 from study.sweep.file import read_file
+from study.sweep.interrupts import Interrupts
 from study.sweep.placing import agent_environment
 from study.sweep.spec import Cell, Spec
 from study.sweep.task import Policy
@@ -74,13 +75,15 @@ def run_sweep(
     if open_:
         print(f"{len(layout)} agents, {slots.describe(layout)}; logs in {out / 'agents'}", flush=True)
         agents = [_start(spec, out, sweep, number, slot) for number, slot in enumerate(layout)]
-        try:
-            _watch(spec, out, agents)
-        except KeyboardInterrupt:
-            print("interrupted: the same command again continues this sweep")
-            return local.INTERRUPTED
-        finally:
-            _end(spec, out, agents)
+        with Interrupts() as interrupts:
+            try:
+                _watch(spec, out, agents)
+            except KeyboardInterrupt:
+                print("interrupted: the same command again continues this sweep", flush=True)
+                return local.INTERRUPTED
+            finally:
+                interrupts.answer()
+                _end(spec, out, agents, hurry=lambda: interrupts.again)
     return _repair(replace(spec, sweep_id=sweep.split("/")[-1]), out, partial(here, wanted_slots=wanted_slots))
 
 
@@ -219,15 +222,15 @@ def _settled(folder: Path) -> bool:
     return records.state(folder) in ("finished", "diverged")
 
 
-def _end(spec: Spec, out: Path, agents: list[Agent]) -> None:
-    """End the agents, then wait for their trials, which end by themselves when their agent is gone."""
+def _end(spec: Spec, out: Path, agents: list[Agent], hurry: Callable[[], bool]) -> None:
+    """End the agents, then wait for their trials, which end when their agent is gone; in a hurry, do not wait."""
     for number, agent in enumerate(agents):
         if agent.process.poll():
             print(f"agent {number} ended with status {agent.process.returncode}; log: {agent.log}")
         agent.process.kill()
         agent.process.wait()
     deadline = time.monotonic() + 2 * GRACE
-    while time.monotonic() < deadline and any(lease.held(out / name) for name in _ids(spec)):
+    while time.monotonic() < deadline and not hurry() and any(lease.held(out / name) for name in _ids(spec)):
         time.sleep(0.1)
 
 

@@ -7,9 +7,9 @@ run again as often as the call allows, on another GPU if there is one.
 
 from __future__ import annotations
 
-import signal
 import time
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing import connection
 from pathlib import Path
@@ -69,24 +69,22 @@ class Launcher:
             self._enforce_limit()
             self.display.tick()
 
-    def stop(self) -> None:
-        """End the trials: asked first, killed after a few seconds or at a second interrupt. They can be resumed."""
+    def stop(self, hurry: Callable[[], bool]) -> None:
+        """End the trials: asked first, killed after a few seconds or when `hurry` says so. They can be resumed."""
         under_way = [*self.started.values(), *self.orphans]
-        try:
-            for one in under_way:
-                one.ask_to_end()
-            deadline = time.monotonic() + GRACE
-            for one in self.started.values():
-                one.process.join(max(deadline - time.monotonic(), 0))
-            while time.monotonic() < deadline and any(lease.held(one.task.folder) for one in self.orphans):
-                time.sleep(POLL / 10)
-        except KeyboardInterrupt:
-            pass
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for one in under_way:
+            one.ask_to_end()
+        deadline = time.monotonic() + GRACE
+        while self._any_left() and time.monotonic() < deadline and not hurry():
+            time.sleep(POLL / 10)
         for one in under_way:
             one.kill()
-        signal.signal(signal.SIGINT, before)
         self.progress.running.clear()
+
+    def _any_left(self) -> bool:
+        return any(one.process.is_alive() for one in self.started.values()) or any(
+            lease.held(one.task.folder) for one in self.orphans
+        )
 
     def report(self) -> int:
         """Say how it went; the status of the call."""

@@ -5,14 +5,13 @@ What has been run is what is on disk: the same call again continues, and two lau
 
 from __future__ import annotations
 
-import contextlib
-import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from study.errors import InputError
 from study.sweep import disk, server, slots
 from study.sweep.display import Progress
+from study.sweep.interrupts import Interrupts
 from study.sweep.launcher import Launcher
 from study.sweep.spec import Cell, Spec
 from study.sweep.task import Policy, Task
@@ -71,34 +70,22 @@ def run_sweep(
     print(f"{spec.name}: {len(todo)} of {len(chosen)} runs to do, {slots.describe(layout)}, in {out}", flush=True)
     progress = Progress(len(chosen), len(layout), done=len(chosen) - len(todo))
     launcher = Launcher(spec, out, layout, trial, progress, policy)
-    with _sigterm_interrupts():
+    with Interrupts() as interrupts:
         try:
             server.start(preload, layout[0].threads)
             launcher.run(todo)
         except KeyboardInterrupt:
-            with contextlib.suppress(KeyboardInterrupt):
-                launcher.display.say(
-                    "stopping the trials; they can be continued. A second interrupt kills them at once"
-                )
-            launcher.stop()
+            launcher.display.say("stopping the trials; they can be continued. A second interrupt kills them at once")
+            launcher.stop(hurry=lambda: interrupts.again)
             launcher.display.close()
             print(f"interrupted: {progress.done} of {len(chosen)} runs done; the same command again continues")
             return INTERRUPTED
         except BaseException as problem:
-            launcher.stop()
+            interrupts.answer()
+            launcher.stop(hurry=lambda: interrupts.again)
             if isinstance(problem, OSError) and (full := disk.problem(out, problem)):
                 raise InputError(full) from None
             raise
         finally:
             launcher.display.close()
     return launcher.report()
-
-
-@contextlib.contextmanager
-def _sigterm_interrupts() -> Iterator[None]:
-    """A launcher that is asked to end stops its trials as after Ctrl-C."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

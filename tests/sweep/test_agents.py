@@ -15,7 +15,7 @@ from loopback import ENTITY, KEY, Loopback
 
 from study import records
 from study.__main__ import main
-from study.sweep import agents, lease
+from study.sweep import agents, lease, local
 from study.sweep.spec import load
 from study.training import tracking  # noqa: F401  (importing it takes longer than what is timed here)
 
@@ -143,13 +143,17 @@ def test_a_trial_that_fails_and_an_agent_that_is_killed_leave_no_hole(file, serv
     assert {"tiny", "grammar", "recurrent", spec.cells[0].id} == set(first["tags"])
 
 
-def test_a_launcher_that_is_killed_takes_everything_along_and_is_continued(file, server, launch, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+def test_a_launcher_that_is_stopped_or_killed_takes_everything_along(number, file, server, launch, tmp_path):
     out, path = tmp_path / "runs", file([1, 2])
     cell = load(path).cells[1]
     launcher = launch(path, 1, _2="wait")
     trial, agent = waiting(launcher, out)
-    launcher.kill()
-    launcher.wait()
+    launcher.send_signal(number)
+    printed = launcher.communicate()[0]
+    assert number == signal.SIGKILL or (
+        launcher.returncode == local.INTERRUPTED and "the same command again continues this sweep" in printed
+    )
     began = time.monotonic()
     free(out / cell.id)
     while any(alive(pid) for pid in (trial, agent)):
@@ -157,6 +161,8 @@ def test_a_launcher_that_is_killed_takes_everything_along_and_is_continued(file,
         time.sleep(0.05)
     assert attempts(server, cell)[0]["state"] == "preempted"
     assert attempts(server, cell)[0]["exit"] == 128 + signal.SIGTERM
+    if number == signal.SIGTERM:
+        return  # the folder is the same, and so is what continues it
     launcher = launch(path, 1)
     printed = launcher.communicate(timeout=PATIENCE)[0]
     assert launcher.returncode == 0, printed

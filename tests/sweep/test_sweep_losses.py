@@ -18,6 +18,7 @@ from study.commands.sweep import _shard
 from study.errors import InputError
 from study.sweep import disk, lease, local, slots
 from study.sweep.ending import cause
+from study.sweep.interrupts import Interrupts
 from study.sweep.local import run_sweep
 from study.sweep.spec import load
 from study.sweep.task import Policy
@@ -204,3 +205,26 @@ def test_a_second_interrupt_ends_at_once(file, out):
     assert launcher.returncode == local.INTERRUPTED
     assert "Traceback" not in printed
     assert not any(lease.held(out / cell.id) for cell in load(file(1, 2)).cells)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_an_interrupt_while_another_is_answered_is_kept_and_tears_nothing(number):
+    before = signal.getsignal(number), signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with Interrupts() as interrupts:
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(number)
+            assert not interrupts.again
+            signal.raise_signal(number)
+            assert interrupts.again
+        with Interrupts() as interrupts:
+            interrupts.answer()
+            signal.raise_signal(number)
+            assert interrupts.again
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        with Interrupts() as interrupts:
+            signal.raise_signal(signal.SIGINT)
+            assert not interrupts.again
+    finally:
+        signal.signal(signal.SIGINT, before[1])
+    assert signal.getsignal(number) == before[0]
