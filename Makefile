@@ -28,8 +28,8 @@ tables figures paper: .venv/.core ## that part of it
 verify: .venv/.core ## score every published translation again and check every published file; no torch
 	@.venv/bin/python -m study verify $(ARGS)
 
-test: .venv/.train ## all tests
-	@.venv/bin/python -m pytest $(ARGS)
+test: .venv/.train ## all tests, on all cores; ARGS='-n 0 -k lease' takes one process and some of them
+	@.venv/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal $(ARGS)
 
 check: .venv/.train ## lint, formatting and types
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy

@@ -119,7 +119,7 @@ def test_a_launcher_that_is_stopped_or_killed_is_continued(number, file, out):
         descriptor = os.open(out / cell.id / lease.FILE, os.O_RDWR)
         lease.fcntl.flock(descriptor, lease.fcntl.LOCK_EX)
         os.close(descriptor)
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 60  # they would wait for ten minutes
     if number == signal.SIGINT:
         assert launcher.returncode == 130
         assert "the same command again continues" in printed
