@@ -39,6 +39,7 @@ bench: .venv/.train ## training speed against a plain torch.nn.Transformer loop;
 	@.venv/bin/python benchmarks/attention.py $(ARGS)
 	@.venv/bin/python benchmarks/pruning.py $(ARGS)
 	@.venv/bin/python benchmarks/engine.py $(ARGS)
+	@.venv/bin/python benchmarks/cost.py $(ARGS)
 
 lock: .venv/bin/python ## rewrite requirements.lock for pyproject.toml; what it names stays, a deleted line moves to the newest
 	@.venv/bin/python -m venv --clear .cache/lock && $(subst .venv,.cache/lock,$(PIP)) -e '.[train,dev]'

@@ -149,15 +149,15 @@ def worth(**fields: Any) -> float:
     return _site(**fields).window_worth
 
 
-def site(slots: int, explicit: bool = False, worth: float | None = None, **fields: Any) -> Work:
+def site(slots: int, explicit: bool = False, worth: float | None = None, width: int = WIDTH, **fields: Any) -> Work:
     """Forward and backward of one self-attention site over sentences of `slots` tokens."""
-    attention = _site(**fields)
+    attention = _site(width, **fields)
     if explicit:
         attention.tap = lambda seen: None
     if worth is not None:
         attention.window_worth = worth
     batch = TOKENS // slots
-    states = torch.randn(batch, slots, WIDTH, requires_grad=True)
+    states = torch.randn(batch, slots, width, requires_grad=True)
     mask = torch.ones(batch, slots, dtype=torch.bool)
     view = View(mask[:, None, None], torch.arange(slots))
 
@@ -168,8 +168,8 @@ def site(slots: int, explicit: bool = False, worth: float | None = None, **field
     return gradients(attend)
 
 
-def _site(**fields: Any) -> Attention:
-    attention = Attention(Config(**{"heads": 4, **fields}).resolved(WIDTH, WIDTH), WIDTH, WIDTH)
+def _site(width: int = WIDTH, **fields: Any) -> Attention:
+    attention = Attention(Config(**{"heads": 4, **fields}).resolved(width, width), width, width)
     initialise(attention, 1)
     return attention
 

@@ -95,3 +95,14 @@ def test_removed_heads_are_cheaper(load) -> None:
     rows = {row[1]: row for row in load("pruning").pruning(rounds=1, batches=(2,)).rows}
     assert rows["100% removed"][2] < rows["50% removed"][2] < rows["all"][2] == rows["50% masked"][2]
     assert rows["100% removed"][3] < rows["all"][3]
+
+
+def test_costs_are_measured_of_every_site_by_every_process(load, monkeypatch) -> None:
+    cost = load("cost")
+    monkeypatch.setattr(cost, "LENGTHS", (16,))
+    monkeypatch.setattr(cost, "HEADS", {64: (1, 4)})
+    sites = [one for group in cost.groups() for one in group]
+    assert len(sites) == len(set(sites)) == 9
+    found = cost.measure(1)
+    assert list(found) == sites
+    assert all(min(both) > 0 for both in found.values())

@@ -28,11 +28,12 @@ def main(argv: Sequence[str]) -> int:
     """
     args = _parser().parse_args(argv)
     runs = _runs(args.results, args.runs)
+    benchmarks = (args.results or ROOT / "results") / "benchmarks" if args.runs is None else None
     from study.report import claims_table
     from study.report.asking import asker
     from study.report.declared import Library
 
-    verdicts = asker(Library(ROOT / "sweeps", runs), args.claims).verdicts(args.claim)
+    verdicts = asker(Library(ROOT / "sweeps", runs, benchmarks), args.claims).verdicts(args.claim)
     print("\n".join(claims_table.lines(verdicts, contrasts=bool(args.claim))).lstrip("\n"))
     if args.to is not None:
         try:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from study.errors import InputError
 from study.report import claims as entries
-from study.report import measures, verdicts
+from study.report import costs, measures, verdicts
 from study.report.claims import Claim, Gap, Question
 from study.report.contrasts import contrasted
 from study.report.correlations import correlations
+from study.report.costs import Costs
 from study.report.declared import Declared, Library, check_fields, one
 from study.report.kinds import AnyContrast, Band, Correlation, Difference, Interaction, Within
 from study.report.measures import Measure
@@ -72,6 +74,8 @@ class Asker:
             for pair in question.asked:
                 _at(f"{where}.asked", fields.check, "data.name", pair.split("/")[0])
                 _at(f"{where}.asked", fields.check, "model.family", pair.split("/")[1])
+            if question.benchmark is not None:
+                _at(where, costs.check, question, self.costs)
             if question.sweep is None:
                 continue
             _at(f"{where}.metric", measures.check, question.metric)
@@ -120,8 +124,22 @@ class Asker:
                     corpus, family = pair.split("/")
                     yield Verdict(claim, question, corpus, family, NOT_RUN, note=f"awaits {question.awaits}")
                 continue
+            if question.benchmark is not None:
+                yield self._cost(claim, question)
             for pair in question.asked:
                 yield self._answer(claim, question, pair, self._scene(asked, question, pair))
+
+    @cached_property
+    def costs(self) -> Costs | None:
+        """The measured times, if there are any."""
+        return costs.read(self.library.benchmarks)
+
+    def _cost(self, claim: Claim, question: Question) -> Verdict:
+        if self.costs is None:
+            return Verdict(claim, question, costs.WHERE, "", NOT_RUN, note="awaits benchmarks/cost.py")
+        findings = costs.findings(kind := claim.kind(question), question, self.costs)
+        word = verdicts.combined(question, kind, [found.word for found in findings])
+        return Verdict(claim, question, costs.WHERE, self.costs.machine, word, tuple(findings))
 
     def _answer(self, claim: Claim, question: Question, pair: str, scene: Scene) -> Verdict:
         corpus, family = pair.split("/")

@@ -30,6 +30,7 @@ class Question(Entry):
     sweep: str | None = Field(None, description="Name of a sweep in sweeps/, or a file beside the file of claims.")
     with_sweeps: tuple[str, ...] = Field((), description="Further sweeps whose arms a correlation is taken over.")
     awaits: str | None = Field(None, description="Instead of a sweep: what has to be made before this can be asked.")
+    benchmark: Literal["cost"] | None = Field(None, description="Instead of a sweep: measured times, see costs.py.")
     asked: tuple[str, ...] = Field((), description="Pairs such as grammar/recurrent.")
     part: str = Field("", description="Which part of the claim, where it has several.")
     type: Kind | None = Field(None, description="Where this part's type is not the claim's.")
@@ -51,8 +52,9 @@ class Question(Entry):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        if (self.sweep is None) == (self.awaits is None):
-            raise ValueError("give either sweep, or awaits for a sweep that is yet to be made")
+        if sum(one is not None for one in (self.sweep, self.awaits, self.benchmark)) != 1:
+            raise ValueError("give either sweep, or awaits for a sweep that is yet to be made, or benchmark")
+        self._cost()
         if self.sweep is not None and not (self.asked and self.contrasts):
             raise ValueError("a sweep needs asked (pairs such as grammar/recurrent) and contrasts")
         if self.awaits is not None and self.contrasts:
@@ -67,6 +69,16 @@ class Question(Entry):
         if self.by_length and self.margin_rules & {"gap"}:
             raise ValueError("margin gap is in units of the metric, and by_length asks a slope; give a number")
         return self
+
+    def _cost(self) -> None:
+        """A question of measured times has ratios, and nothing else has."""
+        ratios = [one.statistic == "ratio" for one in self.contrasts]
+        if self.benchmark is None and not any(ratios):
+            return
+        if self.benchmark is None or not ratios or not all(ratios):
+            raise ValueError("benchmark and contrasts with `statistic: ratio` need each other")
+        if self.asked or not isinstance(self.margin, float) or self.margin <= 1:
+            raise ValueError("a benchmark has no asked, and a margin that is a ratio above 1, such as 1.1")
 
     @property
     def margin_rules(self) -> set[Margin]:

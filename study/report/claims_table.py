@@ -115,7 +115,7 @@ def _sentence(verdict: Verdict, found: Finding, alone: bool) -> str:
     if found.comparison.detectable is not None:
         parts.append(f"smallest difference {cells['smallest']}")
     if found.margin is not None:
-        parts.append(f"margin {wording.number(found.margin, _measure(verdict).decimals)}")
+        parts.append(f"margin {cells['margin']}")
     if found.comparison.model is not None:
         parts.append(f"the model: {cells['model']}")
     word = f" [{found.word}]" if alone else ""
@@ -135,7 +135,8 @@ def asked_in(verdict: Verdict) -> str:
 def _unit(verdict: Verdict) -> str:
     """What an estimate is a difference of."""
     kinds = _kinds(verdict)
-    return "rank correlation" if "correlation" in kinds else "doublings" if "band" in kinds else _measure(verdict).title
+    special = {"correlation": "rank correlation", "band": "doublings", "ratio": "time, times the baseline's"}
+    return next((unit for kind, unit in special.items() if kind in kinds), _measure(verdict).title)
 
 
 def _kinds(verdict: Verdict) -> set[str]:
@@ -175,14 +176,16 @@ def _word(verdict: Verdict, found: Finding | None) -> str:
 
 def _evidence(verdict: Verdict, found: Finding) -> dict[str, str]:
     test, model, digits = found.comparison.test, found.comparison.model, _measure(verdict).decimals
-    digits = 2 if _kinds(verdict) & {"band", "correlation"} else digits
+    digits = 2 if _kinds(verdict) & {"band", "correlation", "ratio"} else digits
+    signed = "ratio" not in _kinds(verdict)
     estimate = interval = wording.NOTHING
     if test is not None:
-        estimate = wording.number(test.difference, digits, True) + MARKS[test.method]
-        interval = wording.interval(test.low, test.high, digits)
+        estimate = wording.number(test.difference, digits, signed) + MARKS[test.method]
+        interval = wording.interval(test.low, test.high, digits, signed)
     beside = wording.NOTHING
     if model is not None:
-        beside = f"{wording.number(model.difference, digits, True)} {wording.interval(model.low, model.high, digits)}"
+        beside = wording.interval(model.low, model.high, digits, signed)
+        beside = f"{wording.number(model.difference, digits, signed)} {beside}"
     return {
         "id": str(verdict.claim.id),
         "asked": asked_in(verdict),
@@ -215,7 +218,8 @@ def _numbers(verdict: Verdict, found: Finding | None) -> dict[str, Any]:
     claim, question = verdict.claim, verdict.question
     out: dict[str, Any] = {"id": claim.id, "slug": claim.slug, "type": claim.kind(question)}
     out |= {"corpus": verdict.corpus, "family": verdict.family, "part": question.part, "verdict": verdict.word}
-    out |= {"metric": question.metric if question.contrasts else "", "contrast": found.name if found else ""}
+    metric = "time" if question.benchmark else question.metric if question.contrasts else ""
+    out |= {"metric": metric, "contrast": found.name if found else ""}
     out |= {"alone": found.word if found else "", "margin": found.margin if found else None}
     comparison = found.comparison if found else None
     test, model = (comparison.test, comparison.model) if comparison else (None, None)

@@ -140,10 +140,11 @@ def _differing(first: Cell, second: Cell, chosen: Mapping[str, Any]) -> str:
 
 @dataclass
 class Library:
-    """Sweeps and runs, each read once. `runs` None: nothing has run."""
+    """Sweeps and runs, each read once, and where measured times are. None: nothing has run, or was measured."""
 
     sweeps: Path
     runs: Path | None
+    benchmarks: Path | None = None
     _specs: dict[Path, Spec] = field(default_factory=dict)
     _states: dict[Path, dict[str, str]] = field(default_factory=dict)
     _records: dict[str, Record] = field(default_factory=dict)

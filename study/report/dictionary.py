@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from study import records
 from study.records import Record, write
 from study.report import rescoring, wording
+from study.report.costs import Costs
 from study.report.frame import HOLES
 from study.report.published import Manifest, Results
 
@@ -31,6 +32,7 @@ every file. None of it needs torch.
 | `runs/<id>.<split>.bleu.tsv` | per translation, what BLEU and exact match are computed from |
 | `runs/<id>.attention.json` | one attention map to look at, beside its gold alignment |
 | `sweeps/<name>.json` | that a sweep is published, and what is missing of it |
+| `benchmarks/cost.json` | times and memory of attention sites, as `benchmarks/cost.py` measured them |
 | `tables/<name>.*`, `figures/sweep-<name>.*` | its comparison, computed from the records |
 | `tables/claims.*`, `tables/contrasts.*` | the verdict on every claim, and what each one rests on |
 | `tables/further.*` | other splits, alignment and what models look at, by arm of every sweep |
@@ -143,6 +145,8 @@ def _dictionary() -> Iterator[str]:
     yield from (_pipes([f"`{c}`", COLUMNS.get(c, "The same.")]) for c in rescoring.COLUMNS)
     yield "\n## Fields of a published sweep"
     yield from _section(Manifest)
+    yield "\n## Fields of the measured costs"
+    yield from _section(Costs)
     yield f"\nA declared run without a result is shown as {', '.join(HOLES[:-1])} or {HOLES[-1]}, never left out."
 
 

@@ -1,4 +1,4 @@
-"""The kinds of contrast that a claim may ask for: pairs, interactions, slopes, bands, correlations, and within runs."""
+"""The kinds of contrast that a claim may ask for: pairs, interactions, slopes, bands, ratios, correlations, in runs."""
 
 from __future__ import annotations
 
@@ -73,6 +73,15 @@ class Band(Contrast):
     within: Annotated[float, Field(gt=0)]
 
 
+class Ratio(Contrast):
+    """What the arm takes ÷ what the baseline takes. Sites of a benchmark, told apart by `costs.Site`'s fields."""
+
+    statistic: Literal["ratio"]
+    expect: Literal["higher", "lower", "different"] = "lower"
+    arm: Overrides
+    baseline: Overrides
+
+
 class Correlation(Contrast):
     """Spearman's ρ of two metrics: between the means of arms, or within arms over seeds and averaged."""
 
@@ -115,9 +124,9 @@ class Within(Contrast):
         return self.of, *self.metrics
 
 
-ALONE = ("band", "correlation", "within")
+ALONE = ("band", "correlation", "ratio", "within")
 """Statistics that cannot stand in one question with others."""
 
 AnyContrast = Annotated[
-    Difference | Interaction | Trend | Band | Correlation | Within, Field(discriminator="statistic")
+    Difference | Interaction | Trend | Band | Correlation | Ratio | Within, Field(discriminator="statistic")
 ]

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from study import records
 from study.errors import InputError
-from study.records import Record
+from study.records import Provenance, Record
 from study.report import published
 from study.report.commits import Checkout
 from study.report.comparable import comparable
@@ -139,15 +139,19 @@ def _named(what: str, ids: Sequence[str]) -> str:
 
 def check_provenance(record: Record, path: Path) -> str | None:
     """What is wrong with where a run says that it comes from; None where nothing is. A failure has no numbers."""
-    made = record.provenance
-    if record.status == "failed":
-        return None
+    return None if record.status == "failed" else from_commit(record.provenance, path)
+
+
+def from_commit(made: Provenance | None, path: Path, verb: str = "run") -> str | None:
+    """What is wrong with a file's provenance: no commit, or one that is not what made it."""
     if made is None or made.git_commit is None:
-        return f"{path}: provenance.git_commit: unknown, so its code cannot be checked out; run it again in a checkout"
+        return (
+            f"{path}: provenance.git_commit: unknown, so its code cannot be checked out; {verb} it again in a checkout"
+        )
     if made.git_dirty is not False:
         return (
             f"{path}: provenance.git_dirty: {made.git_dirty}, so the commit is not what made it; "
-            "run it again from a clean tree (`git worktree add` makes one)"
+            f"{verb} it again from a clean tree (`git worktree add` makes one)"
         )
     return None
 

@@ -4,6 +4,7 @@
 (`<id>.<split>.hyp.txt`) and what BLEU and exact match need of each of them (`<id>.<split>.bleu.tsv`, see `rescoring`),
 and one attention map to look at (`<id>.attention.json`).
 `sweeps/<name>.json` says that a sweep is published, and what is missing of it.
+`benchmarks/cost.json` has measured times.
 """
 
 from __future__ import annotations
@@ -67,6 +68,11 @@ class Results:
     def runs(self) -> Path:
         """The records and their files."""
         return self.root / "runs"
+
+    @property
+    def benchmarks(self) -> Path:
+        """What was measured of time and memory."""
+        return self.root / "benchmarks"
 
     def manifest_path(self, name: str) -> Path:
         """Where it stands that a sweep is published."""

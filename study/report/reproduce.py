@@ -94,7 +94,7 @@ def verdicts(results: Results) -> list[Path]:
     from study.report.asking import asker
     from study.report.declared import Library
 
-    found = asker(Library(ROOT / "sweeps", results.runs), None).verdicts([])
+    found = asker(Library(ROOT / "sweeps", results.runs, results.benchmarks), None).verdicts([])
     return claims_table.write(found, results.root / "tables")
 
 

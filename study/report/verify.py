@@ -10,10 +10,10 @@ from pathlib import Path
 
 from study.errors import InputError
 from study.records import Record
-from study.report import published
+from study.report import costs, published
 from study.report.comparable import comparable
 from study.report.evidence import Evidence, examine_all
-from study.report.publish import check_provenance
+from study.report.publish import check_provenance, from_commit
 from study.report.published import Code, Manifest, Results
 from study.sweep.spec import Spec
 
@@ -31,6 +31,7 @@ class Verification:
     from_statistics: int = 0
     unchecked: Counter[str] = field(default_factory=Counter)
     unhashed: int = 0
+    costs: str = ""
 
     def lines(self) -> Iterator[str]:
         """The summary, then the problems."""
@@ -47,6 +48,8 @@ class Verification:
             yield f"not checked   {self.unchecked.total()} scores that need the model or the references: {metrics}"
         if self.unhashed:
             yield f"not checked   {self.unhashed} hashes of configurations that today's fields do not take"
+        if self.costs:
+            yield f"not checked   {self.costs}"
         yield f"differences   {len(self.problems) or 'none'}"
         yield from (f"  {problem}" for problem in self.problems)
 
@@ -76,7 +79,22 @@ def verify(results: Results, processes: int | None = None) -> Verification:
         _add(one, found)
     found.problems += dict.fromkeys(_changed(declared, results))  # a run may be of several sweeps
     found.problems += _strays(evidence, declared, results)
+    _check_costs(results, found)
     return found
+
+
+def _check_costs(results: Results, found: Verification) -> None:
+    """Measured times are whole, and say which code was measured; what they were, nobody can check."""
+    try:
+        measured = costs.read(results.benchmarks)
+    except InputError as problem:
+        found.problems.append(str(problem))
+        return
+    if measured is None:
+        return
+    if wrong := from_commit(measured.provenance, results.benchmarks / costs.FILE, "measure"):
+        found.problems.append(wrong)
+    found.costs = f"times of {len(measured.measured)} sites in {measured.processes} processes ({measured.machine})"
 
 
 def _add(one: Evidence, found: Verification) -> None:

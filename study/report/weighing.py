@@ -11,7 +11,7 @@ from study.errors import InputError
 from study.report import derived, measures
 from study.report.claims import Question
 from study.report.declared import Declared, Library, along, matching, one
-from study.report.kinds import AnyContrast, Band, Correlation, Difference, Interaction, Overrides, Trend, Within
+from study.report.kinds import AnyContrast, Band, Correlation, Difference, Interaction, Overrides, Ratio, Trend, Within
 from study.report.measures import Measure
 from study.report.statistics import Arm
 from study.sweep.grid import text
@@ -149,7 +149,11 @@ def name_of(contrast: AnyContrast) -> str:
         taken = f"the mean of {', '.join(contrast.metrics)}" if len(contrast.metrics) > 1 else contrast.minus
         return f"{contrast.of} − {text(taken) if isinstance(taken, float) else ''.join(taken)}"
     arm, base = contrast.arm, contrast.baseline or {}
-    name = " − ".join(side for side in (_side(arm, base), _side(base, arm)) if side)
+    sides = [side for side in (_side(arm, base), _side(base, arm)) if side]
+    if isinstance(contrast, Ratio):
+        shared = {name: value for name, value in arm.items() if base.get(name) == value}
+        return ", ".join([" ÷ ".join(sides), *([_side(shared, {})] if shared else [])])
+    name = " − ".join(sides)
     match contrast:
         case Interaction():
             return f"({name}) − ({_side(contrast.minus.arm, arm)})"

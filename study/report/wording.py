@@ -59,11 +59,11 @@ def number(value: float | None, digits: int = 1, sign: bool = False) -> str:
     return f"{rounded:{'+' if sign and rounded else ''},.{digits}f}".replace("-", "−")
 
 
-def interval(low: float | None, high: float | None, digits: int) -> str:
+def interval(low: float | None, high: float | None, digits: int, sign: bool = True) -> str:
     """`[−1.2, +0.4]`, or a dash where there is none."""
     if low is None or high is None:
         return NOTHING
-    return f"[{number(low, digits, True)}, {number(high, digits, True)}]"
+    return f"[{number(low, digits, sign)}, {number(high, digits, sign)}]"
 
 
 def p_value(p: float | None) -> str:

@@ -242,7 +242,7 @@ def contrast(**changes):
         ({"metric": "diagnostics/cross/entropy"}, r"contrasts\.0\.expect: .* say higher, lower or different"),
         (contrast(margin=3), r"questions\.0\.contrasts\.0\.margin: there is no such field here"),
         ({"margin": "gap"}, r"questions\.0\.margin: gap is not defined"),
-        ({"awaits": "more"}, r"questions\.0: give either sweep, or awaits"),
+        ({"awaits": "more"}, r"questions\.0: give either sweep, or awaits .* or benchmark"),
         ({"asked": ["grammar"]}, r"asked lists pairs of corpus and family"),
     ],
 )

@@ -1,0 +1,175 @@
+"""What attention costs: times of alternatives, measured side by side by `benchmarks/cost.py`, as arms to compare.
+
+One process is what a seed is for a run: it measures every alternative in turn, so that a ratio within it is free of
+what differs between processes. The logarithms of the times are compared by the rules of `statistics`; estimate,
+interval and margin are ratios again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationError
+
+from study.errors import InputError
+from study.records import Provenance, Section
+from study.report.claims import Kind, Question
+from study.report.contrasts import contrasted
+from study.report.estimates import Test
+from study.report.kinds import Ratio
+from study.report.statistics import Arm
+from study.report.verdicts import Finding, finding
+from study.report.weighing import Weighed, name_of
+
+FILE = "cost.json"
+WHERE = "one site"
+"""What stands in place of a corpus."""
+
+
+class Site(Section):
+    """An alternative: one self-attention site over sentences of `slots` words."""
+
+    width: int = Field(description="Width of the states; maps and output included, K = V = width / heads.")
+    score: str = Field(description="As in a configuration, like the next two.")
+    heads: int = Field(description="How many share the width.")
+    reach: str = Field(description="global, hard, or local with a window of 4 on either side.")
+    slots: int = Field(description="Words of a sentence; a batch has `tokens` of them.")
+
+
+class Measured(Section):
+    """What was measured of one alternative."""
+
+    site: Site
+    milliseconds: list[float] = Field(description="Forward and backward, processor time; the median of each process.")
+    megabytes: float = Field(description="Largest sum of what was allocated, beyond parameters and inputs.")
+
+
+class Costs(Section):
+    """The file."""
+
+    schema_version: Literal[1] = Field(1, description="Version of this schema.")
+    provenance: Provenance
+    threads: int = Field(description="Threads of a process.")
+    tokens: int = Field(description="Words of a batch, whatever the length of its sentences.")
+    measured: list[Measured]
+
+    @property
+    def machine(self) -> str:
+        """`AMD EPYC, 1 thread`."""
+        return f"{self.provenance.device}, {self.threads} thread{'s' * (self.threads > 1)}"
+
+    @cached_property
+    def processes(self) -> int:
+        """How often everything was measured."""
+        return len(self.measured[0].milliseconds)
+
+    def one(self, chosen: Mapping[str, object]) -> Measured:
+        """The alternative that is meant.
+
+        Raises:
+            InputError: there is none, or more than one.
+        """
+        if unknown := chosen.keys() - Site.model_fields.keys():
+            raise InputError(f"there is no field {min(unknown)}; {', '.join(Site.model_fields)} tell sites apart")
+        found = [m for m in self.measured if all(getattr(m.site, name) == value for name, value in chosen.items())]
+        if len(found) != 1:
+            said = ", ".join(f"{name}={value}" for name, value in chosen.items())
+            raise InputError(f"{len(found)} of the measured sites have {said}; name one by its fields")
+        return found[0]
+
+
+def read(folder: Path | None) -> Costs | None:
+    """The measurements in a folder of benchmarks; None where there are none.
+
+    Raises:
+        InputError: the file is not one that `benchmarks/cost.py` wrote.
+    """
+    if folder is None or not (folder / FILE).exists():
+        return None
+    path = folder / FILE
+    again = "`python benchmarks/cost.py --write` writes it again"
+    try:
+        found = Costs.model_validate_json(path.read_text(encoding="utf-8"))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(
+            f"{path}: {'.'.join(map(str, first['loc'])) or 'top level'}: {first['msg']}; {again}"
+        ) from None
+    except (OSError, UnicodeDecodeError) as problem:
+        raise InputError(f"{path}: cannot be read ({problem}); {again}") from None
+    if len({len(one.milliseconds) for one in found.measured}) != 1 or not found.processes:
+        raise InputError(f"{path}: measured: not every site was measured by every process; {again}")
+    return found
+
+
+def check(question: Question, costs: Costs | None) -> None:
+    """Refuse contrasts of sites that were not measured.
+
+    Raises:
+        InputError: with the contrast.
+    """
+    for number, contrast in enumerate(question.contrasts if costs else ()):
+        assert costs is not None
+        assert isinstance(contrast, Ratio)
+        for side in (contrast.arm, contrast.baseline):
+            try:
+                costs.one(question.where | side)
+            except InputError as problem:
+                raise InputError(f"contrasts.{number}: {problem}") from None
+
+
+def findings(kind: Kind, question: Question, costs: Costs) -> list[Finding]:
+    """Every contrast of a question, tested on logarithms and told as ratios."""
+    weighed = [_weighed(contrast, question, costs) for contrast in question.contrasts if isinstance(contrast, Ratio)]
+    arms = {key: arm for one in weighed for key, arm in one.arms.items()}
+    compared = contrasted(arms, [one.weights for one in weighed], Arm("", {}))
+    margin = question.margin
+    assert isinstance(margin, float)
+    both = zip(question.contrasts, weighed, compared, strict=True)
+    return [_as_ratio(finding(kind, question, *one, math.log(margin)), margin) for one in both]
+
+
+def _weighed(contrast: Ratio, question: Question, costs: Costs) -> Weighed:
+    arm, base = (costs.one(question.where | side) for side in (contrast.arm, contrast.baseline))
+    keys = [_key(one.site) for one in (arm, base)]
+    return Weighed(
+        name=name_of(contrast),
+        arms={key: _arm(key, one) for key, one in zip(keys, (arm, base), strict=True)},
+        weights={keys[0]: 1.0, keys[1]: -1.0},
+        bases=(),
+        labels={key: key for key in keys},
+        declared=costs.processes,
+        notes=(f"{arm.megabytes / base.megabytes:.2f} times the memory",),
+    )
+
+
+def _key(site: Site) -> str:
+    return " ".join(f"{name}={value}" for name, value in site)
+
+
+def _arm(key: str, one: Measured) -> Arm:
+    return Arm(key, {process: math.log(time) for process, time in enumerate(one.milliseconds, 1)})
+
+
+def _as_ratio(found: Finding, margin: float) -> Finding:
+    """Logarithms ↦ ratios; standard errors stay as they are."""
+    comparison = found.comparison
+    told = replace(
+        comparison,
+        test=_exponential(comparison.test),
+        model=_exponential(comparison.model),
+        detectable=None if comparison.detectable is None else math.exp(comparison.detectable),
+    )
+    return replace(found, comparison=told, margin=margin)
+
+
+def _exponential(test: Test | None) -> Test | None:
+    if test is None:
+        return None
+    low, high = (None if end is None else math.exp(end) for end in (test.low, test.high))
+    return replace(test, difference=math.exp(test.difference), low=low, high=high)
