@@ -24,7 +24,8 @@ RULES = (
     "The model is score ~ arm + seed over the arms that the row names; intervals are unadjusted 95% t intervals, and "
     "error is controlled within a row. † the paired t decides, since standard deviations differ threefold; ‡ Welch's "
     "t, since an arm diverged or collapsed; § arms resampled, the interval on Fisher's scale; ¶ Student's t of "
-    "differences within runs. Of several contrasts the weakest is shown where all must hold, else the strongest.",
+    "differences within runs, or of logarithms of ratios within processes. Of several contrasts the weakest is shown "
+    "where all must hold, else the strongest.",
     "margin: the smallest difference of interest. Its rule was fixed before the runs (study/report/claims.yaml), its "
     "value on the grammar is a twentieth of what attention gains over the final state in `bottleneck`; –: none asked.",
     "smallest: the smallest difference that these runs could have shown with power .80 at Holm's first level; stands "

@@ -1,8 +1,8 @@
 """What attention costs: times of alternatives, measured side by side by `benchmarks/cost.py`, as arms to compare.
 
-One process is what a seed is for a run: it measures every alternative in turn, so that a ratio within it is free of
-what differs between processes. The logarithms of the times are compared by the rules of `statistics`; estimate,
-interval and margin are ratios again.
+One process is what a seed is for a run: alternatives of one length take turns in it, so that their ratio is free of
+what differs between processes. Student's t is taken of the logarithms of a process's ratios; estimate, interval and
+margin are ratios again.
 """
 
 from __future__ import annotations
@@ -135,25 +135,23 @@ def findings(kind: Kind, question: Question, costs: Costs) -> list[Finding]:
 
 
 def _weighed(contrast: Ratio, question: Question, costs: Costs) -> Weighed:
+    """One arm that is none: the logarithm of the ratio, process by process."""
     arm, base = (costs.one(question.where | side) for side in (contrast.arm, contrast.baseline))
-    keys = [_key(one.site) for one in (arm, base)]
+    key = name_of(contrast)
     return Weighed(
-        name=name_of(contrast),
-        arms={key: _arm(key, one) for key, one in zip(keys, (arm, base), strict=True)},
-        weights={keys[0]: 1.0, keys[1]: -1.0},
+        name=key,
+        arms={key: Arm(key, dict(enumerate(log_ratios(arm, base), 1)))},
+        weights={key: 1.0},
         bases=(),
-        labels={key: key for key in keys},
+        labels={key: key},
         declared=costs.processes,
         notes=(f"{arm.megabytes / base.megabytes:.2f} times the memory",),
     )
 
 
-def _key(site: Site) -> str:
-    return " ".join(f"{name}={value}" for name, value in site)
-
-
-def _arm(key: str, one: Measured) -> Arm:
-    return Arm(key, {process: math.log(time) for process, time in enumerate(one.milliseconds, 1)})
+def log_ratios(arm: Measured, base: Measured) -> list[float]:
+    """Of the times in each process."""
+    return [math.log(a / b) for a, b in zip(arm.milliseconds, base.milliseconds, strict=True)]
 
 
 def _as_ratio(found: Finding, margin: float) -> Finding:

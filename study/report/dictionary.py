@@ -38,6 +38,7 @@ every file. None of it needs torch.
 | `tables/further.*` | other splits, alignment and what models look at, by arm of every sweep |
 | `tables/orders.*` | how stable the orders are in which heads are removed, over seeds and against greedy removal |
 | `tables/standing.*` | the best models on Multi30k, chosen on validation, beside what others report |
+| `tables/cost.*` | time and memory of attention sites, times those of their base |
 | `tables/configurations.*`, `tables/signatures.*` | parameters of every arm, and how scores were computed |
 | `tables/study.json` | counts |
 | `figures/<figure>.*` | the figures of the study, each with its data |

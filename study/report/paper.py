@@ -6,6 +6,7 @@ results/tables/signatures.*        how every score was computed
 results/tables/orders.*            how stable orders of pruning are over seeds
 results/tables/further.*           other splits and what models look at, by arm
 results/tables/standing.*          the best models on Multi30k, beside what others report
+results/tables/cost.*              time and memory of attention sites, where they were measured
 paper/main.pdf                     the same bytes from the same results
 """
 
@@ -22,7 +23,7 @@ from study import records
 from study.config.experiment import PROTOCOL
 from study.errors import InputError
 from study.records import Record, write
-from study.report import wording
+from study.report import costs, costs_table, wording
 from study.report.further import further
 from study.report.orders import stability
 from study.report.published import ROOT, Manifest, Results
@@ -52,6 +53,8 @@ def write_data(results: Results) -> list[Path]:
     paths += further(results).write(tables, "further")
     paths += stability(results).write(tables, "orders")
     paths += standing(results).write(tables, "standing")
+    if measured := costs.read(results.benchmarks):
+        paths += costs_table.table(measured).write(tables, "cost")
     return paths
 
 

@@ -58,7 +58,7 @@ def ask(folder, tmp_path, kind="equivalence", margin=1.1, **contrast):
 
 
 def test_a_ratio_by_hand(folder, tmp_path):
-    """Geometric mean of the processes' ratios, with Student's interval of their logarithms, seeds as blocks."""
+    """Geometric mean of the processes' ratios, with Student's interval of their logarithms."""
     logs = [math.log(factor) for factor in FACTORS]
     middle, half = statistics.mean(logs), stats.t.ppf(0.975, 3) * statistics.stdev(logs) / 2
     (verdict,) = ask(folder(), tmp_path)
@@ -68,7 +68,7 @@ def test_a_ratio_by_hand(folder, tmp_path):
     assert (verdict.word, verdict.corpus, verdict.family) == ("contradicted", "one site", "AMD EPYC, 1 thread")
     assert (verdict.findings[0].n, verdict.findings[0].margin) == (4, 1.1)
     printed = " ".join(" ".join(claims_table.lines([verdict], contrasts=False)).split())
-    expected = "heads 4 ÷ heads 1, slots 16 (time, times the baseline's): 1.50 [1.37, 1.63], Holm p <.001, n 4"
+    expected = "heads 4 ÷ heads 1, slots 16 (time, times the baseline's): 1.50 ¶ [1.37, 1.63], Holm p <.001, n 4"
     assert expected in printed
     assert "margin 1.10, 1.25 times the memory" in printed
 
