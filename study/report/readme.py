@@ -69,15 +69,16 @@ def _verdicts(path: Path) -> str:
         shown += [cells[name] for name in ("estimate", "interval", "margin", "n")]
         lines.append("| " + " | ".join(shown) + " |")
 
-    open_ = ", ".join(dict.fromkeys(waiting))
+    open_ = list(dict.fromkeys(waiting))
+    said = f"\nNot yet run, in whole or in part: claim{'s' * (len(open_) > 1)} {', '.join(open_)}." if waiting else ""
     marks = (
         "\nsmallest: the smallest difference that these runs could have shown. † the paired t decides, since standard "
         "deviations differ threefold; ‡ Welch's t, since an arm collapsed; § arms resampled; ¶ Student's t of "
-        "differences within runs. Of several contrasts the weakest is shown where all must hold. "
-        "[results/tables/claims.md](results/tables/claims.md) has the rules; of an equivalence, *undecided* may be a "
-        "difference whose size is not known to pass the margin."
+        "differences within runs, or of ratios within processes. Of several contrasts the weakest is shown where all "
+        "must hold. [results/tables/claims.md](results/tables/claims.md) has the rules; of an equivalence, *undecided* "
+        "may be a difference whose size is not known to pass the margin."
     )
-    return "\n".join([*lines, marks, f"\nNot yet run, in whole or in part: claims {open_}." if waiting else ""])
+    return "\n".join([*lines, marks, said])
 
 
 TIERS = {
