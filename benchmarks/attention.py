@@ -149,8 +149,15 @@ def worth(**fields: Any) -> float:
     return _site(**fields).window_worth
 
 
-def site(slots: int, explicit: bool = False, worth: float | None = None, width: int = WIDTH, **fields: Any) -> Work:
-    """Forward and backward of one self-attention site over sentences of `slots` tokens."""
+def site(
+    slots: int,
+    explicit: bool = False,
+    worth: float | None = None,
+    width: int = WIDTH,
+    training: bool = True,
+    **fields: Any,
+) -> Work:
+    """Forward and backward of one self-attention site over sentences of `slots` tokens, or forward alone."""
     attention = _site(width, **fields)
     if explicit:
         attention.tap = lambda seen: None
@@ -165,7 +172,18 @@ def site(slots: int, explicit: bool = False, worth: float | None = None, width: 
         context, terms = attention(states, attention.remember(states, mask), view)
         return context if terms.log_prob is None else context.sum() + terms.log_prob.sum()
 
-    return gradients(attend)
+    return gradients(attend) if training else inferred(attention, attend)
+
+
+def inferred(attention: Attention, forward: Callable[[], Tensor]) -> Work:
+    """Forward as when translating: nothing is sampled, and no gradient is asked for."""
+    attention.eval()
+
+    def work() -> None:
+        with torch.inference_mode():
+            forward()
+
+    return work
 
 
 def _site(width: int = WIDTH, **fields: Any) -> Attention:

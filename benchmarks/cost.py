@@ -4,13 +4,15 @@
     python benchmarks/cost.py --write         # and writes it: results/benchmarks/cost.json, from a clean commit
 
 A process is to a time what a seed is to a score: layout of memory, and the neighbours it has, differ between processes
-and not between the rounds of one. Within a process the alternatives of a group take turns.
+and not between the rounds of one. Within a process the alternatives of a group take turns, in an order drawn anew for
+every round, so that what one leaves behind is not always met by the same one.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import subprocess
 import sys
 import time
@@ -28,9 +30,10 @@ from study.training.allocator import keep_memory
 from study.training.provenance import provenance
 
 TARGET = Path(__file__).parents[1] / "results" / "benchmarks" / FILE
-PROCESSES, ROUNDS = 10, 9
+PROCESSES, ROUNDS = 10, 11
 LENGTHS = (16, 64, 256)
 HEADS = {64: (1, 4, 16), 512: (1, 8)}
+SCORES = ("dot", "additive")
 REACHES = ("global", "local_m", "local_p", "hard")
 
 Found = dict[Site, tuple[float, float]]
@@ -40,48 +43,54 @@ Found = dict[Site, tuple[float, float]]
 def groups() -> Iterator[list[Site]]:
     """The alternatives that take turns: those of one length and width."""
     for slots, width in product(LENGTHS, HEADS):
-        some = [("dot", heads, "global") for heads in HEADS[width]]
+        some = [("dot", heads, "global", True) for heads in HEADS[width]]
         if width == 64:
-            some += [(score, 4, reach) for score, reach in product(("dot", "additive"), REACHES)]
+            some += [(score, 4, reach, True) for score, reach in product(SCORES, REACHES)]
+            some += [(score, 4, reach, False) for score, reach in product(SCORES, ("global", "hard"))]
         yield [
-            Site(width=width, score=score, heads=heads, reach=reach, slots=slots)
-            for score, heads, reach in dict.fromkeys(some)
+            Site(width=width, score=score, heads=heads, reach=reach, slots=slots, training=training)
+            for score, heads, reach, training in dict.fromkeys(some)
         ]
 
 
-def measure(rounds: int) -> Found:
-    """All alternatives, here."""
+def measure(process: int, rounds: int) -> Found:
+    """All alternatives, here. The number of the process is the seed of their order."""
     found: Found = {}
+    order = random.Random(process)
     for group in groups():
         works = {str(place): site(**one.model_dump()) for place, one in enumerate(group)}
-        times = relative_times(works, rounds)
+        times = relative_times(works, rounds, order)
         for place, one in enumerate(group):
             found[one] = (times[str(place)][0], peak_memory(works[str(place)]) / MEGABYTE)
     return found
 
 
-def child(threads: int, rounds: int) -> None:
+def child(process: int, threads: int, rounds: int) -> None:
     """One process of several: prints what it measured."""
     torch.set_num_threads(threads)
     torch.set_flush_denormal(True)
     torch.manual_seed(1)
     keep_memory()
-    print(json.dumps([[*both] for both in measure(rounds).values()]))
+    print(json.dumps([[*both] for both in measure(process, rounds).values()]))
 
 
 def all_processes(threads: int, processes: int, rounds: int) -> Costs:
     """One after another."""
     made = provenance(torch.device("cpu"), 1, "float32")  # before: the tree may change meanwhile
     sites = [one for group in groups() for one in group]
-    command = [sys.executable, __file__, "--child", "--threads", str(threads), "--rounds", str(rounds)]
+    command = [sys.executable, __file__, "--threads", str(threads), "--rounds", str(rounds), "--child"]
     runs, began = [], time.monotonic()
     for number in range(processes):
-        runs.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+        done = subprocess.run([*command, str(number + 1)], stdout=subprocess.PIPE, text=True)
+        if done.returncode:
+            sys.exit(f"cost.py: process {number + 1} ended with status {done.returncode}, so nothing is written")
+        runs.append(json.loads(done.stdout))
         left = (time.monotonic() - began) / (number + 1) * (processes - number - 1)
         print(f"{number + 1} of {processes} processes done, time left {left:.0f} s", file=sys.stderr, flush=True)
     return Costs(
         provenance=made,
         threads=threads,
+        rounds=rounds,
         tokens=TOKENS,
         measured=[
             Measured(
@@ -94,6 +103,23 @@ def all_processes(threads: int, processes: int, rounds: int) -> Costs:
     )
 
 
+def _unfit(processes: int, rounds: int) -> str | None:
+    """Why this would be no measurement to publish."""
+    if processes < PROCESSES or rounds < ROUNDS:
+        return f"{PROCESSES} processes of {ROUNDS} rounds are the least that is published"
+    try:
+        changed = subprocess.run(
+            ["git", "status", "--porcelain", "--", "study", "sweeps", "requirements.lock", "benchmarks"],
+            cwd=TARGET.parents[2],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return "not in a git checkout, which tells what was measured; measure in one"
+    return f"not as committed: {' '.join(changed.split()[1::2])}; commit first" if changed else None
+
+
 def main() -> None:
     """Measure, print, and write if that was asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -101,13 +127,13 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=PROCESSES)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--write", action="store_true", help=f"write {TARGET.relative_to(TARGET.parents[2])}")
-    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
-        child(arguments.threads, arguments.rounds)
+        child(arguments.child, arguments.threads, arguments.rounds)
         return
-    if arguments.write and provenance(torch.device("cpu"), 1, "float32").git_dirty is not False:
-        parser.error("--write: study/, sweeps/ or requirements.lock are not as committed; commit first")
+    if arguments.write and (problem := _unfit(arguments.processes, arguments.rounds)):
+        parser.error(f"--write: {problem}")
     costs = all_processes(arguments.threads, arguments.processes, arguments.rounds)
     for one in costs.measured:
         middle = sorted(one.milliseconds)[len(one.milliseconds) // 2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import random
 import statistics
 import sys
 import time
@@ -28,17 +29,23 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[str | float | None]]
 
 
-def relative_times(works: Mapping[str, Work], rounds: int) -> dict[str, tuple[float, float]]:
+def relative_times(
+    works: Mapping[str, Work], rounds: int, order: random.Random | None = None
+) -> dict[str, tuple[float, float]]:
     """Milliseconds (median) of each, and the median over rounds of its time ÷ the first one's in the same round.
 
     A round runs each once, in turn, so that a busy machine slows all of them. One round goes before to warm up. Times
-    are of this process's own work on all its threads: waiting for a core is not counted.
+    are of this process's own work on all its threads: waiting for a core is not counted. With `order` every round has
+    an order of its own, so that what one leaves behind (in caches, in the allocator) is not always met by the same one.
     """
+    names = list(works)
     took: dict[str, list[float]] = {name: [] for name in works}
     for i in range(rounds + 1):
-        for name, work in works.items():
+        if order is not None:
+            order.shuffle(names)
+        for name in names:
             start = time.process_time()
-            work()
+            works[name]()
             if i:
                 took[name].append(time.process_time() - start)
     first = next(iter(took.values()))

@@ -136,7 +136,7 @@ class Asker:
 
     def _cost(self, claim: Claim, question: Question) -> Verdict:
         if self.costs is None:
-            return Verdict(claim, question, costs.WHERE, "", NOT_RUN, note="awaits benchmarks/cost.py")
+            return Verdict(claim, question, costs.WHERE, "", NOT_RUN, note=costs.AWAITS)
         findings = costs.findings(kind := claim.kind(question), question, self.costs)
         word = verdicts.combined(question, kind, [found.word for found in findings])
         return Verdict(claim, question, costs.WHERE, self.costs.machine, word, tuple(findings))

@@ -26,8 +26,9 @@ RULES = (
     "t, since an arm diverged or collapsed; § arms resampled, the interval on Fisher's scale; ¶ Student's t of "
     "differences within runs, or of logarithms of ratios within processes. Of several contrasts the weakest is shown "
     "where all must hold, else the strongest.",
-    "margin: the smallest difference of interest. Its rule was fixed before the runs (study/report/claims.yaml), its "
-    "value on the grammar is a twentieth of what attention gains over the final state in `bottleneck`; –: none asked.",
+    "margin: the smallest difference of interest. Its rule was fixed before the runs (study/report/claims.yaml; that "
+    "of claim 29 after some times), its value on the grammar is a twentieth of what attention gains over the final "
+    "state in `bottleneck`; –: none asked. Of a ratio m stands for 1/m to m, and so does smallest.",
     "smallest: the smallest difference that these runs could have shown with power .80 at Holm's first level; stands "
     "behind every undecided.",
 )

@@ -29,6 +29,7 @@ from study.report.weighing import Weighed, name_of
 FILE = "cost.json"
 WHERE = "one site"
 """What stands in place of a corpus."""
+AWAITS = "awaits `python benchmarks/cost.py --write`, and is not asked of --runs"
 
 
 class Site(Section):
@@ -39,13 +40,14 @@ class Site(Section):
     heads: int = Field(description="How many share the width.")
     reach: str = Field(description="global, hard, or local with a window of 4 on either side.")
     slots: int = Field(description="Words of a sentence; a batch has `tokens` of them.")
+    training: bool = Field(description="Forward and backward; false: forward alone, as when translating.")
 
 
 class Measured(Section):
     """What was measured of one alternative."""
 
     site: Site
-    milliseconds: list[float] = Field(description="Forward and backward, processor time; the median of each process.")
+    milliseconds: list[float] = Field(description="Processor time of a batch; the median of the rounds of a process.")
     megabytes: float = Field(description="Largest sum of what was allocated, beyond parameters and inputs.")
 
 
@@ -55,6 +57,7 @@ class Costs(Section):
     schema_version: Literal[1] = Field(1, description="Version of this schema.")
     provenance: Provenance
     threads: int = Field(description="Threads of a process.")
+    rounds: int = Field(description="How often a process measured every site, in an order drawn anew.")
     tokens: int = Field(description="Words of a batch, whatever the length of its sentences.")
     measured: list[Measured]
 
@@ -74,8 +77,6 @@ class Costs(Section):
         Raises:
             InputError: there is none, or more than one.
         """
-        if unknown := chosen.keys() - Site.model_fields.keys():
-            raise InputError(f"there is no field {min(unknown)}; {', '.join(Site.model_fields)} tell sites apart")
         found = [m for m in self.measured if all(getattr(m.site, name) == value for name, value in chosen.items())]
         if len(found) != 1:
             said = ", ".join(f"{name}={value}" for name, value in chosen.items())
@@ -104,6 +105,8 @@ def read(folder: Path | None) -> Costs | None:
         raise InputError(f"{path}: cannot be read ({problem}); {again}") from None
     if len({len(one.milliseconds) for one in found.measured}) != 1 or not found.processes:
         raise InputError(f"{path}: measured: not every site was measured by every process; {again}")
+    if min(min(one.milliseconds) for one in found.measured) <= 0 or min(m.megabytes for m in found.measured) <= 0:
+        raise InputError(f"{path}: measured: a time or size is not above 0; {again}")
     return found
 
 
@@ -113,12 +116,15 @@ def check(question: Question, costs: Costs | None) -> None:
     Raises:
         InputError: with the contrast.
     """
-    for number, contrast in enumerate(question.contrasts if costs else ()):
-        assert costs is not None
+    for number, contrast in enumerate(question.contrasts):
         assert isinstance(contrast, Ratio)
         for side in (contrast.arm, contrast.baseline):
+            chosen = question.where | side
+            if unknown := chosen.keys() - Site.model_fields.keys():
+                fields = ", ".join(Site.model_fields)
+                raise InputError(f"contrasts.{number}: there is no field {min(unknown)}; {fields} tell sites apart")
             try:
-                costs.one(question.where | side)
+                _ = costs and costs.one(chosen)
             except InputError as problem:
                 raise InputError(f"contrasts.{number}: {problem}") from None
 
@@ -137,9 +143,9 @@ def findings(kind: Kind, question: Question, costs: Costs) -> list[Finding]:
 def _weighed(contrast: Ratio, question: Question, costs: Costs) -> Weighed:
     """One arm that is none: the logarithm of the ratio, process by process."""
     arm, base = (costs.one(question.where | side) for side in (contrast.arm, contrast.baseline))
-    key = name_of(contrast)
+    key = f"{arm.site} ÷ {base.site}"
     return Weighed(
-        name=key,
+        name=name_of(contrast),
         arms={key: Arm(key, dict(enumerate(log_ratios(arm, base), 1)))},
         weights={key: 1.0},
         bases=(),
@@ -155,7 +161,7 @@ def log_ratios(arm: Measured, base: Measured) -> list[float]:
 
 
 def _as_ratio(found: Finding, margin: float) -> Finding:
-    """Logarithms ↦ ratios; standard errors stay as they are."""
+    """Logarithms ↦ ratios. A standard error of logarithms beside them would mislead."""
     comparison = found.comparison
     told = replace(
         comparison,
@@ -170,4 +176,4 @@ def _exponential(test: Test | None) -> Test | None:
     if test is None:
         return None
     low, high = (None if end is None else math.exp(end) for end in (test.low, test.high))
-    return replace(test, difference=math.exp(test.difference), low=low, high=high)
+    return replace(test, difference=math.exp(test.difference), se=None, low=low, high=high)

@@ -19,17 +19,18 @@ def table(costs: Costs) -> Table:
     widths = sorted({one.site.width for one in costs.measured})
     blocks = [Block(f"width {width}", list(_rows(costs, width, lengths))) for width in widths]
     notes = (
-        f"Forward and backward of one self-attention site over {wording.number(costs.tokens, 0)} words in sentences of "
-        f"S, on {costs.machine}: processor time, geometric mean of {costs.processes} processes. Memory: the largest "
-        "sum of what was allocated. A window is looked up where that is estimated to be cheaper, else the rest is "
-        "masked.",
+        f"One self-attention site over {wording.number(costs.tokens, 0)} words in sentences of S, on {costs.machine}: "
+        f"processor time, geometric mean of {costs.processes} processes. Memory: the largest sum of what was "
+        "allocated. Forward and backward, or forward alone where it says so. Four heads where no number is said, the "
+        "dot product where no score is, a window of 4 words on either side: it is looked up where that is estimated to "
+        "be cheaper, else all scores are computed and the others masked.",
     )
     return Table("What attention costs", columns, blocks, notes)
 
 
 def _rows(costs: Costs, width: int, lengths: list[int]) -> Iterator[Row]:
     sites = [one.site for one in costs.measured if (one.site.width, one.site.slots) == (width, lengths[0])]
-    for site in sites:
+    for site in sorted(sites, key=lambda one: not one.training):
         base = _base(site)
         if base == site:
             continue
@@ -45,7 +46,7 @@ def _rows(costs: Costs, width: int, lengths: list[int]) -> Iterator[Row]:
 
 def _base(site: Site) -> Site:
     """Global attention is the base of any other, the dot product of any other score, and one head of several."""
-    for field, value in (("reach", "global"), ("score", "dot"), ("heads", 1)):
+    for field, value in (("reach", "global"), ("score", "dot"), *([("heads", 1)] if site.training else [])):
         if getattr(site, field) != value:
             return site.model_copy(update={field: value})
     return site
@@ -56,7 +57,7 @@ def _said(site: Site, other: Site) -> str:
     apart = [name for name in ("score", "heads", "reach") if getattr(site, name) != getattr(other, name)]
     shown = ["score", *apart] if site.score != "dot" and "score" not in apart else apart
     words = {"score": site.score, "heads": f"{site.heads} head{'s' * (site.heads > 1)}", "reach": site.reach}
-    return ", ".join(words[name] for name in shown)
+    return ", ".join([*(words[name] for name in shown), *([] if site.training else ["forward"])])
 
 
 def _ratio(arm: Measured, base: Measured) -> float:

@@ -79,12 +79,18 @@ def run_sweep(
             try:
                 _watch(spec, out, agents)
             except KeyboardInterrupt:
-                print("interrupted: the same command again continues this sweep", flush=True)
-                return local.INTERRUPTED
+                return _interrupted()
             finally:
                 interrupts.answer()
                 _end(spec, out, agents, hurry=lambda: interrupts.again)
+        if interrupts.again:
+            return _interrupted()
     return _repair(replace(spec, sweep_id=sweep.split("/")[-1]), out, partial(here, wanted_slots=wanted_slots))
+
+
+def _interrupted() -> int:
+    local.tell("interrupted: the same command again continues this sweep")
+    return local.INTERRUPTED
 
 
 def _repair(spec: Spec, out: Path, here: Callable[..., int]) -> int:

@@ -5,7 +5,9 @@ What has been run is what is on disk: the same call again continues, and two lau
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from study.errors import InputError
@@ -19,6 +21,15 @@ from study.sweep.trial import Trial, due, stamp, train
 
 INTERRUPTED = 130
 POLICY = Policy()
+
+
+def tell(line: str, say: Callable[[str], object] = print) -> None:
+    """Print what answers an interrupt. Ctrl-C ends whoever reads through a pipe too, and the answer still goes on."""
+    try:
+        say(line)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def tasks(spec: Spec, cells: Iterable[Cell], out: Path) -> list[Task]:
@@ -75,10 +86,11 @@ def run_sweep(
             server.start(preload, layout[0].threads)
             launcher.run(todo)
         except KeyboardInterrupt:
-            launcher.display.say("stopping the trials; they can be continued. A second interrupt kills them at once")
+            stopping = "stopping the trials; they can be continued. A second interrupt kills them at once"
+            tell(stopping, launcher.display.say)
             launcher.stop(hurry=lambda: interrupts.again)
             launcher.display.close()
-            print(f"interrupted: {progress.done} of {len(chosen)} runs done; the same command again continues")
+            tell(f"interrupted: {progress.done} of {len(chosen)} runs done; the same command again continues")
             return INTERRUPTED
         except BaseException as problem:
             interrupts.answer()

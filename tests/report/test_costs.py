@@ -17,7 +17,7 @@ from study.report.declared import Library
 from study.report.published import Results
 from study.report.verify import verify
 
-FIRST = {"width": 64, "score": "dot", "reach": "global", "slots": 16}
+FIRST = {"width": 64, "score": "dot", "reach": "global", "slots": 16, "training": True}
 ONE = [10.0, 11.0, 9.0, 10.5]
 FACTORS = [1.5, 1.6, 1.4, 1.5]
 RATIO = {"statistic": "ratio", "arm": {"heads": 4, "slots": 16}, "baseline": {"heads": 1, "slots": 16}}
@@ -42,7 +42,9 @@ def folder(tmp_path):
             Measured(site=Site(heads=1, **FIRST), milliseconds=ONE, megabytes=8.0),
             Measured(site=Site(heads=4, **FIRST), milliseconds=four + [1.0] * more, megabytes=10.0),
         ]
-        found = Costs(provenance=PROVENANCE.model_copy(update=changed), threads=1, tokens=2048, measured=measured)
+        found = Costs(
+            provenance=PROVENANCE.model_copy(update=changed), threads=1, rounds=1, tokens=2048, measured=measured
+        )
         path = tmp_path / "results" / "benchmarks" / costs.FILE
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(found.model_dump(mode="json")))
@@ -91,13 +93,15 @@ def test_the_words_are_those_of_the_ratio(kind, factors, margin, word, folder, t
 
 def test_what_was_not_measured_is_not_yet_run_or_refused(folder, tmp_path):
     (verdict,) = ask(tmp_path / "absent", tmp_path)
-    assert (verdict.word, verdict.note) == ("not yet run", "awaits benchmarks/cost.py")
+    assert (verdict.word, verdict.note) == ("not yet run", costs.AWAITS)
     there = folder()
     with pytest.raises(InputError, match=r"questions\.0: contrasts\.0: 0 of the measured sites have .*heads=3"):
         ask(there, tmp_path, arm={"heads": 3, "slots": 16})
     with pytest.raises(InputError, match=r"contrasts\.0: 2 of the measured sites have width=64, slots=16; name one"):
         ask(there, tmp_path, arm={"slots": 16})
-    with pytest.raises(InputError, match=r"contrasts\.0: there is no field head; width, score, heads, reach, slots"):
+    with pytest.raises(
+        InputError, match=r"contrasts\.0: there is no field head; width, score, heads, reach, slots, training"
+    ):
         ask(there, tmp_path, arm={"head": 4})
     for wrong in ({"margin": 0.5}, {"margin": "gap"}, {"asked": ["grammar/recurrent"]}, {"contrasts": []}):
         given = {"benchmark": "cost", "margin": 1.1, "contrasts": [RATIO]}

@@ -172,6 +172,17 @@ def test_a_launcher_that_is_stopped_or_killed_takes_everything_along(number, fil
     assert attempts(server, cell)[0]["state"] == "finished"
 
 
+def test_an_interrupt_while_agents_are_ended_trains_nothing_more(file, tmp_path, monkeypatch, capsys):
+    for name in ("_check_account", "_start", "_watch"):
+        monkeypatch.setattr(agents, name, lambda *_: "")
+    monkeypatch.setattr(agents, "_sweep", lambda *_: ("a/b/c", True))
+    monkeypatch.setattr(local, "run_sweep", lambda *_, **__: 0)
+    monkeypatch.setattr(agents, "_repair", lambda *_: pytest.fail("it went on"))
+    monkeypatch.setattr(agents, "_end", lambda *_, **__: signal.raise_signal(signal.SIGTERM))
+    assert agents.run_sweep(load(file([1, 2])), tmp_path / "runs", 1) == local.INTERRUPTED
+    assert "interrupted: the same command again continues this sweep" in capsys.readouterr().out
+
+
 def test_plain_wandb_sweep_and_agent(file, server, world, tmp_path):
     """The client's own commands, two cells, one of which the configuration rejects."""
     path = file([1], "  model.attention.heads: {values: [1, 5]}\n  model.attention.maps: {value: separate}\n")

@@ -228,3 +228,15 @@ def test_an_interrupt_while_another_is_answered_is_kept_and_tears_nothing(number
     finally:
         signal.signal(signal.SIGINT, before[1])
     assert signal.getsignal(number) == before[0]
+
+
+def test_an_interrupt_is_answered_when_nobody_reads_any_more(file, out, capsys):
+    """Ctrl-C in `make sweep | tee log` ends tee too: the trials are stopped, and the status is not that of success."""
+    out.mkdir()
+    steps = Steps(out)
+    launcher = launch(file(2, 3), out, "interruptible")
+    steps.wait(2)
+    launcher.stdout.close()
+    launcher.send_signal(signal.SIGINT)
+    assert launcher.wait(timeout=60) == local.INTERRUPTED
+    assert not any(lease.held(out / cell.id) for cell in load(file(2, 3)).cells)
