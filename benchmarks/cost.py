@@ -24,7 +24,9 @@ import torch
 from attention import MEGABYTE, TOKENS, site
 from measure import peak_memory, relative_times
 
+from study.errors import InputError
 from study.records import write
+from study.report.commits import Checkout
 from study.report.costs import FILE, Costs, Measured, Site
 from study.training.allocator import keep_memory
 from study.training.provenance import provenance
@@ -108,16 +110,10 @@ def _unfit(processes: int, rounds: int) -> str | None:
     if processes < PROCESSES or rounds < ROUNDS:
         return f"{PROCESSES} processes of {ROUNDS} rounds are the least that is published"
     try:
-        changed = subprocess.run(
-            ["git", "status", "--porcelain", "--", "study", "sweeps", "requirements.lock", "benchmarks"],
-            cwd=TARGET.parents[2],
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
-    except (OSError, subprocess.CalledProcessError):
-        return "not in a git checkout, which tells what was measured; measure in one"
-    return f"not as committed: {' '.join(changed.split()[1::2])}; commit first" if changed else None
+        changed = Checkout(TARGET.parents[2]).changed(["study", "sweeps", "requirements.lock", "benchmarks"])
+    except InputError as missing:
+        return str(missing)
+    return f"not as committed: {', '.join(line[3:] for line in changed)}; commit first" if changed else None
 
 
 def main() -> None:

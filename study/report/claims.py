@@ -79,6 +79,10 @@ class Question(Entry):
             raise ValueError("benchmark and contrasts with `statistic: ratio` need each other")
         if self.asked or not isinstance(self.margin, float) or self.margin <= 1:
             raise ValueError("a benchmark has no asked, and a margin that is a ratio above 1, such as 1.1")
+        if idle := self.model_fields_set & {"metric", "by_length", "bounds"}:
+            raise ValueError(
+                f"{min(idle)} changes nothing in a question of a benchmark, which is asked of times; leave it out"
+            )
 
     @property
     def margin_rules(self) -> set[Margin]:

@@ -186,8 +186,7 @@ def _evidence(verdict: Verdict, found: Finding) -> dict[str, str]:
         interval = wording.interval(test.low, test.high, digits, signed)
     beside = wording.NOTHING
     if model is not None:
-        beside = wording.interval(model.low, model.high, digits, signed)
-        beside = f"{wording.number(model.difference, digits, signed)} {beside}"
+        beside = f"{wording.number(model.difference, digits, True)} {wording.interval(model.low, model.high, digits)}"
     return {
         "id": str(verdict.claim.id),
         "asked": asked_in(verdict),

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from study.errors import InputError
 from study.records import Provenance, Section
@@ -22,6 +22,7 @@ from study.report.claims import Kind, Question
 from study.report.contrasts import contrasted
 from study.report.estimates import Test
 from study.report.kinds import Ratio
+from study.report.published import load_section
 from study.report.statistics import Arm
 from study.report.verdicts import Finding, finding
 from study.report.weighing import Weighed, name_of
@@ -94,15 +95,7 @@ def read(folder: Path | None) -> Costs | None:
         return None
     path = folder / FILE
     again = "`python benchmarks/cost.py --write` writes it again"
-    try:
-        found = Costs.model_validate_json(path.read_text(encoding="utf-8"))
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise InputError(
-            f"{path}: {'.'.join(map(str, first['loc'])) or 'top level'}: {first['msg']}; {again}"
-        ) from None
-    except (OSError, UnicodeDecodeError) as problem:
-        raise InputError(f"{path}: cannot be read ({problem}); {again}") from None
+    found = load_section(Costs, path, again)
     if len({len(one.milliseconds) for one in found.measured}) != 1 or not found.processes:
         raise InputError(f"{path}: measured: not every site was measured by every process; {again}")
     if min(min(one.milliseconds) for one in found.measured) <= 0 or min(m.megabytes for m in found.measured) <= 0:
@@ -165,15 +158,12 @@ def _as_ratio(found: Finding, margin: float) -> Finding:
     comparison = found.comparison
     told = replace(
         comparison,
-        test=_exponential(comparison.test),
-        model=_exponential(comparison.model),
+        test=comparison.test and _exponential(comparison.test),
         detectable=None if comparison.detectable is None else math.exp(comparison.detectable),
     )
     return replace(found, comparison=told, margin=margin)
 
 
-def _exponential(test: Test | None) -> Test | None:
-    if test is None:
-        return None
+def _exponential(test: Test) -> Test:
     low, high = (None if end is None else math.exp(end) for end in (test.low, test.high))
     return replace(test, difference=math.exp(test.difference), se=None, low=low, high=high)

@@ -14,7 +14,7 @@ import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -23,6 +23,7 @@ from study.records import Record, Section
 from study.sweep.spec import Spec, load
 
 ROOT = Path(__file__).parents[2]
+AnySection = TypeVar("AnySection", bound=Section)
 HYPOTHESES, STATISTICS, ATTENTION = ".hyp.txt", ".bleu.tsv", ".attention.json"
 
 
@@ -123,15 +124,24 @@ class Results:
         return load(beside if beside.is_file() else ROOT / manifest.file)
 
 
-def _read(path: Path) -> Manifest:
+def load_section(kind: type[AnySection], path: Path, mend: str) -> AnySection:
+    """A published JSON file.
+
+    Raises:
+        InputError: it cannot be read or is none of this kind; with the field, and how to `mend` it.
+    """
     try:
-        manifest = Manifest.model_validate_json(path.read_text(encoding="utf-8"))
+        return kind.model_validate_json(path.read_text(encoding="utf-8"))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "top level"
-        raise InputError(f"{path}: {where}: {first['msg']}; publish the sweep again") from None
+        raise InputError(f"{path}: {where}: {first['msg']}; {mend}") from None
     except (OSError, UnicodeDecodeError) as problem:
-        raise InputError(f"{path}: cannot be read ({problem}); publish the sweep again") from None
+        raise InputError(f"{path}: cannot be read ({problem}); {mend}") from None
+
+
+def _read(path: Path) -> Manifest:
+    manifest = load_section(Manifest, path, "publish the sweep again")
     if manifest.name != path.stem:
         raise InputError(f"{path}: name: {manifest.name}, and the file is named {path.stem}; publish the sweep again")
     return manifest

@@ -107,6 +107,9 @@ def test_what_was_not_measured_is_not_yet_run_or_refused(folder, tmp_path):
         given = {"benchmark": "cost", "margin": 1.1, "contrasts": [RATIO]}
         with pytest.raises(ValueError, match="benchmark"):
             Question(**given | wrong)
+    for idle in ({"metric": "test/exact"}, {"by_length": True}, {"bounds": (0, 1)}):
+        with pytest.raises(ValueError, match="changes nothing in a question of a benchmark"):
+            Question(benchmark="cost", margin=1.1, contrasts=[RATIO], **idle)
     with pytest.raises(ValueError, match="need each other"):
         Question(sweep="x", asked=["grammar/recurrent"], contrasts=[RATIO])
 
