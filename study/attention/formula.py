@@ -13,8 +13,11 @@ from study.attention.multihead import Attention
 from study.attention.score import DIVIDING, Learned
 
 
-def equations(site: Attention) -> list[str]:
-    """Maps → score · scale → reach and mask → normaliser → reach → mix → combination, with the sizes of this site."""
+def equations(site: Attention, carries: bool) -> list[str]:
+    """Maps → score · scale → reach and mask → normaliser → reach → mix → combination, with the sizes of this site.
+
+    `carries` is `Translator.carries`: a draw at one step can change the words after it.
+    """
     each = f", n = 1 … {site.config.heads}" if site.config.heads > 1 else ""
     return [
         *mapped(site),
@@ -23,7 +26,7 @@ def equations(site: Attention) -> list[str]:
         *site.reach.after,
         f"o{'_n' if each else ''} = {site.reach.mixed}{each}",
         combined(site),
-        *_sampled(site),
+        *_sampled(site, carries),
     ]
 
 
@@ -78,13 +81,16 @@ def combined(site: Attention) -> str:
     return f"c = {formula}"
 
 
-def _sampled(site: Attention) -> Iterator[str]:
-    """What sampling adds to the loss, per target token (`study.training.sampling`)."""
+def _sampled(site: Attention, carries: bool) -> Iterator[str]:
+    """Terms that sampling adds to the loss, per target token (`study.training.sampling`)."""
     bonus = site.config.entropy_bonus
     if bonus is None:
         return
     every, one = ("Σ_n ", "a_n") if site.config.heads > 1 else ("", "a")
     entropy = f" + β {every}entropy({one})" if bonus else ""
     yield f"loss in training (REINFORCE): the mean over t of −[(R_t − b_t) · {every}log {one}(z){entropy}]"
-    told = f", β = {bonus:g}" if bonus else ""
-    yield f"  R_t = Σ_{{t′ ≥ t}} log p(y_t′), b_t = the running mean of log p × the tokens from t on{told}"
+    weight = f", β = {bonus:g}" if bonus else ""
+    if carries:
+        yield f"  R_t = Σ_{{t′ ≥ t}} log p(y_t′), b_t = the running mean of log p × the tokens from t on{weight}"
+    else:
+        yield f"  R_t = log p(y_t), b_t = the running mean of log p{weight}"

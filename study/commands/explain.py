@@ -109,7 +109,7 @@ def _sites(experiment: Experiment, sizes: Sizes) -> Iterator[str]:
         yield f"\n{site}{f' ({count} layers)' if count > 1 else ''}"
         yield f"  x: {origins[site].query}"
         yield f"  m: {origins[site].memory}"
-        yield from (f"     {line}" for line in equations(attention))
+        yield from (f"     {line}" for line in equations(attention, model.carries))
         yield f"  c: {origins[site].use}"
 
 

@@ -28,8 +28,22 @@ def in_order(told: str, *lines: str) -> bool:
     return "\n".join(f"     {line}" for line in lines) in told
 
 
-def test_what_is_chosen_is_one_value_and_adds_to_the_loss(capsys: pytest.CaptureFixture[str]) -> None:
-    told = explained(capsys, "--model.attention.reach", "hard", "--model.attention.entropy_bonus", "0.5")
+@pytest.mark.parametrize(
+    ("decoder", "returned"),
+    [
+        ([], "R_t = log p(y_t), b_t = the running mean of log p"),
+        (
+            ["--model.input_feeding", "true"],
+            "R_t = Σ_{t′ ≥ t} log p(y_t′), b_t = the running mean of log p × the tokens from t on",
+        ),
+    ],
+    ids=["luong", "input feeding"],
+)
+def test_what_is_chosen_is_one_value_and_adds_to_the_loss(
+    decoder: list[str], returned: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The return is the one that training uses: without feeding, a draw at t changes log p(y_t) alone."""
+    told = explained(capsys, "--model.attention.reach", "hard", "--model.attention.entropy_bonus", "0.5", *decoder)
     assert in_order(
         told,
         "a = softmax(e) over the S visible slots, 0 elsewhere",
@@ -37,7 +51,7 @@ def test_what_is_chosen_is_one_value_and_adds_to_the_loss(capsys: pytest.Capture
         "o = v_z",
         "c = o",
         "loss in training (REINFORCE): the mean over t of −[(R_t − b_t) · log a(z) + β entropy(a)]",
-        "  R_t = Σ_{t′ ≥ t} log p(y_t′), b_t = the running mean of log p × the tokens from t on, β = 0.5",
+        f"  {returned}, β = 0.5",
     )
 
 
