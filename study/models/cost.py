@@ -2,7 +2,8 @@
 
 The model is built and run on torch's meta device, so that shapes are real and nothing is computed. Operations are
 those that `torch.utils.flop_counter` knows: matrix products and convolutions, a multiplication and an addition as
-two. Recurrent cells and their steps are products of that kind and are counted one by one. What such counters leave
+two. Recurrent cells and their steps are products of that kind and are counted one by one. A product of two tensors that
+is summed over an axis is a matrix product too: attention over a gathered window is written so. What such counters leave
 out (tanh, softmax, normalisation, gates, masks, sums) is counted apart, as the numbers that those functions gave.
 
 B batch · S source tokens · L target tokens.
@@ -30,6 +31,8 @@ BEGINNINGS = {ENCODER: ("source_", "encoder", "bridges."), MEMORY: ("memory.",),
 """How the names of their parameters begin."""
 BESIDE = (torch.ops.aten._softmax.default, torch.ops.aten.native_layer_norm.default)
 """Functions of every number that carry no tag for it."""
+PRODUCT, SUM = torch.ops.aten.mul.Tensor, torch.ops.aten.sum.dim_IntList
+"""Elementwise product, and sum over an axis: one after the other they contract an axis."""
 
 
 class Sizes(NamedTuple):
@@ -156,6 +159,8 @@ class _Count(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.flops: Counter[str] = Counter()
         self.elementwise: Counter[str] = Counter()
         self.part = ""
+        self.product: Tensor | None = None
+        """The result of the last operation, if that was a product of two tensors of numbers."""
 
     def within(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function, whose operations count for `part`."""
@@ -174,8 +179,14 @@ class _Count(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
+        before, self.product = self.product, None
         formula = flop_registry.get(func._overloadpacket)
-        if formula is not None:
+        if func is PRODUCT and all(isinstance(x, Tensor) and x.is_floating_point() and x.ndim for x in args):
+            self.product = out
+        if func is SUM and before is not None and args[0] is before:
+            self.flops[self.part] += 2 * before.numel()
+            self.elementwise[self.part] -= before.numel()
+        elif formula is not None:
             self.flops[self.part] += formula(*args, **(kwargs or {}), out_val=out)
         elif torch.Tag.pointwise in func.tags or func in BESIDE:
             first = out if isinstance(out, Tensor) else out[0]

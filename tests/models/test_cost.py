@@ -64,6 +64,24 @@ def test_a_transformer_by_hand() -> None:
     assert found.parameters_attention == 3 * layers * site
 
 
+@pytest.mark.parametrize(("score", "window"), [("dot", 0), ("dot", 1), ("additive", 3)])
+def test_a_gathered_window_costs_what_its_slots_cost(score: str, window: int) -> None:
+    """Score and mix of 2w + 1 slots a query. Sentences of 100 tokens are long enough to gather every window."""
+    D, H, K, A, V, length, width = 10, 2, 5, 3, 4, 100, 2 * window + 1
+    fields = {"heads": H, "key_width": K, "value_width": V, "score": score, "reach": "local_m", "window": window}
+    fields |= {"additive_width": A} if score == "additive" else {}
+    overrides = {f"model.attention.{name}": value for name, value in fields.items()}
+    sizes = Sizes(N, Lengths(length, length), length, length)
+    found = cost(
+        experiment_from({"model.family": "transformer", "model.width": D, "model.layers": 1}, overrides).model, sizes
+    )
+    mapped = length * 2 * D * H * (2 * K + V) + length * 2 * H * V * D
+    per_pair = {"dot": 2 * K, "additive": 2 * A}[score]
+    halves = length * 2 * 2 * K * A * H if score == "additive" else 0
+    expected = mapped + halves + length * width * H * (per_pair + 2 * V)
+    assert {name: found.parts[name].flops for name in found.sites} == dict.fromkeys(found.sites, expected)
+
+
 @pytest.mark.parametrize(
     "overrides",
     [
