@@ -99,13 +99,18 @@ def _beyond(model: Translator, data: Sequence[Example], split: str) -> list[Scor
 
 
 def _contrasts(model: Translator, contrasts: Sequence[Contrast], vocabulary: Vocabulary) -> list[Score]:
-    """Share of minimal pairs of which both halves find the right translation more probable (chance 25%)."""
+    """Share of minimal pairs in which both halves give the right translation the higher probability (chance 25%).
+
+    The score has no value if the model cannot read every half.
+    """
     if not contrasts:
         return []
-    sides = ([Pair(c.source, c.right) for c in contrasts], [Pair(c.source, c.wrong) for c in contrasts])
-    nll = [decode.forced_nll(model, examples(pairs, vocabulary)) for pairs in sides]
+    pairs = ([Pair(c.source, c.right) for c in contrasts], [Pair(c.source, c.wrong) for c in contrasts])
+    sides = [examples(side, vocabulary) for side in pairs]
+    readable = all(decode.fits(model, example) for side in sides for example in side)
+    nll = [decode.forced_nll(model, side) for side in sides]
     right: dict[int, bool] = {}
     for contrast, good in zip(contrasts, (nll[0] < nll[1]).tolist(), strict=True):
         right[contrast.pair] = right.get(contrast.pair, True) and good
     value = 100 * sum(right.values()) / len(right)
-    return [Score(split="pronoun", metric="contrast", value=value, n=len(right))]
+    return [Score(split="pronoun", metric="contrast", value=value if readable else None, n=len(right))]

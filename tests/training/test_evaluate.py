@@ -145,6 +145,14 @@ def test_a_model_that_ignores_the_source_wins_no_pair(odds: dict[str, float]) ->
     assert (score.value, score.n) == (0.0, 1)
 
 
+def test_pairs_that_a_model_cannot_read_have_no_score() -> None:
+    """No pair is won or lost beyond the end of a position table."""
+    model = Rated({})
+    model.longest = 2
+    (score,) = _contrasts(model, CONTRASTS[:2], VOCABULARY)
+    assert (score.value, score.n) == (None, 1)
+
+
 def test_translations_come_in_the_order_of_the_data() -> None:
     _, model = trained("recurrent")
     data: list[Example] = examples(PAIRS, VOCABULARY)
