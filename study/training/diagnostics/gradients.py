@@ -2,8 +2,9 @@
 
 B sentences · Q target tokens asked of each · S source tokens · D width of the embedding.
 
-g_ts = ‖∂(−log p(y_t)) / ∂x_s‖, x_s the embedding of source token s as the encoder reads it. What `Task` trains is left
-alone: evaluation mode, no random number, nothing into `.grad`.
+g_ts = ‖∂(−log p(y_t)) / ∂e_s‖, e_s the row of the embedding table for source token s. The models read √D · e_s, so the
+gradient at their input is g_ts / √D. What `Task` trains is left alone: evaluation mode, no random number, nothing into
+`.grad`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ FEWEST = 8
 def gradients(model: Translator, batch: Batch, truth: Truth) -> dict[str, Any]:
     """The gradient at the source, over `SENTENCES` of a batch and four target tokens t of each. End-of-sentence is out.
 
-    norm: ‖∂(−log p(y_t)) / ∂X‖_F over all source tokens, its mean over t.
+    norm: ‖∂(−log p(y_t)) / ∂E‖_F over the rows e_s of all source tokens, before they are multiplied by √D; its mean
+        over t. The other measures are ratios or slopes, which no constant factor changes.
     length_slope: the slope of its logarithm against that of the number of source tokens, by least squares.
     by_distance: g_ts / (mean of g_t over s), the mean over (t, s) by bin of |s − p_t|. p_t is the gold source token
         closest to s, or min(t, last) where the corpus has no gold; a t without gold is left out where others have it.
@@ -60,7 +62,7 @@ def gradients(model: Translator, batch: Batch, truth: Truth) -> dict[str, Any]:
 
 
 def _at_source(model: Translator, batch: Batch, asks: Tensor) -> Tensor:
-    """‖∂(−log p(y_t)) / ∂x_s‖ for t = asks[b] of every sentence: [B, S]. Each sentence has one t, so one pass does."""
+    """‖∂(−log p(y_t)) / ∂e_s‖ for t = asks[b] of every sentence: [B, S]. Each sentence has one t, so one pass does."""
     leaves: list[Tensor] = []
 
     def leaf(module: nn.Module, given: Any, embedded: Tensor) -> Tensor:
