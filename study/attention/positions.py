@@ -26,7 +26,7 @@ class NoPositions(nn.Module):
 class Sinusoids(NoPositions):
     """Sines and cosines of position / 10000^(2i/D), interleaved (Vaswani et al. 2017)."""
 
-    formula = "x + [sin ω_i t; cos ω_i t], ω_i = 10000^(−2i/D)"
+    formula = "x + [sin ω_0 t, cos ω_0 t, sin ω_1 t, cos ω_1 t, …], ω_i = 10000^(−2i/D)"
 
     def forward(self, start: int, embedded: Tensor) -> Tensor:
         return embedded + sinusoids(start, embedded.shape[1], embedded.shape[2], embedded.device)

@@ -29,7 +29,8 @@ class Training(Frozen):
     warmup: int = Field(100, ge=0, description="Updates of linear warm-up.")
     schedule: Literal["linear", "inverse_sqrt", "constant"] = Field(
         "linear",
-        description="After the warm-up: linear to zero at the last step, the inverse square root, or constant.",
+        description="After the warm-up: linear, falling to 1 / (steps − warmup) of the peak at the last update; the "
+        "inverse square root; or constant.",
     )
     adam_beta2: Annotated[float, Field(gt=0, lt=1)] = Field(0.98, description="β2 of Adam (β1 is .9, ε 1e-9).")
     label_smoothing: Rate = Field(0.1, description="Label smoothing of the training loss.")

@@ -44,7 +44,11 @@ class Recurrent(Frozen):
     embeddings: Literal["separate", "target", "shared"] = Field(
         "separate", description="Tying: separate; target = output; shared = source = target = output."
     )
-    dropout: Rate = Field(0.1, description="On embeddings, between layers and on the readout; never on attention.")
+    dropout: Rate = Field(
+        0.1,
+        description="On embeddings, between layers, on the memory that attention reads and on the readout; never on "
+        "attention weights.",
+    )
     attention: RecurrentSites = Field(default_factory=RecurrentSites, description="Attention, by site.")
 
     @model_validator(mode="after")

@@ -30,6 +30,22 @@ def model(family: str, **fields: Any) -> Translator:
     return cases.model(cases.FAMILIES[family], cases.at(fields))
 
 
+def test_dropout_takes_from_the_memory_that_attention_reads_as_its_help_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the components of the encoder states that keys and values are made of; the weights lose nothing."""
+    translator = model("recurrent", dropout=0.5, layers=1).train()
+    ((_, _, attention),) = translator.sites()
+    read: list[Tensor] = []
+    inner = attention.remember
+    monkeypatch.setattr(attention, "remember", lambda x, mask: read.append(x) or inner(x, mask))
+    torch.manual_seed(1)
+    shown: list[Seen] = []
+    attention.tap = shown.append
+    translator.decode(translator.encode(SOURCE, SOURCE != PAD), TARGET)
+    assert (read[0] == 0).double().mean() == pytest.approx(0.5, abs=0.1)
+    torch.testing.assert_close(shown[0].weights.sum(-1), torch.ones(B, 1, TARGET.shape[1], dtype=torch.float64))
+    assert "on the memory that attention reads" in str(Recurrent.model_fields["dropout"].description)
+
+
 def test_max_by_hand() -> None:
     x = torch.tensor([[[1.0, -5.0], [-2.0, -3.0], [9.0, 9.0]], [[-1.0, -2.0], [9.0, 9.0], [9.0, 9.0]]])
     mask = torch.tensor([[True, True, False], [True, False, False]])

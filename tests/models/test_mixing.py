@@ -1,5 +1,6 @@
-"""The encoder's convolution, and learned positions."""
+"""The encoder's convolution, and positions."""
 
+import math
 from typing import Any
 
 import model_cases as cases
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from study.attention import Lengths
 from study.attention.mixing import Convolution
-from study.attention.positions import LearnedPositions
+from study.attention.positions import LearnedPositions, Sinusoids, sinusoids
 from study.config import Transformer, experiment_from
 from study.errors import InputError
 from study.models import Translator, build
@@ -42,6 +43,14 @@ def test_convolution_by_hand(width: int) -> None:
                 if 0 <= at < length:
                     wanted += convolution.weight[:, :, j] @ x[b, at]
             torch.testing.assert_close(got[b, s], wanted)
+
+
+def test_sinusoids_are_interleaved_as_their_formula_says() -> None:
+    """ω_0 = 1 and ω_1 = 10000^(−2/4) = 1/100 at width 4."""
+    t = 3
+    row = sinusoids(t, 1, 4, torch.device("cpu"))[0].tolist()
+    assert row == pytest.approx([math.sin(t), math.cos(t), math.sin(t / 100), math.cos(t / 100)], rel=1e-6)
+    assert "[sin ω_0 t, cos ω_0 t, sin ω_1 t, cos ω_1 t, …]" in Sinusoids.formula
 
 
 def test_convolution_replaces_encoder_self_attention_alone() -> None:

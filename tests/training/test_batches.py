@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from study.attention import Terms
+from study.config.experiment import Training
 from study.corpora import Pair
 from study.models.translator import BOS, EOS, PAD
 from study.training.batches import Batch, Example, Steps, collate, epoch, in_order
@@ -103,6 +104,13 @@ def test_a_batch_by_hand() -> None:
 def test_learning_rate_by_hand(schedule: str, wanted: dict[int, float]) -> None:
     recipe = SimpleNamespace(schedule=schedule, warmup=4, steps=12)
     assert {step: factor(step, recipe) for step in wanted} == pytest.approx(wanted)
+
+
+def test_the_help_of_the_schedule_names_the_rate_of_the_last_update() -> None:
+    """It is not 0: a last update at rate 0 would be none."""
+    recipe = Training()
+    assert factor(recipe.steps - 1, recipe) == 1 / (recipe.steps - recipe.warmup)
+    assert "1 / (steps − warmup) of the peak at the last update" in str(Training.model_fields["schedule"].description)
 
 
 @pytest.mark.parametrize("schedule", ["linear", "inverse_sqrt", "constant"])
