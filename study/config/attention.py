@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from study.config.refusals import LOCAL, TIED, WITHOUT_KEYS, WITHOUT_QUERY, mechanism_refusals
 
@@ -30,6 +30,12 @@ class Frozen(BaseModel):
             if isinstance(value, bool) and name in cls.model_fields and cls.model_fields[name].annotation is not bool:
                 raise ValueError(f"{name} is no question of true or false; give its value, not {str(value).lower()}")
         return given
+
+    @field_validator("*")
+    @classmethod
+    def _one_zero(cls, value: Any) -> Any:
+        """−0.0 is 0.0: one number has one identity."""
+        return 0.0 if isinstance(value, float) and value == 0 else value
 
 
 Size = Annotated[int, Field(ge=1)]

@@ -67,6 +67,16 @@ class Decoding(Frozen):
     beam: Size = Field(5, description="Beam width at test.")
     length_penalty: float = Field(1.0, ge=0, allow_inf_nan=False, description="α in score = log p / length^α.")
 
+    @model_validator(mode="after")
+    def _penalty_of_several(self) -> Self:
+        """The default passes with any beam, so that greedy search needs no other field."""
+        if self.beam == 1 and self.length_penalty != type(self).model_fields["length_penalty"].default:
+            raise ValueError(
+                f"length_penalty {self.length_penalty:g} changes nothing: beam 1 keeps one hypothesis and compares "
+                "none; leave it out, or use a beam of 2 or more"
+            )
+        return self
+
 
 class Trainer(Frozen):
     """Where it runs: no part of the identity."""

@@ -125,6 +125,7 @@ REFUSED = [
     ({"data.test_pairs": 3}, "data.test_pairs: "),
     ({"out": "a\0b"}, "out: 'a\\x00b' is no name of a folder"),
     # what changes nothing
+    ({"decoding.beam": 1, "decoding.length_penalty": 0.6}, "decoding: length_penalty 0.6 changes nothing: beam 1"),
     ({"training.warmup": 51, "training.steps": 50}, "training: a warmup of 51 updates does not end within steps 50"),
     ({"training.validate_every": 51, "training.steps": 50}, "training: validate_every 51 comes after the last of 50"),
     ({"model.memory": "final", "model.attention.score": "additive"}, "model: attention.cross: score additive changes "),

@@ -96,6 +96,13 @@ def test_over_one_slot_a_record_is_its_experiment(family: str, memory: str) -> N
         assert experiment_from(experiment.model_dump(mode="json")) == experiment
 
 
+@pytest.mark.parametrize("field", ["model.dropout", "decoding.length_penalty", "training.label_smoothing"])
+def test_a_negative_zero_is_zero(field: str) -> None:
+    zero, negative = (experiment_from({field: value}) for value in (0.0, -0.0))
+    assert config_hash(zero) == config_hash(negative) != GOLDEN["recurrent"]
+    assert str(negative.model_dump(mode="json")) == str(zero.model_dump(mode="json"))
+
+
 def test_seeds_share_the_hash_and_not_the_identity() -> None:
     one, two = (experiment_id(experiment_from({"seed": seed})) for seed in (1, 2))
     assert one.removesuffix("-s1") == two.removesuffix("-s2")

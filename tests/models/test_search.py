@@ -92,6 +92,8 @@ def test_equals_a_plain_beam_whatever_the_batch(beam: int, ending: float) -> Non
     order = torch.randperm(n, generator=torch.Generator().manual_seed(0)).tolist()
     assert search(table, order, beam) == [together[i] for i in order]
     assert [search(table, [i], beam)[0] for i in range(n)] == together
+    lengths_matter = search(table, list(range(n)), beam, alpha=0.0) != search(table, list(range(n)), beam, alpha=3.0)
+    assert beam > 1 or not lengths_matter, "why the configuration refuses a length penalty with one beam"
 
 
 @pytest.mark.parametrize("beam", [1, 3])
