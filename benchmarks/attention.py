@@ -25,6 +25,7 @@ from torch.nn import functional as F
 from study.attention import Attention, View
 from study.attention.scores import Additive
 from study.config import Attention as Config
+from study.config.mechanisms import REACH
 from study.models import initialise
 from study.training.allocator import keep_memory
 
@@ -48,7 +49,7 @@ def additive(rounds: int) -> Table:
 
 def additive_forms(batch: int, length: int, slots: int, width: int) -> dict[str, Work]:
     """Both forms with the same weights and inputs; their scores are compared first."""
-    ours, concatenating = Additive(1, width, width, width), Concatenating(width)
+    ours, concatenating = Additive(1, width, width, additive_width=width), Concatenating(width)
     initialise(ours, 1)
     concatenating.load_state_dict({name: value[0] for name, value in ours.state_dict().items()})
     query, keys = (torch.randn(batch, 1, n, width, requires_grad=True) for n in (length, slots))
@@ -125,7 +126,7 @@ def reaches(rounds: int) -> Table:
     for score in ("dot", "additive"):
         for slots in (16, 32, 64, 128, 256):
             works = {"global": site(slots, score=score)}
-            for reach in ("local_m", "local_p"):
+            for reach in REACH.taking("window"):
                 works[f"{reach}, hidden"] = site(slots, score=score, reach=reach, worth=math.inf)
                 if slots > 10:
                     works[f"{reach}, looked up"] = site(slots, score=score, reach=reach, worth=1.0)
@@ -146,7 +147,7 @@ def reaches(rounds: int) -> Table:
 
 def worth(**fields: Any) -> float:
     """How many windows S has where a site begins to look its window up."""
-    return _site(**fields).window_worth
+    return _site(**fields).gather_from
 
 
 def site(
@@ -162,7 +163,7 @@ def site(
     if explicit:
         attention.tap = lambda seen: None
     if worth is not None:
-        attention.window_worth = worth
+        attention.gather_from = worth
     batch = TOKENS // slots
     states = torch.randn(batch, slots, width, requires_grad=True)
     mask = torch.ones(batch, slots, dtype=torch.bool)

@@ -24,6 +24,7 @@ import torch
 from attention import MEGABYTE, TOKENS, site
 from measure import peak_memory, relative_times
 
+from study.config.mechanisms import REACH
 from study.errors import InputError
 from study.records import write
 from study.report.commits import Checkout
@@ -36,7 +37,6 @@ PROCESSES, ROUNDS = 10, 11
 LENGTHS = (16, 64, 256)
 HEADS = {64: (1, 4, 16), 512: (1, 8)}
 SCORES = ("dot", "additive")
-REACHES = ("global", "local_m", "local_p", "hard")
 
 Found = dict[Site, tuple[float, float]]
 """Milliseconds and megabytes."""
@@ -47,7 +47,7 @@ def groups() -> Iterator[list[Site]]:
     for slots, width in product(LENGTHS, HEADS):
         some = [("dot", heads, "global", True) for heads in HEADS[width]]
         if width == 64:
-            some += [(score, 4, reach, True) for score, reach in product(SCORES, REACHES)]
+            some += [(score, 4, reach, True) for score, reach in product(SCORES, REACH)]
             some += [(score, 4, reach, False) for score, reach in product(SCORES, ("global", "hard"))]
         yield [
             Site(width=width, score=score, heads=heads, reach=reach, slots=slots, training=training)

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from study.attention import Lengths
-from study.config import Experiment, experiment_from
+from study.config import Attention, Experiment, experiment_from
+from study.config.mechanisms import AXES, MEMORY
 from study.models import Translator, build
 from study.models.translator import PAD
 from study.training import sampling
@@ -20,54 +21,46 @@ from study.training.batches import Batch
 from study.training.decode import token_nll
 from study.training.step import penalties
 
-FIELDS: dict[str, list[str]] = {
-    "score": [
-        *("dot", "bilinear", "low_rank", "cosine", "additive", "concat", "concat_luong"),
-        *("location", "uniform", "fixed_random"),
-    ],
-    "scale": ["learned"],
-    "weights": ["sparsemax", "entmax15", "sigmoid", "identity", "identity_mean"],
-    "reach": ["local_m", "local_p"],
-    "cross.reach": ["hard"],
-    "maps": ["tied", "tied_signed", "raw"],
-    "combine": ["sum_own", "sum_shared", "mean_shared", "sum_wide"],
-}
-"""Field of the attention ↦ its values; the first is the one that all are compared with."""
-
 FAMILIES = ("recurrent", "transformer")
+BASE = {"heads": 4, "maps": "separate", "values": "projected", "output": "projected"}
+"""Fields of the attention that all arms share, unless they mean nothing in an arm."""
 
 
 class Arm(NamedTuple):
-    """What differs from scaled dot, and in which families there is such a thing."""
+    """Fields that differ from scaled dot, and the families that have them."""
 
     field: str
     value: str
     fields: dict[str, Any]
     families: Sequence[str] = FAMILIES
-    unmapped: bool = False
-    """Whether queries and keys are read by nothing, so that maps would be refused."""
+    without: tuple[str, ...] = ()
+    """Fields of `BASE` that would be refused."""
 
 
-ARMS = [
-    *(
-        Arm(field, value, {f"model.attention.{field}": value}, unmapped=value in ("uniform", "fixed_random"))
-        for field, values in FIELDS.items()
-        for value in values
-    ),
-    Arm("values, output", "raw", {"model.attention.values": "raw", "model.attention.output": "raw"}),
-    Arm("equal_start", "true", {"model.attention.equal_start": True}),
-    Arm(
-        "exclude_self",
-        "true",
-        {f"model.attention.{site}.exclude_self": True for site in ("encoder_self", "decoder_self")},
-        ("transformer",),
-    ),
-    Arm("memory", "structured", {"model.memory": "structured"}),
-    Arm("memory", "final", {"model.memory": "final"}, unmapped=True),
-    Arm("mixing", "convolution", {"model.mixing": "convolution"}, ("transformer",)),
-    Arm("positions", "learned", {"model.positions": "learned"}, ("transformer",)),
-    Arm("input_feeding", "true", {"model.input_feeding": True}, ("recurrent",)),
-]
+def alternatives() -> Iterator[Arm]:
+    """Every score, then every other value of every axis of the table of mechanisms."""
+    for axis in ("score", "scale", "weights", "reach", "maps", "combine"):
+        for value, row in AXES[axis].items():
+            if axis == "score" or value != getattr(DOT, axis):
+                field = f"cross.{axis}" if getattr(row, "cross_only", "") else axis
+                without = ("maps",) if getattr(row, "content_free", False) else ()
+                yield Arm(field, value, {f"model.attention.{field}": value}, without=without)
+    yield Arm("values, output", "raw", {"model.attention.values": "raw", "model.attention.output": "raw"})
+    yield Arm("equal_start", "true", {"model.attention.equal_start": True})
+    selves = {f"model.attention.{site}.exclude_self": True for site in ("encoder_self", "decoder_self")}
+    yield Arm("exclude_self", "true", selves, ("transformer",))
+    for memory, row in [*MEMORY.items()][1:]:
+        without = () if row.slots is None else ("maps",) if row.slots else tuple(BASE)
+        yield Arm("memory", memory, {"model.memory": memory}, row.families, without)
+    for axis in ("mixing", "positions"):
+        for value in [*AXES[axis]][1:]:
+            yield Arm(axis, value, {f"model.{axis}": value}, ("transformer",))
+    yield Arm("input_feeding", "true", {"model.input_feeding": True}, ("recurrent",))
+
+
+DOT = Attention(**BASE).resolved(64, 64)
+"""Scaled dot, which all arms are compared with."""
+ARMS = list(alternatives())
 
 
 def mechanisms(rounds: int) -> Table:
@@ -95,12 +88,9 @@ def mechanisms(rounds: int) -> Table:
 
 def experiment_of(family: str, arm: Arm) -> Experiment:
     """The arm in this family."""
-    base = {"heads": 4, "maps": "separate", "values": "projected", "output": "projected"}
-    if arm.unmapped:
-        del base["maps"]
     return experiment_from(
         {"model.family": family, "model.width": 64},
-        {f"model.attention.{name}": value for name, value in base.items()},
+        {f"model.attention.{name}": value for name, value in BASE.items() if name not in arm.without},
         arm.fields,
     )
 

@@ -11,22 +11,38 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from study.attention.part import Part
 from study.config import Attention as Config
+from study.config.mechanisms import OUTPUT
 
 
-class Combine(nn.Module):
-    """From heads o_n to one output."""
+class Combine(Part):
+    """From heads o_n to one output.
 
-    formula: str
+    Args:
+        heads: H.
+        size: V.
+        width: D.
+    """
+
+    axis = "combine"
+
+    def __init__(self, heads: int, size: int, width: int) -> None:
+        super().__init__()
+        self.count = heads
+
+    def forward(self, heads: Tensor) -> Tensor:
+        """[B, H, L, V] → [B, L, D]."""
+        raise NotImplementedError
 
 
 class Concat(Combine):
     """[o_1; …; o_H] W_O (Vaswani et al. 2017)."""
 
-    formula = "[o_1; …; o_H] W_O"
+    name = "concat"
 
     def __init__(self, heads: int, size: int, width: int) -> None:
-        super().__init__()
+        super().__init__(heads, size, width)
         self.fan_in = heads * size
         self.weight = nn.Parameter(torch.empty(heads, size, width))
 
@@ -35,9 +51,9 @@ class Concat(Combine):
 
 
 class SumOwn(Concat):
-    """Σ_n o_n W_O^n (Michel et al. 2019): concat, written as a sum. The same function, rounded differently."""
+    """Σ_n o_n W_O^n (Michel et al. 2019). A control: the function of concat, rounded differently."""
 
-    formula = "Σ_n o_n W_O^n"
+    name = "sum_own"
 
     def forward(self, heads: Tensor) -> Tensor:
         return (heads @ self.weight).sum(1)
@@ -50,17 +66,16 @@ class SumShared(Combine):
     H heads then has the size that concat's output has.
     """
 
-    formula = "(Σ_n o_n) W_O"
+    name = "sum_shared"
 
     def __init__(self, heads: int, size: int, width: int) -> None:
-        super().__init__()
+        super().__init__(heads, size, width)
         self.fan_in = heads * size
         self.weight = nn.Parameter(torch.empty(size, width))
         self.stored = {"weight": ((heads, size, width), 0)}
-        self.count = heads
 
     def keep(self, heads: Sequence[int]) -> None:
-        """The one W_O serves whoever is left. H stays the number that it was, since a removed head counts as 0."""
+        """W_O is shared by the remaining heads. H stays the number that it was, since a removed head counts as 0."""
         if not heads:
             self.weight = nn.Parameter(self.weight.detach()[:0].clone())
 
@@ -71,7 +86,7 @@ class SumShared(Combine):
 class MeanShared(SumShared):
     """(1/H Σ_n o_n) W_O: sum_shared up to the size of W_O, a control of its initial value and learning rate."""
 
-    formula = "(1/H Σ_n o_n) W_O"
+    name = "mean_shared"
 
     def forward(self, heads: Tensor) -> Tensor:
         return heads.sum(1) / self.count @ self.weight
@@ -80,24 +95,23 @@ class MeanShared(SumShared):
 class SumWide(Combine):
     """Σ_n o_n with V = D: no W_O."""
 
-    formula = "Σ_n o_n"
+    name = "sum_wide"
 
     def forward(self, heads: Tensor) -> Tensor:
         return heads.sum(1)
 
 
 class RawConcat(Combine):
-    """[o_1; …; o_H] as it is: [B, H, L, V] → [B, L, H·V]."""
+    """[o_1; …; o_H] as it is: [B, H, L, V] → [B, L, H·V]. This is concat without W_O."""
 
     formula = "[o_1; …; o_H]"
 
-    def __init__(self, heads: int) -> None:
-        super().__init__()
-        self.count = heads
+    def __init__(self, heads: int, size: int, width: int) -> None:
+        super().__init__(heads, size, width)
         self.kept = list(range(heads))
 
     def keep(self, heads: Sequence[int]) -> None:
-        """What reads the output keeps its shape: a head that was removed leaves zeros in its place."""
+        """Keep the shape of the output: a head that was removed leaves zeros in its place."""
         self.kept = [self.kept[head] for head in heads]
 
     def forward(self, heads: Tensor) -> Tensor:
@@ -112,17 +126,7 @@ class RawConcat(Combine):
 
 def build_combine(config: Config, size: int, width: int) -> Combine:
     """The combination that a resolved site declares, for heads of `size` and a model of `width`."""
-    match (config.combine, config.output):
-        case ("concat", "projected"):
-            return Concat(config.heads, size, width)
-        case ("concat", "raw"):
-            return RawConcat(config.heads)
-        case ("sum_own", "projected"):
-            return SumOwn(config.heads, size, width)
-        case ("sum_shared", "projected"):
-            return SumShared(config.heads, size, width)
-        case ("mean_shared", "projected"):
-            return MeanShared(config.heads, size, width)
-        case ("sum_wide", _):
-            return SumWide()
-    raise AssertionError(config.combine)
+    chosen = Combine.named(config.combine)
+    if chosen is Concat and not OUTPUT[config.output].weights:
+        return RawConcat(config.heads, size, width)
+    return chosen(config.heads, size, width)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from study.attention.maps import Absent, Map, Raw
 from study.attention.multihead import Attention
-from study.attention.score import DIVIDING, Learned
+from study.attention.score import Unscaled
 
 
 def equations(site: Attention, carries: bool) -> list[str]:
@@ -23,9 +23,10 @@ def equations(site: Attention, carries: bool) -> list[str]:
         *mapped(site),
         *_score(site),
         *_weights(site),
-        *site.reach.after,
-        f"o{'_n' if each else ''} = {site.reach.mixed}{each}",
+        *site.reach.facts.after,
+        f"o{'_n' if each else ''} = {site.reach.facts.mixed}{each}",
         combined(site),
+        *(part.facts.control for part in (site.score, site.combine) if part.facts and ":" in part.facts.control),
         *_sampled(site, carries),
     ]
 
@@ -48,19 +49,19 @@ def _of(part: Map, weight: str, state: str) -> str:
 
 
 def _score(site: Attention) -> Iterator[str]:
-    scale, fan = site.scale.formula, site.score.fan
-    if scale == "1":
-        yield f"e = {site.score.formula}"
-        return
-    start = ", exp(g) starting at 1/√d" if isinstance(site.scale, Learned) else ""
-    yield f"e = ({site.score.formula}) · {scale}, d = {fan}{start}"
-    if site.score.unit_sized and site.config.scale in DIVIDING:
-        yield f"over-scaled, a control: e without {scale} starts O(1) whatever d is"
+    scale, score = site.scale, site.score
+    if scale.formula == Unscaled.formula:
+        yield f"e = {score.formula}"
+    else:
+        start = f", {scale.formula} starting at 1/√d" if scale.facts.learned else ""
+        yield f"e = ({score.formula}) · {scale.formula}, d = {score.d}{start}"
+    if score.facts.unit_logits and scale.facts.divides:
+        yield f"over-scaled, a control: e without {scale.formula} starts O(1) whatever d is"
 
 
 def _weights(site: Attention) -> Iterator[str]:
     """What narrows the S visible slots, then the normaliser over the rest."""
-    within, count = site.reach.within, "S"
+    within, count = site.reach.facts.within, "S"
     if within:
         yield f"window: {within}, w = {site.config.window}"
     if site.config.exclude_self:

@@ -11,14 +11,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from study.attention.part import Part
 from study.config import Attention as Config
-from study.config.refusals import WITHOUT_KEYS, WITHOUT_QUERY
+from study.config.mechanisms import MAPS, SCORE, VALUES
 
 
-class Map(nn.Module):
+class Map(Part):
     """From states [B, T, D] to what a head works with, [B, H, T, K]."""
-
-    formula: str
 
 
 class Projected(Map):
@@ -67,7 +66,7 @@ class Raw(Map):
         self.kept = list(range(heads))
 
     def keep(self, heads: Sequence[int]) -> None:
-        """The slices of the heads that were removed are not read any more."""
+        """Read the slices of these heads alone."""
         self.kept = [self.kept[head] for head in heads]
 
     def forward(self, states: Tensor) -> Tensor:
@@ -85,7 +84,7 @@ class Absent(Map):
         self.heads = heads
 
     def keep(self, heads: Sequence[int]) -> None:
-        """As many heads of width 0."""
+        """Return as many heads of width 0."""
         self.heads = len(heads)
 
     def forward(self, states: Tensor) -> Tensor:
@@ -101,23 +100,24 @@ def build_maps(config: Config, query_width: int, memory_width: int) -> tuple[Map
     """The maps of queries and of keys that a resolved site declares."""
     heads = config.heads
     query, key = config.map_widths(query_width, memory_width)
-    asks: Map = Raw(heads) if config.maps == "raw" else Projected(query_width, heads, query)
-    if config.score in WITHOUT_KEYS:
-        return Absent(heads) if config.score in WITHOUT_QUERY else asks, Absent(heads)
-    match config.maps:
-        case "raw":
-            return asks, Raw(heads)
-        case "separate":
-            return asks, Projected(memory_width, heads, key)
-        case "tied":
-            return asks, asks
-        case "tied_signed":
-            assert isinstance(asks, Projected)
-            return asks, Signed(asks)
+    score, maps = SCORE[config.score], MAPS[config.maps]
+    if score.content_free:
+        return Absent(heads), Absent(heads)
+    of_query: Map = Projected(query_width, heads, query) if maps.weights else Raw(heads)
+    if "key" not in score.reads:
+        return of_query, Absent(heads)
+    if not maps.weights:
+        return of_query, Raw(heads)
+    if not maps.one:
+        return of_query, Projected(memory_width, heads, key)
+    if not maps.signed:
+        return of_query, of_query
+    assert isinstance(of_query, Projected)
+    return of_query, Signed(of_query)
 
 
 def build_values(config: Config, memory_width: int) -> Map:
     """The map of values that a resolved site declares."""
-    if config.values == "raw":
+    if not VALUES[config.values].weights:
         return Raw(config.heads)
     return Projected(memory_width, config.heads, config.mixed_width(memory_width))

@@ -10,22 +10,46 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from study.attention.multihead import Attention
+from study.attention.part import Part
 from study.attention.view import Lengths, Terms, View
 from study.config import Transformer as Config
+from study.config.mechanisms import MIXING
 
 
-class Convolution(nn.Module):
-    """y_s = Σ_j W_j x_{s + j − ⌊(w−1)/2⌋} for j = 0 … w−1: full (not depthwise), w · D² parameters, without bias.
+class Mixing(Part):
+    """A layer that mixes the tokens of the encoder in place of self-attention. It is called as `Attention` is.
 
-    Beyond both ends of a sentence, and at padding, x is 0. It is called as `Attention` is.
+    Args:
+        width: D.
+        options: those of its row.
     """
 
-    formula = "y_s = Σ_j W_j x_{s + j − ⌊(w−1)/2⌋}"
+    axis = "mixing"
 
-    def __init__(self, width: int, reach: int) -> None:
+    def __init__(self, width: int, **options: int) -> None:
         super().__init__()
-        self.fan_in = reach * width
-        self.weight = nn.Parameter(torch.empty(width, width, reach))
+
+    def remember(self, states: Tensor, mask: Tensor) -> Tensor:
+        """States [B, S, D] and their mask [B, S] → what `forward` takes as memory."""
+        raise NotImplementedError
+
+    def forward(self, query: Tensor, memory: Tensor, view: View) -> tuple[Tensor, Terms]:
+        """States [B, S, D] → [B, S, D]."""
+        raise NotImplementedError
+
+
+class Convolution(Mixing):
+    """y_s = Σ_j W_j x_{s + j − ⌊(w−1)/2⌋} for j = 0 … w−1: full (not depthwise), w · D² parameters, without bias.
+
+    Beyond both ends of a sentence, and at padding, x is 0.
+    """
+
+    name = "convolution"
+
+    def __init__(self, width: int, convolution_width: int) -> None:
+        super().__init__(width)
+        self.fan_in = convolution_width * width
+        self.weight = nn.Parameter(torch.empty(width, width, convolution_width))
 
     def remember(self, states: Tensor, mask: Tensor) -> Tensor:
         """States [B, S, D], 0 at padding."""
@@ -38,12 +62,10 @@ class Convolution(nn.Module):
         return F.conv1d(padded, self.weight).transpose(1, 2), Terms()
 
 
-def build_mixing(config: Config, lengths: Lengths | None) -> Attention | Convolution:
-    """What mixes tokens in a layer of the encoder."""
-    match config.mixing:
-        case "attention":
-            assert config.attention.encoder_self is not None
-            return Attention(config.attention.encoder_self, config.width, config.width, lengths)
-        case "convolution":
-            assert config.convolution_width is not None
-            return Convolution(config.width, config.convolution_width)
+def build_mixing(config: Config, lengths: Lengths | None) -> Attention | Mixing:
+    """The layer that mixes tokens in the encoder."""
+    facts = MIXING[config.mixing]
+    if facts.attends:
+        assert config.attention.encoder_self is not None
+        return Attention(config.attention.encoder_self, config.width, config.width, lengths)
+    return Mixing.named(config.mixing)(config.width, **{option: getattr(config, option) for option in facts.options})

@@ -15,24 +15,24 @@ from torch.nn import functional as F
 
 from study.attention.combine import build_combine
 from study.attention.maps import Projected, build_maps, build_values
+from study.attention.part import Part
 from study.attention.reach import build_reach, without_self
-from study.attention.removal import keep_heads
 from study.attention.score import build_scale
 from study.attention.scores import build_score
-from study.attention.view import Lengths, Memory, Seen, Terms, View, gathered
-from study.attention.weighting import build_weights, precise, unmask_empty, without_autocast
+from study.attention.view import Lengths, Memory, Seen, Terms, View, gather
+from study.attention.weighting import build_weights, to_float32, unmask_empty, without_autocast
 from study.config import Attention as Config
 
-FUSED_WINDOW_WORTH = 28.0
-"""`Score.window_worth` against torch's fused kernel with a mask."""
+FUSED_GATHER_FROM = 28.0
+"""`Score.gather_from` against torch's fused kernel with a mask."""
 
 
-class Attention(nn.Module):
+class Attention(Part):
     """One attention site of one layer.
 
     weights(scale · score(W_Q x, W_K m)) (W_V m), heads combined; which of these parts exist, the configuration says.
     The fused kernel is taken when every part allows it and nobody taps; where a window is much smaller than the memory,
-    it is looked up instead, unless somebody taps.
+    its slots are gathered instead, unless somebody taps.
 
     Args:
         config: a resolved site.
@@ -48,10 +48,10 @@ class Attention(nn.Module):
         self.map_value = build_values(config, memory_width)
         query, key = config.map_widths(query_width, memory_width)
         self.score = build_score(config, query, key, lengths)
-        self.scale = build_scale(config, self.score.fan)
+        self.scale = build_scale(config, self.score.d)
         self.weights = build_weights(config)
         self.reach = build_reach(config, query)
-        self.window_worth = max(self.score.window_worth, FUSED_WINDOW_WORTH if self.fusable else 0.0)
+        self.gather_from = max(self.score.gather_from, FUSED_GATHER_FROM if self.fusable else 0.0)
         self.gate: nn.Module = nn.Identity()
         self.combine = build_combine(config, config.mixed_width(memory_width), query_width)
         self.tap: Callable[[Seen], None] | None = None
@@ -60,7 +60,6 @@ class Attention(nn.Module):
         """The heads that are there, by their numbers in the configuration."""
 
     def start(self) -> None:
-        """Called after the random initial values are drawn."""
         if self.config.equal_start:
             assert isinstance(self.map_query, Projected)
             assert isinstance(self.map_key, Projected)
@@ -72,7 +71,7 @@ class Attention(nn.Module):
             nothing = states.new_zeros(len(states), 0, states.shape[1], 0)
             return Memory(nothing, nothing, mask)
         with without_autocast(states.device):
-            keys = self.score.prepare(self.map_key(precise(states)))
+            keys = self.score.prepare(self.map_key(to_float32(states)))
         return Memory(keys, self.map_value(states), mask)
 
     def extend(self, memory: Memory, states: Tensor) -> Memory:
@@ -94,12 +93,12 @@ class Attention(nn.Module):
             return query.new_zeros(*query.shape[:2], self.width), Terms()
         view = self.score.narrow(view, memory.mask.shape[1])
         with without_autocast(query.device):
-            mapped = self.map_query(precise(query))
-            view = self.reach.window(mapped, view, self.window_worth if self.tap is None else math.inf)
+            mapped = self.map_query(to_float32(query))
+            view = self.reach.window(mapped, view, self.gather_from if self.tap is None else math.inf)
             if self.config.exclude_self:
                 view = without_self(view)
-            if view.looked_up is not None:
-                heads, terms = self._looked_up(mapped, memory, view, view.looked_up)
+            if view.gathered is not None:
+                heads, terms = self._gathered(mapped, memory, view, view.gathered)
             elif self.fusable and self.tap is None and memory.mask.shape[1]:
                 heads, terms = self._fused(mapped, memory, view), Terms()
             else:
@@ -112,48 +111,53 @@ class Attention(nn.Module):
         return self.score.fusable and self.weights.fusable and self.reach.fusable
 
     def _fused(self, query: Tensor, memory: Memory, view: View) -> Tensor:
-        scale, query = self.scale(), self.score.ask(query)
+        scale, query = self.scale(), self.score.prepare_query(query)
         if isinstance(scale, Tensor):
             query, scale = query * scale, 1.0
         mask, empty = unmask_empty(view.mask)
-        mixed = F.scaled_dot_product_attention(query, memory.keys, precise(memory.values), mask, scale=scale)
+        mixed = F.scaled_dot_product_attention(query, memory.keys, to_float32(memory.values), mask, scale=scale)
         heads: Tensor = self.gate(mixed.masked_fill(empty, 0.0))
         return heads
 
     def _explicit(self, query: Tensor, memory: Memory, view: View) -> tuple[Tensor, Terms]:
         logits = self.score(query, memory.keys, view) * self.scale()
-        normalised = self.weights.normalise(logits, view.mask)
+        normalised = self.weights(logits, view.mask)
         weights, terms = self.reach.reweight(normalised, query, view)
-        heads: Tensor = self.gate(weights @ precise(memory.values))
+        heads: Tensor = self.gate(weights @ to_float32(memory.values))
         if self.tap is not None:
-            what = self.weights.sums_to_one, self.weights.softmax
-            self.tap(Seen(query, memory.keys, logits, normalised, weights, heads, view.mask, *what, memory.origin))
+            facts = self.weights.facts.sums_to_one, self.weights.facts.softmax
+            self.tap(Seen(query, memory.keys, logits, normalised, weights, heads, view.mask, *facts, memory.origin))
         return heads, terms
 
-    def _looked_up(self, query: Tensor, memory: Memory, view: View, slots: Tensor) -> tuple[Tensor, Terms]:
+    def _gathered(self, query: Tensor, memory: Memory, view: View, slots: Tensor) -> tuple[Tensor, Terms]:
         """As `_explicit` over a few slots of each query's own, [B, 1 or H, L, W]: L joins the batch."""
         batch, heads, queries, width = query.shape
-        keys, values = gathered(memory.keys, slots), gathered(precise(memory.values), slots)
+        keys, values = gather(memory.keys, slots), gather(to_float32(memory.values), slots)
         alone = query.transpose(1, 2).reshape(batch * queries, heads, 1, width)
         if self.score.fusable:  # one product of vectors each: elementwise is faster than many small matrix products
-            logits = (self.score.ask(alone) * keys).sum(-1)[:, :, None]
+            logits = (self.score.prepare_query(alone) * keys).sum(-1)[:, :, None]
         else:
             logits = self.score(alone, keys, view)
         logits = (logits * self.scale()).view(batch, queries, heads, -1).transpose(1, 2)
-        weights, terms = self.reach.reweight(self.weights.normalise(logits, view.mask), query, view)
+        weights, terms = self.reach.reweight(self.weights(logits, view.mask), query, view)
         mixed = (weights.transpose(1, 2).reshape(batch * queries, heads, -1, 1) * values).sum(2)
         contexts: Tensor = self.gate(mixed.view(batch, queries, heads, -1).transpose(1, 2))
         return contexts, terms
 
-    def keep(self, heads: Sequence[int]) -> Attention:
-        """The same attention with these of its heads alone, counted as they stand here.
+    def keep(self, heads: Sequence[int]) -> None:
+        """Leave these heads to every part, in place, counted as they stand here. A part that several share is cut once.
 
-        The others are removed from maps, score, scale, reach and W_O: the output is the one with their o_h at 0. With
-        none left the output is 0, whatever it is asked.
+        The output is the one with the other heads' o_h at 0; with no head left it is 0 for every query.
         """
+        self.kept = tuple(self.kept[head] for head in heads)
+        for part in self.modules():
+            if isinstance(part, Part) and part is not self:
+                part.keep(heads)
+
+    def reduced(self, heads: Sequence[int]) -> Attention:
+        """A copy with these of its heads alone, without gate and tap."""
         smaller = copy.deepcopy(self, {id(self.gate): nn.Identity(), id(self.tap): None})
-        smaller.kept = tuple(self.kept[head] for head in heads)
-        keep_heads(smaller, heads)
+        smaller.keep(heads)
         return smaller
 
     def reseed(self, seed: int) -> None:
@@ -162,7 +166,15 @@ class Attention(nn.Module):
 
     @torch.no_grad()
     def rescale(self, factor: Tensor) -> None:
-        """Multiply the logits of head h by factor[h]: through the score's parameter, else through both maps."""
-        if not self.score.rescale(factor):
-            for weight in {id(p): p for m in (self.map_query, self.map_key) for p in m.parameters()}.values():
-                weight.mul_(factor.sqrt()[:, None, None])
+        """Multiply the logits of head h by factor[h]: through the score's parameter, else through both maps.
+
+        Raises:
+            ValueError: neither has a parameter.
+        """
+        if self.score.rescale(factor):
+            return
+        weights = {id(p): p for m in (self.map_query, self.map_key) for p in m.parameters()}.values()
+        if not weights:
+            raise ValueError(f"score {self.config.score} on maps {self.config.maps} has no parameter to rescale")
+        for weight in weights:
+            weight.mul_(factor.sqrt()[:, None, None])

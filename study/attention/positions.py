@@ -7,44 +7,64 @@ import math
 import torch
 from torch import Tensor, nn
 
+from study.attention.part import Part
 from study.attention.view import Lengths
 from study.config import Transformer as Config
 
 
-class NoPositions(nn.Module):
-    """Nothing: what remains tells order through causality alone, and not at all in the encoder."""
+class Positions(Part):
+    """Positions of one language.
 
-    formula = "x"
+    Args:
+        width: D.
+        lengths: of the training sentences.
+    """
+
+    axis = "positions"
     longest: int | None = None
-    """The longest sentence that has positions; None where any has."""
+    """The longest sentence that has positions; None if every sentence has."""
+
+    def __init__(self, width: int, lengths: Lengths | None = None) -> None:
+        super().__init__()
 
     def forward(self, start: int, embedded: Tensor) -> Tensor:
         """Embeddings [B, T, D] of the tokens from `start` on ↦ the same with their positions."""
+        raise NotImplementedError
+
+
+class NoPositions(Positions):
+    """x: causality alone tells order, and in the encoder nothing does."""
+
+    name = "none"
+
+    def forward(self, start: int, embedded: Tensor) -> Tensor:
         return embedded
 
 
-class Sinusoids(NoPositions):
+class Sinusoids(Positions):
     """Sines and cosines of position / 10000^(2i/D), interleaved (Vaswani et al. 2017)."""
 
-    formula = "x + [sin ω_0 t, cos ω_0 t, sin ω_1 t, cos ω_1 t, …], ω_i = 10000^(−2i/D)"
+    name = "sinusoidal"
 
     def forward(self, start: int, embedded: Tensor) -> Tensor:
         return embedded + sinusoids(start, embedded.shape[1], embedded.shape[2], embedded.device)
 
 
-class LearnedPositions(NoPositions):
+class LearnedPositions(Positions):
     """√D · P[t], P a table of one row for each position of the longest training sentence (Gehring et al. 2017).
 
     Like a token's, a position's part has variance 1 at the start. A position beyond the table was never trained, so
-    that there is no such thing: `longest` tells search and evaluation, which stop there, and a longer input is refused.
+    it does not exist: search and evaluation stop at `longest`, and a longer input is refused.
     """
 
-    formula = "x + √D · P_t"
+    name = "learned"
 
-    def __init__(self, longest: int, width: int) -> None:
-        super().__init__()
-        self.longest = longest
-        self.weight = nn.Parameter(torch.empty(longest, width))
+    def __init__(self, width: int, lengths: Lengths | None = None) -> None:
+        super().__init__(width)
+        if lengths is None:
+            raise ValueError("learned positions are sized by the training sentences: build with their lengths")
+        self.longest = lengths.longest
+        self.weight = nn.Parameter(torch.empty(lengths.longest, width))
 
     def forward(self, start: int, embedded: Tensor) -> Tensor:
         end = start + embedded.shape[1]
@@ -61,14 +81,6 @@ def sinusoids(start: int, count: int, width: int, device: torch.device) -> Tenso
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)
 
 
-def build_positions(config: Config, lengths: Lengths | None) -> NoPositions:
+def build_positions(config: Config, lengths: Lengths | None) -> Positions:
     """The positions that a transformer declares, for one language."""
-    match config.positions:
-        case "none":
-            return NoPositions()
-        case "sinusoidal":
-            return Sinusoids()
-        case "learned":
-            if lengths is None:
-                raise ValueError("learned positions are sized by the training sentences: build with their lengths")
-            return LearnedPositions(lengths.longest, config.width)
+    return Positions.named(config.positions)(config.width, lengths)

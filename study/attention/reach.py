@@ -11,36 +11,34 @@ import math
 import torch
 from torch import Tensor, nn
 
+from study.attention.part import Part
 from study.attention.view import Terms, View
-from study.attention.weighting import precise
+from study.attention.weighting import to_float32
 from study.config import Attention as Config
 
 
-class Reach(nn.Module):
-    """Every visible slot: `global`. The base of the others.
+class Reach(Part):
+    """Slots that a query attends to.
 
-    A reach acts twice: on what may be seen before the weights are computed, and on the weights. It is `fusable` when
-    it leaves the weights alone.
+    A reach acts twice: on the slots that stay visible before the weights are computed, and on the weights.
+
+    Args:
+        heads: H.
+        query: Kq.
+        options: those of its row.
     """
 
-    fusable = True
-    within = ""
-    """What holds of the slots that `window` leaves."""
-    after: tuple[str, ...] = ()
-    """What becomes of the weights a before they mix, in the order of computation."""
-    mixed = "Σ_s a_s v_s"
-    """A head's output."""
+    axis = "reach"
+    fusable = False
+    """It leaves the weights alone, so that torch's fused kernel can take the site."""
 
-    @property
-    def formula(self) -> str:
-        """All of it in one line; empty where every visible slot is reached and the weights stay."""
-        mixed = () if self.mixed == Reach.mixed else (f"o = {self.mixed}",)
-        return "; ".join(part for part in (self.within, *self.after, *mixed) if part)
+    def __init__(self, heads: int, query: int, **options: float) -> None:
+        super().__init__()
 
-    def window(self, query: Tensor, view: View, worth: float = math.inf) -> View:
+    def window(self, query: Tensor, view: View, gather_from: float = math.inf) -> View:
         """The view of queries [B, H, L, Kq] without the slots beyond their reach.
 
-        They are hidden, or, where S is at least `worth` times the window, the slots of the window are looked up.
+        They are hidden; or, where S is at least `gather_from` times the window, the slots of the window are gathered.
         """
         return view
 
@@ -52,21 +50,29 @@ class Reach(nn.Module):
         """Start the reach's own stream of random numbers, at the beginning of every training step."""
 
 
+class Global(Reach):
+    """Every visible slot."""
+
+    name = "global"
+    fusable = True
+
+
 class LocalMonotonic(Reach):
     """Slots s with |s − p| ≤ w, p = min(t, S_t − 1): `local_m` (Luong et al. 2015, local-m).
 
     In self-attention p is the query's own position. w ≥ S − 1 leaves every slot in place.
     """
 
-    within = "|s − min(t, S−1)| ≤ w"
+    name = "local_m"
+    fusable = True
 
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.width = width
+    def __init__(self, heads: int, query: int, window: int) -> None:
+        super().__init__(heads, query)
+        self.width = window
 
-    def window(self, query: Tensor, view: View, worth: float = math.inf) -> View:
+    def window(self, query: Tensor, view: View, gather_from: float = math.inf) -> View:
         last = view.mask.sum(-1, keepdim=True) - 1
-        return _around(torch.minimum(view.position[:, None], last), self.width, view, worth)
+        return _around(torch.minimum(view.position[:, None], last), self.width, view, gather_from)
 
 
 class LocalPredictive(Reach):
@@ -76,13 +82,11 @@ class LocalPredictive(Reach):
     Gaussian, and not after it, so that they sum to less than 1 and p has a gradient. W is Kq × Kq, as in the paper.
     """
 
-    fusable = False
-    within = "|s − p| ≤ w, p = (S−1)·σ(v·tanh(W q))"
-    after = ("a ← a · exp(−(s − p)² / 2(w/2)²), not normalised again",)
+    name = "local_p"
 
-    def __init__(self, heads: int, query: int, width: int) -> None:
-        super().__init__()
-        self.width = width
+    def __init__(self, heads: int, query: int, window: int) -> None:
+        super().__init__(heads, query)
+        self.width = window
         self.weight = nn.Parameter(torch.empty(heads, query, query))
         self.vector = nn.Parameter(torch.empty(heads, query))
 
@@ -92,9 +96,9 @@ class LocalPredictive(Reach):
         share = torch.sigmoid(torch.einsum("bhlk,hk->bhl", hidden, self.vector))[..., None]
         return share * (view.mask.sum(-1, keepdim=True) - 1).clamp(min=0)
 
-    def window(self, query: Tensor, view: View, worth: float = math.inf) -> View:
+    def window(self, query: Tensor, view: View, gather_from: float = math.inf) -> View:
         centre = self.centre(query, view)
-        return _around(centre.detach(), self.width, view, worth)._replace(centre=centre)
+        return _around(centre.detach(), self.width, view, gather_from)._replace(centre=centre)
 
     def reweight(self, weights: Tensor, query: Tensor, view: View) -> tuple[Tensor, Terms]:
         assert view.centre is not None
@@ -102,13 +106,13 @@ class LocalPredictive(Reach):
         return weights * torch.exp(-2 * away.square()), Terms()
 
 
-def _around(centre: Tensor, width: int, view: View, worth: float) -> View:
+def _around(centre: Tensor, width: int, view: View, gather_from: float) -> View:
     """The slots s with |s − centre| ≤ width, for centres broadcastable to [B, H, L, 1]."""
     slots = view.mask.shape[-1]
     few = 2 * width + (2 if centre.is_floating_point() else 1)  # with room for how centre − width is rounded
-    if few * worth <= slots:
+    if few * gather_from <= slots:
         first = (centre - width).floor().long().clamp(0, slots - few)
-        view = view.look_up(first + torch.arange(few, device=first.device))
+        view = view.only(first + torch.arange(few, device=first.device))
     return view._replace(mask=view.mask & ((view.slot - centre).abs() <= width))
 
 
@@ -122,13 +126,11 @@ class Hard(Reach):
     number for each (b, h, l), whatever S is.
     """
 
-    fusable = False
-    after = ("in training z ~ a, in validation and search z = argmax_s a_s",)
-    mixed = "v_z"
+    name = "hard"
 
-    def __init__(self, bonus: float) -> None:
-        super().__init__()
-        self.bonus = bonus
+    def __init__(self, heads: int, query: int, entropy_bonus: float) -> None:
+        super().__init__(heads, query)
+        self.bonus = entropy_bonus
         self.reseed(0)
 
     def reseed(self, seed: int) -> None:
@@ -160,7 +162,7 @@ class Hard(Reach):
 
 def log(probability: Tensor) -> Tensor:
     """The logarithm, with a finite gradient at p = 0."""
-    return precise(probability).clamp(min=torch.finfo(torch.float32).tiny).log()
+    return to_float32(probability).clamp(min=torch.finfo(torch.float32).tiny).log()
 
 
 def one_hot(slot: Tensor, like: Tensor) -> Tensor:
@@ -175,15 +177,5 @@ def without_self(view: View) -> View:
 
 def build_reach(config: Config, query: int) -> Reach:
     """The reach that a resolved site declares, for queries of width `query` per head."""
-    match config.reach:
-        case "global":
-            return Reach()
-        case "local_m":
-            assert config.window is not None
-            return LocalMonotonic(config.window)
-        case "local_p":
-            assert config.window is not None
-            return LocalPredictive(config.heads, query, config.window)
-        case "hard":
-            assert config.entropy_bonus is not None
-            return Hard(config.entropy_bonus)
+    chosen = Reach.named(config.reach)
+    return chosen(config.heads, query, **{option: getattr(config, option) for option in chosen.facts.options})

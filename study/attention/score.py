@@ -1,4 +1,4 @@
-"""What every score is, and the scale put on it.
+"""Base of every score, and the scale put on it.
 
 B batch · H heads · L queries · S slots · Kq, Kk widths of a head's query and key. Every parameter is per head.
 """
@@ -6,39 +6,47 @@ B batch · H heads · L queries · S slots · Kq, Kk widths of a head's query an
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from study.attention.view import View
+from study.attention.part import Part
+from study.attention.view import Lengths, View
 from study.config import Attention as Config
-
-DIVIDING = ("rsqrt", "inverse")
-"""Scales that divide by a power of d."""
+from study.config.mechanisms import SCORE, SIZES
 
 
-class Score(nn.Module):
+class Score(Part):
     """score(q, k) for every pair of query and slot.
 
-    `fan` is the d of the scale 1/√d. A score is `fusable` when it is `ask(query) · prepare(key)`, so that torch's
-    fused kernel can take it. `formula` is in terms of q and k, what the maps make of the states.
+    Args:
+        heads: H.
+        query: Kq.
+        key: Kk.
+        options: those of its row, and `lengths` of the training sentences.
     """
 
-    fan: int
-    fusable: bool
-    unit_sized = False
-    """Scores start O(1) whatever d is, by the initial values: 1/√d or 1/d on top is over-scaled, a control."""
-    window_worth: float = 11.0
-    """How many windows S has where looking a window up becomes cheaper than hiding the rest; infinite for a score that
+    axis = "score"
+    fusable = False
+    """The score is `prepare_query(q) · prepare(k)`, so that torch's fused kernel can take the site."""
+    gather_from: float = 11.0
+    """How many windows S has where gathering a window becomes cheaper than hiding the rest; infinite for a score that
     reads a slot's number. Measured on a CPU, forward and backward: `benchmarks/README.md`."""
-    formula: str
+
+    def __init__(self, heads: int, query: int, key: int, **options: Any) -> None:
+        super().__init__()
+        widths = {"": 1, "K": key, "Kk": key, "Kq": query}
+        widths |= {SIZES[option]: value for option, value in options.items() if option in SIZES}
+        self.d: int = widths[self.facts.d]
+        """The d of the scale 1/√d."""
 
     def prepare(self, keys: Tensor) -> Tensor:
-        """What is computed once per slot: [B, H, S, Kk] → [B, H, S, ·]."""
+        """Computed once per slot: [B, H, S, Kk] → [B, H, S, ·]."""
         return keys
 
-    def ask(self, query: Tensor) -> Tensor:
-        """What is computed once per query: [B, H, L, Kq] → [B, H, L, ·]."""
+    def prepare_query(self, query: Tensor) -> Tensor:
+        """Computed once per query: [B, H, L, Kq] → [B, H, L, ·]."""
         return query
 
     def narrow(self, view: View, slots: int) -> View:
@@ -47,33 +55,71 @@ class Score(nn.Module):
 
     def forward(self, query: Tensor, prepared: Tensor, view: View) -> Tensor:
         """[B, H, L, Kq] and prepared keys → unscaled scores [B, H, L, S]."""
-        return self.ask(query) @ prepared.transpose(-1, -2)
+        return self.prepare_query(query) @ prepared.transpose(-1, -2)
 
     def rescale(self, factor: Tensor) -> bool:
-        """Multiply head h's scores by factor[h] through the score's own parameter, if it has one that is linear."""
+        """Multiply head h's scores by factor[h] through a parameter of the score; False if it has none."""
         return False
 
 
-class Constant(nn.Module):
-    """A fixed factor on every score."""
+class Scale(Part):
+    """Factor on every score of a head.
 
-    def __init__(self, value: float, formula: str) -> None:
+    Args:
+        heads: H.
+        d: width that the score sums over.
+    """
+
+    axis = "scale"
+
+    def __init__(self, heads: int, d: int) -> None:
         super().__init__()
-        self.value = value
-        self.formula = formula
+
+    def forward(self) -> Tensor | float:
+        """One factor, or one for each head: [H, 1, 1]."""
+        raise NotImplementedError
+
+
+class Unscaled(Scale):
+    """1."""
+
+    name = "none"
+
+    def forward(self) -> float:
+        return 1.0
+
+
+class InverseRoot(Scale):
+    """1/√d (Vaswani et al. 2017)."""
+
+    name = "rsqrt"
+
+    def __init__(self, heads: int, d: int) -> None:
+        super().__init__(heads, d)
+        self.value: float = d**-0.5
 
     def forward(self) -> float:
         return self.value
 
 
-class Learned(nn.Module):
-    """exp(g_h) per head, from a given g_0. It is left out of weight decay."""
+class Inverse(InverseRoot):
+    """1/d."""
 
-    formula = "exp(g)"
+    name = "inverse"
 
-    def __init__(self, heads: int, start: float) -> None:
-        super().__init__()
-        self.log = nn.Parameter(torch.full((heads,), start))
+    def __init__(self, heads: int, d: int) -> None:
+        super().__init__(heads, d)
+        self.value = 1 / d
+
+
+class Learned(Scale):
+    """exp(g_h) per head, from g_0 = −½ ln d, or from a given g_0. It is left out of weight decay."""
+
+    name = "learned"
+
+    def __init__(self, heads: int, d: int, start: float | None = None) -> None:
+        super().__init__(heads, d)
+        self.log = nn.Parameter(torch.full((heads,), -0.5 * math.log(d) if start is None else start))
 
     def forward(self) -> Tensor:
         return self.log.exp()[:, None, None]
@@ -84,17 +130,20 @@ class Learned(nn.Module):
         self.log.add_(factor.log())
 
 
-def build_scale(config: Config, fan: int) -> Constant | Learned:
-    """The factor that a resolved site declares: 1, 1/√d, 1/d, or exp(g) with g_0 = −½ ln d."""
-    match config.scale:
-        case "none":
-            return Constant(1.0, "1")
-        case "rsqrt":
-            return Constant(fan**-0.5, "1/√d")
-        case "inverse":
-            return Constant(1 / fan, "1/d")
-        case "learned":
-            # What a cosine learns is its own temperature.
-            return Constant(1.0, "1") if config.score == "cosine" else Learned(config.heads, -0.5 * math.log(fan))
-        case None:
-            raise ValueError("an unresolved site: its scale is still to be derived")
+def build_scale(config: Config, d: int) -> Scale:
+    """The factor that a resolved site declares. A score with a scale of its own gets no other."""
+    if config.scale is None:
+        raise ValueError("an unresolved site: its scale is still to be derived")
+    chosen = Unscaled if SCORE[config.score].own_scale else Scale.named(config.scale)
+    return chosen(config.heads, d)
+
+
+def known(lengths: Lengths | None) -> Lengths:
+    """Return the lengths of the training sentences, for what is sized by them.
+
+    Raises:
+        ValueError: there are none.
+    """
+    if lengths is None:
+        raise ValueError("this score is sized by the training sentences: build it with their lengths")
+    return lengths

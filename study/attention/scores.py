@@ -1,6 +1,9 @@
-"""Scores: how well a query fits a key.
+"""Scores: those of a query and a key, those by slot alone, and two controls without content.
 
-B batch · H heads · L queries · S slots · Kq, Kk widths of a head's query and key · A additive width · R rank.
+B batch · H heads · L queries · S slots · Kq, Kk widths of a head's query and key · A additive width · R rank · S_max
+longest training sentence. A slot's number is its place in the memory: the source position at cross, the absolute
+position in self-attention.
+
 Initial values are set by `study.models.initialise`: a matrix has variance 1 / its last axis unless its module names
 another fan-in; biases are 0.
 """
@@ -8,29 +11,29 @@ another fan-in; biases are 0.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from study.attention.blockwise import additive
-from study.attention.positional import FixedRandom, Location, Uniform
-from study.attention.score import Constant, Learned, Score
+from study.attention.score import Learned, Scale, Score, Unscaled, known
 from study.attention.view import Lengths, View
 from study.config import Attention as Config
+from study.config.mechanisms import BILINEAR_INIT, SCALE
 
 
 class Dot(Score):
     """q · k (Luong et al. 2015; Vaswani et al. 2017). d = K."""
 
+    name = "dot"
     fusable = True
-    formula = "q·k"
 
-    def __init__(self, query: int, key: int) -> None:
-        super().__init__()
+    def __init__(self, heads: int, query: int, key: int, **options: Any) -> None:
+        super().__init__(heads, query, key)
         if query != key:
             raise ValueError(f"dot needs equal sizes, not {query} and {key}")
-        self.fan = key
 
 
 class Cosine(Score):
@@ -39,25 +42,25 @@ class Cosine(Score):
     τ is 1, or exp(g_h) per head with g_0 = ln log₂(L² − L) for the 97.5th percentile L of training length.
     """
 
+    name = "cosine"
     fusable = True
-    formula = "τ q·k / (‖q‖ ‖k‖)"
-    fan = 1
 
-    def __init__(self, heads: int, typical: int | None) -> None:
-        super().__init__()
-        length = max(2, typical or 0)
-        start = math.log(math.log2(length**2 - length))
-        self.temperature = Constant(1.0, "1") if typical is None else Learned(heads, start)
+    def __init__(self, heads: int, query: int, key: int, *, scale: str, lengths: Lengths | None) -> None:
+        super().__init__(heads, query, key)
+        self.temperature: Scale = Unscaled(heads, 1)
+        if SCALE[scale].learned:
+            length = max(2, known(lengths).typical)
+            self.temperature = Learned(heads, 1, math.log(math.log2(length**2 - length)))
 
     def prepare(self, keys: Tensor) -> Tensor:
         return F.normalize(keys, dim=-1, eps=1e-6)
 
-    def ask(self, query: Tensor) -> Tensor:
+    def prepare_query(self, query: Tensor) -> Tensor:
         unit: Tensor = F.normalize(query, dim=-1, eps=1e-6) * self.temperature()
         return unit
 
     def rescale(self, factor: Tensor) -> bool:
-        if isinstance(self.temperature, Constant):
+        if not isinstance(self.temperature, Learned):
             raise ValueError("a cosine whose τ is fixed cannot be rescaled")
         self.temperature.rescale(factor)
         return True
@@ -70,18 +73,16 @@ class Bilinear(Score):
     it starts as the identity.
     """
 
+    name = "bilinear"
     fusable = True
-    formula = "qᵀ W k"
 
-    def __init__(self, heads: int, query: int, key: int, identity: bool = False) -> None:
-        super().__init__()
-        self.fan = key
+    def __init__(self, heads: int, query: int, key: int, *, bilinear_init: str, **options: Any) -> None:
+        super().__init__(heads, query, key)
         self.fan_in = (query + key) / 2
-        self.identity = identity
+        self.identity = BILINEAR_INIT[bilinear_init].square
         self.weight = nn.Parameter(torch.empty(heads, query, key))
 
     def start(self) -> None:
-        """Called after the random initial values are drawn."""
         if self.identity:
             self.weight.copy_(torch.eye(self.weight.shape[-1]))
 
@@ -97,19 +98,18 @@ class Bilinear(Score):
 class LowRank(Score):
     """(U q) · (V k), a bilinear score whose W = Uᵀ V has rank R: "reduced-rank multiplicative". d = R."""
 
+    name = "low_rank"
     fusable = True
-    formula = "(U q)·(V k)"
 
-    def __init__(self, heads: int, query: int, key: int, rank: int) -> None:
-        super().__init__()
-        self.fan = rank
+    def __init__(self, heads: int, query: int, key: int, *, rank: int, **options: Any) -> None:
+        super().__init__(heads, query, key, rank=rank)
         self.query = nn.Parameter(torch.empty(heads, rank, query))
         self.key = nn.Parameter(torch.empty(heads, rank, key))
 
     def prepare(self, keys: Tensor) -> Tensor:
         return keys @ self.key.transpose(-1, -2)
 
-    def ask(self, query: Tensor) -> Tensor:
+    def prepare_query(self, query: Tensor) -> Tensor:
         return query @ self.query.transpose(-1, -2)
 
     @torch.no_grad()
@@ -127,17 +127,14 @@ class Additive(Score):
     v has variance 1/A, so that scores are O(1) whatever A is.
     """
 
-    fusable = False
-    unit_sized = True
-    window_worth = 4.0
-    formula = "v·tanh(W [q; k])"
+    name = "additive"
+    gather_from = 4.0
 
-    def __init__(self, heads: int, query: int, key: int, width: int) -> None:
-        super().__init__()
-        self.fan = width
+    def __init__(self, heads: int, query: int, key: int, *, additive_width: int, **options: Any) -> None:
+        super().__init__(heads, query, key, additive_width=additive_width)
         self.split = query
-        self.weight = nn.Parameter(torch.empty(heads, width, query + key))
-        self.vector = nn.Parameter(torch.empty(heads, width))
+        self.weight = nn.Parameter(torch.empty(heads, additive_width, query + key))
+        self.vector = nn.Parameter(torch.empty(heads, additive_width))
 
     def prepare(self, keys: Tensor) -> Tensor:
         return keys @ self.weight[..., self.split :].transpose(-1, -2)
@@ -155,11 +152,11 @@ class Additive(Score):
 class Concat(Additive):
     """v · tanh(W [q; k] + b) (Luong et al. 2015): additive with a bias, 0 at the start. d = A."""
 
-    formula = "v·tanh(W [q; k] + b)"
+    name = "concat"
 
-    def __init__(self, heads: int, query: int, key: int, width: int) -> None:
-        super().__init__(heads, query, key, width)
-        self.bias = nn.Parameter(torch.zeros(heads, width))
+    def __init__(self, heads: int, query: int, key: int, *, additive_width: int, **options: Any) -> None:
+        super().__init__(heads, query, key, additive_width=additive_width)
+        self.bias = nn.Parameter(torch.zeros(heads, additive_width))
 
     def prepare(self, keys: Tensor) -> Tensor:
         return super().prepare(keys) + self.bias[:, None]
@@ -171,10 +168,10 @@ class ConcatLuong(Concat):
     The frozen block is not stored. W is the queries' block of what concat of the same width stores, and is drawn so.
     """
 
-    formula = "v·tanh(W q + k + b)"
+    name = "concat_luong"
 
-    def __init__(self, heads: int, query: int, key: int) -> None:
-        super().__init__(heads, query, key, key)
+    def __init__(self, heads: int, query: int, key: int, **options: Any) -> None:
+        super().__init__(heads, query, key, additive_width=key)
         self.weight = nn.Parameter(torch.empty(heads, key, query))
         self.stored = {"weight": ((heads, key, query + key), (..., slice(query)))}
 
@@ -182,36 +179,84 @@ class ConcatLuong(Concat):
         return keys + self.bias[:, None]
 
 
+class Bounded(Score):
+    """A score that addresses S_max slots. Those beyond are masked, and `beyond` counts them, once per view of a slot.
+
+    `beyond` belongs to no checkpoint.
+    """
+
+    gather_from = math.inf
+    beyond: Tensor
+
+    def __init__(self, heads: int, query: int, key: int, **options: Any) -> None:
+        super().__init__(heads, query, key, **options)
+        self.longest = known(options.get("lengths")).longest
+        self.register_buffer("beyond", torch.zeros((), dtype=torch.long), persistent=False)
+
+    def narrow(self, view: View, slots: int) -> View:
+        if slots <= self.longest:
+            return view
+        within = torch.arange(slots, device=view.mask.device) < self.longest
+        self.beyond += (view.mask & ~within).sum()
+        return view._replace(mask=view.mask & within)
+
+    def all_slots(self, logits: Tensor, slots: int) -> Tensor:
+        """[…, min(S, S_max)] → […, S], zeros beyond: they are masked."""
+        return F.pad(logits, (0, slots - logits.shape[-1]))
+
+
+class Location(Bounded):
+    """w_s · q for slot s, whatever the slot holds (Luong et al. 2015). d = Kq."""
+
+    name = "location"
+
+    def __init__(self, heads: int, query: int, key: int, **options: Any) -> None:
+        super().__init__(heads, query, key, **options)
+        self.weight = nn.Parameter(torch.empty(heads, self.longest, query))
+
+    def forward(self, query: Tensor, prepared: Tensor, view: View) -> Tensor:
+        slots = prepared.shape[2]
+        return self.all_slots(query @ self.weight[:, :slots].transpose(-1, -2), slots)
+
+    @torch.no_grad()
+    def rescale(self, factor: Tensor) -> bool:
+        self.weight.mul_(factor[:, None, None])
+        return True
+
+
+class Uniform(Score):
+    """0 for every slot: the mean over what is visible. A control."""
+
+    name = "uniform"
+    gather_from = math.inf
+
+    def forward(self, query: Tensor, prepared: Tensor, view: View) -> Tensor:
+        return query.new_zeros(*query.shape[:3], prepared.shape[2])
+
+
+class FixedRandom(Bounded):
+    """T_{t s} for the query at absolute position t: a frozen table per head, drawn from N(0, 1) (Tay et al. 2021).
+
+    A control. The logits have standard deviation 1. Queries beyond S_max take the table's last row.
+    """
+
+    name = "fixed_random"
+    fan_in = 1
+    drawn = ("table",)
+    table: Tensor
+
+    def __init__(self, heads: int, query: int, key: int, **options: Any) -> None:
+        super().__init__(heads, query, key, **options)
+        self.register_buffer("table", torch.zeros(heads, self.longest, self.longest))
+
+    def forward(self, query: Tensor, prepared: Tensor, view: View) -> Tensor:
+        slots = prepared.shape[2]
+        rows = self.table[:, view.position.clamp(max=self.longest - 1), :slots].to(query.dtype)
+        return self.all_slots(rows, slots).expand(len(query), -1, -1, -1)
+
+
 def build_score(config: Config, query: int, key: int, lengths: Lengths | None = None) -> Score:
     """The score that a resolved site declares, for per-head widths `query` and `key`."""
-    heads = config.heads
-    match config.score:
-        case "dot":
-            return Dot(query, key)
-        case "cosine":
-            return Cosine(heads, _known(lengths).typical if config.scale == "learned" else None)
-        case "bilinear":
-            return Bilinear(heads, query, key, config.bilinear_init == "identity")
-        case "low_rank":
-            assert config.rank is not None
-            return LowRank(heads, query, key, config.rank)
-        case "additive":
-            assert config.additive_width is not None
-            return Additive(heads, query, key, config.additive_width)
-        case "concat":
-            assert config.additive_width is not None
-            return Concat(heads, query, key, config.additive_width)
-        case "concat_luong":
-            return ConcatLuong(heads, query, key)
-        case "location":
-            return Location(heads, query, _known(lengths).longest)
-        case "uniform":
-            return Uniform()
-        case "fixed_random":
-            return FixedRandom(heads, _known(lengths).longest)
-
-
-def _known(lengths: Lengths | None) -> Lengths:
-    if lengths is None:
-        raise ValueError("this score is sized by the training sentences: build it with their lengths")
-    return lengths
+    chosen = Score.named(config.score)
+    options = (*chosen.facts.options, *(("scale",) if chosen.facts.own_scale else ()))
+    return chosen(config.heads, query, key, lengths=lengths, **{option: getattr(config, option) for option in options})

@@ -32,24 +32,24 @@ class View(NamedTuple):
     """[L]: absolute positions of the queries."""
     centre: Tensor | None = None
     """[B, H, L, 1]: where a predicted window stands."""
-    looked_up: Tensor | None = None
-    """[B, 1 or H, L, W]: the numbers of W slots, where a query looks up a few. The mask's last axis is then theirs."""
+    gathered: Tensor | None = None
+    """[B, 1 or H, L, W]: the numbers of the W slots that are gathered for a query. The mask's last axis is theirs."""
 
     @property
     def slot(self) -> Tensor:
         """The numbers of the slots that the mask is of: [S] or [B, 1 or H, L, W]."""
-        if self.looked_up is not None:
-            return self.looked_up
+        if self.gathered is not None:
+            return self.gathered
         return torch.arange(self.mask.shape[-1], device=self.mask.device)
 
-    def look_up(self, slots: Tensor) -> View:
+    def only(self, slots: Tensor) -> View:
         """The view of these slots alone, [B, 1 or H, L, W]."""
         shape = [max(sizes) for sizes in zip(slots.shape[:3], self.mask.shape[:3], strict=True)]
         slots = slots.expand(*shape, -1)
-        return self._replace(mask=self.mask.expand(*shape, -1).gather(-1, slots), looked_up=slots)
+        return self._replace(mask=self.mask.expand(*shape, -1).gather(-1, slots), gathered=slots)
 
 
-def gathered(states: Tensor, slots: Tensor) -> Tensor:
+def gather(states: Tensor, slots: Tensor) -> Tensor:
     """The states [B, H, S, K] of slots [B, 1 or H, L, W], each query by itself: [B·L, H, W, K]."""
     batch, heads, count, width = states.shape
     groups, (queries, few) = slots.shape[1], slots.shape[2:]

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import NamedTuple
 
 import entmax
 import torch
 from torch import Tensor
 
+from study.attention.part import Part
 from study.config import Attention as Config
 
-Normaliser = Callable[[Tensor, Tensor], Tensor]
 
-
-def precise(x: Tensor) -> Tensor:
-    """In float32, or float64 where it is that already."""
+def to_float32(x: Tensor) -> Tensor:
+    """The tensor in float32; in float64 if it is that already."""
     return x if x.dtype == torch.float64 else x.float()
 
 
@@ -48,76 +46,94 @@ def unmask_empty(mask: Tensor) -> tuple[Tensor, Tensor]:
 def softmax(logits: Tensor, mask: Tensor) -> Tensor:
     """exp(e) / Σ exp(e) (Bahdanau et al. 2015)."""
     opened, empty = unmask_empty(mask)
-    weights = precise(logits).masked_fill(~opened, float("-inf")).softmax(-1)
+    weights = to_float32(logits).masked_fill(~opened, float("-inf")).softmax(-1)
     return weights.masked_fill(empty, 0.0)
-
-
-def sparsemax(logits: Tensor, mask: Tensor) -> Tensor:
-    """[e − τ]₊ with τ such that the weights sum to 1: the projection on the simplex (Martins and Astudillo 2016)."""
-    return _sparse(entmax.sparsemax, logits, mask)
-
-
-def entmax15(logits: Tensor, mask: Tensor) -> Tensor:
-    """[e/2 − τ]₊² with τ such that the weights sum to 1 (Peters et al. 2019, α = 1.5)."""
-    return _sparse(entmax.entmax15, logits, mask)
 
 
 def _sparse(transform: Callable[..., Tensor], logits: Tensor, mask: Tensor) -> Tensor:
     """The transform raises on rows that are empty or not finite: the former are opened, the latter become NaN."""
     if not logits.shape[-1]:
-        return precise(logits)
+        return to_float32(logits)
     opened, empty = unmask_empty(mask)
-    scores = precise(logits)
+    scores = to_float32(logits)
     broken = (~scores.isfinite() & opened).any(-1, keepdim=True)
     scores = scores.masked_fill(~opened, float("-inf"))
     weights = transform(scores.masked_fill(broken | empty, 0.0), dim=-1)
     return weights.masked_fill(broken, float("nan")).masked_fill(empty, 0.0)
 
 
-def sigmoid(logits: Tensor, mask: Tensor) -> Tensor:
-    """σ(e − ln S_t): each slot by itself, the row summing to about 1 at e = 0 (Ramapuram et al. 2024)."""
-    return torch.sigmoid(precise(logits) - _visible(mask, logits).log()).masked_fill(~mask, 0.0)
-
-
-def identity(logits: Tensor, mask: Tensor) -> Tensor:
-    """The scores themselves, of any sign."""
-    return precise(logits).masked_fill(~mask, 0.0)
-
-
-def identity_mean(logits: Tensor, mask: Tensor) -> Tensor:
-    """Scores / S_t: the context is a mean over slots of score × value."""
-    return identity(logits, mask) / _visible(mask, logits)
-
-
 def _visible(mask: Tensor, like: Tensor) -> Tensor:
     """S_t, at least 1: [B, 1, L, 1]."""
-    return mask.sum(-1, keepdim=True).clamp(min=1).to(precise(like).dtype)
+    return mask.sum(-1, keepdim=True).clamp(min=1).to(to_float32(like).dtype)
 
 
-class Weights(NamedTuple):
-    """A normaliser and what is to be known of it."""
+class Weighting(Part):
+    """A normaliser, as a site has it."""
 
-    normalise: Normaliser
-    formula: str
-    sums_to_one: bool = True
-    """The rows are distributions, so that they have an entropy."""
-    softmax: bool = False
-    """The Jacobian of a row a is diag(a) − a aᵀ."""
-    fusable: bool = False
+    axis = "weights"
+    fusable = False
+    """Torch's fused kernel computes it."""
+
+    def forward(self, logits: Tensor, mask: Tensor) -> Tensor:
+        """Scores e [B, H, L, S] and mask → weights [B, H, L, S] in float32."""
+        raise NotImplementedError
 
 
-def build_weights(config: Config) -> Weights:
-    """From scores to weights, as a site declares."""
-    match config.weights:
-        case "softmax":
-            return Weights(softmax, "softmax(e)", softmax=True, fusable=True)
-        case "sparsemax":
-            return Weights(sparsemax, "[e − τ]₊")
-        case "entmax15":
-            return Weights(entmax15, "[e/2 − τ]₊²")
-        case "sigmoid":
-            return Weights(sigmoid, "σ(e − ln S)", sums_to_one=False)
-        case "identity":
-            return Weights(identity, "e", sums_to_one=False)
-        case "identity_mean":
-            return Weights(identity_mean, "e / S", sums_to_one=False)
+class Softmax(Weighting):
+    """exp(e) / Σ exp(e) (Bahdanau et al. 2015)."""
+
+    name = "softmax"
+    fusable = True
+
+    def forward(self, logits: Tensor, mask: Tensor) -> Tensor:
+        return softmax(logits, mask)
+
+
+class Sparsemax(Weighting):
+    """[e − τ]₊ with τ such that the weights sum to 1: the projection on the simplex (Martins and Astudillo 2016)."""
+
+    name = "sparsemax"
+
+    def forward(self, logits: Tensor, mask: Tensor) -> Tensor:
+        return _sparse(entmax.sparsemax, logits, mask)
+
+
+class Entmax15(Weighting):
+    """[e/2 − τ]₊² with τ such that the weights sum to 1 (Peters et al. 2019, α = 1.5)."""
+
+    name = "entmax15"
+
+    def forward(self, logits: Tensor, mask: Tensor) -> Tensor:
+        return _sparse(entmax.entmax15, logits, mask)
+
+
+class Sigmoid(Weighting):
+    """σ(e − ln S_t): each slot by itself, the row summing to about 1 at e = 0 (Ramapuram et al. 2024)."""
+
+    name = "sigmoid"
+
+    def forward(self, logits: Tensor, mask: Tensor) -> Tensor:
+        return torch.sigmoid(to_float32(logits) - _visible(mask, logits).log()).masked_fill(~mask, 0.0)
+
+
+class Identity(Weighting):
+    """The scores themselves, of any sign."""
+
+    name = "identity"
+
+    def forward(self, logits: Tensor, mask: Tensor) -> Tensor:
+        return to_float32(logits).masked_fill(~mask, 0.0)
+
+
+class IdentityMean(Identity):
+    """Scores / S_t: the context is a mean over slots of score × value."""
+
+    name = "identity_mean"
+
+    def forward(self, logits: Tensor, mask: Tensor) -> Tensor:
+        return super().forward(logits, mask) / _visible(mask, logits)
+
+
+def build_weights(config: Config) -> Weighting:
+    """The normaliser that a site declares."""
+    return Weighting.named(config.weights)()

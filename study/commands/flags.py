@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, Field, create_model
 from pydantic.fields import FieldInfo
@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, CliSettingsSource, SettingsConfigDic
 
 from study.config.attention import Attention
 from study.config.experiment import Experiment
+from study.config.mechanisms import choices
 from study.config.sites import Sites
 from study.errors import InputError
 
@@ -126,7 +127,7 @@ SITES = (
 def _site_fields(sections: Sequence[type[BaseModel]]) -> dict[str, Any]:
     """The fields that set all sites, and those of each site. None has a default: it depends on the family."""
     shared = {
-        name: (field.annotation, Field(None, description=field.description))
+        name: (_type([field]), Field(None, description=field.description))
         for name, field in Attention.model_fields.items()
     }
     names = dict.fromkeys(name for section in sections for name in section.model_fields)
@@ -150,5 +151,7 @@ def _kinds(sections: Sequence[type[BaseModel]]) -> list[str]:
 
 def _type(fields: list[FieldInfo]) -> Any:
     """One type for all uses: the choices together, where they are choices."""
-    choices = [get_args(field.annotation) for field in fields if get_origin(field.annotation) is Literal]
-    return Literal[tuple(dict.fromkeys(c for some in choices for c in some))] if choices else fields[0].annotation
+    values = dict.fromkeys(value for field in fields for value in choices(field))
+    if not values:
+        return fields[0].annotation
+    return Literal[tuple(values)] | None if type(None) in get_args(fields[0].annotation) else Literal[tuple(values)]

@@ -2,7 +2,7 @@
 
 Axes named in the descriptions: D width of the model, Dq and Dk widths of the query's and the key's
 states, H heads, K key width per head, V value width per head, A additive width, R rank. q and k are
-what the maps make of the states. What the mechanism does not use is refused in `study.config.refusals`.
+what the maps make of the states. Values and their facts are in `study.config.mechanisms`.
 
 A field whose default is None is *derived*: `Attention.resolved` fills it in for the mechanism at hand, and
 setting it for a mechanism that does not use it is refused.
@@ -10,11 +10,26 @@ setting it for a mechanism that does not use it is refused.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from study.config.refusals import LOCAL, TIED, WITHOUT_KEYS, WITHOUT_QUERY, mechanism_refusals
+from study.config.mechanisms import (
+    AXES,
+    BILINEAR_INIT,
+    COMBINE,
+    DERIVED,
+    LOGIT_INIT,
+    MAPS,
+    OUTPUT,
+    REACH,
+    SCALE,
+    SCORE,
+    VALUES,
+    WEIGHTS,
+    Choice,
+)
 
 
 class Frozen(BaseModel):
@@ -51,84 +66,84 @@ def _writable(name: str) -> str:
 Name = Annotated[str, AfterValidator(_writable)]
 """The name of a folder."""
 
-DEFAULT_SCALE = {"dot": "rsqrt", "bilinear": "rsqrt", "low_rank": "rsqrt", "cosine": "learned"}
-"""Where no scale is given; none for the scores that are not named."""
+
+def _d_of_scores() -> str:
+    """The d of every score that has one, such as `K for dot, A for additive and concat`."""
+    symbols = dict.fromkeys(row.d for row in SCORE.values() if row.d)
+    return ", ".join(f"{d} for {_and(*(name for name, row in SCORE.items() if row.d == d))}" for d in symbols)
+
+
+def _default_scales() -> str:
+    """The scores of every default scale, such as `rsqrt for dot and bilinear, none elsewhere`."""
+    scales = dict.fromkeys(row.scale for row in SCORE.values() if row.scale != "none")
+    scores = {scale: [name for name, row in SCORE.items() if row.scale == scale] for scale in scales}
+    return ", ".join([*(f"{scale} for {_and(*names)}" for scale, names in scores.items()), "none elsewhere"])
+
+
+def _windows() -> str:
+    """The reaches with a window, and where it may be 0."""
+    names = REACH.taking("window")
+    return _and(*(name if REACH[name].narrowest else f"{name} (0: the centre alone)" for name in names))
+
+
+def _and(*names: str) -> str:
+    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
+
+
+def _or(names: tuple[str, ...]) -> str:
+    return " or ".join(names)
 
 
 class Attention(Frozen):
-    """What one attention site computes: maps → score · scale → weights → mix → combine."""
+    """One attention site: maps → score · scale → weights → mix → combine."""
 
-    score: Literal[
-        "dot",
-        "bilinear",
-        "additive",
-        "cosine",
-        "low_rank",
-        "concat",
-        "concat_luong",
-        "location",
-        "uniform",
-        "fixed_random",
-    ] = Field(
-        "dot",
-        description="dot: q·k. bilinear: qᵀWk. additive: v·tanh(W[q; k]). cosine: τ q·k/(‖q‖‖k‖). low_rank: "
-        "(Uq)·(Vk). concat: additive with a bias. concat_luong: v·tanh(W q + k + b). location: w_s·q for slot s, "
-        "without keys. uniform: 0. fixed_random: a frozen random table of query position × slot.",
-    )
+    score: Annotated[str, Choice("score")] = Field("dot", description=f"{SCORE.told()}.")
     additive_width: Size | None = Field(
-        None, description="A, the hidden width of score additive or concat (derived: K)."
+        None, description=f"A, the hidden width of score {_or(SCORE.taking('additive_width'))} (derived: K)."
     )
-    rank: Size | None = Field(None, description="R, the rank of score low_rank (derived: a quarter of K).")
-    bilinear_init: Literal["xavier", "identity"] = Field(
-        "xavier", description="Initial W of score bilinear: xavier, of variance 2/(Dq + Dk), or the identity."
+    rank: Size | None = Field(
+        None, description=f"R, the rank of score {_or(SCORE.taking('rank'))} (derived: a quarter of K)."
     )
-    scale: Literal["none", "rsqrt", "inverse", "learned"] | None = Field(
+    bilinear_init: Annotated[str, Choice("bilinear_init")] = Field(
+        "xavier",
+        description=f"Initial W of score {_or(SCORE.taking('bilinear_init'))}: {BILINEAR_INIT.told(', or ', ',')}.",
+    )
+    scale: Annotated[str, Choice("scale")] | None = Field(
         None,
-        description="Factor on the score: none 1, rsqrt 1/√d, inverse 1/d, learned exp(g) per head starting at 1/√d; "
-        "d is K for dot, Dk for bilinear, R for low_rank, A for additive and concat, Dq for location (derived: rsqrt "
-        "for dot, bilinear and low_rank, none elsewhere). cosine: none is τ = 1 and learned (derived) a τ per head "
-        "that starts at log₂(L² − L) for a training length L. uniform and fixed_random take none.",
+        description=f"Factor on the score: {SCALE.told(', ', '')}; d is {_d_of_scores()}, "
+        f"Kq and Kk the widths of a head's query and key (derived: {_default_scales()}). "
+        f"{_and(*SCORE.those(lambda row: row.own_scale))}: none is τ = 1 and learned a τ per "
+        "head that starts at log₂(L² − L) for a training length L. "
+        f"{_and(*SCORE.those(lambda row: row.content_free))} take none.",
     )
-    maps: Literal["separate", "raw", "tied", "tied_signed"] = Field(
-        "separate",
-        description="Where queries and keys come from. separate: W_Q and W_K, without bias. raw: the states, "
-        "sliced among the heads (the base arm of the recurrent family). tied: W_Q = W_K. tied_signed: the same, with "
-        "the signs +1, −1, +1, … on the components of the key.",
+    maps: Annotated[str, Choice("maps")] = Field(
+        "separate", description=f"Where queries and keys come from. {MAPS.told()}."
     )
     equal_start: bool = Field(False, description="Separate maps that start with the same values, W_K = W_Q.")
-    weights: Literal["softmax", "sparsemax", "entmax15", "sigmoid", "identity", "identity_mean"] = Field(
-        "softmax",
-        description="From scores s to weights, over the visible slots: softmax, sparsemax, entmax15 (α = 1.5), sigmoid "
-        "σ(s − ln S) for S visible slots, identity s (with scale rsqrt only), identity_mean s/S.",
+    weights: Annotated[str, Choice("weights")] = Field(
+        "softmax", description=f"From scores s to weights, over the visible slots: {WEIGHTS.told(', ', '')}."
     )
     heads: Size = Field(1, description="H, the number of heads (the transformer's base arm has 4).")
     key_width: Size | None = Field(None, description="K per head, unless maps are raw (derived: Dq/H).")
     value_width: Size | None = Field(None, description="V per head, with projected values (derived: D/H).")
-    values: Literal["projected", "raw"] = Field(
-        "projected", description="projected: W_V, without bias. raw: the states, sliced among the heads."
+    values: Annotated[str, Choice("values")] = Field("projected", description=f"{VALUES.told()}.")
+    combine: Annotated[str, Choice("combine")] = Field(
+        "concat", description=f"How heads become one output. {COMBINE.told()}."
     )
-    combine: Literal["concat", "sum_own", "sum_shared", "mean_shared", "sum_wide"] = Field(
-        "concat",
-        description="How heads become one output. concat: [o_1; …; o_H] W_O. sum_own: Σ o_h W_h, the same function. "
-        "sum_shared: (Σ o_h) W, one W for all heads. mean_shared: the same ÷ H. sum_wide: Σ o_h with V = D, no W_O.",
-    )
-    output: Literal["projected", "raw"] = Field(
-        "projected", description="projected: W_O of shape (H, V, D). raw: the combined heads as they are."
-    )
-    reach: Literal["global", "local_m", "local_p", "hard"] = Field(
-        "global",
-        description="Which visible slots a query attends to. global: all. local_m: those at most `window` away from "
-        "its own position (at cross: from slot min(t, S − 1) for the t-th target token). local_p: from a predicted "
-        "position, under a Gaussian. hard: one sampled slot, at cross only.",
+    output: Annotated[str, Choice("output")] = Field("projected", description=f"{OUTPUT.told()}.")
+    reach: Annotated[str, Choice("reach")] = Field(
+        "global", description=f"Which visible slots a query attends to. {REACH.told()}."
     )
     window: Annotated[int, Field(ge=0)] | None = Field(
-        None, description="Half-width of the window of reach local_m (0: the centre alone) and local_p (derived: 4)."
+        None, description=f"Half-width of the window of reach {_windows()} (derived: 4)."
     )
     entropy_bonus: Annotated[float, Field(ge=0)] | None = Field(
-        None, description="Weight on the entropy that reach hard adds to its return (derived: 0.01)."
+        None,
+        description=f"Weight on the entropy that reach {_or(REACH.taking('entropy_bonus'))} adds to its return "
+        "(derived: 0.01).",
     )
     exclude_self: bool = Field(False, description="Self-attention only: no query sees the slot of its own position.")
-    logit_init: Literal["standard", "matched"] = Field(
+    logit_init: Annotated[str, Choice("logit_init")] = Field(
         "standard",
         description="matched: the score's or the maps' initial scale is set so that each head's logits have "
         "standard deviation 1 at step 0, measured on the first training batch.",
@@ -136,7 +151,7 @@ class Attention(Frozen):
 
     @model_validator(mode="after")
     def _only_what_is_used(self) -> Self:
-        for problem in mechanism_refusals(self):
+        for problem in _refusals(self):
             raise ValueError(problem)
         return self
 
@@ -146,21 +161,23 @@ class Attention(Frozen):
         Raises:
             ValueError: heads do not divide a width that they slice, or widths that must be equal are not.
         """
-        derived: dict[str, Any] = {"scale": self.scale or DEFAULT_SCALE.get(self.score, "none")}
-        if self.weights == "identity" and derived["scale"] != "rsqrt":
-            raise ValueError(f"weights identity are the scores themselves, at scale rsqrt, not {derived['scale']}")
-        if self.score in WITHOUT_QUERY:
-            derived["maps"] = "raw"
-        elif self.maps != "raw" and self.score not in WITHOUT_KEYS and self.key_width is None:
+        score, only = SCORE[self.score], WEIGHTS[self.weights].scale
+        derived: dict[str, Any] = {"scale": self.scale or score.scale}
+        if only and derived["scale"] != only:
+            raise ValueError(
+                f"weights {self.weights} are the scores themselves, at scale {only}, not {derived['scale']}"
+            )
+        if score.content_free:
+            derived["maps"] = MAPS.those(lambda row: not row.weights)[0]
+        elif MAPS[self.maps].weights and "key" in score.reads and self.key_width is None:
             derived["key_width"] = _share(query_width, self.heads, "key_width")
-        if self.combine == "sum_wide":
-            derived |= {"value_width": self._wide(query_width), "output": "raw"}
-        elif self.values == "projected" and self.value_width is None:
+        if COMBINE[self.combine].wide:
+            derived |= {"value_width": self._wide(query_width), "output": COMBINE[self.combine].outputs[0]}
+        elif VALUES[self.values].weights and self.value_width is None:
             derived["value_width"] = _share(query_width, self.heads, "value_width")
-        if self.reach in LOCAL and self.window is None:
-            derived["window"] = 4
-        if self.reach == "hard" and self.entropy_bonus is None:
-            derived["entropy_bonus"] = 0.01
+        for option in REACH[self.reach].options:
+            if getattr(self, option) is None:
+                derived[option] = DERIVED[option](query_width)
         site = self.model_copy(update=derived)
         site = site.model_copy(update=site._sized(query_width, memory_width))
         site.mixed_width(memory_width)
@@ -168,35 +185,39 @@ class Attention(Frozen):
 
     def _wide(self, query_width: int) -> int:
         if self.value_width not in (None, query_width):
-            raise ValueError(f"combine sum_wide has value_width = {query_width}, the model's; leave it out")
+            raise ValueError(f"combine {self.combine} has value_width = {query_width}, the model's; leave it out")
         return query_width
 
     def _sized(self, query_width: int, memory_width: int) -> dict[str, Any]:
         """The score's own sizes, and whether the widths that it joins fit."""
         query, key = self.map_widths(query_width, memory_width)
-        if (self.maps in TIED or self.equal_start) and query_width != memory_width:
+        score = SCORE[self.score]
+        if (MAPS[self.maps].one or self.equal_start) and query_width != memory_width:
             raise ValueError(
                 f"one start for both maps needs states of one width, not {query_width} and {memory_width}; "
                 "make them equal, or use separate maps"
             )
-        if query != key and self.score in ("dot", "cosine"):
+        if query != key and score.equal_sizes:
             raise ValueError(
                 f"{self.score} needs queries and keys of one size, and raw states are {query_width} and {memory_width} "
                 "wide; make them equal, or use separate maps, bilinear or additive"
             )
-        if query != key and self.bilinear_init == "identity":
-            raise ValueError(f"bilinear_init identity needs a square W, not {query} × {key}; use xavier")
-        if self.score in ("additive", "concat"):
-            return {"additive_width": self.additive_width or key}
-        return {"rank": self.rank or max(1, key // 4)} if self.score == "low_rank" else {}
+        if query != key and BILINEAR_INIT[self.bilinear_init].square:
+            raise ValueError(
+                f"bilinear_init {self.bilinear_init} needs a square W, not {query} × {key}; use "
+                f"{_or(BILINEAR_INIT.those(lambda row: not row.square))}"
+            )
+        derived = (option for option in score.options if option in DERIVED)
+        return {option: getattr(self, option) or DERIVED[option](key) for option in derived}
 
     def map_widths(self, query_width: int, memory_width: int) -> tuple[int, int]:
         """Widths per head (of the query, of the key) that the score sees; 0 for what it does not read."""
-        if self.score in WITHOUT_QUERY:
+        score = SCORE[self.score]
+        if score.content_free:
             return 0, 0
-        if self.score in WITHOUT_KEYS:
+        if "key" not in score.reads:
             return _share(query_width, self.heads, "the query"), 0
-        if self.maps != "raw":
+        if MAPS[self.maps].weights:
             assert self.key_width is not None
             return self.key_width, self.key_width
         return _share(query_width, self.heads, "the raw query"), _share(memory_width, self.heads, "the raw key")
@@ -207,7 +228,7 @@ class Attention(Frozen):
 
     def output_width(self, query_width: int, memory_width: int) -> int:
         """The width of what the site returns: H·V when it is concatenated and raw, else D."""
-        if self.output == "projected" or self.combine == "sum_wide":
+        if OUTPUT[self.output].weights or COMBINE[self.combine].wide:
             return query_width
         return self.heads * self.mixed_width(memory_width)
 
@@ -218,3 +239,99 @@ def _share(width: int, heads: int, what: str) -> int:
         mend = f"give {what} itself, or " if what.endswith("_width") else ""
         raise ValueError(f"{heads} heads do not divide the width {width}; {mend}use one of {divisors} heads")
     return width // heads
+
+
+def _refusals(site: Attention) -> Iterator[str]:
+    """Options that the mechanism does not use, or that mean nothing together, whatever the widths of the site."""
+    yield from _options(site, "score")
+    yield from _maps(site)
+    yield from _scale(site)
+    yield from _matched(site)
+    yield from _heads(site)
+    yield from _options(site, "reach")
+    yield from _reach(site)
+
+
+def _options(site: Attention, axis: str) -> Iterator[str]:
+    """Options of the values of an axis that the chosen value does not take."""
+    value, fields = getattr(site, axis), type(site).model_fields
+    row = AXES[axis][value]
+    owned = {option for other in AXES[axis].values() for option in other.options}
+    for option in (name for name in fields if name in owned and getattr(site, name) != fields[name].default):
+        if axis == "score" and option in row.fixed:
+            yield f"{value} {row.fixed[option]}; leave it out"
+        elif option not in row.options:
+            yield f"{option} belongs to {axis} {_or(AXES[axis].taking(option))}, and {axis} is {value}; leave it out"
+
+
+def _maps(site: Attention) -> Iterator[str]:
+    score, maps = SCORE[site.score], MAPS[site.maps]
+    if score.content_free and maps.weights and "maps" in site.model_fields_set:
+        yield f"score {site.score} reads neither query nor key, so maps {site.maps} means nothing; leave it out"
+    if site.equal_start and (maps.one or not maps.weights):
+        yield f"equal_start starts two maps alike, and maps {site.maps} has no two; use separate maps"
+    if "key" not in score.reads:
+        if site.key_width is not None:
+            yield f"score {site.score} reads no key, so key_width means nothing; leave it out"
+        if maps.one or site.equal_start:
+            yield f"score {site.score} has no map of the keys to tie or to start alike; use separate or raw maps"
+    elif site.key_width is not None and not maps.weights:
+        yield f"{site.maps} maps take the states as they are, so key_width follows; leave it out or use separate"
+    if maps.signed and score.matrix:
+        others = _or(SCORE.those(lambda row: "key" in row.reads and not row.matrix))
+        yield f"score {site.score} has a matrix of its own that absorbs the signs of {site.maps}; use {others}"
+
+
+def _scale(site: Attention) -> Iterator[str]:
+    score, weights = SCORE[site.score], WEIGHTS[site.weights]
+    if score.content_free and site.scale not in (None, score.scale):
+        yield f"score {site.score} is fixed, so scale {site.scale} means nothing; leave it out"
+    elif not score.d and site.scale is not None and SCALE[site.scale].divides:
+        others = _or(SCALE.those(lambda row: not row.divides))
+        yield f"{site.score} has no size d to divide by, so scale {site.scale} means nothing; use {others}"
+    if not score.reads and weights.sums_to_one and not weights.softmax:
+        yield f"score {site.score} gives every slot 1/S by {site.weights} as by softmax; use weights softmax"
+    if not score.reads and weights.linear:
+        others = _or(WEIGHTS.those(lambda row: not row.linear and (row.softmax or not row.sums_to_one)))
+        yield f"score {site.score} is 0, and so are weights {site.weights} of it: nothing is read; use {others}"
+
+
+def _matched(site: Attention) -> Iterator[str]:
+    """A start that is measured multiplies a parameter: of the score, its own scale, or else of the maps."""
+    score, scale = SCORE[site.score], site.scale or SCORE[site.score].scale
+    if not LOGIT_INIT[site.logit_init].measured or score.matrix:
+        return
+    if score.content_free or (score.own_scale and not SCALE[scale].learned):
+        yield f"logit_init {site.logit_init} sets a parameter, and {site.score} has none; use standard"
+    elif not score.own_scale and not MAPS[site.maps].weights:
+        yield (
+            f"logit_init {site.logit_init} sets a parameter, and {site.score} on {site.maps} maps has none; use "
+            "separate maps"
+        )
+
+
+def _heads(site: Attention) -> Iterator[str]:
+    combine = COMBINE[site.combine]
+    if site.value_width is not None and not VALUES[site.values].weights:
+        yield f"{site.values} values take the states as they are, so value_width follows; leave it out or project"
+    if not OUTPUT[site.output].weights and site.output not in combine.outputs:
+        yield f"combine {site.combine} multiplies by W_O, and output {site.output} has none; use output projected"
+    if combine.wide and not VALUES[site.values].weights:
+        yield f"combine {site.combine} adds values of the model's width; use values projected"
+    if site.heads == 1 and combine.alone:
+        yield f"combine {site.combine} of one head is {combine.alone}; use combine {combine.alone}, or more heads"
+
+
+def _reach(site: Attention) -> Iterator[str]:
+    reach = REACH[site.reach]
+    if reach.local and site.window is not None and site.window < reach.narrowest:
+        yield f"reach {site.reach} {reach.too_narrow}; use {reach.narrowest} or more"
+    if reach.reads_query and SCORE[site.score].content_free:
+        others = _or(REACH.those(lambda row: row.local and not row.reads_query))
+        yield f"reach {site.reach} predicts a position from the query, and score {site.score} reads none; use {others}"
+    # A window of 0 leaves one slot, whatever its score, and is allowed all the same: it is a mask, by which sweeps hold
+    # a decoder to one place while another site varies.
+    if reach.local and site.window == 0 and site.exclude_self:
+        yield "exclude_self hides the only slot that a window of 0 holds; use a window of 1 or more"
+    if reach.samples and not WEIGHTS[site.weights].softmax:
+        yield f"reach {site.reach} draws from a softmax, and weights is {site.weights}; use weights softmax"

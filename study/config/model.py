@@ -7,11 +7,28 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from study.config.attention import Attention, Frozen, Size
-from study.config.memory import ANNOTATION_WIDTH, ANNOTATIONS, PENALTY, derive_annotations
-from study.config.refusals import SCORING, idle, scores_matter, site_refusals, told_apart, unread
-from study.config.sites import RecurrentSites, Sites, TransformerSites, apart
+from study.config.mechanisms import AXES, DECODER, DERIVED, INIT, MEMORY, MIXING, POSITIONS, VALUES, Axis, Choice
+from study.config.refusals import (
+    SCORING,
+    memory_kind,
+    scores_matter,
+    site_refusals,
+    unused_mixing,
+    unused_scores,
+)
+from study.config.sites import RecurrentSites, Sites, TransformerSites, without_unused_scores
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
+
+ANNOTATIONS = "r, the number of annotation vectors of memory structured (derived: 8)."
+ANNOTATION_WIDTH = "Hidden width of memory structured (derived: the width of the encoder's states)."
+PENALTY = "λ of memory structured: λ‖AAᵀ − I‖² per sentence joins the loss; 0 is off (derived: 0)."
+
+
+def _memories(family: str) -> str:
+    """Description of the memories that a family has."""
+    has = Choice("memory", family).names
+    return f"What the decoder looks at. {Axis({name: MEMORY[name] for name in has}).told()}."
 
 
 class Recurrent(Frozen):
@@ -23,24 +40,16 @@ class Recurrent(Frozen):
     layers: Size = Field(1, description="Layers of the encoder and of the decoder.")
     cell: Literal["gru", "lstm"] = Field("gru", description="The recurrent cell.")
     bidirectional: bool = Field(True, description="Encode in both directions, each with half of the width.")
-    decoder: Literal["bahdanau", "luong"] = Field(
-        "luong",
-        description="Where the query comes from. bahdanau: s_{t-1}, and the context enters the cell. luong: s_t.",
+    decoder: Annotated[str, Choice("decoder")] = Field(
+        "luong", description=f"Where the query comes from. {DECODER.told()}."
     )
     input_feeding: bool = Field(False, description="luong only: the last readout enters the cell.")
     readout: Literal["tanh", "linear"] = Field("tanh", description="tanh(W_c [c; s]) or W_c [c; s].")
-    memory: Literal["states", "structured", "final", "mean", "max", "empty"] = Field(
-        "states",
-        description="What the decoder looks at: all encoder states, `annotations` weighted sums of them, one slot (the "
-        "final state, the mean or the largest of each component), nothing.",
-    )
+    memory: Annotated[str, Choice("memory", "recurrent")] = Field("states", description=_memories("recurrent"))
     annotations: Size | None = Field(None, description=ANNOTATIONS)
     annotation_width: Size | None = Field(None, description=ANNOTATION_WIDTH)
     penalty: Annotated[float, Field(ge=0)] | None = Field(None, description=PENALTY)
-    init: Literal["final", "mean", "zero", "direct"] = Field(
-        "final",
-        description="Initial decoder state: final tanh(W [h→; h←]), mean tanh(W mean(h)), zero, direct [h→; h←].",
-    )
+    init: Annotated[str, Choice("init")] = Field("final", description=f"Initial decoder state: {INIT.told(', ', '')}.")
     embeddings: Literal["separate", "target", "shared"] = Field(
         "separate", description="Tying: separate; target = output; shared = source = target = output."
     )
@@ -57,11 +66,14 @@ class Recurrent(Frozen):
             object.__setattr__(self, "encoder_width", self.width)
         if self.bidirectional and self.memory_width % 2:
             raise ValueError(f"a bidirectional encoder halves its width, and {self.memory_width} is odd; make it even")
-        if self.input_feeding and self.decoder == "bahdanau":
-            raise ValueError("input_feeding belongs to decoder luong: bahdanau feeds its context already; turn it off")
-        if self.init == "direct" and self.memory_width != self.width:
-            raise ValueError(f"init direct needs encoder_width = width, not {self.memory_width} and {self.width}")
-        derive_annotations(self, self.memory_width)
+        if self.input_feeding and "input_feeding" not in DECODER[self.decoder].options:
+            owner = DECODER.taking("input_feeding")[0]
+            raise ValueError(
+                f"input_feeding belongs to decoder {owner}: {self.decoder} feeds its context already; turn it off"
+            )
+        if INIT[self.init].one_width and self.memory_width != self.width:
+            raise ValueError(f"init {self.init} needs encoder_width = width, not {self.memory_width} and {self.width}")
+        _derive(self, "memory", self.memory_width)
         _resolve(self, self.attention, {"cross": (self.width, self.memory_width)})
         return self
 
@@ -78,12 +90,12 @@ class Transformer(Frozen):
     width: Size = Field(64, description="D, the width of the residual stream.")
     layers: Size = Field(2, description="Layers of the encoder and of the decoder.")
     feedforward: int | None = Field(None, ge=0, description="Hidden width of the feed-forward blocks (derived: 4 D).")
-    positions: Literal["sinusoidal", "learned", "none"] = Field(
+    positions: Annotated[str, Choice("positions")] = Field(
         "sinusoidal",
         description="Absolute positions added to embeddings. learned: a table for each language with one row per "
         "position of the longest training sentence; longer sentences are refused.",
     )
-    mixing: Literal["attention", "convolution"] = Field(
+    mixing: Annotated[str, Choice("mixing")] = Field(
         "attention",
         description="What mixes tokens in the encoder: self-attention, or in its place a full convolution (without "
         "site encoder_self).",
@@ -91,11 +103,7 @@ class Transformer(Frozen):
     convolution_width: Size | None = Field(
         None, description="Tokens under the convolution of mixing convolution, D² parameters each (derived: 3)."
     )
-    memory: Literal["states", "structured", "final", "mean", "max"] = Field(
-        "states",
-        description="What the decoder looks at: all encoder states, `annotations` weighted sums of them, or one slot "
-        "(the final state, the mean, the largest of each component).",
-    )
+    memory: Annotated[str, Choice("memory", "transformer")] = Field("states", description=_memories("transformer"))
     annotations: Size | None = Field(None, description=ANNOTATIONS)
     annotation_width: Size | None = Field(None, description=ANNOTATION_WIDTH)
     penalty: Annotated[float, Field(ge=0)] | None = Field(None, description=PENALTY)
@@ -110,31 +118,37 @@ class Transformer(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _sites_that_are(cls, given: Any) -> Any:
-        """With a convolution in its place, no field of encoder_self may be given (None is how a record has it)."""
+        """Refuse fields of encoder_self where something else mixes the tokens (None is how a record has the site)."""
         if not isinstance(given, dict) or not isinstance(sites := given.get("attention"), dict):
             return given
-        convolution = given.get("mixing") == "convolution"
-        if convolution and sites.get("encoder_self"):
-            raise ValueError("mixing convolution takes the place of attention.encoder_self; leave its fields out")
-        others = ("decoder_self",) if convolution else ("encoder_self", "decoder_self")
-        memory = told_apart(given.get("memory") or "states", given.get("annotations"))
-        return given | {"attention": apart(sites, memory, others)}
+        mixing = MIXING.find(given.get("mixing"))
+        attends = mixing is None or mixing.attends
+        if not attends and sites.get("encoder_self"):
+            raise ValueError(
+                f"mixing {given['mixing']} takes the place of attention.encoder_self; leave its fields out"
+            )
+        others = ("encoder_self", "decoder_self") if attends else ("decoder_self",)
+        memory = memory_kind(given.get("memory") or "states", given.get("annotations"))
+        return given | {"attention": without_unused_scores(sites, memory, others)}
 
     @field_validator("memory", mode="before")
     @classmethod
     def _not_empty(cls, value: Any) -> Any:
-        if value == "empty":
-            raise ValueError("memory empty leaves a transformer's decoder without the source; use final or mean")
+        row = MEMORY.find(value)
+        if row and row.slots == 0:
+            raise ValueError(f"memory {value} leaves a transformer's decoder without the source; use final or mean")
         return value
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.feedforward is None:
             object.__setattr__(self, "feedforward", 4 * self.width)
-        if self.positions == "sinusoidal" and self.width % 2:
-            raise ValueError(f"sinusoidal positions need an even width, not {self.width}")
-        derive_annotations(self, self.width)
-        self._mixing()
+        if POSITIONS[self.positions].even_width and self.width % 2:
+            raise ValueError(f"{self.positions} positions need an even width, not {self.width}")
+        _derive(self, "memory", self.width)
+        _derive(self, "mixing", self.width)
+        if not MIXING[self.mixing].attends:
+            object.__setattr__(self, "attention", self.attention.model_copy(update={"encoder_self": None}))
         sites = [name for name in TransformerSites.model_fields if getattr(self.attention, name) is not None]
         _resolve(self, self.attention, dict.fromkeys(sites, (self.width, self.width)))
         for name in sites:
@@ -146,12 +160,21 @@ class Transformer(Frozen):
                 )
         return self
 
-    def _mixing(self) -> None:
-        if self.mixing == "attention" and self.convolution_width is not None:
-            raise ValueError("convolution_width belongs to mixing convolution, and mixing is attention; leave it out")
-        if self.mixing == "convolution":
-            object.__setattr__(self, "convolution_width", self.convolution_width or 3)
-            object.__setattr__(self, "attention", self.attention.model_copy(update={"encoder_self": None}))
+
+def _derive(model: Recurrent | Transformer, axis: str, width: int) -> None:
+    """Fill in the options of a chosen value, which works on states of `width`.
+
+    Raises:
+        ValueError: an option is given, and another value is chosen.
+    """
+    value = getattr(model, axis)
+    for owner, row in AXES[axis].items():
+        for option in row.options:
+            given = getattr(model, option)
+            if value != owner and given is not None:
+                raise ValueError(f"{option} belongs to {axis} {owner}, and {axis} is {value}; leave it out")
+            if value == owner and given is None:
+                object.__setattr__(model, option, DERIVED[option](width))
 
 
 def _resolve(model: Recurrent | Transformer, sites: Sites, widths: dict[str, tuple[int, int]]) -> None:
@@ -160,8 +183,8 @@ def _resolve(model: Recurrent | Transformer, sites: Sites, widths: dict[str, tup
         try:
             resolved[site] = getattr(sites, site).resolved(*width)
             for problem in (
-                *site_refusals(resolved[site], site, told_apart(model.memory, model.annotations)),
-                *_idle(model, site, resolved[site], width),
+                *site_refusals(resolved[site], site, memory_kind(model.memory, model.annotations)),
+                *_unused(model, site, resolved[site], width),
             ):
                 raise ValueError(problem)
         except ValueError as problem:
@@ -169,19 +192,19 @@ def _resolve(model: Recurrent | Transformer, sites: Sites, widths: dict[str, tup
     object.__setattr__(model, "attention", sites.model_copy(update=resolved))
 
 
-def _idle(model: Recurrent | Transformer, name: str, site: Attention, widths: tuple[int, int]) -> list[str]:
+def _unused(model: Recurrent | Transformer, name: str, site: Attention, widths: tuple[int, int]) -> list[str]:
     """What is set at cross and changes nothing there. The base arm's own values pass, as a record has them."""
-    memory = told_apart(model.memory, model.annotations)
+    memory = memory_kind(model.memory, model.annotations)
     if name != "cross" or scores_matter(site.weights, memory):
         return []
     base = type(model.attention).BASE
-    if problems := list(unread(site, base, memory)):
+    if problems := list(unused_mixing(site, base, memory)):
         return problems
     unset = {field: base.get(field, Attention.model_fields[field].default) for field in SCORING}
-    if {"raw"} == {site.values, site.output, base["values"], base["output"]}:
+    if {VALUES.those(lambda row: not row.weights)[0]} == {site.values, site.output, base["values"], base["output"]}:
         unset["heads"] = base["heads"]  # heads only slice what is joined again
     try:
-        return list(idle(site, Attention(**site.model_dump() | unset).resolved(*widths), memory))
+        return list(unused_scores(site, Attention(**site.model_dump() | unset).resolved(*widths), memory))
     except ValueError:  # the base arm does not fit these widths, so something else had to be set
         return []
 

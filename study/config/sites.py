@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 from pydantic import Field, model_validator
 
 from study.config.attention import Attention, Frozen
-from study.config.refusals import SCORING, WITHOUT_QUERY, scores_matter
+from study.config.mechanisms import SCORE
+from study.config.refusals import SCORING, scores_matter
 
 
 class Sites(Frozen):
@@ -47,12 +48,17 @@ class Sites(Frozen):
     def _over_base(cls, given: dict[str, Any], shared: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
         """The fields of one site. Maps that it does not read are given to it only if to no other site either."""
         laid = {**cls.BASE, **shared, **own}
-        if laid.get("score") in WITHOUT_QUERY and "maps" not in own:
+        if _content_free(laid.get("score")) and "maps" not in own:
             others = [given.get(site) for site in cls.model_fields]
             scores = [(_set(o) if isinstance(o, dict) else {}).get("score", shared.get("score")) for o in others]
-            if "maps" not in shared or not all(score in WITHOUT_QUERY for score in scores):
+            if "maps" not in shared or not all(map(_content_free, scores)):
                 del laid["maps"]
         return laid
+
+
+def _content_free(score: Any) -> bool:
+    row = SCORE.find(score)
+    return row is not None and row.content_free
 
 
 def _set(fields: dict[str, Any]) -> dict[str, Any]:
@@ -60,8 +66,14 @@ def _set(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def apart(attention: dict[str, Any], memory: str, others: tuple[str, ...]) -> dict[str, Any]:
-    """What is given for all sites and decides scores goes to the `others` alone where it means nothing at cross."""
+def without_unused_scores(attention: dict[str, Any], memory: Any, others: tuple[str, ...]) -> dict[str, Any]:
+    """The fields with those that decide scores at all sites given to the `others` alone, if they mean nothing at cross.
+
+    Args:
+        attention: fields for all sites, and sections of fields for one.
+        memory: what cross-attention looks at, as `memory_kind` names it.
+        others: the other sites.
+    """
     cross = attention.get("cross") or {}
     weights = cross.get("weights") or attention.get("weights") or "softmax" if isinstance(cross, dict) else ""
     if scores_matter(weights, memory):

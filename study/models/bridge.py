@@ -1,4 +1,4 @@
-"""What the decoder may look at: all encoder states, annotations of them, one slot, or nothing. Source side only.
+"""From encoder to decoder: the memory that the decoder may look at, and its initial state. Source side only.
 
 B batch · S source tokens · D width of the states · r annotations · U hidden width.
 """
@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from study.attention import Terms
-from study.attention.weighting import precise, softmax, without_autocast
+from study.attention.part import Part
+from study.attention.weighting import softmax, to_float32, without_autocast
 from study.config import Recurrent as RecurrentConfig
 from study.config import Transformer as TransformerConfig
 from study.models.translator import lengths
@@ -44,59 +45,89 @@ class Slots(NamedTuple):
     terms: Terms = Terms()
 
 
-class Plain(nn.Module):
-    """A memory without parameters: all states, one slot, or none."""
+class SourceMemory(Part):
+    """A memory: encoder states [B, S, D], final state [B, D] and mask [B, S] → slots.
 
-    FORMULAS = {
-        "states": "h_1 … h_S",
-        "final": "h_final, one slot",
-        "mean": "1/S Σ_s h_s, one slot",
-        "max": "max_s h_s by component, one slot",
-        "empty": "no slot: a zero context",
-    }
+    Args:
+        width: D.
+        options: those of its row.
+    """
 
-    def __init__(self, memory: str) -> None:
+    axis = "memory"
+
+    def __init__(self, width: int, **options: float) -> None:
         super().__init__()
-        self.memory = memory
-        self.formula = self.FORMULAS[memory]
 
     def forward(self, states: Tensor, final: Tensor, mask: Tensor) -> Slots:
-        """States [B, S, D], what the family calls its final state [B, D], mask [B, S] → S, 1 or 0 slots."""
-        match self.memory:
-            case "states":
-                return Slots(states, mask)
-            case "final":
-                return Slots(final[:, None], mask[:, :1])
-            case "mean":
-                return Slots(masked_mean(states, mask)[:, None], mask[:, :1])
-            case "max":
-                return Slots(masked_max(states, mask)[:, None], mask[:, :1])
-            case "empty":
-                return Slots(states[:, :0], mask[:, :0])
-        raise AssertionError(self.memory)
+        """`final` is what the family calls its final state."""
+        raise NotImplementedError
 
 
-class Structured(nn.Module):
+class States(SourceMemory):
+    """All encoder states (Bahdanau et al. 2015)."""
+
+    name = "states"
+
+    def forward(self, states: Tensor, final: Tensor, mask: Tensor) -> Slots:
+        return Slots(states, mask)
+
+
+class Final(SourceMemory):
+    """The final state, one slot (Sutskever et al. 2014)."""
+
+    name = "final"
+
+    def forward(self, states: Tensor, final: Tensor, mask: Tensor) -> Slots:
+        return Slots(final[:, None], mask[:, :1])
+
+
+class Mean(SourceMemory):
+    """The mean of the states, one slot."""
+
+    name = "mean"
+
+    def forward(self, states: Tensor, final: Tensor, mask: Tensor) -> Slots:
+        return Slots(masked_mean(states, mask)[:, None], mask[:, :1])
+
+
+class Max(SourceMemory):
+    """The largest of each component, one slot."""
+
+    name = "max"
+
+    def forward(self, states: Tensor, final: Tensor, mask: Tensor) -> Slots:
+        return Slots(masked_max(states, mask)[:, None], mask[:, :1])
+
+
+class Empty(SourceMemory):
+    """No slot: a zero context."""
+
+    name = "empty"
+
+    def forward(self, states: Tensor, final: Tensor, mask: Tensor) -> Slots:
+        return Slots(states[:, :0], mask[:, :0])
+
+
+class Structured(SourceMemory):
     """r annotations M = A H of the states H, A = softmax(W_2 tanh(W_1 Hᵀ)) over tokens (Lin et al. 2017).
 
     W_1 is U × D and W_2 is r × U, without biases. λ‖AAᵀ − I‖²_F, the mean over sentences, is added to the loss: it
     asks for annotations that look at different tokens, and cannot reach 0 in a sentence of fewer than r.
     """
 
-    formula = "M = A [h_1 … h_S], A = softmax(W_2 tanh(W_1 h))"
+    name = "structured"
 
-    def __init__(self, width: int, hidden: int, annotations: int, penalty: float) -> None:
-        super().__init__()
+    def __init__(self, width: int, *, annotations: int, annotation_width: int, penalty: float) -> None:
+        super().__init__(width)
         self.penalty = penalty
-        self.inner = nn.Linear(width, hidden, bias=False)
-        self.outer = nn.Linear(hidden, annotations, bias=False)
+        self.inner = nn.Linear(width, annotation_width, bias=False)
+        self.outer = nn.Linear(annotation_width, annotations, bias=False)
 
     def annotate(self, states: Tensor, mask: Tensor) -> Tensor:
         """A: [B, r, S], in float32."""
         return softmax(self.outer(torch.tanh(self.inner(states))).transpose(1, 2), mask[:, None])
 
     def forward(self, states: Tensor, final: Tensor, mask: Tensor) -> Slots:
-        """States [B, S, D] and their mask [B, S] → r slots."""
         annotation = self.annotate(states, mask)
         visible = mask.any(1, keepdim=True).expand(annotation.shape[:2])
         terms = Terms(penalty=self.penalty * redundancy(annotation)) if self.penalty else Terms()
@@ -106,19 +137,38 @@ class Structured(nn.Module):
 def redundancy(annotation: Tensor) -> Tensor:
     """‖AAᵀ − I‖²_F of annotations [B, r, S], the mean over sentences."""
     with without_autocast(annotation.device):
-        precisely = precise(annotation)
-        overlap = precisely @ precisely.transpose(1, 2)
+        exact = to_float32(annotation)
+        overlap = exact @ exact.transpose(1, 2)
         away = overlap - torch.eye(overlap.shape[-1], device=overlap.device, dtype=overlap.dtype)
         return away.square().sum((1, 2)).mean()
 
 
-def build_memory(config: RecurrentConfig | TransformerConfig, width: int) -> nn.Module:
+def build_memory(config: RecurrentConfig | TransformerConfig, width: int) -> SourceMemory:
     """The memory that a model declares, over encoder states of `width`."""
-    match config.memory:
-        case "structured":
-            assert config.annotations is not None
-            assert config.annotation_width is not None
-            assert config.penalty is not None
-            return Structured(width, config.annotation_width, config.annotations, config.penalty)
-        case _:
-            return Plain(config.memory)
+    chosen = SourceMemory.named(config.memory)
+    return chosen(width, **{option: getattr(config, option) for option in chosen.facts.options})
+
+
+def initial_vectors(
+    config: RecurrentConfig, bridges: nn.ModuleList, states: Tensor, final: Tensor, mask: Tensor, count: int
+) -> list[Tensor]:
+    """The `count` vectors [B, D] of the decoder's initial state, that of each layer and of each part of a cell's state.
+
+    Args:
+        config: of the model.
+        bridges: a linear map for each vector, if the initial state is mapped.
+        states: [B, S, D] of the encoder.
+        final: [B, D], its final state.
+        mask: [B, S].
+        count: number of vectors.
+    """
+    match config.init:
+        case "final":
+            return [torch.tanh(bridge(final)) for bridge in bridges]
+        case "mean":
+            return [torch.tanh(bridge(masked_mean(states, mask))) for bridge in bridges]
+        case "zero":
+            return [final.new_zeros(len(final), config.width)] * count
+        case "direct":
+            return [final] * count
+    raise AssertionError(config.init)

@@ -13,8 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from study.attention import Attention, Lengths, Seen
+from study.attention.part import Part
 from study.config import Recurrent as RecurrentConfig
 from study.config import Transformer as TransformerConfig
+from study.config.mechanisms import LOGIT_INIT
 from study.models.recurrent import Recurrent
 from study.models.transformer import Transformer
 from study.models.translator import Translator
@@ -54,9 +56,8 @@ def construct(
 def initialise(model: nn.Module, seed: int) -> None:
     """One scheme for all: matrices N(0, 1/fan-in), embeddings N(0, 1/D), biases 0; norms and learned scales as built.
 
-    A module may say more of its own parameters: `fan_in` where that is not the last axis; `stored`, that one is a block
-    of a larger tensor, which is drawn whole, so that arms which store more or less of it start alike; `drawn`, which
-    of its buffers are frozen random numbers; and `start()`, what is to be set after the draw.
+    A `Part` may declare otherwise for its own parameters: its fan-in, the larger tensor of which a parameter is a
+    block, buffers that are drawn too, and values that are set after the draw.
     """
     for name, tensor in (*model.named_parameters(), *_drawn(model)):
         path, _, leaf = name.rpartition(".")
@@ -64,19 +65,19 @@ def initialise(model: nn.Module, seed: int) -> None:
             tensor.zero_()
         elif tensor.ndim >= 2:
             module = model.get_submodule(path)
-            shape, block = getattr(module, "stored", {}).get(leaf, (tensor.shape, ...))
-            fan_in = getattr(module, "fan_in", shape[-1])
+            part = module if isinstance(module, Part) else Part()
+            shape, block = part.stored.get(leaf, (tuple(tensor.shape), ...))
+            fan_in = part.fan_in or shape[-1]
             tensor.copy_(torch.randn(shape, generator=generator(seed, name))[block] * fan_in**-0.5)
     for module in model.modules():
-        start = getattr(module, "start", None)
-        if start is not None:
-            start()
+        if isinstance(module, Part):
+            module.start()
 
 
 def _drawn(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
     for path, module in model.named_modules():
-        for leaf in getattr(module, "drawn", ()):
-            yield f"{path}.{leaf}".lstrip("."), module.get_buffer(leaf)
+        if isinstance(module, Part):
+            yield from ((f"{path}.{leaf}".lstrip("."), module.get_buffer(leaf)) for leaf in module.drawn)
 
 
 def generator(seed: int, name: str) -> torch.Generator:
@@ -87,7 +88,7 @@ def generator(seed: int, name: str) -> torch.Generator:
 
 @torch.no_grad()
 def match_logits(model: Translator, source: Tensor, mask: Tensor, target: Tensor) -> None:
-    """Where a site asks for `logit_init: matched`, give each head's logits standard deviation 1 on this batch.
+    """Give each head's logits standard deviation 1 on this batch, at the sites whose logit_init is measured.
 
     Site by site in the order of computation, since a later site's logits depend on the earlier ones; and in rounds,
     since a context that enters the cell changes the queries after it. Where there is nothing to measure, nothing is
@@ -96,7 +97,7 @@ def match_logits(model: Translator, source: Tensor, mask: Tensor, target: Tensor
     training = model.training
     model.eval()
     for _, _, attention in model.sites():
-        if attention.config.logit_init == "matched":
+        if LOGIT_INIT[attention.config.logit_init].measured:
             for _ in range(MATCHING_ROUNDS):
                 sd = _logit_sd(model, attention, source, mask, target)
                 if bool(((sd - 1).abs() < MATCHED).all()):

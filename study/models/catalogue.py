@@ -1,25 +1,24 @@
 """The table of all mechanisms, made from the code: every value of every axis with its formula, parameters and source.
 
-Formulas are those that the parts carry, sources are cited in their docstrings, parameters are read off parts that were
-built. `python -m study.models.catalogue` writes MECHANISMS.md; `study explain --all` prints the same.
+Formulas and sources are those of `study.config.mechanisms`, parameters are read off parts that were built.
+`python -m study.models.catalogue` writes MECHANISMS.md; `study explain --all` prints the same.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 from torch import nn
 
 from study.attention import Attention as Site
 from study.attention.formula import combined, mapped
-from study.attention.score import DIVIDING
 from study.config import TEXTBOOK, Attention, Recurrent, Transformer
-from study.models.symbols import NAMES, OUTSIDE, in_symbols, outside, site
+from study.config.mechanisms import AXES, MIXING, SCORE, choices
+from study.models.symbols import OUTSIDE, in_symbols, outside, site
 
 PAGE = Path(__file__).parents[2] / "MECHANISMS.md"
 INTRODUCTION = (
@@ -44,43 +43,30 @@ LEGEND = (
     ("h_s, M, r, U", "encoder states; annotations of them, r in number, made through a hidden width U"),
     ("W, U, V, P, T, b, v, g, τ", "inside a formula: parameters (T is frozen)"),
 )
-CITED = re.compile(r"\(([^()]*\b(?:19|20)\d\d\b[^()]*)\)")
-SOURCES = {
-    ("scale", "rsqrt"): "Vaswani et al. 2017",
-    ("maps", "separate"): "Vaswani et al. 2017",
-    ("score", "fixed_random"): "Tay et al. 2021; control",
-    ("maps", "tied"): "Kitaev et al. 2020; Courtois et al. 2024",
-    ("memory", "states"): "Bahdanau et al. 2015",
-    ("memory", "final"): "Sutskever et al. 2014",
-}
-"""Of values whose docstring, if they have one, does not say it all."""
 
 
 class Seen(NamedTuple):
-    """What a part says of itself."""
+    """The formula of a value, and the parts of a built site that it chose."""
 
     formula: str
     parts: tuple[nn.Module, ...]
-    documented: Any = None
-    """What has a docstring that cites the source."""
-    width: str | None = None
-    """d, where the part is a score: in symbols."""
 
 
 def _maps(of: Site) -> Seen:
     return Seen(", ".join(line for line in mapped(of) if line[0] in "qk"), (of.map_query, of.map_key))
 
 
-AXES: dict[str, Callable[[Site], Seen]] = {
-    "score": lambda of: Seen(of.score.formula, (of.score,), type(of.score), NAMES.get(of.score.fan, "–")),
+BUILT: dict[str, Callable[[Site], Seen]] = {
+    "score": lambda of: Seen(of.score.formula, (of.score,)),
     "scale": lambda of: Seen(of.scale.formula, (of.scale,)),
-    "weights": lambda of: Seen(of.weights.formula, (), of.weights.normalise),
-    "reach": lambda of: Seen(of.reach.formula or "every visible slot", (of.reach,), type(of.reach)),
+    "weights": lambda of: Seen(of.weights.formula, (of.weights,)),
+    "reach": lambda of: Seen(of.reach.formula, (of.reach,)),
     "maps": _maps,
     "values": lambda of: Seen(mapped(of)[-1], (of.map_value,)),
-    "combine": lambda of: Seen(combined(of), (of.combine,), type(of.combine)),
-    "output": lambda of: Seen(combined(of), (of.combine,), type(of.combine)),
+    "combine": lambda of: Seen(combined(of), (of.combine,)),
+    "output": lambda of: Seen(combined(of), (of.combine,)),
 }
+"""Axes of attention with a table of their own; `OUTSIDE` are those of a model."""
 
 OWNERS: tuple[tuple[str, type[BaseModel], str], ...] = (
     ("model.", Recurrent, "recurrent"),
@@ -109,48 +95,30 @@ def tables() -> list[Table]:
 
 
 def _axes() -> Iterator[Table]:
-    for axis, look in AXES.items():
-        parts = {value: look(site(**{axis: value})) for value in _choices(Attention, axis)}
-        rows = [_row(axis, value, seen) for value, seen in parts.items()]
-        size = () if all(seen.width is None for seen in parts.values()) else ("d",)
-        head = ("value", "formula", *size, "parameters per head", "source")
+    for axis, look in BUILT.items():
+        sized = any(getattr(row, "d", "") for row in AXES[axis].values())
+        head = ("value", "formula", *(("d",) if sized else ()), "parameters per head", "source")
+        rows = [_row(axis, value, look(site(**{axis: value})), sized) for value in AXES[axis]]
         yield Table(f"model.attention.{axis}", head, tuple(rows))
     for axis in OUTSIDE:
-        family = Recurrent if axis in Recurrent.model_fields else Transformer
-        rows = [_row(axis, value, _beside(outside(axis, value))) for value in _choices(family, axis)]
+        rows = [_row(axis, value, _beside(outside(axis, value)), False) for value in AXES[axis]]
         yield Table(f"model.{axis}", ("value", "formula", "parameters", "source"), tuple(rows))
 
 
-def _row(axis: str, value: str, seen: Seen) -> tuple[str, ...]:
-    source = SOURCES.get((axis, value)) or _cited(seen.documented)
-    if axis == "scale" and value in DIVIDING:
-        source = f"{source}; over-scaled, a control, on {', '.join(_unit_sized())}".removeprefix("–; ")
-    size = () if seen.width is None else (seen.width,)
-    return value, seen.formula, *size, in_symbols(seen.parts, heads=axis in AXES), source
-
-
-def _unit_sized() -> list[str]:
-    """Scores that start O(1) without a scale."""
-    return [value for value in _choices(Attention, "score") if site(score=value).score.unit_sized]
+def _row(axis: str, value: str, seen: Seen, sized: bool) -> tuple[str, ...]:
+    facts = AXES[axis][value]
+    notes = [facts.source, facts.control]
+    if axis == "scale" and facts.divides:
+        notes.append(f"over-scaled, a control, on {', '.join(SCORE.those(lambda row: row.unit_logits))}")
+    source = "; ".join(note for note in notes if note) or "–"
+    size = (facts.d or "–",) if sized else ()
+    return value, seen.formula, *size, in_symbols(seen.parts, heads=axis in BUILT), source
 
 
 def _beside(part: nn.Module) -> Seen:
     if isinstance(part, Site):
-        return Seen("self-attention, the site encoder_self", ())
-    return Seen(str(part.formula), (part,), type(part))
-
-
-def _cited(documented: Any) -> str:
-    """What the first paragraph of a docstring cites, or that it is a control."""
-    first = " ".join((getattr(documented, "__doc__", None) or "").split("\n\n")[0].split())
-    return "; ".join(CITED.findall(first)) or ("control" if "control" in first.lower() else "–")
-
-
-def _choices(section: type[BaseModel], field: str) -> tuple[str, ...]:
-    """The values of a field that is a choice; none for any other."""
-    annotation = section.model_fields[field].annotation
-    members = [value for member in get_args(annotation) for value in (get_args(member) or (member,))]
-    return tuple(value for value in members if isinstance(value, str))
+        return Seen(next(row.formula for row in MIXING.values() if row.attends), ())
+    return Seen(str(part.formula), (part,))
 
 
 def _others() -> Table:
@@ -158,9 +126,9 @@ def _others() -> Table:
     rows: dict[str, tuple[str, str, str, str]] = {}
     for prefix, section, owner in OWNERS:
         for name, field in section.model_fields.items():
-            if name in ("family", "attention", *(AXES if section is Attention else OUTSIDE)):
+            if name in ("family", "attention", *(BUILT if section is Attention else OUTSIDE)):
                 continue
-            values = " | ".join(_choices(section, name)) or ("true | false" if field.annotation is bool else "a number")
+            values = " | ".join(choices(field)) or ("true | false" if field.annotation is bool else "a number")
             said, where = field.description or "", owner
             if prefix + name in rows:
                 before = rows[prefix + name][-1]

@@ -6,16 +6,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from study.config import Experiment, Recurrent, Transformer
+from study.config.mechanisms import SIZES
 from study.errors import InputError
 from study.models.cost import Sizes, bare, parameters
 
-WIDTHS = (
-    "model.width",
-    "model.attention.key_width",
-    "model.attention.value_width",
-    "model.attention.additive_width",
-    "model.attention.rank",
-)
+WIDTHS = ("model.width", *(f"model.attention.{size}" for size in SIZES))
 """The fields that are tried, one at a time."""
 SHARED = ("width", "layers", "embeddings")
 """What the baseline takes over from the arm: sizes, and which embeddings are one."""

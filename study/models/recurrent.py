@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from study.attention import Attention, Lengths, Memory, Terms, View
 from study.attention.view import in_sequence
 from study.config import Recurrent as Config
-from study.models.bridge import build_memory, masked_mean
+from study.config.mechanisms import DECODER, INIT
+from study.models.bridge import build_memory, initial_vectors
 from study.models.cell import Cell, Hidden
 from study.models.encoder import Encoder
 from study.models.translator import PAD, Encoded, Origin, Output, Translator, output_logits
@@ -51,9 +52,10 @@ class Recurrent(Translator):
         kind = nn.GRU if config.cell == "gru" else nn.LSTM
         self.encoder = Encoder(kind, width, memory, config.layers, config.bidirectional, config.dropout)
         parts = 1 if config.cell == "gru" else 2
-        mapped = config.layers * parts if config.init in ("final", "mean") else 0
+        mapped = config.layers * parts if INIT[config.init].mapped else 0
         self.bridges = nn.ModuleList(nn.Linear(memory, width) for _ in range(mapped))
-        entering = {"bahdanau": context, "luong": width if config.input_feeding else 0}[config.decoder]
+        self.context_enters = DECODER[config.decoder].context_enters
+        entering = context if self.context_enters else width if config.input_feeding else 0
         self.carries = entering > 0
         self.memory = build_memory(config, memory)
         self.cell = Cell(kind, width, config.layers, config.dropout, entering)
@@ -71,13 +73,12 @@ class Recurrent(Translator):
         top = " (top layer)" if config.layers > 1 else ""
         encoder = f"{config.cell.upper()} states h{top}, of width {config.memory_width}"
         encoder += ", both directions" if config.bidirectional else ", left to right"
-        enters = {"bahdanau": ", c_t", "luong": ", r_{t−1}" if config.input_feeding else ""}[config.decoder]
+        enters = ", c_t" if self.context_enters else ", r_{t−1}" if config.input_feeding else ""
         state = f"s_t = {config.cell.upper()}(s_{{t−1}}, y_{{t−1}}{enters}), of width {config.width}"
         readout = "tanh(W_c [c_t; s_t])" if config.readout == "tanh" else "W_c [c_t; s_t]"
-        query = {"bahdanau": "s_{t−1}, the decoder's state before", "luong": "s_t, the decoder's state after"}
         return {
             "cross": Origin(
-                f"{query[config.decoder]} it reads y_{{t−1}}{top}; {state}",
+                f"{DECODER[config.decoder].query} it reads y_{{t−1}}{top}; {state}",
                 f"{self.memory.formula}; encoder: {encoder}",
                 f"readout r_t = {readout}, and logits of y_t from it",
             )
@@ -92,15 +93,7 @@ class Recurrent(Translator):
 
     def _initial(self, states: Tensor, final: Tensor, mask: Tensor) -> State:
         parts = 1 if self.config.cell == "gru" else 2
-        match self.config.init:
-            case "final":
-                flat = [torch.tanh(bridge(final)) for bridge in self.bridges]
-            case "mean":
-                flat = [torch.tanh(bridge(masked_mean(states, mask))) for bridge in self.bridges]
-            case "zero":
-                flat = [final.new_zeros(len(final), self.config.width)] * (self.config.layers * parts)
-            case "direct":
-                flat = [final] * (self.config.layers * parts)
+        flat = initial_vectors(self.config, self.bridges, states, final, mask, self.config.layers * parts)
         hidden = tuple(tuple(flat[i : i + parts]) for i in range(0, len(flat), parts))
         fed = final.new_zeros(len(final), self.config.width) if self.config.input_feeding else None
         return State(hidden, fed, 0)
@@ -129,7 +122,7 @@ class Recurrent(Translator):
     def _step(self, gates: Tensor, state: State, memory: Memory) -> tuple[Tensor, State, Terms]:
         """One token, from the gates [B, G·D] that its embedding gives."""
         view = _view(memory, state.position, 1)
-        if self.config.decoder == "bahdanau":
+        if self.context_enters:
             context, terms = self.attention(state.hidden[-1][0][:, None], memory, view)
             hidden = self.cell(gates, state.hidden, context[:, 0])
             readout = self._read(context[:, 0], hidden[-1][0])

@@ -18,6 +18,7 @@ from study.attention import Lengths
 from study.attention.mixing import build_mixing
 from study.attention.positions import build_positions
 from study.config import Attention, Recurrent, Transformer
+from study.config.mechanisms import SCORE, SIZES
 from study.models.bridge import build_memory
 
 H = 3
@@ -25,9 +26,10 @@ NAMES = {51: "D", 57: "Dk", 58: "D", 17: "Kq", 19: "Kk", 36: "(Kq + Kk)", 13: "K
 NAMES |= {31: "S_max", 41: "U", 7: "r", 5: "w"}
 """Sizes ↦ symbols. D = 3·17 and Dk = 3·19, for raw maps of 3 heads; an even D of 58 outside attention."""
 LENGTHS = Lengths(longest=31, typical=29)
-MAPS: tuple[dict[str, Any], ...] = ({"maps": "raw"}, {"key_width": 13}, {})
-VALUES: tuple[dict[str, Any], ...] = ({"value_width": 11}, {"values": "raw"}, {})
-SCORES: tuple[dict[str, Any], ...] = ({"additive_width": 23}, {"rank": 29}, {})
+SIZED = {field: next(size for size, name in NAMES.items() if name == symbol) for field, symbol in SIZES.items()}
+MAPS: tuple[dict[str, Any], ...] = ({"maps": "raw"}, {"key_width": SIZED["key_width"]}, {})
+VALUES: tuple[dict[str, Any], ...] = ({"value_width": SIZED["value_width"]}, {"values": "raw"}, {})
+SCORES: tuple[dict[str, Any], ...] = (*({field: size} for field, size in SIZED.items() if SCORE.taking(field)), {})
 MODELS: tuple[dict[str, Any], ...] = ({"annotations": 7, "annotation_width": 41}, {"convolution_width": 5}, {})
 OUTSIDE: dict[str, Callable[[Any], nn.Module]] = {
     "memory": lambda config: build_memory(config, 58),

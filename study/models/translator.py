@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from study.attention import Attention, Memory, Terms
-from study.attention.weighting import precise
+from study.attention.weighting import to_float32
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 
@@ -102,7 +102,7 @@ def select(tree: Any, index: Tensor) -> Any:
 
 def output_logits(unembedding: nn.Linear, states: Tensor) -> Tensor:
     """Logits of the vocabulary, in float32 whatever the precision."""
-    return precise(F.linear(states, unembedding.weight, unembedding.bias))
+    return to_float32(F.linear(states, unembedding.weight, unembedding.bias))
 
 
 def lengths(mask: Tensor) -> Tensor:

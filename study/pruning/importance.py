@@ -68,7 +68,7 @@ def weight_norm(model: Translator) -> Importance:
         Head(site, layer, head): sum(float(p.detach().double().square().sum()) for p in parameters) ** 0.5
         for site, layer, attention in model.sites()
         for head in range(len(attention.kept))
-        for parameters in [list(attention.keep([head]).parameters())]
+        for parameters in [list(attention.reduced([head]).parameters())]
     }
 
 

@@ -81,7 +81,7 @@ def remove(model: Translator, heads: Collection[Head]) -> None:
     for site, layer, attention in list(model.sites()):
         left = [head for head in range(len(attention.kept)) if Head(site, layer, head) not in heads]
         if len(left) < len(attention.kept):
-            _replace(model, attention, attention.keep(left))
+            _replace(model, attention, attention.reduced(left))
 
 
 def cut_to(model: Translator, kept: Mapping[str, Sequence[int]]) -> None:
@@ -89,7 +89,7 @@ def cut_to(model: Translator, kept: Mapping[str, Sequence[int]]) -> None:
     for path, heads in kept.items():
         attention = model.get_submodule(path)
         assert isinstance(attention, Attention)
-        _replace(model, attention, attention.keep([attention.kept.index(head) for head in heads]))
+        _replace(model, attention, attention.reduced([attention.kept.index(head) for head in heads]))
 
 
 def _replace(model: Translator, old: Attention, new: Attention) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
+from study.config import Attention
 from study.report import wording
 from study.report.costs import Costs, Measured, Site, log_ratios
 from study.report.tables import Block, Column, Row, Table
@@ -46,16 +48,20 @@ def _rows(costs: Costs, width: int, lengths: list[int]) -> Iterator[Row]:
 
 def _base(site: Site) -> Site:
     """Global attention is the base of any other, the dot product of any other score, and one head of several."""
-    for field, value in (("reach", "global"), ("score", "dot"), *([("heads", 1)] if site.training else [])):
-        if getattr(site, field) != value:
-            return site.model_copy(update={field: value})
+    for field in ("reach", "score", *(["heads"] if site.training else [])):
+        if getattr(site, field) != _default(field):
+            return site.model_copy(update={field: _default(field)})
     return site
+
+
+def _default(field: str) -> Any:
+    return Attention.model_fields[field].default
 
 
 def _said(site: Site, other: Site) -> str:
     """What tells two sites apart; of the first of them, the score too where it is no dot product."""
     apart = [name for name in ("score", "heads", "reach") if getattr(site, name) != getattr(other, name)]
-    shown = ["score", *apart] if site.score != "dot" and "score" not in apart else apart
+    shown = ["score", *apart] if site.score != _default("score") and "score" not in apart else apart
     words = {"score": site.score, "heads": f"{site.heads} head{'s' * (site.heads > 1)}", "reach": site.reach}
     return ", ".join([*(words[name] for name in shown), *([] if site.training else ["forward"])])
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from study.config.mechanisms import SCALE
 from study.report import style
 
 if TYPE_CHECKING:
@@ -21,10 +22,14 @@ KEYS = (8, 32, 128)
 DEVIATIONS = np.logspace(-1.5, 2, 43)
 SIZES = 2 ** np.arange(11)
 SEED, DRAWS, PAIRS = 1, 2000, 20_000
-SCALES = {"none": ("q·k", 0), "rsqrt": ("q·k / √d", 1), "inverse": ("q·k / d", 2)}
-"""Scale ↦ (how it is written, the power of d that it takes off the variance)."""
-ABOVE = {"none": (-4, 4, "right"), "rsqrt": (0, 5, "center"), "inverse": (4, 4, "left")}
-"""Where its name stands: points right of and above a marker, and the alignment."""
+SCALES = {
+    name: (row.formula.replace("1/", "q·k / ") if row.divides else "q·k", 2 * row.power)
+    for name, row in SCALE.items()
+    if row.divides or row.formula == "1"
+}
+"""Scale ↦ (formula of the scaled product, power of d that it takes off the variance)."""
+ABOVE = ((-4, 4, "right"), (0, 5, "center"), (4, 4, "left"))
+"""Places of their names in this order: points right of and above a marker, and the alignment."""
 BLUES = ("#9ecae1", "#4292c6", "#08306b")
 """From few keys to many: panel (c) has the colours of arms."""
 
@@ -115,11 +120,11 @@ def _saturation(axes: Axes, curves: pd.DataFrame, column: str, title: str) -> No
 def _variances(axes: Axes, products: pd.DataFrame) -> None:
     """Drawn variances as markers over the exact lines."""
     looks = style.palette(list(SCALES))
-    for scale, part in products.groupby("scale", sort=False):
+    for place, (scale, part) in enumerate(products.groupby("scale", sort=False)):
         colour, marker = looks[str(scale)].colour, looks[str(scale)].marker
         axes.plot(part["d"], part["exact"], color=colour, linewidth=1.0, zorder=2)
         axes.plot(part["d"], part["drawn"], marker, color=colour, markersize=3.5, markeredgecolor="white", zorder=3)
-        middle, (right, up, alignment) = part.iloc[len(part) // 2], ABOVE[str(scale)]
+        middle, (right, up, alignment) = part.iloc[len(part) // 2], ABOVE[place % len(ABOVE)]
         axes.annotate(
             SCALES[str(scale)][0],
             (middle["d"], middle["exact"]),

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from study.config import mechanisms
+from study.config.mechanisms import VARIANTS
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -25,24 +28,10 @@ SMALL = 7
 COLOURS = (0, 1, 2, 3, 4, 9, 5, 8, 6)
 """Seaborn's `colorblind` in the order in which it is used: without its grey, which is the baseline's, the pale last."""
 
-ARMS = {
-    "scale": ("rsqrt", "none", "inverse", "learned"),
-    "score": (
-        *("dot", "additive", "bilinear", "location", "concat_luong"),
-        *("cosine", "low_rank", "concat", "uniform", "fixed_random"),
-    ),
-    "memory": ("states", "final", "mean", "max", "empty", "structured"),
-    "maps": ("separate", "tied", "tied_signed", "raw"),
-    "weights": ("softmax", "sparsemax", "entmax15", "sigmoid", "identity", "identity_mean"),
-    "reach": ("global", "local_m", "local_p", "hard"),
-    "combine": ("concat", "sum_own", "sum_shared", "mean_shared", "sum_wide"),
-    "init": ("final", "zero", "mean", "direct"),
+ARMS = {axis: rows.by_place() for axis, rows in mechanisms.AXES.items() if rows.placed} | {
     "order": ("random", "gradient", "gradient_normalised", "weight_norm", "leave_one_out", "greedy", "gates"),
 }
 """Field ↦ its values in the order of colours and markers, so that an arm always looks alike; first the base arm's."""
-
-VARIANTS = ("logit_init=matched", "equal_start=true", "exclude_self=true", "bilinear_init=identity", "init=direct")
-"""What sets an arm apart from another of the same look: it is drawn hollow, with the marker of its place here."""
 
 SETTINGS: dict[str, Any] = {
     "font.size": 8,

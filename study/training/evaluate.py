@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from study import scoring
-from study.attention.positional import Bounded
+from study.attention.scores import Bounded
 from study.config import Experiment
 from study.corpora import Contrast, Corpus, Pair
 from study.models import Translator

@@ -3,11 +3,15 @@
 import pytest
 import torch
 from attention_sites import DQ, LENGTHS, A, B, H, K, L, S, V, close, context, inputs, seen, site
+from pydantic import ValidationError
 from torch import Tensor
 
 from study.attention import Attention
-from study.attention.combine import MeanShared, SumShared
+from study.attention.combine import Combine
+from study.attention.formula import equations
+from study.config import Attention as Config
 from study.config import experiment_from
+from study.config.mechanisms import AXES, COMBINE, WEIGHTS
 from study.models import build, match_logits
 
 
@@ -85,7 +89,7 @@ def test_zero_logits_are_uniform() -> None:
     close(uniform, seen(zero, *data).weights)
     visible = data[2][:, None, None].double()
     close(uniform, (visible / visible.sum(-1, keepdim=True)).expand(B, H, L, S))
-    for weights in ("sparsemax", "entmax15"):
+    for weights in WEIGHTS.those(lambda row: row.sums_to_one):
         close(uniform, seen(put(site(score="location", weights=weights), **zeros), *data).weights)
 
 
@@ -127,13 +131,33 @@ def test_combinations() -> None:
     close(context(put(concat, combine__weight=out[0].expand_as(out)), *data), context(shared, *data))
     own_values = torch.einsum("hvk,hvd->hdk", weight(own, "map_value.weight"), weight(own, "combine.weight"))
     close(context(put(wide, map_value__weight=own_values), *data), context(own, *data))
-    one = [site(heads=1), site(heads=1, combine="sum_own")]
-    for combine in (SumShared, MeanShared):  # the configuration refuses them for one head, for what is held here
-        one.append(site(heads=1))
-        one[-1].combine = combine(1, DQ, DQ).double()
-        put(one[-1], combine__weight=weight(one[0], "combine.weight")[0])
-    for other in one[1:]:
-        close(context(one[0], *data), context(other, *data))
+
+
+@pytest.mark.parametrize("combine", [name for name, row in COMBINE.items() if row.alone])
+def test_a_combination_of_one_head_is_what_its_refusal_names(combine: str) -> None:
+    """The configuration refuses one function under two names."""
+    data = inputs()
+    raw = {"output": "raw", "value_width": DQ} if COMBINE[combine].wide else {}
+    base, other = site(heads=1, **raw), site(heads=1, **raw)
+    with pytest.raises(ValidationError, match=f"combine {combine} of one head is {COMBINE[combine].alone};"):
+        Config(combine=combine)
+    other.combine = Combine.named(combine)(1, DQ, DQ).double()
+    if not raw:
+        out = weight(base, "combine.weight")
+        put(other, combine__weight=out.view_as(other.get_parameter("combine.weight")))
+    close(context(base, *data), context(other, *data))
+
+
+def test_sum_own_is_a_control_that_says_so() -> None:
+    """It is the function of concat under an identity of its own, and differs from it in rounding alone."""
+    data = inputs()
+    concat, own = (site(value_width=V, combine=combine).float() for combine in ("concat", "sum_own"))
+    single = [x.float() if x.is_floating_point() else x for x in data]
+    torch.testing.assert_close(context(concat, *single), context(own, *single))
+    line = "control: the function of concat, rounded differently"
+    assert COMBINE["sum_own"].control == line
+    assert line in equations(own, carries=True)
+    assert line not in equations(concat, carries=True)
 
 
 def test_the_mean_of_scores_is_their_sum_divided() -> None:
@@ -143,22 +167,9 @@ def test_the_mean_of_scores_is_their_sum_divided() -> None:
     close(whole, mean * visible)
 
 
-ARMS = [
-    {"score": "cosine"},
-    {"score": "bilinear"},
-    {"score": "low_rank"},
-    {"score": "concat"},
-    {"score": "concat_luong"},
-    {"score": "location"},
-    {"score": "fixed_random"},
-    {"scale": "learned"},
-    {"weights": "sparsemax"},
-    {"maps": "tied"},
-    {"maps": "tied_signed"},
+ARMS: list[dict[str, object]] = [
+    *({axis: value} for axis in ("score", "scale", "weights", "maps", "combine") for value in [*AXES[axis]][1:]),
     {"equal_start": True},
-    {"combine": "sum_own"},
-    {"combine": "sum_shared"},
-    {"combine": "sum_wide"},
     {"heads": 1},
 ]
 
@@ -177,7 +188,7 @@ def test_arms_start_bit_equal_in_what_they_share(arm: dict[str, object]) -> None
     )
     start = dict(base.named_parameters())
     shared = {n: p for n, p in other.named_parameters() if n in start and start[n].shape == p.shape}
-    assert len(shared) > 20
+    assert len(shared) > 17
     for name, parameter in shared.items():
         equal_to = name.replace("map_key", "map_query") if "equal_start" in arm else name
         assert torch.equal(parameter, start[equal_to]), name

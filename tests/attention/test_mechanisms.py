@@ -9,27 +9,27 @@ from attention_sites import DK, DQ, LENGTHS, A, B, H, K, L, R, S, close, context
 from torch import Tensor, nn
 
 from study.attention import Attention, Lengths
+from study.attention.scores import Score
 from study.attention.weighting import build_weights
 from study.config import Attention as Config
 from study.config import experiment_from, experiment_id
+from study.config.mechanisms import MAPS, REACH, SCORE, WEIGHTS
 from study.errors import InputError
 from study.models import build
 from study.models.build import generator
 from study.models.search import beam_search
 
-ARMS: dict[str, dict[str, Any]] = {
-    "dot": {"key_width": K},
-    "cosine": {"key_width": K},
-    "bilinear": {"maps": "raw"},
-    "low_rank": {"maps": "raw", "rank": R},
-    "additive": {"maps": "raw", "additive_width": A},
-    "concat": {"maps": "raw", "additive_width": A},
-    "concat_luong": {"maps": "raw"},
-    "location": {"maps": "raw"},
-    "uniform": {},
-    "fixed_random": {},
-}
-NORMALISERS = ("softmax", "sparsemax", "entmax15", "sigmoid", "identity", "identity_mean")
+SIZED = {"rank": R, "additive_width": A}
+
+
+def arm(score: str) -> dict[str, Any]:
+    """Fields of a site with this score: raw maps if it has a matrix of its own, and every size that it takes."""
+    facts = SCORE[score]
+    maps = {} if facts.content_free else {"maps": "raw"} if facts.matrix else {"key_width": K}
+    return maps | {option: SIZED[option] for option in facts.options if option in SIZED}
+
+
+ARMS: dict[str, dict[str, Any]] = {score: arm(score) for score in SCORE}
 
 
 def test_cosine_starts_at_the_temperature_of_the_training_lengths() -> None:
@@ -42,7 +42,7 @@ def test_cosine_starts_at_the_temperature_of_the_training_lengths() -> None:
     assert gradient.isfinite().all()
 
 
-@pytest.mark.parametrize("score", ["location", "fixed_random"])
+@pytest.mark.parametrize("score", SCORE.those(lambda row: "slot" in row.reads))
 def test_slots_beyond_the_training_lengths_are_masked_and_counted(score: str) -> None:
     attention = site(score=score, lengths=Lengths(4, 3))
     query, states, mask = inputs()
@@ -82,7 +82,7 @@ def test_gradients_of_scores(score: str) -> None:
 
 
 def normaliser(name: str) -> Any:
-    return build_weights(Config(weights=name)).normalise  # type: ignore[arg-type]
+    return build_weights(Config(weights=name))
 
 
 LOGITS = torch.tensor([[[[1.0, 0.4, -2.0, 9.0], [3.0, 4.0, 5.0, 6.0], [0.1, 0.3, 0.2, -0.1]]]])
@@ -113,7 +113,7 @@ def test_normalisers_by_hand(name: str, row: list[float], dtype: torch.dtype) ->
     assert gradient[~MASK].abs().max() == 0
 
 
-@pytest.mark.parametrize("name", NORMALISERS)
+@pytest.mark.parametrize("name", WEIGHTS)
 def test_normalisers_on_hard_rows(name: str) -> None:
     """Gradients; logits that half precision cannot tell apart from infinity; no slot; a diverged row."""
     double = LOGITS.double().requires_grad_()
@@ -121,7 +121,7 @@ def test_normalisers_on_hard_rows(name: str) -> None:
     large = normaliser(name)(torch.tensor([[[[6e4, -6e4, 6e4]]]]).half(), torch.tensor([[[[True, True, False]]]]))
     assert large.isfinite().all()
     assert large[..., 2] == 0
-    if name in ("softmax", "sparsemax", "entmax15"):
+    if WEIGHTS[name].sums_to_one:
         assert large.tolist() == [[[[1.0, 0.0, 0.0]]]]
     empty = torch.zeros(1, 1, 2, 0)
     assert normaliser(name)(empty, empty.bool()).shape == empty.shape
@@ -135,8 +135,8 @@ def test_normalisers_on_hard_rows(name: str) -> None:
     "fields",
     [
         *({"score": score} for score in ARMS),
-        *({"weights": weights} for weights in NORMALISERS),
-        *({"reach": reach} for reach in ("local_m", "local_p", "hard")),
+        *({"weights": weights} for weights in WEIGHTS),
+        *({"reach": reach} for reach in REACH if reach != "global"),
     ],
     ids=lambda fields: "-".join(map(str, fields.values())),
 )
@@ -157,15 +157,15 @@ def test_a_sentence_without_slots_gives_a_zero_context_and_finite_gradients(
     assert gradients[1][0].abs().max() == 0
 
 
-@pytest.mark.parametrize("weights", NORMALISERS)
+@pytest.mark.parametrize("weights", WEIGHTS)
 def test_entropies_only_of_distributions(weights: str) -> None:
     shown = seen(site(weights=weights), *inputs())
     assert shown.sums_to_one == bool(torch.allclose(shown.normalised.sum(-1), torch.ones(1, dtype=torch.float64)))
     assert shown.softmax == (weights == "softmax")
 
 
-@pytest.mark.parametrize("score", ["dot", "cosine", "bilinear", "low_rank"])
-@pytest.mark.parametrize("maps", ["separate", "tied"])
+@pytest.mark.parametrize("score", [score for score in SCORE if Score.named(score).fusable])
+@pytest.mark.parametrize("maps", MAPS.those(lambda row: row.weights and not row.signed))
 def test_fused_equals_explicit(score: str, maps: str) -> None:
     attention = site(DQ, DQ, score=score, maps=maps)
     query, states, mask = inputs(DQ, DQ)

@@ -1,6 +1,6 @@
 """Which path is taken, what is computed once, what is never built, and what stays in float32."""
 
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ from study.attention import Attention, Lengths, Seen, View, blockwise
 from study.attention.scores import Score
 from study.config import Attention as Config
 from study.config import experiment_from
-from study.config.refusals import WITHOUT_QUERY
+from study.config.mechanisms import AXES, REACH, SCORE
 from study.models import Translator, build, initialise
 from study.models.search import beam_search
 from study.models.translator import BOS, EOS, PAD
@@ -146,9 +146,8 @@ def test_additive_in_blocks_neither_makes_nor_keeps_all_pairs(monkeypatch: pytes
     assert largest.size == scores.numel()
 
 
-LOW = [{"score": score} for score in get_args(Config.model_fields["score"].annotation)]
-LOW += [{"weights": weights} for weights in get_args(Config.model_fields["weights"].annotation)]
-LOW += [{"reach": "local_m", "window": 1}, {"reach": "local_p", "window": 2}]
+LOW: list[dict[str, Any]] = [{axis: value} for axis in ("score", "weights") for value in AXES[axis]]
+LOW += [{"reach": reach, "window": 2} for reach in REACH.taking("window")]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -164,13 +163,15 @@ def test_attention_stays_in_float32_under_bfloat16(family: str, fields: dict[str
         parts = (call.query, call.keys, call.logits, call.weights)
         assert {part.dtype for part in parts} == {torch.float32}
         assert all(part.isfinite().all() for part in parts)
-    for site in calls.values() if fields.get("score") != "uniform" else ():  # float32 in value too, not only in name
+    for site in (
+        calls.values() if SCORE[fields.get("score", "dot")].reads else ()
+    ):  # float32 in value too, not only in name
         values = torch.cat([call.logits.flatten() for call in site])
         assert not torch.equal(values.bfloat16().float(), values)
     assert logits.dtype == torch.float32
     F.cross_entropy(logits.flatten(0, 1), target.roll(-1, 1).flatten()).backward()
     for name, parameter in translator.named_parameters():
-        unused = "cross_norm" in name and fields.get("score") in WITHOUT_QUERY
+        unused = "cross_norm" in name and SCORE[fields.get("score", "dot")].content_free
         assert (parameter.grad is None) == unused, name
         assert unused or parameter.grad.isfinite().all(), name
 

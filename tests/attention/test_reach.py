@@ -15,6 +15,7 @@ from study.attention import Attention, Lengths, View, multihead
 from study.attention.reach import Hard
 from study.config import Attention as Config
 from study.config import Experiment, Recurrent, Transformer, experiment_from
+from study.config.mechanisms import REACH, SCORE
 from study.errors import InputError
 from study.models import build, initialise
 from study.training import sampling
@@ -110,7 +111,7 @@ def test_exclude_self_hides_the_diagonal(score: str) -> None:
 
 
 def test_hard_draws_by_the_weights_and_never_what_is_hidden() -> None:
-    reach = Hard(0.5)
+    reach = Hard(H, D, entropy_bonus=0.5)
     weights = torch.tensor([0.2, 0.0, 0.7, 0.1, 0.0]).expand(1, 2, 5000, 5).clone()
     mask = (weights[:, :1] > 0) & (torch.arange(5000) != 17)[:, None]
     weights[:, :, 17] = 0.0  # a query that sees nothing
@@ -229,7 +230,7 @@ def test_hard_leaves_the_dropout_of_the_rest_alone() -> None:
 
 
 def test_hard_starts_again_from_its_seed() -> None:
-    reach, weights = Hard(0.0), torch.full((3, 2, 5, 7), 1 / 7)
+    reach, weights = Hard(H, D, entropy_bonus=0.0), torch.full((3, 2, 5, 7), 1 / 7)
     reach.reseed(5)
     first, second = reach.draw(weights), reach.draw(weights)
     torch.manual_seed(99)
@@ -267,12 +268,12 @@ def test_derived_fields_and_old_identities() -> None:
     transformer = experiment_from({"model.family": "transformer"})
     assert experiment_id(transformer) == "grammar-transformer-dot-81c8165c-s1"
     with pytest.raises(ValidationError):
-        Config(reach="everywhere")  # type: ignore[arg-type]
+        Config(reach="everywhere")
 
 
-@pytest.mark.parametrize("score", ["dot", "bilinear", "additive", "cosine"])
+@pytest.mark.parametrize("score", SCORE.those(lambda row: "key" in row.reads))
 @pytest.mark.parametrize("at", ["cross", "self", "causal", "one step"])
-@pytest.mark.parametrize("reach", ["local_m", "local_p"])
+@pytest.mark.parametrize("reach", REACH.taking("window"))
 def test_looking_up_a_window_is_hiding_the_rest(reach: str, at: str, score: str) -> None:
     """Output and every gradient; windows over both ends, padding, and a sentence that is all padding."""
     scale = {"cosine": "none", "bilinear": "learned"}.get(score)
@@ -289,7 +290,7 @@ def test_looking_up_a_window_is_hiding_the_rest(reach: str, at: str, score: str)
     }[at]
     results = []
     for worth in (math.inf, 1.0):
-        attention.window_worth = worth
+        attention.gather_from = worth
         out, _ = attention(asked, attention.remember(states, mask), view)
         weighted = (out * torch.linspace(-1, 2, out.numel()).view_as(out)).sum()
         leaves = [query, states, *attention.parameters()]
@@ -300,8 +301,8 @@ def test_looking_up_a_window_is_hiding_the_rest(reach: str, at: str, score: str)
 
 def test_a_window_is_looked_up_where_that_is_cheaper_and_nobody_taps(monkeypatch: pytest.MonkeyPatch) -> None:
     slots: list[int] = []
-    inner = multihead.gathered
-    monkeypatch.setattr(multihead, "gathered", lambda x, at: slots.append(at.shape[-1]) or inner(x, at))
+    inner = multihead.gather
+    monkeypatch.setattr(multihead, "gather", lambda x, at: slots.append(at.shape[-1]) or inner(x, at))
     query, states, mask = inputs()
     for score, window, looked_up in [("additive", 0, [1, 1]), ("additive", 1, []), ("dot", 0, []), ("location", 0, [])]:
         config = Config(heads=H, reach="local_m", window=window, score=score).resolved(D, D)

@@ -19,7 +19,7 @@ site, inputs = partial(attention_sites.site, D, D), partial(attention_sites.inpu
 
 
 def test_additive_by_hand() -> None:
-    score = Additive(1, 1, 1, 2)
+    score = Additive(1, 1, 1, additive_width=2)
     with torch.no_grad():
         score.weight.copy_(torch.tensor([[[1.0, 0.0], [0.5, -1.0]]]))
         score.vector.copy_(torch.tensor([[2.0, -1.0]]))

@@ -81,7 +81,9 @@ REFUSED = [
     # a value
     ({"model.family": "lstm"}, "model.family: expected one of 'recurrent', 'transformer', not 'lstm'"),
     ({"data.name": "wmt"}, "data.name: expected one of 'grammar', 'multi30k', "),
-    ({"model.attention.score": "dots"}, "model.attention.cross.score: "),
+    ({"model.attention.score": "aditive"}, "model.attention.cross.score: expected one of 'dot', "),
+    ({"model.attention.score": ["dot"]}, "model.attention.cross.score: expected one of "),
+    ({"model.memory": ["final"]}, "model.memory: expected one of "),
     ({"model.attention.scale": "sqrt"}, "model.attention.cross.scale: "),
     ({"model.attention.heads": 0}, "model.attention.cross.heads: "),
     ({"model.attention.cross": 5}, "model.attention: cross takes fields"),
@@ -139,7 +141,12 @@ REFUSED = [
     ({**ONE, "model.attention.reach": "hard"}, "model: attention.cross: reach hard chooses among slots"),
     ({"model.memory": "empty", "model.attention.values": "projected"}, "model: attention.cross: values projected ch"),
     (
-        {"model.memory": "empty", "model.attention.output": "projected", "model.attention.combine": "sum_own"},
+        {
+            "model.memory": "empty",
+            "model.attention.output": "projected",
+            "model.attention.heads": 2,
+            "model.attention.combine": "sum_own",
+        },
         "model: attention.cross: combine sum_own changes nothing",
     ),
     ({**UNIFORM, "model.attention.weights": "sparsemax"}, "model.attention.cross: score uniform gives every slot 1/S"),
@@ -157,6 +164,14 @@ REFUSED = [
     (
         {**TRANSFORMER, "model.attention.heads": 1, "model.attention.combine": "mean_shared"},
         "model.attention.encoder_self: combine mean_shared of one head is concat",
+    ),
+    (
+        {**TRANSFORMER, "model.attention.heads": 1, "model.attention.combine": "sum_own"},
+        "model.attention.encoder_self: combine sum_own of one head is concat; use combine concat, or more heads",
+    ),
+    (
+        {"model.attention.combine": "sum_wide", "model.attention.values": "projected"},
+        "model.attention.cross: combine sum_wide of one head is concat with output raw and value_width = D; use",
     ),
 ]
 

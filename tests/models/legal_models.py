@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any, get_args, get_origin
+from typing import Any
 
 from hypothesis import strategies as st
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from study.config import Attention, Recurrent, Transformer, experiment_from
+from study.config.mechanisms import AXES, choices
 from study.errors import InputError
 
 FAMILIES: dict[str, type[Recurrent] | type[Transformer]] = {"recurrent": Recurrent, "transformer": Transformer}
@@ -33,6 +34,9 @@ SIZES: dict[str, tuple[Any, ...]] = {
 }
 """Values to draw where a field is a number; every other field says itself what it takes."""
 
+PLACES = {"score": "attention.score", "reach": "attention.cross.reach", "memory": "memory", "mixing": "mixing"}
+OWNERS = [{PLACES[axis]: value} for axis in PLACES for value, row in AXES[axis].items() if row.options]
+"""The values that have options."""
 
 COMPANIONS: list[dict[str, Any]] = [
     {f"model.{name}": value for name, value in fields.items()}
@@ -40,30 +44,18 @@ COMPANIONS: list[dict[str, Any]] = [
         {},
         {"attention.maps": "separate"},
         {"attention.values": "projected", "attention.output": "projected"},
-        {"attention.score": "bilinear"},
-        {"attention.score": "low_rank"},
-        {"attention.score": "additive"},
+        *OWNERS,
         {"attention.score": "additive", "attention.maps": "separate"},
-        {"attention.reach": "local_m"},
-        {"attention.cross.reach": "hard"},
-        {"memory": "structured"},
         {"attention.heads": 1},
         {"attention.heads": 1, "memory": "structured"},
-        {"mixing": "convolution"},
     )
 ]
-"""What some fields must stand beside to mean something."""
+"""Fields that give another field its meaning."""
 
 
 def values(name: str, field: FieldInfo) -> tuple[Any, ...]:
-    """What a field may be set to."""
-    options = [field.annotation, *get_args(field.annotation)]
-    for option in options:
-        if get_origin(option) is not None and all(isinstance(value, str) for value in get_args(option)):
-            return get_args(option)
-        if option is bool:
-            return (False, True)
-    return SIZES[name]
+    """The values that a field may be set to."""
+    return choices(field) or ((False, True) if field.annotation is bool else SIZES[name])
 
 
 def axes(family: str) -> dict[str, tuple[Any, ...]]:

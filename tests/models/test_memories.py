@@ -56,7 +56,7 @@ def test_max_by_hand() -> None:
 
 def test_structured_is_the_definition() -> None:
     h, mask = states()
-    memory = Structured(D, U, R, 0.5).double()
+    memory = Structured(D, annotations=R, annotation_width=U, penalty=0.5).double()
     slots: Slots = memory(h, h[:, 0], mask)
     first, second = memory.inner.weight.detach(), memory.outer.weight.detach()
     assert (first.shape, second.shape) == ((U, D), (R, U))
@@ -76,7 +76,7 @@ def test_penalty_by_hand() -> None:
     # A Aᵀ − I of the first is [[0, .5], [.5, −.5]], whose squares sum to .75; of the second it is 0.
     assert redundancy(a).item() == pytest.approx(0.75 / 2)
     h, mask = states()
-    on, off = (Structured(D, U, R, penalty).double() for penalty in (0.5, 0.0))
+    on, off = (Structured(D, annotations=R, annotation_width=U, penalty=penalty).double() for penalty in (0.5, 0.0))
     slots = on(h, h[:, 0], mask)
     assert slots.terms.penalty.item() == pytest.approx(0.5 * redundancy(slots.origin).item())
     assert off(h, h[:, 0], mask).terms.penalty is None

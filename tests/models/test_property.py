@@ -14,7 +14,7 @@ from torch.testing import assert_close
 from study.attention import Lengths, multihead
 from study.attention.score import Score
 from study.config import experiment_from
-from study.config.refusals import WITHOUT_QUERY
+from study.config.mechanisms import REACH, SCORE
 from study.models import Translator, build, match_logits
 from study.models.translator import PAD
 from study.training import sampling
@@ -62,7 +62,7 @@ def check_gradients(translator: Translator, source: Tensor, target: Tensor) -> N
 def unused(translator: Translator) -> set[str]:
     """What a cross-attention that reads no query leaves without use: the transformer's norm of its queries."""
     crosses = [attention.config for site, _, attention in translator.sites() if site == "cross"]
-    if not all(config.score in WITHOUT_QUERY for config in crosses):
+    if not all(SCORE[config.score].content_free for config in crosses):
         return set()
     return {name for name, _ in translator.named_parameters() if ".cross_norm." in name}
 
@@ -101,11 +101,11 @@ def test_every_legal_model() -> None:
     assert legal_models.everything() - covered == set()
 
 
-@pytest.mark.parametrize("reach", ["local_m", "local_p"])
+@pytest.mark.parametrize("reach", REACH.taking("window"))
 @pytest.mark.parametrize("base", [{"decoder": "bahdanau"}, {"decoder": "luong"}, {"family": "transformer"}], ids=str)
 def test_decoding_with_windows_looked_up(base: dict[str, Any], reach: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Score, "window_worth", 1.0)
-    monkeypatch.setattr(multihead, "FUSED_WINDOW_WORTH", 1.0)
+    monkeypatch.setattr(Score, "gather_from", 1.0)
+    monkeypatch.setattr(multihead, "FUSED_GATHER_FROM", 1.0)
     fields = {"width": 14, "attention.heads": 2, "attention.reach": reach, "attention.window": 1, **base}
     source, target = cases.batch()
     model = built({f"model.{name}": value for name, value in fields.items()}, source, target)

@@ -10,6 +10,7 @@ import torch
 from study.attention import Attention
 from study.commands import translate
 from study.config import experiment_from
+from study.config.mechanisms import COMBINE, MAPS, REACH, SCORE
 from study.models import Translator, build
 from study.models.search import beam_search
 from study.models.translator import PAD
@@ -17,19 +18,27 @@ from study.pruning.surgery import heads_of, masked, remove
 from study.training.checkpoint import save_model
 from study.training.vocabulary import Words
 
-SCORES = ("dot", "cosine", "bilinear", "low_rank", "additive", "concat", "concat_luong")
 WIDE = {"heads": 3, "key_width": 5, "value_width": 7, "maps": "separate", "values": "projected", "output": "projected"}
 RAW = {"heads": 2, "maps": "raw", "values": "raw", "output": "raw", "key_width": None, "value_width": None}
+
+
+def unmapped(score: str) -> dict[str, Any]:
+    """Fields to leave out because the score does not read the key, or neither key nor query."""
+    facts = SCORE[score]
+    keyless = {} if "key" in facts.reads else {"key_width": None, "heads": 2}
+    return {**keyless, **({"maps": None} if facts.content_free else {})}
+
+
 MECHANISMS: list[dict[str, Any]] = [
-    *({"score": score} for score in SCORES),
-    {"score": "location", "key_width": None, "heads": 2},
-    *({"score": score, "key_width": None, "heads": 2, "maps": None} for score in ("uniform", "fixed_random")),
-    *({"maps": maps} for maps in ("tied", "tied_signed")),
+    *({"score": score, **unmapped(score)} for score in SCORE),
+    *({"maps": maps} for maps in MAPS.those(lambda row: row.one)),
     {"maps": "raw", "key_width": None, "heads": 2},
     {"values": "raw", "value_width": None, "heads": 2},
-    *({"combine": combine} for combine in ("sum_own", "sum_shared", "mean_shared")),
-    {"combine": "sum_wide", "value_width": None, "output": "raw"},
-    *({"reach": reach, "window": 2} for reach in ("local_m", "local_p")),
+    *(
+        {"combine": combine, **({"value_width": None, "output": "raw"} if row.wide else {})}
+        for combine, row in COMBINE.items()
+    ),
+    *({"reach": reach, "window": 2} for reach in REACH.taking("window")),
     {"scale": "learned"},
     {"weights": "sparsemax"},
 ]
@@ -65,7 +74,7 @@ def test_removed_is_masked(family: str, site: dict[str, Any]) -> None:
 def test_weights_of_a_removed_head_are_gone(combine: str) -> None:
     wide = combine == "sum_wide"
     translator = models("recurrent", {"combine": combine, **({"value_width": None, "output": "raw"} if wide else {})})
-    smaller = translator.attention.keep([2, 0])  # type: ignore[union-attr, operator]
+    smaller = translator.attention.reduced([2, 0])  # type: ignore[union-attr, operator]
     assert isinstance(smaller, Attention)
     assert smaller.kept == (2, 0)
     shapes = {name: tuple(p.shape) for name, p in smaller.named_parameters()}
@@ -73,7 +82,7 @@ def test_weights_of_a_removed_head_are_gone(combine: str) -> None:
     assert shapes["map_value.weight"] == (2, cases.WIDTH if wide else 7, cases.WIDTH)
     shape = (2, 7, cases.WIDTH) if combine in ("concat", "sum_own") else (7, cases.WIDTH)
     assert wide or shapes["combine.weight"] == shape
-    assert smaller.keep([1]).kept == (0,)
+    assert smaller.reduced([1]).kept == (0,)
 
 
 @pytest.mark.parametrize("family", cases.FAMILIES)

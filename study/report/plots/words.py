@@ -4,39 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from study.config.mechanisms import AXES
 from study.report import style, wording
 
-WORDS = {
-    "scale=rsqrt": "1/√d",
-    "scale=none": "unscaled",
-    "scale=inverse": "1/d",
-    "scale=learned": "learned scale",
-    "logit_init=matched": "logits start at sd 1",
-    "score=concat_luong": "concat (Luong)",
-    "bilinear_init=identity": "from identity",
-    "memory=states": "all states",
-    "memory=final": "final state",
-    "memory=mean": "mean state",
-    "memory=max": "largest components",
-    "memory=empty": "nothing",
-    "memory=structured": "annotations",
-    "maps=separate": "separate maps",
-    "maps=tied": "tied maps",
-    "maps=tied_signed": "tied maps with signs",
+WORDS: dict[str, str] = {
+    f"{axis}={name}": row.label for axis, rows in AXES.items() for name, row in rows.items() if row.label
+} | {
     "equal_start=true": "equal start",
     "exclude_self=true": "self masked",
-    "init=final": "starts from the final state",
-    "init=zero": "starts from zero",
-    "init=mean": "starts from the mean state",
-    "init=direct": "starts unmapped",
-    "reach=local_m": "local, monotonic",
-    "reach=local_p": "local, predicted",
-    "reach=hard": "one sampled slot",
     "order=random": "random orders",
     "order=gradient_normalised": "gradient, by layer",
     "order=leave_one_out": "leave one out",
-    "weights=entmax15": "entmax 1.5",
-    "weights=identity_mean": "identity / S",
 }
 WORDS |= {"floor=confused": "by the largest weights of symmetric scores", "floor=blind": "a guess without looking"}
 PLAIN = (*style.ARMS, "family")

@@ -1,0 +1,64 @@
+"""Base of every part of attention: the members that initialisation, head removal and the documents read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from study.config.mechanisms import AXES
+
+
+class Part(nn.Module):
+    """A part of attention. With an axis and a name it is one value of `study.config.mechanisms`, which has its facts.
+
+    The defaults suit a part whose matrices have their fan-in as last axis and whose first axis is the heads'.
+    """
+
+    axis: ClassVar[str] = ""
+    """The axis that a class and its subclasses are values of."""
+    name: ClassVar[str] = ""
+    """The value that the class itself is."""
+    facts: ClassVar[Any] = None
+    """The value's row in the table of mechanisms."""
+    formula: ClassVar[str] = ""
+    """The part's equation; that of its row if it is a value."""
+    fan_in: float | None = None
+    """Fan-in of the part's matrices, which are drawn with variance 1/fan_in; None: the last axis of each."""
+    stored: Mapping[str, tuple[tuple[int, ...], Any]] = {}
+    """Matrix that is a block of a larger one ↦ (shape of the larger one, index of the block). The larger one is drawn,
+    so that arms which store more or less of it start alike."""
+    drawn: tuple[str, ...] = ()
+    """Buffers that are frozen random numbers, drawn as a matrix is."""
+    _values: ClassVar[dict[tuple[str, str], type[Part]]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "name" in vars(cls):
+            Part._values[cls.axis, cls.name] = cls
+            cls.facts = AXES[cls.axis][cls.name]
+            cls.formula = cls.facts.formula
+
+    @classmethod
+    def named(cls, name: str) -> type[Self]:
+        """Return the class of a value of this axis."""
+        found = Part._values[cls.axis, name]
+        assert issubclass(found, cls)
+        return found
+
+    def start(self) -> None:
+        """Set initial values that are not random. Called after the random ones are drawn."""
+
+    @torch.no_grad()
+    def keep(self, heads: Sequence[int]) -> None:
+        """Leave these heads to the part's own parameters and drawn buffers, in place."""
+        for name, parameter in list(self.named_parameters(recurse=False)):
+            setattr(self, name, nn.Parameter(_rows(parameter, heads), requires_grad=parameter.requires_grad))
+        for name in self.drawn:
+            setattr(self, name, _rows(self.get_buffer(name), heads))
+
+
+def _rows(tensor: Tensor, heads: Sequence[int]) -> Tensor:
+    return tensor.detach()[list(heads)].clone()
