@@ -68,7 +68,7 @@ def main(argv: Sequence[str]) -> int:
     from study.training.sizes import sizes_for
 
     means = "the training split's mean lengths" if not lengths else "as given"
-    sizes = _within(experiment, sizes_for(experiment.data)._replace(**lengths))
+    sizes = _within(experiment, sizes_for(experiment.data, experiment.model)._replace(**lengths))
     print(experiment_id(experiment))
     for lines in (
         _sites(experiment, sizes),

@@ -5,10 +5,19 @@ N sentences · k beams · V vocabulary.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import torch
 from torch import Tensor
 
 from study.models.translator import BOS, EOS, PAD, Encoded, Translator, lengths, select
+
+Count = TypeVar("Count", int, Tensor)
+
+
+def most_tokens(source: Count) -> Count:
+    """The largest number of target tokens for this number of source tokens, EOS counted on both sides."""
+    return 2 * source + 10
 
 
 @torch.no_grad()
@@ -26,11 +35,11 @@ def beam_search(
         mask: [N, S].
         beam: k.
         length_penalty: α.
-        limit: largest number of target tokens, EOS counted (default: twice the sentence's own source tokens and ten
-            more, whatever the batch). Never more than the model's own limit.
+        limit: largest number of target tokens, EOS counted (default: `most_tokens` of the sentence's own source,
+            whatever the batch). Never more than the model's own limit.
     """
     n, device = len(source), source.device
-    limits = 2 * lengths(mask) + 10 if limit is None else torch.full((n,), limit, device=device)
+    limits = most_tokens(lengths(mask)) if limit is None else torch.full((n,), limit, device=device)
     if model.longest is not None:
         limits = limits.clamp(max=model.longest)
     encoded = model.encode(source, mask)._replace(terms=())

@@ -35,7 +35,7 @@ from study.training.diagnostics import for_record, scalars, short
 from study.training.evaluate import Evaluation, evaluate
 from study.training.provenance import data_facts, device_for, peak_memory, provenance
 from study.training.ranks import Ranks
-from study.training.sizes import sizes_of
+from study.training.sizes import check_windows, sizes_of
 from study.training.task import DivergedError, Task
 from study.training.trainer import trainer
 from study.training.vocabulary import vocabulary_for
@@ -96,6 +96,7 @@ class _Run:
         self.train = examples(self.corpus.splits["train"], self.vocabulary)
         self.valid = examples(self.corpus.splits["valid"], self.vocabulary)
         self.lengths = sentence_lengths(self.train)
+        check_windows(experiment.model, self.corpus, self.vocabulary)
         self.cost = cost(experiment.model, sizes_of(self.train, len(self.vocabulary)))
         self.model = self._model()
         check_resumable(folder / "checkpoint.ckpt", self.model)
