@@ -1,11 +1,7 @@
-"""What the documents say is so: files, flags, targets, versions, and the diff of CONTRIBUTING.md."""
+"""What the documents say is so: files, flags, targets and versions."""
 
-import os
 import re
 import shlex
-import shutil
-import subprocess
-import sys
 
 import pytest
 
@@ -54,21 +50,3 @@ def test_the_lock_holds_versions_and_nothing_else():
     pinned = [line for line in lines if not line.startswith("#")]
     assert "torch==2.13.0" in pinned
     assert [line for line in pinned if not re.fullmatch(r"[\w.-]+==[\w.]+", line)] == []
-
-
-@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-def test_the_diff_of_contributing_applies_and_its_tests_pass(tmp_path):
-    (diff,) = re.findall(r"```diff\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.DOTALL)
-    for part in ("study", "sweeps", "tests/attention"):
-        shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
-    subprocess.run(["git", "apply", "-"], input=diff, text=True, check=True, cwd=tmp_path)
-    chosen = ["tests/attention/test_definitions.py", "-k", "distance or compared"]
-    ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "13 passed" in ran.stdout, ran.stdout + ran.stderr

@@ -1,0 +1,105 @@
+"""The patch of CONTRIBUTING.md applies, to this tree and to one with another score in it, and the score is whole."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+COPIED = ("study", "sweeps", "tests/attention")
+CLASS = """class Manhattan(Score):
+    name = "manhattan"
+
+    def forward(self, query: Tensor, prepared: Tensor, view: View) -> Tensor:
+        return -torch.cdist(query, prepared, p=1)
+
+
+def build_score("""
+ROW = """        "manhattan": Score(formula="−‖q − k‖₁", d="K", equal_sizes=True),
+    }
+)
+SCALE = Axis("""
+DEFINITION = """@defines("manhattan")
+def manhattan(q: Tensor, k: Tensor, p: Parameters) -> tuple[Tensor, int]:
+    return -(q[:, :, :, None] - k[:, :, None]).abs().sum(-1), k.shape[-1]
+
+
+def legal_sites("""
+CHECKS = """
+from pathlib import Path
+
+from study.config import experiment_from
+from study.errors import InputError
+from study.models.catalogue import markdown
+from study.sweep.spec import load
+
+score, maps, start = "model.attention.score", "model.attention.maps", "model.attention.logit_init"
+assert experiment_from({score: "distance", maps: "tied_signed"}).model.attention.cross.scale == "rsqrt"
+assert experiment_from({score: "distance", maps: "separate", start: "matched"})
+for fields, reason in (
+    ({score: "distance", start: "matched"}, "distance on raw maps has none; use separate maps"),
+    ({score: "distance", "model.encoder_width": 32}, "distance needs queries and keys of one size"),
+    ({score: "distanc"}, "did you mean distance?"),
+):
+    try:
+        experiment_from(fields)
+    except InputError as problem:
+        assert reason in str(problem), problem
+    else:
+        raise AssertionError(fields)
+assert len(load(Path("sweeps/distance.yaml")).runnable) == 10
+assert "| `distance` | `−½‖q − k‖²` | K | 0 | Tsai et al. 2019 |" in markdown()
+"""
+
+
+def insert(path: Path, marker: str, text: str) -> None:
+    """Put a text in the place of a marker, which it ends with."""
+    whole = path.read_text(encoding="utf-8")
+    assert whole.count(marker) == 1, (path, marker)
+    path.write_text(whole.replace(marker, text), encoding="utf-8")
+
+
+def add_another(tree: Path) -> None:
+    """Add a second score, as its author would: at the end of each list."""
+    insert(tree / "study/attention/scores.py", "def build_score(", CLASS)
+    insert(tree / "study/config/mechanisms.py", "    }\n)\nSCALE = Axis(", ROW)
+    insert(tree / "tests/attention/test_definitions.py", "def legal_sites(", DEFINITION)
+
+
+def run(tree: Path, *argv: str) -> str:
+    ran = subprocess.run(
+        [sys.executable, *argv],
+        env={**os.environ, "PYTHONPATH": str(tree)},
+        cwd=tree,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@pytest.mark.parametrize("scores", [["distance"], ["distance", "manhattan"]], ids=["alone", "beside another score"])
+def test_the_patch_of_the_guide_adds_a_whole_score(scores: list[str], tmp_path: Path) -> None:
+    (diff,) = re.findall(r"```diff\n(.*?)```", GUIDE, re.DOTALL)
+    for part in COPIED:
+        shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
+    if "manhattan" in scores:
+        add_another(tmp_path)
+    subprocess.run(["git", "apply", "-"], input=diff, text=True, check=True, cwd=tmp_path)
+    chosen = ["tests/attention/test_definitions.py", "-k", " or ".join(scores)]
+    told = run(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen)
+    assert f"{17 * len(scores)} passed" in told, "16 sites of each score, and that there are 16"
+    run(tmp_path, "-c", CHECKS)
+
+
+def test_the_patch_of_the_guide_edits_no_sweep_that_exists() -> None:
+    named = re.findall(r"^\+\+\+ b/(sweeps/\S+)", GUIDE, re.MULTILINE)
+    assert named
+    assert not [name for name in named if (ROOT / name).exists()]
