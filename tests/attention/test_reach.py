@@ -86,7 +86,7 @@ def test_local_p_is_the_definition(window: int) -> None:
     assert all(g.isfinite().all() and g.abs().max() > 0 for g in gradients)
 
 
-@pytest.mark.parametrize("reach", ["local_m", "local_p"])
+@pytest.mark.parametrize("reach", REACH.taking("window"))
 def test_queries_one_by_one_are_queries_together(reach: str) -> None:
     query, states, mask = inputs()
     attention = site(reach=reach, window=1)

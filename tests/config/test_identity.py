@@ -6,6 +6,7 @@ from pydantic import Field
 from study.config import Experiment, config_hash, experiment_from, experiment_id
 from study.config.experiment import Training
 from study.config.identity import scientific
+from study.config.mechanisms import MEMORY
 
 GOLDEN = {
     "recurrent": "91aab5262b4d0b620affff18b6f0bad1cf1ca8434d3a737208ecedb85804cd89",
@@ -88,10 +89,10 @@ def test_no_rings_at_all_are_mutual_pairs() -> None:
     assert experiment_from(none) == experiment_from(pairs)
 
 
-@pytest.mark.parametrize("memory", ["final", "mean", "max", "empty"])
+@pytest.mark.parametrize("memory", MEMORY)
 @pytest.mark.parametrize("family", GOLDEN)
-def test_over_one_slot_a_record_is_its_experiment(family: str, memory: str) -> None:
-    if (family, memory) != ("transformer", "empty"):
+def test_over_every_memory_a_record_is_its_experiment(family: str, memory: str) -> None:
+    if family in MEMORY[memory].families:
         experiment = experiment_from({"model.family": family, "model.memory": memory})
         assert experiment_from(experiment.model_dump(mode="json")) == experiment
 

@@ -70,9 +70,9 @@ def test_removed_is_masked(family: str, site: dict[str, Any]) -> None:
     assert (sum(p.numel() for p in translator.parameters()) < before) or site is RAW
 
 
-@pytest.mark.parametrize("combine", ["concat", "sum_own", "sum_shared", "mean_shared", "sum_wide"])
+@pytest.mark.parametrize("combine", COMBINE)
 def test_weights_of_a_removed_head_are_gone(combine: str) -> None:
-    wide = combine == "sum_wide"
+    wide = COMBINE[combine].wide
     translator = models("recurrent", {"combine": combine, **({"value_width": None, "output": "raw"} if wide else {})})
     smaller = translator.attention.reduced([2, 0])  # type: ignore[union-attr, operator]
     assert isinstance(smaller, Attention)

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from study.config import Experiment, experiment_from
+from study.config.mechanisms import MEMORY
 from study.corpora import Contrast, Corpus, Link, Pair
 from study.models import Translator, build
 from study.models.translator import EOS, PAD, Encoded, Output
@@ -100,7 +101,7 @@ def build_untrained(**fields: object) -> tuple[Experiment, Translator]:
     return experiment, build(experiment.model, len(VOCABULARY), 1).eval()
 
 
-@pytest.mark.parametrize("memory", ["final", "mean", "empty"])
+@pytest.mark.parametrize("memory", MEMORY.those(lambda row: row.slots is not None))
 def test_a_memory_without_source_tokens_has_no_alignment(memory: str) -> None:
     experiment, model = build_untrained(memory=memory)
     valid = examples(CORPUS.splits["valid"], VOCABULARY)
