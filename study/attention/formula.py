@@ -60,7 +60,7 @@ def _score(site: Attention) -> Iterator[str]:
 
 
 def _weights(site: Attention) -> Iterator[str]:
-    """What narrows the S visible slots, then the normaliser over the rest."""
+    """Conditions that narrow the S visible slots, then the normaliser over the rest."""
     within, count = site.reach.facts.within, "S"
     if within:
         yield f"window: {within}, w = {site.config.window}"

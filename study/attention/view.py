@@ -87,13 +87,15 @@ class Terms(NamedTuple):
 def in_sequence(steps: Sequence[Terms]) -> Terms:
     """The terms of calls for one query each as those of one call for all: penalties added, the rest along L."""
 
-    def along(name: str, join: Callable[[list[Tensor]], Tensor]) -> Tensor | None:
+    def joined(name: str, join: Callable[[list[Tensor]], Tensor]) -> Tensor | None:
         present = [part for step in steps if (part := getattr(step, name)) is not None]
         return join(present) if present else None
 
     together = partial(torch.cat, dim=1)
     return Terms(
-        along("penalty", lambda parts: torch.stack(parts).sum()), along("log_prob", together), along("bonus", together)
+        joined("penalty", lambda parts: torch.stack(parts).sum()),
+        joined("log_prob", together),
+        joined("bonus", together),
     )
 
 

@@ -193,7 +193,7 @@ def _resolve(model: Recurrent | Transformer, sites: Sites, widths: dict[str, tup
 
 
 def _unused(model: Recurrent | Transformer, name: str, site: Attention, widths: tuple[int, int]) -> list[str]:
-    """What is set at cross and changes nothing there. The base arm's own values pass, as a record has them."""
+    """Refusals of fields set at cross that change nothing. The base arm's own values pass, as a record has them."""
     memory = memory_kind(model.memory, model.annotations)
     if name != "cross" or scores_matter(site.weights, memory):
         return []

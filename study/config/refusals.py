@@ -1,6 +1,6 @@
-"""What an attention site cannot be at its place in a model, and over which memory: each refusal is one line.
+"""Refusals of an attention at its place in a model and over a memory, each in one line.
 
-What one site cannot be whatever its place is refused in `study.config.attention`.
+Refusals that hold at every place are in `study.config.attention`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from study.config.attention import Attention
 from study.config.mechanisms import MEMORY, REACH, SCORE, WEIGHTS
 
 ONE_ANNOTATION = " with annotations 1"
-"""Ending of the name of a memory whose slots are annotations, where there is one."""
+"""Ending of the name of a memory whose slots are annotations, if there is one annotation."""
 SCORING = (
     *("score", *(option for option in Attention.model_fields if SCORE.taking(option))),
     *("scale", "maps", "equal_start", "key_width", "weights", "logit_init"),
@@ -23,7 +23,7 @@ MIXING = ("values", "value_width", "combine", "output")
 
 
 def memory_kind(memory: Any, annotations: object) -> Any:
-    """The memory, or its name with `ONE_ANNOTATION` where it is structured into one slot. Neither need be valid yet."""
+    """Return the memory, with `ONE_ANNOTATION` added if it has one annotation. Neither value need be valid yet."""
     row = MEMORY.find(memory)
     return memory + ONE_ANNOTATION if row and "annotations" in row.options and str(annotations) == "1" else memory
 
@@ -35,7 +35,7 @@ def _slots(kind: Any) -> int | None:
 
 
 def site_refusals(site: Attention, name: str, memory: str) -> Iterator[str]:
-    """What is wrong with an attention at the site of this name, over a memory of this kind at cross."""
+    """Refusals of an attention at the site of this name; at cross, over a memory of this kind."""
     reach, slots, kind = REACH[site.reach], _slots(memory), MEMORY.find(memory)
     if name != "cross":
         if reach.cross_only:
@@ -56,13 +56,16 @@ def site_refusals(site: Attention, name: str, memory: str) -> Iterator[str]:
 
 
 def scores_matter(weights: Any, memory: Any) -> bool:
-    """Whether cross-attention over this memory depends on its scores: a slot without others has all the weight."""
+    """True if cross-attention over this memory depends on its scores. One slot alone has all the normalised weight."""
     slots, row = _slots(memory), WEIGHTS.find(weights)
     return slots is None or (slots == 1 and not (row and row.sums_to_one))
 
 
 def unused_scores(site: Attention, unset: Attention, memory: str) -> Iterator[str]:
-    """What was set at cross and changes nothing, where scores do not matter. `unset` is the site without it."""
+    """Refusals of fields set at cross that change nothing, because scores do not matter.
+
+    `unset` is the site without these fields.
+    """
     slots = "no slot" if _slots(memory) == 0 else "one slot, which has all the weight whatever its score"
     for name in (*SCORING, "heads"):
         if (given := getattr(site, name)) != getattr(unset, name):
@@ -70,7 +73,7 @@ def unused_scores(site: Attention, unset: Attention, memory: str) -> Iterator[st
 
 
 def unused_mixing(site: Attention, base: dict[str, Any], memory: str) -> Iterator[str]:
-    """What was set at cross and multiplies the zero context of a memory without slots.
+    """Refusals of fields set at cross that only multiply the zero context of a memory without slots.
 
     `base` has the family's own values.
     """

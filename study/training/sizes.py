@@ -1,4 +1,4 @@
-"""Sizes of a model, its cost, and the windows that mean something, as a corpus decides them."""
+"""Sizes that a corpus gives a model and its cost, and the windows that it leaves without a function of their own."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ def sizes_for(data: Data, model: Recurrent | Transformer | None = None) -> Sizes
 
 
 def check_windows(model: Recurrent | Transformer, corpus: Corpus, vocabulary: Vocabulary) -> None:
-    """Refuse a window that hides no slot of any sentence: the function has an identity already, that of a wider reach.
+    """Refuse a window that hides no slot of any sentence: its function has an identity already, that of a wider reach.
 
-    A query and a slot of S are at most S − 1 apart.
+    A query and a slot are at most S − 1 apart where there are S slots. In the decoder's self-attention S counts the
+    tokens that search may write.
 
     Raises:
         InputError: such a window.
@@ -55,7 +56,7 @@ def check_windows(model: Recurrent | Transformer, corpus: Corpus, vocabulary: Vo
         if site.window >= slots - 1:
             wider = REACH[site.reach].covering
             raise InputError(
-                f"model.attention.{name}.window: expected less than {slots - 1}, got {site.window}. No sentence of "
-                f"{corpus.name} has more than {slots} slots here, so reach {site.reach} would be {wider}; use a "
-                f"smaller window, or reach {wider}"
+                f"model.attention.{name}.window: expected less than {slots - 1}, got {site.window}. No sequence at "
+                f"this site has more than {slots} tokens in {corpus.name}, so reach {site.reach} would be {wider}; use "
+                f"a smaller window, or reach {wider}"
             )

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from study.config import Attention, Recurrent, Transformer, experiment_from
-from study.config.mechanisms import AXES, choices
+from study.config.mechanisms import AXES, REACH, choices
 from study.errors import InputError
 
 FAMILIES: dict[str, type[Recurrent] | type[Transformer]] = {"recurrent": Recurrent, "transformer": Transformer}
@@ -46,6 +46,7 @@ COMPANIONS: list[dict[str, Any]] = [
         {"attention.values": "projected", "attention.output": "projected"},
         *OWNERS,
         {"attention.score": "additive", "attention.maps": "separate"},
+        {"attention.reach": REACH.taking("window")[0]},
         {"attention.heads": 1},
         {"attention.heads": 1, "memory": "structured"},
     )
