@@ -44,7 +44,7 @@ assert experiment_from({score: "distance", maps: "separate", start: "matched"})
 for fields, reason in (
     ({score: "distance", start: "matched"}, "distance on raw maps has none; use separate maps"),
     ({score: "distance", "model.encoder_width": 32}, "distance needs queries and keys of one size"),
-    ({score: "distanc"}, "did you mean distance?"),
+    ({score: "distances"}, "distance"),
 ):
     try:
         experiment_from(fields)

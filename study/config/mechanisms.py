@@ -10,13 +10,12 @@ of a head · c output of the site · d width that a score sums over · K, Kq, Kk
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic.fields import FieldInfo
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -643,14 +642,12 @@ class Choice:
         """Return the value if it is one of the axis.
 
         Raises:
-            PydanticCustomError: it is not. `hint` names the nearest value.
+            PydanticKnownError: it is not; the error is that of a `Literal`.
         """
         if isinstance(value, str) and value in self.names:
             return value
-        close = difflib.get_close_matches(str(value), self.names, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        expected = ", ".join(f"{name!r}" for name in self.names)
-        raise PydanticCustomError("mechanism", "expected one of {expected}", {"expected": expected, "hint": hint})
+        *others, last = (f"{name!r}" for name in self.names)
+        raise PydanticKnownError("literal_error", {"expected": " or ".join(filter(None, (", ".join(others), last)))})
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
         """Accept the values and nothing else."""

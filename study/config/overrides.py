@@ -115,6 +115,6 @@ def one_line(error: ValidationError) -> str:
     elif first["type"] == "extra_forbidden":
         what = "there is no such field here; --help lists all"
     elif "given" not in what and not first["msg"].startswith("Value error") and not isinstance(first["input"], dict):
-        what += f", not {first['input']!r}{first.get('ctx', {}).get('hint', '')}"
+        what += f", not {first['input']!r}"
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return f"{where}: {what}{more}" if where else f"{what}{more}"

@@ -34,17 +34,15 @@ def check(dotted: str, value: Any) -> None:
     known = _fields().get(dotted)
     if known is None:
         raise InputError(_unknown(dotted))
-    problem = remedy = ""
+    problem = ""
     for field in known:
         try:
             _adapter(field).validate_python(value, strict=True)
         except ValidationError as error:
-            first = error.errors()[0]
-            problem = problem or first["msg"]
-            remedy = remedy or first.get("ctx", {}).get("hint", "")
+            problem = problem or error.errors()[0]["msg"]
         else:
             return
-    raise InputError(f"{problem}, not {value!r}{remedy or _remedy(value)}")
+    raise InputError(f"{problem}, not {value!r}{_remedy(value)}")
 
 
 def _unknown(dotted: str) -> str:

@@ -81,9 +81,7 @@ REFUSED = [
     # a value
     ({"model.family": "lstm"}, "model.family: expected one of 'recurrent', 'transformer', not 'lstm'"),
     ({"data.name": "wmt"}, "data.name: expected one of 'grammar', 'multi30k', "),
-    ({"model.attention.score": "aditive"}, "model.attention.cross.score: expected one of 'dot', "),
-    ({"model.attention.score": ["dot"]}, "model.attention.cross.score: expected one of "),
-    ({"model.memory": ["final"]}, "model.memory: expected one of "),
+    ({"model.attention.score": "dots"}, "model.attention.cross.score: "),
     ({"model.attention.scale": "sqrt"}, "model.attention.cross.scale: "),
     ({"model.attention.heads": 0}, "model.attention.cross.heads: "),
     ({"model.attention.cross": 5}, "model.attention: cross takes fields"),
@@ -173,6 +171,9 @@ REFUSED = [
         {"model.attention.combine": "sum_wide", "model.attention.values": "projected"},
         "model.attention.cross: combine sum_wide of one head is concat with output raw and value_width = D; use",
     ),
+    # a choice that is no text
+    ({"model.attention.score": ["dot"]}, "model.attention."),
+    ({"model.memory": ["final"]}, "model.memory: "),
 ]
 
 
