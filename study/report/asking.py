@@ -19,7 +19,7 @@ from study.report.declared import Declared, Library, check_fields, one
 from study.report.kinds import AnyContrast, Band, Correlation, Difference, Interaction, Within
 from study.report.measures import Measure
 from study.report.verdicts import NOT_RUN, Verdict
-from study.report.weighing import Scene, chosen_arms, weigh
+from study.report.weighing import Scene, chosen_arms, joined, weigh
 from study.sweep import fields
 
 
@@ -149,9 +149,8 @@ class Asker:
             findings = correlations(kind, question, scene, margin)
         else:
             weighed = [weigh(contrast, scene) for contrast in question.contrasts]
-            arms = {key: arm for one in weighed for key, arm in one.arms.items()}
             reference = self.library.measured(scene.arms[0], None)
-            compared = contrasted(arms, [one.weights for one in weighed], reference)
+            compared = contrasted(joined(weighed), [one.weights for one in weighed], reference)
             findings = [
                 verdicts.finding("shape" if unknown else kind, question, *both, margin)
                 for both in zip(question.contrasts, weighed, compared, strict=True)

@@ -25,7 +25,7 @@ from study.report.kinds import Ratio
 from study.report.published import load_section
 from study.report.statistics import Arm
 from study.report.verdicts import Finding, finding
-from study.report.weighing import Weighed, name_of
+from study.report.weighing import Weighed, joined, name_of
 
 FILE = "cost.json"
 WHERE = "one site"
@@ -125,8 +125,7 @@ def check(question: Question, costs: Costs | None) -> None:
 def findings(kind: Kind, question: Question, costs: Costs) -> list[Finding]:
     """Every contrast of a question, tested on logarithms and told as ratios."""
     weighed = [_weighed(contrast, question, costs) for contrast in question.contrasts if isinstance(contrast, Ratio)]
-    arms = {key: arm for one in weighed for key, arm in one.arms.items()}
-    compared = contrasted(arms, [one.weights for one in weighed], Arm("", {}))
+    compared = contrasted(joined(weighed), [one.weights for one in weighed], Arm("", {}))
     margin = question.margin
     assert isinstance(margin, float)
     both = zip(question.contrasts, weighed, compared, strict=True)

@@ -118,6 +118,20 @@ def weigh(contrast: AnyContrast, scene: Scene) -> Weighed:
     raise TypeError(f"{contrast.statistic} has no weights")
 
 
+def joined(weighed: Sequence[Weighed]) -> dict[str, Arm]:
+    """Return the arms of all contrasts of a question, by key.
+
+    Raises:
+        ValueError: two arms have one key.
+    """
+    arms: dict[str, Arm] = {}
+    for contrast in weighed:
+        for key, arm in contrast.arms.items():
+            if arms.setdefault(key, arm) != arm:
+                raise ValueError(f"two arms have the key {key!r}")
+    return arms
+
+
 def _weighed(contrast: AnyContrast, scene: Scene, parts: Sequence[tuple[float, Declared]], *notes: str) -> Weighed:
     weights: dict[str, float] = {}
     for weight, arm in parts:
@@ -225,14 +239,15 @@ def _places(contrast: Trend, levels: Sequence[tuple[Any, Declared]]) -> list[flo
 
 
 def _bands(contrast: Band, scene: Scene) -> Weighed:
-    """Two arms that are no arms of the sweep: the widths of their bands, by seed."""
-    arms, labels, notes, declared = {}, {}, [], 0
-    for key, side in (("arm", contrast.arm), ("baseline", contrast.baseline)):
+    """Two synthetic arms: the width of each side's band, by seed. The runs that make an arm name it."""
+    arms, weights, labels, notes, declared = {}, {}, {}, [], 0
+    for weight, side in ((1.0, contrast.arm), (-1.0, contrast.baseline)):
         rates = scene.along(side, contrast.over)
+        key = f"band within {contrast.within} of {' '.join(arm.key for _, arm in rates)}"
         arms[key], edge = derived.band(key, [(rate, scene.read(arm)) for (rate,), arm in rates], contrast.within)
-        labels[key], declared = _side(side, {}), len(rates[0][1].cells)
+        weights[key], labels[key], declared = weight, _side(side, {}), len(rates[0][1].cells)
         notes += [f"{labels[key]}: the best rate is at the grid's edge in {edge} of {declared} runs"] if edge else []
-    return Weighed(name_of(contrast), arms, {"arm": 1.0, "baseline": -1.0}, (), labels, declared, tuple(notes))
+    return Weighed(name_of(contrast), arms, weights, (), labels, declared, tuple(notes))
 
 
 def _within(contrast: Within, scene: Scene) -> Weighed:
