@@ -15,7 +15,7 @@ from study.sweep.spec import Spec
 if TYPE_CHECKING:
     import pandas as pd
 
-MARKS = {"model": "", "paired": " †", "welch": " ‡", "resampled": " §", "within": " ¶"}
+MARKS = {"model": "", "paired": " †", "welch": " ‡", "resampled": " §", "within": " ¶", "few": ""}
 
 
 SENTENCES = {"grammar", "multi30k"}

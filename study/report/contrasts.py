@@ -4,7 +4,7 @@ A contrast of a single arm is the mean of what are differences already, by Stude
 
 The rules of `statistics` hold: one model for the arms without a collapse, Welch for a contrast with a collapsed arm,
 the paired t where standard deviations differ threefold, in arms that no other contrast's model has then, no test where
-a run is missing, Holm over all of them.
+a run is missing or an arm has fewer than three, Holm over all of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from study.report.estimates import Test, deviation, one_sample, rank_correlation, t_test
+from study.report.estimates import FEWEST, Test, deviation, one_sample, rank_correlation, t_test
 from study.report.statistics import Arm, Comparison, Fit, adjusted, collapsed, fitted, threefold
 
 Weights = Mapping[str, float]
@@ -66,6 +66,9 @@ def _compare(name: str, arms: Mapping[str, Arm], weights: Weights, reference: Ar
         return Comparison(name, why="missing runs")
     if not all(arm.values for arm in some):
         return Comparison(name, why="diverged" if any(arm.diverged for arm in some) else "no value")
+    if min(len(arm.values) for arm in some) < FEWEST:
+        means = {label: math.fsum(arms[label].values.values()) / len(arms[label].values) for label in weights}
+        return Comparison(name, Test("few", sum(weight * means[label] for label, weight in weights.items())))
     if len(some) == 1:
         values = list(some[0].values.values())
         return Comparison(name, replace(one_sample(values, values), method="within"))

@@ -13,9 +13,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-Method = Literal["model", "paired", "welch", "resampled", "within"]
+Method = Literal["model", "paired", "welch", "resampled", "within", "few"]
 
 LEVEL = 0.05
+FEWEST = 3
+"""Fewer runs of an arm give a difference, and neither interval nor p: two say next to nothing of their spread."""
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from study.report import pruned, wording
+from study.report.estimates import FEWEST, Test
 from study.report.statistics import Comparison
 
 if TYPE_CHECKING:
@@ -31,9 +32,10 @@ LISTED = 6
 def notes(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> list[str]:
     """The notes of a table, in the order of reading."""
     compared = facets if pruned.compares(spec) else []
+    tests = [c.test for facet in compared for c in facet.family.comparisons.values() if c.test]
     return [
         _scores(spec, frame),
-        *([_differences(spec)] if compared else ()),
+        *([_differences(spec, tests)] if compared else ()),
         *_other_tests(compared),
         _of_pruning(spec, frame) if pruned.questions(spec) else _columns(frame),
         *_power(compared),
@@ -43,20 +45,25 @@ def notes(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> list[str]:
 
 def _scores(spec: Spec, frame: pd.DataFrame) -> str:
     rules = [RULES.get(rule, rule) for rule in sorted(set(frame["rule"]) - {""})]
-    few = f" n < {FEW} is a quick look: expect wide intervals." if len(spec.seeds) < FEW else ""
+    few = f" n < {FEW} is a quick look: expect wide intervals." if FEWEST <= len(spec.seeds) < FEW else ""
     return (
         f"Scores: split {spec.metric[0]}, mean ± sd over runs; n = {len(spec.seeds)} declared per arm (seeds "
         f"{', '.join(map(str, spec.seeds))}). Tested: {', '.join(rules) or 'nothing yet'}.{few}"
     )
 
 
-def _differences(spec: Spec) -> str:
+def _differences(spec: Spec, tests: Sequence[Test]) -> str:
     short = wording.title("/".join(spec.metric), unit=False)
-    return (
-        f"Δ: {short} minus the baseline's (first arm), by least squares of score ~ arm + seed. Intervals are "
-        "unadjusted 95% t intervals; p is Holm's over the tests of a block; bold: p < .05. "
-        f"{wording.NOTHING}: nothing to estimate it from."
-    )
+    said = [f"Δ: {short} minus the baseline's (first arm)"]
+    if any(test.method != "few" for test in tests):
+        said[0] += ", by least squares of score ~ arm + seed"
+        said.append("Intervals are unadjusted 95% t intervals; p is Holm's over the tests of a block; bold: p < .05")
+        said.append(f"{wording.NOTHING}: nothing to estimate it from")
+    if any(test.method == "few" for test in tests):
+        said.append(
+            f"Arms of fewer than {FEWEST} runs have no interval, p or bold: so few say next to nothing of their spread"
+        )
+    return f"{'. '.join(said)}."
 
 
 def _other_tests(facets: list[Facet]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from study.config import Experiment, config_hash
 from study.errors import InputError
 from study.records import Record
 from study.report import wording
-from study.report.estimates import LEVEL, deviation
+from study.report.estimates import FEWEST, LEVEL, deviation
 from study.report.published import Results
 from study.report.tables import Block, Column, Row, Table
 
@@ -27,8 +27,8 @@ CHOSEN_ON, TEST, SECOND = "valid", "test_2016_flickr", "test_2017_flickr"
 NOTE = (
     "BLEU, German to English, test_2016_flickr; 2017: test_2017_flickr. Of each family of this study the published arm "
     "that is best on validation (mean over seeds, same beam): mean ± sd over its n runs, and Student's 95% interval of "
-    "the mean, none with one run; 1 of 3: so many of the runs declared. Others: as reported, scored in their "
-    "own ways, not comparable to the point."
+    "the mean, none with fewer than three runs; 1 of 3: so many of the runs declared. Others: as reported, scored in "
+    "their own ways, not comparable to the point."
 )
 
 
@@ -176,10 +176,10 @@ def _named(record: Record) -> str:
 
 
 def _interval(values: list[float]) -> tuple[float, float] | tuple[None, None]:
-    """Student's interval of a mean; none with one value, or values that agree."""
+    """Student's interval of a mean; none with fewer than three values, or values that agree."""
     from statsmodels.stats.weightstats import DescrStatsW
 
-    if not deviation(values):
+    if len(values) < FEWEST or not deviation(values):
         return None, None
     low, high = DescrStatsW(values).tconfint_mean(LEVEL)
     return float(low), float(high)

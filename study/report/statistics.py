@@ -7,6 +7,7 @@
 * Where the standard deviations of an arm and the baseline differ threefold, the paired t-test of that contrast
   decides; the model's answer, with such arms in it, is kept beside it. The others' model goes without them: one seed
   that goes astray in one arm would hide differences between arms in which none does.
+* Arms of fewer than three runs have a difference and no test.
 * An arm with a hole (a run missing, started or failed) is not compared at all.
 * Intervals are unadjusted; p is adjusted by Holm (1979) over all tests of the family.
 
@@ -23,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from study.report.estimates import LEVEL, Test, deviation, exact, paired, welch
+from study.report.estimates import FEWEST, LEVEL, Test, deviation, exact, paired, welch
 
 POWER = 0.80
 THREEFOLD = 3.0
@@ -87,7 +88,7 @@ def compare(arms: Sequence[Arm], baseline: str) -> Family:
     even = [arm for arm in pool if arm is base or not threefold([arm, base])]
     model = _model(pool, base) | _model(even, base) if sound else {}
     plain = {arm.label: _contrast(arm, base, model) for arm in arms if arm is not base}
-    return Family(baseline, adjusted(plain), seed_correlation(pool) if sound else None)
+    return Family(baseline, adjusted(plain), seed_correlation(pool) if sound and len(base.values) >= FEWEST else None)
 
 
 def collapsed(arm: Arm, base: Arm) -> bool:
@@ -102,6 +103,9 @@ def _contrast(arm: Arm, base: Arm, model: Mapping[str, Test]) -> Comparison:
         return Comparison(arm.label, why="no baseline")
     if arm.holes or not arm.values:
         return Comparison(arm.label, why="missing runs" if arm.holes else "diverged" if arm.diverged else "no value")
+    if min(len(arm.values), len(base.values)) < FEWEST:
+        means = [math.fsum(one.values.values()) / len(one.values) for one in (arm, base)]
+        return Comparison(arm.label, Test("few", means[0] - means[1]))
     if base.diverged or collapsed(arm, base):
         return Comparison(arm.label, welch(list(arm.values.values()), list(base.values.values())))
     pooled = model[arm.label]

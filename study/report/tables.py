@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 DECIMALS = 4
 """Numbers are rounded before they are written, so that machines agree to the byte."""
+P_VALUES = ("p", "holm", "model p")
+DIGITS = 3
+"""Columns of p values keep so many significant digits instead, and with them their exponents."""
 
 GAP = 2
 """Blanks between columns in a terminal."""
@@ -65,7 +68,7 @@ class Table:
         return [folder / f"{stem}.{suffix}" for suffix in texts]
 
     def csv(self) -> str:
-        """The numbers, one line a row, rounded to `DECIMALS`."""
+        """The numbers, one line a row, rounded to `DECIMALS`, p values to `DIGITS`."""
         import pandas as pd
 
         numbers = [dict(row.numbers) for block in self.blocks for row in block.rows]
@@ -73,6 +76,9 @@ class Table:
         for name in rows:  # whole numbers stay whole where some are missing
             if all(type(row.get(str(name))) in (int, type(None)) for row in numbers) and rows[name].notna().any():
                 rows[name] = rows[name].astype("Int64")
+        for name in P_VALUES:
+            if name in rows:
+                rows[name] = [p if pd.isna(p) else f"{p:.{DIGITS}g}" for p in rows[name]]
         return rows.round(DECIMALS).to_csv(index=False, lineterminator="\n")
 
     def json(self) -> str:

@@ -67,10 +67,12 @@ def interval(low: float | None, high: float | None, digits: int, sign: bool = Tr
 
 
 def p_value(p: float | None) -> str:
-    """Three decimals, without the zero that every p begins with: `.012`; `<.001` below."""
+    """Three decimals, without the zero that every p begins with: `.012`; below .001 one digit and exponent: `3e-6`."""
     if p is None:
         return NOTHING
-    return "<.001" if p < 0.001 else f"{p:.3f}".removeprefix("0")
+    if p == 0:
+        return "<1e-300"
+    return f"{p:.3f}".removeprefix("0") if p >= 0.001 else f"{p:.0e}".replace("e-0", "e-")
 
 
 def mean_sd(mean: float | None, sd: float | None, digits: int) -> str:

@@ -70,7 +70,7 @@ def test_a_ratio_by_hand(folder, tmp_path):
     assert (verdict.word, verdict.corpus, verdict.family) == ("contradicted", "one site", "AMD EPYC, 1 thread")
     assert (verdict.findings[0].n, verdict.findings[0].margin) == (4, 1.1)
     printed = " ".join(" ".join(claims_table.lines([verdict], contrasts=False)).split())
-    expected = "heads 4 ÷ heads 1, slots 16 (time, times the baseline's): 1.50 ¶ [1.37, 1.63], Holm p <.001, n 4"
+    expected = "heads 4 ÷ heads 1, slots 16 (time, times the baseline's): 1.50 ¶ [1.37, 1.63], Holm p 7e-4, n 4"
     assert expected in printed
     assert "margin 1.10, 1.25 times the memory" in printed
 

@@ -1,10 +1,13 @@
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from study.report.contrasts import contrasted
+from study.report.estimates import Test
 from study.report.statistics import Arm, compare, paired, seed_correlation, welch
 
 BASE = {1: 80.0, 2: 82.0, 3: 81.5, 4: 79.0, 5: 83.0}
@@ -76,10 +79,11 @@ def test_an_arm_with_a_hole_is_not_compared_and_does_not_hide_the_others():
 
 
 def test_divergence_is_a_result():
-    family = compare([Arm("a", BASE), Arm("b", {}, diverged=5), Arm("c", {1: 3.0, 2: 4.0}, diverged=3)], "a")
+    left = {1: 3.0, 2: 4.0, 3: 5.0}
+    family = compare([Arm("a", BASE), Arm("b", {}, diverged=5), Arm("c", left, diverged=2)], "a")
     assert family.comparisons["b"].why == "diverged"
     assert family.comparisons["c"].test.method == "welch"
-    assert compare([Arm("a", {1: 8.0}, diverged=1), Arm("b", BASE)], "a").comparisons["b"].test.method == "welch"
+    assert compare([Arm("a", left, diverged=2), Arm("b", BASE)], "a").comparisons["b"].test.method == "welch"
 
 
 @pytest.mark.parametrize("level", [0.0, 100.0])
@@ -104,10 +108,16 @@ def test_one_flat_arm_still_meets_one_that_varies():
     assert (test.difference, test.se, test.df) == pytest.approx((-82, 2, 1))
 
 
-def test_two_seeds_give_a_wide_interval():
-    test = compare(arms({1: 80.0, 2: 82.0}, {1: 81.0, 2: 84.0}), "a").comparisons["b"].test
-    assert (test.difference, test.df) == pytest.approx((1.5, 1))
-    assert test.high - test.low == pytest.approx(2 * stats.t.ppf(0.975, 1) * 0.5)
+@pytest.mark.parametrize("facts", [{}, {"valid_bleu": 1.0}, {"diverged": 3}])
+def test_two_values_give_a_difference_and_no_test(facts):
+    whole = [Arm("a", BASE, valid_bleu=30.0), Arm("b", {1: 81.0, 2: 84.0}, **facts)]
+    base = whole[0] if facts.get("diverged") else Arm("a", {1: 80.0, 2: 82.0}, valid_bleu=30.0)
+    comparison = compare([base, whole[1]], "a").comparisons["b"]
+    assert comparison.test == Test("few", 82.5 - sum(base.values.values()) / len(base.values))
+    assert (comparison.holm, comparison.detectable, comparison.significant) == (None, None, False)
+    assert contrasted({"a": base, "b": whole[1]}, [{"b": 1.0, "a": -1.0}], base) == [replace(comparison, arm="0")]
+    difference = contrasted({"b": whole[1]}, [{"b": 1.0}], base)[0]
+    assert (difference.test, difference.holm) == (Test("few", 82.5), None)
 
 
 def test_same_seed_correlation_at_its_ends():

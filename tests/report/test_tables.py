@@ -13,6 +13,7 @@ from study.report.comparison import analyse, comparison_table, shown_metrics
 from study.report.figures import points
 from study.report.frame import collect
 from study.report.summary import report_sweep
+from study.report.tables import Block, Column, Row, Table
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -27,35 +28,58 @@ def numbers(table):
     return {line["arm"]: line for line in csv.DictReader(io.StringIO(table.csv()))}
 
 
-def test_the_golden_table(tiny):
-    tiny.complete()
-    _, _, table = report(tiny)
+def test_the_golden_table(three):
+    three.complete()
+    _, _, table = report(three)
     for suffix, text in {"md": table.markdown(), "csv": table.csv(), "tex": table.latex()}.items():
         assert text == (GOLDEN / f"table.{suffix}").read_text(encoding="utf-8")
 
 
-def test_the_golden_numbers_by_hand(tiny):
-    """Differences by seed are −10 and −8: mean −9, SE 1, one degree of freedom, t.975 = tan(.475 π)."""
-    tiny.complete()
-    line = numbers(report(tiny)[2])["score=bilinear"]
-    half = math.tan(0.475 * math.pi)
+def test_the_golden_numbers_by_hand(three):
+    """Differences by seed are −10, −8 and −7: mean −25/3, SE √(7/9), two degrees of freedom, p = 1 − t/√(t² + 2)."""
+    three.complete()
+    line = numbers(report(three)[2])["score=bilinear"]
+    se = math.sqrt(7) / 3
+    t = 25 / 3 / se
+    p, half = 1 - t / math.sqrt(t * t + 2), 4.302653 * se
     expected = {
-        "difference": -9,
-        "se": 1,
-        "df": 1,
-        "low": -9 - half,
-        "high": -9 + half,
-        "p": 1 - 2 / math.pi * math.atan(9),
-        "holm": 1 - 2 / math.pi * math.atan(9),
-        "test/exact mean": 73,
-        "test/exact sd": math.sqrt(18),
+        "difference": -25 / 3,
+        "se": se,
+        "df": 2,
+        "low": -25 / 3 - half,
+        "high": -25 / 3 + half,
+        "p": p,
+        "holm": p,
+        "test/exact mean": 221 / 3,
+        "test/exact sd": math.sqrt(31 / 3),
         "entropy": (0.25 + 0.75 + 0.2) / 3,
-        "tokens_per_second": 12001.5,
-        "n": 2,
-        "declared": 2,
+        "tokens_per_second": 12002,
+        "n": 3,
+        "declared": 3,
     }
     assert {name: float(line[name]) for name in expected} == pytest.approx(expected, abs=5.1e-5)
     assert line["method"] == "model"
+
+
+def test_two_runs_of_an_arm_give_a_difference_and_a_footnote_that_says_why(tiny, three):
+    tiny.complete()
+    _, facets, table = report(tiny)
+    row = table.blocks[0].rows[1]
+    assert [row.cells[key] for key in ("difference", "interval", "holm")] == ["−9.0", "–", "–"]
+    assert (row.bold, facets[0].family.correlation) == (frozenset(), None)
+    notes = " ".join(table.notes)
+    assert notes.count("Arms of fewer than 3 runs have no interval, p or bold") == 1
+    assert "least squares" not in notes
+    assert "could show" not in notes
+    three.complete()
+    assert "fewer than" not in " ".join(report(three)[2].notes)
+
+
+def test_p_values_keep_their_exponents_in_every_format():
+    columns, row = [Column("holm", "Holm p")], Row({"holm": wording.p_value(3.14e-8)}, numbers={"holm": 3.14159e-8})
+    table = Table("x", columns, [Block("", [row, Row({"holm": "–"}, numbers={"holm": None})])])
+    assert table.csv() == 'holm\n3.14e-08\n""\n'
+    assert "| 3e-8 |" in table.markdown()
 
 
 def test_every_hole_is_a_row_and_no_average_hides_one(tiny):
@@ -164,4 +188,5 @@ def test_words_for_numbers():
     assert wording.number(0.04, sign=True) == "0.0"
     assert wording.number(None) == wording.number(float("nan")) == "–"
     assert wording.interval(-1, 2, 1) == "[−1.0, +2.0]"
-    assert [wording.p_value(p) for p in (0.0004, 0.0126, 1.0, None)] == ["<.001", ".013", "1.000", "–"]
+    assert [wording.p_value(p) for p in (2.6e-17, 0.0004, 0.0126, 1.0)] == ["3e-17", "4e-4", ".013", "1.000"]
+    assert [wording.p_value(p) for p in (0.0, None)] == ["<1e-300", "–"]
