@@ -158,6 +158,9 @@ class Asker:
         if unknown and kind == "equivalence":
             findings = [replace(found, word=NOT_RUN) for found in findings]
         word = verdicts.combined(question, kind, [found.word for found in findings])
+        if question.descriptive and word != NOT_RUN:
+            word = verdicts.DESCRIPTIVE
+            findings = [replace(found, word=word) for found in findings]
         tested = any(found.comparison.test for found in findings)
         return Verdict(claim, question, corpus, family, word, tuple(findings), unknown if tested else "")
 

@@ -40,6 +40,10 @@ class Question(Entry):
     margin: Margin | dict[str, Margin] | None = Field(None, description="Smallest difference of interest, by corpus.")
     where: Overrides = Field(default={}, description="Fields that all arms share.")
     combine: Literal["all", "any"] = Field("all", description="The claim holds if all contrasts do, or if any does.")
+    against: bool = Field(False, description="The contrasts predict the opposite of the claim.")
+    descriptive: bool = Field(False, description="Estimates and intervals are printed, and no verdict is given.")
+    not_asked: str = Field("", description="Why this is not the claim as it was published.")
+    post_hoc: str = Field("", description="Why this was asked when its answer could be known.")
     contrasts: tuple[AnyContrast, ...] = ()
 
     @field_validator("contrasts", mode="before")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from study.report import measures, verdicts
 from study.report.claims import Kind, Question
 from study.report.contrasts import correlated
+from study.report.estimates import inner
 from study.report.kinds import Correlation
 from study.report.measures import Measure
 from study.report.statistics import Arm, Comparison, adjusted
@@ -65,6 +66,7 @@ def correlations(kind: Kind, question: Question, scene: Scene, margin: float | N
                 margin,
                 tuple(arms.diverged),
                 arms.notes,
+                inner(comparison.test) if comparison.test else None,
             )
         )
     return out
@@ -81,7 +83,7 @@ def _arms(contrast: Correlation, scene: Scene) -> _Arms:
             out.diverged.append(f"{first.diverged} of {len(arm.cells)} runs of {arm.label} diverged")
         elif not first.values or not second.values:
             out.without += 1
-        elif limits and verdicts.at_edge(_mean(second), limits):
+        elif limits and verdicts.end(_mean(second), limits):
             out.saturated += 1
         else:
             out.pairs.append([(first.values[seed], second.values[seed]) for seed in sorted(first.values)])

@@ -140,6 +140,7 @@ def _weighed(contrast: Ratio, question: Question, costs: Costs) -> Weighed:
         name=name_of(contrast),
         arms={key: Arm(key, dict(enumerate(log_ratios(arm, base), 1)))},
         weights={key: 1.0},
+        sides=(),
         bases=(),
         labels={key: key},
         declared=costs.processes,
@@ -160,7 +161,9 @@ def _as_ratio(found: Finding, margin: float) -> Finding:
         test=comparison.test and _exponential(comparison.test),
         detectable=None if comparison.detectable is None else math.exp(comparison.detectable),
     )
-    return replace(found, comparison=told, margin=margin)
+    low, high = found.inner or (None, None)
+    inner = None if low is None or high is None else (math.exp(low), math.exp(high))
+    return replace(found, comparison=told, margin=margin, inner=inner)
 
 
 def _exponential(test: Test) -> Test:

@@ -82,16 +82,23 @@ def rank_correlation(rho: float, error: float, df: float) -> Test:
     return replace(test, difference=rho, low=math.tanh(test.low), high=math.tanh(test.high))
 
 
-def inside(test: Test, margin: float) -> bool:
-    """Two one-sided tests (Schuirmann 1987): the 90% interval lies within ± margin."""
+def inner(test: Test) -> tuple[float, float] | None:
+    """Return the 90% interval, on which two one-sided tests at 5% rest; None without a standard error."""
     from scipy.stats import t
 
     if test.se is None:
-        return False
-    half, middle = float(t.ppf(1 - LEVEL, test.df)) * test.se, test.difference
+        return None
+    half = float(t.ppf(1 - LEVEL, test.df)) * test.se
     if test.method == "resampled":
-        middle, margin = math.atanh(middle), math.atanh(margin)
-    return -margin < middle - half and middle + half < margin
+        middle = math.atanh(test.difference)
+        return math.tanh(middle - half), math.tanh(middle + half)
+    return test.difference - half, test.difference + half
+
+
+def inside(test: Test, margin: float) -> bool:
+    """Two one-sided tests (Schuirmann 1987): the 90% interval lies within ± margin."""
+    interval = inner(test)
+    return interval is not None and -margin < interval[0] and interval[1] < margin
 
 
 def welch(arm: Sequence[float], base: Sequence[float]) -> Test:

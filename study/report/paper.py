@@ -12,12 +12,13 @@ paper/main.pdf                     the same bytes from the same results
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from study import records
 from study.config.experiment import PROTOCOL
@@ -29,12 +30,11 @@ from study.report.orders import stability
 from study.report.published import ROOT, Manifest, Results
 from study.report.standing import standing
 from study.report.tables import Block, Column, Row, Table
-from study.report.verdicts import BELOW, CONTRADICTED, NO_DIFFERENCE, NOT_RUN, SUPPORTED
+from study.report.verdicts import Outcome, summary
 from study.sweep.grid import text
 from study.sweep.spec import Spec
 
 SOURCE = ROOT / "paper" / "main.typ"
-SETTLED = (SUPPORTED, BELOW, CONTRADICTED, NO_DIFFERENCE)
 
 
 def write_data(results: Results) -> list[Path]:
@@ -119,28 +119,17 @@ def _sweep(manifest: Manifest, spec: Spec, made: dict[str, Record]) -> dict[str,
 
 
 def _answers(results: Results) -> dict[str, int]:
-    """How many claims are settled in every part that is asked, in some, in none, or not yet run at all."""
-    path = results.root / "tables" / "claims.json"
+    """How many claims there are, and how many of each verdict, over all parts that were asked."""
+    path = results.root / "tables" / "claims.csv"
+    claims: dict[str, list[tuple[str, bool]]] = {}
     try:
-        table = json.loads(path.read_text(encoding="utf-8"))
-        rows = [row["cells"] for block in table["blocks"] for row in block["rows"]]
-        claims: dict[str, list[str]] = {}
-        for row in rows:  # behind the word may stand what diverged, or what it waits for
-            claims.setdefault(row["id"], []).append(row["verdict"].partition(";")[0])
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                claims.setdefault(row["id"], []).append((row["verdict"], bool(row["post_hoc"])))
     except (OSError, ValueError, KeyError) as problem:
         raise InputError(f"{path}: no table of verdicts ({problem}); `study claims` writes it") from None
-    counts = dict.fromkeys(("whole", "part", "undecided", "open"), 0)
-    for words in claims.values():
-        counts[settled(words)] += 1
-    return {"total": len(claims)} | counts
-
-
-def settled(words: Sequence[str]) -> str:
-    """From the verdicts on the parts of a claim: `whole`, `part` or `undecided`, by those settled; `open`: none run."""
-    if all(word == NOT_RUN for word in words):
-        return "open"
-    known = [word in SETTLED for word in words]
-    return "whole" if all(known) else "part" if any(known) else "undecided"
+    counted = Counter(summary(parts) for parts in claims.values())
+    return {"total": len(claims)} | {name.replace(" ", "_"): counted[name] for name in get_args(Outcome)}
 
 
 def _configurations(published: list[tuple[Manifest, Spec]], made: dict[str, Record]) -> Table:

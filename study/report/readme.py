@@ -17,6 +17,7 @@ import yaml
 
 from study.errors import InputError
 from study.records import write
+from study.report.wording import NOTHING
 
 ROOT = Path(__file__).parents[2]
 WIDTH = 26
@@ -57,26 +58,30 @@ def update(results: Path) -> list[Path]:
 def _verdicts(path: Path) -> str:
     """The verdicts in short: one line for each claim, corpus and family that has runs, and who has none."""
     rows = [row["cells"] for block in json.loads(path.read_text(encoding="utf-8"))["blocks"] for row in block["rows"]]
-    lines = ["| # | claim | asked of | verdict | decides | estimate | 95% interval | margin | n |"]
-    lines.append("|--:|---|---|---|---|--:|--:|--:|--:|")
+    lines = [
+        "| # | claim | data and model | verdict | finding | contrast | estimate | 95% CI | 90% CI | margin | seeds |"
+    ]
+    lines.append("|--:|---|---|---|---|---|--:|--:|--:|--:|--:|")
     claim, waiting = "", []
     for cells in rows:
-        claim, (word, *behind) = cells["claim"] or claim, cells["verdict"].split("; ")
-        if cells["verdict"].startswith("not yet run"):
+        claim, (verdict, *behind) = cells["claim"] or claim, cells["verdict"].split(": ")
+        if verdict == "not yet run":
             waiting.append(cells["id"])
             continue
-        shown = [cells["id"], claim, cells["asked"], "; ".join([f"**{word}**", *behind]), cells["contrast"]]
-        shown += [cells[name] for name in ("estimate", "interval", "margin", "n")]
+        bold = verdict if verdict == NOTHING else f"**{verdict}**"
+        shown = [cells["id"], claim, cells["asked"], ": ".join([bold, *behind])]
+        shown += [cells[name] for name in ("finding", "contrast", "estimate", "interval", "inner", "margin", "n")]
         lines.append("| " + " | ".join(shown) + " |")
 
     open_ = list(dict.fromkeys(waiting))
     said = f"\nNot yet run, in whole or in part: claim{'s' * (len(open_) > 1)} {', '.join(open_)}." if waiting else ""
     marks = (
-        "\nsmallest: the smallest difference that these runs could have shown. † the paired t decides, since standard "
-        "deviations differ threefold; ‡ Welch's t, since an arm collapsed; § arms resampled; ¶ Student's t of "
-        "differences within runs, or of ratios within processes. Of several contrasts the weakest is shown where all "
-        "must hold. [results/tables/claims.md](results/tables/claims.md) has the rules; of an equivalence, *undecided* "
-        "may be a difference whose size is not known to pass the margin."
+        "\nDetectable: the smallest difference that these runs could show. † Standard deviations differ threefold, so "
+        "the paired t decides. ‡ An arm collapsed, so Welch's t decides. § Arms are resampled. ¶ Student's t of "
+        "differences within runs, or of ratios within processes. If a claim needs several contrasts, the row shows the "
+        "weakest one, or the strongest if one is enough. "
+        "[results/tables/claims.md](results/tables/claims.md) has the rules and the distance of every estimate to its "
+        "margin, [results/tables/contrasts.md](results/tables/contrasts.md) every contrast."
     )
     return "\n".join([*lines, marks, said])
 

@@ -19,12 +19,15 @@ from study.sweep.grid import text
 
 @dataclass(frozen=True)
 class Weighed:
-    """A contrast ready to be tested: its arms, the weight of each, and those that are its base."""
+    """A contrast ready to be tested: its arms, the weight of each, and those whose scores are compared."""
 
     name: str
     arms: dict[str, Arm]
     weights: dict[str, float]
+    sides: tuple[str, ...]
+    """Arms whose scores are compared with those of `bases`."""
     bases: tuple[str, ...]
+    """Empty where the arms are no scores, such as widths of a band."""
     labels: dict[str, str]
     """Arm ↦ how a reader knows it."""
     declared: int
@@ -138,14 +141,13 @@ def _weighed(contrast: AnyContrast, scene: Scene, parts: Sequence[tuple[float, D
         weights[arm.key] = weights.get(arm.key, 0.0) + weight
     arms = {arm.key: arm for _, arm in parts}
     bases = tuple(arm.key for weight, arm in parts if weight < 0)
-    if isinstance(contrast, Interaction):
-        bases = (parts[1][1].key, parts[3][1].key)
     if isinstance(contrast, Trend):
         bases = tuple(arms)
     return Weighed(
         name=name_of(contrast),
         arms={key: scene.read(arm) for key, arm in arms.items()},
         weights=weights,
+        sides=tuple(key for key in arms if key not in bases),
         bases=bases,
         labels={key: arm.label for key, arm in arms.items()},
         declared=len(parts[0][1].cells),
@@ -247,21 +249,23 @@ def _bands(contrast: Band, scene: Scene) -> Weighed:
         arms[key], edge = derived.band(key, [(rate, scene.read(arm)) for (rate,), arm in rates], contrast.within)
         weights[key], labels[key], declared = weight, _side(side, {}), len(rates[0][1].cells)
         notes += [f"{labels[key]}: the best rate is at the grid's edge in {edge} of {declared} runs"] if edge else []
-    return Weighed(name_of(contrast), arms, weights, (), labels, declared, tuple(notes))
+    return Weighed(name_of(contrast), arms, weights, (), (), labels, declared, tuple(notes))
 
 
 def _within(contrast: Within, scene: Scene) -> Weighed:
     """One arm that is none of the sweep: what the metric is above the other, run by run."""
     declared = scene.one(contrast.arm)
     of = scene.read(declared, Measure(contrast.of))
-    key = f"{declared.key} {contrast.named} − {contrast.minus}"
+    key, side = f"{declared.key} {contrast.named} − {contrast.minus}", f"{declared.key} {contrast.of}"
     bases = {f"{declared.key} {metric}": scene.read(declared, Measure(metric)) for metric in contrast.metrics}
     taken = contrast.minus if isinstance(contrast.minus, float) else list(bases.values())
+    arms = {key: derived.above(key, of, taken), side: of, **bases}
     return Weighed(
         name=name_of(contrast),
-        arms={key: derived.above(key, of, taken), **bases},
+        arms=arms,
         weights={key: 1.0},
+        sides=(side,),
         bases=tuple(bases),
-        labels=dict.fromkeys([key, *bases], declared.label),
+        labels=dict.fromkeys(arms, declared.label),
         declared=len(declared.cells),
     )

@@ -104,9 +104,37 @@ def test_a_claim_of_ones_own_by_hand(study):
     assert row.cells["estimate"] == "+9.8"
     assert row.cells["contrast"] == "score dot − score bilinear: exact match, %"
     assert (row.cells["n"], row.bold) == ("5", frozenset({"estimate", "interval"}))
-    assert row.numbers["verdict"] == "supported"
-    assert study.ask(margin=12)[0].word == "supported, below the margin"
-    assert study.ask({"type": "equivalence"})[0].word == "contradicted"
+    assert (row.numbers["verdict"], row.numbers["finding"]) == ("holds", "supported")
+    half = 2.131847 * math.sqrt(0.7 / 5)
+    assert row.cells["inner"] == f"[+{9.8 - half:.1f}, +{9.8 + half:.1f}]"
+    assert (row.cells["margin"], row.cells["margins"]) == ("2.0", "+4.90")
+    below = study.ask(margin=12)[0]
+    assert (below.word, below.outcome) == ("supported, below the margin", "holds")
+    equivalence = study.ask({"type": "equivalence"})[0]
+    assert (equivalence.word, equivalence.outcome) == ("contradicted", "fails")
+    straddling = study.ask({"type": "equivalence"}, margin=10)[0]
+    cells = claims_table.table([straddling]).blocks[0].rows[0].cells
+    assert cells["verdict"] == "not decided"
+    assert cells["finding"] == (
+        "undecided; the difference is clear; whether it passes the margin is not (90% CI [+9.0, +10.6], margin ±10.0)"
+    )
+
+
+def test_how_a_row_is_to_be_read_is_said(study):
+    study.write("dot", 0.001, DOT)
+    study.write("bilinear", 0.001, LESS)
+    row = claims_table.table(study.ask(not_asked="dot has a scale here")).blocks[0].rows[0]
+    assert row.cells["verdict"] == "not asked as published: dot has a scale here"
+    assert (row.cells["finding"], row.numbers["finding"]) == ("supported", "supported")
+    (verdict,) = study.ask(descriptive=True, post_hoc="seen before")
+    for table in (claims_table.table([verdict]), claims_table.contrasts_table([verdict])):
+        row = table.blocks[0].rows[0]
+        assert (row.cells["finding"], row.bold, row.cells["estimate"]) == ("descriptive", frozenset(), "+9.8")
+        assert row.cells["asked"] == "grammar, recurrent (post hoc)"
+    assert "post hoc: seen before" in "\n".join(claims_table.lines([verdict], contrasts=False))
+    both = [CLAIM["questions"][0]["contrasts"][0], {"arm": {SCORE: "bilinear"}, "baseline": {SCORE: "dot"}}]
+    (verdict,) = study.ask(contrasts=both)
+    assert claims_table.table([verdict]).blocks[0].rows[0].cells["verdict"] == "mixed: 1 of 2 contrasts hold, 1 fail"
 
 
 def test_a_missing_run_and_a_diverged_one(study):
@@ -208,7 +236,7 @@ def test_tables_and_the_verb(study, tmp_path, capsys, monkeypatch):
     to = tmp_path / "tables"
     options = ["--claims", str(tmp_path / "claims.yaml"), "--runs", str(study.runs), "--to", str(to)]
     assert command.main(["mine", *options]) == 0
-    assert "grammar, recurrent: supported" in capsys.readouterr().out
+    assert "grammar, recurrent: holds (supported)" in capsys.readouterr().out
     written = {path.name: path.read_bytes() for path in to.iterdir()}
     assert set(written) == {f"{stem}.{s}" for stem in ("claims", "contrasts") for s in ("csv", "md", "tex", "json")}
     assert command.main(options) == 0

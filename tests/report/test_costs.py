@@ -70,9 +70,12 @@ def test_a_ratio_by_hand(folder, tmp_path):
     assert (verdict.word, verdict.corpus, verdict.family) == ("contradicted", "one site", "AMD EPYC, 1 thread")
     assert (verdict.findings[0].n, verdict.findings[0].margin) == (4, 1.1)
     printed = " ".join(" ".join(claims_table.lines([verdict], contrasts=False)).split())
-    expected = "heads 4 ÷ heads 1, slots 16 (time, times the baseline's): 1.50 ¶ [1.37, 1.63], Holm p 7e-4, n 4"
+    expected = "heads 4 ÷ heads 1, slots 16 (time, times the baseline's): 1.50 ¶, 95% CI [1.37, 1.63]"
     assert expected in printed
-    assert "margin 1.10, 1.25 times the memory" in printed
+    ends = math.exp(middle - stats.t.ppf(0.95, 3) / stats.t.ppf(0.975, 3) * half)
+    margins = middle / math.log(1.1)
+    assert f"90% CI [{ends:.2f}, 1.60], Holm p 7e-4, margin 1.10, estimate ÷ margin +{margins:.2f}" in printed
+    assert "4 processes, detectable 1.12, 1.25 times the memory" in printed
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,10 +9,11 @@ from scipy import stats
 from study.report.claims import Question
 from study.report.contrasts import contrasted, correlated
 from study.report.derived import band
-from study.report.estimates import Test, inside, rank_correlation, t_test, welch
+from study.report.estimates import Test, inner, inside, rank_correlation, t_test, welch
 from study.report.kinds import Contrast, Difference
 from study.report.statistics import Arm, Comparison, adjusted
-from study.report.verdicts import combined, direction, judged
+from study.report.verdicts import Finding, combined, direction, finding, judged, outcome, summary
+from study.report.weighing import Weighed
 
 BASE = {1: 80.0, 2: 82.0, 3: 81.5, 4: 79.0, 5: 83.0}
 BETTER = {1: 85.0, 2: 86.5, 3: 87.0, 4: 83.5, 5: 88.5}
@@ -42,6 +44,8 @@ NOISY = {1: 90.0, 2: 70.0, 3: 95.0, 4: 74.0, 5: 82.0}
         ("supported", "shape", BETTER, 0, {}),
         ("supported, below the margin", "superiority", BETTER, 1, {"margin": 20.0}),
         ("contradicted", "superiority", BETTER, -1, {"margin": 2.0}),
+        ("contradicted, below the margin", "superiority", BETTER, -1, {"margin": 20.0}),
+        ("undecided", "superiority", BETTER, -1, {"margin": 20.0, "diverged": [-1]}),
         ("contradicted", "equivalence", BETTER, 1, {"margin": 2.0}),
         ("undecided", "equivalence", BETTER, 1, {"margin": 4.8}),
         ("no difference larger than the margin", "equivalence", ALIKE, 1, {"margin": 0.5}),
@@ -132,6 +136,99 @@ def test_what_all_and_any_make_of_several_words():
     assert combined(anything, "superiority", ["contradicted", "undecided"]) == "undecided"
     assert combined(anything, "equivalence", ["contradicted", words[1]]) == words[1]
     assert combined(anything, "superiority", ["supported", "not yet run"]) == "not yet run"
+
+
+WORDS = {
+    "superiority": {
+        "supported": "holds",
+        "supported, below the margin": "holds",
+        "contradicted": "fails",
+        "contradicted, below the margin": "fails",
+        "no difference larger than the margin": "fails",
+        "undecided": "not decided",
+        "saturated": "not decided",
+        "not yet run": "not yet run",
+    },
+    "equivalence": {"no difference larger than the margin": "holds", "contradicted": "fails"},
+}
+
+
+@pytest.mark.parametrize(("kind", "word"), [(kind, word) for kind, words in WORDS.items() for word in words])
+def test_a_verdict_says_what_the_finding_means_for_the_claim(kind, word):
+    said = WORDS[kind][word]
+    assert outcome(Question(awaits="x"), kind, [word]) == said
+    turned = {"holds": "fails", "fails": "holds"}.get(said, said)
+    assert outcome(Question(awaits="x", against=True), kind, [word]) == turned
+    for facts, other in (({"descriptive": True}, "none"), ({"not_asked": "no"}, "not asked as published")):
+        assert outcome(Question(awaits="x", **facts), kind, [word]) == (said if said == "not yet run" else other)
+
+
+@pytest.mark.parametrize(
+    ("words", "all_", "any_"),
+    [
+        (["supported", "supported, below the margin"], "holds", "holds"),
+        (["supported", "contradicted"], "mixed", "holds"),
+        (["supported", "undecided"], "not decided", "holds"),
+        (["contradicted", "undecided"], "fails", "not decided"),
+        (["contradicted", "no difference larger than the margin"], "fails", "fails"),
+        (["supported", "contradicted", "saturated"], "mixed", "holds"),
+        (["supported", "not yet run"], "not yet run", "not yet run"),
+        ([], "not yet run", "not yet run"),
+    ],
+)
+def test_the_verdict_of_several_contrasts(words, all_, any_):
+    assert outcome(Question(awaits="x"), "superiority", words) == all_
+    assert outcome(Question(awaits="x", combine="any"), "superiority", words) == any_
+
+
+def test_a_claim_has_the_verdict_that_its_parts_share():
+    assert summary([("holds", False), ("holds", False)]) == "holds"
+    assert summary([("holds", False), ("fails", False)]) == "mixed"
+    assert summary([("holds", False), ("none", False), ("not yet run", False), ("fails", True)]) == "holds"
+    assert summary([("none", False), ("fails", True)]) == "fails"
+    assert summary([("not yet run", False)]) == "not yet run"
+    assert summary([("none", False)]) == "none"
+
+
+@pytest.mark.parametrize(
+    ("base", "other", "kind", "expect", "word"),
+    [
+        (99.8, 88.0, "equivalence", "better", "undecided"),  # a loss shows below the ceiling
+        (99.8, 99.7, "equivalence", "better", "saturated"),
+        (99.8, 98.0, "equivalence", "better", "no difference larger than the margin"),
+        (99.8, 98.9, "superiority", "better", "saturated"),  # the gain that is claimed cannot show
+        (99.8, 88.0, "superiority", "worse", "undecided"),
+        (0.3, 1.5, "superiority", "worse", "saturated"),
+        (0.3, 12.0, "superiority", "better", "undecided"),
+        (0.3, 99.7, "superiority", "different", "undecided"),
+    ],
+)
+def test_nothing_is_saturated_that_could_show(base, other, kind, expect, word):
+    """The spread of the other arm, ±12 or ±1 by seed, is too large to tell it from its base."""
+    spread = 10 if 2 < other < 98 else 0.2
+    values = [
+        dict(enumerate(mean + spread_ * d for d in (-1, 1, 0, 0.5, -0.5)))
+        for mean, spread_ in ((base, 0.2), (other, spread))
+    ]
+    question = Question(awaits="x", metric="test/exact")
+    contrast = Difference(arm={}, baseline={}, expect=expect)
+    weighed = Weighed("x", arms(a=values[0], b=values[1]), PAIR, ("b",), ("a",), {}, 5)
+    comparison = Comparison("b", t_test("model", other - base, abs(other - base) + 1, 4), holm=0.4)
+    if word.startswith("no difference"):
+        comparison = Comparison("b", t_test("model", other - base, 0.1, 4), holm=0.001)
+    assert finding(kind, question, contrast, weighed, comparison, 5.0).word == word
+
+
+def test_an_interval_of_90_percent_by_hand():
+    """.3 ± 2.132 · .02 with 4 degrees of freedom. A clear difference may straddle its margin."""
+    test = t_test("model", 0.3, 0.02, 4)
+    low, high = inner(test)
+    assert (low, high) == pytest.approx((0.3 - 2.131847 * 0.02, 0.3 + 2.131847 * 0.02))
+    assert inner(Test("few", 0.3)) is None
+    found = Finding("x", "undecided", Comparison("x", test, holm=0.001), 5, 5, 0.3, inner=(low, high))
+    assert found.straddles
+    assert not replace(found, comparison=Comparison("x", test, holm=0.2)).straddles
+    assert not replace(found, diverged=("1 of 5",)).straddles
 
 
 def test_better_is_less_of_a_loss():
