@@ -16,7 +16,7 @@ from study.report.contrasts import contrasted
 from study.report.correlations import correlations
 from study.report.costs import Costs
 from study.report.declared import Declared, Library, check_fields, one
-from study.report.kinds import AnyContrast, Band, Correlation, Difference, Interaction, Within
+from study.report.kinds import AnyContrast, Band, Correlation, Costly, Difference, Interaction, Within
 from study.report.measures import Measure
 from study.report.verdicts import NOT_RUN, Verdict
 from study.report.weighing import Scene, chosen_arms, joined, weigh
@@ -145,17 +145,18 @@ class Asker:
         corpus, family = pair.split("/")
         kind = claim.kind(question)
         margin, unknown = self._margin(question, corpus, family)
+        costly = any(isinstance(contrast, Costly) for contrast in question.contrasts)
         if any(isinstance(contrast, Correlation) for contrast in question.contrasts):
             findings = correlations(kind, question, scene, margin)
         else:
-            weighed = [weigh(contrast, scene) for contrast in question.contrasts]
+            weighed = [weigh(contrast, replace(scene, margin=margin)) for contrast in question.contrasts]
             reference = self.library.measured(scene.arms[0], None)
             compared = contrasted(joined(weighed), [one.weights for one in weighed], reference)
             findings = [
-                verdicts.finding("shape" if unknown else kind, question, *both, margin)
+                verdicts.finding("shape" if unknown else kind, question, *both, None if costly else margin)
                 for both in zip(question.contrasts, weighed, compared, strict=True)
             ]
-        if unknown and kind == "equivalence":
+        if unknown and (kind == "equivalence" or costly):
             findings = [replace(found, word=NOT_RUN) for found in findings]
         word = verdicts.combined(question, kind, [found.word for found in findings])
         if question.descriptive and word != NOT_RUN:
@@ -228,6 +229,10 @@ def _check_contrast(contrast: AnyContrast, question: Question) -> None:
         for metric in contrast.named:
             measures.check(metric)
         check_fields(contrast.arm if isinstance(contrast, Within) else {})
+        return
+    if isinstance(contrast, Costly):
+        measures.check(f"{question.metric}/without cross 0 0")
+        check_fields(contrast.arm)
         return
     sides = [contrast.arm, contrast.baseline or {}]
     if isinstance(contrast, Interaction):

@@ -36,6 +36,7 @@ class Question(Entry):
     type: Kind | None = Field(None, description="Where this part's type is not the claim's.")
     metric: str = "test/exact"
     by_length: bool = Field(False, description="The slope of the metric over source length, per run and word.")
+    by_sentences: bool = Field(False, description="The slope weighs groups of lengths by their numbers of sentences.")
     bounds: tuple[float, float] | None = Field(None, description="Floor and ceiling, such as chance and 100.")
     margin: Margin | dict[str, Margin] | None = Field(None, description="Smallest difference of interest, by corpus.")
     where: Overrides = Field(default={}, description="Fields that all arms share.")
@@ -66,10 +67,14 @@ class Question(Entry):
         kinds = {one.statistic for one in self.contrasts}
         if len(kinds) > 1 and kinds & set(ALONE):
             raise ValueError(f"{' or '.join(ALONE)} is not compared with other contrasts; ask it in its own question")
+        if "costly" in kinds and (self.margin is None or self.by_length):
+            raise ValueError("costly needs a margin, which is the cost of a head, and has no by_length")
         if self.with_sweeps and kinds != {"correlation"}:
             raise ValueError("with_sweeps is for correlations; other contrasts take arms of one sweep")
         if any(pair.count("/") != 1 for pair in self.asked):
             raise ValueError("asked lists pairs of corpus and family, such as grammar/recurrent")
+        if self.by_sentences and not self.by_length:
+            raise ValueError("by_sentences weighs the groups of by_length; give that too")
         if self.by_length and self.margin_rules & {"gap"}:
             raise ValueError("margin gap is in units of the metric, and by_length asks a slope; give a number")
         return self

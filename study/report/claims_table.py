@@ -159,6 +159,7 @@ def _unit(verdict: Verdict) -> str:
     """What an estimate is a difference of."""
     kinds = _kinds(verdict)
     special = {"correlation": "rank correlation", "band": "doublings", "ratio": "time, times the baseline's"}
+    special["costly"] = "heads, %"
     return next((unit for kind, unit in special.items() if kind in kinds), _measure(verdict).title)
 
 

@@ -124,9 +124,17 @@ class Within(Contrast):
         return self.of, *self.metrics
 
 
-ALONE = ("band", "correlation", "ratio", "within")
+class Costly(Contrast):
+    """The share of heads that cost more than the question's margin when they are removed alone, less `minus`, in %."""
+
+    statistic: Literal["costly"]
+    arm: Overrides
+    minus: float
+
+
+ALONE = ("band", "correlation", "costly", "ratio", "within")
 """Statistics that cannot stand in one question with others."""
 
 AnyContrast = Annotated[
-    Difference | Interaction | Trend | Band | Correlation | Ratio | Within, Field(discriminator="statistic")
+    Difference | Interaction | Trend | Band | Correlation | Ratio | Within | Costly, Field(discriminator="statistic")
 ]

@@ -49,10 +49,18 @@ class Measure:
 
     metric: str
     by_length: bool = False
+    by_sentences: bool = False
+    """Whether a group of lengths weighs as many sentences as it has; else every group weighs the same."""
+    costing: float | None = None
+    """Instead of the metric: the share of heads, in %, that cost more than this when they are removed alone."""
 
     @property
     def title(self) -> str:
         """`exact match, %`; `query information, nats`; `exact match, % per source word`."""
+        if self.costing is not None:
+            return (
+                f"heads that cost more than {wording.number(self.costing, self.decimals)} {wording.title(self.metric)}"
+            )
         if self.metric.startswith(pruned.LEFT):
             return "heads left, 0–1"
         if is_diagnostic(self.metric):
@@ -134,30 +142,48 @@ def value(record: Record, measure: Measure) -> float | None:
         return _diagnostic(record, measure.metric)
     split, score, *part = measure.metric.split("/", 2)
     subset = part[0] if part else None
-    if measure.by_length:
-        found = _slope(record, split, score)
+    if measure.costing is not None:
+        found = _costing(record, split, score, measure.costing)
+    elif measure.by_length:
+        found = _slope(record, split, score, measure.by_sentences)
     else:
         found = record.score(split, score, subset)
         if found is None and any((s.split, s.metric, s.subset) == (split, score, subset) for s in record.scores):
             return None
     if found is None:
         there = sorted({f"{s.split}/{s.metric}" for s in record.scores})
-        by = " by source length" if measure.by_length else ""
+        by = " by source length" if measure.by_length else " without each head" if measure.costing is not None else ""
         raise InputError(f"scores: no {measure.metric}{by}; the record has {', '.join(there) or 'none at all'}")
     return found
 
 
-def _slope(record: Record, split: str, score: str) -> float | None:
-    """Least squares over the buckets of source length, each at its middle; None with fewer than two."""
+def _costing(record: Record, split: str, score: str, threshold: float) -> float | None:
+    """100 · share of heads h with (score of the whole model) − (score without h) > threshold; None without any head."""
+    whole, parts = record.score(split, score), []
+    for one in record.scores:
+        if (one.split, one.metric) == (split, score) and (one.subset or "").startswith("without "):
+            parts.append(one.value)
+    if whole is None or not parts or None in parts:
+        return None
+    return 100 * sum(whole - part > threshold for part in parts if part is not None) / len(parts)
+
+
+def _slope(record: Record, split: str, score: str, by_sentences: bool) -> float | None:
+    """Least squares over the buckets of source length, each at its middle; None with fewer than two.
+
+    The slope is Σ w (x − x̄) y / Σ w (x − x̄)², where x̄ is the mean of x under the weights w: 1, or the number of
+    sentences of a bucket.
+    """
     points = []
     for one in record.scores:
         bucket = LENGTH.fullmatch(one.subset or "")
         if bucket and (one.split, one.metric) == (split, score) and one.value is not None:
-            points.append(((int(bucket[1]) + int(bucket[2])) / 2, one.value))
+            weight = one.n if by_sentences else 1
+            points.append(((int(bucket[1]) + int(bucket[2])) / 2, one.value, weight))
     if len(points) < 2:
         return None
-    middle = sum(x for x, _ in points) / len(points)
-    return sum((x - middle) * y for x, y in points) / sum((x - middle) ** 2 for x, _ in points)
+    middle = sum(w * x for x, _, w in points) / sum(w for *_, w in points)
+    return sum(w * (x - middle) * y for x, y, w in points) / sum(w * (x - middle) ** 2 for x, _, w in points)
 
 
 def _diagnostic(record: Record, metric: str) -> float | None:

@@ -31,7 +31,7 @@ from typing import Literal
 from study.report import measures
 from study.report.claims import Claim, Kind, Question
 from study.report.estimates import inner, inside
-from study.report.kinds import AnyContrast, Band, Contrast, Difference, Within
+from study.report.kinds import AnyContrast, Band, Contrast, Costly, Difference, Within
 from study.report.statistics import Arm, Comparison
 from study.report.weighing import Weighed
 
@@ -224,7 +224,7 @@ def finding(kind: Kind, question: Question, contrast: AnyContrast, weighed: Weig
     sign = direction(contrast, question.metric)
     rates = {key: arm.diverged for key, arm in weighed.arms.items() if arm.diverged}
     sides = [1 if weighed.weights.get(key, 0.0) * sign >= 0 else -1 for key in rates]
-    if isinstance(contrast, Within) and rates:  # a run that is not there speaks neither for nor against
+    if isinstance(contrast, Within | Costly) and rates:  # a run that is not there speaks neither for nor against
         sides = [1, -1]
     return Finding(
         name=weighed.name,

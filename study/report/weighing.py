@@ -11,7 +11,18 @@ from study.errors import InputError
 from study.report import derived, measures
 from study.report.claims import Question
 from study.report.declared import Declared, Library, along, matching, one
-from study.report.kinds import AnyContrast, Band, Correlation, Difference, Interaction, Overrides, Ratio, Trend, Within
+from study.report.kinds import (
+    AnyContrast,
+    Band,
+    Correlation,
+    Costly,
+    Difference,
+    Interaction,
+    Overrides,
+    Ratio,
+    Trend,
+    Within,
+)
 from study.report.measures import Measure
 from study.report.statistics import Arm
 from study.sweep.grid import text
@@ -42,11 +53,12 @@ class Scene:
     library: Library
     question: Question
     arms: Sequence[Declared] = field(repr=False)
+    margin: float | None = None
 
     @property
     def measure(self) -> Measure:
         """What the question reads of a run."""
-        return Measure(self.question.metric, self.question.by_length)
+        return Measure(self.question.metric, self.question.by_length, self.question.by_sentences)
 
     def one(self, chosen: Overrides) -> Declared:
         """The arm that is meant."""
@@ -87,7 +99,7 @@ def chosen_arms(contrast: AnyContrast, scene: Scene) -> list[Declared]:
             _places(contrast, found[0])
         case Band():
             found = [scene.along(side, contrast.over) for side in (contrast.arm, contrast.baseline)]
-        case Within():
+        case Within() | Costly():
             return [scene.one(contrast.arm)]
         case Correlation():
             return scene.sharing
@@ -118,6 +130,8 @@ def weigh(contrast: AnyContrast, scene: Scene) -> Weighed:
             return _bands(contrast, scene)
         case Within():
             return _within(contrast, scene)
+        case Costly():
+            return _costly(contrast, scene)
     raise TypeError(f"{contrast.statistic} has no weights")
 
 
@@ -155,6 +169,22 @@ def _weighed(contrast: AnyContrast, scene: Scene, parts: Sequence[tuple[float, D
     )
 
 
+def _costly(contrast: Costly, scene: Scene) -> Weighed:
+    """One synthetic arm: the share of heads that cost more than the margin, less a number, run by run."""
+    declared, margin = scene.one(contrast.arm), scene.margin or 0.0
+    measure = Measure(scene.question.metric, costing=margin)
+    key = f"{declared.key} heads that cost more than {margin} − {contrast.minus}"
+    return Weighed(
+        name=contrast.name or f"{measure.title} − {text(contrast.minus)} %",
+        arms={key: derived.above(key, scene.read(declared, measure), contrast.minus)},
+        weights={key: 1.0},
+        sides=(),
+        bases=(),
+        labels={key: declared.label},
+        declared=len(declared.cells),
+    )
+
+
 def name_of(contrast: AnyContrast) -> str:
     """The contrast in words: what tells its arms apart."""
     if contrast.name:
@@ -164,6 +194,8 @@ def name_of(contrast: AnyContrast) -> str:
     if isinstance(contrast, Within):
         taken = f"the mean of {', '.join(contrast.metrics)}" if len(contrast.metrics) > 1 else contrast.minus
         return f"{contrast.of} − {text(taken) if isinstance(taken, float) else ''.join(taken)}"
+    if isinstance(contrast, Costly):
+        return f"heads that cost more than the margin − {text(contrast.minus)} %"
     arm, base = contrast.arm, contrast.baseline or {}
     sides = [side for side in (_side(arm, base), _side(base, arm)) if side]
     if isinstance(contrast, Ratio):

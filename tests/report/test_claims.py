@@ -2,6 +2,7 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -201,11 +202,88 @@ def test_slopes_over_length_and_diagnostics(study):
         study.write("bilinear", 0.001, {seed: 90.0}, more=by_length(-5 - 0.01 * seed), diagnostics=wobble[0])
     (verdict,) = study.ask(by_length=True, margin=None)
     assert verdict.deciding.comparison.test.difference == pytest.approx(3.06, abs=1e-4)
+    (verdict,) = study.ask(by_length=True, by_sentences=True, margin=None)
+    assert verdict.deciding.comparison.test.difference == pytest.approx(3.06, abs=1e-4)
     contrast = CLAIM["questions"][0]["contrasts"][0]
     (verdict,) = study.ask(
         metric="diagnostics/cross/information", margin=None, contrasts=[contrast | {"expect": "higher"}]
     )
     assert verdict.deciding.comparison.test.difference == pytest.approx(0.2)
+
+
+def test_a_slope_weighs_groups_alike_or_by_their_sentences(study):
+    """Middles 5.5, 9, 12; dot gains 0, 7, 1. With weights 10, 30, 60 by numpy's least squares."""
+    sizes, gains = (10, 30, 60), (0.0, 7.0, 1.0)
+    points = list(zip(("length 4-7", "length 8-10", "length 11-13"), sizes, gains, strict=True))
+
+    def by_length(weight):
+        return lambda value: [
+            Score(split="test", metric="exact", value=50 + weight * gain, n=n, subset=name) for name, n, gain in points
+        ]
+
+    for seed in SEEDS:
+        study.write("dot", 0.001, {seed: 90.0}, more=by_length(1 + seed / 100))
+        study.write("bilinear", 0.001, {seed: 90.0}, more=by_length(0))
+    for weighted, weights in ((False, (1, 1, 1)), (True, sizes)):
+        (verdict,) = study.ask(by_length=True, by_sentences=weighted, margin=None)
+        slope = np.polyfit([5.5, 9.0, 12.0], gains, 1, w=np.sqrt(weights))[0]
+        assert verdict.deciding.comparison.test.difference == pytest.approx(1.03 * slope, abs=1e-3)
+
+
+@pytest.fixture(scope="module")
+def answers():
+    """Verdicts on what is published, by claim and part."""
+    results = command.ROOT / "results"
+    found = asker(Library(command.ROOT / "sweeps", results / "runs")).verdicts(["2", "5", "8", "11", "12"])
+    return {(v.claim.id, v.corpus, v.question.part): v for v in found}
+
+
+@pytest.mark.parametrize(
+    ("claim", "corpus", "part", "outcome", "findings"),
+    [
+        (2, "multi30k", "", "not decided", [("undecided", 0.086, -0.133, 0.306)]),
+        (2, "multi30k", "each length weighs its sentences", "holds", [("supported", 0.493, 0.253, 0.732)]),
+        (
+            5,
+            "grammar",
+            "width of the band",
+            "holds",
+            [("undecided", 0.20, -0.48, 0.88), ("supported", 1.24, 0.56, 1.93)],
+        ),
+        (
+            5,
+            "grammar",
+            "loss at the largest rate, 4e-2",
+            "holds",
+            [("supported", -7.33, -8.23, -6.43), ("supported", -7.44, -8.22, -6.65)],
+        ),
+        (
+            8,
+            "grammar",
+            "encoder self-attention",
+            "not decided",
+            [("undecided", -3.0, -3.4, -2.6), ("no difference larger than the margin", -0.6, -1.0, -0.3)],
+        ),
+        (11, "multi_lookup", "as they are", "not decided", [("saturated", 0.2, -0.3, 0.6)]),
+        (
+            11,
+            "multi_lookup",
+            "as they are, too narrow for four labels",
+            "not decided",
+            [("undecided", -11.8, -21.4, -2.2)],
+        ),
+        (12, "grammar", "heads that cost more than the margin", "holds", [("supported", -35.0, -39.6, -30.4)]),
+        (12, "grammar", "heads that cost more than .5 BLEU", "none", [("descriptive", 14.2, 3.4, 24.9)]),
+    ],
+)
+def test_what_the_published_records_say(answers, claim, corpus, part, outcome, findings):
+    """Numbers that were computed elsewhere, by hand or by scripts that share no code with this one."""
+    verdict = answers[claim, corpus, part]
+    assert verdict.outcome == outcome
+    for found, (word, *numbers) in zip(verdict.findings, findings, strict=True):
+        test, digits = found.comparison.test, len(f"{numbers[0]}".partition(".")[2])
+        assert found.word == word
+        assert [test.difference, test.low, test.high] == pytest.approx(numbers, abs=0.51 * 10**-digits)
 
 
 def test_trend_interaction_and_the_margin_of_a_gap(study):
@@ -272,6 +350,15 @@ def contrast(**changes):
         ({"margin": "gap"}, r"questions\.0\.margin: gap is not defined"),
         ({"awaits": "more"}, r"questions\.0: give either sweep, or awaits .* or benchmark"),
         ({"asked": ["grammar"]}, r"asked lists pairs of corpus and family"),
+        ({"by_sentences": True}, r"by_sentences weighs the groups of by_length; give that too"),
+        (
+            {"margin": None, "contrasts": [{"statistic": "costly", "arm": {SCORE: "dot"}, "minus": 50}]},
+            r"questions\.0: costly needs a margin, which is the cost of a head",
+        ),
+        (
+            {"metric": "test/aer", "contrasts": [{"statistic": "costly", "arm": {SCORE: "dot"}, "minus": 50}]},
+            r"contrasts\.0: test/aer/without cross 0 0: there is no part",
+        ),
     ],
 )
 def test_a_claim_that_is_wrong_is_refused_with_file_and_field(study, question, said):

@@ -43,7 +43,10 @@ def answer(experiment):
         found = [part("bleu", v, subset) for v, subset in zip(bleu, reversed(KEPT), strict=True)]
         return [*found, part("free", free + experiment.seed), part("area", sum(bleu) / 11), part("cliff", 5.0)]
     if question == "each_head":
-        return [part("needed", (10.0, 15.0, 20.0, 25.0, 30.0)[experiment.seed - 1])]
+        # Seed + 1 heads cost 5 of 40 BLEU when they go alone, one costs .6, the others .4.
+        cost = [5.0] * (experiment.seed + 1) + [0.6] + [0.4] * (len(HEADS) - experiment.seed - 2)
+        alone = [part("bleu", 40.0 - c, f"without {head}") for c, head in zip(cost, HEADS, strict=True)]
+        return [part("needed", (10.0, 15.0, 20.0, 25.0, 30.0)[experiment.seed - 1]), *alone]
     layers = {f"{site} {layer}": -experiment.seed for site in SITES for layer in range(2)} | {"cross 1": -20.0}
     return [part("bleu", 40.0 + value, f"one of {name}") for name, value in layers.items()]
 
@@ -154,11 +157,17 @@ def test_single_heads_and_one_head_a_layer_by_hand(tmp_path):
     _, best = comparison_table(made.spec, frame, analyse(made.spec, frame)).blocks[0].rows
     assert (best.cells["test/needed"], best.cells["with_one_head"]) == ("–", "20.0")
     assert "difference" not in best.cells  # both arms are the same model
-    few, enough, last = asked(tmp_path, 12, 13)
+    few, costly, above, enough, last = asked(tmp_path, 12, 13)
     test = few.deciding.comparison.test
-    assert (few.word, test.method, test.difference, test.df) == ("supported", "within", -30.0, 4)
+    assert (few.word, test.method, test.difference, test.df) == ("descriptive", "within", -30.0, 4)
     assert test.se == pytest.approx(math.sqrt(62.5 / 5))
     assert few.deciding.comparison.detectable > 0
+    test = costly.deciding.comparison.test  # at a margin of 4: 2 to 6 heads of 24, at .5 one more
+    assert (costly.word, costly.outcome, test.method) == ("supported", "holds", "within")
+    assert (test.difference, test.se) == pytest.approx((400 / 24 - 50, 100 / 24 * math.sqrt(2.5 / 5)))
+    assert costly.deciding.name == "heads that cost more than 4.0 BLEU − 50 %"
+    assert costly.deciding.margin is None
+    assert (above.outcome, above.deciding.comparison.test.difference) == ("none", pytest.approx(500 / 24 - 50))
     assert enough.word == "undecided"
     assert [f.comparison.test.difference for f in enough.findings] == [-3.0] * 5
     test = last.deciding.comparison.test
