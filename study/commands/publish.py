@@ -16,7 +16,8 @@ BLEU is computed from. Finished and diverged runs are results; failed ones are p
 Refused, before anything is written, with file and field: runs that are missing or failed (unless --partial says why:
 they print as missing ever after), records that were changed by hand, scores that the translations do not give, runs
 that were not made at a clean commit in the history of HEAD, and runs that do not compare: other data, another device,
-precision or sacreBLEU. A published run is never changed. Called again, it completes what was interrupted.
+precision or sacreBLEU. A published run is never changed. Called again, it completes what was interrupted. The root hash
+that it prints guards all published runs; `study reproduce` prints it in README.md and the paper.
 """
 
 
@@ -43,6 +44,7 @@ def main(argv: Sequence[str]) -> int:
         states = "; ".join(f"{code.runs} runs of {code.state}" for code in done.manifest.code)
         print(f"  code       what decides numbers has {len(done.manifest.code)} states: {states}")
     print(f"  sweep      {results.manifest_path(spec.name)}")
+    print(f"  root hash  {results.root_hash}")
     print("next: `study reproduce` writes tables and figures; then commit them with the runs")
     return 0
 

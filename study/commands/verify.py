@@ -10,7 +10,8 @@ from study.commands.options import Parser
 
 DESCRIPTION = """\
 Score every published translation again and compare value and signature with the record; take every hash again; look
-for every run that a published sweep declares, and for files that nothing names.
+for every run that a published sweep declares, and for files that nothing names. Compare the root hash of all sweeps
+with the one that README.md and the paper's data print.
 
 The references of the generated corpora are generated again. Those of Multi30k are read where they are at hand
 (STUDY_MULTI30K, or the download cache); elsewhere BLEU and exact match are computed from the stored statistics, and

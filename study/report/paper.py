@@ -64,6 +64,7 @@ def _facts(results: Results, published: list[tuple[Manifest, Spec]], made: dict[
     seconds = sum(record.resources.wall_seconds for record in made.values() if record.resources)
     return {
         "protocol": PROTOCOL,
+        "root_hash": results.root_hash,
         "runs_counted": len(made),
         "runs_diverged": states["diverged"],
         "runs_failed": states["failed"],

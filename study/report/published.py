@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -113,6 +114,24 @@ class Results:
             raise InputError(f"{self.root}: no such folder; `study publish SWEEP` makes it, --results says where it is")
         found = [_read(path) for path in sorted((self.root / "sweeps").glob("[!.]*.json"))]
         return {manifest.name: manifest for manifest in found}
+
+    @property
+    def root_hash(self) -> str:
+        """SHA-256 of one line for each manifest, by name: its SHA-256, two blanks, its file name.
+
+        `cd results/sweeps && LC_ALL=C sha256sum *.json | sha256sum` prints the same.
+        """
+        paths = sorted((self.root / "sweeps").glob("[!.]*.json"))
+        lines = (f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in paths)
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+    @property
+    def printed_hashes(self) -> dict[Path, str]:
+        """The root hash as the paper's data and the README beside the folder print it; those that do, by path."""
+        readme, data = self.root.resolve().parent / "README.md", self.root / "tables" / "study.json"
+        patterns = {readme: r"<!-- root -->\s+.*?`([^`]*)`", data: r'"root_hash": "([^"]*)"'}
+        texts = {path: path.read_text(encoding="utf-8") for path in patterns if path.is_file()}
+        return {path: found[1] for path, text in texts.items() if (found := re.search(patterns[path], text))}
 
     def spec(self, manifest: Manifest) -> Spec:
         """The sweep file of a published sweep, read as it is today.

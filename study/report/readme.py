@@ -17,6 +17,7 @@ import yaml
 
 from study.errors import InputError
 from study.records import write
+from study.report.published import Results
 from study.report.wording import NOTHING
 
 ROOT = Path(__file__).parents[2]
@@ -43,10 +44,11 @@ def main(argv: Sequence[str]) -> int:
 
 
 def update(results: Path) -> list[Path]:
-    """Write every block anew from published results: files, verdicts, tiers, and each table that has a block."""
+    """Write every block anew from published results: files, verdicts, root hash, tiers, and each table with a block."""
     readme = ROOT / "README.md"
     main([])
     text = filled(readme.read_text(encoding="utf-8"), "verdicts", _verdicts(results / "tables" / "claims.json"))
+    text = filled(text, "root", f"Root hash: `{Results(results).root_hash}`")
     text = filled(text, "tiers", _tiers(results / "tables" / "study.json"))
     for path in sorted((results / "tables").glob("*.md")):
         if f"<!-- table: {path.stem} -->" in text:

@@ -31,6 +31,8 @@ class Verification:
     from_statistics: int = 0
     unchecked: Counter[str] = field(default_factory=Counter)
     unhashed: int = 0
+    unprinted: str = ""
+    """The root hash, where nothing prints one to compare it with."""
     costs: str = ""
 
     def lines(self) -> Iterator[str]:
@@ -48,6 +50,8 @@ class Verification:
             yield f"not checked   {self.unchecked.total()} scores that need the model or the references: {metrics}"
         if self.unhashed:
             yield f"not checked   {self.unhashed} hashes of configurations that today's fields do not take"
+        if self.unprinted:
+            yield f"not checked   root hash {self.unprinted}: nothing prints it; `study reproduce` does"
         if self.costs:
             yield f"not checked   {self.costs}"
         yield f"differences   {len(self.problems) or 'none'}"
@@ -79,8 +83,22 @@ def verify(results: Results, processes: int | None = None) -> Verification:
         _add(one, found)
     found.problems += dict.fromkeys(_changed(declared, results))  # a run may be of several sweeps
     found.problems += _strays(evidence, declared, results)
+    found.problems += _other_roots(results)
+    if not results.printed_hashes:
+        found.unprinted = results.root_hash
     _check_costs(results, found)
     return found
+
+
+def _other_roots(results: Results) -> Iterator[str]:
+    """Where another root hash is printed than the manifests have: a record and its hashes may be changed together."""
+    root = results.root_hash
+    for path, printed in results.printed_hashes.items():
+        if printed != root:
+            yield (
+                f"{path}: root hash {printed[:12]}, and the manifests in {results.root / 'sweeps'} have {root[:12]}: "
+                "one was changed since; restore it, or print what was published since with `study reproduce`"
+            )
 
 
 def _check_costs(results: Results, found: Verification) -> None:

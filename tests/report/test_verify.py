@@ -1,6 +1,9 @@
 """Everything published is checked: what is changed, lost or added afterwards is listed with file and field."""
 
+import hashlib
+import json
 import re
+import subprocess
 
 import pytest
 from published_lab import edit
@@ -11,8 +14,11 @@ from study.errors import InputError
 from study.records import Record
 from study.report import evidence
 from study.report.dictionary import fields, write_readme
-from study.report.published import Manifest, Results
+from study.report.publish import publish
+from study.report.published import ROOT, Manifest, Results
+from study.report.reproduce import reproduce
 from study.report.verify import verify
+from study.sweep.spec import load
 
 
 @pytest.fixture
@@ -104,6 +110,55 @@ def test_numbers_that_no_translation_gives_are_guarded_too(lab, changes):
     assert problem.startswith(f"{path}: changed since it was published: its SHA-256")
     edit(lab.results.manifest_path("tiny"), {"files": {}})
     assert problems(lab).count("no published sweep has its SHA-256; publish its sweep again") == 4
+
+
+def forge(lab):
+    """Change an NLL, and the hash of its record in every manifest that has one."""
+    path = lab.results.record_path(lab.ids[1])
+    edit(path, {"scores.5.value": 1.25})
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    for manifest in (lab.results.root / "sweeps").iterdir():
+        tree = json.loads(manifest.read_text())
+        tree["files"][path.name] = digest
+        manifest.write_text(json.dumps(tree, sort_keys=True, indent=1, ensure_ascii=False) + "\n")
+
+
+def test_a_number_forged_with_its_hashes_in_two_manifests_is_found(lab):
+    second = lab.top / "sweeps" / "second.yaml"
+    second.write_text((lab.top / "sweeps" / "tiny.yaml").read_text().replace("name: tiny", "name: second"))
+    lab.committed()
+    publish(load(second), lab.runs, Results(lab.results.root))
+    assert len(Results(lab.results.root).manifests) == 2
+    reproduce(Results(lab.results.root), lambda line: None)
+    assert lab.verify().problems == []
+    forge(lab)
+    (problem,) = lab.verify().problems
+    assert problem.startswith(f"{lab.results.root / 'tables' / 'study.json'}: root hash ")
+    readme = lab.top / "README.md"
+    readme.write_text(f"<!-- root -->\n\nRoot hash: `{Results(lab.results.root).root_hash}`\n\n<!-- end -->\n")
+    assert len(lab.verify().problems) == 1  # a README that was forged, too
+    readme.write_text(f"<!-- root -->\n\nRoot hash: `{'0' * 64}`\n\n<!-- end -->\n")
+    assert f"{readme}: root hash 000000000000, and the manifests in" in problems(lab)
+
+
+def test_the_root_hash_is_that_of_sha256sum_and_is_missed_where_nothing_prints_it(lab):
+    command = "LC_ALL=C sha256sum *.json | sha256sum"
+    said = subprocess.run(
+        command, shell=True, cwd=lab.results.root / "sweeps", capture_output=True, text=True, check=True
+    )
+    assert lab.results.root_hash == said.stdout.split()[0]
+    forge(lab)
+    found = lab.verify()
+    assert (found.problems, found.unprinted) == ([], lab.results.root_hash)
+    assert f"not checked   root hash {found.unprinted}: nothing prints it; `study reproduce` does" in found.lines()
+
+
+def test_the_readme_and_the_paper_of_this_repository_print_its_root_hash():
+    results = Results(ROOT / "results")
+    assert results.printed_hashes == {
+        ROOT / "README.md": results.root_hash,
+        ROOT / "results" / "tables" / "study.json": results.root_hash,
+    }
 
 
 def test_an_attention_map_is_the_published_one(lab):
