@@ -19,7 +19,7 @@ embedded: .venv/.train ## one sweep after another: thirteen on the embedded corp
 report: .venv/.core ## print and write the table and figure of SWEEP again, from the records in runs/; no torch
 	@.venv/bin/python -m study report --sweep $(SWEEP) $(ARGS)
 
-reproduce: .venv/.core ## every table, figure and number again from results/, then no difference in git; no torch
+reproduce: .venv/.core ## every table and figure, README and paper again from results/, then no difference in git; no torch
 	@.venv/bin/python -m study reproduce $(ARGS)
 
 tables figures paper: .venv/.core ## that part of it

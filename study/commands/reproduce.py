@@ -1,4 +1,4 @@
-"""`study reproduce`: every published table, figure and number, computed again from `results/`."""
+"""`study reproduce`: every published table and figure, computed again from `results/`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 from study.commands.options import Parser
 
 DESCRIPTION = """\
-Compute everything that is published from the records in RESULTS, without torch, and ask git whether any of it changed.
+Compute from the records in RESULTS, without torch, every published table and figure, the generated parts of README.md
+and the paper, and ask git whether any of it changed. Numbers that README, LOG and paper have typed are not computed.
 """
 EPILOG = "exit status: 0 nothing differs from what is committed; 1 something does, and is listed; 2 wrong input\n"
 

@@ -40,7 +40,7 @@ every file. None of it needs torch.
 | `tables/standing.*` | the best models on Multi30k, chosen on validation, beside what others report |
 | `tables/cost.*` | time and memory of attention sites, times those of their base |
 | `tables/configurations.*`, `tables/signatures.*` | parameters of every arm, and how scores were computed |
-| `tables/study.json` | counts |
+| `tables/study.json` | counts, sizes, and the root hash of everything in `sweeps/` |
 | `figures/<figure>.*` | the figures of the study, each with its data |
 """
 SCORES = {

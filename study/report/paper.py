@@ -1,6 +1,6 @@
 """The paper: what `paper/main.typ` reads beside the tables of the sweeps, and its build.
 
-results/tables/study.json          counts and one entry per published sweep
+results/tables/study.json          counts, sizes, the root hash and one entry per published sweep
 results/tables/configurations.*    every published arm with its parameters
 results/tables/signatures.*        how every score was computed
 results/tables/orders.*            how stable orders of pruning are over seeds
@@ -15,13 +15,16 @@ from __future__ import annotations
 import csv
 import json
 import re
+import statistics
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
 
 from study import records
 from study.config.experiment import PROTOCOL
+from study.corpora.grammar.lexicon import lexicon
 from study.errors import InputError
 from study.records import Record, write
 from study.report import costs, costs_table, wording
@@ -66,6 +69,8 @@ def _facts(results: Results, published: list[tuple[Manifest, Spec]], made: dict[
         "protocol": PROTOCOL,
         "root_hash": results.root_hash,
         "runs_counted": len(made),
+        "prunings": sum(_is_pruned(record) for record in made.values()),
+        "trainings": sum(not _is_pruned(record) for record in made.values()),
         "runs_diverged": states["diverged"],
         "runs_failed": states["failed"],
         "hours": wording.number(seconds / 3600),
@@ -74,7 +79,48 @@ def _facts(results: Results, published: list[tuple[Manifest, Spec]], made: dict[
         "published": [manifest.name for manifest, _ in published],
         "sweeps": {manifest.name: _sweep(manifest, spec, made) for manifest, spec in published},
         "tiers": _tiers(published, made),
+        "sizes": _sizes([record for record in made.values() if not _is_pruned(record)]),
     }
+
+
+def _is_pruned(record: Record) -> bool:
+    """Whether a run prunes a model that another run trained; to retrain with a mask is to train."""
+    pruning = record.config.get("pruning")
+    return pruning is not None and pruning["question"] != "retrain"
+
+
+def _sizes(trained: list[Record]) -> dict[str, Any]:
+    """The sizes that most runs on the grammar have, and the recipes on Multi30k; empty where neither has runs."""
+    grammar = [record for record in trained if record.config["data"]["name"] == "grammar"]
+    real = [record for record in trained if record.config["data"]["name"] == "multi30k"]
+    out: dict[str, Any] = {}
+    if grammar:
+        data = {
+            name: _usual(r.config["data"][name] for r in grammar) for name in ("train_pairs", "test_pairs", "lexicon")
+        }
+        words = lexicon(data["lexicon"])
+        seconds = statistics.median(r.resources.wall_seconds for r in grammar if r.resources)
+        out["grammar"] = {
+            "train_pairs": wording.number(data["train_pairs"], 0),
+            "test_pairs": wording.number(data["test_pairs"], 0),
+            "lexicon": sum(len(getattr(words, field.name)) for field in fields(words)),
+            "width": _usual(r.config["model"]["width"] for r in grammar),
+            "seconds": wording.number(seconds, 0),
+        }
+    for family in sorted({r.config["model"]["family"] for r in real}):
+        recipes = [r.config["training"] for r in real if r.config["model"]["family"] == family]
+        rates = sorted({recipe["learning_rate"] for recipe in recipes})
+        out.setdefault("multi30k", {})[family] = {
+            "learning_rate": " and ".join(text(rate) for rate in rates),
+            "steps": " and ".join(
+                wording.number(steps, 0) for steps in sorted({recipe["steps"] for recipe in recipes})
+            ),
+        }
+    return out
+
+
+def _usual(values: Iterable[Any]) -> Any:
+    return Counter(values).most_common(1)[0][0]
 
 
 def embedded() -> list[str]:

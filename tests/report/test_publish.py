@@ -1,5 +1,7 @@
 """What may be published, that it arrives whole, and that it never changes."""
 
+import json
+
 import pytest
 from published_lab import edit
 
@@ -8,6 +10,7 @@ from study.__main__ import main
 from study.errors import InputError
 from study.report import publish as publishing
 from study.report.frame import arms, collect
+from study.report.published import Results
 from study.report.reproduce import reproduce
 
 
@@ -96,6 +99,17 @@ def test_holes_need_a_reason_and_stay_holes(lab):
     table = (lab.results.root / "tables" / "tiny.md").read_text(encoding="utf-8")
     assert "1 of 2, 1 failed" in table
     assert "Published in part, with runs missing or failed: the machine was lent." in table
+
+
+def test_the_sizes_that_the_paper_names_are_those_of_the_records(lab):
+    """16 nouns, 5 adjectives, 4 adverbs, 3 prepositions, 5 conjunctions, 2 determiners and 12 verbs are 47 entries."""
+    lab.publish()
+    reproduce(lab.results, lambda line: None)
+    study = json.loads((lab.results.root / "tables" / "study.json").read_text(encoding="utf-8"))
+    grammar = {"train_pairs": "20", "test_pairs": "30", "lexicon": 47, "width": 64, "seconds": "1,800"}
+    assert study["sizes"] == {"grammar": grammar}
+    assert (study["runs_counted"], study["trainings"], study["prunings"]) == (4, 4, 0)
+    assert study["root_hash"] == Results(lab.results.root).root_hash
 
 
 def test_a_reason_without_a_hole_is_refused(lab):
