@@ -1,0 +1,402 @@
+"""Compute the published tables again from the records, with nothing of the package, and compare.
+
+By hand: `python tests/recompute.py [--tables DIR]`. Which arms a contrast has is read from study/report/claims.yaml and
+from the configurations in the records. Every number of a table is computed again, or counted with the reason why not.
+"""
+
+import argparse
+import csv
+import json
+import math
+import re
+import sys
+from collections import Counter, namedtuple
+from pathlib import Path
+
+import numpy as np
+import yaml
+from scipy import stats
+
+ROOT = Path(__file__).parents[1]
+ENDS = ("difference", "low", "high", "low90", "high90")
+NUMBERS = (*ENDS, "se", "df", "p", "holm", "detectable", *(f"model {name}" for name in (*ENDS[:3], "p")))
+BESIDE = ("entropy", "tokens_per_second", "freed", "heads", "with_one_head")
+Arm = namedtuple("Arm", "values diverged declared bleu", defaults=(0, 10, None))
+"""Value by seed (none if a finished run has none), runs that diverged and that were declared, BLEU on validation."""
+
+
+def arm_of(runs, read):
+    values = {run["seed"]: read(run) for run in runs if run["status"] == "finished"}
+    bleu = [score for run in runs if (score := valid_bleu(run)) is not None]
+    diverged = sum(run["status"] == "diverged" for run in runs)
+    return Arm({} if None in values.values() else values, diverged, len(runs), mean(bleu))
+
+
+def mean(values):
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
+
+
+def sd(values):
+    return None if len(values) < 2 else 0.0 if np.ptp(values) == 0 else float(np.std(values, ddof=1))
+
+
+def scores(arm):
+    return [arm.values[seed] for seed in sorted(arm.values)]
+
+
+def valid_bleu(run):
+    known = [point for point in run["history"] if point.get("valid_bleu") is not None]
+    chosen = [point for point in known if point["step"] == (run["selection"] or {}).get("step")] or known[-1:]
+    return chosen[-1]["valid_bleu"] if chosen else None
+
+
+def leaves(tree, path):
+    if isinstance(tree, list):
+        return [leaf for item in tree for leaf in leaves(item, path)]
+    if path and isinstance(tree, dict):
+        return leaves(tree[path[0]], path[1:]) if path[0] in tree else []
+    return [] if path else [tree]
+
+
+def value(run, metric, question=None, costing=None):
+    """What a question reads of a run: a score, its slope over length, a diagnostic, or the share of costly heads."""
+    if metric.startswith("diagnostics/pruning/left/"):  # of a site's heads, when all have gone that go for free
+        here = [head.split()[0] == metric.rpartition("/")[2] for head in run["diagnostics"]["pruning"]["order"]]
+        return sum(here[math.floor(value(run, "test/free") / 100 * len(here) + 0.5) :]) / sum(here)
+    if metric.startswith("diagnostics/"):
+        return mean(leaves(run["diagnostics"], metric.split("/")[1:]))
+    split, name, *part = metric.split("/", 2)
+    parts = {s["subset"]: s for s in run["scores"] if (s["split"], s["metric"]) == (split, name)}
+    whole = parts.get(part[0] if part else None, {"value": None})["value"]
+    if costing is not None:
+        cost = [whole - s["value"] for name, s in parts.items() if name and name.startswith("without ")]
+        return 100 * mean([float(one > costing) for one in cost])
+    if not (question or {}).get("by_length"):
+        return whole
+    lengths = [(re.fullmatch(r"length (\d+)-(\d+)", name or ""), s["value"], s["n"]) for name, s in parts.items()]
+    x, y, n = np.array([((int(m[1]) + int(m[2])) / 2, v, n) for m, v, n in lengths if m and v is not None]).T
+    return float(np.polyfit(x, y, 1, w=np.sqrt(n) if question.get("by_sentences") else None)[0])
+
+
+def student(method, difference, se, df):
+    half, half90 = stats.t.ppf(0.975, df) * se, stats.t.ppf(0.95, df) * se
+    ends = zip(ENDS, (0, -half, half, -half90, half90), strict=True)
+    p = 2 * stats.t.sf(abs(difference) / se, df)
+    return {"method": method, "se": se, "df": df, "p": p} | {name: difference + end for name, end in ends}
+
+
+def one_sample(method, differences, given):
+    middle, largest = np.mean(differences), max(1.0, np.abs(given).max())
+    if np.abs(np.array(differences) - middle).max() <= 1e-9 * largest:
+        return {"method": method, "difference": middle}
+    return student(method, middle, sd(differences) / math.sqrt(len(differences)), len(differences) - 1)
+
+
+def tested(arms, contrasts, base_bleu):
+    """The statistics of contrasts {arm: weight} by the rules of the study, with Holm's p over all of them."""
+
+    def fallen(arm):
+        return bool(arm.diverged) or (None not in (arm.bleu, base_bleu) and arm.bleu < base_bleu / 2)
+
+    def uneven(weights):
+        spread = [sd(scores(arms[key])) or 0.0 for key in weights]
+        return len(weights) > 1 and max(spread) >= 3 * min(spread) and max(spread) > 0
+
+    def fit(chosen):
+        """Residual variance and degrees of freedom of score ~ arm + seed, of a two-way table without gaps."""
+        named = {key for weights in chosen if len(weights) > 1 for key in weights}
+        grid = np.array(
+            [scores(arms[key]) for key in arms if key in named and arms[key].values and not fallen(arms[key])]
+        )
+        left = grid - grid.mean(0) - grid.mean(1, keepdims=True) + grid.mean()
+        df = (grid.shape[0] - 1) * (grid.shape[1] - 1)
+        return 0.0 if np.abs(left).max() <= 1e-9 * max(1.0, np.abs(grid).max()) else (left**2).sum() / df, df
+
+    def one(weights):
+        some, w = [arms[key] for key in weights], list(weights.values())
+        if not all(arm.values for arm in some):
+            return {"method": "diverged" if any(arm.diverged for arm in some) else "no value"}
+        difference, n = sum(x * np.mean(scores(arm)) for x, arm in zip(w, some, strict=True)), len(some[0].values)
+        given = [v for arm in some for v in scores(arm)]
+        if min(len(arm.values) for arm in some) < 3:
+            return {"method": "few", "difference": difference}
+        if len(some) == 1:
+            return one_sample("within", given, given)
+        if any(map(fallen, some)):
+            parts = [(x * sd(scores(arm))) ** 2 / len(arm.values) for x, arm in zip(w, some, strict=True)]
+            df = sum(parts) ** 2 / sum(p * p / (len(arm.values) - 1) for p, arm in zip(parts, some, strict=True))
+            return student("welch", difference, math.sqrt(sum(parts)), df)
+        s2, df = fit(contrasts if uneven(weights) else [c for c in contrasts if not uneven(c)])
+        se = math.sqrt(s2 * sum(x * x for x in w) / n)
+        model = student("model", difference, se, df) if s2 else {"method": "model", "difference": difference}
+        if not uneven(weights):
+            return model
+        by_seed = [sum(x * scores(arm)[i] for x, arm in zip(w, some, strict=True)) for i in range(n)]
+        beside = {f"model {name}": model.get(name) for name in (*ENDS[:3], "p")}
+        return one_sample("paired", by_seed, given) | beside
+
+    found = [one(weights) for weights in contrasts]
+    order = sorted((row for row in found if "p" in row), key=lambda row: row["p"])
+    for i, row in enumerate(order):
+        row["holm"] = max(order[i - 1]["holm"] if i else 0.0, min(1.0, (len(order) - i) * row["p"]))
+        quantiles = stats.t.ppf(1 - 0.025 / len(order), row["df"]) + stats.t.ppf(0.8, row["df"])
+        row["detectable"] = quantiles * row["se"]
+    return found
+
+
+def at(config, name):
+    """Values of a field: one, or one for each attention site where the name has none."""
+    tree, path = config, name.split(".")
+    if path[:2] == ["model", "attention"] and len(path) == 3:
+        return [site[path[2]] for site in config["model"]["attention"].values() if site is not None]
+    for part in path:
+        tree = (tree or {}).get(part)
+    return [tree]
+
+
+def has(config, chosen):
+    return all(one == wanted for name, wanted in chosen.items() for one in at(config, name))
+
+
+def band(rates, seed, within):
+    """Doublings of the run of neighbouring rates around the best whose loss is within so much of it."""
+    losses = [arm.values.get(seed, math.inf) for _, arm in rates]
+    low = high = best = int(np.argmin(losses))
+    while low and losses[low - 1] <= losses[best] + within:
+        low -= 1
+    while high + 1 < len(losses) and losses[high + 1] <= losses[best] + within:
+        high += 1
+    return math.log2(rates[high][0] / rates[low][0])
+
+
+class Study:
+    """The records of a folder by sweep and arm, and where its tables differ from them."""
+
+    def __init__(self, root, tables):
+        self.root, self.tables, self.checked, self.problems, self.left = root, tables, 0, [], Counter()
+        self.sweeps, self.metrics, self.words = {}, {}, {}
+        for path in sorted((root / "results" / "sweeps").glob("*.json")):
+            manifest, arms = json.loads(path.read_text()), {}
+            self.metrics[path.stem] = manifest["metric"]
+            for name in (name for name in manifest["files"] if not name.endswith(".attention.json")):
+                run = json.loads((root / "results" / "runs" / name).read_text())
+                arms.setdefault(run["config_hash"], []).append(run)
+            self.sweeps[path.stem] = {key: sorted(runs, key=lambda run: run["seed"]) for key, runs in arms.items()}
+        for row in self.rows("configurations"):
+            self.words.setdefault(row["sweep"], {})[row["config_hash"]] = set(row["arm"].split())
+
+    def rows(self, stem):
+        with (self.tables / f"{stem}.csv").open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+
+    def same(self, where, row, expected):
+        """Compare numbers with what a row prints: four decimals, p values three digits."""
+        for name, number in expected.items():
+            if name not in row:
+                continue
+            self.checked += 1
+            text, digits = row[name], name in ("p", "holm", "model p")
+            if number is None or text == "":
+                good = number is None and text == ""
+            else:
+                unit = 10 ** (math.floor(math.log10(number)) - 2) if digits else 1e-4
+                good = abs(float(text) - number) <= 0.5001 * unit
+            if not good:
+                self.problems.append(f"{where}: {name}: {text or 'nothing'} is printed, the records give {number}")
+
+    def runs(self, sweep, row):
+        """Runs of the arm that a row names: all its words, and the fewest others."""
+        words = set(f"{row['facet']} {row['arm']}".split()) - {"base"}
+        return self.sweeps[sweep][min((len(o), key) for key, o in self.words[sweep].items() if words <= o)[1]]
+
+    def sweep_table(self, sweep):
+        blocks = {}
+        for row in self.rows(sweep):
+            blocks.setdefault(row["facet"], []).append((row, self.runs(sweep, row)))
+        for block in blocks.values():
+            arms = dict(enumerate(arm_of(runs, lambda run: value(run, self.metrics[sweep])) for _, runs in block))
+            found = tested(arms, [{i: 1.0, 0: -1.0} for i in arms if i], arms[0].bleu)
+            for (row, runs), arm, test in zip(block, arms.values(), [{"method": "baseline"}, *found], strict=True):
+                where, states = f"{sweep}: {row['facet']} {row['arm']}", Counter(run["status"] for run in runs)
+                known = {"n": len(arm.values), "declared": len(runs), "missing": 0, "started": 0}
+                known |= {state: states[state] for state in ("finished", "diverged", "failed")}
+                known |= {name: test.get(name) for name in NUMBERS}
+                for name in (name for name in row if name.endswith(" mean")):
+                    got = [one for run in runs if (one := value(run, name.removesuffix(" mean"))) is not None]
+                    known |= {name: mean(got), name.replace(" mean", " sd"): sd(got)}
+                self.left["columns beside the scores"] += sum(bool(row.get(name)) for name in BESIDE)
+                self.compared(where, [row], known | {"method": test["method"]})
+
+    def compared(self, where, rows, expected):
+        for row in rows:
+            if row["method"] != expected["method"]:
+                self.problems.append(f"{where}: {row['method']} is printed, the records give {expected['method']}")
+            self.same(where, row, {name: number for name, number in expected.items() if name != "method"})
+
+    def arms(self, sweep, pair, where):
+        """The arms of a sweep in a corpus and family, and those of them that have some fields."""
+        configs = {key: self.sweeps[sweep][key][0]["config"] for key in self.words[sweep]}
+        here = [key for key, c in configs.items() if pair == f"{c['data']['name']}/{c['model']['family']}"]
+        return here, [key for key in here if has(configs[key], where)]
+
+    def margin(self, gap, question, pair):
+        corpus, family = pair.split("/")
+        rule = question.get("margin")
+        rule = rule[corpus] if isinstance(rule, dict) else rule
+        if rule != "gap":
+            return rule
+        metric = re.sub("/(area|cliff)", "/bleu", "/".join(question["metric"].split("/")[:2]))
+        sides = (gap["where"].get(family, {}) | gap[side] for side in ("arm", "baseline"))
+        runs = [self.sweeps[gap["sweep"]][self.arms(gap["sweep"], pair, side)[1][0]] for side in sides]
+        return gap["share"] * abs(np.subtract(*(mean([value(run, metric) for run in some]) for some in runs)))
+
+    def question(self, question, pair, margin):
+        """Expected numbers of each contrast of a question."""
+        metric, sweeps = question["metric"], [question["sweep"], *question.get("with_sweeps", [])]
+        found = [self.arms(sweep, pair, question.get("where", {})) for sweep in sweeps]
+        runs = {key: self.sweeps[sweep][key] for sweep, (_, keys) in zip(sweeps, found, strict=True) for key in keys}
+        arms, weights, counted = {}, [], []
+
+        def read(key, metric=metric, **more):
+            return arm_of(
+                runs[key],
+                lambda run: value(run, metric, question if "/bl" in metric or "/ex" in metric else None, **more),
+            )
+
+        def chosen(side, *over):
+            keyed = [(tuple(at(runs[key][0]["config"], name)[0] for name in over), key) for key in runs]
+            keyed = sorted(pair for pair in keyed if has(runs[pair[1]][0]["config"], side))
+            assert len({place for place, _ in keyed}) == len(keyed) > 0, (question, side)
+            return keyed
+
+        for entry in question["contrasts"]:
+            kind, w, select = entry.get("statistic", "difference"), {}, entry.get("select", "valid/nll")
+            if kind == "correlation":
+                counted.append(self.correlation(entry, runs, read))
+                continue
+            parts = [(1.0, entry["arm"]), (-1.0, entry.get("baseline"))]
+            if kind == "interaction":
+                parts += [(-1.0, entry["minus"]["arm"]), (1.0, entry["minus"]["baseline"])]
+            for sign, side in (part for part in parts if part[1] is not None):
+                over = entry.get("best_over", [entry["over"]] if "over" in entry else [])
+                places = chosen(side, *(over or ["training.learning_rate"] * (kind == "band")))
+                if kind == "difference" and over:
+                    better = -1 if select.endswith("/nll") else 1
+                    places = [max(places, key=lambda place: better * mean(scores(read(place[1], select))))]
+                x = np.array([place[0] for (place, _) in places]) if kind == "trend" else None
+                slopes = [1.0] if x is None else (x - x.mean()) / ((x - x.mean()) ** 2).sum()
+                if kind in ("within", "costly"):
+                    key, less = f"{places[0][1]} {entry}", np.atleast_1d(np.array(entry["minus"], dtype=object))
+                    of = read(places[0][1], costing=margin) if kind == "costly" else read(places[0][1], entry["of"])
+                    less = [
+                        read(places[0][1], m).values if isinstance(m, str) else dict.fromkeys(of.values, m)
+                        for m in less
+                    ]
+                    made = {seed: v - mean([one[seed] for one in less]) for seed, v in of.values.items()}
+                    arms[key], w[key] = Arm(made, declared=of.declared), 1.0
+                elif kind == "band":
+                    key, rates = str(side), [(rate, read(key)) for (rate,), key in places]
+                    made = {seed: band(rates, seed, entry["within"]) for seed in rates[0][1].values}
+                    arms[key], w[key] = Arm(made, declared=rates[0][1].declared), sign
+                else:
+                    for slope, (_, key) in zip(slopes, places, strict=True):
+                        arms[key], w[key] = read(key), w.get(key, 0.0) + sign * slope
+            weights.append(w)
+            counted.append({"n": min(len(arms[key].values) for key in w), "declared": arms[key].declared})
+        base = arm_of(self.sweeps[sweeps[0]][found[0][0][0]], lambda run: None).bleu
+        return [row | test for row, test in zip(counted, tested(arms, weights, base) or [{}] * 2, strict=True)]
+
+    def correlation(self, entry, runs, read):
+        """The estimate, over arms whose second score is not at an end of its range."""
+        both = [[read(key, metric) for metric in entry["between"]] for key in runs]
+        pairs = [(scores(x), scores(y)) for x, y in both if x.values and y.values and 1 < mean(scores(y)) < 99]
+        between = [([mean(x) for x, _ in pairs], [mean(y) for _, y in pairs])]
+        rho = mean([stats.spearmanr(x, y).statistic for x, y in (between if entry["level"] == "arms" else pairs)])
+        return {"n": len(pairs), "declared": len(runs), "difference": rho, "df": len(pairs) - 1, "method": "resampled"}
+
+    def ratios(self, question):
+        """Ratios of measured times: tested on logarithms."""
+        sites, arms = json.loads((self.root / "results/benchmarks/cost.json").read_text())["measured"], {}
+        for i, entry in enumerate(question["contrasts"]):
+            wanted = [question["where"] | entry[side] for side in ("arm", "baseline")]
+            times = [np.log(next(m["milliseconds"] for m in sites if has(m["site"], one))) for one in wanted]
+            arms[i] = Arm(dict(enumerate(times[0] - times[1])))
+        found = tested(arms, [{i: 1.0} for i in arms], None)
+        told = [{name: math.exp(row[name]) for name in (*ENDS, "detectable")} | {"se": None} for row in found]
+        share = [
+            {"in_margins": row["difference"] / math.log(question["margin"]), "n": 10, "declared": 10} for row in found
+        ]
+        return [row | one | more for row, one, more in zip(found, told, share, strict=True)]
+
+    def claims(self):
+        tree = yaml.safe_load((self.root / "study/report/claims.yaml").read_text(encoding="utf-8"))
+        tables = [self.rows("contrasts"), self.rows("claims")]
+        for claim, question in ((one, question) for one in tree["claims"] for question in one["questions"]):
+            question.setdefault("metric", "test/exact")
+            for pair in question.get("asked", ["one site/"]):
+                place = (str(claim["id"]), *pair.split("/"), question.get("part", ""))
+                rows, deciding = (
+                    [
+                        row
+                        for row in table
+                        if place == (row["id"], row["corpus"], row["family"] * (place[2] != ""), row["part"])
+                    ]
+                    for table in tables
+                )
+                if not rows or question.get("sweep", "scaling") not in self.sweeps:
+                    self.left["questions without a row or without runs"] += 1
+                    continue
+                margin = self.margin(tree["gap"], question, pair)
+                found = self.question(question, pair, margin) if "sweep" in question else self.ratios(question)
+                for row, expected in zip(rows, found, strict=True):
+                    expected["margin"] = None if "costly" in str(question["contrasts"]) else margin
+                    if expected["margin"] and "difference" in expected:
+                        expected.setdefault("in_margins", expected["difference"] / margin)
+                    both = [row, *(one for one in deciding if one["contrast"] == row["contrast"])]
+                    if expected["method"] == "resampled":
+                        blank = [name for name in NUMBERS if name not in expected]
+                        self.left["by resampling"] += sum(bool(one.get(name)) for one in both for name in blank)
+                    else:
+                        expected |= {name: expected.get(name) for name in NUMBERS}
+                    self.compared(f"claim {', '.join(place)}, {row['contrast']}", both, expected)
+
+    def others(self):
+        """The tables that have no test."""
+        for row in self.rows("further"):
+            runs = self.runs(row["sweep"], row)
+            known = {name: mean([value(run, name) for run in runs]) for name in row if "/" in name}
+            self.same(f"further: {row['sweep']} {row['arm']}", row, known)
+        for row in (row for row in self.rows("standing") if row["config_hash"]):
+            runs = self.sweeps[row["sweep"]][row["config_hash"]]
+            splits = {"bleu": "test_2016_flickr", "second": "test_2017_flickr", "valid": "valid"}
+            bleu = [value(run, "test_2016_flickr/bleu") for run in runs]
+            low, high = stats.t.interval(0.95, len(bleu) - 1, mean(bleu), stats.sem(bleu))
+            known = {name: mean([value(run, f"{split}/bleu") for run in runs]) for name, split in splits.items()}
+            known |= {"sd": sd(bleu), "low": low, "high": high, "n": len(runs), "declared": len(runs)}
+            self.same(f"standing: {row['system']}", row, known | {"parameters": runs[0]["model"]["parameters"]})
+        self.left["scores that others report"] = sum(not row["config_hash"] for row in self.rows("standing"))
+        for stem in ("configurations", "cost", "orders", "signatures"):
+            self.left[f"rows of {stem}"] = len(self.rows(stem))
+
+
+def recompute(root=ROOT, tables=None):
+    study = Study(root, tables or root / "results" / "tables")
+    for sweep in study.sweeps:
+        study.sweep_table(sweep)
+    study.claims()
+    study.others()
+    return study
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tables", type=Path, help="folder of tables (default: results/tables)")
+    study = recompute(tables=parser.parse_args().tables)
+    print("\n".join(study.problems))
+    print(f"{study.checked} numbers computed again, {len(study.problems)} differ; left out: {dict(study.left)}")
+    return 1 if study.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""The published tables say what the records say, by a script that shares no code with the package."""
+
+import ast
+import csv
+import shutil
+from pathlib import Path
+
+import pytest
+import recompute
+
+TABLES = recompute.ROOT / "results" / "tables"
+
+
+@pytest.fixture(scope="module")
+def study():
+    return recompute.recompute()
+
+
+def test_every_published_number_follows_from_the_records_or_is_counted(study):
+    assert study.problems == []
+    assert study.checked == 9705
+    assert dict(study.left) == {
+        "columns beside the scores": 336,
+        "by resampling": 24,
+        "questions without a row or without runs": 1,
+        "scores that others report": 7,
+        "rows of configurations": 187,
+        "rows of cost": 13,
+        "rows of orders": 25,
+        "rows of signatures": 22,
+    }
+
+
+def test_the_script_imports_nothing_of_the_package():
+    nodes = list(ast.walk(ast.parse(Path(recompute.__file__).read_text(encoding="utf-8"))))
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+    assert not [name for name in names if name.split(".")[0] in ("study", "tests")]
+
+
+LEARNED = "scale learned − scale rsqrt, band of good learning_rates"
+FIRST = {"difference": "1.2422", "low": "0.2933", "high": "2.1911", "holm": "0.0436"}
+"""What the first publication printed of claim 5: the number of another contrast."""
+
+
+@pytest.mark.parametrize(
+    ("stem", "chosen", "changes", "said"),
+    [
+        ("contrasts", {"id": "5", "contrast": LEARNED}, FIRST, ["difference", "low", "high", "holm"]),
+        ("bottleneck", {"arm": "memory=mean"}, {"test/exact mean": "40.8"}, ["test/exact mean"]),
+        ("bottleneck", {"arm": "memory=mean"}, {"holm": "0.05", "method": "paired"}, ["holm"]),
+        ("claims", {"id": "17"}, {"difference": "-0.82"}, ["difference"]),
+        ("contrasts", {"id": "12", "n": "5"}, {"low": ""}, ["low"]),
+        ("standing", {"system": "transformer"}, {"high": "39.0"}, ["high"]),
+    ],
+)
+def test_a_wrong_number_is_found(stem, chosen, changes, said, tmp_path):
+    shutil.copytree(TABLES, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / f"{stem}.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    row = next(row for row in rows if chosen.items() <= row.items())
+    assert all(row[name] != changed for name, changed in changes.items())
+    row |= changes
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    problems = recompute.recompute(tables=tmp_path).problems
+    assert len(problems) == len(changes)
+    assert [
+        name for name in said if not any(f": {name}: {row[name] or 'nothing'} is printed" in p for p in problems)
+    ] == []
