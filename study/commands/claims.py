@@ -10,11 +10,12 @@ from study.commands.options import Parser
 from study.errors import InputError
 
 DESCRIPTION = """\
-Print the verdict on each claim: its word, the estimate with its interval, n, and the smallest difference that this n
-could have shown. With N the verdict on those claims alone (number or name), with every contrast behind it. Reads
-published records, or with --runs one's own; trains nothing and needs no torch.
+Print the verdict on each claim (holds, fails, mixed, not decided, not asked as published) and the finding that it rests
+on: estimate, 95% and 90% CI, margin, seeds, and the smallest difference that so many seeds could show. N chooses claims
+by number or name, and prints every contrast behind them. Reads published records, or your own with --runs. Trains
+nothing, and needs no torch.
 
-A claim of one's own is an entry in a YAML file (--claims FILE), written like those of study/report/claims.yaml: a
+A claim of your own is an entry in a YAML file (--claims FILE), written like those of study/report/claims.yaml: a
 statement, a sweep, the arms to compare by their fields, a metric.
 """
 ROOT = Path(__file__).parents[2]

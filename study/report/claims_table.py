@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from study.errors import InputError
 from study.report import wording
 from study.report.comparison import MARKS
 from study.report.measures import Measure
 from study.report.tables import Block, Column, Row, Table
-from study.report.verdicts import DESCRIPTIVE, NOT_RUN, UNDECIDED, Finding, Verdict, stance
+from study.report.verdicts import DESCRIPTIVE, NOT_RUN, UNDECIDED, Finding, Verdict, stance, summary
 from study.report.weighing import name_of
 
 RULES = (
@@ -101,6 +103,22 @@ def contrasts_table(verdicts: Sequence[Verdict]) -> Table:
 def write(verdicts: Sequence[Verdict], folder: Path) -> list[Path]:
     """Both tables into a folder, as claims.* and contrasts.*."""
     return [*table(verdicts).write(folder, "claims"), *contrasts_table(verdicts).write(folder, "contrasts")]
+
+
+def summaries(path: Path) -> dict[str, str]:
+    """Return the verdict on each claim as a whole, by its id, from the table that `write` wrote as claims.csv.
+
+    Raises:
+        InputError: there is no such table, or it lacks a column.
+    """
+    parts: dict[str, list[tuple[str, bool]]] = {}
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                parts.setdefault(row["id"], []).append((row["verdict"], bool(row["post_hoc"])))
+    except (OSError, ValueError, KeyError) as problem:
+        raise InputError(f"{path}: no table of verdicts ({problem}); `study claims` writes it") from None
+    return {claim: summary(some) for claim, some in parts.items()}
 
 
 def lines(verdicts: Sequence[Verdict], contrasts: bool) -> Iterator[str]:

@@ -21,7 +21,7 @@ MARKS = {"model": "", "paired": " †", "welch": " ‡", "resampled": " §", "wi
 SENTENCES = {"grammar", "multi30k"}
 """The corpora that are no probes."""
 
-DIFFERENCE = (Column("interval", "95% interval"), Column("holm", "Holm p"))
+DIFFERENCE = (Column("interval", "95% CI"), Column("holm", "Holm p"))
 TRAINED = (Column("entropy", "entropy"), Column("speed", "tokens / s"))
 PRUNED = {"curve": Column("freed", "number free"), "best_head": Column("with_one_head", "BLEU, one head a layer")}
 """What a table ends with: of trained models, and by the question of pruned ones."""
@@ -77,7 +77,7 @@ def comparison_table(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Ta
     short = wording.title(frames.primary(spec), unit=False)
     columns = [
         Column("arm", "arm", "left"),
-        Column("n", "n", fold=", "),
+        Column("n", "runs", fold=", "),
         *(Column(name, wording.title(name)) for name in metrics),
         *([Column("difference", f"Δ {short}"), *DIFFERENCE] if pruned.compares(spec) else ()),
         *([PRUNED[name] for name in asked if name in PRUNED] if asked else TRAINED),

@@ -20,11 +20,11 @@ from study.report.published import Manifest, Results
 from study.report.tables import Block, Column, Row, Table
 
 NOTE = (
-    "Spearman's ρ between orders of removal; 1: the same order. As greedy: with the greedy order of the same model, "
-    "mean ± sd over models. Layers, over seeds: of the mean place of each layer's heads, the mean of all pairs of "
-    "seeds. Within layers: so of what a head's place differs from that mean by, heads of equal index compared, which "
-    "have nothing in common, so that it is about 0. Free: least and most heads that go for free, over models. Of "
-    "random orders: the places of the first draw, and of what is free the mean over draws."
+    "ρ: Spearman's rank correlation of orders of removal; 1 is the same order. With greedy: with the greedy order "
+    "of the same model, mean ± sd over models. Of layers: of the mean place of each layer's heads, averaged over "
+    "all pairs of seeds. Within layers: of the difference between a head's place and that mean. Heads of equal "
+    "index have nothing in common over seeds, so it is about 0. Heads free: the least and the most over models. "
+    "Random orders: ρ of the first draw, and the mean of the free heads over draws."
 )
 GREEDY = "greedy"
 OF_PRUNINGS = tuple(Pruning.model_fields)
@@ -41,11 +41,11 @@ def stability(results: Results) -> Table:
     """
     columns = [
         Column("order", "order", "left"),
-        Column("n", "n"),
-        Column("greedy", "as greedy"),
-        Column("layers", "layers, over seeds"),
-        Column("heads", "within layers"),
-        Column("free", "free, %"),
+        Column("n", "runs"),
+        Column("greedy", "ρ with greedy"),
+        Column("layers", "ρ of layers, over seeds"),
+        Column("heads", "ρ within layers, over seeds"),
+        Column("free", "heads free, %"),
     ]
     return Table(
         "Stability of orders", columns, [b for m in results.manifests.values() for b in _blocks(results, m)], [NOTE]

@@ -12,7 +12,6 @@ paper/main.pdf                     the same bytes from the same results
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import statistics
@@ -27,13 +26,13 @@ from study.config.experiment import PROTOCOL
 from study.corpora.grammar.lexicon import lexicon
 from study.errors import InputError
 from study.records import Record, write
-from study.report import costs, costs_table, wording
+from study.report import claims_table, costs, costs_table, wording
 from study.report.further import further
 from study.report.orders import stability
 from study.report.published import ROOT, Manifest, Results
 from study.report.standing import standing
 from study.report.tables import Block, Column, Row, Table
-from study.report.verdicts import Outcome, summary
+from study.report.verdicts import Outcome
 from study.sweep.grid import text
 from study.sweep.spec import Spec
 
@@ -166,17 +165,9 @@ def _sweep(manifest: Manifest, spec: Spec, made: dict[str, Record]) -> dict[str,
 
 
 def _answers(results: Results) -> dict[str, int]:
-    """How many claims there are, and how many of each verdict, over all parts that were asked."""
-    path = results.root / "tables" / "claims.csv"
-    claims: dict[str, list[tuple[str, bool]]] = {}
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file):
-                claims.setdefault(row["id"], []).append((row["verdict"], bool(row["post_hoc"])))
-    except (OSError, ValueError, KeyError) as problem:
-        raise InputError(f"{path}: no table of verdicts ({problem}); `study claims` writes it") from None
-    counted = Counter(summary(parts) for parts in claims.values())
-    return {"total": len(claims)} | {name.replace(" ", "_"): counted[name] for name in get_args(Outcome)}
+    """How many claims there are, and how many of each verdict."""
+    counted = Counter(claims_table.summaries(results.root / "tables" / "claims.csv").values())
+    return {"total": counted.total()} | {name.replace(" ", "_"): counted[name] for name in get_args(Outcome)}
 
 
 def _configurations(published: list[tuple[Manifest, Spec]], made: dict[str, Record]) -> Table:

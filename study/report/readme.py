@@ -12,12 +12,15 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import get_args
 
 import yaml
 
 from study.errors import InputError
 from study.records import write
+from study.report.claims_table import summaries
 from study.report.published import Results
+from study.report.verdicts import Outcome
 from study.report.wording import NOTHING
 
 ROOT = Path(__file__).parents[2]
@@ -85,7 +88,10 @@ def _verdicts(path: Path) -> str:
         "[results/tables/claims.md](results/tables/claims.md) has the rules and the distance of every estimate to its "
         "margin, [results/tables/contrasts.md](results/tables/contrasts.md) every contrast."
     )
-    return "\n".join([*lines, marks, said])
+    whole = summaries(path.with_suffix(".csv"))
+    ids = {verdict: [claim for claim, one in whole.items() if one == verdict] for verdict in get_args(Outcome)}
+    told = "; ".join(f"**{verdict}**: {', '.join(some)}" for verdict, some in ids.items() if some)
+    return "\n".join([*lines, f"\nClaims as a whole, mixed where their rows differ: {told}.", marks, said])
 
 
 TIERS = {

@@ -26,8 +26,8 @@ SYSTEMS = Path(__file__).with_name("systems.yaml")
 CHOSEN_ON, TEST, SECOND = "valid", "test_2016_flickr", "test_2017_flickr"
 NOTE = (
     "BLEU, German to English, test_2016_flickr; 2017: test_2017_flickr. Of each family of this study the published arm "
-    "that is best on validation (mean over seeds, same beam): mean ± sd over its n runs, and Student's 95% interval of "
-    "the mean, none with fewer than three runs; 1 of 3: so many of the runs declared. Others: as reported, scored in "
+    "that is best on validation (mean over seeds, same beam): mean ± sd over its runs, and Student's 95% CI of the "
+    "mean, none with fewer than three runs; 1 of 3: so many of the runs declared. Others: as reported, scored in "
     "their own ways, not comparable to the point."
 )
 
@@ -75,13 +75,13 @@ def standing(results: Results) -> Table:
     columns = [
         Column("system", "system", "left"),
         Column("bleu", "BLEU"),
-        Column("interval", "95% interval"),
+        Column("interval", "95% CI"),
         Column("second", "2017"),
         Column("valid", "validation"),
-        Column("n", "n"),
+        Column("n", "runs"),
         Column("parameters", "parameters"),
-        Column("scorer", "scored", "left"),
-        Column("source", "from", "left"),
+        Column("scorer", "scorer", "left"),
+        Column("source", "source", "left"),
     ]
     arms = _arms(results)
     ours = [_row(family, arm) for family, arm in _best(arms).items()]
