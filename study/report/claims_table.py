@@ -12,6 +12,7 @@ from typing import Any
 from study.errors import InputError
 from study.report import wording
 from study.report.comparison import MARKS
+from study.report.estimates import FEWEST
 from study.report.measures import Measure
 from study.report.tables import Block, Column, Row, Table
 from study.report.verdicts import DESCRIPTIVE, NOT_RUN, UNDECIDED, Finding, Verdict, stance, summary
@@ -230,6 +231,8 @@ def _finding(verdict: Verdict, found: Finding | None) -> str:
     if found.straddles:
         interval = f"90% CI {cells['inner']}, margin ±{cells['margin']}"
         reasons.append(f"the difference is clear; whether it passes the margin is not ({interval})")
+    elif found.comparison.test.method == "few":
+        reasons.append(f"an arm has fewer than {FEWEST} runs")
     elif found.word == UNDECIDED and found.comparison.detectable is not None:
         reasons.append(f"detectable {cells['smallest']}")
     return "; ".join([verdict.word, *(one for one in reasons if one)])

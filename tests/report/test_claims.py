@@ -156,6 +156,10 @@ def test_a_missing_run_and_a_diverged_one(study):
     assert verdict.word == "undecided"
     assert "1 of 5 runs of score=dot learning_rate=0.001 diverged" in verdict.deciding.diverged
     assert any("diverged" in line for line in claims_table.lines([verdict], contrasts=False))
+    study.write("dot", 0.001, {3: None, 4: None}, status="diverged")
+    cells = claims_table.table(study.ask()).blocks[0].rows[0].cells
+    assert cells["finding"].endswith("; an arm has fewer than 3 runs")
+    assert (cells["interval"], cells["inner"]) == ("–", "–")
 
 
 def test_a_base_at_the_ceiling_saturates(study):
