@@ -268,6 +268,13 @@ def answers():
             "not decided",
             [("undecided", -3.0, -3.4, -2.6), ("no difference larger than the margin", -0.6, -1.0, -0.3)],
         ),
+        (
+            8,
+            "graph",
+            "against it: the loss grows with the share of links in rings",
+            "fails",
+            [("supported", -34.0, -44.2, -23.9), ("supported", -21.9, -29.9, -13.8)],
+        ),
         (11, "multi_lookup", "as they are", "not decided", [("saturated", 0.2, -0.3, 0.6)]),
         (
             11,
