@@ -24,11 +24,11 @@ import torch
 from attention import MEGABYTE, TOKENS, site
 from measure import peak_memory, relative_times
 
+from study.claims.costs import FILE, Costs, Measured, Site
 from study.config.mechanisms import REACH
 from study.errors import InputError
+from study.publish.commits import Checkout
 from study.records import write
-from study.report.commits import Checkout
-from study.report.costs import FILE, Costs, Measured, Site
 from study.training.allocator import keep_memory
 from study.training.provenance import provenance
 

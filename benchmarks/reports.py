@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from study.report.published import Results
+from study.publish.store import Results
 from study.sweep.spec import load
 
 ROOT = Path(__file__).parents[1]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["tiny_sweep"]
 CACHE = Path(tempfile.mkdtemp(prefix="attention-ablation-tests-"))
 # Set while pytest starts: before torch, matplotlib and the W&B client are imported, and for child processes too.
 os.environ |= {

@@ -1,6 +1,6 @@
 """Compute the published tables again from the records, with nothing of the package, and compare.
 
-By hand: `python tests/recompute.py [--tables DIR]`. Which arms a contrast has is read from study/report/claims.yaml and
+By hand: `python tests/recompute.py [--tables DIR]`. Which arms a contrast has is read from study/claims/claims.yaml and
 from the configurations in the records. Every number of a table is computed again, or counted with the reason why not.
 """
 
@@ -330,7 +330,7 @@ class Study:
         return [row | one | more for row, one, more in zip(found, told, share, strict=True)]
 
     def claims(self):
-        tree = yaml.safe_load((self.root / "study/report/claims.yaml").read_text(encoding="utf-8"))
+        tree = yaml.safe_load((self.root / "study/claims/claims.yaml").read_text(encoding="utf-8"))
         tables = [self.rows("contrasts"), self.rows("claims")]
         for claim, question in ((one, question) for one in tree["claims"] for question in one["questions"]):
             question.setdefault("metric", "test/exact")

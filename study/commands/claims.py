@@ -15,7 +15,7 @@ on: estimate, 95% and 90% CI, margin, seeds, and the smallest difference that so
 by number or name, and prints every contrast behind them. Reads published records, or your own with --runs. Trains
 nothing, and needs no torch.
 
-A claim of your own is an entry in a YAML file (--claims FILE), written like those of study/report/claims.yaml: a
+A claim of your own is an entry in a YAML file (--claims FILE), written like those of study/claims/claims.yaml: a
 statement, a sweep, the arms to compare by their fields, a metric.
 """
 ROOT = Path(__file__).parents[2]
@@ -30,9 +30,9 @@ def main(argv: Sequence[str]) -> int:
     args = _parser().parse_args(argv)
     runs = _runs(args.results, args.runs)
     benchmarks = (args.results or ROOT / "results") / "benchmarks" if args.runs is None else None
-    from study.report import claims_table
-    from study.report.asking import asker
-    from study.report.declared import Library
+    from study.analysis.declared import Library
+    from study.claims import claims_table
+    from study.claims.asking import asker
 
     verdicts = asker(Library(ROOT / "sweeps", runs, benchmarks), args.claims).verdicts(args.claim)
     print("\n".join(claims_table.lines(verdicts, contrasts=bool(args.claim))).lstrip("\n"))

@@ -22,7 +22,7 @@ def main(argv: Sequence[str]) -> int:
         InputError: a wrong name or option, a record that cannot be used, or a folder that cannot be written.
     """
     args = _parser().parse_args(argv)
-    from study.report.plots.catalogue import chosen, draw_all
+    from study.analysis.plots.catalogue import chosen, draw_all
 
     runs = folder(Path(args.runs), "--runs") if args.runs else folder(args.results, "--results") / "runs"
     out = args.out or (runs / "report" / "figures" if args.runs else args.results / "figures")

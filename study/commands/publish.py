@@ -28,8 +28,8 @@ def main(argv: Sequence[str]) -> int:
         InputError: a wrong option or sweep file, or a run that cannot be published.
     """
     args = _parser().parse_args(argv)
-    from study.report.publish import publish
-    from study.report.published import Results
+    from study.publish.publish import publish
+    from study.publish.store import Results
     from study.sweep.spec import load
 
     spec = load(args.sweep)

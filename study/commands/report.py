@@ -23,8 +23,8 @@ def main(argv: Sequence[str]) -> int:
         InputError: a wrong option, sweep file or record, or a folder that is absent or cannot be written.
     """
     args = _parser().parse_args(argv)
-    from study.report.published import is_results
-    from study.report.summary import report_published, report_sweep
+    from study.publish.store import is_results
+    from study.publish.summary import report_published, report_sweep
     from study.sweep.spec import load
 
     spec, runs = load(args.sweep), Path(args.runs or os.environ.get("STUDY_RUNS") or "runs")

@@ -22,8 +22,8 @@ def main(argv: Sequence[str]) -> int:
         InputError: a wrong option, or a published file that cannot be used.
     """
     args = _parser().parse_args(argv)
-    from study.report.published import Results
-    from study.report.reproduce import reproduce
+    from study.publish.reproduce import reproduce
+    from study.publish.store import Results
 
     return 0 if reproduce(Results(args.results), lambda line: print(line, flush=True), args.steps) else 1
 

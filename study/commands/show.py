@@ -10,7 +10,7 @@ from pathlib import Path
 from study import records
 from study.commands.options import Parser
 from study.errors import InputError
-from study.report.published import beside, runs_of
+from study.publish.store import beside, runs_of
 
 DESCRIPTION = """\
 Print one run: the fields that differ from the defaults, its scores, its learning curve and one attention map.
@@ -25,7 +25,7 @@ def main(argv: Sequence[str]) -> int:
     """
     args = _parser().parse_args(argv)
     path = find(args.run, Path(args.runs or os.environ.get("STUDY_RUNS") or "runs"))
-    from study.report import run_text
+    from study.analysis import run_text
 
     record = records.read(path)
     drawn = beside(path, "attention.json")
@@ -80,7 +80,7 @@ def find(run: str, runs: Path) -> Path:
 
 
 def _draw(record: records.Record, attention: dict[str, object] | None, png: Path) -> None:
-    from study.report.run_figure import draw_run
+    from study.analysis.run_figure import draw_run
 
     try:
         draw_run(record, attention, png)

@@ -25,7 +25,7 @@ def main(argv: Sequence[str]) -> int:
     """
     args = _parser().parse_args(argv)
     folder = args.out or Path(os.environ.get("STUDY_RUNS") or "runs") / "report"
-    from study.report.softmax_figure import draw
+    from study.analysis.softmax_figure import draw
 
     try:
         written = draw(folder / "softmax")

@@ -72,7 +72,7 @@ def _report(spec: Spec, out: Path, part: bool) -> None:
     if part and (found["missing"] or found["interrupted"] or found["running"]):
         print(f"the table comes with the last shard, or with `study report --sweep {spec.path} --runs {out}`")
     elif found["finished"]:
-        from study.report.summary import report_sweep
+        from study.publish.summary import report_sweep
 
         report_sweep(spec, out)
 

@@ -177,8 +177,8 @@ def draw(attention: dict[str, Any], path: Path) -> str:
     Raises:
         InputError: the file cannot be written.
     """
-    from study.report import style
-    from study.report.run_figure import draw_map
+    from study.analysis import style
+    from study.analysis.run_figure import draw_map
 
     width = max(style.COLUMN, 0.22 * len(attention["source"]) + 1.7)
     height = max(2.4, 0.18 * len(attention["target"]) + 1.5)

@@ -27,8 +27,8 @@ def main(argv: Sequence[str]) -> int:
         InputError: a wrong option, or no such folder.
     """
     args = _parser().parse_args(argv)
-    from study.report.published import Results
-    from study.report.verify import verify
+    from study.publish.store import Results
+    from study.publish.verify import verify
 
     found = verify(Results(args.results))
     print("\n".join(found.lines()))

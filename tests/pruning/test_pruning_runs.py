@@ -11,7 +11,7 @@ from study.config import config_hash, experiment_from, experiment_id
 from study.errors import InputError
 from study.pruning.answers import shape
 from study.pruning.run import run
-from study.report.evidence import examine
+from study.publish.evidence import examine
 
 SMALL = {
     "data.name": "copy",

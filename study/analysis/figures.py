@@ -1,0 +1,196 @@
+"""The figure of a sweep: one panel a facet, every run a dot, the interval that the statistics computed beside.
+
+With `FEW` runs per arm or more the panels show differences to the baseline (a dot is one seed's difference); with
+fewer, the raw scores and their mean, since an interval of two runs is wider than any figure.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from study.analysis import style, wording
+from study.analysis.comparison import Facet
+from study.analysis.notes import FEW
+from study.analysis.statistics import Arm
+from study.analysis.tables import DECIMALS
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+ROOM = 0.12
+"""Share of a panel's width on either side for the numbers beside what is drawn."""
+BAR, HEADROOM = 0.22, 0.75
+"""Inches per arm, and for title and axis."""
+LABEL, TICKS = 50, 6
+"""Letters in a line of an arm's name, and intervals between ticks where two panels stand side by side."""
+
+
+def points(facets: list[Facet]) -> pd.DataFrame:
+    """What the figure shows, one line a run: facet, arm, seed, score, difference to the same seed of the baseline.
+
+    Beside them the mean of the arm and the deciding estimate with its 95% interval, the same on every line of an arm.
+    """
+    import pandas as pd
+
+    rows: list[dict[str, Any]] = []
+    for facet in facets:
+        base = facet.base.values
+        for arm in facet.arms:
+            comparison = facet.family.comparisons.get(arm.label)
+            test = comparison.test if comparison else None
+            shared: dict[str, Any] = {"facet": facet.name, "arm": arm.label}
+            summary = {"mean": _mean(arm), "estimate": getattr(test, "difference", None)}
+            summary |= {"low": getattr(test, "low", None), "high": getattr(test, "high", None)}
+            for seed, value in sorted(arm.values.items()):
+                difference = value - base[seed] if seed in base else None
+                rows.append(shared | {"seed": seed, "score": value, "difference": difference} | summary)
+            if not arm.values:
+                rows.append(shared | {"seed": None, "score": None, "difference": None} | summary)
+    frame = pd.DataFrame(rows).astype({"seed": "Int64"})
+    numbers = ["score", "difference", "mean", "estimate", "low", "high"]
+    return frame.astype(dict.fromkeys(numbers, float)).round(dict.fromkeys(numbers, DECIMALS))
+
+
+def draw(facets: list[Facet], path: Path) -> list[Path]:
+    """Draw the sweep's figure; writes `path` with .svg, .png and .csv and returns them."""
+    from study.records import write
+
+    table = path.with_name(f"{path.name}.csv")
+    write(table, points(facets).to_csv(index=False, lineterminator="\n"))
+    differences = min(len(facet.base.values) for facet in facets) >= FEW
+    with style.styled() as plt:
+        grid = _grid(plt, facets)
+        if not any(arm.values for facet in facets for arm in facet.arms):
+            grid[0].set_xlim(0.0, 1.0)
+        texts = [_panel(axes, facet, differences) for axes, facet in zip(grid, facets, strict=False)]
+        for axes, beside in zip(grid, texts, strict=False):
+            for place, (ends, text) in enumerate(beside):
+                _beside(axes, place, ends, text)
+        for i, axes in enumerate(grid):
+            axes.set_visible(i < len(facets))
+        figure = grid[0].figure
+        figure.supxlabel(_axis(facets[0].metric, differences), fontsize=8)
+        return [*style.save(figure, path), table]
+
+
+def _grid(plt: Any, facets: list[Facet]) -> list[Any]:
+    """Panels of the height that their arms need: one below another, or two in a row where the arms are the same."""
+    alike = len({tuple(arm.label for arm in facet.arms) for facet in facets}) == 1
+    columns = 2 if alike and len(facets) > 1 else 1
+    rows = math.ceil(len(facets) / columns)
+    heights = [
+        max(1.2, BAR * len(facet.arms) * (0.7 + 0.3 * max(len(_lines(arm)) for arm in facet.arms)) + HEADROOM)
+        for facet in facets[::columns]
+    ]
+    size, ratios = (style.PAGE, sum(heights)), {"height_ratios": heights}
+    _, axes = plt.subplots(rows, columns, figsize=size, sharey=alike, sharex=True, squeeze=False, gridspec_kw=ratios)
+    if columns > 1:
+        for one in axes.flat:
+            one.locator_params(axis="x", nbins=TICKS)
+    return list(axes.flat)
+
+
+def _panel(axes: Axes, facet: Facet, differences: bool) -> list[tuple[list[float], str]]:
+    """One facet; returns for each arm what `_summary` does, to be said when every panel's range is known."""
+    looks = style.palette([arm.label for arm in facet.arms], facet.family.baseline)
+    zero = 0.0 if differences else _mean(facet.base)
+    if zero is not None:
+        axes.axvline(zero, color=style.GREY, linewidth=0.8, zorder=1)
+    texts = []
+    for place, arm in enumerate(facet.arms):
+        if values := _values(facet, arm, differences):
+            _dots(axes, place, values, looks[arm.label])
+        texts.append(_summary(axes, place, facet, arm, differences, looks[arm.label].colour))
+    axes.set_yticks(range(len(facet.arms)), ["\n".join(_lines(arm)) for arm in facet.arms], linespacing=0.95)
+    axes.set_ylim(len(facet.arms) - 0.45, -0.55)
+    axes.margins(x=ROOM)
+    axes.grid(False, axis="y")
+    axes.set_title(facet.name, loc="left")
+    axes.tick_params(axis="x", labelbottom=True)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    return texts
+
+
+def _lines(arm: Arm) -> list[str]:
+    """An arm's name as it stands beside its row."""
+    return textwrap.wrap(arm.label, LABEL, break_long_words=False, break_on_hyphens=False)
+
+
+def _axis(metric: str, differences: bool) -> str:
+    name = wording.title(metric)
+    if differences:
+        return f"Δ {name}, to the baseline   (dot: a seed · bar: estimate with 95% interval, unadjusted)"
+    return f"{name}   (dot: a run · bar and number: mean · line: the baseline's)"
+
+
+def _values(facet: Facet, arm: Arm, differences: bool) -> list[float]:
+    """The dots of one arm."""
+    if not differences:
+        return list(arm.values.values())
+    base = facet.base.values
+    return [value - base[seed] for seed, value in arm.values.items() if seed in base]
+
+
+def _dots(axes: Axes, place: int, values: list[float], look: style.Look) -> None:
+    axes.plot(
+        values,
+        [place - 0.12] * len(values),
+        look.marker,
+        color=look.fill,
+        markersize=4,
+        markeredgecolor=look.colour if look.hollow else "white",
+        markeredgewidth=0.8 if look.hollow else 0.4,
+        alpha=0.85,
+        clip_on=False,
+        zorder=3,
+    )
+
+
+def _summary(axes: Axes, place: int, facet: Facet, arm: Arm, differences: bool, colour: Any) -> tuple[list[float], str]:
+    """Under the dots the mean, or the estimate and its interval.
+
+    Returns the places of all that is drawn, and what to say beside: the number, and which runs have no dot.
+    """
+    comparison = facet.family.comparisons.get(arm.label)
+    test = comparison.test if comparison else None
+    centre = (test.difference if test else None) if differences else _mean(arm)
+    ends = _values(facet, arm, differences)
+    if differences and test and test.low is not None and test.high is not None:
+        ends += [test.low, test.high]
+        axes.plot([test.low, test.high], [place + 0.22] * 2, color=colour, linewidth=1.3, clip_on=False, zorder=2)
+    if centre is not None:
+        span = [place + 0.08, place + 0.36] if differences else [place - 0.36, place + 0.32]
+        axes.plot([centre, centre], span, color=colour, linewidth=1.6, clip_on=False, zorder=2)
+    text = "" if centre is None else wording.number(centre, wording.decimals(facet.metric), differences)
+    return ends, ", ".join(word for word in (text, _absences(facet, arm)) if word)
+
+
+def _beside(axes: Axes, place: int, ends: list[float], text: str) -> None:
+    """A text to the right of what is drawn, or to the left where that is the roomier side of all that is drawn."""
+    low, high = axes.get_xlim()
+    right = not ends or max(ends) <= (low + high) / 2
+    x, shift = (max(ends, default=low), 6) if right else (min(ends), -6)
+    axes.annotate(
+        text,
+        (x, place),
+        xytext=(shift, 0),
+        textcoords="offset points",
+        ha="left" if right else "right",
+        va="center",
+        fontsize=style.SMALL,
+        color="#444444",
+    )
+
+
+def _absences(facet: Facet, arm: Arm) -> str:
+    """Runs that have no dot, in words."""
+    states = facet.rows.loc[facet.rows["arm"] == arm.label, "state"].value_counts()
+    return ", ".join(f"{count} {state}" for state, count in states.items() if state != "finished")
+
+
+def _mean(arm: Arm) -> float | None:
+    return sum(arm.values.values()) / len(arm.values) if arm.values else None

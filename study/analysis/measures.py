@@ -1,0 +1,209 @@
+"""One run ↦ one number: a score, its slope over source length, or a diagnostic.
+
+Metrics are named as in a sweep: `split/score` (test/exact, valid/nll), `split/score/subset` for a part of the split or
+of the model's heads (test/bleu/kept 0.5), or `diagnostics/…` by their place in the record, the mean over layers and
+heads (diagnostics/cross/information, diagnostics/gradients/middle/far_near_way). diagnostics/pruning/left/<site> is
+computed from the order of a pruning (`pruned.left`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from study.analysis import pruned, wording
+from study.corpora.multi30k import SPLITS as MULTI30K
+from study.errors import InputError
+from study.records import Record
+from study.sweep.metrics import BY_LENGTH, BY_SHARE, GOALS, KEPT, LENGTHS
+
+HIGHER = tuple(score for score, goal in GOALS.items() if goal == "maximize")
+LOWER = tuple(score for score, goal in GOALS.items() if goal == "minimize")
+"""Every score that a claim can name, and which way it is better."""
+
+SPLITS = ("test", "valid", "long", "deep", "pronoun", *(split for split in MULTI30K if split.startswith("test")))
+DIAGNOSTICS = "diagnostics/"
+DIAGNOSED = {
+    "cross/information": "query information, nats",
+    "cross/last_two_mass": "weight on the last two source tokens, 0–1",
+    "gradients/start/far_near_way": "gradient, far ÷ near",
+    "gradients/middle/far_near_way": "gradient, far ÷ near",
+    "gradients/start/by_way": "gradient at gold ÷ its mean over the source",
+    "gradients/middle/by_way": "gradient at gold ÷ its mean over the source",
+}
+"""How diagnostics that claims ask for are printed; others are named by their place in the record."""
+
+EDGE = 0.01
+"""Within this share of a score's range from its floor or ceiling, a score is saturated."""
+
+LENGTH = re.compile(r"length (\d+)-(\d+)")
+PARTS = re.compile(rf"one of ({'|'.join(pruned.SITES)}) \d+|without ({'|'.join(pruned.SITES)}) \d+ \d+")
+"""Subsets of a model's heads: a layer with one head alone, or the model without one, counted from 0."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What is read of a run."""
+
+    metric: str
+    by_length: bool = False
+    by_sentences: bool = False
+    """Whether a group of lengths weighs as many sentences as it has; else every group weighs the same."""
+    costing: float | None = None
+    """Instead of the metric: the share of heads, in %, that cost more than this when they are removed alone."""
+
+    @property
+    def title(self) -> str:
+        """`exact match, %`; `query information, nats`; `exact match, % per source word`."""
+        if self.costing is not None:
+            return (
+                f"heads that cost more than {wording.number(self.costing, self.decimals)} {wording.title(self.metric)}"
+            )
+        if self.metric.startswith(pruned.LEFT):
+            return "heads left, 0–1"
+        if is_diagnostic(self.metric):
+            place = self.metric.removeprefix(DIAGNOSTICS)
+            return DIAGNOSED.get(place, place.replace("/", " ").replace("_", " "))
+        return wording.title(self.metric) + (" per source word" if self.by_length else "")
+
+    @property
+    def decimals(self) -> int:
+        """How many decimals it is printed with."""
+        if self.by_length or is_diagnostic(self.metric):
+            return 3
+        return wording.decimals(self.metric)
+
+
+def is_diagnostic(metric: str) -> bool:
+    """Whether a metric is read from a record's diagnostics."""
+    return metric.startswith(DIAGNOSTICS)
+
+
+def check(metric: str) -> None:
+    """Refuse the name of a metric that no run has.
+
+    Raises:
+        InputError: says what was expected.
+    """
+    if is_diagnostic(metric) and metric.count("/") >= 2:
+        if metric.startswith(pruned.LEFT) and metric.removeprefix(pruned.LEFT) not in pruned.SITES:
+            raise InputError(f"{metric}: there is no such site; the sites are {', '.join(pruned.SITES)}")
+        return
+    split, score, subset = [*metric.split("/", 2), "", ""][:3]
+    if split not in SPLITS or score not in HIGHER + LOWER:
+        raise InputError(
+            f"there is no metric {metric!r}; write split/score such as test/exact (splits: {', '.join(SPLITS)}; "
+            f"scores: {', '.join(HIGHER + LOWER)}), or diagnostics/site/name such as diagnostics/cross/information"
+        )
+    if subset and not _has(score, subset):
+        raise InputError(
+            f"{metric}: there is no part {subset!r} of {score}; {' and '.join(BY_LENGTH)} have parts such as "
+            f"{LENGTHS[0]!r}, and {', '.join(BY_SHARE)} 'kept 0.5', 'one of cross 0' and 'without cross 0 0'"
+        )
+
+
+def _has(score: str, subset: str) -> bool:
+    """Whether some run could have this part of a score."""
+    by_heads = subset in KEPT or PARTS.fullmatch(subset)
+    return bool(by_heads and score in BY_SHARE) or (subset in LENGTHS and score in BY_LENGTH)
+
+
+def in_units_of(metric: str) -> str:
+    """The score of a whole split whose unit a metric has: BLEU for a part of BLEU, and for what a curve sums up."""
+    if is_diagnostic(metric):
+        return metric
+    split, score = metric.split("/")[:2]
+    return f"{split}/{'bleu' if score in ('area', 'cliff') else score}"
+
+
+def better(metric: str) -> int:
+    """+1 where more is better, −1 where less is, 0 for a diagnostic, which is neither."""
+    if is_diagnostic(metric):
+        return 0
+    return -1 if wording.metric_of(metric) in LOWER else 1
+
+
+def bounds(metric: str) -> tuple[float, float] | None:
+    """Floor and ceiling of a score; None where it has none."""
+    if is_diagnostic(metric) or wording.metric_of(metric) in ("nll", "perplexity", "onset"):
+        return None
+    return (0.0, 1.0) if wording.metric_of(metric) in ("aer", "gold_mass") else (0.0, 100.0)
+
+
+def value(record: Record, measure: Measure) -> float | None:
+    """The number; None where the record says null: it means nothing in this run.
+
+    Raises:
+        InputError: the record has no such score or diagnostic.
+    """
+    if is_diagnostic(measure.metric):
+        return _diagnostic(record, measure.metric)
+    split, score, *part = measure.metric.split("/", 2)
+    subset = part[0] if part else None
+    if measure.costing is not None:
+        found = _costing(record, split, score, measure.costing)
+    elif measure.by_length:
+        found = _slope(record, split, score, measure.by_sentences)
+    else:
+        found = record.score(split, score, subset)
+        if found is None and any((s.split, s.metric, s.subset) == (split, score, subset) for s in record.scores):
+            return None
+    if found is None:
+        there = sorted({f"{s.split}/{s.metric}" for s in record.scores})
+        by = " by source length" if measure.by_length else " without each head" if measure.costing is not None else ""
+        raise InputError(f"scores: no {measure.metric}{by}; the record has {', '.join(there) or 'none at all'}")
+    return found
+
+
+def _costing(record: Record, split: str, score: str, threshold: float) -> float | None:
+    """100 · share of heads h with (score of the whole model) − (score without h) > threshold; None without any head."""
+    whole, parts = record.score(split, score), []
+    for one in record.scores:
+        if (one.split, one.metric) == (split, score) and (one.subset or "").startswith("without "):
+            parts.append(one.value)
+    if whole is None or not parts or None in parts:
+        return None
+    return 100 * sum(whole - part > threshold for part in parts if part is not None) / len(parts)
+
+
+def _slope(record: Record, split: str, score: str, by_sentences: bool) -> float | None:
+    """Least squares over the buckets of source length, each at its middle; None with fewer than two.
+
+    The slope is Σ w (x − x̄) y / Σ w (x − x̄)², where x̄ is the mean of x under the weights w: 1, or the number of
+    sentences of a bucket.
+    """
+    points = []
+    for one in record.scores:
+        bucket = LENGTH.fullmatch(one.subset or "")
+        if bucket and (one.split, one.metric) == (split, score) and one.value is not None:
+            weight = one.n if by_sentences else 1
+            points.append(((int(bucket[1]) + int(bucket[2])) / 2, one.value, weight))
+    if len(points) < 2:
+        return None
+    middle = sum(w * x for x, _, w in points) / sum(w for *_, w in points)
+    return sum(w * (x - middle) * y for x, y, w in points) / sum(w * (x - middle) ** 2 for x, _, w in points)
+
+
+def _diagnostic(record: Record, metric: str) -> float | None:
+    if metric.startswith(pruned.LEFT) and "pruning" in record.diagnostics:
+        return pruned.left(record, metric.removeprefix(pruned.LEFT))
+    path = metric.removeprefix(DIAGNOSTICS).split("/")
+    found = list(_leaves(record.diagnostics, path))
+    known = [float(leaf) for leaf in found if isinstance(leaf, int | float)]
+    if not found:
+        there = ", ".join(record.diagnostics) or "none"
+        raise InputError(f"diagnostics: {'.'.join(path)} is not there; the record has {there}")
+    return sum(known) / len(known) if known else None
+
+
+def _leaves(tree: Any, path: list[str]) -> Iterator[Any]:
+    """What lies at the path, through every layer and head on the way."""
+    if isinstance(tree, list):
+        for item in tree:
+            yield from _leaves(item, path)
+    elif not path:
+        yield tree
+    elif isinstance(tree, dict) and path[0] in tree:
+        yield from _leaves(tree[path[0]], path[1:])

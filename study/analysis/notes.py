@@ -1,0 +1,150 @@
+"""What stands under a comparison table: the rules, the numbers of runs, and everything that is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from study.analysis import pruned, wording
+from study.analysis.estimates import FEWEST, Test
+from study.analysis.statistics import Comparison
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from study.analysis.comparison import Facet
+    from study.sweep.spec import Spec
+
+FEW = 5
+"""Fewer runs per arm are a quick look."""
+
+RULES = {
+    "best_valid_bleu": "the step with the best BLEU on validation",
+    "best_valid_loss": "the step with the lowest loss on validation",
+    "last": "the last step",
+}
+"""The field training.select, in words."""
+
+LISTED = 6
+"""So many failures or inapplicable cells are listed by name, the rest counted."""
+
+
+def notes(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> list[str]:
+    """The notes of a table, in the order of reading."""
+    compared = facets if pruned.compares(spec) else []
+    tests = [c.test for facet in compared for c in facet.family.comparisons.values() if c.test]
+    return [
+        _scores(spec, frame),
+        *([_differences(spec, tests)] if compared else ()),
+        *_other_tests(compared),
+        _of_pruning(spec, frame) if pruned.questions(spec) else _columns(frame),
+        *_power(compared),
+        *_absent(frame),
+    ]
+
+
+def _scores(spec: Spec, frame: pd.DataFrame) -> str:
+    rules = [RULES.get(rule, rule) for rule in sorted(set(frame["rule"]) - {""})]
+    few = f" n < {FEW} is a quick look: expect wide intervals." if FEWEST <= len(spec.seeds) < FEW else ""
+    return (
+        f"Scores: split {spec.metric[0]}, mean ± sd over runs; n = {len(spec.seeds)} declared per arm (seeds "
+        f"{', '.join(map(str, spec.seeds))}). Tested: {', '.join(rules) or 'nothing yet'}.{few}"
+    )
+
+
+def _differences(spec: Spec, tests: Sequence[Test]) -> str:
+    short = wording.title("/".join(spec.metric), unit=False)
+    said = [f"Δ: {short} minus the baseline's (first arm)"]
+    if any(test.method != "few" for test in tests):
+        said[0] += ", by least squares of score ~ arm + seed"
+        said.append("Intervals are unadjusted 95% t intervals; p is Holm's over the tests of a block; bold: p < .05")
+        said.append(f"{wording.NOTHING}: nothing to estimate it from")
+    if any(test.method == "few" for test in tests):
+        said.append(
+            f"Arms of fewer than {FEWEST} runs have no interval, p or bold: so few say next to nothing of their spread"
+        )
+    return f"{'. '.join(said)}."
+
+
+def _other_tests(facets: list[Facet]) -> Iterator[str]:
+    pairs = [(facet, c) for facet in facets for c in facet.family.comparisons.values()]
+    paired = [_beside(facet, c) for facet, c in pairs if c.model]
+    if paired:
+        yield (
+            "† Standard deviations differ threefold from the baseline's: the paired t decides, and the model of the "
+            f"other arms goes without this one. One model of all says {'; '.join(paired)}."
+        )
+    if any(c.test and c.test.method == "welch" for _, c in pairs):
+        yield (
+            "‡ Collapsed (a run diverged, or the mean BLEU on validation, as training measured it, is below half the "
+            "baseline's) or against such a baseline: Welch's t over the runs with a score, out of the model."
+        )
+
+
+def _beside(facet: Facet, comparison: Comparison) -> str:
+    model, digits = comparison.model, wording.decimals(facet.metric)
+    assert model is not None
+    where = f"{facet.name}, {comparison.arm}" if facet.name else comparison.arm
+    bounds = wording.interval(model.low, model.high, digits)
+    p = f", unadjusted p {wording.p_value(model.p)}"
+    return f"{wording.number(model.difference, digits, True)} {bounds}{p} ({where})"
+
+
+def _columns(frame: pd.DataFrame) -> str:
+    devices = sorted(set(frame["device"]) - {""})
+    return (
+        "Entropy: of cross-attention at the last validation, H / log(slots): 0 one slot, 1 all alike. "
+        f"Tokens/s: in training{', on ' + ' and '.join(devices) if devices else ''}; less where "
+        "runs shared the machine with other work."
+    )
+
+
+def _of_pruning(spec: Spec, frame: pd.DataFrame) -> str:
+    """What a pruned model's columns mean."""
+    asked, shares = pruned.questions(spec), ", ".join(f"{share:g}" for share in pruned.fractions(spec))
+    parts = [f"BLEU and exact match are of the model without the first {shares} of the heads in the order."] * bool(
+        shares
+    )
+    if "curve" in asked:
+        parts.append(
+            f"Of the curve in steps of a tenth: {wording.NAMES['free']}, the largest share up to which no step costs "
+            f"more than the margin (also as a number of heads); {wording.NAMES['area']}, over all steps."
+        )
+    if set(asked) - {"curve", "retrain"}:
+        parts.append("Where heads were masked alone, BLEU, exact match and NLL are the whole model's.")
+    if "best_head" in asked:
+        parts.append("One head a layer: the layer that suffers most when the best of its heads has to serve alone.")
+    devices = sorted(set(frame["device"]) - {""})
+    return " ".join([*parts, f"On {' and '.join(devices)}."] if devices else parts)
+
+
+def _power(facets: list[Facet]) -> Iterator[str]:
+    for facet in facets:
+        known = [c.detectable for c in facet.family.comparisons.values() if c.detectable is not None]
+        parts = []
+        if facet.family.correlation is not None:
+            parts.append(f"same-seed correlation {wording.number(facet.family.correlation, 2)}")
+        if known:
+            digits = wording.decimals(facet.metric)
+            ends = dict.fromkeys(wording.number(end, digits) for end in (min(known), max(known)))
+            parts.append(f"smallest difference that these runs could show {' to '.join(ends)} (power .80)")
+        if parts:
+            text = "; ".join(parts)
+            yield f"{facet.name}: {text}." if facet.name else f"{text[0].upper()}{text[1:]}."
+
+
+def _absent(frame: pd.DataFrame) -> Iterator[str]:
+    """Failures and divergences with their error, cells that are no experiments with the reason."""
+    for state, head in (("failed", "Failed"), ("diverged", "Diverged"), ("inapplicable", "Inapplicable, not run")):
+        rows = frame[frame["state"] == state]
+        if not len(rows):
+            continue
+        if state == "inapplicable":
+            said = [f"{arm} ({note})" for arm, note in zip(rows["arm"], rows["note"], strict=True)]
+        else:
+            said = [
+                f"{name} ({note or 'no reason given'})" for name, note in zip(rows["id"], rows["note"], strict=True)
+            ]
+        listed = list(dict.fromkeys(said))
+        more = f"; and {len(listed) - LISTED} more" if len(listed) > LISTED else ""
+        yield f"{head}: {'; '.join(listed[:LISTED])}{more}."

@@ -1,0 +1,70 @@
+"""How many heads, and how wide: the score against H at fixed H·K, H at fixed K, and K at fixed H."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from study.analysis.plots.panels import small_multiples
+from study.analysis.plots.source import Run, Sweep, point, with_means
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SITES = ("model.attention.encoder_self", "model.attention.cross")
+AT_PRODUCT, AT_WIDTH, AT_HEADS = "H at fixed H·K", "H at fixed K", "K at fixed H"
+
+
+def points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
+    """For each corpus and family a panel for each question that several of its arms answer."""
+    (sweep,) = sweeps
+    runs = sweep.comparable("heads", "key_width", "value_width", "targets", "labels")
+    rows = []
+    for name, among in _corpora(runs).items():
+        lines: dict[tuple[str, str], list[tuple[Run, int]]] = {}
+        for run in among:
+            for question, line, place in _questions(*sizes(run)):
+                lines.setdefault((question, line), []).append((run, place))
+        for question in (AT_PRODUCT, AT_WIDTH, AT_HEADS):
+            for line, found in ((line, found) for (asked, line), found in lines.items() if asked == question):
+                if len({place for _, place in found}) > 1:
+                    column = f"{name}:\n{question}"
+                    rows += [point(run, sweep.metric, line, place, column=column) for run, place in found]
+    return with_means(rows)
+
+
+def _questions(heads: int, width: int) -> list[tuple[str, str, int]]:
+    """What a run may help to answer: the question, what it holds fixed, and where the run stands."""
+    return [
+        (AT_PRODUCT, f"H·K={heads * width}", heads),
+        (AT_WIDTH, f"K={width}", heads),
+        (AT_HEADS, f"H={heads}", width),
+    ]
+
+
+def sizes(run: Run) -> tuple[int, int]:
+    """H and K of encoder self-attention, or of cross-attention where there is none (raw maps slice the states)."""
+    site = next(site for site in SITES if run.at(site) is not None)
+    heads = run.at(f"{site}.heads")
+    return heads, run.at(f"{site}.key_width") or run.at("model.width") // heads
+
+
+def _corpora(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Corpus and family in words ↦ its runs."""
+    out: dict[str, list[Run]] = {}
+    families = len({run.at("model.family") for run in runs}) > 1
+    for run in runs:
+        targets = run.at("data.targets")
+        parts = [run.at("data.name").replace("_", " "), f"P = {targets}" if targets else None]
+        parts += [run.at("model.family") if families else None]
+        out.setdefault(", ".join(part for part in parts if part), []).append(run)
+    return out
+
+
+def draw(plt: Any, table: pd.DataFrame) -> Any:
+    """One row of panels."""
+
+    def label(column: str) -> str:
+        return "key width K" if column.endswith(AT_HEADS) else "heads H"
+
+    return small_multiples(plt, table, "log", label, height=2.2, apart=lambda column: column.partition(":")[0])

@@ -1,0 +1,223 @@
+"""Small multiples: a panel for each row and column of a table; a line an arm, every run a dot, the interval beside."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from study.analysis import style, wording
+from study.analysis.notes import FEW
+from study.analysis.plots.words import axis, tick, words
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Kind = Literal["log", "even", "plain"]
+"""How places stand on the horizontal axis: by their logarithm, one after the other, or by their value."""
+
+SPREAD = 0.62
+"""Share of the gap between two places that the arms take up."""
+
+BOUNDS = {"bleu": (0.0, 100.0), "chrf": (0.0, 100.0), "aer": (0.0, 1.0), "nll": (0.0, math.inf)}
+BOUNDS |= dict.fromkeys(("exact", "prefix", "accuracy", "attends_argmax", "contrast", "free", "area"), (0.0, 100.0))
+LESS_IS_BETTER = ("nll", "perplexity", "aer")
+
+INK = "#444444"
+ABSENT: dict[str, dict[str, Any]] = {
+    "diverged": {"marker": "x", "markersize": 4, "markeredgewidth": 1.0},
+    "hole": {"marker": "$?$", "markersize": 5, "markeredgewidth": 0.3},
+}
+"""Marks of runs without a score."""
+NAMED = {"diverged": "diverged", "hole": "no result"}
+FLOORS: dict[str, dict[str, Any]] = {
+    "floor=confused": {"linestyle": ":", "linewidth": 1.2},
+    "floor=blind": {"linestyle": "-.", "linewidth": 0.8},
+}
+"""Lines of what comes without the thing under test."""
+KEY = f"dot: a run · mark: mean · bar: its 95% t interval, unadjusted, of {FEW} runs or more"
+
+
+def small_multiples(
+    plt: Any,
+    table: pd.DataFrame,
+    kind: Kind,
+    label: Callable[[str], str],
+    apart: Callable[[str], str] = lambda column: "",
+    height: float = 1.7,
+    note: str = "",
+) -> Figure:
+    """The whole figure.
+
+    Args:
+        plt: pyplot under the house style.
+        table: what `source.with_means` makes.
+        kind: how places stand on the horizontal axis.
+        label: column ↦ its horizontal axis in words.
+        apart: columns of which it gives the same share their vertical axis.
+        height: inches of a row of panels.
+        note: said under the panels before the key to the marks.
+    """
+    rows, columns, lines = (list(dict.fromkeys(table[name])) for name in ("row", "column", "line"))
+    looks = looks_of(lines)
+    spots = {column: places(table[table["column"] == column]["x"], kind) for column in columns}
+    figure: Figure
+    figure, grid = plt.subplots(
+        len(rows),
+        len(columns),
+        figsize=(style.PAGE if len(columns) > 1 else style.COLUMN, height * len(rows) + 0.75),
+        width_ratios=[max(2.0, len(spots[column])) for column in columns],
+        squeeze=False,
+    )
+    for i, row in enumerate(rows):
+        of_row = table[table["row"] == row]
+        seen: set[str] = set()
+        named = ""
+        for column, axes in zip(columns, grid[i], strict=True):
+            _panel(axes, of_row[of_row["column"] == column], looks, spots[column])
+            together = of_row[of_row["column"].map(apart) == apart(column)]
+            limit(axes, together)
+            axes.set_title(column if i == 0 else "", loc="left", fontsize=8)
+            axes.set_xlabel(label(column) if i == len(rows) - 1 else "")
+            metric = str(together["metric"].iloc[0])
+            axes.set_ylabel(axis(metric) if metric != named else "")
+            named = metric
+            axes.tick_params(labelbottom=i == len(rows) - 1, labelleft=apart(column) not in seen)
+            seen.add(apart(column))
+    legend(figure, looks, table, [line for line in lines if line not in looks])
+    key(figure, f"{note}   ({KEY})" if note else KEY)
+    return figure
+
+
+def looks_of(lines: list[str]) -> dict[str, style.Look]:
+    """Line ↦ look: the arm's everywhere, else by position, as all are where two would look alike. Floors have none."""
+    arms = [line for line in lines if not line.startswith("floor=")]
+    by_place = style.palette(arms)
+    found = {line: style.look(line) or by_place[line] for line in arms}
+    return found if len(set(found.values())) == len(arms) else by_place
+
+
+def places(values: pd.Series, kind: Kind) -> dict[Any, float]:
+    """Value ↦ where it stands on the axis, from left to right."""
+    distinct = list(dict.fromkeys(values))
+    if kind == "even":
+        return {value: float(i) for i, value in enumerate(distinct)}
+    return {value: math.log2(value) if kind == "log" else float(value) for value in sorted(distinct)}
+
+
+def _panel(axes: Axes, panel: pd.DataFrame, looks: Mapping[str, style.Look], spots: Mapping[Any, float]) -> None:
+    ordered = sorted(spots.values())
+    gap = min((b - a for a, b in itertools.pairwise(ordered)), default=1.0)
+    lines = [line for line in looks if (panel["line"] == line).any()]
+    here = {x: [line for line in lines if ((panel["line"] == line) & (panel["x"] == x)).any()] for x in spots}
+    step = gap * SPREAD / max(3, *map(len, here.values()))
+    for line in lines:
+        at = {
+            x: spots[x] + step * (there.index(line) - (len(there) - 1) / 2)
+            for x, there in here.items()
+            if line in there
+        }
+        _line(axes, panel[panel["line"] == line], looks[line], at, 0.2 * step)
+    for line in dict.fromkeys(panel["line"]):
+        if line not in looks:
+            floor = panel[panel["line"] == line].sort_values("x")
+            axes.plot([spots[x] for x in floor["x"]], list(floor["mean"]), color=INK, zorder=1, **FLOORS[line])
+    axes.set_xticks(list(spots.values()), [tick(x) for x in spots])
+    axes.set_xlim(ordered[0] - 0.6 * gap, ordered[-1] + 0.6 * gap)
+    axes.grid(False, axis="x")
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _line(axes: Axes, rows: pd.DataFrame, look: style.Look, at: Mapping[Any, float], beside: float) -> None:
+    """One arm: dots to the left of its place, mean and interval to the right, marks for what is not there."""
+    cells = {x: rows[rows["x"] == x] for x in at}
+    spots = [at[x] + beside for x in cells]
+    first = [cell.iloc[0] for cell in cells.values()]
+    means, low, high = ([float(cell[name]) for cell in first] for name in ("mean", "low", "high"))
+    axes.plot(spots, means, look.line, color=look.colour, linewidth=1.0, alpha=0.8, zorder=2)
+    axes.vlines(spots, low, high, color=look.colour, linewidth=1.3, zorder=3)
+    axes.plot(spots, means, color=look.colour, linestyle="", zorder=4, **mark(look, 4.5))
+    dots = [at[x] - beside for x in rows["x"]]
+    axes.plot(dots, list(rows["score"]), ".", color=look.colour, markersize=3.5, markeredgewidth=0, alpha=0.8, zorder=3)
+    edge = 0.965 if _less_is_better(rows) else 0.035
+    for x, cell in cells.items():
+        for absence in absences(cell):
+            settings = ABSENT[absence] | {"transform": axes.get_xaxis_transform(), "clip_on": False}
+            axes.plot(at[x], edge, color=look.colour, **settings)
+
+
+def absences(rows: pd.DataFrame) -> list[str]:
+    """Which marks stand for the runs without a score, each once."""
+    states = set(rows["state"][rows["score"].isna()])
+    return [name for name in ABSENT if name in ({"diverged"} & states) | ({"hole"} if states - {"diverged"} else set())]
+
+
+def _less_is_better(rows: pd.DataFrame) -> bool:
+    """Marks stand at the bad end."""
+    return wording.metric_of(str(rows["metric"].iloc[0])) in LESS_IS_BETTER
+
+
+def limit(axes: Axes, rows: pd.DataFrame) -> None:
+    """From the lowest to the highest thing drawn, within what the score can be, with room for marks at the bad end."""
+    numbers = [float(v) for name in ("score", "low", "high", "mean") for v in rows[name].dropna()]
+    if not numbers:
+        axes.set_yticks([])
+        return
+    least, most = BOUNDS.get(wording.metric_of(str(rows["metric"].iloc[0])), (-math.inf, math.inf))
+    low, high = max(least, min(numbers)), min(most, max(numbers))
+    room = [(high - low or 1.0) * 0.06] * 2
+    if absences(rows):
+        room[_less_is_better(rows)] *= 2.5
+    axes.set_ylim(low - room[0], high + room[1])
+
+
+def legend(figure: Figure, looks: Mapping[str, style.Look], table: pd.DataFrame, floors: Sequence[str] = ()) -> None:
+    """Above the panels: the arms, then floors, and the marks of what is not there if there are any."""
+    from matplotlib.lines import Line2D
+
+    handles = [handle(look, words(line)) for line, look in looks.items()]
+    handles += [Line2D([], [], color=INK, label=words(line), **FLOORS[line]) for line in floors]
+    handles += [Line2D([], [], color=INK, linestyle="", label=NAMED[name], **ABSENT[name]) for name in absences(table)]
+    longest = max(len(str(handle.get_label())) for handle in handles)
+    fitting = int(figure.get_figwidth() * 72 // (longest * 4.1 + 36))
+    figure.legend(
+        handles=handles,
+        loc="outside upper left",
+        ncols=max(1, min(fitting, len(handles))),
+        frameon=False,
+        handlelength=2.2,
+        columnspacing=1.4,
+        borderaxespad=0.1,
+    )
+
+
+def handle(look: style.Look, text: str) -> Any:
+    """What stands for an arm in a legend."""
+    from matplotlib.lines import Line2D
+
+    return Line2D(
+        [],
+        [],
+        color=look.colour,
+        linestyle=look.line,
+        linewidth=1.0,
+        label=text,
+        **mark(look, 4.5),
+    )
+
+
+def mark(look: style.Look, size: float) -> dict[str, Any]:
+    """The settings of a look's marker."""
+    edge = (look.colour, 0.8) if look.hollow else ("white", 0.5)
+    settings = {"marker": look.marker, "markersize": size, "markerfacecolor": look.fill}
+    return settings | {"markeredgecolor": edge[0], "markeredgewidth": edge[1]}
+
+
+def key(figure: Figure, text: str) -> None:
+    """How to read it, in small letters under all panels."""
+    fitting = int(figure.get_figwidth() * 72 / (0.55 * style.SMALL))
+    figure.supxlabel(textwrap.fill(text, fitting), fontsize=style.SMALL, color=INK)

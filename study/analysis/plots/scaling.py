@@ -1,0 +1,61 @@
+"""Score × scale × size: where the dot product needs its 1/√d, and whether another learning rate mends it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from study.analysis.plots.panels import small_multiples
+from study.analysis.plots.source import CROSS, Run, Sweep, arm, base_of, first_of_family, point, with_means
+from study.analysis.plots.words import words
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RATE, INIT, SCORE = "training.learning_rate", f"{CROSS}.logit_init", f"{CROSS}.score"
+FREE = ("score", "scale", "maps", "key_width", "additive_width", "rank", "logit_init", "learning_rate")
+BY_RATE = ", by rate"
+
+
+def points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
+    """Panels by size d, one for each family and score, at the baseline's rate; then by rate, at the baseline's size.
+
+    By rate there are the arms that were run at several.
+    """
+    (sweep,) = sweeps
+    runs = [run for run in sweep.comparable(*FREE) if run.size is not None]
+    bases = first_of_family(runs)
+    by_size, by_rate = [], []
+    for run in runs:
+        base = base_of(run, bases)
+        line = arm(run, base, f"{CROSS}.scale", INIT)
+        panel = f"{run.at('model.family')},\n{words('score=' + run.at(SCORE))}"
+        if run.at(RATE) == base.at(RATE):
+            by_size.append(point(run, sweep.metric, line, run.size, column=panel))
+        if (run.at(SCORE), run.size) == (base.at(SCORE), base.size):
+            column = f"{panel}, d = {base.size}{BY_RATE}"
+            by_rate.append(point(run, sweep.metric, line, run.at(RATE), column=column))
+    return with_means([*by_size, *_several(by_rate)])
+
+
+def at_base(run: Run, base: Run) -> bool:
+    """Whether a run has the learning rate of its baseline."""
+    return bool(run.at(RATE) == base.at(RATE))
+
+
+def _several(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The lines that have more than one place."""
+    spots: dict[tuple[str, str], set[Any]] = {}
+    for row in rows:
+        spots.setdefault((row["column"], row["line"]), set()).add(row["x"])
+    return [row for row in rows if len(spots[row["column"], row["line"]]) > 1]
+
+
+def draw(plt: Any, table: pd.DataFrame) -> Any:
+    """One row of panels."""
+    return small_multiples(plt, table, "log", label, height=2.2, note="d: the number of terms that the score sums")
+
+
+def label(column: str) -> str:
+    """The horizontal axis of a panel."""
+    return "learning rate" if column.endswith(BY_RATE) else "d"

@@ -1,0 +1,176 @@
+"""What the figures draw: the declared runs of a sweep with their records, chosen by fields of the experiment."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from study import records
+from study.analysis import frame as frames
+from study.analysis.estimates import LEVEL
+from study.analysis.notes import FEW
+from study.analysis.tables import DECIMALS
+from study.config import Experiment
+from study.config.identity import scientific
+from study.records import Record
+from study.sweep.grid import text
+from study.sweep.spec import Spec
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CROSS = "model.attention.cross"
+CELL = ["row", "column", "line", "x"]
+"""What makes the runs of one mean: the panel, the line in it and the place on the line."""
+
+NUMBERS = ["score", "mean", "low", "high"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One declared run: finished, diverged, failed, started or missing; the last two have no record."""
+
+    experiment: Experiment
+    id: str
+    state: str
+    record: Record | None
+
+    def at(self, path: str) -> Any:
+        """A field of the resolved experiment by its dotted name; None where the experiment has no such field."""
+        found: Any = self.experiment
+        for name in path.split("."):
+            found = getattr(found, name, None)
+        return found
+
+    def score(self, name: str, subset: str | None = None) -> float | None:
+        """A score by `split/metric`; None where the run has none."""
+        if self.record is None or self.record.status == "failed":
+            return None
+        split, metric = name.split("/", 1)
+        return self.record.score(split, metric, subset)
+
+    @property
+    def size(self) -> int | None:
+        """d, the number of terms that the score of cross-attention sums over; None where it sums nothing."""
+        at = (self.at(f"{CROSS}.{name}") for name in ("rank", "additive_width", "key_width"))
+        found: int | None = next((size for size in at if size is not None), None)
+        return found
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep file with what has been run of it, in the order of the file."""
+
+    spec: Spec
+    folder: Path
+    runs: tuple[Run, ...]
+
+    @property
+    def metric(self) -> str:
+        """The score that decides, as `split/metric`."""
+        return frames.primary(self.spec)
+
+    @property
+    def begun(self) -> bool:
+        """Whether any run has a record."""
+        return any(run.record for run in self.runs)
+
+    def comparable(self, *free: str, where: Callable[[Run], bool] = lambda run: True) -> list[Run]:
+        """The runs which are as the first of their corpus and family in everything but the `free` fields.
+
+        `free` are last parts of dotted names (`scale`), so that they hold for every site.
+        """
+        kept, fixed = [], dict[tuple[Any, ...], dict[str, Any]]()
+        for run in filter(where, self.runs):
+            rest = {name: value for name, value in scientific(run.experiment).items() if _last(name) not in free}
+            if rest == fixed.setdefault(_family(run), rest):
+                kept.append(run)
+        return kept
+
+
+def read_sweep(spec: Spec, folder: Path) -> Sweep:
+    """The runs of a sweep, checked as a report checks them.
+
+    Raises:
+        InputError: a record cannot be read, was changed by hand, or cannot be compared with its neighbours.
+    """
+    table = frames.collect(spec, folder)
+    runs = []
+    for cell, state in zip(spec.cells, table["state"], strict=True):
+        if cell.experiment is None or cell.id is None:
+            continue
+        path = frames.record_path(folder, cell.id)
+        runs.append(Run(cell.experiment, cell.id, str(state), records.read(path) if path else None))
+    return Sweep(spec, folder, tuple(runs))
+
+
+def arm(run: Run, base: Run, main: str, *variants: str) -> str:
+    """Name of a run's arm, as `style.look` takes it: the value of `main`, and of the variants that are not `base`'s."""
+    named = [main, *(name for name in variants if run.at(name) is not None and run.at(name) != base.at(name))]
+    return " ".join(f"{_last(name)}={text(run.at(name))}" for name in named)
+
+
+def first_of_family(runs: Iterable[Run]) -> dict[tuple[Any, ...], Run]:
+    """(Corpus, family) ↦ the first run listed: the baseline there."""
+    out: dict[tuple[Any, ...], Run] = {}
+    for run in runs:
+        out.setdefault(_family(run), run)
+    return out
+
+
+def base_of(run: Run, bases: dict[tuple[Any, ...], Run]) -> Run:
+    """The baseline of a run's corpus and family."""
+    return bases[_family(run)]
+
+
+def point(run: Run, metric: str, line: str, x: Any, row: str = "", column: str = "", **more: Any) -> dict[str, Any]:
+    """One line of a figure's table: a run in its place, with its score in `metric` or `more`'s."""
+    place = {"row": row, "column": column, "line": line, "x": x}
+    facts = {"seed": run.experiment.seed, "id": run.id, "state": run.state, "metric": metric}
+    return place | facts | {"score": None if "score" in more else run.score(metric)} | more
+
+
+def with_means(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """The table of a figure: to every line the mean of its cell and the 95% t interval of that mean.
+
+    Without a line where no run has a score: there is nothing to draw. A mean is missing where a run
+    of its cell has no score, and an interval where there are few runs too, or nothing varies.
+    """
+    import pandas as pd
+
+    if all(row["score"] is None for row in rows if row["id"]):
+        return pd.DataFrame()
+    table = pd.DataFrame(list(rows))
+    table["score"] = table["score"].astype(float)
+    keys = list(zip(*(table[name] for name in CELL), strict=True))
+    cells: dict[Any, list[float]] = {}
+    for key, score in zip(keys, table["score"], strict=True):
+        cells.setdefault(key, []).append(float(score))
+    summaries = {key: interval(scores) for key, scores in cells.items()}
+    for i, name in enumerate(NUMBERS[1:]):
+        table[name] = [summaries[key][i] for key in keys]
+    return table.round(dict.fromkeys(NUMBERS, DECIMALS))
+
+
+def interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """Mean and 95% t interval of it; NaN for what the values do not give, or too few of them (`FEW`)."""
+    from statsmodels.stats.weightstats import DescrStatsW
+
+    if not values or any(math.isnan(value) for value in values):
+        return math.nan, math.nan, math.nan
+    mean = math.fsum(values) / len(values)
+    if len(values) < FEW or max(values) - min(values) <= 1e-9 * max(1.0, abs(mean)):
+        return mean, math.nan, math.nan
+    low, high = DescrStatsW(list(values)).tconfint_mean(LEVEL)
+    return mean, float(low), float(high)
+
+
+def _family(run: Run) -> tuple[Any, ...]:
+    return run.at("data.name"), run.at("model.family")
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]

@@ -1,0 +1,74 @@
+"""One run as a figure: the learning curve, and one attention map beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from study.analysis import style
+from study.analysis.run_text import map_title, series
+from study.records import Record
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def draw_run(record: Record, attention: dict[str, Any] | None, path: Path) -> None:
+    """Write a PNG of the learning curve (validation BLEU and loss) and, if there is one, of the attention map."""
+    with style.styled() as plt:
+        ratios = [1.0, 1.5] if attention else [1.0]
+        height = 3.0 if attention is None else max(3.0, 0.13 * len(attention["target"]) + 1.3)
+        figure, axes = plt.subplots(
+            1,
+            len(ratios),
+            figsize=(style.PAGE if attention else style.COLUMN, height),
+            width_ratios=ratios,
+            squeeze=False,
+        )
+        figure.suptitle(record.id, fontsize=8.5, x=0.01, ha="left")
+        draw_curve(axes[0][0], record)
+        if attention:
+            draw_map(axes[0][1], attention)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, metadata={"Software": None}, format="png")
+
+
+def draw_curve(axes: Axes, record: Record) -> None:
+    """Validation BLEU on the left axis, losses on the right one, the tested step as a line."""
+    bleu, loss = series(record, "valid_bleu"), series(record, "valid_loss")
+    axes.set_xlabel("step")
+    axes.set_ylabel("BLEU on validation")
+    lines = axes.plot(*_columns(bleu), "o-", color="C0", markersize=3, label="BLEU")
+    axes.set_ylim(bottom=0)
+    beside = axes.twinx()
+    lines += beside.plot(*_columns(loss), "s--", color="C1", markersize=3, label="loss")
+    beside.set_ylabel("loss on validation, nats a token")
+    beside.set_ylim(bottom=0)
+    beside.grid(False)
+    if record.selection and record.selection.value is not None:
+        lines.append(axes.axvline(record.selection.step, color=style.GREY, linewidth=0.8, label="tested"))
+    axes.legend(handles=lines, loc="center right", frameon=True, framealpha=0.9, edgecolor="none")
+    axes.spines["top"].set_visible(False)
+    beside.spines["top"].set_visible(False)
+
+
+def _columns(points: list[tuple[int, float]]) -> tuple[list[int], list[float]]:
+    return [step for step, _ in points], [value for _, value in points]
+
+
+def draw_map(axes: Axes, attention: dict[str, Any]) -> None:
+    """Weights from 0 (white) to 1 (dark); target tokens down, source tokens across; gold links framed."""
+    from matplotlib.patches import Rectangle
+
+    source, target = attention["source"], attention["target"]
+    image = axes.imshow(attention["weights"], cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
+    axes.set_xticks(range(len(source)), source, rotation=60, ha="right", rotation_mode="anchor")
+    axes.set_yticks(range(len(target)), target)
+    size = 7.5 if len(source) <= 25 else 5
+    axes.tick_params(axis="both", labelsize=size, length=0)
+    axes.grid(False)
+    for s, t in attention.get("gold") or []:
+        axes.add_patch(Rectangle((s - 0.45, t - 0.45), 0.9, 0.9, fill=False, edgecolor="C1", linewidth=1.0))
+    axes.set_title(map_title(attention) + ("; framed: gold" if attention.get("gold") else ""), loc="left")
+    bar = axes.figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02)
+    bar.outline.set_visible(False)

@@ -1,0 +1,185 @@
+"""One run as text: what it was, what it scored, how it learned, and where it looked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from study.analysis import wording
+from study.config import Experiment
+from study.errors import InputError
+from study.records import Record
+
+SHADES = " ░▒▓█"
+"""A weight of 0 to 1 in five steps."""
+
+HEIGHT = 8
+WIDEST = 100
+LONGEST_WORD = 12
+
+
+def describe(record: Record, attention: dict[str, Any] | None) -> Iterator[str]:
+    """All lines about one run."""
+    yield f"{record.id}   {record.status}{f': {record.error}' if record.error else ''}"
+    yield from _facts(record)
+    yield from ["", "Configuration (what differs from the defaults)", *configuration(record)]
+    if record.scores:
+        yield from ["", "Scores", *scores(record)]
+    for name, title in (("valid_bleu", "Validation BLEU"), ("valid_loss", "Validation loss")):
+        points = series(record, name)
+        if len(points) > 1:
+            yield from ["", f"{title} by step", *plot(points)]
+    if attention:
+        yield from ["", *heat_map(attention)]
+
+
+def _facts(record: Record) -> Iterator[str]:
+    if record.model:
+        sizes = f"{record.model.parameters:,} parameters, {record.model.parameters_attention:,} of them attention's"
+        flops = record.model.flops_per_token
+        yield f"  {sizes}" + ("" if flops is None else f"; {flops:,} FLOPs per target token")
+    if record.resources and record.provenance:
+        speed = f"{record.resources.tokens_per_second:,.0f} tokens/s"
+        yield f"  trained in {record.resources.train_seconds:,.0f} s at {speed} on {record.provenance.device}"
+    if record.selection and record.selection.value is not None:
+        yield f"  step {record.selection.step} was tested, chosen by {record.selection.rule} on validation"
+
+
+def configuration(record: Record) -> Iterator[str]:
+    """Every field that differs from the defaults of its corpus and family, and the value it would have."""
+    config = dict(flat(record.config))
+    default = dict(_defaults(config))
+    differing = {name: value for name, value in config.items() if default.get(name) != value}
+    shown = {name: config[name] for name in ("data.name", "model.family") if name in config} | differing
+    shown.setdefault("seed", record.seed)
+    width = max(map(len, shown))
+    for name, value in shown.items():
+        usual = f"   (default {_plain(default[name])})" if name in differing and name in default else ""
+        yield f"  {name:<{width}}  {_plain(value)}{usual}"
+
+
+def _defaults(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The fields of a corpus and a family; none of one that this program does not have."""
+    tags = {"data": {"name": config.get("data.name")}, "model": {"family": config.get("model.family")}}
+    named = {section: tag for section, tag in tags.items() if None not in tag.values()}
+    with suppress(ValidationError):
+        yield from flat(Experiment.model_validate(named).model_dump(mode="json"))
+
+
+def flat(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted name, value of every leaf."""
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def scores(record: Record) -> Iterator[str]:
+    """One line per split and one per bucket of it, one column per metric."""
+    metrics = list(dict.fromkeys(score.metric for score in record.scores))
+    places = list(dict.fromkeys((score.split, score.subset) for score in record.scores))
+    names = [split if subset is None else f"  {split}, {subset}" for split, subset in places]
+    width = max(map(len, names))
+    yield f"  {'':<{width}}  {'n':>5}" + "".join(f"  {_head(metric):>{_width(metric)}}" for metric in metrics)
+    for name, (split, subset) in zip(names, places, strict=True):
+        there = {s.metric: s for s in record.scores if (s.split, s.subset) == (split, subset)}
+        cells = [
+            wording.number(there[m].value, wording.decimals(f"{split}/{m}")) if m in there else "" for m in metrics
+        ]
+        count = next(iter(there.values())).n
+        yield f"  {name:<{width}}  {count:>5}" + "".join(
+            f"  {cell:>{_width(metric)}}" for cell, metric in zip(cells, metrics, strict=True)
+        )
+
+
+def _head(metric: str) -> str:
+    return {"bleu": "BLEU", "chrf": "chrF", "aer": "AER", "nll": "NLL"}.get(metric, metric)
+
+
+def _width(metric: str) -> int:
+    return max(6, len(_head(metric)))
+
+
+def series(record: Record, name: str) -> list[tuple[int, float]]:
+    """(step, value) of one quantity over the validations."""
+    return [(point["step"], point[name]) for point in record.history if point.get(name) is not None]
+
+
+def plot(points: Sequence[tuple[int, float]], height: int = HEIGHT, width: int = 60) -> Iterator[str]:
+    """A chart of bars in block characters, from 0 (or the smallest value, if that is negative) to the largest value."""
+    values = [value for _, value in points]
+    top, bottom = max(values), min(0.0, *values)
+    span = (top - bottom) or 1.0
+    shown = values if len(values) <= width else [values[i * len(values) // width] for i in range(width)]
+    bar = max(1, width // len(shown) - 1)
+    levels = [round((value - bottom) / span * height * 8) for value in shown]
+    for row in range(height - 1, -1, -1):
+        label = {height - 1: top, 0: bottom}.get(row)
+        cells = (" ▁▂▃▄▅▆▇█"[min(8, max(0, level - 8 * row))] * bar for level in levels)
+        yield f"  {'' if label is None else wording.number(label, 2):>8} │{' '.join(cells)}".rstrip()
+    length = len(shown) * (bar + 1) - 1
+    first, last = str(points[0][0]), str(points[-1][0])
+    yield f"  {'':8} └{'─' * length}"
+    yield f"  {'step':>8}  {first}{last:>{max(1, length - len(first))}}"
+
+
+def read_attention(folder: Path, name: str = "attention.json") -> dict[str, Any] | None:
+    """The attention map of a run's folder (or of this name in a folder of published runs), None if it has none.
+
+    Raises:
+        InputError: the file is there and not what training writes.
+    """
+    path = folder / name
+    if not path.is_file():
+        return None
+    try:
+        tree = json.loads(path.read_text(encoding="utf-8"))
+        fits = len(tree["weights"]) == len(tree["target"])
+        fits = fits and all(len(row) == len(tree["source"]) for row in tree["weights"])
+    except (OSError, ValueError, KeyError, TypeError):
+        fits = False
+    if not fits:
+        raise InputError(f"{path}: not an attention map (source, target, weights of their sizes); remove the file")
+    return dict(tree)
+
+
+def heat_map(attention: dict[str, Any]) -> Iterator[str]:
+    """Rows are target tokens, columns source tokens; a dot marks the gold links."""
+    source, target = ([str(token)[:LONGEST_WORD] for token in attention[side]] for side in ("source", "target"))
+    gold = {(s, t) for s, t in attention.get("gold") or []}
+    margin = max(map(len, target), default=0) + 2
+    cell = 2 if margin + 2 * len(source) <= WIDEST else 1
+    yield f"Attention: {map_title(attention)}"
+    for text in (attention.get("text") or {}).values():
+        yield f"  {text}"
+    yield ""
+    for line in range(max(map(len, source), default=0), 0, -1):
+        letters = (token[len(token) - line] if line <= len(token) else " " for token in source)
+        yield f"{'':{margin}}  {''.join(f'{letter:<{cell}}' for letter in letters)}".rstrip()
+    for t, (token, weights) in enumerate(zip(target, attention["weights"], strict=True)):
+        cells = (_shade(weight, (s, t) in gold, cell) for s, weight in enumerate(weights))
+        yield f"{token:>{margin}}  {''.join(cells)}".rstrip()
+    yield f"{'':{margin}}  weight 0 {'·'.join(SHADES)} 1{', • gold' if gold else ''}"
+
+
+def map_title(attention: dict[str, Any]) -> str:
+    """Which site, layer and head."""
+    head = attention.get("head")
+    return f"{attention['site']}, layer {attention['layer']}, " + (
+        "mean over heads" if head is None else f"head {head}"
+    )
+
+
+def _shade(weight: float, gold: bool, width: int) -> str:
+    shade = SHADES[min(len(SHADES) - 1, round(weight * (len(SHADES) - 1)))]
+    return ("•" if gold else shade) if width == 1 else shade + ("•" if gold else shade)

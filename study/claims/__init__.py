@@ -1,0 +1,1 @@
+"""The claims (`claims.yaml`) and their verdicts."""

@@ -1,0 +1,314 @@
+"""The verdicts as tables (one formatter) and as text for a terminal."""
+
+from __future__ import annotations
+
+import csv
+import math
+import textwrap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from study.analysis import wording
+from study.analysis.comparison import MARKS
+from study.analysis.estimates import FEWEST
+from study.analysis.measures import Measure
+from study.analysis.tables import Block, Column, Row, Table
+from study.claims.verdicts import DESCRIPTIVE, NOT_RUN, UNDECIDED, Finding, Verdict, stance, summary
+from study.claims.weighing import name_of
+from study.errors import InputError
+
+RULES = (
+    "Verdict: what the row says of the claim. holds: every contrast is supported, or one of them where one is "
+    "enough, or an equivalence is shown. fails: a contrast is contradicted, or a difference that the claim predicts "
+    "is not larger than the margin. mixed: some contrasts hold and some fail. not decided: none of these. not asked "
+    "as published: the row tests something else than the published claim, for the reason that is given. A dash: the "
+    "row is descriptive. post hoc: asked when its answer could be known.",
+    "Finding: supported, contradicted: Holm p < .05 over the contrasts of the row, in that direction; below the "
+    "margin: the estimate is smaller than it. Of an equivalence, contradicted: the 95% CI also lies outside the "
+    "margin; no difference larger than the margin: the 90% CI lies inside it (two one-sided tests), and a smaller "
+    "difference is possible. saturated: no difference could show, because all arms are at the ceiling or floor of "
+    "the score, or because the claim predicts a difference past the end at which the baseline is. undecided: none "
+    "of these.",
+    "If a claim needs several contrasts, the row shows the weakest one; if one is enough, the strongest. Estimate = "
+    "first arm − second arm (claim 29: ratio of times). The model is score ~ arm + seed over the arms that the row "
+    "names. Intervals are unadjusted t intervals, and error is controlled within a row. † Standard deviations "
+    "differ threefold, so the paired t decides. ‡ An arm diverged or collapsed, so Welch's t decides. § Arms are "
+    "resampled; the interval is on Fisher's scale. ¶ Student's t of differences within runs, or of logarithms of "
+    "ratios within processes. Arms of fewer than three runs have a difference and no test.",
+    "Margin: the smallest difference of interest, fixed before the runs (study/claims/claims.yaml; that of claim 29 "
+    "after some times). On the grammar it is a twentieth of what attention gains over the final state in "
+    "`bottleneck`. Of a ratio m stands for 1/m to m. A dash: none. Estimate ÷ margin: how far the estimate lies "
+    "beyond the margin (above 1) or within it; of ratios the logarithms are divided.",
+    "Detectable: the smallest difference that these runs could show with power .80 at Holm's first level.",
+)
+WIDTH = 100
+
+
+NUMBERS = (
+    Column("estimate", "estimate"),
+    Column("interval", "95% CI"),
+    Column("inner", "90% CI"),
+    Column("margin", "margin"),
+    Column("margins", "estimate ÷ margin"),
+    Column("n", "seeds"),
+    Column("smallest", "detectable"),
+)
+"""The columns of numbers that both tables have."""
+COUNTED = {"correlation": "arms", "ratio": "processes"}
+"""What a test counts, where that is not seeds, by the kind of its contrast."""
+
+
+def table(verdicts: Sequence[Verdict]) -> Table:
+    """One row a verdict: what the README and the paper show."""
+    columns = [
+        Column("id", "#"),
+        Column("claim", "claim", "left"),
+        Column("asked", "data and model", "left"),
+        Column("verdict", "verdict", "left"),
+        Column("finding", "finding", "left"),
+        Column("contrast", "contrast", "left"),
+        *NUMBERS,
+        Column("published", "published effect", "left"),
+    ]
+    rows = []
+    for i, verdict in enumerate(verdicts):
+        cells = _cells(verdict)
+        if i and verdict.claim is verdicts[i - 1].claim:
+            cells |= {"claim": "", "published": ""}
+        rows.append(Row(cells, _bold(verdict), _numbers(verdict, verdict.deciding)))
+    return Table("Verdicts", columns, [Block("", rows)], RULES)
+
+
+def contrasts_table(verdicts: Sequence[Verdict]) -> Table:
+    """One row a contrast of every verdict: what each verdict rests on."""
+    columns = [
+        Column("id", "#"),
+        Column("asked", "data and model", "left"),
+        Column("metric", "measure", "left"),
+        Column("contrast", "contrast", "left"),
+        Column("finding", "finding", "left"),
+        *NUMBERS,
+        Column("holm", "Holm p"),
+        Column("model", "pooled model, where another test decides"),
+        Column("notes", "notes", "left"),
+    ]
+    rows = [
+        Row(_evidence(verdict, found), _bold(verdict, found), _numbers(verdict, found))
+        for verdict in verdicts
+        for found in verdict.findings
+    ]
+    return Table("Contrasts behind the verdicts", columns, [Block("", rows)], RULES[1:])
+
+
+def write(verdicts: Sequence[Verdict], folder: Path) -> list[Path]:
+    """Both tables into a folder, as claims.* and contrasts.*."""
+    return [*table(verdicts).write(folder, "claims"), *contrasts_table(verdicts).write(folder, "contrasts")]
+
+
+def summaries(path: Path) -> dict[str, str]:
+    """Return the verdict on each claim as a whole, by its id, from the table that `write` wrote as claims.csv.
+
+    Raises:
+        InputError: there is no such table, or it lacks a column.
+    """
+    parts: dict[str, list[tuple[str, bool]]] = {}
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                parts.setdefault(row["id"], []).append((row["verdict"], bool(row["post_hoc"])))
+    except (OSError, ValueError, KeyError) as problem:
+        raise InputError(f"{path}: no table of verdicts ({problem}); `study claims` writes it") from None
+    return {claim: summary(some) for claim, some in parts.items()}
+
+
+def lines(verdicts: Sequence[Verdict], contrasts: bool) -> Iterator[str]:
+    """The verdicts for a terminal; with every contrast, or with the one that decides."""
+    shown = None
+    for verdict in verdicts:
+        if verdict.claim is not shown:
+            shown = verdict.claim
+            yield from ("", *_wrapped(f"{shown.id}  {shown.statement} ({shown.type})", 4, -4))
+            if shown.published:
+                yield from _wrapped(f"published: {shown.published}", 4)
+        became, found_ = _verdict(verdict), _finding(verdict, verdict.deciding)
+        told = found_ if became in (wording.NOTHING, NOT_RUN) else f"{became} ({found_})"
+        yield from _wrapped(": ".join(one for one in (asked_in(verdict), told) if one != wording.NOTHING), 4)
+        if verdict.question.post_hoc:
+            yield from _wrapped(f"post hoc: {verdict.question.post_hoc}", 8)
+        findings = verdict.findings if contrasts else [found] if (found := verdict.deciding) else []
+        for found in findings:
+            yield from _wrapped(_sentence(verdict, found, contrasts), 8)
+        if verdict.note:
+            yield from _wrapped(verdict.note, 8)
+
+
+def _sentence(verdict: Verdict, found: Finding, alone: bool) -> str:
+    """One contrast in a line: divergence first, then estimate, interval, n and what n could have shown."""
+    cells = _evidence(verdict, found)
+    parts = [*found.diverged]
+    if found.comparison.test is not None:
+        parts += [
+            f"{cells['estimate']}, 95% CI {cells['interval']}, 90% CI {cells['inner']}",
+            f"Holm p {cells['holm']}",
+        ]
+    if found.margin is not None:
+        parts.append(f"margin {cells['margin']}, estimate ÷ margin {cells['margins']}")
+    parts.append(cells["n"] if cells["n"].endswith(tuple(COUNTED.values())) else f"{cells['n']} seeds")
+    if found.comparison.detectable is not None:
+        parts.append(f"detectable {cells['smallest']}")
+    if found.comparison.model is not None:
+        parts.append(f"pooled model {cells['model']}")
+    word = f" [{found.word}]" if alone else ""
+    return f"{found.name} ({cells['metric']}){word}: {', '.join([*parts, *found.notes])}"
+
+
+def _wrapped(text: str, indent: int, first: int = 0) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=" " * (indent + first), subsequent_indent=" " * (indent + 2))
+
+
+def asked_in(verdict: Verdict) -> str:
+    """`grammar, recurrent; at the best rate (post hoc)`."""
+    where = ", ".join(one for one in (verdict.corpus, verdict.family) if one)
+    said = "; ".join(one for one in (where, verdict.question.part) if one) or wording.NOTHING
+    return f"{said} (post hoc)" if verdict.question.post_hoc else said
+
+
+def _unit(verdict: Verdict) -> str:
+    """What an estimate is a difference of."""
+    kinds = _kinds(verdict)
+    special = {"correlation": "rank correlation", "band": "doublings", "ratio": "time, times the baseline's"}
+    special["costly"] = "heads, %"
+    return next((unit for kind, unit in special.items() if kind in kinds), _measure(verdict).title)
+
+
+def _kinds(verdict: Verdict) -> set[str]:
+    return {contrast.statistic for contrast in verdict.question.contrasts}
+
+
+def _measure(verdict: Verdict) -> Measure:
+    return Measure(verdict.question.metric, verdict.question.by_length)
+
+
+def _cells(verdict: Verdict) -> dict[str, str]:
+    found = verdict.deciding
+    cells = dict.fromkeys(("contrast", *(column.key for column in NUMBERS)), wording.NOTHING)
+    if found is not None:
+        evidence = _evidence(verdict, found)
+        cells |= {column.key: evidence[column.key] for column in NUMBERS}
+        cells["contrast"] = f"{found.name}: {evidence['metric']}"
+    elif verdict.question.contrasts:
+        cells["contrast"] = f"{name_of(verdict.question.contrasts[0])}: {_unit(verdict)}"
+    return cells | {
+        "id": str(verdict.claim.id),
+        "claim": verdict.claim.statement,
+        "asked": asked_in(verdict),
+        "verdict": _verdict(verdict),
+        "finding": _finding(verdict, found),
+        "published": verdict.claim.published or wording.NOTHING,
+    }
+
+
+def _verdict(verdict: Verdict) -> str:
+    """The verdict, and behind it how it is mixed, or why the claim was not asked as it was published."""
+    match verdict.outcome:
+        case "none":
+            return wording.NOTHING
+        case "not asked as published":
+            return f"{verdict.outcome}: {verdict.question.not_asked}"
+        case "mixed":
+            found = [stance(one.word, verdict.claim.kind(verdict.question)) for one in verdict.findings]
+            return f"mixed: {found.count(1)} of {len(found)} contrasts hold, {found.count(-1)} fail"
+    return verdict.outcome
+
+
+def _finding(verdict: Verdict, found: Finding | None) -> str:
+    """The finding, and behind it what diverged, why it is undecided, or what it waits for."""
+    if found is None or found.comparison.test is None:
+        why = [*(found.diverged if found else ()), verdict.note]
+        return "; ".join([verdict.word, *(one for one in why if one)])
+    cells, reasons = _evidence(verdict, found), [*found.diverged, verdict.note]
+    if found.straddles:
+        interval = f"90% CI {cells['inner']}, margin ±{cells['margin']}"
+        reasons.append(f"the difference is clear; whether it passes the margin is not ({interval})")
+    elif found.comparison.test.method == "few":
+        reasons.append(f"an arm has fewer than {FEWEST} runs")
+    elif found.word == UNDECIDED and found.comparison.detectable is not None:
+        reasons.append(f"detectable {cells['smallest']}")
+    return "; ".join([verdict.word, *(one for one in reasons if one)])
+
+
+def _evidence(verdict: Verdict, found: Finding) -> dict[str, str]:
+    test, model, digits = found.comparison.test, found.comparison.model, _measure(verdict).decimals
+    digits = 2 if _kinds(verdict) & {"band", "correlation", "ratio"} else digits
+    signed = "ratio" not in _kinds(verdict)
+    estimate = interval = wording.NOTHING
+    inner = wording.NOTHING if found.inner is None else wording.interval(*found.inner, digits, signed)
+    if test is not None:
+        estimate = wording.number(test.difference, digits, signed) + MARKS[test.method]
+        interval = wording.interval(test.low, test.high, digits, signed)
+    beside = wording.NOTHING
+    if model is not None:
+        beside = f"{wording.number(model.difference, digits, True)} {wording.interval(model.low, model.high, digits)}"
+    return {
+        "id": str(verdict.claim.id),
+        "asked": asked_in(verdict),
+        "metric": _unit(verdict),
+        "contrast": found.name,
+        "finding": found.word,
+        "estimate": estimate,
+        "interval": interval,
+        "inner": inner,
+        "margins": wording.number(_in_margins(verdict, found), 2, True),
+        "holm": wording.p_value(found.comparison.holm),
+        "model": beside,
+        "margin": wording.number(found.margin, digits),
+        "n": _count(verdict, found),
+        "smallest": wording.number(found.comparison.detectable, digits),
+        "notes": "; ".join([*found.diverged, *found.notes]) or wording.NOTHING,
+    }
+
+
+def _in_margins(verdict: Verdict, found: Finding) -> float | None:
+    """The estimate in units of its margin; None without one of them."""
+    if found.comparison.test is None or found.margin is None:
+        return None
+    if "ratio" in _kinds(verdict):
+        return math.log(found.comparison.test.difference) / math.log(found.margin)
+    return found.comparison.test.difference / found.margin
+
+
+def _count(verdict: Verdict, found: Finding) -> str:
+    """`5`, `3 of 5`, or `21 of 25 arms`: what the test counts."""
+    count = str(found.n) if found.n == found.declared else f"{found.n} of {found.declared}"
+    return " ".join([count, *(unit for kind, unit in COUNTED.items() if kind in _kinds(verdict))])
+
+
+def _bold(verdict: Verdict, found: Finding | None = None) -> frozenset[str]:
+    """Holm, nothing else, and in no row that is descriptive."""
+    found = found or verdict.deciding
+    bold = found is not None and found.comparison.significant and found.word != DESCRIPTIVE
+    return frozenset({"estimate", "interval"}) if bold else frozenset()
+
+
+def _numbers(verdict: Verdict, found: Finding | None) -> dict[str, Any]:
+    """One line of the CSV. Empty: not known."""
+    claim, question = verdict.claim, verdict.question
+    out: dict[str, Any] = {"id": claim.id, "slug": claim.slug, "type": claim.kind(question)}
+    out |= {"corpus": verdict.corpus, "family": verdict.family, "part": question.part}
+    out |= {"post_hoc": question.post_hoc, "verdict": verdict.outcome, "finding": verdict.word}
+    metric = "time" if question.benchmark else question.metric if question.contrasts else ""
+    out |= {"metric": metric, "contrast": found.name if found else ""}
+    out |= {"alone": found.word if found else "", "margin": found.margin if found else None}
+    comparison = found.comparison if found else None
+    test, model = (comparison.test, comparison.model) if comparison else (None, None)
+    out["method"] = test.method if test else comparison.why if comparison else ""
+    for name in ("difference", "low", "high", "se", "df", "p"):
+        out[name] = getattr(test, name, None)
+    out["low90"], out["high90"] = (found.inner if found else None) or (None, None)
+    out["in_margins"] = _in_margins(verdict, found) if found else None
+    out |= {"holm": getattr(comparison, "holm", None), "detectable": getattr(comparison, "detectable", None)}
+    for name in ("difference", "low", "high", "p"):
+        out[f"model {name}"] = getattr(model, name, None)
+    out |= {"n": found.n if found else 0, "declared": found.declared if found else None}
+    return out | {"notes": "; ".join([*(found.diverged + found.notes if found else ()), verdict.note]).strip("; ")}

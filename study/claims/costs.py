@@ -1,0 +1,171 @@
+"""What attention costs: times of alternatives, measured side by side by `benchmarks/cost.py`, as arms to compare.
+
+One process is what a seed is for a run: alternatives of one length take turns in it, so that their ratio is free of
+what differs between processes. Student's t is taken of the logarithms of a process's ratios; estimate, interval and
+margin are ratios again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from study.analysis.contrasts import contrasted
+from study.analysis.estimates import Test
+from study.analysis.statistics import Arm
+from study.claims.kinds import Ratio
+from study.claims.schema import Kind, Question
+from study.claims.verdicts import Finding, finding
+from study.claims.weighing import Weighed, joined, name_of
+from study.errors import InputError
+from study.publish.store import load_section
+from study.records import Provenance, Section
+
+FILE = "cost.json"
+WHERE = "one site"
+"""What stands in place of a corpus."""
+AWAITS = "awaits `python benchmarks/cost.py --write`, and is not asked of --runs"
+
+
+class Site(Section):
+    """An alternative: one self-attention site over sentences of `slots` words."""
+
+    width: int = Field(description="Width of the states; maps and output included, K = V = width / heads.")
+    score: str = Field(description="As in a configuration, like the next two.")
+    heads: int = Field(description="How many share the width.")
+    reach: str = Field(description="global, hard, or local with a window of 4 on either side.")
+    slots: int = Field(description="Words of a sentence; a batch has `tokens` of them.")
+    training: bool = Field(description="Forward and backward; false: forward alone, as when translating.")
+
+
+class Measured(Section):
+    """What was measured of one alternative."""
+
+    site: Site
+    milliseconds: list[float] = Field(description="Processor time of a batch; the median of the rounds of a process.")
+    megabytes: float = Field(description="Largest sum of what was allocated, beyond parameters and inputs.")
+
+
+class Costs(Section):
+    """The file."""
+
+    schema_version: Literal[1] = Field(1, description="Version of this schema.")
+    provenance: Provenance
+    threads: int = Field(description="Threads of a process.")
+    rounds: int = Field(description="How often a process measured every site, in an order drawn anew.")
+    tokens: int = Field(description="Words of a batch, whatever the length of its sentences.")
+    measured: list[Measured]
+
+    @property
+    def machine(self) -> str:
+        """`AMD EPYC, 1 thread`."""
+        return f"{self.provenance.device}, {self.threads} thread{'s' * (self.threads > 1)}"
+
+    @cached_property
+    def processes(self) -> int:
+        """How often everything was measured."""
+        return len(self.measured[0].milliseconds)
+
+    def one(self, chosen: Mapping[str, object]) -> Measured:
+        """The alternative that is meant.
+
+        Raises:
+            InputError: there is none, or more than one.
+        """
+        found = [m for m in self.measured if all(getattr(m.site, name) == value for name, value in chosen.items())]
+        if len(found) != 1:
+            said = ", ".join(f"{name}={value}" for name, value in chosen.items())
+            raise InputError(f"{len(found)} of the measured sites have {said}; name one by its fields")
+        return found[0]
+
+
+def read(folder: Path | None) -> Costs | None:
+    """The measurements in a folder of benchmarks; None where there are none.
+
+    Raises:
+        InputError: the file is not one that `benchmarks/cost.py` wrote.
+    """
+    if folder is None or not (folder / FILE).exists():
+        return None
+    path = folder / FILE
+    again = "`python benchmarks/cost.py --write` writes it again"
+    found = load_section(Costs, path, again)
+    if len({len(one.milliseconds) for one in found.measured}) != 1 or not found.processes:
+        raise InputError(f"{path}: measured: not every site was measured by every process; {again}")
+    if min(min(one.milliseconds) for one in found.measured) <= 0 or min(m.megabytes for m in found.measured) <= 0:
+        raise InputError(f"{path}: measured: a time or size is not above 0; {again}")
+    return found
+
+
+def check(question: Question, costs: Costs | None) -> None:
+    """Refuse contrasts of sites that were not measured.
+
+    Raises:
+        InputError: with the contrast.
+    """
+    for number, contrast in enumerate(question.contrasts):
+        assert isinstance(contrast, Ratio)
+        for side in (contrast.arm, contrast.baseline):
+            chosen = question.where | side
+            if unknown := chosen.keys() - Site.model_fields.keys():
+                fields = ", ".join(Site.model_fields)
+                raise InputError(f"contrasts.{number}: there is no field {min(unknown)}; {fields} tell sites apart")
+            try:
+                _ = costs and costs.one(chosen)
+            except InputError as problem:
+                raise InputError(f"contrasts.{number}: {problem}") from None
+
+
+def findings(kind: Kind, question: Question, costs: Costs) -> list[Finding]:
+    """Every contrast of a question, tested on logarithms and told as ratios."""
+    weighed = [_weighed(contrast, question, costs) for contrast in question.contrasts if isinstance(contrast, Ratio)]
+    compared = contrasted(joined(weighed), [one.weights for one in weighed], Arm("", {}))
+    margin = question.margin
+    assert isinstance(margin, float)
+    both = zip(question.contrasts, weighed, compared, strict=True)
+    return [_as_ratio(finding(kind, question, *one, math.log(margin)), margin) for one in both]
+
+
+def _weighed(contrast: Ratio, question: Question, costs: Costs) -> Weighed:
+    """One arm that is none: the logarithm of the ratio, process by process."""
+    arm, base = (costs.one(question.where | side) for side in (contrast.arm, contrast.baseline))
+    key = f"{arm.site} ÷ {base.site}"
+    return Weighed(
+        name=name_of(contrast),
+        arms={key: Arm(key, dict(enumerate(log_ratios(arm, base), 1)))},
+        weights={key: 1.0},
+        sides=(),
+        bases=(),
+        labels={key: key},
+        declared=costs.processes,
+        notes=(f"{arm.megabytes / base.megabytes:.2f} times the memory",),
+    )
+
+
+def log_ratios(arm: Measured, base: Measured) -> list[float]:
+    """Of the times in each process."""
+    return [math.log(a / b) for a, b in zip(arm.milliseconds, base.milliseconds, strict=True)]
+
+
+def _as_ratio(found: Finding, margin: float) -> Finding:
+    """Logarithms ↦ ratios. A standard error of logarithms beside them would mislead."""
+    comparison = found.comparison
+    told = replace(
+        comparison,
+        test=comparison.test and _exponential(comparison.test),
+        detectable=None if comparison.detectable is None else math.exp(comparison.detectable),
+    )
+    low, high = found.inner or (None, None)
+    inner = None if low is None or high is None else (math.exp(low), math.exp(high))
+    return replace(found, comparison=told, margin=margin, inner=inner)
+
+
+def _exponential(test: Test) -> Test:
+    low, high = (None if end is None else math.exp(end) for end in (test.low, test.high))
+    return replace(test, difference=math.exp(test.difference), se=None, low=low, high=high)

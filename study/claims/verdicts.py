@@ -1,0 +1,280 @@
+"""Verdicts on claims: what became of each one, and the finding that it rests on.
+
+A finding is the word for a contrast, and for the contrasts of a question together, by rules that were fixed before the
+runs. e is the estimate with the sign that the claim predicts, m the margin, and p Holm's over the contrasts of the
+question.
+
+* **supported**: p < .05 and e > 0; **supported, below the margin** if besides e < m.
+* **contradicted**: p < .05 and e < 0; **contradicted, below the margin** if besides −e < m. Of an equivalence: p < .05,
+  and the 95% interval lies outside ±m.
+* **no difference larger than the margin**: two one-sided tests, the 90% interval lies inside ±m. This is what supports
+  an equivalence.
+* **saturated**: neither of the first two, and nothing could show: all arms are at the ceiling, or all at the floor, or
+  the claim predicts a difference past the end at which the base is.
+* **undecided**: none of these. **not yet run**: a run is missing, or the sweep is yet to be made.
+
+A verdict says what the findings mean for the claim. It **holds** where all contrasts are supported (one of them, with
+`combine: any`), or an equivalence is shown. It **fails** where a contrast is contradicted, or a difference that the
+claim predicts is not larger than the margin. It is **mixed** where all contrasts must hold, and some do and some fail.
+It is **not decided** otherwise. A question that is `against` the claim turns holds and fails round.
+
+A diverged run of an arm blocks a verdict in its favour, and of either arm the verdict of no difference. Of a
+correlation it blocks all: which way it would have gone is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from study.analysis import measures
+from study.analysis.estimates import inner, inside
+from study.analysis.statistics import Arm, Comparison
+from study.claims.kinds import AnyContrast, Band, Contrast, Costly, Difference, Within
+from study.claims.schema import Claim, Kind, Question
+from study.claims.weighing import Weighed
+
+Word = Literal[
+    "supported",
+    "supported, below the margin",
+    "contradicted",
+    "contradicted, below the margin",
+    "no difference larger than the margin",
+    "undecided",
+    "saturated",
+    "not yet run",
+    "descriptive",
+]
+Outcome = Literal["holds", "fails", "mixed", "not decided", "not asked as published", "not yet run", "none"]
+"""`none`: the question is descriptive, and gives no verdict."""
+SUPPORTED: Word = "supported"
+BELOW: Word = "supported, below the margin"
+CONTRADICTED: Word = "contradicted"
+CONTRADICTED_BELOW: Word = "contradicted, below the margin"
+NO_DIFFERENCE: Word = "no difference larger than the margin"
+UNDECIDED: Word = "undecided"
+SATURATED: Word = "saturated"
+NOT_RUN: Word = "not yet run"
+DESCRIPTIVE: Word = "descriptive"
+
+WEAKEST: tuple[Word, ...] = (
+    *(NOT_RUN, CONTRADICTED, CONTRADICTED_BELOW, SATURATED, UNDECIDED, NO_DIFFERENCE, BELOW, SUPPORTED),
+)
+"""Where all contrasts must hold, the first of these that any has."""
+STRONGEST: tuple[Word, ...] = (
+    *(NOT_RUN, SUPPORTED, BELOW, UNDECIDED, SATURATED, NO_DIFFERENCE, CONTRADICTED_BELOW, CONTRADICTED),
+)
+"""Where one contrast is enough, the first of these that any has."""
+EQUIVALENT: tuple[Word, ...] = (NOT_RUN, NO_DIFFERENCE, UNDECIDED, SATURATED, CONTRADICTED)
+"""The same for an equivalence."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One contrast: its test and its word."""
+
+    name: str
+    word: Word
+    comparison: Comparison
+    n: int
+    declared: int
+    margin: float | None
+    diverged: tuple[str, ...] = ()
+    """The rate of each arm with a diverged run, such as `2 of 5 runs of scale=none diverged`."""
+    notes: tuple[str, ...] = ()
+    inner: tuple[float, float] | None = None
+    """The 90% interval, which an equivalence holds against the margin."""
+
+    @property
+    def straddles(self) -> bool:
+        """Whether an equivalence is undecided though there is a difference: it may or may not pass the margin."""
+        return self.word == UNDECIDED and self.comparison.significant and not self.diverged and self.margin is not None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One row of the table: a claim, or a part of it, in one corpus and family."""
+
+    claim: Claim
+    question: Question
+    corpus: str
+    family: str
+    word: Word
+    findings: tuple[Finding, ...] = ()
+    note: str = ""
+
+    @property
+    def outcome(self) -> Outcome:
+        """The verdict: what became of the claim."""
+        return outcome(self.question, self.claim.kind(self.question), [found.word for found in self.findings])
+
+    @property
+    def deciding(self) -> Finding | None:
+        """The contrast that the verdict is the word of: of several, the weakest where all must hold."""
+        same = [finding for finding in self.findings if finding.word == self.word]
+        if not same:
+            return None
+        return (max if self.question.combine == "all" else min)(same, key=_holm)
+
+
+def _holm(finding: Finding) -> float:
+    return 1.0 if finding.comparison.holm is None else finding.comparison.holm
+
+
+def judged(
+    kind: Kind,
+    comparison: Comparison,
+    sign: int,
+    margin: float | None = None,
+    saturated: bool = False,
+    diverged: Sequence[int] = (),
+) -> Word:
+    """The word for one contrast, by the rules on top.
+
+    Args:
+        kind: the claim's type; a shape is judged like a superiority, of whatever its statistic is.
+        comparison: the test.
+        sign: +1 or −1, the sign of the difference that the claim predicts; 0 if it predicts that there is one.
+        margin: the smallest difference of interest, if one was given.
+        saturated: the base is at its ceiling or floor.
+        diverged: for every arm with a diverged run, +1 if the claim is for it and −1 if against.
+    """
+    test = comparison.test
+    if test is None:
+        return UNDECIDED if comparison.why != "missing runs" else NOT_RUN
+    found = _tested(kind, comparison, sign, margin)
+    blocked = {SUPPORTED: 1 in diverged, BELOW: 1 in diverged, CONTRADICTED: -1 in diverged}
+    blocked[CONTRADICTED_BELOW] = blocked[CONTRADICTED]
+    if kind == "equivalence":
+        blocked = {}
+    if blocked.get(found, False) or (found == NO_DIFFERENCE and diverged):
+        found = UNDECIDED
+    return SATURATED if saturated and found in (UNDECIDED, NO_DIFFERENCE) else found
+
+
+def _tested(kind: Kind, comparison: Comparison, sign: int, margin: float | None) -> Word:
+    test = comparison.test
+    assert test is not None
+    equal = margin is not None and inside(test, margin)
+    if kind == "equivalence":
+        assert margin is not None
+        apart = test.low is not None and test.high is not None and (test.low > margin or test.high < -margin)
+        return NO_DIFFERENCE if equal else CONTRADICTED if comparison.significant and apart else UNDECIDED
+    if comparison.significant:
+        effect = sign * test.difference if sign else abs(test.difference)
+        below = margin is not None and abs(effect) < margin
+        if effect < 0:
+            return CONTRADICTED_BELOW if below else CONTRADICTED
+        return BELOW if below else SUPPORTED
+    return NO_DIFFERENCE if equal else UNDECIDED
+
+
+def combined(question: Question, kind: Kind, words: Sequence[Word]) -> Word:
+    """The word for a question from those of its contrasts."""
+    order = WEAKEST if question.combine == "all" else EQUIVALENT if kind == "equivalence" else STRONGEST
+    return min(words, key=order.index)
+
+
+def outcome(question: Question, kind: Kind, words: Sequence[Word]) -> Outcome:
+    """The verdict on a claim from the findings of a question's contrasts, by the rules on top."""
+    if not words or NOT_RUN in words:
+        return "not yet run"
+    if question.descriptive:
+        return "none"
+    if question.not_asked:
+        return "not asked as published"
+    found = [stance(word, kind) for word in words]
+    enough = max(found) if question.combine == "any" else min(found)
+    if question.combine == "all" and {1, -1} <= set(found):
+        return "mixed"
+    if not enough:
+        return "not decided"
+    return "holds" if (enough > 0) != question.against else "fails"
+
+
+def stance(word: Word, kind: Kind) -> int:
+    """Return 1 for a finding that its contrast predicts, −1 for one that it does not, 0 for one that decides nothing.
+
+    That there is no difference larger than the margin is what an equivalence predicts, and no other claim.
+    """
+    if word == NO_DIFFERENCE:
+        return 1 if kind == "equivalence" else -1
+    return 1 if word in (SUPPORTED, BELOW) else -1 if word in (CONTRADICTED, CONTRADICTED_BELOW) else 0
+
+
+def summary(parts: Sequence[tuple[str, bool]]) -> str:
+    """Return the verdict on a claim from those on its parts: theirs, or `mixed` where they differ.
+
+    Descriptive parts do not count, nor do parts that have not run beside others that have. Post hoc parts count where
+    a claim has no others.
+
+    Args:
+        parts: the verdict on each part, and whether it is post hoc.
+    """
+    counted = [part for part in parts if part[0] != "none"]
+    counted = [part for part in counted if part[0] != NOT_RUN] or counted
+    found = {verdict for verdict, _ in [part for part in counted if not part[1]] or counted}
+    return found.pop() if len(found) == 1 else "mixed" if found else "none"
+
+
+def finding(kind: Kind, question: Question, contrast: AnyContrast, weighed: Weighed, comparison: Comparison,
+            margin: float | None) -> Finding:  # fmt: skip
+    """A tested contrast with its word."""
+    sign = direction(contrast, question.metric)
+    rates = {key: arm.diverged for key, arm in weighed.arms.items() if arm.diverged}
+    sides = [1 if weighed.weights.get(key, 0.0) * sign >= 0 else -1 for key in rates]
+    if isinstance(contrast, Within | Costly) and rates:  # a run that is not there speaks neither for nor against
+        sides = [1, -1]
+    return Finding(
+        name=weighed.name,
+        word=judged(kind, comparison, sign, margin, saturated(kind, question, contrast, weighed), sides),
+        comparison=comparison,
+        n=min(len(arm.values) for arm in weighed.arms.values()),
+        declared=weighed.declared,
+        margin=margin,
+        diverged=tuple(
+            dict.fromkeys(
+                f"{n} of {weighed.declared} runs of {weighed.labels[key]} diverged" for key, n in rates.items()
+            )
+        ),
+        notes=weighed.notes,
+        inner=inner(comparison.test) if comparison.test else None,
+    )
+
+
+def direction(contrast: Contrast, metric: str) -> int:
+    """The sign of the difference that a claim predicts; 0 where it predicts none, or better and worse mean nothing."""
+    if contrast.expect == "different":
+        return 0
+    if contrast.expect in ("higher", "lower"):
+        return 1 if contrast.expect == "higher" else -1
+    better = 1 if isinstance(contrast, Band) else measures.better(metric)
+    return better if contrast.expect == "better" else -better
+
+
+def saturated(kind: Kind, question: Question, contrast: Contrast, weighed: Weighed) -> bool:
+    """Whether no difference could show: see the rule on top.
+
+    A loss shows in an arm that is compared with one at the ceiling; a gain does not.
+    """
+    limits = question.bounds or (None if question.by_length else measures.bounds(question.metric))
+    if limits is None or not weighed.bases:
+        return False
+    ends = {key: end(_mean(weighed.arms[key]), limits) for key in (*weighed.sides, *weighed.bases)}
+    at_base = {ends[key] for key in weighed.bases}
+    if len(at_base) > 1 or at_base == {0}:
+        return False
+    one_sided = kind != "equivalence" and isinstance(contrast, Difference | Within)
+    return set(ends.values()) == at_base or (one_sided and at_base == {direction(contrast, question.metric)})
+
+
+def _mean(arm: Arm) -> float:
+    return sum(arm.values.values()) / max(1, len(arm.values))
+
+
+def end(mean: float, limits: tuple[float, float]) -> int:
+    """Return 1 for a mean within 1% of the range from its ceiling, or past it, −1 at its floor, and 0 between."""
+    floor, ceiling = limits
+    slack = measures.EDGE * (ceiling - floor)
+    return 1 if mean >= ceiling - slack else -1 if mean <= floor + slack else 0

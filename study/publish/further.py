@@ -1,0 +1,71 @@
+"""What every published arm scores beside its sweep's own table: other splits, alignment, what the model looks at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from study.analysis import wording
+from study.analysis.estimates import deviation
+from study.analysis.frame import collect
+from study.analysis.tables import Block, Column, Row, Table
+from study.publish.store import Manifest, Results
+from study.sweep.spec import Spec
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCORES = {
+    "test/nll": "NLL",
+    "test/accuracy": "words",
+    "long/exact": "long",
+    "deep/exact": "deep",
+    "pronoun/contrast": "pronouns",
+    "test/aer": "AER",
+    "test/attends_argmax": "on gold",
+    "test_2016_flickr/bleu": "2016",
+    "test_2017_flickr/bleu": "2017",
+}
+"""Score ↦ head of its column; a record has those of its corpus."""
+
+NOTE = (
+    "Mean ± sd over runs. NLL: nats per sentence of test. Words: right words, %. Long, deep: exact match on sentences "
+    "longer, or nested deeper, than any that was trained on, %. Pronouns: pairs of sentences told apart in which only "
+    "the antecedent tells the pronoun, %. AER: of cross-attention on test. On gold: words whose largest weight is on "
+    "a relevant one, %. 2016, 2017: BLEU on Multi30k's test sets."
+)
+
+
+def further(results: Results) -> Table:
+    """One block for each sweep, corpus and family; none for sweeps that look at validation alone.
+
+    Raises:
+        InputError: a sweep file or a record cannot be used.
+    """
+    columns = [Column("arm", "arm", "left"), *(Column(name, head) for name, head in SCORES.items())]
+    told = [manifest for manifest in results.manifests.values() if not manifest.metric.startswith("valid/")]
+    blocks = [block for manifest in told for block in _blocks(results, manifest)]
+    return Table("Further scores", columns, blocks, [NOTE])
+
+
+def _blocks(results: Results, manifest: Manifest) -> list[Block]:
+    spec = results.spec(manifest)
+    frame = collect(spec, results.runs, list(SCORES))
+    return [Block(_head(spec, facet), _rows(spec, facet, frame[frame["facet"] == facet])) for facet in spec.arms]
+
+
+def _head(spec: Spec, facet: str) -> str:
+    return f"{spec.name}: {facet}" if facet else spec.name
+
+
+def _rows(spec: Spec, facet: str, frame: pd.DataFrame) -> list[Row]:
+    rows = []
+    for arm in spec.arms[facet]:
+        known = {name: frame.loc[frame["arm"] == arm, name].dropna() for name in SCORES}
+        cells = {name: _cell(name, values) for name, values in known.items()}
+        numbers = {name: float(values.mean()) if len(values) else None for name, values in known.items()}
+        rows.append(Row({"arm": arm} | cells, numbers={"sweep": spec.name, "facet": facet, "arm": arm} | numbers))
+    return rows
+
+
+def _cell(name: str, values: pd.Series) -> str:
+    return wording.mean_sd(float(values.mean()), deviation(values), wording.decimals(name)) if len(values) else ""

@@ -1,0 +1,262 @@
+"""The paper: what `paper/main.typ` reads beside the tables of the sweeps, and its build.
+
+results/tables/study.json          counts, sizes, the root hash and one entry per published sweep
+results/tables/configurations.*    every published arm with its parameters
+results/tables/signatures.*        how every score was computed
+results/tables/orders.*            how stable orders of pruning are over seeds
+results/tables/further.*           other splits and what models look at, by arm
+results/tables/standing.*          the best models on Multi30k, beside what others report
+results/tables/cost.*              time and memory of attention sites, where they were measured
+paper/main.pdf                     the same bytes from the same results
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_args
+
+from study import records
+from study.analysis import wording
+from study.analysis.tables import Block, Column, Row, Table
+from study.claims import claims_table, costs, costs_table
+from study.claims.verdicts import Outcome
+from study.config.experiment import PROTOCOL
+from study.corpora.grammar.lexicon import lexicon
+from study.errors import InputError
+from study.publish.further import further
+from study.publish.orders import stability
+from study.publish.standing import standing
+from study.publish.store import ROOT, Manifest, Results
+from study.records import Record, write
+from study.sweep.grid import text
+from study.sweep.spec import Spec
+
+SOURCE = ROOT / "paper" / "main.typ"
+
+
+def write_data(results: Results) -> list[Path]:
+    """Write what the paper reads beside the sweeps' own tables and the verdicts; the paths written.
+
+    Raises:
+        InputError: a sweep file or a record cannot be read, or the verdicts were not computed before.
+    """
+    made = {path.stem: records.read(path) for path in results.records}
+    published = [(manifest, results.spec(manifest)) for manifest in results.manifests.values()]
+    tables = results.root / "tables"
+    paths = [tables / "study.json"]
+    write(paths[0], json.dumps(_facts(results, published, made), indent=1, ensure_ascii=False, sort_keys=True) + "\n")
+    paths += _configurations(published, made).write(tables, "configurations")
+    paths += _signatures(made.values()).write(tables, "signatures")
+    paths += further(results).write(tables, "further")
+    paths += stability(results).write(tables, "orders")
+    paths += standing(results).write(tables, "standing")
+    if measured := costs.read(results.benchmarks):
+        paths += costs_table.table(measured).write(tables, "cost")
+    return paths
+
+
+def _facts(results: Results, published: list[tuple[Manifest, Spec]], made: dict[str, Record]) -> dict[str, Any]:
+    """Counts over all published runs, the verdicts' and one entry a sweep."""
+    states = Counter(record.status for record in made.values())
+    seconds = sum(record.resources.wall_seconds for record in made.values() if record.resources)
+    return {
+        "protocol": PROTOCOL,
+        "root_hash": results.root_hash,
+        "runs_counted": len(made),
+        "prunings": sum(_is_pruned(record) for record in made.values()),
+        "trainings": sum(not _is_pruned(record) for record in made.values()),
+        "runs_diverged": states["diverged"],
+        "runs_failed": states["failed"],
+        "hours": wording.number(seconds / 3600),
+        "devices": sorted({record.provenance.device for record in made.values() if record.provenance}),
+        "claims": _answers(results),
+        "published": [manifest.name for manifest, _ in published],
+        "sweeps": {manifest.name: _sweep(manifest, spec, made) for manifest, spec in published},
+        "tiers": _tiers(published, made),
+        "sizes": _sizes([record for record in made.values() if not _is_pruned(record)]),
+    }
+
+
+def _is_pruned(record: Record) -> bool:
+    """Whether a run prunes a model that another run trained; to retrain with a mask is to train."""
+    pruning = record.config.get("pruning")
+    return pruning is not None and pruning["question"] != "retrain"
+
+
+def _sizes(trained: list[Record]) -> dict[str, Any]:
+    """The sizes that most runs on the grammar have, and the recipes on Multi30k; empty where neither has runs."""
+    grammar = [record for record in trained if record.config["data"]["name"] == "grammar"]
+    real = [record for record in trained if record.config["data"]["name"] == "multi30k"]
+    out: dict[str, Any] = {}
+    if grammar:
+        data = {
+            name: _usual(r.config["data"][name] for r in grammar) for name in ("train_pairs", "test_pairs", "lexicon")
+        }
+        words = lexicon(data["lexicon"])
+        seconds = statistics.median(r.resources.wall_seconds for r in grammar if r.resources)
+        out["grammar"] = {
+            "train_pairs": wording.number(data["train_pairs"], 0),
+            "test_pairs": wording.number(data["test_pairs"], 0),
+            "lexicon": sum(len(getattr(words, field.name)) for field in fields(words)),
+            "width": _usual(r.config["model"]["width"] for r in grammar),
+            "seconds": wording.number(seconds, 0),
+        }
+    for family in sorted({r.config["model"]["family"] for r in real}):
+        recipes = [r.config["training"] for r in real if r.config["model"]["family"] == family]
+        rates = sorted({recipe["learning_rate"] for recipe in recipes})
+        out.setdefault("multi30k", {})[family] = {
+            "learning_rate": " and ".join(text(rate) for rate in rates),
+            "steps": " and ".join(
+                wording.number(steps, 0) for steps in sorted({recipe["steps"] for recipe in recipes})
+            ),
+        }
+    return out
+
+
+def _usual(values: Iterable[Any]) -> Any:
+    return Counter(values).most_common(1)[0][0]
+
+
+def embedded() -> list[str]:
+    """The sweeps that `make embedded` runs, as the Makefile names them."""
+    found = re.search(r"^EMBEDDED = (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return found[1].split() if found else []
+
+
+def _tiers(published: list[tuple[Manifest, Spec]], made: dict[str, Record]) -> dict[str, dict[str, Any]]:
+    """What each tier took: runs, each in one tier, their hours and their devices."""
+    tiers: dict[str, list[Record]] = {"quickstart": [], "embedded": [], "further": [], "multi30k": []}
+    sweeps: dict[str, set[str]] = {name: set() for name in made}
+    named = embedded()
+    for manifest, spec in published:
+        for cell in spec.runnable:
+            sweeps.get(str(cell.id), set()).add(manifest.name)
+    for name, record in made.items():
+        if record.config["data"]["name"] == "multi30k":
+            tiers["multi30k"].append(record)
+        elif "quickstart" in sweeps[name]:
+            tiers["quickstart"].append(record)
+        else:
+            tiers["embedded" if sweeps[name].intersection(named) else "further"].append(record)
+    return {tier: _took(runs) for tier, runs in tiers.items() if runs}
+
+
+def _took(runs: list[Record]) -> dict[str, Any]:
+    seconds = sum(record.resources.wall_seconds for record in runs if record.resources)
+    devices = {record.provenance.device for record in runs if record.provenance}
+    return {"runs": len(runs), "hours": wording.number(seconds / 3600), "devices": sorted(devices)}
+
+
+def _sweep(manifest: Manifest, spec: Spec, made: dict[str, Record]) -> dict[str, Any]:
+    return {
+        "description": spec.description.rstrip("."),
+        "metric": manifest.metric,
+        "partial": manifest.partial.reason if manifest.partial else None,
+        "declared": len(spec.runnable),
+        "runs": sum(cell.id in made for cell in spec.runnable),
+        "seeds": len(spec.seeds),
+        "arms": sum(len(arms) for arms in spec.arms.values()),
+    }
+
+
+def _answers(results: Results) -> dict[str, int]:
+    """How many claims there are, and how many of each verdict."""
+    counted = Counter(claims_table.summaries(results.root / "tables" / "claims.csv").values())
+    return {"total": counted.total()} | {name.replace(" ", "_"): counted[name] for name in get_args(Outcome)}
+
+
+def _configurations(published: list[tuple[Manifest, Spec]], made: dict[str, Record]) -> Table:
+    columns = [
+        Column("arm", "arm", "left"),
+        Column("parameters", "parameters"),
+        Column("attention", "in attention"),
+        Column("hash", "hash"),
+    ]
+    blocks = [Block(f"{m.name}: {_common(spec)}", list(_arms(spec, made))) for m, spec in published]
+    return Table("Configurations", columns, blocks)
+
+
+def _common(spec: Spec) -> str:
+    """What all cells of a sweep set alike, `field=value`."""
+    first = spec.cells[0].overrides
+    return " ".join(f"{name}={text(value)}" for name, value in first.items() if name not in (*spec.varied, "seed"))
+
+
+def _arms(spec: Spec, made: dict[str, Record]) -> Iterator[Row]:
+    """One row for each arm: its first run stands for all, which differ in their seed alone."""
+    shown: set[str] = set()
+    for cell in spec.runnable:
+        where = " ".join(word for word in spec.label(cell).split() if not word.startswith("seed="))
+        record = made.get(str(cell.id))
+        if where in shown or record is None:
+            continue
+        shown.add(where)
+        facts = record.model
+        yield Row(
+            {
+                "arm": where,
+                "parameters": wording.number(facts.parameters if facts else None, 0),
+                "attention": wording.number(facts.parameters_attention if facts else None, 0),
+                "hash": record.config_hash[:8],
+            },
+            numbers={
+                "sweep": spec.name,
+                "arm": where,
+                "parameters": facts.parameters if facts else None,
+                "parameters_attention": facts.parameters_attention if facts else None,
+                "config_hash": record.config_hash,
+            },
+        )
+
+
+UNSIGNED = "–: computed with the model at hand, from its probabilities; results/README.md defines every score."
+
+
+def _signatures(made: Any) -> Table:
+    """Every metric and signature, with the number of scores that carry it; of layers and heads, `*` for any."""
+    counted: Counter[tuple[str, str]] = Counter()
+    for record in made:
+        for score in record.scores:
+            if score.subset is None:
+                signature = re.sub(r"\b(layer|head):\d+", r"\1:*", score.signature or wording.NOTHING)
+                counted[score.metric, signature] += 1
+    columns = [Column("metric", "metric", "left"), Column("signature", "signature", "left"), Column("n", "scores")]
+    rows = [
+        Row(
+            {"metric": metric, "signature": signature, "n": wording.number(count, 0)},
+            numbers={"metric": metric, "signature": signature, "scores": count},
+        )
+        for (metric, signature), count in sorted(counted.items())
+    ]
+    unsigned = any(signature == wording.NOTHING for _, signature in counted)
+    return Table("Signatures", columns, [Block("", rows)], [UNSIGNED] if unsigned else [])
+
+
+def build(results: Results) -> list[Path]:
+    """Compile the paper from a results folder that lies in the repository; the path of the PDF.
+
+    Raises:
+        InputError: typst stops: a file, a table, a row or a reference that the text names is not there.
+    """
+    import typst
+
+    if results.root.resolve().parent != ROOT:
+        return []
+    target = SOURCE.with_suffix(".pdf")
+    try:
+        # Without tags, which double the size: every cell of every table would be an object.
+        pdf = typst.compile(str(SOURCE), root=str(ROOT), ignore_system_fonts=True, timestamp=0, pdf_tags=False)
+    except typst.TypstError as problem:
+        raise InputError(
+            f"{SOURCE.relative_to(ROOT)}: {problem.message}; {'; '.join(problem.hints) or 'mend it'}"
+        ) from None
+    temporary = target.with_suffix(".tmp")
+    temporary.write_bytes(pdf)
+    temporary.replace(target)
+    return [target]

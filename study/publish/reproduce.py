@@ -1,0 +1,167 @@
+"""Everything that is computed from `results/`, in order, and whether git saw any of it change.
+
+A step takes the results folder and returns the files that it wrote; `STEPS` is the list. Steps read records and files
+that earlier steps wrote, and write the same bytes from the same input.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+from study.analysis import pruned
+from study.analysis.tables import Table
+from study.errors import InputError
+from study.publish import dictionary, paper, readme
+from study.publish.commits import Checkout
+from study.publish.store import ROOT, Manifest, Results
+from study.records import write
+
+OUTPUTS = ("results", "paper", "README.md")
+"""What is generated and committed."""
+DRAWN = re.compile(r"\.(svg|pdf)$")
+"""Bytes of these depend on the version of matplotlib."""
+
+LISTED = 20
+"""So many differences are listed, the rest counted."""
+
+
+def tables_and_figures(results: Results) -> list[Path]:
+    """The comparison of every published sweep."""
+    return [path for manifest in results.manifests.values() for path in compare(results, manifest)[1]]
+
+
+def compare(results: Results, manifest: Manifest) -> tuple[Table, list[Path]]:
+    """One sweep's table, and the files of it and of its figure: `tables/<name>.*` and `figures/sweep-<name>.*`.
+
+    There is no figure where arms are not compared.
+
+    Raises:
+        InputError: a record cannot be used.
+    """
+    from study.analysis.comparison import analyse, comparison_table, shown_metrics
+    from study.analysis.figures import draw
+    from study.analysis.frame import collect
+
+    spec = results.spec(manifest)
+    frame = collect(spec, results.runs, shown_metrics(spec))
+    facets = analyse(spec, frame)
+    table = remarked(comparison_table(spec, frame, facets), manifest)
+    paths = table.write(results.root / "tables", manifest.name)
+    if not pruned.compares(spec):
+        return table, paths
+    with tempfile.TemporaryDirectory() as folder:
+        for path in draw(facets, Path(folder) / f"sweep-{manifest.name}"):
+            if path.suffix != ".png":  # committed as SVG, with its data
+                paths.append(results.root / "figures" / path.name)
+                write(paths[-1], path.read_text(encoding="utf-8"))
+    return table, paths
+
+
+def remarked(table: Table, manifest: Manifest) -> Table:
+    """The table with what was said when the sweep was published before its notes."""
+    notes = []
+    if manifest.partial:
+        notes.append(f"Published in part, with runs missing or failed: {manifest.partial.reason}.")
+    if len(manifest.code) > 1:
+        states = ", ".join(f"{code.runs} runs of {code.state}" for code in manifest.code)
+        notes.append(f"The code that decides numbers was changed between these runs, under one protocol: {states}.")
+    return replace(table, notes=[*notes, *table.notes])
+
+
+def figures(results: Results) -> list[Path]:
+    """The study's named figures, as SVG with their data, of the sweeps that are published."""
+    from study.analysis.plots.catalogue import chosen, draw_all
+
+    paths = []
+    published = (replace(f, sweeps=tuple(s for s in f.sweeps if s in results.manifests)) for f in chosen([]))
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in draw_all([f for f in published if f.sweeps], ROOT / "sweeps", results.runs, Path(folder)):
+            pass
+        for path in sorted(Path(folder).iterdir()):
+            if path.suffix != ".png":
+                paths.append(results.root / "figures" / path.name)
+                write(paths[-1], path.read_text(encoding="utf-8"))
+    return paths
+
+
+def verdicts(results: Results) -> list[Path]:
+    """The verdict on every claim: `tables/claims.*` and `tables/contrasts.*`."""
+    from study.analysis.declared import Library
+    from study.claims import claims_table
+    from study.claims.asking import asker
+
+    found = asker(Library(ROOT / "sweeps", results.runs, results.benchmarks), None).verdicts([])
+    return claims_table.write(found, results.root / "tables")
+
+
+def blocks(results: Results) -> list[Path]:
+    """The generated blocks of README.md, where the results are those of the repository."""
+    return readme.update(results.root) if results.root.resolve().parent == ROOT else []
+
+
+STEPS: dict[str, Callable[[Results], list[Path]]] = {
+    "tables": tables_and_figures,
+    "figures": figures,
+    "verdicts": verdicts,
+    "dictionary": dictionary.write_readme,
+    "paper": lambda results: [*paper.write_data(results), *paper.build(results)],
+    "readme": blocks,
+}
+
+
+def reproduce(results: Results, say: Callable[[str], None] = print, steps: Sequence[str] = ()) -> bool:
+    """Run the steps (all, in order), then compare with git; whether nothing differs (or there is no git to ask).
+
+    Raises:
+        InputError: an unknown step, a published file that cannot be used, or a folder that cannot be written.
+    """
+    for step in steps:
+        if step not in STEPS:
+            raise InputError(f"there is no step {step!r}; the steps are {', '.join(STEPS)}")
+    if not results.manifests:
+        raise InputError(f"{results.root / 'sweeps'}: nothing is published yet; `study publish SWEEP` does that")
+    for name, make in STEPS.items():
+        if steps and name not in steps:
+            continue
+        try:
+            paths = make(results)
+        except OSError as problem:
+            raise InputError(f"{problem.filename}: can't be written ({problem.strerror}); mend that") from None
+        say(f"{name}: {len(paths)} {'file' if len(paths) == 1 else 'files'}")
+    return _unchanged(results, say)
+
+
+def _unchanged(results: Results, say: Callable[[str], None]) -> bool:
+    try:
+        checkout = Checkout(results.root)
+    except InputError:
+        say("not in a git checkout, so there is nothing to compare with")
+        return True
+    changed = checkout.changed([str(results.root.resolve()), *OUTPUTS[1:]])
+    drawn = [line for line in changed if DRAWN.search(line)]
+    if drawn and (other := _other_matplotlib()):
+        say(f"figures not compared, {len(drawn)} differ: {other}")
+        changed = [line for line in changed if line not in drawn]
+    for line in changed[:LISTED]:
+        say(f"differs from what is committed: {line}")
+    if len(changed) > LISTED:
+        say(f"and {len(changed) - LISTED} more")
+    if not changed:
+        say("nothing differs from what is committed")
+    return not changed
+
+
+def _other_matplotlib() -> str:
+    """How matplotlib differs from the locked one; empty where it does not, or there is no lock."""
+    try:
+        lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    except OSError:
+        return ""
+    locked = re.search(r"^matplotlib==(\S+)$", lock, re.MULTILINE)
+    here = version("matplotlib")
+    return f"matplotlib {here} here, {locked[1]} locked" if locked and locked[1] != here else ""

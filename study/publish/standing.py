@@ -1,0 +1,199 @@
+"""Where the models of the study stand on Multi30k, beside what others report of theirs.
+
+Of each family the published arm with the best mean BLEU on validation, whichever sweep it is of, pruned models aside.
+The tests are looked at for the arm that validation chose, and have no part in choosing it.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from study import records
+from study.analysis import wording
+from study.analysis.estimates import FEWEST, LEVEL, deviation
+from study.analysis.tables import Block, Column, Row, Table
+from study.config import Experiment, config_hash
+from study.errors import InputError
+from study.publish.store import Results
+from study.records import Record
+
+SYSTEMS = Path(__file__).with_name("systems.yaml")
+CHOSEN_ON, TEST, SECOND = "valid", "test_2016_flickr", "test_2017_flickr"
+NOTE = (
+    "BLEU, German to English, test_2016_flickr; 2017: test_2017_flickr. Of each family of this study the published arm "
+    "that is best on validation (mean over seeds, same beam): mean ± sd over its runs, and Student's 95% CI of the "
+    "mean, none with fewer than three runs; 1 of 3: so many of the runs declared. Others: as reported, scored in "
+    "their own ways, not comparable to the point."
+)
+
+
+@dataclass
+class Candidate:
+    """One arm: its declared runs by seed, each once even where several sweeps have it; None: missing or failed."""
+
+    sweep: str
+    label: str
+    runs: dict[int, Record | None] = field(default_factory=dict)
+
+    @property
+    def made(self) -> list[Record]:
+        """Records of the runs that are there, by seed."""
+        found = (self.runs[seed] for seed in sorted(self.runs))
+        return [record for record in found if record is not None]
+
+    @property
+    def diverged(self) -> int:
+        """How many runs diverged, and so have no score."""
+        return sum(record.status == "diverged" for record in self.made)
+
+    def bleu(self, split: str) -> list[float]:
+        """The scores of a split, by seed.
+
+        Raises:
+            InputError: a record has none.
+        """
+        found = []
+        for record in self.made:
+            value = record.score(split, "bleu")
+            if value is None:
+                raise InputError(f"{record.id}: scores: no {split}/bleu, needed for the table of systems; run it again")
+            found.append(value)
+        return found
+
+
+def standing(results: Results) -> Table:
+    """One block of the study, where it has published runs on Multi30k, and one of others.
+
+    Raises:
+        InputError: a sweep file or a record cannot be used.
+    """
+    columns = [
+        Column("system", "system", "left"),
+        Column("bleu", "BLEU"),
+        Column("interval", "95% CI"),
+        Column("second", "2017"),
+        Column("valid", "validation"),
+        Column("n", "runs"),
+        Column("parameters", "parameters"),
+        Column("scorer", "scorer", "left"),
+        Column("source", "source", "left"),
+    ]
+    arms = _arms(results)
+    ours = [_row(family, arm) for family, arm in _best(arms).items()]
+    blocks = [Block("this study", ours)] if ours else []
+    others = yaml.safe_load(SYSTEMS.read_text(encoding="utf-8"))
+    blocks.append(Block("others", [_other(system) for system in others["systems"]]))
+    return Table("Multi30k, German to English", columns, blocks, [NOTE, *_left_out(arms), others["note"]])
+
+
+def _arms(results: Results) -> dict[str, dict[str, Candidate]]:
+    """Family ↦ hash of the configuration ↦ its runs."""
+    out: dict[str, dict[str, Candidate]] = {}
+    for manifest in results.manifests.values():
+        spec = results.spec(manifest)
+        for cell in spec.runnable:
+            if cell.experiment is None or not _asked(cell.experiment):
+                continue
+            label = " ".join(word for word in spec.label(cell).split() if not word.startswith(("seed=", "family=")))
+            arms = out.setdefault(cell.experiment.model.family, {})
+            arm = arms.setdefault(config_hash(cell.experiment), Candidate(spec.name, label))
+            path = results.record_path(str(cell.id))
+            record = records.read(path) if path.is_file() else None
+            arm.runs[cell.experiment.seed] = None if record is None or record.status == "failed" else record
+    return out
+
+
+def _asked(experiment: Experiment) -> bool:
+    return experiment.data.name == "multi30k" and experiment.pruning is None
+
+
+def _best(families: dict[str, dict[str, Candidate]]) -> dict[str, Candidate]:
+    """Family ↦ the arm with the best mean on validation, of those with runs of which none diverged."""
+    out = {}
+    for family in sorted(families):
+        sound = [arm for arm in families[family].values() if arm.made and not arm.diverged]
+        if sound:
+            out[family] = max(sound, key=lambda arm: statistics.fmean(arm.bleu(CHOSEN_ON)))
+    return out
+
+
+def _left_out(families: dict[str, dict[str, Candidate]]) -> list[str]:
+    """A note on arms that could not be chosen."""
+    arms = [arm for family in sorted(families) for arm in families[family].values() if arm.diverged]
+    said = [f"{arm.label} of {arm.sweep}, {arm.diverged} of {len(arm.runs)} runs diverged" for arm in arms]
+    return [f"Not among those that could be chosen: {'; '.join(said)}."] if said else []
+
+
+def _row(family: str, arm: Candidate) -> Row:
+    tests, second, valid = (arm.bleu(split) for split in (TEST, SECOND, CHOSEN_ON))
+    low, high = _interval(tests)
+    first = arm.made[0]
+    signatures = {str(s.signature) for r in arm.made for s in r.scores if (s.split, s.metric) == (TEST, "bleu")}
+    parameters = first.model.parameters if first.model else None
+    beam = first.config["decoding"]["beam"]
+    return Row(
+        {
+            "system": _named(first),
+            "bleu": wording.mean_sd(statistics.fmean(tests), deviation(tests), 2),
+            "interval": _printed(low, high),
+            "second": wording.mean_sd(statistics.fmean(second), deviation(second), 2),
+            "valid": wording.mean_sd(statistics.fmean(valid), deviation(valid), 2),
+            "n": str(len(tests)) if len(tests) == len(arm.runs) else f"{len(tests)} of {len(arm.runs)}",
+            "parameters": wording.number(parameters, 0),
+            "scorer": f"sacreBLEU, beam {beam}; {' and '.join(sorted(signatures))}",
+            "source": f"sweep {arm.sweep}",
+        },
+        numbers={
+            "system": family,
+            "sweep": arm.sweep,
+            "arm": arm.label,
+            "config_hash": first.config_hash,
+            "n": len(tests),
+            "declared": len(arm.runs),
+            "bleu": statistics.fmean(tests),
+            "sd": deviation(tests),
+            "low": low,
+            "high": high,
+            "second": statistics.fmean(second),
+            "valid": statistics.fmean(valid),
+            "parameters": parameters,
+        },
+    )
+
+
+def _named(record: Record) -> str:
+    """`transformer, 4+4 layers of width 128`."""
+    model = record.config["model"]
+    if model["family"] == "transformer":
+        return f"transformer, {model['layers']}+{model['layers']} layers of width {model['width']}"
+    seen, score = model["memory"], model["attention"]["cross"]["score"]
+    return f"recurrent, width {model['width']}, {f'{score} attention' if seen == 'states' else f'memory {seen}'}"
+
+
+def _interval(values: list[float]) -> tuple[float, float] | tuple[None, None]:
+    """Student's interval of a mean; none with fewer than three values, or values that agree."""
+    from statsmodels.stats.weightstats import DescrStatsW
+
+    if len(values) < FEWEST or not deviation(values):
+        return None, None
+    low, high = DescrStatsW(values).tconfint_mean(LEVEL)
+    return float(low), float(high)
+
+
+def _printed(low: float | None, high: float | None) -> str:
+    return wording.NOTHING if low is None else f"[{wording.number(low, 2)}, {wording.number(high, 2)}]"
+
+
+def _other(system: dict[str, Any]) -> Row:
+    cells = dict.fromkeys(("interval", "second", "valid", "parameters"), wording.NOTHING)
+    runs = system.get("runs")
+    cells |= {name: system[name] for name in ("system", "scorer", "source")}
+    bleu = ", ".join(wording.number(value, 2) for value in system["bleu"])
+    cells |= {"bleu": bleu, "n": str(runs or wording.NOTHING)}
+    numbers = {"system": system["system"], "n": runs, "bleu": statistics.fmean(system["bleu"])}
+    return Row(cells, numbers=numbers | {"source": system["source"]})

@@ -1,0 +1,72 @@
+"""The end of a sweep: its table on the screen, table and figure on disk, and where they are."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from study.sweep.spec import Spec
+
+
+def report_sweep(spec: Spec, out: Path, to: Path | None = None) -> None:
+    """Print the comparison table of a sweep and write table and figure.
+
+    Args:
+        spec: the sweep.
+        out: folder of the runs.
+        to: folder for table.{csv,md,tex,json} and figure.{svg,png,csv} (default: `out/report/<name of the sweep>`).
+
+    Raises:
+        InputError: a record cannot be used, or the folder cannot be written.
+    """
+    from study.analysis import pruned
+    from study.analysis.comparison import analyse, comparison_table, shown_metrics
+    from study.analysis.figures import draw
+    from study.analysis.frame import collect
+    from study.errors import InputError
+    from study.publish.reproduce import remarked
+    from study.publish.store import Results, is_results, runs_of
+
+    frame = collect(spec, out, shown_metrics(spec))
+    facets = analyse(spec, frame)
+    table = comparison_table(spec, frame, facets)
+    if is_results(out) and (manifest := Results(out).manifests.get(spec.name)):
+        table = remarked(table, manifest)
+    table.print()
+    folder = to or out / "report" / spec.name
+    written = {}
+    try:
+        written["table"] = table.write(folder)
+        if pruned.compares(spec):
+            written["figure"] = draw(facets, folder / "figure")
+    except OSError as problem:
+        raise InputError(f"{folder}: can't be written ({problem.strerror}); give another folder with --to") from None
+    print()
+    for what, paths in written.items():
+        print(f"{what:<7} {paths[0].with_suffix('')}.{{{','.join(path.suffix[1:] for path in paths)}}}")
+    runs = f"{runs_of(out)}/<id>.json" if is_results(out) else f"{out}/<id>/"
+    where = "" if out == Path("runs") else f" --runs {shlex.quote(str(out))}"
+    print(f"{'runs':<7} {runs}   (study show{where} <id> prints one of them)")
+
+
+def report_published(spec: Spec, root: Path) -> None:
+    """Print the comparison table of a published sweep and write table and figure where `study reproduce` does.
+
+    Raises:
+        InputError: the sweep is not published, or a record cannot be used.
+    """
+    from study.errors import InputError
+    from study.publish.reproduce import compare
+    from study.publish.store import Results
+
+    results = Results(root)
+    if spec.name not in results.manifests:
+        there = ", ".join(results.manifests) or "none"
+        raise InputError(f"{root}: {spec.name} is not published there ({there}); `study publish {spec.path}` does that")
+    table, paths = compare(results, results.manifests[spec.name])
+    table.print()
+    print()
+    for path in paths:
+        print(path)

@@ -1,0 +1,222 @@
+"""Everything published, checked again: each translation re-scored, each hash taken, each declared run looked for."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from study.claims import costs
+from study.errors import InputError
+from study.publish import store as published
+from study.publish.comparable import comparable
+from study.publish.evidence import Evidence, examine_all
+from study.publish.publish import check_provenance, from_commit
+from study.publish.store import Code, Manifest, Results
+from study.records import Record
+from study.sweep.spec import Spec
+
+
+@dataclass
+class Verification:
+    """What was found. `problems` is empty where everything is as it says."""
+
+    sweeps: int
+    states: Counter[str]
+    problems: list[str] = field(default_factory=list)
+    partial: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Sweep ↦ how many of its runs are missing, and the reason given."""
+    rescored: int = 0
+    from_statistics: int = 0
+    unchecked: Counter[str] = field(default_factory=Counter)
+    unhashed: int = 0
+    unprinted: str = ""
+    """The root hash, where nothing prints one to compare it with."""
+    costs: str = ""
+
+    def lines(self) -> Iterator[str]:
+        """The summary, then the problems."""
+        runs = ", ".join(f"{count} {state}" for state, count in sorted(self.states.items()))
+        yield f"sweeps        {self.sweeps}; runs: {runs or 'none'}"
+        for name, (missing, reason) in sorted(self.partial.items()):
+            yield f"partial       {name}: {missing} of its runs missing, as published ({reason})"
+        yield (
+            f"translations  {self.rescored} files re-scored against references, {self.from_statistics} from stored "
+            "statistics"
+        )
+        if self.unchecked:
+            metrics = ", ".join(f"{metric} {count}" for metric, count in sorted(self.unchecked.items()))
+            yield f"not checked   {self.unchecked.total()} scores that need the model or the references: {metrics}"
+        if self.unhashed:
+            yield f"not checked   {self.unhashed} hashes of configurations that today's fields do not take"
+        if self.unprinted:
+            yield f"not checked   root hash {self.unprinted}: nothing prints it; `study reproduce` does"
+        if self.costs:
+            yield f"not checked   {self.costs}"
+        yield f"differences   {len(self.problems) or 'none'}"
+        yield from (f"  {problem}" for problem in self.problems)
+
+
+def verify(results: Results, processes: int | None = None) -> Verification:
+    """Check a folder of published results.
+
+    Args:
+        results: the folder.
+        processes: how many to use (default: one a core).
+
+    Raises:
+        InputError: there is no such folder, nothing is published in it, or a sweep's own file cannot be read.
+    """
+    manifests = results.manifests
+    if not manifests and not results.records:
+        raise InputError(
+            f"{results.root}: nothing is published here; `study publish SWEEP` does that, --results says where it is"
+        )
+    evidence = examine_all(results.records, processes)
+    made = {one.path.stem: one.record for one in evidence if one.record}
+    found = Verification(len(manifests), Counter(record.status for record in made.values()))
+    declared: set[str] = set()
+    for manifest in manifests.values():
+        declared |= _check_sweep(manifest, made, results, found)
+    for one in evidence:
+        _add(one, found)
+    found.problems += dict.fromkeys(_changed(declared, results))  # a run may be of several sweeps
+    found.problems += _strays(evidence, declared, results)
+    found.problems += _other_roots(results)
+    if not results.printed_hashes:
+        found.unprinted = results.root_hash
+    _check_costs(results, found)
+    return found
+
+
+def _other_roots(results: Results) -> Iterator[str]:
+    """Where another root hash is printed than the manifests have: a record and its hashes may be changed together."""
+    root = results.root_hash
+    for path, printed in results.printed_hashes.items():
+        if printed != root:
+            yield (
+                f"{path}: root hash {printed[:12]}, and the manifests in {results.root / 'sweeps'} have {root[:12]}: "
+                "one was changed since; restore it, or print what was published since with `study reproduce`"
+            )
+
+
+def _check_costs(results: Results, found: Verification) -> None:
+    """Measured times are whole, and say which code was measured; what they were, nobody can check."""
+    try:
+        measured = costs.read(results.benchmarks)
+    except InputError as problem:
+        found.problems.append(str(problem))
+        return
+    if measured is None:
+        return
+    if wrong := from_commit(measured.provenance, results.benchmarks / costs.FILE, "measure"):
+        found.problems.append(wrong)
+    found.costs = f"times of {len(measured.measured)} sites in {measured.processes} processes ({measured.machine})"
+
+
+def _add(one: Evidence, found: Verification) -> None:
+    found.problems += one.problems
+    if one.record and (problem := check_provenance(one.record, one.path)):
+        found.problems.append(problem)
+    found.rescored += one.rescored
+    found.from_statistics += one.from_statistics
+    found.unchecked += one.unchecked
+    found.unhashed += one.unhashed
+
+
+def _check_sweep(manifest: Manifest, made: dict[str, Record], results: Results, found: Verification) -> set[str]:
+    """The sweep file is the published one, and its runs are there or declared missing; the ids that it declares."""
+    path = results.manifest_path(manifest.name)
+    try:
+        spec = results.spec(manifest)
+    except InputError as problem:
+        found.problems.append(f"{path}: file: {problem}")
+        return set()
+    for name, then, now in (
+        ("name", manifest.name, spec.name),
+        ("sweep_id", manifest.sweep_id, spec.sweep_id),
+        ("metric", manifest.metric, "/".join(spec.metric)),
+    ):
+        if then != now:
+            found.problems.append(
+                f"{path}: {name}: {then}, and {manifest.file} has {now}: it was changed since; publish it again"
+            )
+    found.problems += _holes(spec, manifest, made, results, found)
+    cells = [(spec.facet(c), results.record_path(c.id), made[c.id]) for c in spec.runnable if c.id and c.id in made]
+    found.problems += comparable(manifest.name, cells)
+    if other := _code(manifest.code, [record for _, _, record in cells]):
+        found.problems.append(f"{path}: {other}")
+    return {str(cell.id) for cell in spec.runnable}
+
+
+def _holes(
+    spec: Spec, manifest: Manifest, made: dict[str, Record], results: Results, found: Verification
+) -> Iterator[str]:
+    """Declared runs that are neither there nor said to be missing, and failures in a sweep published as whole."""
+    excused = set(manifest.partial.missing) if manifest.partial else set()
+    absent = [str(cell.id) for cell in spec.runnable if not results.record_path(str(cell.id)).is_file()]
+    if manifest.partial:
+        found.partial[manifest.name] = (len(absent), manifest.partial.reason)
+    for identity in absent:
+        if identity not in excused:
+            yield f"{results.record_path(identity)}: absent, and {manifest.name} declares it; restore it"
+    if manifest.partial is None:
+        for cell in spec.runnable:
+            if cell.id in made and made[cell.id].status == "failed":
+                yield (
+                    f"{results.record_path(cell.id)}: status: failed, and {manifest.name} is published as complete; "
+                    "restore it"
+                )
+
+
+def _code(code: list[Code], records: list[Record]) -> str | None:
+    """The commits that the sweep's file lists are those of its runs."""
+    listed = {commit for one in code for commit in one.commits}
+    made = {record.provenance.git_commit for record in records if record.provenance and record.provenance.git_commit}
+    if other := sorted(listed ^ made):
+        said = "no record has it" if other[0] in listed else "a record has it, and it is not listed"
+        return f"code.commits: {other[0][:12]}: {said}; restore the file, or publish the sweep again"
+    return None
+
+
+def _changed(declared: set[str], results: Results) -> Iterator[str]:
+    """Records and attention maps that are not the bytes that were published."""
+    named: set[str] = set()
+    for manifest in results.manifests.values():
+        for name, digest in manifest.files.items():
+            named.add(name)
+            path = results.runs / name
+            if not path.is_file():
+                if name.endswith(published.ATTENTION):
+                    yield f"{path}: absent, and it was published; restore it"
+            elif hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+                yield (
+                    f"{path}: changed since it was published: its SHA-256 is not the one in "
+                    f"{results.manifest_path(manifest.name)}; restore it"
+                )
+    for path in results.records:
+        if path.stem in declared and path.name not in named:
+            yield f"{path}: no published sweep has its SHA-256; publish its sweep again"
+
+
+def _strays(evidence: list[Evidence], declared: set[str], results: Results) -> Iterator[str]:
+    """Files that no record names, and records that no published sweep declares."""
+    expected: set[Path] = set()
+    for one in evidence:
+        expected.add(one.path)
+        if one.record is None:  # what it would name is unknown
+            expected |= set(results.runs.glob(f"{one.path.stem}.*"))
+            continue
+        names = [name for name in published.hypothesis_files(one.record) if Path(name).name == name]
+        expected |= {published.beside(one.path, name) for name in names}
+        expected |= {published.beside(one.path, published.statistics_name(name)) for name in names}
+        if one.path.stem not in declared:
+            yield f"{one.path}: stray: no published sweep declares it; publish its sweep (again), or remove it"
+    expected |= {results.runs / name for manifest in results.manifests.values() for name in manifest.files}
+    known = {results.manifest_path(name) for name in results.manifests}
+    for folder, kept in ((results.runs, expected), (results.root / "sweeps", known)):
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+            if path not in kept:
+                yield f"{path}: stray: nothing published names it; publish the sweep again, or remove it"

@@ -1,0 +1,280 @@
+import json
+import math
+
+import pytest
+from plot_cases import Case
+
+from study import records
+from study.analysis import style
+from study.analysis.plots import aer, heads, lengths, maps, panels, rates, scaling, symmetry, training
+from study.analysis.plots.source import interval, read_sweep
+from study.commands.figures import main
+from study.errors import InputError
+from study.records import Score
+
+SCALES = """
+  model.attention.key_width: {values: [16, 512]}
+  model.attention.scale: {values: [rsqrt, none]}
+  model.attention.maps: {value: separate}
+"""
+HALF = 2.7764451051977987 * math.sqrt(2.5 / 5)
+"""Of a 95% t interval of five values one apart: t(.975, 4) · sd / √5."""
+
+
+def rising(e):
+    """10 a scale step, 1 a seed."""
+    return 50.0 + e.seed - (30.0 if e.model.attention.cross.scale == "none" else 0.0)
+
+
+@pytest.fixture
+def scales(tmp_path):
+    case = Case(tmp_path, "scaling", SCALES)
+    case.write(rising)
+    return case
+
+
+def swept(case):
+    return [read_sweep(case.spec, case.runs)]
+
+
+def cell(table, **place):
+    for name, value in place.items():
+        table = table[table[name] == value]
+    return table
+
+
+def test_means_and_intervals_by_hand(scales):
+    table = scaling.points(swept(scales))
+    here = cell(table, line="scale=none", x=512, column="recurrent,\ndot")
+    assert here["score"].tolist() == [21.0, 22.0, 23.0, 24.0, 25.0]
+    assert set(here["mean"]) == {23.0}
+    assert set(here["low"]) == {round(23 - HALF, 4)}
+    assert set(here["high"]) == {round(23 + HALF, 4)}
+    assert interval([1.0, 2.0, 3.0, 4.0])[0] == 2.5
+    assert math.isnan(interval([1.0, 2.0, 3.0, 4.0])[1])
+    assert math.isnan(interval([4.0] * 5)[2])
+    assert all(math.isnan(value) for value in interval([1.0, math.nan, 3.0, 4.0, 5.0]))
+
+
+def test_a_hole_keeps_its_dots_loses_its_mean_and_is_marked(scales):
+    scales.path(2, model__attention__scale="none", model__attention__key_width=512).unlink()
+    gone = scales.path(3, model__attention__scale="rsqrt", model__attention__key_width=16)
+    tree = json.loads(gone.read_text()) | {"status": "diverged", "scores": [], "error": "NaN"}
+    gone.write_text(json.dumps(tree))
+    table = scaling.points(swept(scales))
+    here = cell(table, line="scale=none", x=512)
+    assert here["state"].tolist() == ["finished", "missing", "finished", "finished", "finished"]
+    assert here["score"].isna().tolist() == [False, True, False, False, False]
+    assert here["mean"].isna().all()
+    assert panels.absences(here) == ["hole"]
+    assert panels.absences(cell(table, line="scale=rsqrt", x=16)) == ["diverged"]
+    assert cell(table, line="scale=none", x=16)["mean"].notna().all()
+    with style.styled() as plt:
+        figure = scaling.draw(plt, table)
+        said = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert said == ["1/√d", "unscaled", "diverged", "no result"]
+
+
+def test_by_rate_and_not_mixed_with_other_arms(tmp_path):
+    arms = [
+        f"training.learning_rate={rate} model.attention.scale={s}" for rate in (1e-3, 1e-2) for s in ("rsqrt", "none")
+    ]
+    arms += [
+        "training.learning_rate=0.001 model.attention.scale=inverse",
+        "training.learning_rate=0.001 model.attention.scale=none model.attention.logit_init=matched",
+        "training.learning_rate=0.001 model.attention.scale=rsqrt model.input_feeding=true",
+    ]
+    fixed = "  model.attention.maps: {value: separate}\n"
+    case = Case(tmp_path, "scaling", f"  arm: {{values: {json.dumps(arms)}}}\n{fixed}", seeds=[1])
+    case.write(rising)
+    table = scaling.points(swept(case))
+    by_size = cell(table, column="recurrent,\ndot")
+    lines = ["scale=rsqrt", "scale=none", "scale=inverse", "scale=none logit_init=matched"]
+    assert by_size["line"].tolist() == lines
+    by_rate = cell(table, column=f"recurrent,\ndot, d = 64{scaling.BY_RATE}")
+    assert list(zip(by_rate["line"], by_rate["x"], strict=True)) == [
+        *((line, rate) for rate in (1e-3, 1e-2) for line in lines[:2])
+    ]
+    assert set(rates.points(swept(case))["line"]) == set(lines[:3])
+
+
+def test_an_arm_looks_the_same_everywhere(scales):
+    looks = panels.looks_of(["scale=rsqrt", "scale=none", "scale=none logit_init=matched"])
+    plain, variant = looks["scale=none"], looks["scale=none logit_init=matched"]
+    assert looks["scale=rsqrt"].colour == style.GREY
+    assert (variant.colour, variant.hollow, plain.hollow) == (plain.colour, True, False)
+    swapped = style.palette(
+        ["scale=learned heads=1", "scale=none heads=1", "scale=rsqrt heads=1"], "scale=rsqrt heads=1"
+    )
+    assert swapped["scale=none heads=1"] == plain
+    assert len(set(style.palette([f"arm {i}" for i in range(40)]).values())) == 40
+
+
+def test_the_same_records_give_the_same_bytes(scales, tmp_path, capsys):
+    attention(scales)
+    written = []
+    for out in (tmp_path / "one", tmp_path / "two"):
+        assert main(["scaling", "maps-scaling", *where(scales), "--out", str(out)]) == 0
+        written.append({path.name: path.read_bytes() for path in out.iterdir()})
+    assert written[0] == written[1]
+    assert len(written[0]) == 6
+    assert "from 20 of 20 runs of scaling" in capsys.readouterr().out
+
+
+def where(case):
+    return ["--results", str(case.runs.parent), "--sweeps", str(case.sweeps)]
+
+
+def test_figures_without_records_are_left_out_with_a_line(scales, capsys):
+    Case(
+        scales.sweeps.parent,
+        "heads",
+        "  model.attention.heads: {values: [1, 2]}\n  model.family: {value: transformer}\n",
+    )
+    assert main(["heads", "rates", "maps-scaling", *where(scales)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"rates: not drawn, since {scales.runs} has no record of learning_rate",
+        f"heads: not drawn, since {scales.runs} has no record of heads",
+        f"maps-scaling: not drawn, since the records in {scales.runs} have no attention maps",
+    ]
+    assert not (scales.runs.parent / "figures").exists()
+    with pytest.raises(InputError, match=r"no figure 'haeds'; the figures are quickstart, scaling"):
+        main(["haeds"])
+
+
+def test_scores_by_length_are_read_where_they_are_trained_first(tmp_path):
+    def buckets(e):
+        found = [("test", "4-7", 80.0), ("test", "17-20", 60.0), ("long", "17-20", 1.0), ("long", "21-26", 40.0)]
+        return [
+            Score(split=split, metric=metric, value=value, n=50, subset=f"length {bucket}")
+            for split, bucket, value in found
+            for metric in ("exact", "bleu")
+        ]
+
+    case = Case(
+        tmp_path, "bottleneck", "  model.memory: {values: [states, final]}\n  model.init: {value: zero}\n", seeds=[1]
+    )
+    case.write(lambda e: 50.0, scores=buckets)
+    table = lengths.points(swept(case))
+    here = cell(table, row="exact", line="memory=final", column="recurrent,\nstarts from zero")
+    assert list(zip(here["x"], here["metric"], here["score"], strict=True)) == [
+        ("4–7", "test/exact", 80.0),
+        ("17–20", "test/exact", 60.0),
+        ("21–26", "long/exact", 40.0),
+    ]
+
+
+def test_heads_answer_what_is_held_fixed(tmp_path):
+    arms = [f"model.attention.heads={h}" for h in (4, 1, 2)] + ["model.attention.heads=4 model.attention.key_width=64"]
+    family = "  model.family: {value: transformer}\n"
+    case = Case(tmp_path, "heads", f"  arm: {{values: {json.dumps(arms)}}}\n{family}", seeds=[1])
+    case.write(rising)
+    table = heads.points(swept(case))
+    found = {
+        (c.partition("\n")[2], line, x) for c, line, x in zip(table["column"], table["line"], table["x"], strict=True)
+    }
+    assert found == {
+        *((heads.AT_PRODUCT, "H·K=64", h) for h in (1, 2, 4)),
+        *((heads.AT_WIDTH, "K=64", h) for h in (1, 4)),
+        *((heads.AT_HEADS, "H=4", k) for k in (16, 64)),
+    }
+
+
+def test_dose_and_response_with_their_floors(tmp_path):
+    """Two of three words of a ring look at gold, and the third label is the same once in 8; a blind guess: 1/8."""
+    parameters = """
+  data.name: {value: graph}
+  model.family: {value: transformer}
+  data.dose: {values: [1.0, 0.0]}
+  model.attention.encoder_self.maps: {values: [separate, tied]}
+"""
+    case = Case(tmp_path, "symmetry", parameters, metric="test/accuracy", seeds=[1])
+    case.write(lambda e: 90.0, scores=lambda e: [Score(split="test", metric="attends_argmax", value=60.0, n=50)])
+    table = symmetry.points(swept(case))
+    floors = table[table["state"] == "floor"]
+    assert list(zip(floors["metric"], floors["line"], floors["x"], floors["mean"], strict=True)) == [
+        ("test/accuracy", "floor=confused", 1.0, 70.8333),
+        ("test/accuracy", "floor=blind", 1.0, 12.5),
+        ("test/accuracy", "floor=confused", 0.0, 100.0),
+        ("test/accuracy", "floor=blind", 0.0, 12.5),
+        ("test/attends_argmax", "floor=confused", 1.0, 66.6667),
+        ("test/attends_argmax", "floor=confused", 0.0, 100.0),
+    ]
+    assert set(table["line"]) - set(floors["line"]) == {"maps=separate", "maps=tied"}
+    for path in case.runs.glob("*.json"):
+        path.unlink()
+    assert symmetry.points(swept(case)).empty
+
+
+def test_a_mean_over_training_ends_where_its_first_run_does(scales):
+    def history(e):
+        steps = (100,) if e.seed == 1 and e.model.attention.cross.scale == "none" else (100, 200)
+        return [
+            {"step": s, "valid_exact": 1.0 * e.seed, "diagnostics": {"cross": {"entropy": 0.1 * e.seed}}} for s in steps
+        ]
+
+    scales.write(rising, history=history)
+    table = training.by_size(swept(scales))
+    assert set(table["row"]) == {"valid_exact", "entropy"}
+    column = "recurrent,\ndot, d = 512"
+    whole = cell(table, row="entropy", column=column, line="scale=rsqrt")
+    assert whole.drop_duplicates("x")["mean"].tolist() == pytest.approx([0.3, 0.3])
+    short = cell(table, row="entropy", column=column, line="scale=none").sort_values("x").drop_duplicates("x")
+    assert short["mean"].notna().tolist() == [True, False]
+
+
+MAP = {
+    "site": "cross",
+    "layer": 0,
+    "head": None,
+    "source": ["ein", "Hund"],
+    "target": ["a", "dog", "</s>"],
+    "weights": [[0.9, 0.1], [0.25, 0.75], [0.5, 0.5]],
+    "gold": [[0, 0], [1, 1]],
+}
+
+
+def attention(case):
+    """A map beside the second seed of the baseline, and one of another sentence in the other arm's folder."""
+    width = {"model__attention__key_width": 16}
+    first = case.path(2, model__attention__scale="rsqrt", **width)
+    first.with_name(f"{first.stem}.attention.json").write_text(json.dumps(MAP))
+    other = case.runs / case.path(1, model__attention__scale="none", **width).stem / "attention.json"
+    records.write(other, json.dumps(MAP | {"source": ["der", "Hund"]}))
+
+
+def test_maps_published_or_not_beside_gold(scales):
+    attention(scales)
+    table = maps.points(swept(scales))
+    assert table.drop_duplicates("line")["line"].tolist() == ["gold", "scale=rsqrt", "scale=none"]
+    assert cell(table, line="gold")["weight"].tolist() == [1.0, 0.0, 0.0, 1.0, 0.0, 0.0]
+    here = cell(table, line="scale=rsqrt")
+    assert here["weight"].tolist() == [0.9, 0.1, 0.25, 0.75, 0.5, 0.5]
+    assert set(here["seed"]) == {2}
+    assert cell(table, line="scale=none")["weight"].isna().tolist() == [True]
+    with style.styled() as plt:
+        shown = [text.get_text() for axes in maps.draw(plt, table).axes for text in axes.texts]
+    assert shown == ["no map"]
+
+
+def test_alignment_error_and_score_of_every_run(scales):
+    values = {"aer": 0.1, "bleu": 10.0}  # times the seed
+    scores = lambda e: [Score(split="test", metric=m, value=v * e.seed, n=50) for m, v in values.items()]  # noqa: E731
+    scales.write(rising, scores=scores)
+    scales.path(5, model__attention__scale="none", model__attention__key_width=16).unlink()
+    table = aer.points(swept(scales))
+    base = cell(table, line="scale=rsqrt")
+    assert base["aer"].tolist() == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
+    assert base["score"].tolist() == pytest.approx([10, 20, 30, 40, 50])
+    assert base["aer_low"].tolist() == pytest.approx([0.3 - HALF / 10] * 5, abs=5.1e-5)
+    assert cell(table, line="scale=none")["aer_mean"].isna().all()
+    with style.styled() as plt:
+        figure = aer.draw(plt, table)
+        said = [t.get_text() for axes in figure.axes if (legend := axes.get_legend()) for t in legend.get_texts()]
+    assert said == ["1/√d", "unscaled (4 of 5)"]
+
+
+def test_names_within_an_svg_do_not_depend_on_the_last_bits_of_a_layout():
+    svg = '<path id="m0123456789"/><use href="#m0123456789" clip-path="url(#p{})"/><clipPath id="p{}"/>'
+    one, other = (style.renamed(svg.format(name, name)) for name in ("627ecd606c", "594f434f5e"))
+    assert one == other == '<path id="m1"/><use href="#m1" clip-path="url(#p2)"/><clipPath id="p2"/>'

@@ -1,0 +1,198 @@
+import json
+import math
+
+import pytest
+import yaml
+from plot_cases import Case
+
+from study.analysis import measures, pruned, style
+from study.analysis.comparison import analyse, comparison_table, shown_metrics
+from study.analysis.declared import Library
+from study.analysis.frame import collect
+from study.analysis.measures import Measure
+from study.analysis.plots import pruning
+from study.analysis.plots.source import read_sweep
+from study.claims.asking import Asked, Asker
+from study.claims.schema import read
+from study.commands.claims import ROOT
+from study.errors import InputError
+from study.records import Score
+from study.sweep.metrics import KEPT
+from study.sweep.spec import load
+
+SITES = ("encoder_self", "decoder_self", "cross")
+ABOVE = 350 / 11 - 25
+"""The mean over the steps of an order that holds, above that of a straight line: (4 · 50 + 350 − 200) / 11 − 25."""
+HEADS = [f"{site} {layer} {head}" for site in SITES for layer in range(2) for head in range(4)]
+MODEL = "\n  model.family: {value: transformer}\n  model.layers: {value: 2}\n  data.name: {value: grammar}\n"
+
+
+def curve(experiment):
+    """The share of random orders falls evenly from 50; any other holds to the third step, then loses evenly; + seed."""
+    even = [50.0 - 5 * tenth for tenth in range(11)]
+    held = [50.0] * 4 + [50.0 - 50 / 7 * (step + 1) for step in range(7)]
+    lost = even if experiment.pruning.order == "random" else held
+    return [value + experiment.seed for value in lost]
+
+
+def answer(experiment):
+    """What a curve leaves in a record, and what each head alone and each layer's best leave."""
+    question = experiment.pruning.question
+    if question == "curve":
+        bleu, free = curve(experiment), 0.0 if experiment.pruning.order == "random" else 30.0
+        found = [part("bleu", v, subset) for v, subset in zip(bleu, reversed(KEPT), strict=True)]
+        return [*found, part("free", free + experiment.seed), part("area", sum(bleu) / 11), part("cliff", 5.0)]
+    if question == "each_head":
+        # Seed + 1 heads cost 5 of 40 BLEU when they go alone, one costs .6, the others .4.
+        cost = [5.0] * (experiment.seed + 1) + [0.6] + [0.4] * (len(HEADS) - experiment.seed - 2)
+        alone = [part("bleu", 40.0 - c, f"without {head}") for c, head in zip(cost, HEADS, strict=True)]
+        return [part("needed", (10.0, 15.0, 20.0, 25.0, 30.0)[experiment.seed - 1]), *alone]
+    layers = {f"{site} {layer}": -experiment.seed for site in SITES for layer in range(2)} | {"cross 1": -20.0}
+    return [part("bleu", 40.0 + value, f"one of {name}") for name, value in layers.items()]
+
+
+def part(metric, value, subset=None):
+    return Score(split="test", metric=metric, value=value, n=50, subset=subset)
+
+
+def order(experiment):
+    """Encoder heads first, then those of the decoder, then cross; of a random order several."""
+    found = {"order": HEADS, "removed": []}
+    return {"pruning": found | ({"draws": {"bleu": []}} if experiment.pruning.order == "random" else {})}
+
+
+@pytest.fixture
+def case(tmp_path):
+    """The sweep of orders by site, as it is declared but for the sizes."""
+    arms = [f"pruning.order={o} pruning.site={s}" for s in ("all", "cross") for o in ("random", "gradient")]
+    made = Case(tmp_path, "pruning", f"  arm: {{values: {json.dumps(arms)}}}{MODEL}", metric="test/area")
+    made.write(lambda e: sum(curve(e)) / 11, scores=lambda e: answer(e)[:-2], diagnostics=order)
+    return made
+
+
+def test_heads_left_and_heads_free_by_hand(case):
+    """24 heads of which 35% go for free are 8 (8.4), the 8 of the encoder; 30 + seed 1 is 31%: 7 (7.44)."""
+    path = case.path(1, pruning__order="gradient", pruning__site="all")
+    record = pruned.Record.model_validate_json(path.read_text())
+    assert (pruned.freed(record), pruned.number_of_heads(record)) == (7.0, 24)
+    assert [pruned.left(record, site) for site in SITES] == [1 / 8, 1.0, 1.0]
+    assert measures.value(record, Measure("diagnostics/pruning/left/encoder_self")) == 1 / 8
+    assert measures.value(record, Measure("test/bleu/kept 0.0")) == 1.0
+    chance = pruned.Record.model_validate_json(case.path(1, pruning__order="random", pruning__site="all").read_text())
+    assert pruned.freed(chance) == pytest.approx(0.24)
+    assert pruned.left(chance, "cross") is None
+    assert (measures.in_units_of("test/cliff"), measures.in_units_of("test/bleu/kept 0.5")) == ("test/bleu",) * 2
+    for wrong in ("test/aer/kept 0.5", "test/bleu/kept 0.55", "test/bleu/one of mlp 0", "diagnostics/pruning/left/mlp"):
+        with pytest.raises(InputError, match="there is no"):
+            measures.check(wrong)
+
+
+def test_a_table_of_pruned_runs_by_site(case):
+    frame = collect(case.spec, case.runs, shown_metrics(case.spec))
+    facets = analyse(case.spec, frame)
+    table = comparison_table(case.spec, frame, facets)
+    assert [block.head for block in table.blocks] == ["site=all", "site=cross"]
+    keys = [column.key for column in table.columns]
+    assert keys == [
+        "arm",
+        "n",
+        "test/bleu",
+        "test/exact",
+        "test/free",
+        "test/area",
+        "difference",
+        "interval",
+        "holm",
+        "freed",
+    ]
+    base, other = table.blocks[0].rows
+    assert (base.cells["interval"], other.cells["arm"]) == ("baseline", "order=gradient")
+    assert other.cells["test/free"] == "33.0 ± 1.6"
+    assert (base.cells["freed"], other.cells["freed"]) == ("0.7 of 24", "7.8 of 24")
+    assert other.numbers["difference"] == pytest.approx(ABOVE, abs=1e-4)
+    assert "without the first 0.5 of the heads" in " ".join(table.notes)
+    assert "entropy" not in table.csv()
+
+
+def test_the_figure_of_curves_by_hand(case):
+    case.path(2, pruning__order="gradient", pruning__site="cross").unlink()
+    table = pruning.points([read_sweep(case.spec, case.runs)])
+    assert list(dict.fromkeys(table["column"])) == ["all sites", "cross-attention"]
+    here = table[(table["column"] == "all sites") & (table["line"] == "order=random") & (table["x"] == 20)]
+    assert here["score"].tolist() == [41.0, 42.0, 43.0, 44.0, 45.0]
+    half = 2.7764451051977987 * math.sqrt(2.5 / 5)
+    assert (set(here["mean"]), set(here["low"])) == ({43.0}, {round(43 - half, 4)})
+    assert here["free"].tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
+    hole = table[(table["column"] == "cross-attention") & (table["line"] == "order=gradient")]
+    assert hole["mean"].isna().all()
+    with style.styled() as plt:
+        said = [text.get_text() for text in pruning.draw(plt, table).legends[0].get_texts()]
+    assert said == ["random orders", "gradient", "no result"]
+
+
+def asked(folder, *ids):
+    """The verdicts of our own claims on sweeps of the same arms in a folder, without the margin `gap`."""
+    path = ROOT / "study" / "claims" / "claims.yaml"
+    wanted = [claim for claim in read(path).claims if claim.id in ids]
+    plain = []
+    for claim in wanted:
+        questions = [q.model_copy(update={"margin": 4.0 if q.margin == "gap" else q.margin}) for q in claim.questions]
+        plain.append(claim.model_copy(update={"questions": tuple(questions)}))
+    library = Library(folder / "sweeps", folder / "results" / "runs")
+    return Asker(library, [Asked(path, tuple(plain))], None).verdicts()
+
+
+def declared(folder, name, metric):
+    """The arms of our own sweep."""
+    tree = yaml.safe_load((ROOT / "sweeps" / f"{name}.yaml").read_text())
+    arms = tree["parameters"]["arm"]["values"]
+    return Case(folder, name, f"  arm: {{values: {json.dumps(arms)}}}{MODEL}", metric=metric)
+
+
+def test_single_heads_and_one_head_a_layer_by_hand(tmp_path):
+    """Needed: 10 … 30, mean 20, sd √62.5: −30 to half. The last cross layer −20, the others −seed: −17 on the mean."""
+    made = declared(tmp_path, "heads_alone", "test/bleu")
+    made.write(lambda e: 40.0, scores=answer)
+    frame = collect(made.spec, made.runs, shown_metrics(made.spec))
+    _, best = comparison_table(made.spec, frame, analyse(made.spec, frame)).blocks[0].rows
+    assert (best.cells["test/needed"], best.cells["with_one_head"]) == ("–", "20.0")
+    assert "difference" not in best.cells  # both arms are the same model
+    few, costly, above, enough, last = asked(tmp_path, 12, 13)
+    test = few.deciding.comparison.test
+    assert (few.word, test.method, test.difference, test.df) == ("descriptive", "within", -30.0, 4)
+    assert test.se == pytest.approx(math.sqrt(62.5 / 5))
+    assert few.deciding.comparison.detectable > 0
+    test = costly.deciding.comparison.test  # at a margin of 4: 2 to 6 heads of 24, at .5 one more
+    assert (costly.word, costly.outcome, test.method) == ("supported", "holds", "within")
+    assert (test.difference, test.se) == pytest.approx((400 / 24 - 50, 100 / 24 * math.sqrt(2.5 / 5)))
+    assert costly.deciding.name == "heads that cost more than 4.0 BLEU − 50 %"
+    assert costly.deciding.margin is None
+    assert (above.outcome, above.deciding.comparison.test.difference) == ("none", pytest.approx(500 / 24 - 50))
+    assert enough.word == "undecided"
+    assert [f.comparison.test.difference for f in enough.findings] == [-3.0] * 5
+    test = last.deciding.comparison.test
+    assert (last.word, test.difference, test.se) == ("supported", -17.0, pytest.approx(math.sqrt(2.5 / 5)))
+
+
+def test_free_area_and_cliff_by_hand(tmp_path):
+    """33% free, 13 over a fifth. Means over the steps: random 25, on the straight line, the others 31.8."""
+    made = declared(tmp_path, "pruning", "test/area")
+    made.write(
+        lambda e: sum(curve(e)) / 11, scores=lambda e: [s for s in answer(e) if s.metric != "area"], diagnostics=order
+    )
+    fifth, found, late, steep, sites, together = asked(tmp_path, 14, 15)
+    assert (fifth.word, fifth.deciding.comparison.test.difference) == ("supported", 13.0)
+    assert [f.comparison.test.difference for f in found.findings] == pytest.approx([ABOVE] * 6, abs=1e-4)
+    assert late.findings[0].comparison.test.difference == pytest.approx(ABOVE, abs=1e-4)
+    assert (steep.word, sites.word) == ("undecided", "undecided")
+    means = [f.comparison.test.difference for f in together.findings]
+    assert means == pytest.approx([0.0, 1 - 1 / 8 / 5])
+    made.path(3, pruning__order="gates", pruning__site="all").unlink()
+    assert asked(tmp_path, 15)[1].word == "not yet run"
+
+
+def test_sweeps_of_pruning_are_reported_by_site():
+    spec = load(ROOT / "sweeps" / "pruning.yaml")
+    assert list(spec.arms) == [f"site={site}" for site in ("all", *SITES)]
+    assert {spec.baseline(facet) for facet in spec.arms} == {"order=random"}
+    assert spec.arms["site=cross"] == ("order=random", "order=gradient", "order=gates")

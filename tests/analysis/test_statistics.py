@@ -1,0 +1,151 @@
+import math
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from study.analysis.contrasts import contrasted
+from study.analysis.estimates import Test
+from study.analysis.statistics import Arm, compare, paired, seed_correlation, welch
+
+BASE = {1: 80.0, 2: 82.0, 3: 81.5, 4: 79.0, 5: 83.0}
+OTHER = {1: 81.0, 2: 82.5, 3: 83.0, 4: 79.5, 5: 84.5}
+THIRD = {1: 78.0, 2: 81.0, 3: 79.0, 4: 78.5, 5: 80.0}
+
+
+def arms(*values, **facts):
+    return [Arm(name, data, **facts) for name, data in zip("abcdef", values, strict=False)]
+
+
+def test_two_arms_give_the_paired_t_test():
+    test = compare(arms(BASE, OTHER), "a").comparisons["b"].test
+    differences = [OTHER[s] - BASE[s] for s in BASE]
+    mean = sum(differences) / 5
+    se = math.sqrt(sum((d - mean) ** 2 for d in differences) / 4 / 5)
+    half = stats.t.ppf(0.975, 4) * se
+    assert test.method == "model"
+    assert (test.difference, test.se, test.df) == pytest.approx((mean, se, 4))
+    assert (test.low, test.high) == pytest.approx((mean - half, mean + half))
+    assert test.p == pytest.approx(2 * stats.t.sf(mean / se, 4))
+
+
+def test_three_arms_pool_one_variance_and_holm_adjusts():
+    family = compare(arms(BASE, OTHER, THIRD), "a")
+    grid = np.array([[arm[s] for s in range(1, 6)] for arm in (BASE, OTHER, THIRD)])
+    residuals = grid - grid.mean(0) - grid.mean(1, keepdims=True) + grid.mean()
+    se = math.sqrt((residuals**2).sum() / 8 * 2 / 5)
+    b, c = family.comparisons["b"], family.comparisons["c"]
+    assert (b.test.se, b.test.df) == pytest.approx((se, 8))
+    p = sorted([b.test.p, c.test.p])
+    assert sorted([b.holm, c.holm]) == pytest.approx([2 * p[0], max(2 * p[0], p[1])])
+    assert b.detectable == pytest.approx((stats.t.ppf(1 - 0.05 / 4, 8) + stats.t.ppf(0.8, 8)) * se)
+
+
+def test_a_collapsed_arm_is_compared_by_welch_and_leaves_the_model_alone():
+    collapsed = Arm("c", {1: 0.0, 2: 9.0, 3: 1.0, 4: 0.0, 5: 4.0}, valid_bleu=10.0)
+    whole = [Arm("a", BASE, valid_bleu=30.0), Arm("b", OTHER, valid_bleu=16.0), collapsed]
+    family = compare(whole, "a")
+    assert family.comparisons["b"].test == compare(whole[:2], "a").comparisons["b"].test
+    test, expected = (
+        family.comparisons["c"].test,
+        stats.ttest_ind([*collapsed.values.values()], [*BASE.values()], equal_var=False),
+    )
+    bounds = expected.confidence_interval()
+    assert test.method == "welch"
+    assert (test.p, test.df) == pytest.approx((expected.pvalue, expected.df))
+    assert (test.low, test.high) == pytest.approx((bounds.low, bounds.high))
+
+
+def test_where_deviations_differ_threefold_the_paired_t_decides_and_the_model_stays_beside():
+    wild = {s: 81.0 + 6 * d for s, d in zip(BASE, (-1, 1, 0, 2, -2), strict=True)}
+    family = compare(arms(BASE, wild, OTHER), "a")
+    comparison = family.comparisons["b"]
+    expected = stats.ttest_rel([wild[s] for s in BASE], [*BASE.values()])
+    assert comparison.test.method == "paired"
+    assert (comparison.test.p, comparison.test.df) == pytest.approx((expected.pvalue, 4))
+    assert comparison.model.method == "model"
+    assert comparison.model.df == 8
+    assert family.comparisons["c"].test == compare(arms(BASE, OTHER), "a").comparisons["b"].test  # nor spoils others
+
+
+def test_an_arm_with_a_hole_is_not_compared_and_does_not_hide_the_others():
+    family = compare([Arm("a", BASE), Arm("b", {1: 80.0}, holes=4), Arm("c", THIRD)], "a")
+    assert (family.comparisons["b"].test, family.comparisons["b"].why) == (None, "missing runs")
+    assert family.comparisons["c"].test.df == 4
+    without = compare([Arm("a", {1: 1.0}, holes=1), Arm("b", OTHER)], "a")
+    assert without.comparisons["b"].why == "no baseline"
+
+
+def test_divergence_is_a_result():
+    left = {1: 3.0, 2: 4.0, 3: 5.0}
+    family = compare([Arm("a", BASE), Arm("b", {}, diverged=5), Arm("c", left, diverged=2)], "a")
+    assert family.comparisons["b"].why == "diverged"
+    assert family.comparisons["c"].test.method == "welch"
+    assert compare([Arm("a", left, diverged=2), Arm("b", BASE)], "a").comparisons["b"].test.method == "welch"
+
+
+@pytest.mark.parametrize("level", [0.0, 100.0])
+@pytest.mark.parametrize("seeds", [1, 2, 5])
+def test_data_that_do_not_vary_give_a_difference_and_nothing_more(level, seeds):
+    flat, other = dict.fromkeys(range(seeds), level), dict.fromkeys(range(seeds), 50.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        family = compare(arms(flat, flat, other), "a")
+        found = [family.comparisons["b"].test, family.comparisons["c"].test, paired(other, flat), welch([1.0], [2.0])]
+    assert [test.difference for test in found] == pytest.approx([0, 50 - level, 50 - level, -1], abs=1e-9)
+    assert all((test.se, test.low, test.p) == (None, None, None) for test in found)
+    assert not family.comparisons["c"].significant
+    assert family.comparisons["c"].holm is None
+    assert family.correlation is None
+
+
+def test_one_flat_arm_still_meets_one_that_varies():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        test = welch([0.0, 0.0], [80.0, 84.0])
+    assert (test.difference, test.se, test.df) == pytest.approx((-82, 2, 1))
+
+
+@pytest.mark.parametrize("facts", [{}, {"valid_bleu": 1.0}, {"diverged": 3}])
+def test_two_values_give_a_difference_and_no_test(facts):
+    whole = [Arm("a", BASE, valid_bleu=30.0), Arm("b", {1: 81.0, 2: 84.0}, **facts)]
+    base = whole[0] if facts.get("diverged") else Arm("a", {1: 80.0, 2: 82.0}, valid_bleu=30.0)
+    comparison = compare([base, whole[1]], "a").comparisons["b"]
+    assert comparison.test == Test("few", 82.5 - sum(base.values.values()) / len(base.values))
+    assert (comparison.holm, comparison.detectable, comparison.significant) == (None, None, False)
+    assert contrasted({"a": base, "b": whole[1]}, [{"b": 1.0, "a": -1.0}], base) == [replace(comparison, arm="0")]
+    difference = contrasted({"b": whole[1]}, [{"b": 1.0}], base)[0]
+    assert (difference.test, difference.holm) == (Test("few", 82.5), None)
+
+
+def test_same_seed_correlation_at_its_ends():
+    shift = {s: v + 3 for s, v in BASE.items()}
+    assert seed_correlation(arms(BASE, shift)) == pytest.approx(1)
+    mirrored = {s: 160 - v for s, v in BASE.items()}
+    assert seed_correlation(arms(BASE, mirrored)) == pytest.approx(-1)
+
+
+def test_unequal_seeds_and_unknown_baselines_are_refused():
+    with pytest.raises(ValueError, match="other seeds"):
+        compare(arms(BASE, {1: 1.0, 2: 2.0}), "a")
+    with pytest.raises(ValueError, match="no arm 'z'"):
+        compare(arms(BASE), "z")
+
+
+def test_intervals_cover_and_holm_keeps_the_family_error(monkeypatch):
+    """200 tables of four arms and five seeds; all arms equal but the last, which is 2 sd of the noise better."""
+    monkeypatch.setattr("gc.collect", lambda: 0)  # the adjustment calls it every time, which takes 80 ms
+    draw = np.random.default_rng(3)
+    covered = false = 0
+    tables = 200
+    for _ in range(tables):
+        seeds = draw.normal(0, 2, 5)
+        data = 80 + seeds + draw.normal(0, 1, (4, 5)) + np.array([[0], [0], [0], [2]])
+        family = compare([Arm(n, dict(enumerate(row))) for n, row in zip("abcd", data, strict=True)], "a")
+        c = family.comparisons
+        covered += c["d"].test.low <= 2 <= c["d"].test.high
+        false += c["b"].significant or c["c"].significant
+    assert 0.95 - 3 * math.sqrt(0.95 * 0.05 / tables) < covered / tables
+    assert false / tables < 0.05 + 3 * math.sqrt(0.95 * 0.05 / tables)

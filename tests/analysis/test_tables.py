@@ -1,0 +1,192 @@
+import csv
+import io
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from study.analysis import wording
+from study.analysis.comparison import analyse, comparison_table, shown_metrics
+from study.analysis.figures import points
+from study.analysis.frame import collect
+from study.analysis.tables import Block, Column, Row, Table
+from study.errors import InputError
+from study.publish.summary import report_sweep
+from study.records import Score
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def report(tiny):
+    frame = collect(tiny.spec, tiny.runs, shown_metrics(tiny.spec))
+    facets = analyse(tiny.spec, frame)
+    return frame, facets, comparison_table(tiny.spec, frame, facets)
+
+
+def numbers(table):
+    return {line["arm"]: line for line in csv.DictReader(io.StringIO(table.csv()))}
+
+
+def test_the_golden_table(three):
+    three.complete()
+    _, _, table = report(three)
+    for suffix, text in {"md": table.markdown(), "csv": table.csv(), "tex": table.latex()}.items():
+        assert text == (GOLDEN / f"table.{suffix}").read_text(encoding="utf-8")
+
+
+def test_the_golden_numbers_by_hand(three):
+    """Differences by seed are −10, −8 and −7: mean −25/3, SE √(7/9), two degrees of freedom, p = 1 − t/√(t² + 2)."""
+    three.complete()
+    line = numbers(report(three)[2])["score=bilinear"]
+    se = math.sqrt(7) / 3
+    t = 25 / 3 / se
+    p, half = 1 - t / math.sqrt(t * t + 2), 4.302653 * se
+    expected = {
+        "difference": -25 / 3,
+        "se": se,
+        "df": 2,
+        "low": -25 / 3 - half,
+        "high": -25 / 3 + half,
+        "p": p,
+        "holm": p,
+        "test/exact mean": 221 / 3,
+        "test/exact sd": math.sqrt(31 / 3),
+        "entropy": (0.25 + 0.75 + 0.2) / 3,
+        "tokens_per_second": 12002,
+        "n": 3,
+        "declared": 3,
+    }
+    assert {name: float(line[name]) for name in expected} == pytest.approx(expected, abs=5.1e-5)
+    assert line["method"] == "model"
+
+
+def test_two_runs_of_an_arm_give_a_difference_and_a_footnote_that_says_why(tiny, three):
+    tiny.complete()
+    _, facets, table = report(tiny)
+    row = table.blocks[0].rows[1]
+    assert [row.cells[key] for key in ("difference", "interval", "holm")] == ["−9.0", "–", "–"]
+    assert (row.bold, facets[0].family.correlation) == (frozenset(), None)
+    notes = " ".join(table.notes)
+    assert notes.count("Arms of fewer than 3 runs have no interval, p or bold") == 1
+    assert "least squares" not in notes
+    assert "could show" not in notes
+    three.complete()
+    assert "fewer than" not in " ".join(report(three)[2].notes)
+
+
+def test_p_values_keep_their_exponents_in_every_format():
+    columns, row = [Column("holm", "Holm p")], Row({"holm": wording.p_value(3.14e-8)}, numbers={"holm": 3.14159e-8})
+    table = Table("x", columns, [Block("", [row, Row({"holm": "–"}, numbers={"holm": None})])])
+    assert table.csv() == 'holm\n3.14e-08\n""\n'
+    assert "| 3e-8 |" in table.markdown()
+
+
+def test_every_hole_is_a_row_and_no_average_hides_one(tiny):
+    tiny.complete()
+    tiny.write("bilinear", 2, 76.0, status="failed", error="out of memory")
+    frame, facets, table = report(tiny)
+    assert list(frame["state"]) == ["finished", "finished", "finished", "failed"]
+    cells = table.blocks[0].rows[1].cells
+    assert cells["n"] == "1 of 2, 1 failed"
+    assert cells["test/exact"] == "70.0 (n 1)"
+    assert (cells["difference"], cells["interval"]) == ("", "missing runs")
+    assert any("out of memory" in note for note in table.notes)
+    assert numbers(table)["score=bilinear"]["difference"] == ""
+    assert points(facets)["seed"].tolist() == [1, 2, 1]
+
+
+def test_a_score_that_is_null_in_a_finished_run_leaves_its_arm_without_a_mean(tiny):
+    tiny.complete()
+    nothing = [Score(split="test", metric="exact", value=None, n=50)]
+    tiny.write("bilinear", 2, 0.0, scores=nothing)
+    assert report(tiny)[2].blocks[0].rows[1].cells["interval"] == "no value"
+    tiny.write("dot", 1, 0.0, scores=nothing)
+    assert report(tiny)[2].blocks[0].rows[1].cells["interval"] == "no baseline"
+    path = tiny.write("dot", 1, 80.0, history=[{"step": 20, "valid_bleu": "many"}])
+    with pytest.raises(InputError, match=rf"{path}: history or diagnostics: no number where one belongs"):
+        report(tiny)
+
+
+def test_diverged_started_and_missing_runs_show_as_such(tiny):
+    tiny.write("dot", 1, 80.0)
+    tiny.write("dot", 2, 84.0)
+    tiny.write("bilinear", 1, 0.0, status="diverged", scores=[], error="the loss became NaN")
+    (tiny.runs / tiny.cells["score=bilinear", 2].id).mkdir()
+    (tiny.runs / tiny.cells["score=bilinear", 2].id / "history.jsonl").touch()
+    frame, _, table = report(tiny)
+    assert list(frame["state"]) == ["finished", "diverged", "finished", "started"]
+    cells = table.blocks[0].rows[1].cells
+    assert cells["n"] == "0 of 2, 1 diverged, 1 started"
+    assert cells["test/exact"] == "–"
+
+
+def test_published_records_read_like_working_ones(tiny):
+    tiny.complete()
+    working = report(tiny)[2].csv()
+    for folder in list(tiny.runs.iterdir()):
+        (folder / "record.json").rename(tiny.runs / f"{folder.name}.json")
+        folder.rmdir()
+    assert report(tiny)[2].csv() == working
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"config_hash": "ab" * 32}, "config_hash: "),
+        ({"seed": 7}, "seed: 7"),
+        ({"id": "another-s1"}, "id: another-s1"),
+        ({"scores": []}, "scores: no test/exact"),
+        ({"protocol": 9, "config": {"training": {"steps": 3}}}, "config: "),
+    ],
+)
+def test_a_record_changed_by_hand_is_refused_with_file_and_field(tiny, change, said):
+    tiny.complete()
+    path = tiny.write("bilinear", 2, 76.0)
+    tree = json.loads(path.read_text())
+    tree |= {name: value for name, value in change.items() if name != "config"}
+    if "config" in change:
+        tree["config"]["training"]["steps"] = 3
+    path.write_text(json.dumps(tree))
+    with pytest.raises(InputError, match=rf"record\.json: {said}"):
+        report(tiny)
+
+
+def test_runs_of_other_data_or_another_scorer_are_not_compared(tiny):
+    tiny.complete()
+    path = tiny.write("bilinear", 2, 76.0)
+    path.write_text(path.read_text().replace("tok:13a", "tok:intl"))
+    with pytest.raises(InputError, match=r"scores\.test\.bleu\.signature: tok:intl"):
+        report(tiny)
+    path.write_text(path.read_text().replace("tok:intl", "tok:13a").replace('"test": "ab"', '"test": "cd"'))
+    with pytest.raises(InputError, match=r"data\.files\.test: cd"):
+        report(tiny)
+
+
+def test_a_sweep_reports_itself_the_same_way_twice(tiny, capsys):
+    tiny.complete()
+    report_sweep(tiny.spec, tiny.runs)
+    folder = tiny.runs / "report" / "tiny"
+    said, first = capsys.readouterr().out, {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert set(first) == {f"table.{s}" for s in ("csv", "md", "tex", "json")} | {
+        f"figure.{s}" for s in ("svg", "png", "csv")
+    }
+    assert str(folder / "figure") in said
+    assert max(map(len, said.split("\ntable ")[0].splitlines())) <= 100
+    report_sweep(tiny.spec, tiny.runs)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == first
+
+
+def test_a_sweep_that_has_not_run_reports_holes(tiny, capsys):
+    report_sweep(tiny.spec, tiny.runs)
+    assert "0 of 2" in capsys.readouterr().out
+
+
+def test_words_for_numbers():
+    assert wording.number(-0.04) == "0.0"
+    assert wording.number(-1234.56, sign=True) == "−1,234.6"
+    assert wording.number(0.04, sign=True) == "0.0"
+    assert wording.number(None) == wording.number(float("nan")) == "–"
+    assert wording.interval(-1, 2, 1) == "[−1.0, +2.0]"
+    assert [wording.p_value(p) for p in (2.6e-17, 0.0004, 0.0126, 1.0)] == ["3e-17", "4e-4", ".013", "1.000"]
+    assert [wording.p_value(p) for p in (0.0, None)] == ["<1e-300", "–"]

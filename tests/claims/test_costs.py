@@ -1,0 +1,135 @@
+"""Measured times as arms of a claim: ratios by hand, the rules for margins, and what is refused."""
+
+import json
+import math
+import statistics
+
+import pytest
+from scipy import stats
+
+from study.analysis.declared import Library
+from study.claims import claims_table, costs
+from study.claims.asking import Asked, Asker
+from study.claims.costs import Costs, Measured, Site
+from study.claims.schema import Claim, Question
+from study.errors import InputError
+from study.publish.store import Results
+from study.publish.verify import verify
+from study.records import Provenance
+
+FIRST = {"width": 64, "score": "dot", "reach": "global", "slots": 16, "training": True}
+ONE = [10.0, 11.0, 9.0, 10.5]
+FACTORS = [1.5, 1.6, 1.4, 1.5]
+RATIO = {"statistic": "ratio", "arm": {"heads": 4, "slots": 16}, "baseline": {"heads": 1, "slots": 16}}
+PROVENANCE = Provenance(
+    git_commit="a" * 40,
+    git_dirty=False,
+    python="3.11.7",
+    packages={},
+    device="AMD EPYC",
+    device_count=1,
+    precision="float32",
+    deterministic=True,
+    started_utc="2026-01-01T00:00:00Z",
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    def write(factors=FACTORS, more=0, **changed):
+        four = [time * factor for time, factor in zip(ONE, factors, strict=True)]
+        measured = [
+            Measured(site=Site(heads=1, **FIRST), milliseconds=ONE, megabytes=8.0),
+            Measured(site=Site(heads=4, **FIRST), milliseconds=four + [1.0] * more, megabytes=10.0),
+        ]
+        found = Costs(
+            provenance=PROVENANCE.model_copy(update=changed), threads=1, rounds=1, tokens=2048, measured=measured
+        )
+        path = tmp_path / "results" / "benchmarks" / costs.FILE
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(found.model_dump(mode="json")))
+        return path.parent
+
+    return write
+
+
+def ask(folder, tmp_path, kind="equivalence", margin=1.1, **contrast):
+    question = Question(benchmark="cost", margin=margin, where={"width": 64}, contrasts=[RATIO | contrast])
+    claim = Claim(id="mine", slug="mine", statement="Four cost what one costs", type=kind, questions=[question])
+    return Asker(Library(tmp_path, None, folder), [Asked(tmp_path / "c.yaml", (claim,))], None).verdicts()
+
+
+def test_a_ratio_by_hand(folder, tmp_path):
+    """Geometric mean of the processes' ratios, with Student's interval of their logarithms."""
+    logs = [math.log(factor) for factor in FACTORS]
+    middle, half = statistics.mean(logs), stats.t.ppf(0.975, 3) * statistics.stdev(logs) / 2
+    (verdict,) = ask(folder(), tmp_path)
+    test = verdict.findings[0].comparison.test
+    assert test.difference == pytest.approx(math.exp(middle))
+    assert (test.low, test.high) == pytest.approx((math.exp(middle - half), math.exp(middle + half)))
+    assert (verdict.word, verdict.corpus, verdict.family) == ("contradicted", "one site", "AMD EPYC, 1 thread")
+    assert (verdict.findings[0].n, verdict.findings[0].margin) == (4, 1.1)
+    printed = " ".join(" ".join(claims_table.lines([verdict], contrasts=False)).split())
+    expected = "heads 4 ÷ heads 1, slots 16 (time, times the baseline's): 1.50 ¶, 95% CI [1.37, 1.63]"
+    assert expected in printed
+    ends = math.exp(middle - stats.t.ppf(0.95, 3) / stats.t.ppf(0.975, 3) * half)
+    margins = middle / math.log(1.1)
+    assert f"90% CI [{ends:.2f}, 1.60], Holm p 7e-4, margin 1.10, estimate ÷ margin +{margins:.2f}" in printed
+    assert "4 processes, detectable 1.12, 1.25 times the memory" in printed
+
+
+@pytest.mark.parametrize(
+    ("kind", "factors", "margin", "word"),
+    [
+        ("equivalence", [1.02, 1.03, 1.02, 1.03], 1.1, "no difference larger than the margin"),
+        ("equivalence", [0.5, 0.51, 0.49, 0.5], 1.1, "contradicted"),
+        ("equivalence", FACTORS, 1.55, "undecided"),
+        ("superiority", FACTORS, 1.1, "contradicted"),
+        ("superiority", [1 / factor for factor in FACTORS], 1.1, "supported"),
+        ("superiority", [1 / factor for factor in FACTORS], 1.7, "supported, below the margin"),
+        ("superiority", [0.5, 2.0, 0.6, 1.5], 1.1, "undecided"),
+    ],
+)
+def test_the_words_are_those_of_the_ratio(kind, factors, margin, word, folder, tmp_path):
+    assert ask(folder(factors), tmp_path, kind, margin)[0].word == word
+
+
+def test_what_was_not_measured_is_not_yet_run_or_refused(folder, tmp_path):
+    (verdict,) = ask(tmp_path / "absent", tmp_path)
+    assert (verdict.word, verdict.note) == ("not yet run", costs.AWAITS)
+    there = folder()
+    with pytest.raises(InputError, match=r"questions\.0: contrasts\.0: 0 of the measured sites have .*heads=3"):
+        ask(there, tmp_path, arm={"heads": 3, "slots": 16})
+    with pytest.raises(InputError, match=r"contrasts\.0: 2 of the measured sites have width=64, slots=16; name one"):
+        ask(there, tmp_path, arm={"slots": 16})
+    with pytest.raises(
+        InputError, match=r"contrasts\.0: there is no field head; width, score, heads, reach, slots, training"
+    ):
+        ask(there, tmp_path, arm={"head": 4})
+    for wrong in ({"margin": 0.5}, {"margin": "gap"}, {"asked": ["grammar/recurrent"]}, {"contrasts": []}):
+        given = {"benchmark": "cost", "margin": 1.1, "contrasts": [RATIO]}
+        with pytest.raises(ValueError, match="benchmark"):
+            Question(**given | wrong)
+    for idle in ({"metric": "test/exact"}, {"by_length": True}, {"bounds": (0, 1)}):
+        with pytest.raises(ValueError, match="changes nothing in a question of a benchmark"):
+            Question(benchmark="cost", margin=1.1, contrasts=[RATIO], **idle)
+    with pytest.raises(ValueError, match="need each other"):
+        Question(sweep="x", asked=["grammar/recurrent"], contrasts=[RATIO])
+
+
+def test_a_file_that_is_not_whole_or_from_no_commit_is_found(folder, tmp_path):
+    results = Results(tmp_path / "results")
+    results.runs.mkdir(parents=True)
+    (results.runs / "x.json").write_text("{}")  # something is published
+
+    def said():
+        return "\n".join(verify(results, 1).lines())
+
+    folder()
+    assert "not checked   times of 2 sites in 4 processes (AMD EPYC, 1 thread)" in said()
+    folder(git_dirty=True)
+    assert "cost.json: provenance.git_dirty: True, so the commit is not what made it; measure it again" in said()
+    folder(more=1)
+    assert "cost.json: measured: not every site was measured by every process" in said()
+    (results.benchmarks / costs.FILE).write_text('{"threads": 1}')
+    assert "cost.json: provenance: Field required; `python benchmarks/cost.py --write` writes it again" in said()

@@ -1,0 +1,198 @@
+"""Two contrasts of every kind in one question: each has its own numbers, those of a computation of its own."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from test_claims import RATE, SCORE, SEEDS, Study
+from test_costs import FIRST, PROVENANCE
+
+from study.analysis.declared import Library
+from study.claims.asking import Asked, Asker
+from study.claims.costs import FILE, Costs, Measured, Site
+from study.claims.schema import Claim, Question
+from study.records import Score
+
+SCORES, RATES = ("dot", "bilinear", "additive"), (0.001, 0.004)
+EXACT = dict(
+    zip(itertools.product(SCORES, RATES), 60 + np.random.default_rng(4).normal(0, 2, (6, 5)).round(2), strict=True)
+)
+LOSS = dict(
+    zip(
+        itertools.product(SCORES, RATES),
+        np.array(
+            [
+                [1.0, 1.1, 0.9, 1.2, 1.0],
+                [1.2, 2.0, 1.1, 1.4, 2.2],
+                [2.0, 2.2, 1.9, 1.5, 2.1],
+                [1.1, 1.2, 1.0, 1.3, 1.4],
+                [1.3, 1.9, 1.2, 2.4, 1.1],
+                [1.0, 1.0, 1.1, 1.2, 1.3],
+            ]
+        ),
+        strict=True,
+    )
+)
+
+
+def side(score, rate=None):
+    return {SCORE: score} | ({RATE: rate} if rate else {})
+
+
+def pair(score, rate=None, **more):
+    """A contrast of a score with bilinear."""
+    return {"arm": side(score, rate), "baseline": side("bilinear", rate), **more}
+
+
+def differences(arms, contrasts):
+    """(estimate, low, high, Holm p) of each contrast: the residuals of a two-way table, arms × seeds."""
+    grid = np.array(list(arms.values()))
+    left = grid - grid.mean(0) - grid.mean(1, keepdims=True) + grid.mean()
+    df = (len(grid) - 1) * (len(SEEDS) - 1)
+    found = []
+    for weights in contrasts:
+        middle = sum(weight * arms[name].mean() for name, weight in weights.items())
+        se = math.sqrt((left**2).sum() / df * sum(weight**2 for weight in weights.values()) / len(SEEDS))
+        half = stats.t.ppf(0.975, df) * se
+        found.append((middle, middle - half, middle + half, 2 * stats.t.sf(abs(middle) / se, df)))
+    return adjusted(found)
+
+
+def means(samples):
+    """The same of the mean of each sample, by Student's t."""
+    found = []
+    for sample in samples:
+        test = stats.ttest_1samp(sample, 0)
+        interval = test.confidence_interval()
+        found.append((np.mean(sample), interval.low, interval.high, test.pvalue))
+    return adjusted(found)
+
+
+def adjusted(found):
+    small, large = sorted(p for *_, p in found)
+    holm = {small: min(1, 2 * small), large: max(min(1, 2 * small), large)}
+    return [(*rest, holm[p]) for *rest, p in found]
+
+
+def widths(score):
+    """The band within .5 of the best of two rates: all of it, two doublings, or one rate."""
+    low, high = (LOSS[score, rate] for rate in RATES)
+    return np.where(np.abs(low - high) <= 0.5, 2.0, 0.0)
+
+
+at = {(score, rate): EXACT[score, rate] for score, rate in EXACT}
+bands = {score: widths(score) for score in SCORES}
+KINDS = {
+    "difference": (
+        {"where": {RATE: 0.001}, "contrasts": [pair("dot"), pair("additive")]},
+        differences(
+            {s: EXACT[s, 0.001] for s in SCORES}, [{"dot": 1, "bilinear": -1}, {"additive": 1, "bilinear": -1}]
+        ),
+    ),
+    "best": (
+        {"contrasts": [pair("dot", best_over=[RATE]), pair("additive", best_over=[RATE])]},
+        differences(
+            {s: EXACT[s, min(RATES, key=lambda rate, s=s: LOSS[s, rate].mean())] for s in SCORES},
+            [{"dot": 1, "bilinear": -1}, {"additive": 1, "bilinear": -1}],
+        ),
+    ),
+    "interaction": (
+        {
+            "contrasts": [
+                {"statistic": "interaction", **pair(score, 0.004), "minus": pair(score, 0.001)}
+                for score in ("dot", "additive")
+            ]
+        },
+        differences(
+            at,
+            [
+                {(s, 0.004): 1, ("bilinear", 0.004): -1, (s, 0.001): -1, ("bilinear", 0.001): 1}
+                for s in ("dot", "additive")
+            ],
+        ),
+    ),
+    "trend": (
+        {
+            "contrasts": [
+                {"statistic": "trend", **pair(score), "over": RATE, "spacing": "log2"} for score in ("dot", "additive")
+            ]
+        },
+        differences(
+            at,
+            [
+                {(s, 0.004): 0.5, ("bilinear", 0.004): -0.5, (s, 0.001): -0.5, ("bilinear", 0.001): 0.5}
+                for s in ("dot", "additive")
+            ],
+        ),
+    ),
+    "band": (
+        {
+            "metric": "valid/nll",
+            "contrasts": [{"statistic": "band", **pair(s), "within": 0.5} for s in ("dot", "additive")],
+        },
+        differences(bands, [{"dot": 1, "bilinear": -1}, {"additive": 1, "bilinear": -1}]),
+    ),
+    "within": (
+        {
+            "where": {RATE: 0.001},
+            "contrasts": [
+                {"statistic": "within", "arm": side("dot"), "of": "test/exact", "minus": "valid/nll"},
+                {"statistic": "within", "arm": side("dot"), "of": "valid/nll", "minus": 1.5},
+            ],
+        },
+        means([EXACT["dot", 0.001] - LOSS["dot", 0.001], LOSS["dot", 0.001] - 1.5]),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_contrasts_of_a_kind_have_their_own_numbers(kind, tmp_path):
+    study = Study(tmp_path)
+    for (score, rate), values in EXACT.items():
+        for place, seed in enumerate(SEEDS):
+            loss = Score(split="valid", metric="nll", value=LOSS[score, rate][place], n=50)
+            study.write(score, rate, {seed: values[place]}, more=lambda value, loss=loss: [loss])
+    question, expected = KINDS[kind]
+    (verdict,) = study.ask({"type": "shape"}, **{"where": {}, "margin": None} | question)
+    tests = [(f.comparison.test, f.comparison.holm) for f in verdict.findings]
+    assert {test.method for test, _ in tests} == {"within" if kind == "within" else "model"}
+    for (test, holm), numbers in zip(tests, expected, strict=True):
+        assert (test.difference, test.low, test.high, holm) == pytest.approx(numbers, rel=1e-6)
+
+
+def test_two_correlations_have_their_own_numbers(tmp_path):
+    """Between and within arms: the means of the seeds, and the mean over arms of the correlation over seeds."""
+    study = Study(tmp_path)
+    for (score, rate), values in EXACT.items():
+        for place, seed in enumerate(SEEDS):
+            error = Score(split="test", metric="aer", value=LOSS[score, rate][place] / 10, n=50)
+            study.write(score, rate, {seed: values[place]}, more=lambda value, error=error: [error])
+    contrasts = [
+        {"statistic": "correlation", "between": ["test/aer", "test/bleu"], "level": level}
+        for level in ("arms", "seeds")
+    ]
+    (verdict,) = study.ask({"type": "equivalence"}, metric="test/bleu", margin=0.3, where={}, contrasts=contrasts)
+    between = stats.spearmanr([v.mean() for v in LOSS.values()], [v.mean() for v in EXACT.values()]).statistic
+    within = np.mean([stats.spearmanr(LOSS[arm], EXACT[arm]).statistic for arm in EXACT])
+    assert [f.comparison.test.difference for f in verdict.findings] == pytest.approx([between, within])
+
+
+def test_two_ratios_have_their_own_numbers(tmp_path):
+    times = {1: [10.0, 11.0, 9.0, 10.5], 4: [15.0, 17.0, 13.0, 16.0], 8: [20.0, 23.0, 19.0, 20.0]}
+    measured = [
+        Measured(site=Site(heads=heads, **FIRST), milliseconds=found, megabytes=8.0) for heads, found in times.items()
+    ]
+    found = Costs(provenance=PROVENANCE, threads=1, rounds=1, tokens=2048, measured=measured)
+    (tmp_path / FILE).write_text(found.model_dump_json())
+    contrasts = [{"statistic": "ratio", "arm": {"heads": heads}, "baseline": {"heads": 1}} for heads in (4, 8)]
+    question = Question(benchmark="cost", margin=1.1, contrasts=contrasts)
+    claim = Claim(id=1, slug="x", statement="x", type="superiority", questions=[question])
+    asked = Asked(tmp_path / "claims.yaml", (claim,))
+    (verdict,) = Asker(Library(tmp_path, None, tmp_path), [asked], None).verdicts()
+    expected = means([np.log(np.array(times[heads]) / np.array(times[1])) for heads in (4, 8)])
+    for one, (*ends, holm) in zip(verdict.findings, expected, strict=True):
+        test = one.comparison.test
+        assert (test.difference, test.low, test.high) == pytest.approx([math.exp(end) for end in ends])
+        assert one.comparison.holm == pytest.approx(holm)

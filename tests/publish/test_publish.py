@@ -1,0 +1,209 @@
+"""What may be published, that it arrives whole, and that it never changes."""
+
+import json
+
+import pytest
+from published_lab import edit
+
+from study import records
+from study.__main__ import main
+from study.analysis.frame import arms, collect
+from study.errors import InputError
+from study.publish import publish as publishing
+from study.publish.reproduce import reproduce
+from study.publish.store import Results
+
+
+@pytest.fixture
+def lab(finished, tmp_path):
+    return finished.copy(tmp_path)
+
+
+def test_a_whole_sweep_is_published_once(lab):
+    done = lab.publish()
+    assert (done.states, done.new, done.kept) == (
+        {"finished": 4, "diverged": 0, "failed": 0, "missing": 0},
+        4,
+        0,
+    )
+    names = {f"runs/{i}{end}" for i in lab.ids for end in (".json", *(f".{s}" for s in SPLIT_FILES))}
+    assert set(lab.files()) == names | {"sweeps/tiny.json"}
+    assert lab.results.record_path(lab.ids[0]).read_bytes() == lab.path(0).read_bytes()
+    first = lab.files()
+    again = lab.publish()
+    assert (again.new, again.kept) == (0, 4)
+    assert lab.files() == first
+    lab.committed()  # a later commit: the runs are still in its history
+    assert lab.publish().manifest == done.manifest
+    assert lab.verify().problems == []
+
+
+SPLIT_FILES = [f"{split}.{kind}" for split in ("test", "long") for kind in ("hyp.txt", "bleu.tsv")]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"schema_version": 2}, r"schema_version is 2"),
+        ({"config.training.steps": 7}, r"config_hash: \w+, and the configuration has"),
+        ({"seed": 5}, r"seed: 5, and the configuration has 2"),
+        ({"scores.0.value": 99.9}, r"scores\.test\.bleu\.value: 99\.9, and the translations give"),
+        ({"scores.0.signature": "mine"}, r"scores\.test\.bleu\.signature: mine, and"),
+        ({"scores.2.metric": "bleu2"}, r"scores\.test\.bleu2: does not follow"),
+        ({"data.files.test": "ab"}, r"data\.files\.test: ab, and the corpus at hand"),
+        ({"provenance.git_dirty": True}, r"provenance\.git_dirty: True"),
+        ({"provenance.git_commit": None}, r"provenance\.git_commit: unknown"),
+        ({"provenance.git_commit": "0" * 40}, r"provenance\.git_commit: 0+ is not in the history"),
+        ({"provenance.device": "another"}, r"provenance\.device: another, and .* has a processor"),
+        ({"provenance.precision": "bfloat16"}, r"provenance\.precision: bfloat16, and"),
+        ({"provenance.packages.sacrebleu": "1"}, r"provenance\.packages\.sacrebleu: 1, and .* has 2"),
+    ],
+)
+def test_a_run_that_cannot_be_believed_is_refused_and_nothing_written(lab, changes, said):
+    lab.change(2, **changes)
+    with pytest.raises(InputError, match=rf"record\.json: {said}") as refusal:
+        lab.publish()
+    assert lab.ids[2] in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+    assert lab.files() == {}
+
+
+def test_translations_must_be_there_and_be_the_ones(lab):
+    path = lab.path(1).with_name("long.hyp.txt")
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("the", "a", 1), encoding="utf-8")
+    with pytest.raises(InputError, match=r"scores\.long\.hypotheses_sha256: not that of"):
+        lab.publish()
+    path.unlink()
+    with pytest.raises(InputError, match=r"scores\.long\.hypotheses: .*long\.hyp\.txt: No such file"):
+        lab.publish()
+    assert lab.files() == {}
+
+
+def test_holes_need_a_reason_and_stay_holes(lab):
+    lab.path(3).unlink()
+    lab.fail(2)
+    with pytest.raises(InputError, match=rf"1 missing \({lab.ids[3]}\); 1 failed \({lab.ids[2]}\), of 4 declared"):
+        lab.publish()
+    with pytest.raises(InputError, match="the reason is empty"):
+        lab.publish(" ")
+    done = lab.publish("the machine was lent")
+    assert done.states == {"finished": 2, "diverged": 0, "failed": 1, "missing": 1}
+    assert done.manifest.partial.missing == [lab.ids[3]]
+    found = lab.verify()
+    assert found.problems == []
+    assert "partial       tiny: 1 of its runs missing, as published (the machine was lent)" in found.lines()
+    frame = collect(lab.spec, lab.results.root)
+    assert list(frame["state"]) == ["finished", "finished", "failed", "missing"]
+    reproduce(lab.results, lambda line: None)
+    table = (lab.results.root / "tables" / "tiny.md").read_text(encoding="utf-8")
+    assert "1 of 2, 1 failed" in table
+    assert "Published in part, with runs missing or failed: the machine was lent." in table
+
+
+def test_the_sizes_that_the_paper_names_are_those_of_the_records(lab):
+    """16 nouns, 5 adjectives, 4 adverbs, 3 prepositions, 5 conjunctions, 2 determiners and 12 verbs are 47 entries."""
+    lab.publish()
+    reproduce(lab.results, lambda line: None)
+    study = json.loads((lab.results.root / "tables" / "study.json").read_text(encoding="utf-8"))
+    grammar = {"train_pairs": "20", "test_pairs": "30", "lexicon": 47, "width": 64, "seconds": "1,800"}
+    assert study["sizes"] == {"grammar": grammar}
+    assert (study["runs_counted"], study["trainings"], study["prunings"]) == (4, 4, 0)
+    assert study["root_hash"] == Results(lab.results.root).root_hash
+
+
+def test_a_reason_without_a_hole_is_refused(lab):
+    with pytest.raises(InputError, match="leave --partial out"):
+        lab.publish("just in case")
+
+
+def test_divergence_is_a_result(lab):
+    record = records.read(lab.path(3))
+    lab.write(record.model_copy(update={"status": "diverged", "error": "NaN", "scores": []}))
+    assert lab.publish().states["diverged"] == 1
+    assert lab.verify().problems == []
+
+
+def test_what_is_published_never_changes(lab):
+    lab.publish()
+    first = lab.files()
+    lab.change(0, **{"resources.train_seconds": 3.0})
+    with pytest.raises(InputError, match=r"published already, and .*record\.json says otherwise"):
+        lab.publish()
+    assert lab.files() == first
+
+
+def test_a_second_call_completes_an_interrupted_one(lab, monkeypatch):
+    write, left = records.write, [7]
+
+    def interrupted(path, text):
+        left[0] -= 1
+        if not left[0]:
+            (path.parent / f".{path.name}.4711").write_text("half")
+            raise KeyboardInterrupt
+        write(path, text)
+
+    monkeypatch.setattr(publishing.records, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        lab.publish()
+    monkeypatch.undo()
+    assert "sweeps/tiny.json" not in lab.files()
+    assert any("stray" in problem for problem in lab.verify().problems)
+    lab.publish()
+    assert lab.verify().problems == []
+
+
+def test_the_sweep_file_must_be_committed(lab):
+    with (lab.top / "sweeps" / "tiny.yaml").open("a") as file:
+        file.write("# a thought\n")
+    with pytest.raises(InputError, match=r"tiny\.yaml: not committed"):
+        lab.publish()
+
+
+def test_runs_made_by_two_states_of_the_code_are_counted(lab):
+    (lab.top / "study" / "models").mkdir(parents=True)
+    (lab.top / "study" / "models" / "x.py").write_text("pass")
+    later = lab.committed()
+    lab.change(3, **{"provenance.git_commit": later})
+    code = lab.publish().manifest.code
+    assert [(one.runs, one.commits) for one in code] == [(3, [lab.commit]), (1, [later])]
+    reproduce(lab.results, lambda line: None)
+    assert "was changed between" in (lab.results.root / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_seed_changed_in_the_configuration_alone_is_refused(lab):
+    lab.publish()
+    edit(lab.results.record_path(lab.ids[1]), {"config.seed": 9})
+    with pytest.raises(InputError, match=rf"{lab.ids[1]}\.json: config\.seed: 9, and the run declared here has 1"):
+        collect(lab.spec, lab.results.root)
+
+
+def test_arms_with_unequal_seeds_are_not_compared(lab):
+    lab.publish()
+    frame = collect(lab.spec, lab.results.root)
+    with pytest.raises(InputError, match=r"arm score=bilinear: seeds \[1\], and arm score=dot has \[1, 2\]"):
+        arms(frame.drop(index=3), "test/exact")
+
+
+def test_the_verbs_from_the_command_line(lab, monkeypatch, capsys):
+    monkeypatch.chdir(lab.top)
+    assert main(["publish", "sweeps/tiny.yaml"]) == 0
+    assert "tiny: 4 declared, 4 finished" in capsys.readouterr().out
+    assert main(["reproduce"]) == 1  # nothing of it is committed
+    assert "differs from what is committed: ?? results/README.md" in capsys.readouterr().out
+    lab.committed()
+    before = lab.files()
+    assert main(["reproduce"]) == 0
+    assert "nothing differs" in capsys.readouterr().out
+    assert main(["report", "--sweep", "sweeps/tiny.yaml", "--runs", "results"]) == 0
+    assert main(["show", lab.ids[0], "--runs", "results"]) == 0
+    assert lab.files() == before
+    assert {name for name in before if name.startswith("figures")} == {
+        "figures/sweep-tiny.svg",
+        "figures/sweep-tiny.csv",
+    }
+    assert main(["verify"]) == 0
+    assert "8 files re-scored against references, 0 from stored statistics" in capsys.readouterr().out
+    edit(lab.results.record_path(lab.ids[0]), {"scores.1.value": 1.0})
+    assert main(["verify"]) == 1
+    assert "scores.test.chrf.value: 1.0, and the translations give" in capsys.readouterr().out

@@ -1,0 +1,151 @@
+"""A git checkout of a tiny sweep whose runs have real translations, scored the way a run scores them."""
+
+import hashlib
+import json
+import shutil
+import subprocess
+
+from study import records, scoring
+from study.config import config_hash
+from study.corpora import load as corpus_of
+from study.publish.publish import publish
+from study.publish.store import Results
+from study.publish.verify import verify
+from study.records import DataFacts, Provenance, Record, Resources, Score, Selection
+from study.sweep.spec import load
+
+SWEEP = """
+name: tiny
+description: Two scores, two seeds
+method: grid
+metric: {name: test/exact, goal: maximize}
+command: ["${env}", "${interpreter}", "-m", "study", "train", "--overrides-json", "${args_json}"]
+parameters:
+  seed: {values: [1, 2]}
+  model.attention.score: {values: [dot, bilinear]}
+  data.name: {value: grammar}
+  data.train_pairs: {value: 20}
+  data.test_pairs: {value: 30}
+"""
+UNRECORDED = {"trainer": True, "tracking": True, "out": True, "data": {"folder"}}
+
+
+class Lab:
+    def __init__(self, folder):
+        self.top, self.runs, self.results = folder, folder / "runs", Results(folder / "results")
+        if not (folder / "sweeps").is_dir():
+            self._make()
+        self.commit = self.git("rev-list", "--max-parents=0", "HEAD")
+        self.spec = load(folder / "sweeps" / "tiny.yaml")
+        self.ids = [cell.id for cell in self.spec.cells]
+        if not self.runs.is_dir():
+            self._run()
+
+    def copy(self, folder):
+        """The same elsewhere."""
+        shutil.copytree(self.top, folder, dirs_exist_ok=True)
+        return Lab(folder)
+
+    def _make(self):
+        (self.top / "sweeps").mkdir()
+        (self.top / "sweeps" / "tiny.yaml").write_text(SWEEP)
+        (self.top / ".gitignore").write_text("/runs/\n")
+        self.git("init", "-q")
+        self.git("config", "user.name", "A")
+        self.git("config", "user.email", "a@example.org")
+        self.committed()
+
+    def git(self, *arguments):
+        done = subprocess.run(["git", *arguments], cwd=self.top, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    def committed(self):
+        self.git("add", "-A")
+        self.git("commit", "-qm", "x")
+        return self.git("rev-parse", "HEAD")
+
+    def _run(self):
+        self.corpus = corpus_of(self.spec.cells[0].experiment.data)
+        for place, cell in enumerate(self.spec.cells):
+            scores = [s for split in ("test", "long") for s in self._scored(cell.id, split, place)]
+            self.write(self._record(cell, scores))
+
+    def _scored(self, identity, split, wrong):
+        """The first translations of a split lose a word each, as many as the run's place in the grid."""
+        lines = [pair.target for pair in self.corpus.splits[split]]
+        lines[:wrong] = [line.split(" ", 1)[1] for line in lines[:wrong]]
+        text = "".join(f"{line}\n" for line in lines)
+        records.write(self.runs / identity / f"{split}.hyp.txt", text)
+        named = {"hypotheses": f"{split}.hyp.txt", "hypotheses_sha256": hashlib.sha256(text.encode()).hexdigest()}
+        scores = scoring.score_split(lines, self.corpus.splits[split], split)
+        nll = Score(split=split, metric="nll", value=1.5, n=len(lines))
+        return [*(score.model_copy(update=named) for score in scores), nll]
+
+    def _record(self, cell, scores):
+        return Record(
+            protocol=1,
+            id=cell.id,
+            status="finished",
+            config=cell.experiment.model_dump(mode="json", exclude=UNRECORDED),
+            config_hash=config_hash(cell.experiment),
+            seed=cell.experiment.seed,
+            data=DataFacts(name="grammar", version=1, source="de", target="en", files=self.corpus.files, subwords=None),
+            resources=Resources(
+                train_seconds=2,
+                wall_seconds=1800,
+                tokens_per_second=9000,
+                decode_sentences_per_second=None,
+                peak_memory_bytes=1,
+            ),
+            selection=Selection(rule="best_valid_bleu", step=20, value=90.0),
+            scores=scores,
+            history=[{"step": 20, "valid_bleu": 90.0}],
+            provenance=Provenance(
+                git_commit=self.commit,
+                git_dirty=False,
+                python="3.11",
+                packages={"sacrebleu": "2"},
+                device="a processor",
+                device_count=1,
+                precision="float32",
+                deterministic=True,
+                started_utc="2026-01-01T00:00:00Z",
+            ),
+        )
+
+    def path(self, place):
+        return self.runs / self.ids[place] / "record.json"
+
+    def write(self, record):
+        records.write(self.runs / record.id / "record.json", records.dumps(record))
+
+    def change(self, place, **changes):
+        """Dotted name ↦ value, in one working record, as by hand."""
+        edit(self.path(place), changes)
+
+    def fail(self, place):
+        record = records.read(self.path(place))
+        kept = record.model_dump(include={"protocol", "id", "config", "config_hash", "seed"})
+        self.write(Record(status="failed", error="MemoryError", **kept))
+
+    def publish(self, reason=None):
+        return publish(self.spec, self.runs, Results(self.results.root), reason)
+
+    def verify(self):
+        return verify(Results(self.results.root))
+
+    def files(self):
+        there = self.results.root.rglob("*")
+        return {str(path.relative_to(self.results.root)): path.read_bytes() for path in there if path.is_file()}
+
+
+def edit(path, changes):
+    """Change fields of a JSON file: dotted name ↦ value."""
+    tree = json.loads(path.read_text(encoding="utf-8"))
+    for name, value in changes.items():
+        *parents, last = name.split(".")
+        section = tree
+        for part in parents:
+            section = section[int(part) if part.isdigit() else part]
+        section[last] = value
+    path.write_text(json.dumps(tree, sort_keys=True, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
