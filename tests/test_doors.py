@@ -12,16 +12,17 @@ DOORS = {
     "config": "errors",
     "corpora": "config errors",
     "records": "errors",
+    "store": "records errors",
     "scoring": "corpora records errors",
     "sweep": "config records errors pruning",  # pruning by name, when a trial starts
-    "analysis": "sweep records scoring corpora config errors",
-    "claims": "analysis sweep records scoring corpora config errors",
-    "publish": "claims analysis sweep records scoring corpora config errors",
+    "analysis": "sweep store records scoring corpora config errors",
+    "claims": "analysis sweep store records scoring corpora config errors",
+    "publish": "claims analysis sweep store records scoring corpora config errors",
     "attention": "config errors",
     "models": "attention config errors",
     "training": "models attention config records scoring corpora errors",
     "pruning": "training models attention config records scoring corpora errors",
-    "commands": "pruning training models attention sweep publish claims analysis records scoring corpora config errors",
+    "commands": "pruning training models attention sweep publish claims analysis store records scoring corpora config errors",
     "__main__": "commands errors",
 }
 REMAIN = {"study/analysis/frame": {"publish"}, "study/claims/costs": {"publish"}}  # readers of files of `results/`
