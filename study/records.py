@@ -16,6 +16,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from study.errors import InputError
+from study.files import write as write
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -156,17 +157,6 @@ def rounded(tree: Any) -> Any:
     if isinstance(tree, list | tuple):
         return [rounded(item) for item in tree]
     return tree
-
-
-def write(path: Path, text: str) -> None:
-    """Write a text file so that a reader sees the old one or the new one, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
 
 
 def read(path: Path) -> Record:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from study import records
+from study import files
 from study.commands.options import Parser
 from study.commands.show import find
 from study.commands.translate import Trained, load
@@ -178,7 +178,7 @@ def _write(lines: list[str], out: Path | None) -> None:
         sys.stdout.write(text)
         return
     try:
-        records.write(out, text)
+        files.write(out, text)
     except OSError as problem:
         raise InputError(f"{out}: can't be written ({problem.strerror}); give another file with --out") from None
 

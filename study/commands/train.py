@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shlex
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ from study import records
 from study.commands import flags
 from study.config import Experiment, experiment_from, experiment_id
 from study.errors import InputError
-from study.sweep import fields, lease, stopping
+from study.sweep import disk, fields, lease, stopping
 from study.sweep.file import read_yaml
 from study.sweep.grid import expand
 
@@ -91,34 +89,6 @@ def _inapplicable(overrides: dict[str, Any], reason: str) -> int:
     return 0
 
 
-@contextlib.contextmanager
-def _lease(folder: Path) -> Iterator[None]:
-    """The run's lease while it trains. A sweep's trial waits where another process has it; a person is told."""
-    if os.environ.get("WANDB_RUN_ID") == folder.name or int(os.environ.get("LOCAL_RANK", "0")):
-        yield  # the local engine's trial, or rank 0, has it
-        return
-    while (held := lease.acquire(folder)) is None:
-        if SWEEP not in os.environ:
-            raise InputError(
-                f"{folder}: another process runs this now; wait for it, or choose another folder with --out"
-            )
-        time.sleep(stopping.LOOK)
-    try:
-        yield
-    except InputError:
-        _forget(folder)
-        raise
-    finally:
-        held.release()
-
-
-def _forget(folder: Path) -> None:
-    """Remove a folder in which nothing was done: it would count as an interrupted run."""
-    if [path.name for path in folder.iterdir()] == [lease.FILE]:
-        (folder / lease.FILE).unlink()
-        folder.rmdir()
-
-
 def layers(given: dict[str, Any]) -> list[dict[str, Any]]:
     """What the flags give, as layers for `experiment_from`, the later over the earlier."""
     return [_yaml(given.pop("config", None)), _json(given.pop("overrides-json", None)), given]
@@ -132,7 +102,8 @@ def _run(experiment: Experiment, folder: Path) -> int:
     else:
         from study.pruning.run import run
 
-        with _lease(folder):
+        # A sweep's trial waits where another process has the run; a person is told.
+        with lease.holding(folder, wait=SWEEP in os.environ), disk.reported(folder):
             record = run(experiment, folder, watch=lambda line: print(line, flush=True))
     if record.status != "finished":
         print(f"{record.status}: {record.error}")

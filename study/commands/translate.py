@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
 import re
 import sys
 import warnings
@@ -12,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from study import files
 from study.commands.options import Parser, positive
 from study.errors import InputError
 
@@ -182,20 +181,16 @@ def draw(attention: dict[str, Any], path: Path) -> str:
 
     width = max(style.COLUMN, 0.22 * len(attention["source"]) + 1.7)
     height = max(2.4, 0.18 * len(attention["target"]) + 1.5)
-    temporary = path.parent / f".{path.name}.{os.getpid()}"
     with style.styled() as plt, warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         figure, axes = plt.subplots(figsize=(width, height))
         draw_map(axes, attention)
         axes.tick_params(axis="both", labelsize=7.5)  # the figure grows with its tokens, so they need not shrink
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
             dpi = min(style.DPI, 8000 / max(figure.get_size_inches()))  # a long sentence is drawn smaller
-            figure.savefig(temporary, metadata={"Software": None}, format="png", dpi=dpi)
-            os.replace(temporary, path)
+            with files.replacing(path) as temporary:
+                figure.savefig(temporary, metadata={"Software": None}, format="png", dpi=dpi)
         except OSError as problem:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
             raise InputError(f"{path}: can't be written ({problem.strerror}); give another file with --png") from None
     codes = (re.match(r"Glyph (\d+) ", str(warning.message)) for warning in told)
     return " ".join(dict.fromkeys(chr(int(code[1])) for code in codes if code))

@@ -5,40 +5,47 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
+from study import files
 from study.config import Grammar
 from study.corpora.corpus import Contrast, Corpus, Link, Pair
+from study.corpora.grammar.generator import checksum
 
 GENERATOR = Path(__file__).parent / "grammar"
+LARGEST = 2**30
+"""Bytes of a cached corpus."""
 
 
 def folder() -> Path:
-    """$XDG_CACHE_HOME or ~/.cache, /attention-ablation."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attention-ablation"
+    """$XDG_CACHE_HOME or ~/.cache, /attention-ablation; for a user without a home, a folder beside temporary files."""
+    try:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:  # HOME is not set, and the user is in no list of users, as in many containers
+        base = Path(tempfile.gettempdir()) / f"cache-{os.getuid()}"
+    return base / "attention-ablation"
 
 
 def put(path: Path, content: bytes) -> None:
     """Write a file of the cache whole or not at all. A cache that cannot be written costs time, not correctness."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
-    except OSError:
-        pass
+    with suppress(OSError):
+        files.write(path, content, durable=False)
 
 
 def cached(data: Grammar, generate: Callable[[Grammar], Corpus]) -> Corpus:
-    """The generated corpus, from the cache where the section and every file of the generator are the same."""
+    """The generated corpus, from the cache where the section and every file of the generator are the same.
+
+    What is read is compared with the checksum of the file and each split with its own, which goes into records.
+    """
     path = folder() / "grammar" / f"{_key(data)}.json"
     try:
-        return _load(json.loads(path.read_bytes()))
-    except (OSError, ValueError, KeyError, TypeError):
+        return _checked(files.read(path, LARGEST))
+    except Exception:  # no file yet, or a damaged one, whose ways to fail have no end
         corpus = generate(data)
-        put(path, json.dumps(_dump(corpus), ensure_ascii=False, separators=(",", ":")).encode())
+        put(path, _dump(corpus))
         return corpus
 
 
@@ -51,17 +58,30 @@ def _key(data: Grammar) -> str:
     return digest.hexdigest()[:32]
 
 
-def _dump(corpus: Corpus) -> dict[str, object]:
+def _dump(corpus: Corpus) -> bytes:
+    """A line with the SHA-256 of the rest, then JSON."""
     splits = {name: [(p.source, p.target, p.alignment) for p in pairs] for name, pairs in corpus.splits.items()}
     contrasts = [(c.source, c.right, c.wrong, c.pair) for c in corpus.contrasts]
     head = {"name": corpus.name, "version": corpus.version, "files": corpus.files}
-    return {**head, "splits": splits, "contrasts": contrasts}
+    body = json.dumps({**head, "splits": splits, "contrasts": contrasts}, ensure_ascii=False, separators=(",", ":"))
+    return f"{hashlib.sha256(body.encode()).hexdigest()}\n{body}".encode()
 
 
-def _load(tree: Any) -> Corpus:
+def _checked(content: bytes) -> Corpus:
+    """The corpus in a file of the cache.
+
+    Raises:
+        ValueError: the file or a split has another checksum than it says.
+    """
+    digest, _, body = content.partition(b"\n")
+    if hashlib.sha256(body).hexdigest().encode() != digest:
+        raise ValueError("the file is not what was written")
+    tree = json.loads(body)
     splits = {
         name: [Pair(source, target, tuple(Link(*link) for link in links)) for source, target, links in pairs]
         for name, pairs in tree["splits"].items()
     }
+    if tree["files"] != {name: checksum(pairs) for name, pairs in splits.items()}:
+        raise ValueError("a split is not what was generated")
     contrasts = [Contrast(*row) for row in tree["contrasts"]]
     return Corpus(tree["name"], tree["version"], splits, contrasts, tree["files"])

@@ -9,14 +9,15 @@ from __future__ import annotations
 import gzip
 import hashlib
 import http.client
+import io
 import os
 import sys
-import tempfile
 import urllib.error
 import urllib.request
 import zlib
 from pathlib import Path
 
+from study import files
 from study.config import Multi30k
 from study.corpora.cache import folder
 from study.corpora.corpus import Corpus, Pair
@@ -42,6 +43,8 @@ SHA256 = {
     "test_2017_flickr.en.gz": "76a444ee25172e72695cddb13ae4a3bda59430617be88e0bb46b60504f054074",
 }
 """Checksums of the compressed files."""
+LARGEST = 2**28
+"""Bytes of one side of a corpus, as it is and unpacked."""
 TIMEOUT = 60
 """Seconds without an answer after which a download is given up."""
 
@@ -82,10 +85,15 @@ def read_sides(source: Path, target: Path) -> list[Pair]:
 
 
 def _lines(path: Path) -> list[str]:
-    """Only the newline is taken off, and only a newline ends a sentence."""
+    """Only the newline is taken off, and only a newline ends a sentence; a byte order mark is no part of the text."""
     try:
-        content = path.read_bytes()
-        text = (gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content).decode("utf-8")
+        content = files.read(path, LARGEST)
+        if content[:2] == b"\x1f\x8b":
+            with gzip.open(io.BytesIO(content)) as file:
+                content = file.read(LARGEST + 1)
+            if len(content) > LARGEST:
+                raise InputError(f"{path} unpacks to more than {LARGEST // 2**20} MiB; give a smaller file")
+        text = content.decode("utf-8-sig")
     except FileNotFoundError:
         raise InputError(f"{path} does not exist; expected a file with one sentence a line: check the folder") from None
     except UnicodeDecodeError as problem:
@@ -94,13 +102,18 @@ def _lines(path: Path) -> list[str]:
         ) from None
     except (OSError, EOFError, zlib.error) as problem:
         raise InputError(f"cannot read {path} ({problem}); expected text, plain or gzip: get it anew") from None
+    if "\0" in text:
+        raise InputError(f"{path} has a null byte; expected text with one sentence a line: get it anew")
     if not text.strip():
         raise InputError(f"{path} is empty; expected one sentence a line: get it anew")
     return text.removesuffix("\n").split("\n")
 
 
 def _given(folder: str, origin: str) -> Path:
-    path = Path(folder).expanduser()
+    try:
+        path = Path(folder).expanduser()
+    except RuntimeError:
+        raise InputError(f"the Multi30k folder {folder} ({origin}): there is no such user; mend {origin}") from None
     if not path.is_dir():
         raise InputError(
             f"the Multi30k folder {path} ({origin}) does not exist; expected one with {', '.join(SHA256)}: "
@@ -126,7 +139,7 @@ def _check(path: Path) -> None:
 
 def _sha256(path: Path) -> str:
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return hashlib.sha256(files.read(path, LARGEST)).hexdigest()
     except OSError as problem:
         raise InputError(f"cannot read {path} ({problem.strerror}); expected a readable file: mend it") from None
 
@@ -161,14 +174,7 @@ def _download(address: str, path: Path) -> None:
             f"{address} came with the wrong checksum: SHA-256 {found[:12]}…, expected {SHA256[path.name][:12]}…; "
             "try again, or set STUDY_MULTI30K to a folder with the files"
         )
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        temporary = Path(file.name)
-    try:
-        temporary.write_bytes(content)
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    files.write(path, content)
 
 
 def _fetch(address: str) -> bytes:

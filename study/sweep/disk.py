@@ -6,7 +6,10 @@ import errno
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from study.errors import InputError
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 """No room on the disk, or none left of a quota."""
@@ -22,7 +25,7 @@ def problem(folder: Path, met: BaseException | None = None) -> str | None:
         met: what a run ended with: out of room at one moment, a disk may have room again the next.
     """
     for cause in _chain(met):
-        if isinstance(cause, OSError) and cause.errno in FULL:
+        if isinstance(cause, OSError) and cause.errno in (*FULL, errno.EFBIG):
             return _line(folder, cause)
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -32,6 +35,23 @@ def problem(folder: Path, met: BaseException | None = None) -> str | None:
     except OSError as found:
         return _line(folder, found)
     return None
+
+
+@contextmanager
+def reported(folder: Path) -> Iterator[None]:
+    """Within, whatever fails because a folder takes no files becomes one line.
+
+    Raises:
+        InputError: the disk is full or cannot be written.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as met:  # torch has errors of its own for a file that it cannot write
+        if line := problem(folder, met):
+            raise InputError(line) from None
+        raise
 
 
 def full(folder: Path) -> str:

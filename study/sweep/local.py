@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from study.errors import InputError
-from study.sweep import disk, server, slots
+from study.sweep import disk, lease, server, slots
 from study.sweep.display import Progress
 from study.sweep.interrupts import Interrupts
 from study.sweep.launcher import Launcher
@@ -83,6 +83,7 @@ def run_sweep(
     launcher = Launcher(spec, out, layout, trial, progress, policy)
     with Interrupts() as interrupts:
         try:
+            lease.compare_clocks(out)
             server.start(preload, layout[0].threads)
             launcher.run(todo)
         except KeyboardInterrupt:

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 import yaml
 
-from study import records
+from study import files, records
 from study.config import Experiment, config_hash, experiment_id
 from study.errors import InputError
 from study.sweep import disk, lease
@@ -128,7 +128,7 @@ def write_failure(experiment: Experiment, folder: Path, error: str) -> None:
         config_hash=config_hash(experiment),
         seed=experiment.seed,
     )
-    records.write(folder / "record.json", records.dumps(record))
+    files.write(folder / "record.json", records.dumps(record))
 
 
 def _redirect(log: Path) -> None:
@@ -171,7 +171,7 @@ def _environment(job: Job) -> None:
     """What a W&B agent would have set."""
     parameters = {"wandb_version": 1, **{name: {"value": value} for name, value in job.given.items()}}
     path = job.folder / "sweep-parameters.yaml"
-    records.write(path, yaml.safe_dump(parameters, sort_keys=False))
+    files.write(path, yaml.safe_dump(parameters, sort_keys=False))
     os.environ.pop("WANDB_SERVICE", None)  # names a process of the launcher's, not ours
     os.environ.update(job.environment)
     os.environ["WANDB_SWEEP_PARAM_PATH"] = str(path.resolve())

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from itertools import islice, pairwise
+from pathlib import Path
 
 import pytest
 
 from study.config import Grammar
-from study.corpora import Corpus, Pair, words
+from study.corpora import Corpus, Pair, cache, load, words
 from study.corpora.grammar import generate, sentences
 from study.corpora.grammar.alignment import assemble
 from study.corpora.grammar.lexicon import Adverb, Conjunction, Lexicon, Noun, Verb, Word, lexicon
@@ -344,3 +347,23 @@ def test_object_first_and_inserted_do_by_hand() -> None:
     pair, _ = assemble(sentence([main]))
     assert pair.source == "Obwohl die Lampen nass sind, hat die Tante den Mann nicht gefunden."
     assert pair.target == "Although the lamps are wet, the aunt did not find the man."
+
+
+def test_a_cache_that_was_changed_is_generated_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Records name the checksums of what was read, so what is read must have them."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    data = Grammar(train_pairs=20, test_pairs=8)
+    wanted = load(data)
+    (path,) = (tmp_path / "attention-ablation" / "grammar").iterdir()
+    kept = path.read_text()
+    tree = json.loads(kept.split("\n", 1)[1])
+    tree["splits"]["test"][0][1] = "Nonsense ."
+    body = json.dumps(tree)
+    altered = f"{hashlib.sha256(body.encode()).hexdigest()}\n{body}"  # by somebody who knows the format
+    for content in (altered, kept.replace('"wrong"', "", 1)[:-9], "[" * 10**5, '{"splits": []}', "", kept[:-1] + " "):
+        path.write_text(content)
+        assert load(data) == wanted
+        assert path.read_text() == kept
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
+    assert cache.folder().name == "attention-ablation"

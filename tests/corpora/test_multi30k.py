@@ -120,3 +120,17 @@ def test_the_real_files() -> None:
     sizes = {name: len(split) for name, split in corpus.splits.items()}
     assert sizes == {"train": 29000, "valid": 1014, "test_2016_flickr": 1000, "test_2017_flickr": 1000}
     assert not any("\n" in pair.source + pair.target for pair in corpus.splits["train"])
+
+
+def test_what_is_no_text_of_sentences_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(multi30k, "LARGEST", 10_000)
+    target = tmp_path / "target"
+    target.write_text("a\n")
+    (tmp_path / "mark").write_bytes(b"\xef\xbb\xbfein\n")
+    assert multi30k.read_sides(tmp_path / "mark", target)[0].source == "ein"  # a BOM would shift every link by a word
+    (tmp_path / "null").write_bytes(b"ein\0\n")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "bomb").write_bytes(gzip.compress(bytes(multi30k.LARGEST + 1), 1))
+    for name, reason in (("null", "has a null byte"), ("pipe", "found a pipe"), ("bomb", "unpacks to more than")):
+        with pytest.raises(InputError, match=reason):
+            multi30k.read_sides(tmp_path / name, target)

@@ -5,6 +5,7 @@ import os
 import random
 import select
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -138,6 +139,82 @@ def test_a_lock_that_a_dead_machine_has_kept_is_no_obstacle(tmp_path, monkeypatc
     ours = lease.acquire(run)
     assert ours is not None
     assert lease.acquire(run) is None
+
+
+def test_a_claim_from_the_future_ends_too(tmp_path, monkeypatch):
+    """The file server's clock was set back: such a claim would never get old."""
+    run, here = tmp_path / "run", lease._machine()
+    monkeypatch.setattr(lease, "_machine", lambda: "there")
+    theirs = lease.acquire(run)
+    monkeypatch.setattr(lease, "_machine", lambda: here)
+    ahead = time.time() + 10**6
+    os.utime(theirs.claim, (ahead, ahead))
+    assert not lease.held(run)  # so that a launcher tries
+    assert lease.acquire(run) is None
+    assert abs(theirs.claim.stat().st_mtime - time.time()) < 60  # from here on it ages like any other
+    assert lease.held(run)
+    os.close(theirs.descriptor)
+
+
+def test_who_looks_takes_and_touches_nothing(tmp_path):
+    """An interrupted run has a claim but no holder: whoever looks must not make it seem held."""
+    run = tmp_path / "run"
+    dead = lease.acquire(run)
+    os.close(dead.descriptor)
+    before = {path.name: path.stat().st_mtime_ns for path in run.iterdir()}
+    assert not lease.held(run)
+    assert {path.name: path.stat().st_mtime_ns for path in run.iterdir()} == before
+    over = threading.Event()
+    looks = [threading.Thread(target=lambda: [lease.held(run) for _ in iter(over.is_set, True)]) for _ in range(2)]
+    for look in looks:
+        look.start()
+    try:
+        for _ in range(100):
+            ours = lease.acquire(run)
+            assert ours is not None
+            os.close(ours.descriptor)  # as if killed: its claim stays
+    finally:
+        over.set()
+
+
+def test_stray_files_are_no_claims_and_a_pipe_is_no_lease(tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    for name in ("claim.1~", "claim.1 (conflicted copy)", "claim.٣", "claim.99999999999999999999"):
+        (run / name).touch()
+    (run / "claim.1").write_bytes(b"\xff\xfe")  # of another machine, as far as one can tell
+    assert lease.held(run)
+    assert lease.acquire(run) is None
+    (run / "claim.1").unlink()
+    lease.acquire(run).release()
+    (run / lease.FILE).unlink()
+    os.mkfifo(run / lease.FILE)
+    with pytest.raises(InputError, match="expected a file, found a pipe"):
+        lease.acquire(run)
+
+
+def test_a_lease_is_renewed_while_it_is_held_and_a_run_taken_over_ends(tmp_path, monkeypatch, capsys):
+    run, asked = tmp_path / "run", threading.Event()
+    monkeypatch.setattr(lease, "BEAT", 0.01)
+    monkeypatch.setattr(lease.os, "kill", lambda pid, number: number == signal.SIGTERM and asked.set())
+    with lease.holding(run):
+        (claim,) = run.glob("claim.*")
+        os.utime(claim, (0, 0))
+        while claim.stat().st_mtime == 0:
+            time.sleep(0.005)
+        with pytest.raises(InputError, match=r"another process runs this now .*claim\.1.*; wait for it"):
+            lease.holding(run).__enter__()
+        (run / "claim.2").write_text("there beats\n")
+        assert asked.wait(30)
+        (run / "checkpoint.ckpt").touch()
+    assert "another machine has taken this run over" in capsys.readouterr().err
+    assert sorted(os.listdir(run)) == ["checkpoint.ckpt", "claim.2", lease.FILE]
+
+
+def test_a_run_in_which_nothing_was_done_leaves_no_folder(tmp_path):
+    with pytest.raises(InputError, match="no such corpus"), lease.holding(tmp_path / "run"):
+        raise InputError("no such corpus")
+    assert not (tmp_path / "run").exists()
 
 
 class Steps:

@@ -1,0 +1,168 @@
+"""Files: reading with limits, writing whole or not at all, and removal of what a killed process has left.
+
+A reader sees the old content or the new content, never a part. A link is kept: the file that it names is replaced.
+A device or a pipe is written to, never replaced.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from study.errors import InputError
+
+SUFFIX = ".tmp"
+TEMPORARY = re.compile(r"\..*\.[0-9a-f]{8}\.tmp")
+"""Names of temporary files. Nobody else's files have such names."""
+SYSTEM = ("/dev/", "/proc/")
+STREAM = re.compile(r"/dev/(stdout|stderr)|(?:/dev|/proc/self)/fd/(\d+)")
+"""Names of what this process has open."""
+
+
+def write(path: Path, content: str | bytes, durable: bool = True) -> None:
+    """Write a whole file; text becomes UTF-8, and missing folders are made.
+
+    Args:
+        path: the file.
+        content: all of it.
+        durable: wait until the disk has it. A cache needs no such wait.
+
+    Raises:
+        OSError: the file cannot be written; `filename` is `path`, and nothing is left behind.
+    """
+    with replacing(path, durable) as temporary:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
+    """A temporary file to be filled within, which then takes the place of `path`.
+
+    The temporary file is a new one of an unguessable name, and is removed if the body raises. A `path` that is a
+    device, a pipe or a stream of this process gets the content instead.
+
+    Raises:
+        OSError: the file cannot be written; `filename` is `path`.
+    """
+    try:
+        through = _written_through(path)
+        target = Path(os.path.realpath(path))
+        if not through:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = _new(None if through else target)
+    except OSError as problem:
+        raise _named(problem, path) from None
+    try:
+        yield temporary
+        try:
+            if through:
+                _pour(temporary, path)
+                return
+            with suppress(FileNotFoundError):
+                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+            if durable:
+                _sync(temporary)
+            os.replace(temporary, target)
+        except OSError as problem:
+            raise _named(problem, path) from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read(path: Path, limit: int) -> bytes:
+    """The content of a file of at most `limit` bytes. A pipe that a shell has made, as by `<(…)`, is read too.
+
+    Raises:
+        InputError: it is larger, or neither a file nor such a pipe.
+        OSError: it cannot be read.
+    """
+    shell = os.path.abspath(path).startswith(SYSTEM)
+    # Without O_NONBLOCK, opening a pipe waits for somebody who writes into it.
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if shell else os.O_NONBLOCK))
+    try:
+        kind = os.fstat(handle).st_mode
+        if not (stat.S_ISREG(kind) or (shell and not stat.S_ISBLK(kind) and not stat.S_ISDIR(kind))):
+            found = "a folder" if stat.S_ISDIR(kind) else "a pipe or a device"
+            raise InputError(f"{path}: expected a file, found {found}; give a file")
+        with open(handle, "rb", closefd=False) as file:
+            content = file.read(limit + 1)
+    finally:
+        os.close(handle)
+    if len(content) > limit:
+        raise InputError(f"{path}: expected at most {_size(limit)}, found more; give another file")
+    return content
+
+
+def leftovers(folder: Path) -> list[Path]:
+    """Temporary files in a folder. Whoever removes them has to know that nobody is writing there."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    return [folder / name for name in names if TEMPORARY.fullmatch(name)]
+
+
+def _new(target: Path | None) -> Path:
+    """An empty file beside the target, or for None where the system keeps temporary files."""
+    if target is None:
+        handle, name = tempfile.mkstemp(SUFFIX)
+        os.close(handle)
+        return Path(name)
+    # Forty characters: a name of 255 bytes leaves no room for a longer temporary one.
+    path = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}{SUFFIX}")
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+    return path
+
+
+def _written_through(path: Path) -> bool:
+    """Whether a path, or what it links to, is no place for a new file."""
+    step = os.path.abspath(path)
+    for _ in range(40):  # as many links as Linux follows
+        if step.startswith(SYSTEM):
+            return True
+        if not os.path.islink(step):
+            break
+        step = os.path.join(os.path.dirname(step), os.readlink(step))
+    try:
+        kind = os.stat(path).st_mode
+    except FileNotFoundError:
+        return False
+    return not (stat.S_ISREG(kind) or stat.S_ISDIR(kind))
+
+
+def _pour(source: Path, path: Path) -> None:
+    """Copy a file into a device, a pipe or a stream; a stream keeps its place, so that nothing is overwritten."""
+    found = STREAM.fullmatch(os.path.abspath(path))
+    if found is None:
+        handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    else:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        handle = os.dup(int(found[2]) if found[2] else {"stdout": 1, "stderr": 2}[found[1]])
+    with open(handle, "wb") as sink, source.open("rb") as file:
+        shutil.copyfileobj(file, sink)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _named(problem: OSError, path: Path) -> OSError:
+    """The same problem under the name that the caller gave."""
+    return type(problem)(problem.errno, problem.strerror, str(path))
+
+
+def _size(count: int) -> str:
+    return f"{count // 2**20} MiB" if count >= 2**20 else f"{count} bytes"
