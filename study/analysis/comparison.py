@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from study.analysis import frame as frames
 from study.analysis import pruned, wording
-from study.analysis.estimates import deviation
-from study.analysis.statistics import Arm, Comparison, Family, compare
+from study.analysis.inference import Arm, Comparison, Family, compare, deviation
 from study.analysis.tables import Block, Column, Row, Table
 from study.sweep.spec import Spec
 
@@ -189,7 +188,7 @@ def _numbers(facet: Facet, arm: Arm, rows: pd.DataFrame, metrics: list[str]) -> 
     for name in metrics:
         known = rows[name].dropna()
         out |= {f"{name} mean": _mean(known), f"{name} sd": deviation(known)}
-    comparison = facet.family.comparisons.get(arm.label, Comparison(arm.label))
+    comparison = facet.family.comparisons.get(arm.label, Comparison())
     test, model = comparison.test, comparison.model
     out["method"] = "baseline" if arm is facet.base else test.method if test else comparison.why
     for name in ("difference", "low", "high", "se", "df", "p"):

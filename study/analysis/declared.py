@@ -11,8 +11,8 @@ from pydantic import BaseModel
 
 from study import records
 from study.analysis import frame, measures
+from study.analysis.inference import Arm
 from study.analysis.measures import Measure
-from study.analysis.statistics import Arm
 from study.errors import InputError
 from study.records import Record
 from study.sweep import fields

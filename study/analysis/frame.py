@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from study import records
 from study.analysis import pruned
-from study.analysis.statistics import Arm
+from study.analysis.inference import Arm
 from study.config import Experiment, config_hash
 from study.errors import InputError
 from study.publish.store import runs_of

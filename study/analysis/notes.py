@@ -6,17 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from study.analysis import pruned, wording
-from study.analysis.estimates import FEWEST, Test
-from study.analysis.statistics import Comparison
+from study.analysis.inference import FEW, FEWEST, Test
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from study.analysis.comparison import Facet
     from study.sweep.spec import Spec
-
-FEW = 5
-"""Fewer runs per arm are a quick look."""
 
 RULES = {
     "best_valid_bleu": "the step with the best BLEU on validation",
@@ -67,24 +63,30 @@ def _differences(spec: Spec, tests: Sequence[Test]) -> str:
 
 
 def _other_tests(facets: list[Facet]) -> Iterator[str]:
-    pairs = [(facet, c) for facet in facets for c in facet.family.comparisons.values()]
-    paired = [_beside(facet, c) for facet, c in pairs if c.model]
+    paired = [_beside(facet, arm, model) for facet, arm, model in _models(facets)]
     if paired:
         yield (
             "† Standard deviations differ threefold from the baseline's: the paired t decides, and the model of the "
             f"other arms goes without this one. One model of all says {'; '.join(paired)}."
         )
-    if any(c.test and c.test.method == "welch" for _, c in pairs):
+    tests = [c.test for facet in facets for c in facet.family.comparisons.values() if c.test]
+    if any(test.method == "welch" for test in tests):
         yield (
             "‡ Collapsed (a run diverged, or the mean BLEU on validation, as training measured it, is below half the "
             "baseline's) or against such a baseline: Welch's t over the runs with a score, out of the model."
         )
 
 
-def _beside(facet: Facet, comparison: Comparison) -> str:
-    model, digits = comparison.model, wording.decimals(facet.metric)
-    assert model is not None
-    where = f"{facet.name}, {comparison.arm}" if facet.name else comparison.arm
+def _models(facets: list[Facet]) -> Iterator[tuple[Facet, str, Test]]:
+    for facet in facets:
+        for arm, comparison in facet.family.comparisons.items():
+            if comparison.model:
+                yield facet, arm, comparison.model
+
+
+def _beside(facet: Facet, arm: str, model: Test) -> str:
+    digits = wording.decimals(facet.metric)
+    where = f"{facet.name}, {arm}" if facet.name else arm
     bounds = wording.interval(model.low, model.high, digits)
     p = f", unadjusted p {wording.p_value(model.p)}"
     return f"{wording.number(model.difference, digits, True)} {bounds}{p} ({where})"

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from study.analysis import measures
-from study.analysis.contrasts import contrasted
 from study.analysis.declared import Declared, Library, check_fields, one
+from study.analysis.inference import contrasted
 from study.analysis.measures import Measure
 from study.claims import costs, verdicts
 from study.claims import schema as entries

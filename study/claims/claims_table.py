@@ -11,7 +11,7 @@ from typing import Any
 
 from study.analysis import wording
 from study.analysis.comparison import MARKS
-from study.analysis.estimates import FEWEST
+from study.analysis.inference import FEWEST
 from study.analysis.measures import Measure
 from study.analysis.tables import Block, Column, Row, Table
 from study.claims.verdicts import DESCRIPTIVE, NOT_RUN, UNDECIDED, Finding, Verdict, stance, summary

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from study.analysis import measures
-from study.analysis.contrasts import correlated
-from study.analysis.estimates import inner
+from study.analysis.inference import Arm, Comparison, adjusted, correlated, inner
 from study.analysis.measures import Measure
-from study.analysis.statistics import Arm, Comparison, adjusted
 from study.claims import verdicts
 from study.claims.kinds import Correlation
 from study.claims.schema import Kind, Question
@@ -45,12 +43,12 @@ def correlations(kind: Kind, question: Question, scene: Scene, margin: float | N
     """
     asked = [contrast for contrast in question.contrasts if isinstance(contrast, Correlation)]
     found = [_arms(contrast, scene) for contrast in asked]
-    plain = {
-        str(i): Comparison("", why="missing runs") if arms.holes else correlated(arms.pairs, contrast.level)
-        for i, (contrast, arms) in enumerate(zip(asked, found, strict=True))
-    }
+    plain = [
+        Comparison(why="missing runs") if arms.holes else correlated(arms.pairs, contrast.level)
+        for contrast, arms in zip(asked, found, strict=True)
+    ]
     out = []
-    for contrast, arms, comparison in zip(asked, found, adjusted(plain).values(), strict=True):
+    for contrast, arms, comparison in zip(asked, found, adjusted(plain), strict=True):
         sign = verdicts.direction(contrast, contrast.between[1])
         word = verdicts.judged(kind, comparison, sign, margin, diverged=BOTH if arms.diverged else ())
         if kind == "equivalence" and arms.diverged and word == verdicts.CONTRADICTED:

@@ -16,9 +16,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from study.analysis.contrasts import contrasted
-from study.analysis.estimates import Test
-from study.analysis.statistics import Arm
+from study.analysis.inference import Arm, Test, contrasted
 from study.claims.kinds import Ratio
 from study.claims.schema import Kind, Question
 from study.claims.verdicts import Finding, finding

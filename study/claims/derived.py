@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from study.analysis.statistics import Arm
+from study.analysis.inference import Arm
 
 
 def band(label: str, rates: Sequence[tuple[float, Arm]], within: float) -> tuple[Arm, int]:

@@ -29,8 +29,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from study.analysis import measures
-from study.analysis.estimates import inner, inside
-from study.analysis.statistics import Arm, Comparison
+from study.analysis.inference import Arm, Comparison, inner, inside
 from study.claims.kinds import AnyContrast, Band, Contrast, Costly, Difference, Within
 from study.claims.schema import Claim, Kind, Question
 from study.claims.weighing import Weighed

@@ -9,8 +9,8 @@ from typing import Any
 
 from study.analysis import measures
 from study.analysis.declared import Declared, Library, along, matching, one
+from study.analysis.inference import Arm
 from study.analysis.measures import Measure
-from study.analysis.statistics import Arm
 from study.claims import derived
 from study.claims.kinds import (
     AnyContrast,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from study.analysis import wording
-from study.analysis.estimates import deviation
 from study.analysis.frame import collect
+from study.analysis.inference import deviation
 from study.analysis.tables import Block, Column, Row, Table
 from study.publish.store import Manifest, Results
 from study.sweep.spec import Spec

@@ -12,7 +12,7 @@ from statistics import fmean
 
 from study import records
 from study.analysis import pruned, wording
-from study.analysis.estimates import deviation
+from study.analysis.inference import deviation
 from study.analysis.tables import Block, Column, Row, Table
 from study.config import config_hash
 from study.config.pruning import Pruning

@@ -15,7 +15,7 @@ import yaml
 
 from study import records
 from study.analysis import wording
-from study.analysis.estimates import FEWEST, LEVEL, deviation
+from study.analysis.inference import FEWEST, deviation, one_sample
 from study.analysis.tables import Block, Column, Row, Table
 from study.config import Experiment, config_hash
 from study.errors import InputError
@@ -177,12 +177,10 @@ def _named(record: Record) -> str:
 
 def _interval(values: list[float]) -> tuple[float, float] | tuple[None, None]:
     """Student's interval of a mean; none with fewer than three values, or values that agree."""
-    from statsmodels.stats.weightstats import DescrStatsW
-
-    if len(values) < FEWEST or not deviation(values):
+    if len(values) < FEWEST:
         return None, None
-    low, high = DescrStatsW(values).tconfint_mean(LEVEL)
-    return float(low), float(high)
+    test = one_sample(values, values)
+    return (None, None) if test.low is None or test.high is None else (test.low, test.high)
 
 
 def _printed(low: float | None, high: float | None) -> str:

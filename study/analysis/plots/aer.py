@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from study.analysis import style
-from study.analysis.notes import FEW
+from study.analysis.inference import FEW
 from study.analysis.plots import panels
 from study.analysis.plots.maps import AXES
 from study.analysis.plots.source import Sweep, arm, base_of, first_of_family, interval, point, with_means

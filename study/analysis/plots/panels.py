@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from study.analysis import style, wording
-from study.analysis.notes import FEW
+from study.analysis.inference import FEW
 from study.analysis.plots.words import axis, tick, words
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from study.analysis import style
-from study.analysis.notes import FEW
+from study.analysis.inference import FEW
 from study.analysis.plots import panels
 from study.analysis.plots.source import Run, Sweep, point, with_means
 from study.sweep.metrics import KEPT

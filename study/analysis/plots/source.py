@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from study import records
 from study.analysis import frame as frames
-from study.analysis.estimates import LEVEL
-from study.analysis.notes import FEW
+from study.analysis.inference import FEW, mean_interval
 from study.analysis.tables import DECIMALS
 from study.config import Experiment
 from study.config.identity import scientific
@@ -157,15 +156,12 @@ def with_means(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
 
 def interval(values: Sequence[float]) -> tuple[float, float, float]:
     """Mean and 95% t interval of it; NaN for what the values do not give, or too few of them (`FEW`)."""
-    from statsmodels.stats.weightstats import DescrStatsW
-
     if not values or any(math.isnan(value) for value in values):
         return math.nan, math.nan, math.nan
     mean = math.fsum(values) / len(values)
-    if len(values) < FEW or max(values) - min(values) <= 1e-9 * max(1.0, abs(mean)):
+    if len(values) < FEW:
         return mean, math.nan, math.nan
-    low, high = DescrStatsW(list(values)).tconfint_mean(LEVEL)
-    return mean, float(low), float(high)
+    return mean, *mean_interval(values)[1:]
 
 
 def _family(run: Run) -> tuple[Any, ...]:

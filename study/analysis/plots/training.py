@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from study.analysis import style
-from study.analysis.notes import FEW
+from study.analysis.inference import FEW
 from study.analysis.plots import panels
 from study.analysis.plots.scaling import FREE, INIT, SCORE, at_base
 from study.analysis.plots.source import CROSS, Run, Sweep, arm, base_of, first_of_family, with_means

@@ -1,14 +1,11 @@
 import math
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from study.analysis.contrasts import contrasted
-from study.analysis.estimates import Test
-from study.analysis.statistics import Arm, compare, paired, seed_correlation, welch
+from study.analysis.inference import Arm, Test, compare, contrasted, one_sample, seed_correlation
 
 BASE = {1: 80.0, 2: 82.0, 3: 81.5, 4: 79.0, 5: 83.0}
 OTHER = {1: 81.0, 2: 82.5, 3: 83.0, 4: 79.5, 5: 84.5}
@@ -93,8 +90,8 @@ def test_data_that_do_not_vary_give_a_difference_and_nothing_more(level, seeds):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         family = compare(arms(flat, flat, other), "a")
-        found = [family.comparisons["b"].test, family.comparisons["c"].test, paired(other, flat), welch([1.0], [2.0])]
-    assert [test.difference for test in found] == pytest.approx([0, 50 - level, 50 - level, -1], abs=1e-9)
+        found = [family.comparisons["b"].test, family.comparisons["c"].test, one_sample([1.0] * seeds, [1.0])]
+    assert [test.difference for test in found] == pytest.approx([0, 50 - level, 1], abs=1e-9)
     assert all((test.se, test.low, test.p) == (None, None, None) for test in found)
     assert not family.comparisons["c"].significant
     assert family.comparisons["c"].holm is None
@@ -102,10 +99,13 @@ def test_data_that_do_not_vary_give_a_difference_and_nothing_more(level, seeds):
 
 
 def test_one_flat_arm_still_meets_one_that_varies():
+    """sd 4 of three runs over √3, and two degrees of freedom, since the flat arm has no variance."""
+    varying = Arm("b", {1: 80.0, 2: 84.0, 3: 88.0}, diverged=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        test = welch([0.0, 0.0], [80.0, 84.0])
-    assert (test.difference, test.se, test.df) == pytest.approx((-82, 2, 1))
+        test = compare([Arm("a", dict.fromkeys((1, 2, 3, 4), 0.0)), varying], "a").comparisons["b"].test
+    assert test.method == "welch"
+    assert (test.difference, test.se, test.df) == pytest.approx((84, 4 / math.sqrt(3), 2))
 
 
 @pytest.mark.parametrize("facts", [{}, {"valid_bleu": 1.0}, {"diverged": 3}])
@@ -115,7 +115,7 @@ def test_two_values_give_a_difference_and_no_test(facts):
     comparison = compare([base, whole[1]], "a").comparisons["b"]
     assert comparison.test == Test("few", 82.5 - sum(base.values.values()) / len(base.values))
     assert (comparison.holm, comparison.detectable, comparison.significant) == (None, None, False)
-    assert contrasted({"a": base, "b": whole[1]}, [{"b": 1.0, "a": -1.0}], base) == [replace(comparison, arm="0")]
+    assert contrasted({"a": base, "b": whole[1]}, [{"b": 1.0, "a": -1.0}], base) == [comparison]
     difference = contrasted({"b": whole[1]}, [{"b": 1.0}], base)[0]
     assert (difference.test, difference.holm) == (Test("few", 82.5), None)
 

@@ -1,0 +1,402 @@
+"""Tests of contrasts between arms, by rules that were fixed before the runs.
+
+A contrast is Σ w_a · (mean of arm a) with Σ w_a = 0. Every contrast of the study is tested here: those of claims, and
+those of a sweep's table, which are arm − baseline. A contrast of a single arm is the mean of what are differences
+already, by Student's t over its runs.
+
+* Pooled model: `score ~ arm + seed` by least squares over the complete arms of all contrasts of a family; a contrast
+  has a t interval. Seeds are blocks: the same list for every arm.
+* A *collapsed* arm (a run diverged, or its mean validation BLEU is below half the reference's) stays out of the model,
+  because its spread would inflate the variance for every arm. Its contrasts are tested by Welch's t-test over the runs
+  that have a score.
+* If the standard deviations of the arms of a contrast differ threefold, the paired t-test of that contrast decides. The
+  model's estimate is kept beside it. The model of the other contrasts excludes arms that take part in none of them,
+  because one outlier seed would inflate the variance for every arm.
+* A contrast with an arm of fewer than three runs has a difference and no test.
+* A contrast with a hole (a run missing, started or failed) is not computed at all.
+* Intervals are unadjusted; p is adjusted by Holm (1979) over all tests of the family.
+* Rank correlations are tested by resampling arms.
+
+If the data leave no variance to estimate (one seed, or runs that agree exactly), there is a difference, and neither
+interval nor p.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+Method = Literal["model", "paired", "welch", "resampled", "within", "few"]
+Weights = Mapping[str, float]
+"""Label of an arm ↦ its weight; they sum to 0, or there is one."""
+
+LEVEL = 0.05
+POWER = 0.80
+THREEFOLD = 3.0
+FEWEST = 3
+"""Fewer runs of an arm give a difference, and neither interval nor p: two runs say next to nothing of their spread."""
+FEW = 5
+"""Fewer runs per arm are a quick look."""
+RESAMPLES = 2000
+FEWEST_ARMS = 5
+"""A rank correlation over fewer arms says nothing."""
+
+
+@dataclass(frozen=True)
+class Test:
+    """One estimate of a contrast, in units of the score. None: the data have no variance to estimate it from.
+
+    `se` of a rank correlation (`resampled`) is on Fisher's scale, artanh ρ, on which it is tested.
+    """
+
+    __test__ = False
+
+    method: Method
+    difference: float
+    se: float | None = None
+    df: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+
+
+@dataclass(frozen=True)
+class Arm:
+    """Values of one arm by seed, and the runs without a value."""
+
+    label: str
+    values: Mapping[int, float]
+    """Empty where a finished run has null: it means nothing there, and a mean over the others would mislead."""
+    diverged: int = 0
+    holes: int = 0
+    """Declared runs that are missing, started or failed."""
+    valid_bleu: float | None = None
+    """Mean BLEU on validation, 0–100."""
+
+    @property
+    def mean(self) -> float | None:
+        """Mean over the runs; None without any."""
+        return math.fsum(self.values.values()) / len(self.values) if self.values else None
+
+    @property
+    def complete(self) -> bool:
+        """Whether every run has a value."""
+        return bool(self.values) and not self.holes and not self.diverged
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A tested contrast: the test that decides, the model's where another decides, or why there is none."""
+
+    test: Test | None = None
+    model: Test | None = None
+    holm: float | None = None
+    detectable: float | None = None
+    """The smallest difference shown with power .80 at Holm's first level: (t_{1−.05/2m} + t_.80) · SE, m tests."""
+    why: str = ""
+
+    @property
+    def significant(self) -> bool:
+        """Holm p < .05."""
+        return self.holm is not None and self.holm < LEVEL
+
+
+@dataclass(frozen=True)
+class Family:
+    """The contrasts arm − baseline of one table: one metric, one baseline, one adjustment."""
+
+    baseline: str
+    comparisons: dict[str, Comparison] = field(default_factory=dict)
+    correlation: float | None = None
+    """Same-seed correlation of the arms in the model, see `seed_correlation`."""
+
+
+def compare(arms: Sequence[Arm], baseline: str) -> Family:
+    """Test every arm against the baseline: the contrasts arm − baseline, as one family.
+
+    Raises:
+        ValueError: there is no arm of the baseline's name, or complete arms have unequal seeds.
+    """
+    base = next((arm for arm in arms if arm.label == baseline), None)
+    if base is None:
+        raise ValueError(f"no arm {baseline!r} among {', '.join(arm.label for arm in arms)}")
+    others = [arm for arm in arms if arm is not base]
+    tested = contrasted({arm.label: arm for arm in (base, *others)}, [{a.label: 1.0, baseline: -1.0} for a in others],
+                        base)  # fmt: skip
+    if base.holes or not base.values:
+        tested = [Comparison(why="no baseline") for _ in others]
+    found = {arm.label: comparison for arm, comparison in zip(others, tested, strict=True)}
+    pool = [arm for arm in arms if arm.complete and not collapsed(arm, base)]
+    known = base.complete and len(base.values) >= FEWEST
+    return Family(baseline, found, seed_correlation(pool) if known else None)
+
+
+def contrasted(arms: Mapping[str, Arm], contrasts: Sequence[Weights], reference: Arm) -> list[Comparison]:
+    """Test every contrast of a family and adjust p by Holm over all of them.
+
+    Args:
+        arms: the arms that take part, by label; complete ones have the same seeds.
+        contrasts: the weights of each contrast.
+        reference: the arm whose validation BLEU defines a collapse.
+
+    Raises:
+        ValueError: complete arms have unequal seeds.
+    """
+    several = [weights for weights in contrasts if len(weights) > 1]
+    fit = _fit(arms, several, reference)
+    even = _fit(arms, [weights for weights in several if not threefold(_named(arms, weights))], reference)
+    plain = []
+    for weights in contrasts:
+        some = _named(arms, weights)
+        plain.append(_compare(some, weights, reference, fit, fit if len(some) > 1 and threefold(some) else even))
+    return adjusted(plain)
+
+
+def _named(arms: Mapping[str, Arm], weights: Weights) -> list[Arm]:
+    return [arms[label] for label in weights]
+
+
+def collapsed(arm: Arm, base: Arm) -> bool:
+    """Whether a run diverged, or validation BLEU is below half the baseline's."""
+    if arm.diverged:
+        return True
+    return arm.valid_bleu is not None and base.valid_bleu is not None and arm.valid_bleu < base.valid_bleu / 2
+
+
+def threefold(arms: Sequence[Arm]) -> bool:
+    """Whether the largest standard deviation among the arms is three times the smallest, or more."""
+    low, *_, high = sorted(deviation(arm.values.values()) or 0.0 for arm in arms)
+    return high > 0 and high >= THREEFOLD * low
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """`score ~ arm + seed`, fitted: arm ↦ the place of its parameter, which is its difference to the first arm."""
+
+    result: Any
+    places: Mapping[str, int]
+    exact: bool
+    """Nothing is left to estimate a variance from."""
+
+    def test(self, weights: Weights) -> Test:
+        """Test a contrast; the weight of the first arm is implied."""
+        row = np.zeros(len(self.result.params))
+        for label, weight in weights.items():
+            if label in self.places:
+                row[self.places[label]] = weight
+        difference = float(row @ self.result.params)
+        if self.exact:
+            return Test("model", difference)
+        return t_test("model", difference, float(self.result.t_test(row).sd.item()), float(self.result.df_resid))
+
+
+def _fit(arms: Mapping[str, Arm], contrasts: Sequence[Weights], reference: Arm) -> _Fit | None:
+    """Fit `score ~ arm + seed` by least squares over all arms of these contrasts, without incomplete or collapsed ones.
+
+    Raises:
+        ValueError: the arms have unequal seeds.
+    """
+    from statsmodels.regression.linear_model import OLS
+
+    named = {label for weights in contrasts for label in weights}
+    pool = [arm for label, arm in arms.items() if label in named and arm.complete and not collapsed(arm, reference)]
+    if len(pool) < 2:
+        return None
+    seeds = sorted(pool[0].values)
+    for arm in pool:
+        if set(arm.values) != set(seeds):
+            raise ValueError(f"arm {arm.label!r} has other seeds than {pool[0].label!r}; give every arm the same list")
+    places = {arm.label: 1 + i for i, arm in enumerate(pool[1:])}
+    rows, scores = [], []
+    for arm in pool:
+        for number, seed in enumerate(seeds):
+            row = np.zeros(len(places) + len(seeds))
+            at = [places[arm.label]] if arm.label in places else []
+            row[[0, *at, *([len(places) + number] if number else [])]] = 1
+            rows.append(row)
+            scores.append(arm.values[seed])
+    result = OLS(np.array(scores), np.array(rows)).fit()
+    return _Fit(result, places, result.df_resid < 1 or exact(result.resid, scores))
+
+
+def _compare(some: Sequence[Arm], weights: Weights, reference: Arm, whole: _Fit | None, fit: _Fit | None) -> Comparison:
+    """Test one contrast in the model `fit`, or by the test that its arms need."""
+    if any(arm.holes for arm in some):
+        return Comparison(why="missing runs")
+    if not all(arm.values for arm in some):
+        return Comparison(why="diverged" if any(arm.diverged for arm in some) else "no value")
+    if min(len(arm.values) for arm in some) < FEWEST:
+        return Comparison(Test("few", sum(weights[arm.label] * (arm.mean or 0.0) for arm in some)))
+    if len(some) == 1:
+        values = list(some[0].values.values())
+        return Comparison(replace(one_sample(values, values), method="within"))
+    if fit is None or any(collapsed(arm, reference) for arm in some):
+        return Comparison(_welch(some, weights))
+    if threefold(some):
+        seeds = sorted(some[0].values)
+        differences = [sum(weights[arm.label] * arm.values[seed] for arm in some) for seed in seeds]
+        assert whole is not None
+        test = one_sample(differences, [v for arm in some for v in arm.values.values()])
+        return Comparison(test, model=whole.test(weights))
+    return Comparison(fit.test(weights))
+
+
+def _welch(arms: Sequence[Arm], weights: Weights) -> Test:
+    """Welch's test (1947) of a contrast, with Satterthwaite's degrees of freedom (1946): no variance is shared."""
+    difference = sum(weights[arm.label] * float(np.mean(list(arm.values.values()))) for arm in arms)
+    parts = [
+        (weights[arm.label] ** 2 * (deviation(arm.values.values()) or 0.0) ** 2 / len(arm.values), len(arm.values) - 1)
+        for arm in arms
+    ]
+    variance = sum(part for part, _ in parts)
+    if not variance:
+        return Test("welch", difference)
+    df = variance**2 / sum(part**2 / freedom for part, freedom in parts)
+    return t_test("welch", difference, math.sqrt(variance), df)
+
+
+def adjusted(plain: Sequence[Comparison]) -> list[Comparison]:
+    """Adjust by Holm over all tests that have a p, and add the difference that each could have shown."""
+    from scipy.stats import t
+    from statsmodels.stats.multitest import multipletests
+
+    tested = [(i, c.test) for i, c in enumerate(plain) if c.test is not None and c.test.p is not None]
+    out = list(plain)
+    if not tested:
+        return out
+    level = LEVEL / len(tested)
+    for (i, test), holm in zip(tested, multipletests([test.p for _, test in tested], LEVEL, "holm")[1], strict=True):
+        assert test.se is not None
+        detectable = float(t.ppf(1 - level / 2, test.df) + t.ppf(POWER, test.df)) * test.se
+        detectable = math.tanh(detectable) if test.method == "resampled" else detectable
+        out[i] = replace(plain[i], holm=float(holm), detectable=detectable)
+    return out
+
+
+def seed_correlation(arms: Sequence[Arm]) -> float | None:
+    """Same-seed correlation: ICC(3,1) = (MS_seed − MS_error) / (MS_seed + (k − 1) MS_error) of k arms.
+
+    The share of variance that the seeds of all arms have in common, 1/(1−k)…1 (Shrout and Fleiss 1979). Above zero,
+    comparing seed by seed gains; about zero, a block costs degrees of freedom only. None where nothing varies.
+    """
+    k, n = len(arms), len(arms[0].values) if arms else 0
+    if k < 2 or n < 2:
+        return None
+    grid = np.array([[arm.values[seed] for seed in sorted(arms[0].values)] for arm in arms])
+    seeds, levels, grand = grid.mean(axis=0), grid.mean(axis=1), grid.mean()
+    error = float(((grid - seeds - levels[:, None] + grand) ** 2).sum()) / ((k - 1) * (n - 1))
+    between = k * float(((seeds - grand) ** 2).sum()) / (n - 1)
+    total = between + (k - 1) * error
+    return (between - error) / total if math.sqrt(total) > 1e-9 * max(1.0, abs(float(grand))) else None
+
+
+def correlated(pairs: Sequence[Sequence[tuple[float, float]]], level: str) -> Comparison:
+    """Spearman's ρ, its standard error by resampling arms (bootstrap), its test by t over arms − 1; not adjusted.
+
+    Test and interval are taken on Fisher's scale, artanh ρ ± t σ / (1 − ρ²), so that it stays within −1 and 1.
+
+    Args:
+        pairs: for every arm the two values of each seed.
+        level: `arms`, between the means of arms; `seeds`, within each arm and averaged over arms.
+    """
+    if level == "arms":
+        means = np.array([np.mean(arm, axis=0) for arm in pairs]).reshape(-1, 2)
+        values, arms = None, len(means)
+    else:
+        each = [np.array(arm)[None] for arm in pairs]
+        values = np.array([_spearman(arm[:, :, 0], arm[:, :, 1])[0] for arm in each])
+        values = values[np.isfinite(values)]
+        arms = len(values)
+    if arms < FEWEST_ARMS:
+        return Comparison(why="too few arms")
+
+    def statistic(draw: Any) -> Any:
+        return _spearman(means[draw, 0], means[draw, 1]) if values is None else values[draw].mean(axis=1)
+
+    whole = float(statistic(np.arange(arms)[None])[0])
+    draws = statistic(np.random.default_rng(0).integers(0, arms, (RESAMPLES, arms)))
+    error = float(np.nanstd(draws, ddof=1))
+    if not math.isfinite(whole):
+        return Comparison(why="nothing varies")
+    if error < 1e-9:
+        return Comparison(Test("resampled", whole))
+    return Comparison(rank_correlation(whole, error, arms - 1))
+
+
+def _spearman(x: Any, y: Any) -> Any:
+    """Spearman's ρ of every row; NaN where a row does not vary."""
+    from scipy.stats import rankdata
+
+    ranks = [rankdata(values, axis=1) for values in (x, y)]
+    a, b = (rank - rank.mean(axis=1, keepdims=True) for rank in ranks)
+    scale = np.sqrt((a**2).sum(axis=1) * (b**2).sum(axis=1))
+    return np.divide((a * b).sum(axis=1), scale, out=np.full(len(a), np.nan), where=scale > 0)
+
+
+def deviation(values: Any) -> float | None:
+    """Standard deviation with n − 1, or None for fewer than two values. Exactly 0 where all values are equal."""
+    some = np.asarray(list(values), dtype=float)
+    if len(some) < 2:
+        return None
+    return 0.0 if np.ptp(some) == 0 else float(some.std(ddof=1))
+
+
+def one_sample(differences: Sequence[float], scores: Sequence[float]) -> Test:
+    """Student's t of differences against zero; `scores` are the values that set the scale of rounding."""
+    some = np.asarray(differences, dtype=float)
+    mean = float(some.mean())
+    if len(some) < 2 or exact(some - mean, scores):
+        return Test("paired", mean)
+    return t_test("paired", mean, float(some.std(ddof=1)) / math.sqrt(len(some)), float(len(some) - 1))
+
+
+def t_test(method: Method, difference: float, se: float, df: float) -> Test:
+    """Test an estimate that has a standard error: 95% t interval and two-sided p."""
+    from scipy.stats import t
+
+    half = float(t.ppf(1 - LEVEL / 2, df)) * se
+    p = 2 * float(t.sf(abs(difference) / se, df))
+    return Test(method, difference, se, df, difference - half, difference + half, p)
+
+
+def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """Mean and its 95% t interval; NaN for an end that the values do not give (fewer than two, or all equal)."""
+    test = one_sample(values, values)
+    low, high = (math.nan if end is None else end for end in (test.low, test.high))
+    return test.difference, low, high
+
+
+def rank_correlation(rho: float, error: float, df: float) -> Test:
+    """Test a rank correlation by its standard error σ: of artanh ρ, whose error is σ / (1 − ρ²)."""
+    test = t_test("resampled", math.atanh(rho), error / (1 - rho**2), df)
+    assert test.low is not None
+    assert test.high is not None
+    return replace(test, difference=rho, low=math.tanh(test.low), high=math.tanh(test.high))
+
+
+def inner(test: Test) -> tuple[float, float] | None:
+    """Return the 90% interval, on which two one-sided tests at 5% rest; None without a standard error."""
+    from scipy.stats import t
+
+    if test.se is None:
+        return None
+    half = float(t.ppf(1 - LEVEL, test.df)) * test.se
+    if test.method == "resampled":
+        middle = math.atanh(test.difference)
+        return math.tanh(middle - half), math.tanh(middle + half)
+    return test.difference - half, test.difference + half
+
+
+def inside(test: Test, margin: float) -> bool:
+    """Two one-sided tests (Schuirmann 1987): the 90% interval lies within ± margin."""
+    interval = inner(test)
+    return interval is not None and -margin < interval[0] and interval[1] < margin
+
+
+def exact(residuals: Any, scores: Any) -> bool:
+    """Whether residuals are zero but for rounding."""
+    return float(np.abs(residuals).max()) <= 1e-9 * max(1.0, float(np.abs(np.asarray(scores)).max()))
