@@ -15,10 +15,8 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from study.corpora.corpus import Link, Pair, words
+from study.metrics import LENGTHS, with_parts
 from study.records import Score
-
-LENGTHS = ((4, 7), (8, 10), (11, 13), (14, 16), (17, 20), (21, 26), (27, 32), (33, 60))
-"""Buckets of source length in words without punctuation, both ends included; the same for every corpus and run."""
 
 SMALLEST_BUCKET = 20
 """Buckets with fewer sentences are not scored: their BLEU says little."""
@@ -106,7 +104,7 @@ METRICS: dict[str, Scorer] = {
     "prefix": prefix_accuracy,
     "accuracy": word_accuracy,
 }
-BY_LENGTH = ("bleu", "exact")
+BY_LENGTH = with_parts("length")
 
 
 def source_length(text: str) -> int:

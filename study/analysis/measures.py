@@ -16,11 +16,13 @@ from typing import Any
 from study.analysis import pruned, wording
 from study.corpora.multi30k import SPLITS as MULTI30K
 from study.errors import InputError
+from study.metrics import BUCKETS as LENGTHS
+from study.metrics import KEPT, METRICS, with_parts
 from study.records import Record
-from study.sweep.metrics import BY_LENGTH, BY_SHARE, GOALS, KEPT, LENGTHS
 
-HIGHER = tuple(score for score, goal in GOALS.items() if goal == "maximize")
-LOWER = tuple(score for score, goal in GOALS.items() if goal == "minimize")
+HIGHER = tuple(score for score, metric in METRICS.items() if metric.goal == "maximize")
+LOWER = tuple(score for score, metric in METRICS.items() if metric.goal == "minimize")
+BY_LENGTH, BY_SHARE = with_parts("length"), with_parts("heads")
 """Every score that a claim can name, and which way it is better."""
 
 SPLITS = ("test", "valid", "long", "deep", "pronoun", *(split for split in MULTI30K if split.startswith("test")))

@@ -1,12 +1,14 @@
 """What an experiment is: a frozen, validated tree of fields, and the identity computed from it. Knows no torch."""
 
 from study.config.attention import Attention
-from study.config.data import Data, Grammar, Multi30k
 from study.config.experiment import Experiment
 from study.config.identity import config_hash, experiment_id
 from study.config.model import Model, Recurrent, Transformer
 from study.config.overrides import experiment_from
 from study.config.textbook import TEXTBOOK
+from study.corpora.catalogue import Data
+from study.corpora.grammar import Grammar
+from study.corpora.multi30k import Multi30k
 
 __all__ = [
     "TEXTBOOK",

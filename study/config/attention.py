@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from study.config.mechanisms import (
     AXES,
@@ -30,41 +30,7 @@ from study.config.mechanisms import (
     WEIGHTS,
     Choice,
 )
-
-
-class Frozen(BaseModel):
-    """The base of every section: immutable, unknown keys refused, defaults checked like any other value."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _no_truth_for_a_number(cls, given: Any) -> Any:
-        """Python counts true as 1: `seed: true` would be seed 1."""
-        for name, value in given.items() if isinstance(given, dict) else ():
-            if isinstance(value, bool) and name in cls.model_fields and cls.model_fields[name].annotation is not bool:
-                raise ValueError(f"{name} is no question of true or false; give its value, not {str(value).lower()}")
-        return given
-
-    @field_validator("*")
-    @classmethod
-    def _one_zero(cls, value: Any) -> Any:
-        """−0.0 is 0.0: one number has one identity."""
-        return 0.0 if isinstance(value, float) and value == 0 else value
-
-
-Size = Annotated[int, Field(ge=1)]
-Seed = Annotated[int, Field(ge=0, lt=2**31)]
-
-
-def _writable(name: str) -> str:
-    if not name or "\0" in name:
-        raise ValueError(f"{name!r} is no name of a folder; give one without a null byte")
-    return name
-
-
-Name = Annotated[str, AfterValidator(_writable)]
-"""The name of a folder."""
+from study.schema import Frozen, Size
 
 
 def _d_of_scores() -> str:

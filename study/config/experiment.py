@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from study.config.attention import Frozen, Name, Seed, Size
-from study.config.data import Data, Grammar
 from study.config.model import Model, Rate, Recurrent
-from study.config.probes import Probe
 from study.config.pruning import Pruning
+from study.corpora.catalogue import Data
+from study.corpora.grammar import Grammar
+from study.schema import Frozen, Name, Seed, Size
 
 PROTOCOL: Literal[1] = 1
 """Raised by one when a fix moves numbers, so that runs made before and after it have different identities."""
@@ -136,7 +136,7 @@ class Experiment(Frozen):
     @model_validator(mode="after")
     def _selectable(self) -> Self:
         """BLEU counts four words in a row, and is 0 where no target has as many."""
-        words = self.data.shortest_target if isinstance(self.data, Probe) else 4
+        words = self.data.shortest_target
         if words < 4 and self.training.select == "best_valid_bleu":
             raise ValueError(
                 f"training.select best_valid_bleu needs targets of four words or more, and {self.data.name} has them "

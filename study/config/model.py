@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from study.config.attention import Attention, Frozen, Size
+from study.config.attention import Attention
 from study.config.mechanisms import AXES, DECODER, DERIVED, INIT, MEMORY, MIXING, POSITIONS, VALUES, Axis, Choice
 from study.config.refusals import (
     SCORING,
@@ -17,6 +17,7 @@ from study.config.refusals import (
     unused_scores,
 )
 from study.config.sites import RecurrentSites, Sites, TransformerSites, without_unused_scores
+from study.schema import Frozen, Size
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
 

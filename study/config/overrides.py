@@ -7,10 +7,10 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from study.config.data import Data
 from study.config.experiment import Experiment
 from study.config.model import Model
 from study.config.textbook import textbook
+from study.corpora.catalogue import Data
 from study.errors import InputError
 
 PRESET = "preset"

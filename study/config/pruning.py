@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from study.config.attention import Frozen, Size
 from study.config.model import Recurrent, Transformer
+from study.schema import Frozen, Size
 
 CUTTING = ("curve", "retrain")
 """The questions that remove heads in an order."""

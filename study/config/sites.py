@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from study.config.attention import Attention, Frozen
+from study.config.attention import Attention
 from study.config.mechanisms import SCORE
 from study.config.refusals import SCORING, scores_matter
+from study.schema import Frozen
 
 
 class Sites(Frozen):

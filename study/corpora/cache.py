@@ -11,13 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from study import files
-from study.config import Grammar
 from study.corpora.corpus import Contrast, Corpus, Link, Pair
-from study.corpora.grammar.generator import checksum
 
-GENERATOR = Path(__file__).parent / "grammar"
 LARGEST = 2**30
 """Bytes of a cached corpus."""
+
+Checksum = Callable[[list[Pair]], str]
 
 
 def folder() -> Path:
@@ -35,24 +34,23 @@ def put(path: Path, content: bytes) -> None:
         files.write(path, content, durable=False)
 
 
-def cached(data: Grammar, generate: Callable[[Grammar], Corpus]) -> Corpus:
-    """The generated corpus, from the cache where the section and every file of the generator are the same.
+def cached(kind: str, declared: str, generator: Path, generate: Callable[[], Corpus], checksum: Checksum) -> Corpus:
+    """A generated corpus, from the cache where the declaration and every file of the generator are the same.
 
     What is read is compared with the checksum of the file and each split with its own, which goes into records.
     """
-    path = folder() / "grammar" / f"{_key(data)}.json"
+    path = folder() / kind / f"{_key(declared, generator)}.json"
     try:
-        return _checked(files.read(path, LARGEST))
+        return _checked(files.read(path, LARGEST), checksum)
     except Exception:  # no file yet, or a damaged one, whose ways to fail have no end
-        corpus = generate(data)
+        corpus = generate()
         put(path, _dump(corpus))
         return corpus
 
 
-def _key(data: Grammar) -> str:
-    generated = data.model_dump_json(include={"version", "lexicon", "train_pairs", "test_pairs", "seed"})
-    digest = hashlib.sha256(generated.encode())
-    for path in sorted(GENERATOR.iterdir()):
+def _key(declared: str, generator: Path) -> str:
+    digest = hashlib.sha256(declared.encode())
+    for path in sorted(generator.iterdir()):
         if path.is_file():
             digest.update(path.read_bytes())
     return digest.hexdigest()[:32]
@@ -67,7 +65,7 @@ def _dump(corpus: Corpus) -> bytes:
     return f"{hashlib.sha256(body.encode()).hexdigest()}\n{body}".encode()
 
 
-def _checked(content: bytes) -> Corpus:
+def _checked(content: bytes, checksum: Checksum) -> Corpus:
     """The corpus in a file of the cache.
 
     Raises:

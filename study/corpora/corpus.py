@@ -1,12 +1,12 @@
-"""What every corpus is: named splits of sentence pairs, and which files they came from."""
+"""Corpus: named splits of sentence pairs. Section: its declaration, with the facts that other parts ask for."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from study.config import Data, Grammar, Multi30k
+from study.schema import Frozen
 
 WORD = re.compile(r"\w+|[^\w\s]")
 
@@ -66,23 +66,83 @@ class Corpus:
         return [name for name in self.splits if name not in ("train", "valid")]
 
 
-def load(data: Data) -> Corpus:
-    """The corpus that a `data` section declares.
+class Chance(NamedTuple):
+    """Expected share of target words that are right without the mechanism under test, 0–1."""
+
+    blind: float
+    """The best guess of a reader which sees nothing of the source but its length (in `graph` and `multi_lookup`, each
+    word's name and own label)."""
+    confused: float | None = None
+    """The best guess of a reader which finds all the places, and cannot tell which is which. In `graph` that is one
+    that takes the word with the largest of symmetric scores (in a ring all words but one look at the word that they
+    name, and that one at the one that names it; weights that depend on labels can tell more), in `multi_lookup` one
+    head of even weights, in `one_space` one that sees all words, not their kinds."""
+
+
+class Section(Frozen):
+    """Declaration of a corpus: the fields of `data` that decide it, and beside them its facts and its reader.
+
+    A new corpus is one subclass in a module of its own and one line in `study.corpora.catalogue`. Metrics, tables,
+    tiers, `verify` and the help take what they need from the members below.
+    """
+
+    if TYPE_CHECKING:
+        name: str
+        version: int
+        tokens: str
+
+    title: ClassVar[str] = ""
+    """Name in prose, for a corpus with a tier of its own."""
+    tier: ClassVar[str] = "embedded"
+    """Group of the README's table of costs: embedded for what is generated, else the name of the corpus."""
+    sentences: ClassVar[bool] = True
+    """Whether targets are sentences: only then is BLEU a column of its tables."""
+
+    @property
+    def scored(self) -> tuple[str, ...]:
+        """The scored splits: `valid`, then the test splits, the one that decides first."""
+        return ("valid", "test")
+
+    @property
+    def shortest_target(self) -> int:
+        """Words of the shortest target that is sure to occur; 4, where BLEU is defined, or more for sentences."""
+        return 4
+
+    def offers(self, split: str) -> frozenset[str]:
+        """What a split has beside text: alignment (gold links), attends (of self-attention), contrasts (pairs)."""
+        return frozenset()
+
+    def chance(self) -> Chance | None:
+        """The floors that an accuracy is read against; None where they are not known."""
+        return None
+
+    def at_hand(self) -> bool:
+        """Whether `read` needs no network. False: checks go on without references."""
+        return True
+
+    def read(self) -> Corpus:
+        """The corpus.
+
+        Raises:
+            InputError: a file is absent, empty, not UTF-8, of the wrong checksum or of unequal length to its other
+                side, or the section declares more than there is.
+        """
+        raise NotImplementedError
+
+
+def derive_vocabulary(data: Section, size: int) -> None:
+    """Fill in the number of subwords where a section has subwords and gives none.
 
     Raises:
-        InputError: a file is absent, empty, not UTF-8, of the wrong checksum or of unequal length to its other side.
+        ValueError: a number of subwords, and tokens are words.
     """
-    match data:
-        case Grammar():
-            from study.corpora.cache import cached
-            from study.corpora.grammar import generate
+    given = getattr(data, "vocabulary", None)
+    if data.tokens == "words" and given is not None:
+        raise ValueError("vocabulary is the size of a subword model, and tokens is words; leave it out")
+    if data.tokens == "subwords" and given is None:
+        object.__setattr__(data, "vocabulary", size)
 
-            return cached(data, generate)
-        case Multi30k():
-            from study.corpora.multi30k import read
 
-            return read(data)
-        case _:
-            from study.corpora import probes
-
-            return probes.generate(data)
+def load(data: Section) -> Corpus:
+    """The corpus that a `data` section declares; see `Section.read`."""
+    return data.read()

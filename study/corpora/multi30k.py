@@ -16,12 +16,15 @@ import urllib.error
 import urllib.request
 import zlib
 from pathlib import Path
+from typing import ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
 
 from study import files
-from study.config import Multi30k
 from study.corpora.cache import folder
-from study.corpora.corpus import Corpus, Pair
+from study.corpora.corpus import Corpus, Pair, Section, derive_vocabulary
 from study.errors import InputError
+from study.schema import Name, Size
 
 COMMIT = "a3d2e0d26b56f3846f66a952536ffed4e401d05a"
 ADDRESS = f"https://raw.githubusercontent.com/multi30k/dataset/{COMMIT}/data/task1/raw"
@@ -47,6 +50,40 @@ LARGEST = 2**28
 """Bytes of one side of a corpus, as it is and unpacked."""
 TIMEOUT = 60
 """Seconds without an answer after which a download is given up."""
+
+
+class Multi30k(Section):
+    """Multi30k German→English, task 1, raw text. Downloaded and checked, or read from a folder."""
+
+    name: Literal["multi30k"] = Field("multi30k", description="Which corpus.")
+    version: Literal[1] = Field(1, description="Version of the reading of the files; part of the identity.")
+    folder: Name | None = Field(
+        None, description="Folder with the corpus files (else $STUDY_MULTI30K, else the download cache)."
+    )
+    tokens: Literal["words", "subwords"] = Field("subwords", description="What a token is.")
+    vocabulary: Size | None = Field(
+        None, description="Subword vocabulary, shared by both languages (derived: 8000 with subwords)."
+    )
+
+    title: ClassVar[str] = "Multi30k"
+    tier: ClassVar[str] = "multi30k"
+
+    @model_validator(mode="after")
+    def _vocabulary(self) -> Self:
+        derive_vocabulary(self, 8000)
+        return self
+
+    @property
+    def scored(self) -> tuple[str, ...]:
+        return tuple(split for split in SPLITS if split != "train")
+
+    def at_hand(self) -> bool:
+        if self.folder or os.environ.get("STUDY_MULTI30K"):
+            return True
+        return all((cache() / name).is_file() for name in SHA256)
+
+    def read(self) -> Corpus:
+        return read(self)
 
 
 def read(data: Multi30k) -> Corpus:

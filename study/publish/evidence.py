@@ -20,8 +20,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from study import records
-from study.config import Experiment, config_hash, experiment_id
-from study.config.data import Data
+from study.config import Data, Experiment, config_hash, experiment_id
 from study.corpora import Corpus
 from study.errors import InputError
 from study.publish import store as published

@@ -6,7 +6,6 @@ the whole and its parts by length are sums over rows, and the rows are what is s
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,10 +16,8 @@ from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from study import scoring
-from study.config import Multi30k
-from study.config.data import Data
-from study.corpora import Corpus, Pair, load
+from study import metrics, scoring
+from study.corpora import Corpus, Pair, Section
 from study.publish.characters import CharacterCounts
 from study.records import Score, rounded
 
@@ -131,26 +128,16 @@ def tokens(hypothesis: str) -> int:
 def parts(lengths: Counts) -> list[tuple[str | None, NDArray[np.intp]]]:
     """The whole split and its buckets by source length, by the rules of `scoring`; each with its rows."""
     found: list[tuple[str | None, NDArray[np.intp]]] = [(None, np.arange(len(lengths)))]
-    for low, high in scoring.LENGTHS:
+    for low, high in metrics.LENGTHS:
         rows = np.flatnonzero((lengths >= low) & (lengths <= high))
         if len(rows) >= scoring.SMALLEST_BUCKET:
             found.append((f"length {low}-{high}", rows))
     return found
 
 
-def references(data: Data) -> Corpus | None:
+def references(data: Section) -> Corpus | None:
     """The corpus of a `data` section: generated, or read where it is at hand. Nothing is downloaded."""
-    if isinstance(data, Multi30k) and not _at_hand():
-        return None
-    return load(data)
-
-
-def _at_hand() -> bool:
-    from study.corpora import multi30k
-
-    if os.environ.get("STUDY_MULTI30K"):
-        return True
-    return all((multi30k.cache() / name).is_file() for name in multi30k.SHA256)
+    return data.read() if data.at_hand() else None
 
 
 def _score(split: str, metric: str, value: float, subset: str | None, n: int) -> Score:

@@ -22,8 +22,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from study import metrics
 from study.errors import InputError
-from study.sweep import metrics
 from study.sweep.file import read_file
 from study.sweep.grid import Cell, cells_of, expand, flatten, text
 
@@ -141,8 +141,8 @@ def load(path: Path) -> Spec:
         parameters = flatten(tree["parameters"])
         cells = cells_of(parameters)
         metric = tree["metric"]["name"]
-        corpora = [cell.experiment.data.name for cell in cells if cell.experiment]
-        goal = metrics.check(metric, tree["metric"].get("goal"), corpora)
+        corpora = {cell.experiment.data.name: cell.experiment.data for cell in cells if cell.experiment}
+        goal = metrics.check(metric, tree["metric"].get("goal"), corpora.values())
     except InputError as problem:
         raise InputError(f"{path}: {problem}") from None
     return Spec(

@@ -16,8 +16,8 @@ from study.claims.asking import Asked, Asker
 from study.claims.schema import read
 from study.commands.claims import ROOT
 from study.errors import InputError
+from study.metrics import KEPT
 from study.records import Score
-from study.sweep.metrics import KEPT
 from study.sweep.spec import load
 
 SITES = ("encoder_self", "decoder_self", "cross")

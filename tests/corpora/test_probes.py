@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from study.config import config_hash, experiment_from
-from study.config.probes import AnyProbe
 from study.corpora import Corpus, Pair, load, words
 from study.corpora.grammar.draw import Draw
-from study.corpora.probes import chance, dose, drawn_by, named, within_reach
+from study.corpora.probes.lookup import dose, named, within_reach
+from study.corpora.probes.probe import Probe
 from study.errors import InputError
 
 GOLDEN = {
@@ -26,7 +26,7 @@ GOLDEN = {
 }
 
 
-def section(name: str, **fields: Any) -> AnyProbe:
+def section(name: str, **fields: Any) -> Probe:
     """A data section as an experiment resolves it."""
     given = {"train_pairs": 300, "test_pairs": 100, **fields}
     data = experiment_from({"training.select": "last"}, {"data.name": name}, {f"data.{k}": v for k, v in given.items()})
@@ -40,7 +40,7 @@ def corpus(name: str, **fields: Any) -> Corpus:
 def pairs(name: str, count: int = 20, **fields: Any) -> list[Pair]:
     """Pairs of one stream, without splits."""
     data = section(name, **fields)
-    draw, draw_pair = Draw("pairs"), drawn_by(data)
+    draw, draw_pair = Draw("pairs"), data.drawn()
     return [draw_pair(draw) for _ in range(count)]
 
 
@@ -188,21 +188,21 @@ def test_symmetric_scores_serve_all_but_one_node_of_a_ring() -> None:
 
 
 def test_chance_is_that_of_enumeration() -> None:
-    assert chance(section("graph")) == pytest.approx((1 / 8, 2 / 3 + 1 / 3 / 8))
-    assert chance(section("graph", dose=0.5)).confused == pytest.approx(0.5 + 0.5 * (2 / 3 + 1 / 3 / 8))
+    assert section("graph").chance() == pytest.approx((1 / 8, 2 / 3 + 1 / 3 / 8))
+    assert section("graph", dose=0.5).chance().confused == pytest.approx(0.5 + 0.5 * (2 / 3 + 1 / 3 / 8))
     assert within_reach(section("graph", dose=0.5)) == pytest.approx(0.5 + 0.5 * 2 / 3)
-    assert chance(section("graph", structure="one_way")).confused == 1
+    assert section("graph", structure="one_way").chance().confused == 1
     assert within_reach(section("graph", structure="one_way")) == 1
-    assert chance(section("graph", structure="one_way")).blind == pytest.approx(0.5 + 0.5 / 8)
+    assert section("graph", structure="one_way").chance().blind == pytest.approx(0.5 + 0.5 / 8)
     sequences = list(product(range(3), repeat=4))
     orders = Counter(tuple(sorted(labels)) for labels in sequences)
     expected = sum(1 / orders[tuple(sorted(labels))] for labels in sequences) / len(sequences)
-    assert chance(section("multi_lookup", targets=4)).confused == pytest.approx(expected)
-    assert chance(section("one_space", members=2, present=2)).confused == pytest.approx((1 + 0.5 + 0.5 + 1) / 4)
+    assert section("multi_lookup", targets=4).chance().confused == pytest.approx(expected)
+    assert section("one_space", members=2, present=2).chance().confused == pytest.approx((1 + 0.5 + 0.5 + 1) / 4)
     sets = [labels for n in (2, 3) for labels in permutations(range(5), n)]
     best = {(n, k): Counter(sorted(s)[k] for s in sets if len(s) == n) for n in (2, 3) for k in range(n)}
     right = [max(counts.values()) / counts.total() for counts in best.values()]
-    assert chance(section("sort", symbols=5, shortest=2, longest=3)).blind == pytest.approx(sum(right) / 5)
+    assert section("sort", symbols=5, shortest=2, longest=3).chance().blind == pytest.approx(sum(right) / 5)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("wandb_workspaces", reason="wandb-workspaces is not installed (it comes with the extra `train`)")
 
-from study.config import experiment_from
-from study.sweep import metrics
+from study import metrics
+from study.config import Grammar, experiment_from
 from study.sweep.spec import load
 from study.training import tracking
 from study.training.run import run
@@ -39,7 +39,7 @@ def test_every_key_that_the_workspace_names_is_logged(
     sections = workspace.sections
     plots = [panel for section in sections[:2] for panel in section.panels]
     assert {name for plot in plots for name in (plot.x, *plot.y)} <= logged
-    assert tracking.summary(record).keys() <= set(metrics.names("grammar"))
+    assert tracking.summary(record).keys() <= set(metrics.names(Grammar()))
     paths = sorted(SWEEPS.glob("*.yaml"))
     assert len(sections) == 2 + len(paths)
     for section, path in zip(sections[2:], paths, strict=True):
@@ -50,7 +50,7 @@ def test_every_key_that_the_workspace_names_is_logged(
         assert section.panels, f"{path} varies nothing that a config has"
         for bars in section.panels:
             assert len(config[bars.groupby.name].astype(str).unique()) > 1, bars.groupby.name
-            assert all(bars.metrics[0].name in metrics.names(experiment.data.name) for experiment in runs)
+            assert all(bars.metrics[0].name in metrics.names(experiment.data) for experiment in runs)
 
 
 def test_it_is_what_the_server_takes(workspace: Any) -> None:

@@ -9,7 +9,8 @@ from study.analysis import style
 from study.analysis.plots.panels import small_multiples
 from study.analysis.plots.source import Run, Sweep, arm, base_of, first_of_family, point, with_means
 from study.analysis.plots.words import words
-from study.scoring import BY_LENGTH, LENGTHS
+from study.metrics import LENGTHS
+from study.scoring import BY_LENGTH
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,7 @@ from study.analysis import style
 from study.analysis.inference import FEW
 from study.analysis.plots import panels
 from study.analysis.plots.source import Run, Sweep, point, with_means
-from study.sweep.metrics import KEPT
+from study.metrics import KEPT
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from study.analysis.plots.panels import small_multiples
 from study.analysis.plots.source import Run, Sweep, arm, base_of, first_of_family, point, with_means
-from study.config.probes import Graph
-from study.corpora.probes import chance, within_reach
+from study.corpora.probes.lookup import Graph, within_reach
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,7 +50,7 @@ def _floors(runs: Sequence[Run], metric: str) -> list[dict[str, Any]]:
 def _known(data: Graph, metric: str) -> list[tuple[str, float]]:
     if metric == LOOKED:
         return [("confused", within_reach(data))]
-    floors = chance(data)
+    floors = data.chance()
     assert floors.confused is not None
     return [("confused", floors.confused), ("blind", floors.blind)] if metric == SAID else []
 

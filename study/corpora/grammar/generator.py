@@ -11,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Literal
+from pathlib import Path
+from typing import Annotated, Literal, Self
 
-from study.config import Grammar
-from study.corpora.corpus import Contrast, Corpus, Pair
+from pydantic import Field, model_validator
+
+from study.corpora.cache import cached
+from study.corpora.corpus import Contrast, Corpus, Pair, Section, derive_vocabulary
 from study.corpora.grammar.alignment import assemble
 from study.corpora.grammar.content import fill
 from study.corpora.grammar.draw import Draw, digest
@@ -22,6 +25,7 @@ from study.corpora.grammar.lexicon import Noun, lexicon
 from study.corpora.grammar.plan import Plan, Wish, plan
 from study.corpora.grammar.syntax import sentence
 from study.corpora.grammar.tree import Phrase
+from study.schema import Seed, Size
 
 Pool = Literal["train", "valid", "test", "pronoun"]
 
@@ -52,6 +56,41 @@ class Style:
 
 POOLED, LONG, DEEP = Style(), Style(lengths=(17, 32)), Style(lengths=(10, 16), deep=True)
 CONTRASTIVE = Style(lengths=(8, 16), pronouns=1.0, neutral=1.0)
+
+
+class Grammar(Section):
+    """The embedded German→English grammar: offline, seeded, with gold word alignments."""
+
+    name: Literal["grammar"] = Field("grammar", description="Which corpus.")
+    version: Literal[1] = Field(1, description="Version of the generator; part of the identity.")
+    lexicon: Literal["small", "large"] = Field(
+        "small", description="Content words: small has about 130 source word types, large about 400."
+    )
+    train_pairs: Size = Field(8000, description="Number of training sentence pairs.")
+    test_pairs: Annotated[int, Field(ge=4)] = Field(
+        1000, description="Sentence pairs of the split test, 4 or more; the other test splits have half as many."
+    )
+    seed: Seed = Field(0, description="Seed of the data, apart from the seed of the run.")
+    tokens: Literal["words", "subwords"] = Field("words", description="What a token is.")
+    vocabulary: Size | None = Field(
+        None, description="Subword vocabulary, shared by both languages (derived: 400 with subwords)."
+    )
+
+    @model_validator(mode="after")
+    def _vocabulary(self) -> Self:
+        derive_vocabulary(self, 400)
+        return self
+
+    @property
+    def scored(self) -> tuple[str, ...]:
+        return ("valid", "test", "long", "deep", "pronoun")
+
+    def offers(self, split: str) -> frozenset[str]:
+        return frozenset({"alignment", "contrasts"} if split == "pronoun" else {"alignment"})
+
+    def read(self) -> Corpus:
+        declared = self.model_dump_json(include={"version", "lexicon", "train_pairs", "test_pairs", "seed"})
+        return cached("grammar", declared, Path(__file__).parent, lambda: generate(self), checksum)
 
 
 def generate(data: Grammar) -> Corpus:

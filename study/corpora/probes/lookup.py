@@ -50,15 +50,153 @@ decides here, not the argmax on gold.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import product
+from math import comb, factorial, prod
+from typing import Annotated, ClassVar, Literal, Self
 
-from study.config.probes import Graph, MultiLookup, OneSpace
-from study.corpora.corpus import Link, Pair
+from pydantic import Field, model_validator
+
+from study.corpora.corpus import Chance, Link, Pair
 from study.corpora.grammar.draw import Draw
-from study.corpora.probes.splits import shuffled
+from study.corpora.probes.probe import DRAWN, WHICH, Probe, shuffled
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 NOBODY = "n"
+
+
+class Graph(Probe):
+    """For every word the label of the word that it names."""
+
+    name: Literal["graph"] = Field("graph", description=WHICH)
+    version: Literal[3] = Field(3, description=DRAWN)
+    structure: Literal["one_way", "mutual", "cycle3", "permutation"] = Field(
+        "cycle3",
+        description="Who names whom. one_way: half of the words name one of the other half, which name none. mutual: "
+        "pairs name each other. cycle3: three name each other in a ring. permutation: drawn at random.",
+    )
+    dose: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        None,
+        description="Share of words in rings of three, the others in mutual pairs (derived with cycle3: 1; mutual: 0).",
+    )
+    nodes: Annotated[int, Field(ge=2, le=26)] = Field(12, description="Names, each once in every source.")
+    labels: Annotated[int, Field(ge=2, le=10)] = Field(8, description="Labels that a name may carry.")
+
+    has_attends: ClassVar[bool] = True
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.structure != "cycle3" and self.dose is not None:
+            raise ValueError(f"dose belongs to structure cycle3, and structure is {self.structure}; leave it out")
+        if self.structure in ("one_way", "mutual") and self.nodes % 2:
+            raise ValueError(f"structure {self.structure} pairs the nodes, and {self.nodes} is odd; make it even")
+        if self.structure == "cycle3":
+            if self.dose is None:
+                object.__setattr__(self, "dose", 1.0)
+            self._whole_rings()
+        if self.structure == "mutual":  # the same corpus as no rings at all, so the same identity
+            object.__setattr__(self, "structure", "cycle3")
+            object.__setattr__(self, "dose", 0.0)
+        return self
+
+    def _whole_rings(self) -> None:
+        legal = [ringed for ringed in range(0, self.nodes + 1, 3) if (self.nodes - ringed) % 2 == 0]
+        if self.ringed not in legal or abs(self.ringed - (self.dose or 0) * self.nodes) > 0.01:
+            doses = ", ".join(f"{ringed / self.nodes:.4g}" for ringed in legal)
+            raise ValueError(
+                f"{self.nodes} nodes make no whole rings of three and pairs at dose {self.dose}; "
+                f"give {f'one of {doses}' if legal else 'an even number of nodes'}"
+            )
+
+    @property
+    def ringed(self) -> int:
+        """Nodes in rings of three, with structure cycle3."""
+        return round((self.dose or 0) * self.nodes)
+
+    @property
+    def shortest_target(self) -> int:
+        return self.nodes
+
+    def chance(self) -> Chance:
+        naming = sum(len(names) for names in named(self)) / self.nodes
+        lost = _frustrated(self) * (1 - 1 / self.labels)
+        return Chance(1 - naming * (1 - 1 / self.labels), 1 - lost)
+
+    def drawn(self) -> Callable[[Draw], Pair]:
+        return partial(graph, self, named(self))
+
+
+class MultiLookup(Probe):
+    """For every word its label and those of the several words that it names, in order."""
+
+    name: Literal["multi_lookup"] = Field("multi_lookup", description=WHICH)
+    version: Literal[1] = Field(1, description=DRAWN)
+    targets: Annotated[int, Field(ge=1, le=4)] = Field(2, description="P, the words that every word names.")
+    nodes: Annotated[int, Field(ge=2, le=26)] = Field(12, description="Names, each once in every source.")
+    labels: Annotated[int, Field(ge=2, le=10)] | None = Field(
+        None,
+        description="Labels that a name may carry (derived: 8 with one target, 5 with two, 4 with three, 3 with four).",
+    )
+
+    has_attends: ClassVar[bool] = True
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.labels is None:
+            object.__setattr__(self, "labels", {1: 8, 2: 5, 3: 4, 4: 3}[self.targets])
+        if self.nodes <= self.targets:
+            raise ValueError(f"{self.targets} targets besides the word itself need more than {self.nodes} nodes")
+        if self.answers > 300:
+            raise ValueError(
+                f"{self.labels} labels of {self.targets} targets and the word itself make {self.answers} different "
+                "target words, and 300 is the limit; lower labels"
+            )
+        return self
+
+    @property
+    def answers(self) -> int:
+        """Different target words."""
+        return int((self.labels or 0) ** (self.targets + 1))
+
+    @property
+    def shortest_target(self) -> int:
+        return self.nodes
+
+    def chance(self) -> Chance:
+        assert self.labels is not None
+        return Chance(self.labels**-self.targets, _unordered(self.labels, self.targets))
+
+    def drawn(self) -> Callable[[Draw], Pair]:
+        return partial(multi_lookup, self, named(self))
+
+
+class OneSpace(Probe):
+    """Find the word of the kind that is asked for, whichever it is, and tell which it is."""
+
+    name: Literal["one_space"] = Field("one_space", description=WHICH)
+    version: Literal[1] = Field(1, description=DRAWN)
+    kinds: Annotated[int, Field(ge=2, le=26)] = Field(8, description="Kinds, such as temperature.")
+    members: Annotated[int, Field(ge=2, le=10)] = Field(4, description="Words of a kind, such as hot and cold.")
+    present: Annotated[int, Field(ge=2, le=26)] = Field(4, description="Kinds in a source, one word of each.")
+
+    has_attends: ClassVar[bool] = True
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.present > self.kinds:
+            raise ValueError(f"{self.present} of {self.kinds} kinds cannot be present; lower present or raise kinds")
+        return self
+
+    @property
+    def shortest_target(self) -> int:
+        return 1
+
+    def chance(self) -> Chance:
+        return Chance(1 / self.members, _commonest(self.members, self.present))
+
+    def drawn(self) -> Callable[[Draw], Pair]:
+        return partial(one_space, self)
 
 
 def named(data: Graph | MultiLookup) -> list[tuple[int, ...]]:
@@ -149,3 +287,57 @@ def one_space(data: OneSpace, draw: Draw) -> Pair:
         (Link(asks, 0, False), Link(answers, 0, False)),
         (Link(answers, asks, False), Link(asks, answers, False)),
     )
+
+
+def dose(data: Graph) -> float:
+    """Share of the nodes on cycles of three or more, by following every node's links."""
+    return sum(length >= 3 for length in _cycles(data)) / data.nodes
+
+
+def within_reach(data: Graph) -> float:
+    """Largest share of the words that name another whose largest weight can be on it, with symmetric scores."""
+    naming = sum(len(names) for names in named(data)) / data.nodes
+    return 1 - _frustrated(data) / naming
+
+
+def _frustrated(data: Graph) -> float:
+    """Share of the nodes that symmetric scores cannot serve: one in each cycle of three or more.
+
+    Around a cycle each node would score the next above the one before: s_12 > s_1n, s_23 > s_12, …, s_n1 > s_n-1,n.
+    All but one of these can hold; all of them say s_12 > s_1n > … > s_12.
+    """
+    return sum(1 / length for length in _cycles(data) if length >= 3) / data.nodes
+
+
+def _cycles(data: Graph) -> list[int]:
+    """For each node the length of the cycle that it is on, 0 if on none."""
+    names = named(data)
+    return [_returns_after(names, node) for node in range(data.nodes)]
+
+
+def _returns_after(names: list[tuple[int, ...]], node: int) -> int:
+    """Length of the cycle through a node; 0 if there is none."""
+    at, steps = node, 0
+    while names[at] and steps < len(names):
+        at, steps = names[at][0], steps + 1
+        if at == node:
+            return steps
+    return 0
+
+
+def _unordered(labels: int, count: int) -> float:
+    """The chance to name `count` labels in order, knowing only which they are.
+
+    A multiset of labels with m orders is m times as likely as one with a single order, and its order is guessed one
+    time in m. So: the number of multisets over that of sequences.
+    """
+    return float(comb(labels + count - 1, count) / labels**count)
+
+
+def _commonest(members: int, present: int) -> float:
+    """Mean share of the commonest label among those present."""
+    total = 0.0
+    for counts in product(range(present + 1), repeat=members):
+        if sum(counts) == present:
+            total += max(counts) * factorial(present) / prod(map(factorial, counts))
+    return float(total / members**present / present)

@@ -21,25 +21,125 @@ is the farthest.
 
 from __future__ import annotations
 
-from study.config.probes import Copy, CopyFar, Reverse, Sort
-from study.corpora.corpus import Link, Pair
+from collections.abc import Callable
+from functools import partial
+from math import comb
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from study.corpora.corpus import Chance, Link, Pair
 from study.corpora.grammar.draw import Draw
-from study.corpora.probes.splits import shuffled
+from study.corpora.probes.probe import DRAWN, WHICH, Probe, shuffled
+from study.schema import Size
+
+LONGEST = 60
 
 
-def ordered(data: Copy | Reverse | Sort, draw: Draw) -> Pair:
+class Sequences(Probe):
+    """Fields of copy, reverse and sort."""
+
+    symbols: Annotated[int, Field(ge=2, le=100)] = Field(32, description="Different words.")
+    shortest: Annotated[int, Field(ge=1, le=LONGEST)] = Field(4, description="Words of the shortest source.")
+    longest: Annotated[int, Field(ge=1, le=LONGEST)] = Field(16, description="Words of the longest source.")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.shortest > self.longest:
+            raise ValueError(f"shortest is {self.shortest} and longest {self.longest}; put them in order")
+        return self
+
+    @property
+    def shortest_target(self) -> int:
+        return self.shortest
+
+    def chance(self) -> Chance:
+        return Chance(1 / self.symbols)
+
+    def drawn(self) -> Callable[[Draw], Pair]:
+        return partial(ordered, self)
+
+    def looks(self, draw: Draw, count: int) -> tuple[list[int], list[int]]:
+        """`count` random symbols, and the places that the target takes them from."""
+        raise NotImplementedError
+
+
+class Copy(Sequences):
+    """Repeat the source."""
+
+    name: Literal["copy"] = Field("copy", description=WHICH)
+    version: Literal[1] = Field(1, description=DRAWN)
+
+    def looks(self, draw: Draw, count: int) -> tuple[list[int], list[int]]:
+        return [draw.below(self.symbols) for _ in range(count)], list(range(count))
+
+
+class Reverse(Sequences):
+    """Repeat the source from its end."""
+
+    name: Literal["reverse"] = Field("reverse", description=WHICH)
+    version: Literal[1] = Field(1, description=DRAWN)
+
+    def looks(self, draw: Draw, count: int) -> tuple[list[int], list[int]]:
+        return [draw.below(self.symbols) for _ in range(count)], list(reversed(range(count)))
+
+
+class Sort(Sequences):
+    """Repeat the words of the source in alphabetical order; no word comes twice."""
+
+    name: Literal["sort"] = Field("sort", description=WHICH)
+    version: Literal[1] = Field(1, description=DRAWN)
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        if self.longest > self.symbols:
+            raise ValueError(
+                f"sort has no word twice, so {self.longest} words need as many symbols, not {self.symbols}; add symbols"
+            )
+        return self
+
+    def chance(self) -> Chance:
+        return Chance(_by_rank(self))
+
+    def looks(self, draw: Draw, count: int) -> tuple[list[int], list[int]]:
+        symbols = shuffled(draw, self.symbols)[:count]
+        return symbols, sorted(range(count), key=lambda s: symbols[s])
+
+
+class CopyFar(Probe):
+    """Repeat a few words from a known place of a long source, and pass over the rest."""
+
+    name: Literal["copy_far"] = Field("copy_far", description=WHICH)
+    version: Literal[1] = Field(1, description=DRAWN)
+    symbols: Annotated[int, Field(ge=2, le=100)] = Field(32, description="Different words.")
+    length: Annotated[int, Field(ge=1, le=200)] = Field(32, description="Words of every source.")
+    copied: Size = Field(4, description="Words to repeat; they stand together.")
+    distance: int = Field(24, ge=0, description="Words between them and the end of the source.")
+
+    @model_validator(mode="after")
+    def _room(self) -> Self:
+        if self.copied + self.distance > self.length:
+            raise ValueError(
+                f"{self.copied} words at distance {self.distance} from the end need more than {self.length} words; "
+                "raise length, or lower distance or copied"
+            )
+        return self
+
+    @property
+    def shortest_target(self) -> int:
+        return self.copied
+
+    def chance(self) -> Chance:
+        return Chance(1 / self.symbols)
+
+    def drawn(self) -> Callable[[Draw], Pair]:
+        return partial(far, self)
+
+
+def ordered(data: Sequences, draw: Draw) -> Pair:
     """A pair of `copy`, `reverse` or `sort`, its length drawn evenly."""
     count = data.shortest + draw.below(data.longest + 1 - data.shortest)
-    match data:
-        case Sort():
-            symbols = shuffled(draw, data.symbols)[:count]
-            looks = sorted(range(count), key=lambda s: symbols[s])
-        case Reverse():
-            symbols = [draw.below(data.symbols) for _ in range(count)]
-            looks = list(reversed(range(count)))
-        case Copy():
-            symbols = [draw.below(data.symbols) for _ in range(count)]
-            looks = list(range(count))
+    symbols, looks = data.looks(draw, count)
     return _pair([f"w{symbol:02d}" for symbol in symbols], looks)
 
 
@@ -55,3 +155,14 @@ def _pair(source: list[str], looks: list[int]) -> Pair:
     """The target is the source words looked at, in that order."""
     links = tuple(Link(s, t) for t, s in enumerate(looks))
     return Pair(" ".join(source), " ".join(source[s] for s in looks), links)
+
+
+def _by_rank(data: Sort) -> float:
+    """The likeliest k-th smallest of n symbols, a mean over the words of all lengths n."""
+    right = words = 0.0
+    for n in range(data.shortest, data.longest + 1):
+        words += n
+        for k in range(n):
+            ways = (comb(v, k) * comb(data.symbols - 1 - v, n - 1 - k) for v in range(data.symbols))
+            right += max(ways) / comb(data.symbols, n)
+    return right / words

@@ -1,20 +1,55 @@
-"""Splits of a probe: one stream of random pairs, each of which belongs to one pool by the hash of its source.
+"""Base of the probes: small seeded tasks of which the relevant source positions are known.
 
-So no split can hold a source of another, whatever their sizes, and `valid` and `test` do not depend on `train_pairs`.
+A probe draws one stream of random pairs. Each pair belongs to one pool by the hash of its source. So no split can hold
+a source of another, whatever their sizes, and `valid` and `test` do not depend on `train_pairs`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Annotated, ClassVar, Literal
 
-from study.config.probes import Probe
-from study.corpora.corpus import Link, Pair
+from pydantic import Field
+
+from study.corpora.corpus import Chance, Corpus, Link, Pair, Section
 from study.corpora.grammar.draw import Draw, digest
 from study.errors import InputError
+from study.schema import Seed, Size
 
+DRAWN = "Version of the generator; part of the identity."
+WHICH = "Which corpus."
 VALID = 300
 PATIENCE = 30
 """Draws per pair before the probe is taken to have too few different sources."""
+
+
+class Probe(Section):
+    """Fields and facts of all probes. A subclass gives `drawn`, `chance` and `shortest_target`."""
+
+    train_pairs: Size = Field(8000, description="Number of training sentence pairs.")
+    test_pairs: Annotated[int, Field(ge=2)] = Field(1000, description="Sentence pairs of the split test.")
+    seed: Seed = Field(0, description="Seed of the data, apart from the seed of the run.")
+    tokens: Literal["words"] = Field("words", description="What a token is.")
+
+    sentences: ClassVar[bool] = False
+    has_attends: ClassVar[bool] = False
+    """Whether the gold of encoder self-attention is known."""
+
+    def offers(self, split: str) -> frozenset[str]:
+        return frozenset({"alignment", "attends"} if self.has_attends else {"alignment"})
+
+    def chance(self) -> Chance:
+        raise NotImplementedError
+
+    def drawn(self) -> Callable[[Draw], Pair]:
+        """Function that draws one pair."""
+        raise NotImplementedError
+
+    def read(self) -> Corpus:
+        """The corpus: the same for the same section, on any machine."""
+        found = splits(self, self.name, self.drawn())
+        files = {name: checksum(pairs) for name, pairs in found.items()}
+        return Corpus(self.name, self.version, found, files=files, languages=("symbols", "symbols"))
 
 
 def splits(data: Probe, kind: str, draw_pair: Callable[[Draw], Pair]) -> dict[str, list[Pair]]:

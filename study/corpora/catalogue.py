@@ -1,0 +1,17 @@
+"""List of the corpora: a new one is one more line here."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from study.corpora.grammar import Grammar
+from study.corpora.multi30k import Multi30k
+from study.corpora.probes.lookup import Graph, MultiLookup, OneSpace
+from study.corpora.probes.order import Copy, CopyFar, Reverse, Sort
+
+Data = Annotated[
+    Grammar | Multi30k | Copy | Reverse | Sort | CopyFar | Graph | MultiLookup | OneSpace,
+    Field(discriminator="name"),
+]

@@ -1,0 +1,295 @@
+"""Table of scores: title, unit, decimals, direction, bounds, meaning, and which corpora and splits have each.
+
+Sweep files, claims, tables, figures and the documents of results take what they say of a score from here. A metric is
+named `split/score` (`test/exact`), or `split/score/subset` for a part of a split or of a model's heads
+(`test/bleu/length 4-7`, `test/bleu/kept 0.5`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from study.errors import InputError
+
+Goal = Literal["maximize", "minimize"]
+Need = Literal["alignment", "attends", "contrasts", "heads"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Facts about one score.
+
+    Attributes:
+        title: name in tables and figures, without the unit.
+        meaning: definition in one line, without range and direction.
+        goal: direction that is better; None for a number that is neither.
+        bounds: smallest and largest possible value.
+        unit: unit of the title: % or nothing.
+        decimals: decimals in print.
+        short: name in a narrow column; the key where empty.
+        needs: what the corpus must offer. alignment: gold word alignments; attends: gold of encoder self-attention;
+            contrasts: minimal pairs; heads: nothing of the corpus, but the run is a pruning, scored on the first test.
+        split: the only split that has it; None for every split that offers what it needs.
+        parts: kinds of subsets that have it: source lengths, shares of heads.
+    """
+
+    title: str
+    meaning: str
+    goal: Goal | None = "maximize"
+    bounds: tuple[float, float] = (0.0, 100.0)
+    unit: Literal["", "%"] = ""
+    decimals: int = 1
+    short: str = ""
+    needs: Need | None = None
+    split: str | None = None
+    parts: tuple[Literal["length", "heads"], ...] = ()
+
+    @property
+    def direction(self) -> int:
+        """+1 where more is better, −1 where less is, 0 where neither is."""
+        return {"maximize": 1, "minimize": -1, None: 0}[self.goal]
+
+    @property
+    def limits(self) -> tuple[float, float] | None:
+        """Floor and ceiling; None where one of them is infinite."""
+        return self.bounds if math.isfinite(self.bounds[1]) else None
+
+    @property
+    def description(self) -> str:
+        """Range, direction and meaning: `0–100, more is better; share of …`."""
+        low, high = (f"{bound:g}" for bound in self.bounds)
+        span = f"{low}–{high}" if self.limits else f"From {low}"
+        better = {"maximize": ", more is better", "minimize": ", less is better", None: ""}[self.goal]
+        return f"{span}{better}; {self.meaning}"
+
+
+METRICS: dict[str, Metric] = {
+    "bleu": Metric(
+        "BLEU",
+        "sacreBLEU, cased, tokenizer 13a, one reference, exponential smoothing.",
+        short="BLEU",
+        parts=("length", "heads"),
+    ),
+    "chrf": Metric("chrF", "sacreBLEU, character n-grams up to 6.", short="chrF"),
+    "exact": Metric(
+        "exact match", "share of translations that equal the reference.", unit="%", parts=("length", "heads")
+    ),
+    "prefix": Metric("prefix accuracy", "share of words before the first error, the mean over sentences.", unit="%"),
+    "aer": Metric(
+        "alignment error rate",
+        "cross-attention as a word alignment, against the gold links.",
+        "minimize",
+        (0.0, 1.0),
+        decimals=3,
+        short="AER",
+        needs="alignment",
+    ),
+    "aer_best_head": Metric(
+        "alignment error rate, best head",
+        "the same of one head, chosen on validation.",
+        "minimize",
+        (0.0, 1.0),
+        decimals=3,
+        needs="alignment",
+    ),
+    "aer_floor": Metric(
+        "alignment error rate, its floor",
+        "what a perfect argmax, with one link a target word, would reach.",
+        "minimize",
+        (0.0, 1.0),
+        decimals=3,
+        needs="alignment",
+    ),
+    "gold_mass": Metric(
+        "attention mass on gold",
+        "share of cross-attention on gold links, the mean over target words.",
+        bounds=(0.0, 1.0),
+        decimals=3,
+        needs="alignment",
+    ),
+    "nll": Metric(
+        "NLL per sentence",
+        "nats per sentence: the reference under forced decoding, no label smoothing.",
+        "minimize",
+        (0.0, math.inf),
+        decimals=3,
+        short="NLL",
+        parts=("heads",),
+    ),
+    "perplexity": Metric("perplexity", "exp of the nats per target token.", "minimize", (1.0, math.inf), decimals=2),
+    "contrast": Metric(
+        "pronoun pairs right",
+        "minimal pairs of which both right translations are the more probable ones; chance 25.",
+        unit="%",
+        needs="contrasts",
+    ),
+    "accuracy": Metric(
+        "word accuracy", "share of reference words that the translation has at the same place.", unit="%"
+    ),
+    "attends_mass": Metric(
+        "encoder weight on gold", "encoder self-attention on gold, heads averaged.", unit="%", needs="attends"
+    ),
+    "attends_argmax": Metric(
+        "encoder argmax on gold",
+        "largest weight of encoder self-attention on gold, heads averaged.",
+        unit="%",
+        needs="attends",
+    ),
+    "attends_head": Metric(
+        "encoder argmax on gold, best head", "the same of one head, chosen on validation.", unit="%", needs="attends"
+    ),
+    "onset": Metric(
+        "onset of alignment, step",
+        "updates: the first validation whose alignment error rate is below .5.",
+        "minimize",
+        (0.0, math.inf),
+        decimals=0,
+        needs="alignment",
+        split="valid",
+    ),
+    "beyond": Metric(
+        "slots beyond the longest training sentence",
+        "share of slots past the longest training sentence, which a positional score cannot see.",
+        None,
+        unit="%",
+    ),
+    "free": Metric(
+        "heads free",
+        "largest share of heads, in tenths, up to which no step costs more than 0.5 BLEU.",
+        unit="%",
+        needs="heads",
+    ),
+    "area": Metric("mean BLEU of the curve", "mean BLEU over the eleven steps of a pruning's curve.", needs="heads"),
+    "cliff": Metric(
+        "largest loss of BLEU in one step",
+        "largest loss of BLEU from one step of the curve to the next.",
+        "minimize",
+        needs="heads",
+    ),
+    "needed": Metric(
+        "heads needed",
+        "share of heads without which alone NLL rises (paired t-test, false discovery rate .05).",
+        "minimize",
+        unit="%",
+        needs="heads",
+    ),
+    "harmful": Metric(
+        "heads harmful",
+        "share of heads without which alone NLL falls, tested alike.",
+        "minimize",
+        unit="%",
+        needs="heads",
+    ),
+}
+
+LENGTHS = ((4, 7), (8, 10), (11, 13), (14, 16), (17, 20), (21, 26), (27, 32), (33, 60))
+"""Buckets of source length in words without punctuation, both ends included; the same for every corpus and run."""
+BUCKETS = tuple(f"length {low}-{high}" for low, high in LENGTHS)
+"""Names of these subsets."""
+KEPT = tuple(f"kept {tenth / 10:.1f}" for tenth in range(11))
+"""Subsets of a model's heads, by their share: points of a pruning's curve."""
+
+
+class Corpus(Protocol):
+    """Facts about a corpus that decide which scores its runs have."""
+
+    @property
+    def name(self) -> str:
+        """Name in `data.name`."""
+
+    @property
+    def scored(self) -> tuple[str, ...]:
+        """The scored splits: `valid`, then the test splits, the deciding one first."""
+
+    def offers(self, split: str) -> frozenset[str]:
+        """Which of alignment, attends and contrasts a split has."""
+
+
+def with_parts(kind: Literal["length", "heads"]) -> tuple[str, ...]:
+    """The scores that have subsets of a kind."""
+    return tuple(name for name, metric in METRICS.items() if kind in metric.parts)
+
+
+def directed() -> tuple[str, ...]:
+    """The scores of which more or less is better: what a sweep or a claim can name."""
+    return tuple(name for name, metric in METRICS.items() if metric.goal)
+
+
+def score_of(name: str) -> str:
+    """`test/exact/length 4-7` ↦ `exact`."""
+    return name.split("/")[1]
+
+
+def metric_of(name: str) -> Metric:
+    """Facts about the score of a metric; those of an unnamed number (a title of its own, one decimal) for others."""
+    score = score_of(name)
+    return METRICS.get(score) or Metric(score, "", bounds=(-math.inf, math.inf))
+
+
+def title(name: str, unit: bool = True) -> str:
+    """`test/exact` ↦ `exact match, %`; `test/exact/kept 0.5` ↦ `exact match (kept 0.5), %`."""
+    metric, subset = metric_of(name), name.split("/", 2)[2:]
+    words = " ".join([metric.title, *(f"({part})" for part in subset)])
+    return f"{words}, {metric.unit}" if unit and metric.unit else words
+
+
+def decimals(name: str) -> int:
+    """Decimals with which a metric is printed."""
+    return metric_of(name).decimals
+
+
+def names(corpus: Corpus) -> list[str]:
+    """Every `split/score` of a run on a corpus."""
+    return [f"{split}/{score}" for split in corpus.scored for score in directed() if _has(corpus, split, score)]
+
+
+def _has(corpus: Corpus, split: str, score: str) -> bool:
+    metric = METRICS[score]
+    if metric.split not in (None, split):
+        return False
+    if metric.needs == "heads":
+        return split == corpus.scored[1]
+    return metric.needs is None or metric.needs in corpus.offers(split)
+
+
+def check(name: str, goal: str | None, corpora: Iterable[Corpus]) -> Goal:
+    """The goal of the metric `name`, `split/score` or `split/score/subset`, of runs on all these corpora.
+
+    Raises:
+        InputError: runs on one of them lack it, or the goal given is the other one.
+    """
+    split, score, *subset = name.split("/", 2)
+    for corpus in corpora:
+        if f"{split}/{score}" not in (known := names(corpus)):
+            raise InputError(f"metric.name: runs on {corpus.name} have no {split}/{score}{_instead(name, known)}")
+    by_share = bool(subset) and subset[0] in KEPT and score in with_parts("heads")
+    if subset and score not in with_parts("length") and not by_share:
+        raise InputError(
+            f"metric.name: {score} has no subsets; {' and '.join(with_parts('length'))} have some, by source length"
+        )
+    if subset and subset[0] not in BUCKETS and not by_share:
+        raise InputError(f"metric.name: there is no subset {subset[0]!r}; the subsets are {', '.join(BUCKETS)}")
+    found = METRICS[score].goal
+    assert found is not None
+    if goal not in (None, found):
+        raise InputError(f"metric.goal: expected {found} for {score}, got {goal}. Correct the goal or leave it out.")
+    return found
+
+
+def _instead(name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+    splits, scores = (dict.fromkeys(one.split("/")[part] for one in known) for part in (0, 1))
+    mend = f" (did you mean {close[0]}?)" if close else ""
+    return f"{mend}; the splits are {', '.join(splits)}, the scores {', '.join(_alone(scores, known))}"
+
+
+def _alone(scores: Iterable[str], known: list[str]) -> Iterator[str]:
+    """The scores, those that only one split has with its name."""
+    for score in scores:
+        of = [one.split("/")[0] for one in known if one.split("/")[1] == score]
+        alone = len(of) == 1 and METRICS[score].needs != "heads"
+        yield f"{score} (of {of[0]} alone)" if alone else score

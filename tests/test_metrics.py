@@ -1,0 +1,59 @@
+"""Table of scores: what it says of a corpus is what a run on it has, and messages name what there is."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from study import metrics, scoring
+from study.config import Data, Grammar, Multi30k
+from study.corpora import Section, multi30k
+from study.corpora.probes.order import Copy
+
+KINDS: tuple[type[Section], ...] = get_args(get_args(Data)[0])
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind is not Multi30k], ids=lambda kind: kind.__name__)
+def test_a_corpus_has_the_splits_and_the_gold_that_its_section_states(kind: type[Section]) -> None:
+    section = kind(train_pairs=8, test_pairs=4)
+    corpus = section.read()
+    assert section.scored == ("valid", *corpus.tests)
+    assert corpus.splits.keys() == {"train", *section.scored}
+    for split in section.scored:
+        pairs = corpus.splits[split]
+        has = {"alignment": all(pair.alignment is not None for pair in pairs)}
+        has["attends"] = all(pair.attends is not None for pair in pairs)
+        has["contrasts"] = bool(corpus.contrasts) and split == "pronoun"
+        assert section.offers(split) == {name for name, there in has.items() if there}
+    assert section.at_hand()
+    assert (section.tier, section.chance() is None) == ("embedded", section.sentences)
+
+
+def test_the_names_of_scores_follow_from_corpus_and_split() -> None:
+    grammar, real, copy = (set(metrics.names(section)) for section in (Grammar(), Multi30k(), Copy()))
+    assert Multi30k().scored == ("valid", *(split for split in multi30k.SPLITS if split.startswith("test")))
+    assert {"valid/onset", "pronoun/contrast", "test/free", "test/aer", "deep/exact"} <= grammar
+    assert not {"test/onset", "test/contrast", "valid/free", "long/free", "test/attends_mass", "test/beyond"} & grammar
+    assert {"test_2016_flickr/area", "test_2017_flickr/bleu"} <= real
+    assert not {name for name in real if name.split("/")[1] in ("aer", "gold_mass", "onset", "contrast")}
+    assert "test_2017_flickr/area" not in real
+    assert {name.split("/")[0] for name in copy} == {"valid", "test"}
+
+
+def test_one_row_states_everything_of_a_score() -> None:
+    assert metrics.METRICS.keys() >= scoring.METRICS.keys()
+    assert metrics.title("test/exact/kept 0.5") == "exact match (kept 0.5), %"
+    assert metrics.title("test/exact", unit=False) == "exact match"
+    assert (metrics.decimals("test/aer_best_head"), metrics.decimals("valid/onset"), metrics.decimals("x/y")) == (
+        3,
+        0,
+        1,
+    )
+    rows = metrics.METRICS
+    assert (rows["nll"].direction, rows["bleu"].direction, rows["beyond"].direction) == (-1, 1, 0)
+    assert (rows["nll"].limits, rows["aer_best_head"].limits, rows["area"].limits) == (None, (0.0, 1.0), (0.0, 100.0))
+    assert rows["perplexity"].description == "From 1, less is better; exp of the nats per target token."
+    assert rows["chrf"].description == "0–100, more is better; sacreBLEU, character n-grams up to 6."
+    assert metrics.with_parts("length") == ("bleu", "exact")
+    assert metrics.BUCKETS[0] == "length 4-7"
