@@ -1,6 +1,9 @@
 """The command line as a user meets it: what it lists, and one line with status 2 for each mistake."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +16,9 @@ from study.commands import train
 from study.config import Attention, Experiment, Grammar, Multi30k, Recurrent, Transformer, experiment_from
 from study.config.pruning import Pruning
 from study.config.sites import RecurrentSites, TransformerSites
+from study.errors import InputError
 
+ROOT = Path(__file__).parents[2]
 SECTIONS = {"data": (Grammar, Multi30k), "model": (Recurrent, Transformer), "pruning": (Pruning,)}
 SITES = {*RecurrentSites.model_fields, *TransformerSites.model_fields}
 
@@ -145,12 +150,70 @@ def test_a_mistake_is_one_line_and_status_2(
     assert {path.suffix for path in tmp_path.iterdir()} == {".yaml"}  # nothing half-written
 
 
-def test_input_errors_alone_are_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A mistake of ours keeps its traceback."""
-
+@pytest.mark.parametrize(
+    ("problem", "says", "code"),
+    [
+        (InputError("seed: wrong"), "seed: wrong", 2),
+        (
+            PermissionError(13, "Permission denied", "/a/b"),
+            "/a/b: Permission denied; check the name and your rights",
+            2,
+        ),
+        (OSError(28, "No space left on device", "/a/b"), "/a/b: No space left on device; make room", 2),
+        (MemoryError(), "not enough memory; use a smaller model", 2),
+        (ModuleNotFoundError("No torch", name="torch"), "this needs torch, which is not installed; `make sweep`", 2),
+        (KeyError("two\nlines"), "error of the program, in test_cli.py:", 70),
+    ],
+)
+def test_whatever_ends_a_command_is_one_line(
+    problem: Exception, says: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def broken(argv: object) -> int:
-        raise ZeroDivisionError
+        raise problem
 
     monkeypatch.setattr(train, "main", broken)
-    with pytest.raises(ZeroDivisionError):
-        main(["train"])
+    assert main(["train"]) == code
+    told = capsys.readouterr().err
+    assert told.startswith("study: " + says)
+    assert told.count("\n") == 1
+    monkeypatch.setenv("STUDY_TRACEBACK", "1")
+    main(["train"])
+    told = capsys.readouterr().err
+    assert told.startswith("Traceback (most recent call last):")
+    assert f"study: {says}" in told
+
+
+DRIVER = """
+import sys, types
+from pathlib import Path
+from study import __main__
+def main(argv):
+    for _ in range(20000):
+        print("λ → Δ")
+        print("λ → Δ", file=sys.stderr)
+    Path(argv[0]).write_text("done")
+    return 0
+sys.modules["study.commands.show"] = types.SimpleNamespace(main=main)
+sys.exit(__main__.main(["show", sys.argv[1]]))
+"""
+
+
+@pytest.mark.parametrize("case", ["reader gone", "disk full", "closed", "ascii"])
+def test_output_that_cannot_be_written_ends_no_work(case: str, tmp_path: Path) -> None:
+    """The file is written and the status tells whether something is missing: who left by `| head` misses nothing."""
+    reader, pipe = os.pipe()
+    os.close(reader)
+    stdout = {"reader gone": "2>&1", "disk full": ">/dev/full 2>err", "closed": ">&- 2>err", "ascii": ">out 2>err"}
+    command = f'"$0" -c "$1" done {stdout[case]}'
+    environment = os.environ | {"PYTHONIOENCODING": "ascii" if case == "ascii" else "utf-8", "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(
+        ["sh", "-c", command, sys.executable, DRIVER], cwd=tmp_path, env=environment, stdout=pipe, check=False
+    )
+    os.close(pipe)
+    assert (tmp_path / "done").read_text() == "done"
+    assert ended.returncode == (74 if case == "disk full" else 0)
+    if case == "disk full":
+        last = (tmp_path / "err").read_text().splitlines()[-1]
+        assert last == "study: standard output cannot be written (No space left on device)"
+    if case == "ascii":
+        assert (tmp_path / "out").read_text() == "? ? ?\n" * 20000
