@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,11 @@ EXTRA: dict[str, Any] = {
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the verb; 0 when the run is finished, 1 when it diverged, 143 when it was asked to end and can be resumed."""
+    """Run the verb.
+
+    The exit status: 0 when the run is finished, 1 when it diverged, 130 (Ctrl-C) or 143 (SIGTERM) when it was stopped
+    and can be resumed.
+    """
     if SWEEP in os.environ:
         stopping.with_parent()
     with stopping.on_request():
@@ -104,7 +109,11 @@ def _run(experiment: Experiment, folder: Path) -> int:
 
         # A sweep's trial waits where another process has the run; a person is told.
         with lease.holding(folder, wait=SWEEP in os.environ), disk.reported(folder):
-            record = run(experiment, folder, watch=lambda line: print(line, flush=True))
+            try:
+                record = run(experiment, folder, watch=lambda line: print(line, flush=True))
+            except (KeyboardInterrupt, SystemExit):
+                print(f"study: stopped; {_way_on(folder)}", file=sys.stderr, flush=True)
+                raise
     if record.status != "finished":
         print(f"{record.status}: {record.error}")
         return 0 if SWEEP in os.environ else 1  # a result, which an agent would count among its failures
@@ -115,6 +124,14 @@ def _run(experiment: Experiment, folder: Path) -> int:
         print(f"W&B: {record.wandb.url}")
     print(f"record: {folder / 'record.json'}    see it: study show {shlex.quote(str(folder))}")
     return 0
+
+
+def _way_on(folder: Path) -> str:
+    """What is left of a stopped run, and how it goes on."""
+    checkpoint = folder / "checkpoint.ckpt"
+    if checkpoint.exists():
+        return f"the same command continues from {checkpoint}"
+    return "no step was saved yet, so the same command starts again"
 
 
 def _yaml(path: str | None) -> dict[str, Any]:

@@ -2,54 +2,95 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytorch_lightning as pl
-from pytorch_lightning.utilities.exceptions import SIGTERMException
+
+
+class StoppedError(Exception):
+    """Training ends here because it was asked to; its checkpoint is saved."""
+
+
+class Interruption:
+    """A request to end that training answers between two steps, not wherever a signal finds it.
+
+    Within, the first SIGTERM or SIGINT is only noted. `answer` gives it to the handler of before, once training has
+    saved its checkpoint. A second SIGINT is given to it at once: the user does not want to wait. A signal that is
+    ignored on entry stays ignored.
+
+    A handler of Lightning's would send to the other ranks from wherever a signal comes, also from inside another
+    exchange with them, and both would wait for ever. So `install` puts this one back after Lightning has set its own.
+    """
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self._before: dict[signal.Signals, signal._HANDLER] = {}
+
+    @property
+    def asked(self) -> bool:
+        """Whether there was a request."""
+        return self.signal is not None
+
+    def __enter__(self) -> Interruption:
+        if threading.current_thread() is threading.main_thread():  # Python gives signals to no other
+            found = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)}
+            self._before = {one: handler for one, handler in found.items() if handler not in (signal.SIG_IGN, None)}
+        self.install()
+        return self
+
+    def install(self) -> None:
+        """Take the signals."""
+        for one in self._before:
+            signal.signal(one, self._note)
+
+    def __exit__(self, *_: object) -> None:
+        for one, handler in self._before.items():
+            signal.signal(one, handler)
+
+    def answer(self) -> None:
+        """Give the request, where there was one, to the handler of before. To be called after the context."""
+        if self.signal is not None:
+            signal.raise_signal(self.signal)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT and self.asked:
+            raise KeyboardInterrupt
+        self.signal = number
 
 
 class Checkpoint(pl.Callback):
-    """One file to resume from, replaced atomically after every validation, and after the step when `asked` to end."""
+    """One file to resume from, replaced atomically after every validation, and after the step when asked to end.
 
-    def __init__(self, path: Path, asked: threading.Event) -> None:
-        self.path, self.asked = path, asked
+    A step that a validation follows is not saved before it: a run resumed from there would take it for done, and its
+    history would lack a point.
+    """
 
-    def on_validation_end(self, trainer: pl.Trainer, task: pl.LightningModule) -> None:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def on_train_batch_end(self, trainer: pl.Trainer, task: Any, *_: Any) -> None:
+        if task.ending and not task.validates(trainer.global_step):
+            self._save(trainer)
+            raise StoppedError
+
+    def on_validation_end(self, trainer: pl.Trainer, task: Any) -> None:
         if trainer.state.fn == "fit":
             self._save(trainer)
-
-    def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
-        if self.asked.is_set():
-            self._save(trainer)
-            raise SIGTERMException
+            if task.ending:
+                raise StoppedError
 
     def _save(self, trainer: pl.Trainer) -> None:
         temporary = self.path.with_suffix(".tmp")
         trainer.save_checkpoint(temporary)
         if trainer.is_global_zero:  # the others were there to wait for it
             os.replace(temporary, self.path)
-
-
-@contextlib.contextmanager
-def ending_after_a_step() -> Iterator[threading.Event]:
-    """SIGTERM waits here for the end of a step and its checkpoint; then the handler of before gets it."""
-    asked = threading.Event()
-    before = signal.signal(signal.SIGTERM, lambda *_: asked.set())
-    try:
-        with contextlib.suppress(SIGTERMException):
-            yield asked
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    if asked.is_set():
-        signal.raise_signal(signal.SIGTERM)
 
 
 class Progress(pl.Callback):

@@ -45,7 +45,7 @@ def check_resumable(path: Path, model: Translator) -> None:
     if not path.exists():
         return
     try:
-        kept = torch.load(path, map_location="cpu", weights_only=False)
+        kept = torch.load(path, map_location="cpu", weights_only=True)
         found = {name: tensor.shape for name, tensor in kept["state_dict"].items()}
         fits = found == {f"model.{name}": tensor.shape for name, tensor in model.state_dict().items()}
         fits = fits and {"study", "optimizer_states", "loops", "global_step"} <= kept.keys()

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -29,6 +29,18 @@ from study.config import Experiment
 START = "from study.training.ranks import main; main()"
 GRACE = 10.0
 """Seconds that a rank has to end by itself when another one has."""
+
+
+class _Strategy(DDPStrategy):
+    """Lightning's, with our handlers of signals: it meets the other ranks right after it has set its own."""
+
+    def __init__(self, install: Callable[[], None]) -> None:
+        super().__init__(find_unused_parameters=True, timeout=timedelta(days=30))
+        self.install = install
+
+    def barrier(self, *args: Any, **kwargs: Any) -> None:
+        self.install()
+        super().barrier(*args, **kwargs)
 
 
 class Ranks(LightningEnvironment):
@@ -59,11 +71,15 @@ class Ranks(LightningEnvironment):
     def node_rank(self) -> int:
         return 0
 
-    def strategy(self) -> Any:
-        """Lightning's strategy. Waiting has no limit: a rank that ends ends the others."""
+    def strategy(self, install: Callable[[], None] = lambda: None) -> Any:
+        """Lightning's strategy. Waiting has no limit: a rank that ends ends the others.
+
+        Args:
+            install: sets the handlers of signals; called after Lightning has set its own.
+        """
         if self.count == 1:
             return "auto"
-        return DDPStrategy(find_unused_parameters=True, timeout=timedelta(days=30))
+        return _Strategy(install)
 
     @contextmanager
     def together(self, experiment: Experiment, folder: Path) -> Iterator[None]:
@@ -128,5 +144,5 @@ def main() -> None:
 
 
 def _end_with_rank_zero() -> None:
-    sys.stdin.buffer.read()
+    os.read(sys.stdin.fileno(), 1)  # nothing comes but the end; Python could not end while its own reader waits
     os._exit(1)

@@ -10,9 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import threading
 import time
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from study.training import gold, tracking
 from study.training.alignment import attention_map
 from study.training.allocator import keep_memory
 from study.training.batches import Steps, examples, sentence_lengths
-from study.training.callbacks import Checkpoint, Progress, ending_after_a_step
+from study.training.callbacks import Checkpoint, Interruption, Progress, StoppedError
 from study.training.checkpoint import check_resumable, save_model
 from study.training.diagnostics import for_record, scalars, short
 from study.training.evaluate import Evaluation, evaluate
@@ -85,6 +84,7 @@ class _Run:
         self.experiment, self.folder, self.watch = experiment, folder, watch
         self.progress = Progress(folder / "progress.json", experiment.training.steps)
         self.ranks = ranks or Ranks(experiment.trainer.devices)
+        self.interruption = Interruption()
         if experiment.trainer.threads:
             torch.set_num_threads(experiment.trainer.threads)
         torch.set_flush_denormal(True)
@@ -128,8 +128,8 @@ class _Run:
                 record = self._record("diverged", error=str(problem))
             records.write(self.folder / "record.json", records.dumps(record))
             record = records.read(self.folder / "record.json")
-        except SystemExit as ending:  # a signal: whoever sent it wants the machine, and the run goes on later
-            self.wandb.preempt(ending.code)
+        except (SystemExit, KeyboardInterrupt) as ending:  # a signal: the run goes on later
+            self.wandb.preempt(getattr(ending, "code", None))
             raise
         finally:
             self.wandb.finish(record)
@@ -142,28 +142,39 @@ class _Run:
             self._fit()
 
     def _task(self) -> Task:
-        return Task(self.experiment, self.model, self.vocabulary, self.train, self.valid, self._report, self.started)
+        return Task(
+            self.experiment,
+            self.model,
+            self.vocabulary,
+            self.train,
+            self.valid,
+            self._report,
+            self.started,
+            lambda: self.interruption.asked,
+        )
 
     def _fit(self) -> None:
-        # Several ranks have to save together: there a signal ends the run at once, and it goes on from a validation.
-        ending = ending_after_a_step() if self.ranks.count == 1 else nullcontext(threading.Event())
         with self.ranks.together(self.experiment, self.folder):
-            with ending as asked:
-                self._train(asked)
-            last = self.task.history[-1]["step"] if self.task.history else 0
-            if last < self.experiment.training.steps:
-                self.trainer.validate(self.task, verbose=False)
+            with self.interruption, suppress(StoppedError):
+                self._train()
+            if self.ranks.rank == 0:
+                self.interruption.answer()
 
-    def _train(self, asked: threading.Event) -> None:
+    def _train(self) -> None:
         recipe, checkpoint = self.experiment.training, self.folder / "checkpoint.ckpt"
-        callbacks = [Checkpoint(checkpoint, asked), self.progress]
-        self.trainer = trainer(recipe, self.device, self.ranks, callbacks)
+        callbacks = [Checkpoint(checkpoint), self.progress]
+        self.trainer = trainer(recipe, self.device, self.ranks, callbacks, self.interruption.install)
         resume = str(checkpoint) if checkpoint.exists() else None
         if resume:
             self.watch(f"continuing from {checkpoint.name}")
-        self.trainer.fit(self.task, ckpt_path=resume, weights_only=False)
-        if self.trainer.interrupted:
-            raise KeyboardInterrupt
+        try:
+            self.trainer.fit(self.task, ckpt_path=resume, weights_only=True)
+            if (self.task.history[-1]["step"] if self.task.history else 0) < recipe.steps:
+                self.trainer.validate(self.task, verbose=False)
+        except SystemExit as ending:  # Lightning's, from a KeyboardInterrupt
+            if isinstance(ending.__context__, KeyboardInterrupt):
+                raise ending.__context__ from None
+            raise
 
     def _report(self, point: dict[str, Any]) -> None:
         """A validation: to the history, to W&B and to who watches."""

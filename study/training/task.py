@@ -43,6 +43,7 @@ class Task(pl.LightningModule):
         valid: validation examples.
         report: called with every point of the history.
         began: when this call began, as `time.perf_counter` has it (default: now).
+        asked: whether this process has been asked to end (default: never).
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Task(pl.LightningModule):
         valid: Sequence[Example],
         report: Callable[[dict[str, Any]], None],
         began: float | None = None,
+        asked: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__()
         self.experiment, self.recipe = experiment, experiment.training
@@ -71,6 +73,7 @@ class Task(pl.LightningModule):
         self.baseline = torch.tensor(-math.log(len(vocabulary)))
         self.tokens, self.train_seconds = 0, 0.0
         self.began, self.earlier_seconds = time.perf_counter() if began is None else began, 0.0
+        self.asked, self._ending = asked, False
         self._counted: Tensor | int = 0
         self._last_loss, self._started = 0.0, False
         self._since = time.perf_counter()
@@ -89,6 +92,15 @@ class Task(pl.LightningModule):
             self.train_data, self.recipe.batch_tokens, self.experiment.seed, self.global_step, self.recipe.steps
         )
 
+    def validates(self, step: int) -> bool:
+        """Whether Lightning validates after a step. The last step is validated in any case, after training."""
+        return step % min(self.recipe.validate_every, self.recipe.steps) == 0
+
+    @property
+    def ending(self) -> bool:
+        """Whether training is to end after this step. Several ranks have agreed on it when they shared the loss."""
+        return self._ending if self.trainer.world_size > 1 else self.asked()
+
     def val_dataloader(self) -> range:
         """One step that validates everything: the batching belongs to `decode`."""
         return range(1)
@@ -99,7 +111,7 @@ class Task(pl.LightningModule):
     def on_fit_start(self) -> None:
         self.fixed = self.fixed.to(self.device)
         self.truth = {site: slots.to(self.device) for site, slots in self.truth.items()}
-        if not self.history and self.trainer.is_global_zero:
+        if "start" not in self.gradients and self.trainer.is_global_zero:  # a run that goes on has trained weights
             self.initial = diagnose(look(self.model, self.fixed), self.fixed, self.truth)
             self._follow_back("start")
 
@@ -143,7 +155,9 @@ class Task(pl.LightningModule):
     def _check(self, loss: Tensor) -> None:
         """Reading the loss waits for a GPU, so there it is read every 20 steps. All ranks see the batch's and agree."""
         if loss.is_cpu or self.global_step % 20 == 0:
-            value = float(mean_over_ranks(loss.detach()))
+            asked = loss.new_tensor(float(self.asked()))
+            value, asking = mean_over_ranks(torch.stack((loss.detach(), asked))).tolist()
+            self._ending = asking > 0
             if not value == value or abs(value) == float("inf"):
                 raise DivergedError(f"the training loss became {value} at step {self.global_step}")
             self._last_loss = value

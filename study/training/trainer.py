@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytorch_lightning as pl
 import torch
@@ -13,15 +13,24 @@ from study.config.experiment import Training
 from study.training.ranks import Ranks
 
 
-def trainer(recipe: Training, device: torch.device, ranks: Ranks, callbacks: Sequence[pl.Callback]) -> pl.Trainer:
-    """So many steps of a recipe on a device, or on several; it logs, saves and prints nothing."""
+def trainer(
+    recipe: Training,
+    device: torch.device,
+    ranks: Ranks,
+    callbacks: Sequence[pl.Callback],
+    install: Callable[[], None] = lambda: None,
+) -> pl.Trainer:
+    """So many steps of a recipe on a device, or on several; it logs, saves and prints nothing.
+
+    `install` sets the handlers of signals; see `Ranks.strategy`.
+    """
     for name in ("pytorch_lightning", "pytorch_lightning.utilities.rank_zero", "lightning_fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", module="pytorch_lightning")
     return pl.Trainer(
         accelerator="gpu" if device.type == "cuda" else "cpu",
         devices=ranks.count,
-        strategy=ranks.strategy(),
+        strategy=ranks.strategy(install),
         plugins=[ranks],
         precision="bf16-mixed" if recipe.precision == "bfloat16" else "32-true",
         max_steps=recipe.steps,

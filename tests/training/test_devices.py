@@ -1,13 +1,16 @@
 """One run on two processes: the numbers of one, and one writer."""
 
+import signal
 from pathlib import Path
 
 import pytest
 import torch
 
-from study.config import experiment_from, experiment_id
+from study.config import Experiment, experiment_from, experiment_id
 from study.errors import InputError
+from study.sweep import stopping
 from study.training import provenance
+from study.training import task as training
 from study.training.batches import Batch, share
 from study.training.run import run
 
@@ -41,6 +44,11 @@ def test_two_devices_give_the_losses_of_one(family: str, tmp_path: Path, monkeyp
     one = run(experiment_from(SMALL, FAMILIES[family]), tmp_path / "one", lambda line: None)
     said: list[str] = []
     experiment = experiment_from(SMALL, FAMILIES[family], {"trainer.devices": 2})
+    if family == "recurrent":
+        _stop_inside_an_exchange(experiment, tmp_path / "two", monkeypatch)
+        shown = ["continuing", "step", "testing"]
+    else:
+        shown = ["step", "step", "testing"]
     two = run(experiment, tmp_path / "two", said.append)
     assert two.id == one.id == experiment_id(experiment)
     assert [point["step"] for point in two.history] == [3, 5]
@@ -50,11 +58,29 @@ def test_two_devices_give_the_losses_of_one(family: str, tmp_path: Path, monkeyp
             assert mine[name] == pytest.approx(alone[name], rel=1e-3)
     assert two.provenance is not None
     assert two.provenance.device_count == 2
-    assert [line.split()[0] for line in said] == ["step", "step", "testing"]
+    assert [line.split()[0] for line in said] == shown
     names = [{path.name for path in (tmp_path / folder).iterdir()} for folder in ("one", "two")]
     assert names[0] == names[1]
     assert len((tmp_path / "two" / "history.jsonl").read_text().splitlines()) == 2
     assert len(list((tmp_path / "two" / "wandb").glob("offline-run-*"))) == 1
+
+
+def _stop_inside_an_exchange(experiment: Experiment, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGTERM to rank 0 while it shares the loss of step 3, which a validation follows: all ranks end after that."""
+    share_loss, calls = training.mean_over_ranks, []
+
+    def interrupted(value: torch.Tensor) -> torch.Tensor:
+        calls.append(value)
+        if len(calls) == 3:
+            signal.raise_signal(signal.SIGTERM)
+        return share_loss(value)
+
+    with monkeypatch.context() as patch:
+        patch.setenv("WANDB_MODE", "disabled")
+        patch.setattr(training, "mean_over_ranks", interrupted)
+        with stopping.on_request(), pytest.raises(SystemExit):
+            run(experiment, folder, lambda line: None)
+    assert torch.load(folder / "checkpoint.ckpt", weights_only=True)["global_step"] == 4
 
 
 def test_the_ranks_weighted_means_are_those_of_the_batch() -> None:

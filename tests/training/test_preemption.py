@@ -1,13 +1,15 @@
-"""A run that is asked to end between two validations: it keeps the step it was at, and ends as if nothing had been."""
+"""A run that is asked to end, wherever it is: it keeps the step it was at, and ends as if nothing had been."""
 
 import json
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from study.__main__ import main
 from study.config import experiment_from
 from study.sweep import stopping
 from study.training import tracking
@@ -28,42 +30,113 @@ EXPERIMENT = experiment_from(
         "trainer.device": "cpu",
     }
 )
+CODES = {signal.SIGTERM: SystemExit, signal.SIGINT: KeyboardInterrupt}
+Stop = Callable[[Path, int, signal.Signals], Any]
 
 
-def timeless(folder: Path) -> dict[str, Any]:
+def outcome(folder: Path) -> dict[str, Any]:
+    """All that a run leaves, without times."""
     tree: dict[str, Any] = json.loads((folder / "record.json").read_text())
     del tree["resources"], tree["provenance"]["started_utc"]
-    return tree
+    texts = {path.name: path.read_bytes() for path in folder.glob("*.hyp.txt")}
+    assert len(texts) > 1
+    state = {name: tensor.tolist() for name, tensor in torch.load(folder / "model.pt")["state"].items()}
+    return {"record": tree, "history": (folder / "history.jsonl").read_bytes(), "texts": texts, "state": state}
 
 
-def test_asked_to_end_it_continues_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("whole")
+    run(EXPERIMENT, folder, lambda line: None)
+    found = outcome(folder)
+    assert [point["step"] for point in found["record"]["history"]] == [3, 6, 7]
+    return found
+
+
+@pytest.fixture
+def stop(monkeypatch: pytest.MonkeyPatch) -> Stop:
+    """Runs the experiment with a real signal in a step, or for a negative one in the validation of that step."""
+    begin, validate = Task.on_train_batch_start, Task.validation_step
+
+    def run_until(folder: Path, step: int, number: signal.Signals) -> BaseException:
+        def in_a_step(task: Task, batch: Batch, batch_idx: int) -> None:
+            begin(task, batch, batch_idx)
+            if task.global_step + 1 == step:
+                signal.raise_signal(number)
+
+        def in_a_validation(task: Task, batch: int, batch_idx: int) -> None:
+            if task.global_step == -step:
+                signal.raise_signal(number)
+            validate(task, batch, batch_idx)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Task, "on_train_batch_start", in_a_step)
+            patch.setattr(Task, "validation_step", in_a_validation)
+            with stopping.on_request(), pytest.raises(CODES[number]) as ended:
+                run(EXPERIMENT, folder, lambda line: None)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        assert not (folder / "record.json").exists()
+        return ended.value
+
+    return run_until
+
+
+@pytest.mark.parametrize(
+    ("step", "number", "kept"),
+    [
+        (2, signal.SIGTERM, 2),  # before the first validation
+        (3, signal.SIGINT, 3),  # in the step that one follows
+        (-6, signal.SIGTERM, 6),
+        (7, signal.SIGINT, 7),  # the last, which is validated after training
+        (-7, signal.SIGTERM, 6),
+    ],
+)
+def test_a_stop_anywhere_changes_no_number(
+    step: int, number: signal.Signals, kept: int, stop: Stop, undisturbed: dict[str, Any], tmp_path: Path
+) -> None:
+    stop(tmp_path, step, number)
+    assert torch.load(tmp_path / "checkpoint.ckpt", weights_only=True)["global_step"] == kept
+    run(EXPERIMENT, tmp_path, lambda line: None)
+    assert outcome(tmp_path) == undisturbed
+
+
+def test_stopped_in_every_step_it_continues_where_it_was(
+    stop: Stop, undisturbed: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     codes: list[object] = []
     preempt = tracking.Run.preempt
     monkeypatch.setattr(tracking.Run, "preempt", lambda self, code: (codes.append(code), preempt(self, code)))
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    run(EXPERIMENT, whole, lambda line: None)
-    begin = Task.on_train_batch_start
-
-    def interrupted(task: Task, batch: Batch, batch_idx: int) -> None:
-        begin(task, batch, batch_idx)
-        if task.global_step == 4:
-            signal.raise_signal(signal.SIGTERM)
-
-    monkeypatch.setattr(Task, "on_train_batch_start", interrupted)
-    with stopping.on_request(), pytest.raises(SystemExit) as ended:
-        run(EXPERIMENT, broken, lambda line: None)
-    monkeypatch.setattr(Task, "on_train_batch_start", begin)
-    assert codes == [ended.value.code] == [128 + signal.SIGTERM]
-    kept = torch.load(broken / "checkpoint.ckpt", weights_only=False)
+    for step in range(1, 6):
+        ended = stop(tmp_path, step, signal.SIGTERM)
+        assert codes.pop() == ended.code == 128 + signal.SIGTERM
+    kept = torch.load(tmp_path / "checkpoint.ckpt", weights_only=True)
     assert kept["global_step"] == 5
     assert kept["study"]["earlier_seconds"] > kept["study"]["train_seconds"]
     kept["study"]["earlier_seconds"] = 1000.0
-    torch.save(kept, broken / "checkpoint.ckpt")
+    torch.save(kept, tmp_path / "checkpoint.ckpt")
     said: list[str] = []
-    resources = run(EXPERIMENT, broken, said.append).resources
+    resources = run(EXPERIMENT, tmp_path, said.append).resources
     assert said[0].startswith("continuing")
-    assert json.loads((broken / "progress.json").read_text())["from"] == 5
+    assert json.loads((tmp_path / "progress.json").read_text())["from"] == 5
     assert resources is not None
     assert 1000 < resources.wall_seconds < 1300
-    assert timeless(broken) == timeless(whole)
-    assert (broken / "history.jsonl").read_bytes() == (whole / "history.jsonl").read_bytes()
+    assert outcome(tmp_path) == undisturbed
+
+
+def test_interrupted_at_the_command_line_it_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit status 130. The second of two signals in one step ends the run inside it, where nothing can be kept."""
+    flags = {"data.train_pairs": 200, "data.test_pairs": 20, "model.width": 16, "training.steps": 4, "decoding.beam": 1}
+    command = ["train", "--out", str(tmp_path), *(f"--{name}={value}" for name, value in flags.items())]
+    for signals, said in ((2, "so the same command starts again"), (1, "the same command continues from")):
+
+        def interrupted(task: Task, batch: Batch, batch_idx: int, signals: int = signals) -> None:
+            for _ in range(signals):
+                signal.raise_signal(signal.SIGINT)
+
+        monkeypatch.setattr(Task, "on_train_batch_start", interrupted)
+        assert main(command) == 130
+        (last,) = capsys.readouterr().err.splitlines()
+        assert said in last
+        assert len(list(tmp_path.glob("*/checkpoint.ckpt"))) == 2 - signals

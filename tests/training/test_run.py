@@ -1,6 +1,8 @@
 """One experiment, for real: determinism, resuming after SIGKILL, divergence, and what the record holds."""
 
+import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -8,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from study import records, scoring
 from study.config import experiment_from, experiment_id
@@ -160,12 +163,25 @@ def test_a_damaged_checkpoint_is_one_line(tmp_path: Path) -> None:
         run(experiment_from(SMALL), tmp_path, broken)
     checkpoint = tmp_path / "checkpoint.ckpt"
     whole = checkpoint.read_bytes()
-    for content, width in ((whole[:-400], 24), (b"", 24), (whole, 26)):
+    program = io.BytesIO()
+    torch.save({"state_dict": Touch(str(tmp_path / "executed"))}, program)
+    for content, width in ((whole[:-400], 24), (b"", 24), (program.getvalue(), 24), (whole, 26)):
         checkpoint.write_bytes(content)
         with pytest.raises(InputError, match=r"checkpoint\.ckpt: .*; remove it to start again") as refusal:
             run(experiment_from(SMALL, {"model.width": width}), tmp_path, lambda line: None)
         assert "\n" not in str(refusal.value)
         assert not (tmp_path / "record.json").exists()
+    assert not (tmp_path / "executed").exists()
+
+
+class Touch:
+    """Makes a file when it is loaded by a reader that runs what it reads."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Callable[[str], None], tuple[str]]:
+        return os.mkdir, (self.path,)
 
 
 def test_a_batch_that_holds_no_sentence_is_refused_and_leaves_no_folder(tmp_path: Path) -> None:
