@@ -1,7 +1,6 @@
 # Everything runs in .venv, with the versions of requirements.lock. Further arguments: make sweep ARGS='--slots 4'
 
 SWEEP ?= sweeps/quickstart.yaml
-EMBEDDED = bottleneck scores scaling symmetry heads combine reach normaliser structured rank collapse one_space pruning
 FITS = import ensurepip, sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))
 PYTHON ?= $(shell for p in python3.12 python3.11 python3; do $$p -c '$(FITS)' 2>/dev/null && echo $$p && break; done)
 PIP = .venv/bin/python -m pip --disable-pip-version-check install -qq -c requirements.lock
@@ -13,8 +12,7 @@ sweep: .venv/.train ## run what SWEEP (sweeps/quickstart.yaml) declares and is m
 	@.venv/bin/python -m study sweep $(SWEEP) $(ARGS)
 
 embedded: .venv/.train ## one sweep after another: thirteen on the embedded corpus and its probes, hours of a CPU
-	@failed=0; for name in $(EMBEDDED); do .venv/bin/python -m study sweep sweeps/$$name.yaml $(ARGS) || failed=$$?; \
-	  [ $$failed != 130 ] && [ $$failed != 2 ] || break; done; exit $$failed
+	@.venv/bin/python -m study sweep sweeps --tag embedded $(ARGS)
 
 report: .venv/.core ## print and write the table and figure of SWEEP again, from the records in runs/; no torch
 	@.venv/bin/python -m study report --sweep $(SWEEP) $(ARGS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from study import metrics as table
 from study.analysis import frame as frames
 from study.analysis import pruned, wording
 from study.analysis.inference import Arm, Comparison, Family, compare, deviation
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
 
 MARKS = {"model": "", "paired": " †", "welch": " ‡", "resampled": " §", "within": " ¶", "few": ""}
 
-
-SENTENCES = {"grammar", "multi30k"}
-"""The corpora that are no probes."""
 
 DIFFERENCE = (Column("interval", "95% CI"), Column("holm", "Holm p"))
 TRAINED = (Column("entropy", "entropy"), Column("speed", "tokens / s"))
@@ -64,8 +62,7 @@ def shown_metrics(spec: Spec) -> list[str]:
 
 def has_bleu(spec: Spec, facet: str) -> bool:
     """Whether a facet is of sentences. The targets of many a probe are shorter than the four words that BLEU needs."""
-    corpora = {c.experiment.data.name for c in spec.cells if c.experiment and spec.facet(c) == facet}
-    return bool(corpora & SENTENCES)
+    return any(c.experiment.data.sentences for c in spec.cells if c.experiment and spec.facet(c) == facet)
 
 
 def comparison_table(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Table:
@@ -73,11 +70,11 @@ def comparison_table(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Ta
     from study.analysis.notes import notes
 
     metrics, asked = shown_metrics(spec), pruned.questions(spec)
-    short = wording.title(frames.primary(spec), unit=False)
+    short = table.title(frames.primary(spec), unit=False)
     columns = [
         Column("arm", "arm", "left"),
         Column("n", "runs", fold=", "),
-        *(Column(name, wording.title(name)) for name in metrics),
+        *(Column(name, table.title(name)) for name in metrics),
         *([Column("difference", f"Δ {short}"), *DIFFERENCE] if pruned.compares(spec) else ()),
         *([PRUNED[name] for name in asked if name in PRUNED] if asked else TRAINED),
     ]
@@ -101,7 +98,7 @@ def _row(facet: Facet, arm: Arm, rows: pd.DataFrame, columns: list[Column]) -> R
     metrics = [column.key for column in columns if "/" in column.key]
     cells = {"arm": arm.label, "n": _count(rows)}
     cells |= {name: _score(rows, name) for name in metrics}
-    others = _difference(comparison, wording.decimals(facet.metric)) | _last(rows)
+    others = _difference(comparison, table.decimals(facet.metric)) | _last(rows)
     cells |= {column.key: others[column.key] for column in columns if column.key in others}
     bold = frozenset({"difference", "interval", "holm"}) if comparison and comparison.significant else frozenset[str]()
     return Row(cells, bold, _numbers(facet, arm, rows, metrics) | _beside(rows, columns))
@@ -134,7 +131,7 @@ def _count(rows: pd.DataFrame) -> str:
 def _score(rows: pd.DataFrame, name: str) -> str:
     """`83.4 ± 1.2`; over a part of the runs `83.4 (n 1)`; without any the word for why."""
     known = rows[name].dropna()
-    digits = wording.decimals(name)
+    digits = table.decimals(name)
     if not len(known):
         states = set(rows["state"])
         return str(rows["state"].iloc[0]) if len(states) == 1 and states != {"finished"} else wording.NOTHING

@@ -11,6 +11,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from study import metrics
 from study.analysis import style, wording
 from study.analysis.comparison import Facet
 from study.analysis.inference import FEW, Arm
@@ -120,7 +121,7 @@ def _lines(arm: Arm) -> list[str]:
 
 
 def _axis(metric: str, differences: bool) -> str:
-    name = wording.title(metric)
+    name = metrics.title(metric)
     if differences:
         return f"Δ {name}, to the baseline   (dot: a seed · bar: estimate with 95% interval, unadjusted)"
     return f"{name}   (dot: a run · bar and number: mean · line: the baseline's)"
@@ -164,7 +165,7 @@ def _summary(axes: Axes, place: int, facet: Facet, arm: Arm, differences: bool, 
     if centre is not None:
         span = [place + 0.08, place + 0.36] if differences else [place - 0.36, place + 0.32]
         axes.plot([centre, centre], span, color=colour, linewidth=1.6, clip_on=False, zorder=2)
-    text = "" if centre is None else wording.number(centre, wording.decimals(facet.metric), differences)
+    text = "" if centre is None else wording.number(centre, metrics.decimals(facet.metric), differences)
     return ends, ", ".join(word for word in (text, _absences(facet, arm)) if word)
 
 

@@ -9,23 +9,16 @@ computed from the order of a pruning (`pruned.left`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from study import metrics
 from study.analysis import pruned, wording
-from study.corpora.multi30k import SPLITS as MULTI30K
 from study.errors import InputError
-from study.metrics import BUCKETS as LENGTHS
-from study.metrics import KEPT, METRICS, with_parts
+from study.metrics import BUCKETS, KEPT, with_parts
 from study.records import Record
 
-HIGHER = tuple(score for score, metric in METRICS.items() if metric.goal == "maximize")
-LOWER = tuple(score for score, metric in METRICS.items() if metric.goal == "minimize")
-BY_LENGTH, BY_SHARE = with_parts("length"), with_parts("heads")
-"""Every score that a claim can name, and which way it is better."""
-
-SPLITS = ("test", "valid", "long", "deep", "pronoun", *(split for split in MULTI30K if split.startswith("test")))
 DIAGNOSTICS = "diagnostics/"
 DIAGNOSED = {
     "cross/information": "query information, nats",
@@ -61,21 +54,21 @@ class Measure:
         """`exact match, %`; `query information, nats`; `exact match, % per source word`."""
         if self.costing is not None:
             return (
-                f"heads that cost more than {wording.number(self.costing, self.decimals)} {wording.title(self.metric)}"
+                f"heads that cost more than {wording.number(self.costing, self.decimals)} {metrics.title(self.metric)}"
             )
         if self.metric.startswith(pruned.LEFT):
             return "heads left, 0–1"
         if is_diagnostic(self.metric):
             place = self.metric.removeprefix(DIAGNOSTICS)
             return DIAGNOSED.get(place, place.replace("/", " ").replace("_", " "))
-        return wording.title(self.metric) + (" per source word" if self.by_length else "")
+        return metrics.title(self.metric) + (" per source word" if self.by_length else "")
 
     @property
     def decimals(self) -> int:
         """How many decimals it is printed with."""
         if self.by_length or is_diagnostic(self.metric):
             return 3
-        return wording.decimals(self.metric)
+        return metrics.decimals(self.metric)
 
 
 def is_diagnostic(metric: str) -> bool:
@@ -83,7 +76,7 @@ def is_diagnostic(metric: str) -> bool:
     return metric.startswith(DIAGNOSTICS)
 
 
-def check(metric: str) -> None:
+def check(metric: str, splits: Collection[str]) -> None:
     """Refuse the name of a metric that no run has.
 
     Raises:
@@ -94,22 +87,23 @@ def check(metric: str) -> None:
             raise InputError(f"{metric}: there is no such site; the sites are {', '.join(pruned.SITES)}")
         return
     split, score, subset = [*metric.split("/", 2), "", ""][:3]
-    if split not in SPLITS or score not in HIGHER + LOWER:
+    if split not in splits or score not in metrics.directed():
         raise InputError(
-            f"there is no metric {metric!r}; write split/score such as test/exact (splits: {', '.join(SPLITS)}; "
-            f"scores: {', '.join(HIGHER + LOWER)}), or diagnostics/site/name such as diagnostics/cross/information"
+            f"there is no metric {metric!r}; write split/score such as test/exact (splits: {', '.join(splits)}; "
+            f"scores: {', '.join(metrics.directed())}), or diagnostics/site/name such as diagnostics/cross/information"
         )
     if subset and not _has(score, subset):
         raise InputError(
-            f"{metric}: there is no part {subset!r} of {score}; {' and '.join(BY_LENGTH)} have parts such as "
-            f"{LENGTHS[0]!r}, and {', '.join(BY_SHARE)} 'kept 0.5', 'one of cross 0' and 'without cross 0 0'"
+            f"{metric}: there is no part {subset!r} of {score}; {' and '.join(with_parts('length'))} have parts such "
+            f"as {BUCKETS[0]!r}, and {', '.join(with_parts('heads'))} 'kept 0.5', 'one of cross 0' and "
+            "'without cross 0 0'"
         )
 
 
 def _has(score: str, subset: str) -> bool:
     """Whether some run could have this part of a score."""
     by_heads = subset in KEPT or PARTS.fullmatch(subset)
-    return bool(by_heads and score in BY_SHARE) or (subset in LENGTHS and score in BY_LENGTH)
+    return bool(by_heads and score in with_parts("heads")) or (subset in BUCKETS and score in with_parts("length"))
 
 
 def in_units_of(metric: str) -> str:
@@ -124,14 +118,12 @@ def better(metric: str) -> int:
     """+1 where more is better, −1 where less is, 0 for a diagnostic, which is neither."""
     if is_diagnostic(metric):
         return 0
-    return -1 if wording.metric_of(metric) in LOWER else 1
+    return metrics.metric_of(metric).direction
 
 
 def bounds(metric: str) -> tuple[float, float] | None:
     """Floor and ceiling of a score; None where it has none."""
-    if is_diagnostic(metric) or wording.metric_of(metric) in ("nll", "perplexity", "onset"):
-        return None
-    return (0.0, 1.0) if wording.metric_of(metric) in ("aer", "gold_mass") else (0.0, 100.0)
+    return None if is_diagnostic(metric) else metrics.metric_of(metric).limits
 
 
 def value(record: Record, measure: Measure) -> float | None:

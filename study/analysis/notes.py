@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from study import metrics
 from study.analysis import pruned, wording
 from study.analysis.inference import FEW, FEWEST, Test
 
@@ -49,7 +50,7 @@ def _scores(spec: Spec, frame: pd.DataFrame) -> str:
 
 
 def _differences(spec: Spec, tests: Sequence[Test]) -> str:
-    short = wording.title("/".join(spec.metric), unit=False)
+    short = metrics.title("/".join(spec.metric), unit=False)
     said = [f"Δ: {short} minus the baseline's (first arm)"]
     if any(test.method != "few" for test in tests):
         said[0] += ", by least squares of score ~ arm + seed"
@@ -85,7 +86,7 @@ def _models(facets: list[Facet]) -> Iterator[tuple[Facet, str, Test]]:
 
 
 def _beside(facet: Facet, arm: str, model: Test) -> str:
-    digits = wording.decimals(facet.metric)
+    digits = metrics.decimals(facet.metric)
     where = f"{facet.name}, {arm}" if facet.name else arm
     bounds = wording.interval(model.low, model.high, digits)
     p = f", unadjusted p {wording.p_value(model.p)}"
@@ -109,8 +110,8 @@ def _of_pruning(spec: Spec, frame: pd.DataFrame) -> str:
     )
     if "curve" in asked:
         parts.append(
-            f"Of the curve in steps of a tenth: {wording.NAMES['free']}, the largest share up to which no step costs "
-            f"more than the margin (also as a number of heads); {wording.NAMES['area']}, over all steps."
+            f"Of the curve in steps of a tenth: {metrics.METRICS['free'].title}, the largest share up to which no step "
+            f"costs more than the margin (also as a number of heads); {metrics.METRICS['area'].title}, over all steps."
         )
     if set(asked) - {"curve", "retrain"}:
         parts.append("Where heads were masked alone, BLEU, exact match and NLL are the whole model's.")
@@ -127,7 +128,7 @@ def _power(facets: list[Facet]) -> Iterator[str]:
         if facet.family.correlation is not None:
             parts.append(f"same-seed correlation {wording.number(facet.family.correlation, 2)}")
         if known:
-            digits = wording.decimals(facet.metric)
+            digits = metrics.decimals(facet.metric)
             ends = dict.fromkeys(wording.number(end, digits) for end in (min(known), max(known)))
             parts.append(f"smallest difference that these runs could show {' to '.join(ends)} (power .80)")
         if parts:

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from study import metrics as table
 from study.analysis import wording
 from study.config import Experiment
 from study.errors import InputError
@@ -93,9 +94,7 @@ def scores(record: Record) -> Iterator[str]:
     yield f"  {'':<{width}}  {'n':>5}" + "".join(f"  {_head(metric):>{_width(metric)}}" for metric in metrics)
     for name, (split, subset) in zip(names, places, strict=True):
         there = {s.metric: s for s in record.scores if (s.split, s.subset) == (split, subset)}
-        cells = [
-            wording.number(there[m].value, wording.decimals(f"{split}/{m}")) if m in there else "" for m in metrics
-        ]
+        cells = [wording.number(there[m].value, table.decimals(f"{split}/{m}")) if m in there else "" for m in metrics]
         count = next(iter(there.values())).n
         yield f"  {name:<{width}}  {count:>5}" + "".join(
             f"  {cell:>{_width(metric)}}" for cell, metric in zip(cells, metrics, strict=True)
@@ -103,7 +102,8 @@ def scores(record: Record) -> Iterator[str]:
 
 
 def _head(metric: str) -> str:
-    return {"bleu": "BLEU", "chrf": "chrF", "aer": "AER", "nll": "NLL"}.get(metric, metric)
+    known = table.METRICS.get(metric)
+    return (known.short if known else "") or metric
 
 
 def _width(metric: str) -> int:

@@ -79,7 +79,6 @@ class Asker:
                 _at(where, costs.check, question, self.costs)
             if question.sweep is None:
                 continue
-            _at(f"{where}.metric", measures.check, question.metric)
             for pair in question.asked:
                 self._check_pair(asked, claim, question, pair, where)
 
@@ -88,6 +87,8 @@ class Asker:
         if not scene.arms:
             raise InputError(f"{where}.asked: sweep {question.sweep} has no runs in {pair}")
         corpus, family = pair.split("/")
+        splits = _splits(scene)
+        _at(f"{where}.metric", measures.check, question.metric, splits)
         _at(f"{where}.where", check_fields, question.where)
         seeds: dict[tuple[int, ...], Declared] = {}
         for number, contrast in enumerate(question.contrasts):
@@ -97,7 +98,7 @@ class Asker:
                 raise InputError(
                     f"{place}.expect: {question.metric} is neither better nor worse; say higher, lower or different"
                 )
-            _at(place, _check_contrast, contrast, question)
+            _at(place, _check_contrast, contrast, question, splits)
             seeds |= {tuple(sorted(arm.cells)): arm for arm in _at(place, chosen_arms, contrast, scene)}
         if len(seeds) > 1:
             (a, first), (b, second) = list(seeds.items())[:2]
@@ -224,15 +225,22 @@ def _at(where: str, call: Any, *given: Any) -> Any:
         raise InputError(f"{where}: {problem}") from None
 
 
-def _check_contrast(contrast: AnyContrast, question: Question) -> None:
+def _splits(scene: Scene) -> tuple[str, ...]:
+    """The scored splits of the corpus that a question is asked of."""
+    cell = next(iter(scene.arms[0].cells.values()))
+    assert cell.experiment is not None
+    return cell.experiment.data.scored
+
+
+def _check_contrast(contrast: AnyContrast, question: Question, splits: tuple[str, ...]) -> None:
     """Fields, values and metrics that a contrast names."""
     if isinstance(contrast, Correlation | Within):
         for metric in contrast.named:
-            measures.check(metric)
+            measures.check(metric, splits)
         check_fields(contrast.arm if isinstance(contrast, Within) else {})
         return
     if isinstance(contrast, Costly):
-        measures.check(f"{question.metric}/without cross 0 0")
+        measures.check(f"{question.metric}/without cross 0 0", splits)
         check_fields(contrast.arm)
         return
     sides = [contrast.arm, contrast.baseline or {}]
@@ -241,7 +249,7 @@ def _check_contrast(contrast: AnyContrast, question: Question) -> None:
     for side in sides:
         check_fields(side)
     if isinstance(contrast, Difference) and contrast.best_over:
-        measures.check(contrast.select)
+        measures.check(contrast.select, splits)
         if not contrast.select.startswith("valid/"):
             raise InputError(f"select: {contrast.select} is not of validation; name one such as valid/nll")
     if isinstance(contrast, Band) and measures.better(question.metric) >= 0:

@@ -14,6 +14,7 @@ from study.commands.options import Parser, positive
 from study.errors import InputError
 from study.sweep import disk, local, slots, status
 from study.sweep.estimate import estimate
+from study.sweep.file import tagged
 from study.sweep.spec import Cell, Spec, load
 from study.sweep.task import Policy
 
@@ -39,7 +40,18 @@ def main(argv: Sequence[str]) -> int:
     args = _parser().parse_args(argv)
     if args.engine == "wandb":
         _check_whole(args)
-    spec = load(args.file)
+    worst = 0
+    for path in [args.file] if args.tag is None else tagged(args.file, args.tag):
+        code = _sweep(path, args)
+        if code == local.INTERRUPTED:
+            return code
+        worst = max(worst, code)
+    return worst
+
+
+def _sweep(path: Path, args: argparse.Namespace) -> int:
+    """Run one sweep file; the exit status."""
+    spec = load(path)
     out = Path(args.out or os.environ.get("STUDY_RUNS") or "runs")
     _check_folder(out)
     cells = _shard(_narrowed(spec, args.only, args.seeds), args.shard)
@@ -100,7 +112,8 @@ def _parser() -> Parser:
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("file", type=Path, metavar="FILE", help="a sweep file, such as sweeps/quickstart.yaml")
+    add("file", type=Path, metavar="FILE", help="a sweep file, such as sweeps/quickstart.yaml; with --tag, a folder")
+    add("--tag", metavar="TAG", help="run every sweep file of the folder with this tag, one after another")
     add("--out", metavar="DIR", help="folder of the runs, one folder each (default: $STUDY_RUNS, else runs)")
     add("--slots", type=positive, metavar="N", help="trials at a time (default: one a core, or several a GPU)")
     engines = ("local", "wandb")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, get_args
 
 from pydantic import Field
 
+from study.corpora.corpus import Section
 from study.corpora.grammar import Grammar
 from study.corpora.multi30k import Multi30k
 from study.corpora.probes.lookup import Graph, MultiLookup, OneSpace
@@ -15,3 +16,6 @@ Data = Annotated[
     Grammar | Multi30k | Copy | Reverse | Sort | CopyFar | Graph | MultiLookup | OneSpace,
     Field(discriminator="name"),
 ]
+
+KINDS: dict[str, type[Section]] = {kind.model_fields["name"].default: kind for kind in get_args(get_args(Data)[0])}
+"""Name ↦ class of its section."""

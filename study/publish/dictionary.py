@@ -15,6 +15,7 @@ from study import records
 from study.analysis import wording
 from study.analysis.frame import HOLES
 from study.claims.costs import Costs
+from study.metrics import METRICS
 from study.publish import rescoring
 from study.publish.store import Manifest, Results
 from study.records import Record, write
@@ -44,30 +45,6 @@ every file. None of it needs torch.
 | `tables/study.json` | counts, sizes, and the root hash of everything in `sweeps/` |
 | `figures/<figure>.*` | the figures of the study, each with its data |
 """
-SCORES = {
-    "bleu": "0–100, more is better; sacreBLEU, cased, tokenizer 13a, one reference, exponential smoothing.",
-    "chrf": "0–100, more is better; sacreBLEU, character n-grams up to 6.",
-    "exact": "0–100, more is better; share of translations that equal the reference.",
-    "prefix": "0–100, more is better; share of words before the first error, the mean over sentences.",
-    "nll": "Nats per sentence, less is better; the reference under forced decoding, no label smoothing.",
-    "perplexity": "From 1, less is better; exp of the nats per target token.",
-    "aer": "0–1, less is better; cross-attention as a word alignment, against the gold links.",
-    "aer_best_head": "0–1, less is better; the same of one head, chosen on validation.",
-    "aer_floor": "0–1; what a perfect argmax, with one link a target word, would reach.",
-    "gold_mass": "0–1, more is better; share of cross-attention on gold links, the mean over target words.",
-    "accuracy": "0–100, more is better; share of reference words that the translation has at the same place.",
-    "attends_mass": "0–100, more is better; encoder self-attention on gold, heads averaged.",
-    "attends_argmax": "0–100, more is better; largest weight of encoder self-attention on gold, heads averaged.",
-    "attends_head": "0–100, more is better; the same of one head, chosen on validation.",
-    "onset": "Updates; the first validation whose alignment error rate is below .5.",
-    "beyond": "0–100; share of slots past the longest training sentence, which a positional score cannot see.",
-    "free": "0–100, more is better; largest share of heads, in tenths, up to which no step costs more than 0.5 BLEU.",
-    "area": "0–100, more is better; mean BLEU over the eleven steps of a pruning's curve.",
-    "cliff": "0–100, less is better; largest loss of BLEU from one step of the curve to the next.",
-    "needed": "0–100; share of heads without which alone NLL rises (paired t-test, false discovery rate .05).",
-    "harmful": "0–100; share of heads without which alone NLL falls, tested alike.",
-    "contrast": "0–100, chance 25; minimal pairs of which both right translations are the more probable ones.",
-}
 COLUMNS = {
     "source_words": "Words of the source, punctuation not counted.",
     "exact": "1: equal to the reference.",
@@ -142,7 +119,7 @@ def _dictionary() -> Iterator[str]:
     yield "\n## Fields of a record\n\nJSON, sorted keys; numbers have 6 significant digits; `null`: not known."
     yield from _section(Record)
     yield "\n### Scores\n\n| metric | |\n|---|---|"
-    yield from (_pipes([f"`{metric}`", SCORES.get(metric, name)]) for metric, name in wording.NAMES.items())
+    yield from (_pipes([f"`{name}`", metric.description]) for name, metric in METRICS.items())
     yield "\n### Columns of a file of statistics\n\n| column | |\n|---|---|"
     yield from (_pipes([f"`{c}`", COLUMNS.get(c, "The same.")]) for c in rescoring.COLUMNS)
     yield "\n## Fields of a published sweep"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from study import metrics
 from study.analysis import wording
 from study.analysis.frame import collect
 from study.analysis.inference import deviation
@@ -68,4 +69,4 @@ def _rows(spec: Spec, facet: str, frame: pd.DataFrame) -> list[Row]:
 
 
 def _cell(name: str, values: pd.Series) -> str:
-    return wording.mean_sd(float(values.mean()), deviation(values), wording.decimals(name)) if len(values) else ""
+    return wording.mean_sd(float(values.mean()), deviation(values), metrics.decimals(name)) if len(values) else ""

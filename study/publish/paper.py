@@ -27,6 +27,7 @@ from study.analysis.tables import Block, Column, Row, Table
 from study.claims import claims_table, costs, costs_table
 from study.claims.verdicts import Outcome
 from study.config.experiment import PROTOCOL
+from study.corpora.catalogue import KINDS
 from study.corpora.grammar.lexicon import lexicon
 from study.errors import InputError
 from study.publish.further import further
@@ -123,23 +124,18 @@ def _usual(values: Iterable[Any]) -> Any:
     return Counter(values).most_common(1)[0][0]
 
 
-def embedded() -> list[str]:
-    """The sweeps that `make embedded` runs, as the Makefile names them."""
-    found = re.search(r"^EMBEDDED = (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
-    return found[1].split() if found else []
-
-
 def _tiers(published: list[tuple[Manifest, Spec]], made: dict[str, Record]) -> dict[str, dict[str, Any]]:
     """What each tier took: runs, each in one tier, their hours and their devices."""
-    tiers: dict[str, list[Record]] = {"quickstart": [], "embedded": [], "further": [], "multi30k": []}
+    tiers: dict[str, list[Record]] = {"quickstart": [], "embedded": [], "further": []}
     sweeps: dict[str, set[str]] = {name: set() for name in made}
-    named = embedded()
+    named = {manifest.name for manifest, spec in published if "embedded" in spec.tags}
     for manifest, spec in published:
         for cell in spec.runnable:
             sweeps.get(str(cell.id), set()).add(manifest.name)
     for name, record in made.items():
-        if record.config["data"]["name"] == "multi30k":
-            tiers["multi30k"].append(record)
+        kind = KINDS.get(record.config["data"]["name"])
+        if kind is not None and kind.tier != "embedded":
+            tiers.setdefault(kind.tier, []).append(record)
         elif "quickstart" in sweeps[name]:
             tiers["quickstart"].append(record)
         else:

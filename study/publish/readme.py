@@ -19,6 +19,7 @@ import yaml
 from study.analysis.wording import NOTHING
 from study.claims.claims_table import summaries
 from study.claims.verdicts import Outcome
+from study.corpora.catalogue import KINDS
 from study.errors import InputError
 from study.publish.store import Results
 from study.records import write
@@ -98,7 +99,11 @@ TIERS = {
     "quickstart": ("`quickstart`, the table above", "`make sweep`"),
     "embedded": ("what is published of the embedded tier, at five seeds", "`make embedded`"),
     "further": ("other sweeps on the embedded corpus", "`make sweep SWEEP=sweeps/…`"),
-    "multi30k": ("what has been run on Multi30k", "`make sweep SWEEP=sweeps/…`"),
+}
+TIERS |= {
+    kind.tier: (f"what has been run on {kind.title}", "`make sweep SWEEP=sweeps/…`")
+    for kind in KINDS.values()
+    if kind.tier != "embedded"
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Hashable
 from functools import cache
 from importlib import resources
@@ -24,6 +25,7 @@ REMEDIES = {
 }
 """What to say about a top-level field, whatever the schema says."""
 DEEPEST = 50
+TAGS = re.compile(r"^# tags:(.*)$", re.MULTILINE)
 MERGE = "tag:yaml.org,2002:merge"
 
 
@@ -41,6 +43,36 @@ def read_file(path: Path) -> dict[str, Any]:
     for breach in sorted(_validator().iter_errors(tree), key=_where):
         raise InputError(f"{path}: {_one_line(breach)}")
     return tree
+
+
+def tags(path: Path) -> tuple[str, ...]:
+    """The tags of a sweep file: the words of its comment `# tags: embedded, short`. W&B refuses a field of that name.
+
+    Raises:
+        InputError: the file cannot be read, or has two such comments.
+    """
+    try:
+        found = TAGS.findall(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise InputError(f"{path}: not a readable sweep file: {' '.join(str(problem).split())}") from None
+    if len(found) > 1:
+        raise InputError(f"{path}: tags: expected one comment, got {len(found)}. Write all tags in one.")
+    return tuple(found[0].replace(",", " ").split()) if found else ()
+
+
+def tagged(folder: Path, tag: str) -> list[Path]:
+    """The sweep files of a folder with a tag, by name.
+
+    Raises:
+        InputError: no such folder, or no file of it has the tag.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder}: expected a folder of sweep files for --tag. Give one, such as sweeps.")
+    found = {path: tags(path) for path in sorted(folder.glob("*.yaml"))}
+    if not any(tag in of for of in found.values()):
+        there = ", ".join(sorted(set().union(*found.values()))) or "none"
+        raise InputError(f"--tag: no sweep file of {folder} has the tag {tag!r}. The tags are: {there}.")
+    return [path for path, of in found.items() if tag in of]
 
 
 def read_yaml(path: Path) -> Any:

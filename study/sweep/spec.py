@@ -8,6 +8,8 @@ Three conventions are ours, and pass unchanged through W&B:
   (`model.attention.score=additive model.attention.additive_width=16`), laid over the other parameters;
 * the first value listed is the baseline: the first arm of the grid is what the others are compared with.
 
+A comment `# tags: embedded` in the file names groups that the sweep belongs to; `study sweep FOLDER --tag` runs one.
+
 Arms are compared within a facet: parameters under `data.`, `model.family` and `pruning.site` make facets, whatever else
 varies makes arms. A cell that the experiment rejects is kept, with the reason, and never run.
 """
@@ -24,7 +26,7 @@ from typing import Any
 
 from study import metrics
 from study.errors import InputError
-from study.sweep.file import read_file
+from study.sweep.file import read_file, tags
 from study.sweep.grid import Cell, cells_of, expand, flatten, text
 
 __all__ = ["Cell", "Spec", "expand", "load"]
@@ -45,6 +47,7 @@ class Spec:
     goal: str
     parameters: Mapping[str, tuple[Any, ...]]
     sweep_id: str
+    tags: tuple[str, ...]
     cells: tuple[Cell, ...] = field(repr=False)
 
     @cached_property
@@ -153,6 +156,7 @@ def load(path: Path) -> Spec:
         goal=goal,
         parameters=parameters,
         sweep_id=_sweep_id(tree),
+        tags=tags(path),
         cells=cells,
     )
 

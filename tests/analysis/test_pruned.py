@@ -84,7 +84,7 @@ def test_heads_left_and_heads_free_by_hand(case):
     assert (measures.in_units_of("test/cliff"), measures.in_units_of("test/bleu/kept 0.5")) == ("test/bleu",) * 2
     for wrong in ("test/aer/kept 0.5", "test/bleu/kept 0.55", "test/bleu/one of mlp 0", "diagnostics/pruning/left/mlp"):
         with pytest.raises(InputError, match="there is no"):
-            measures.check(wrong)
+            measures.check(wrong, ("test",))
 
 
 def test_a_table_of_pruned_runs_by_site(case):

@@ -1,13 +1,14 @@
 """Sweep files: what they declare, how their arms are called, and what is refused."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 
+from study.commands.sweep import main
 from study.config import experiment_from, experiment_id
 from study.errors import InputError
+from study.sweep.file import tagged, tags
 from study.sweep.spec import expand, load
 
 SWEEPS = sorted((Path(__file__).parents[2] / "sweeps").glob("*.yaml"))
@@ -40,9 +41,10 @@ def test_every_shipped_sweep_goes_round(path):
 
 def test_the_embedded_tier_is_at_most_400_trainings():
     """At five seeds; a base arm that sweeps share is trained once, and pruned runs take an order of a trained one."""
-    makefile = (SWEEPS[0].parents[1] / "Makefile").read_text()
-    named = re.search(r"^EMBEDDED = (.*)$", makefile, flags=re.MULTILINE)[1].split()
-    cells = [cell for name in named for cell in load(SWEEPS[0].with_name(f"{name}.yaml")).runnable]
+    specs = [load(path) for path in tagged(SWEEPS[0].parent, "embedded")]
+    assert len(specs) == 13
+    assert all(cell.experiment.data.tier == "embedded" for spec in specs for cell in spec.runnable)
+    cells = [cell for spec in specs for cell in spec.runnable]
     trained = {cell.id for cell in cells if cell.experiment.pruning is None}
     assert {int(name.rpartition("-s")[2]) for name in trained} == {1, 2, 3, 4, 5}
     assert 300 < len(trained) <= 400
@@ -118,6 +120,32 @@ def test_a_metric_of_a_part_and_a_goal_that_follows(spec_of):
     by_length = spec_of(GRID, "method: grid\nmetric: {name: test/exact/length 4-7}\n")
     assert (by_length.metric, by_length.goal) == (("test", "exact", "length 4-7"), "maximize")
     assert spec_of(GRID, "method: grid\nmetric: {name: valid/nll}\n").goal == "minimize"
+
+
+def test_tags_choose_files_and_are_no_part_of_a_sweep(spec_of, tmp_path):
+    plain = spec_of(GRID)
+    assert (plain.tags, plain.sweep_id) == ((), spec_of(GRID, f"# tags: short, own\n{HEAD}").sweep_id)
+    assert load(tmp_path / "s.yaml").tags == ("short", "own")
+    (tmp_path / "a.yaml").write_text("# tags: own\nname: a\n")
+    assert tagged(tmp_path, "own") == [tmp_path / "a.yaml", tmp_path / "s.yaml"]
+    assert tagged(tmp_path, "short") == [tmp_path / "s.yaml"]
+    with pytest.raises(InputError, match=r"no sweep file of .* has the tag 'sort'\. The tags are: own, short"):
+        tagged(tmp_path, "sort")
+    with pytest.raises(InputError, match="expected a folder"):
+        tagged(tmp_path / "s.yaml", "own")
+    (tmp_path / "a.yaml").write_text("# tags: own\n# tags: short\n")
+    with pytest.raises(InputError, match="expected one comment, got 2"):
+        tags(tmp_path / "a.yaml")
+
+
+def test_every_file_of_a_tag_is_run_in_turn(spec_of, tmp_path, capsys):
+    spec_of(GRID, f"# tags: own\n{HEAD}")
+    (tmp_path / "t.yaml").write_text((tmp_path / "s.yaml").read_text().replace("[1, 2]", "[3, 4]"))
+    assert main([str(tmp_path), "--tag", "own", "--dry-run", "--out", str(tmp_path / "runs")]) == 0
+    told = capsys.readouterr().out
+    assert told.index("s: 2 of 2 declared would run") < told.index("t: 2 of 2 declared would run")
+    with pytest.raises(InputError, match="directory"):
+        main([str(tmp_path)])
 
 
 def test_the_sweep_id_follows_the_content(spec_of, tmp_path):

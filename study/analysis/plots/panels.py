@@ -8,7 +8,8 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from study.analysis import style, wording
+from study import metrics
+from study.analysis import style
 from study.analysis.inference import FEW
 from study.analysis.plots.words import axis, tick, words
 
@@ -22,10 +23,6 @@ Kind = Literal["log", "even", "plain"]
 
 SPREAD = 0.62
 """Share of the gap between two places that the arms take up."""
-
-BOUNDS = {"bleu": (0.0, 100.0), "chrf": (0.0, 100.0), "aer": (0.0, 1.0), "nll": (0.0, math.inf)}
-BOUNDS |= dict.fromkeys(("exact", "prefix", "accuracy", "attends_argmax", "contrast", "free", "area"), (0.0, 100.0))
-LESS_IS_BETTER = ("nll", "perplexity", "aer")
 
 INK = "#444444"
 ABSENT: dict[str, dict[str, Any]] = {
@@ -158,7 +155,7 @@ def absences(rows: pd.DataFrame) -> list[str]:
 
 def _less_is_better(rows: pd.DataFrame) -> bool:
     """Marks stand at the bad end."""
-    return wording.metric_of(str(rows["metric"].iloc[0])) in LESS_IS_BETTER
+    return metrics.metric_of(str(rows["metric"].iloc[0])).direction < 0
 
 
 def limit(axes: Axes, rows: pd.DataFrame) -> None:
@@ -167,7 +164,7 @@ def limit(axes: Axes, rows: pd.DataFrame) -> None:
     if not numbers:
         axes.set_yticks([])
         return
-    least, most = BOUNDS.get(wording.metric_of(str(rows["metric"].iloc[0])), (-math.inf, math.inf))
+    least, most = metrics.metric_of(str(rows["metric"].iloc[0])).bounds
     low, high = max(least, min(numbers)), min(most, max(numbers))
     room = [(high - low or 1.0) * 0.06] * 2
     if absences(rows):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from study.analysis import style, wording
+from study import metrics
+from study.analysis import style
 from study.config.mechanisms import AXES
 
 WORDS: dict[str, str] = {
@@ -36,7 +37,7 @@ def _word(token: str) -> str:
 def axis(metric: str) -> str:
     """`test/exact` ↦ `exact match, %`; other splits than test are named."""
     split = metric.partition("/")[0]
-    return wording.title(metric) + ("" if split == "test" else f" ({split})")
+    return metrics.title(metric) + ("" if split == "test" else f" ({split})")
 
 
 def tick(value: Any) -> str:
