@@ -29,6 +29,9 @@ verify: .venv/.core ## score every published translation again and check every p
 test: .venv/.train ## all tests, on all cores; ARGS='-n 0 -k lease' takes one process and some of them
 	@.venv/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal $(ARGS)
 
+docs: .venv/.docs ## the pages of docs/ as a site in site/, with every link checked
+	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet --strict && echo "site/index.html"
+
 check: .venv/.train ## lint, formatting and types
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
 
@@ -40,7 +43,7 @@ bench: .venv/.train ## training speed against a plain torch.nn.Transformer loop;
 	@.venv/bin/python benchmarks/cost.py $(ARGS)
 
 lock: .venv/bin/python ## rewrite requirements.lock for pyproject.toml; what it names stays, a deleted line moves to the newest
-	@.venv/bin/python -m venv --clear .cache/lock && $(subst .venv,.cache/lock,$(PIP)) -e '.[train,dev]'
+	@.venv/bin/python -m venv --clear .cache/lock && $(subst .venv,.cache/lock,$(PIP)) -e '.[train,docs,dev]'
 	@.cache/lock/bin/pip freeze --all --exclude pip --exclude-editable | sed -E '/^(nvidia|cuda|triton)/d; s/\+.*//' > .cache/lock/lines
 	@{ sed -n '/^#/p' requirements.lock; cat .cache/lock/lines; } > .cache/lock/new && mv .cache/lock/new requirements.lock
 
@@ -56,4 +59,7 @@ lock: .venv/bin/python ## rewrite requirements.lock for pyproject.toml; what it 
 	@echo "installing torch and the rest into .venv (once; some minutes, most of them for torch)"
 	@$(PIP) -e '.[train,dev]' && touch .venv/.core $@
 
-.PHONY: help sweep embedded report reproduce tables figures paper verify test check bench lock
+.venv/.docs: pyproject.toml requirements.lock | .venv/bin/python
+	@$(PIP) -e '.[docs]' && touch $@
+
+.PHONY: help sweep embedded report reproduce tables figures paper verify test check docs bench lock

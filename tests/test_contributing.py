@@ -1,4 +1,4 @@
-"""The patch of CONTRIBUTING.md applies, to this tree and to one with another score in it, and the score is whole."""
+"""The patch of the guide applies, to this tree and to one with another score in it, and the score is whole."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+GUIDE = (ROOT / "docs/adding-a-mechanism.md").read_text(encoding="utf-8")
 COPIED = ("study", "sweeps", "tests/attention")
 CLASS = """class Manhattan(Score):
     name = "manhattan"

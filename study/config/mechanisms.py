@@ -1,11 +1,12 @@
 """Table of mechanisms: every value of every axis, and the facts about it that other modules read.
 
-One row is one value. Validation, refusals, help, defaults, MECHANISMS.md, the order of colours in figures, benchmarks
-and tests follow from the rows; no other module lists values. A torch class implements a row by declaring its axis and
-its name (`study.attention.part`).
+One row is one value. Validation, refusals, help, defaults, docs/mechanisms.md, the order of colours in figures,
+benchmarks and tests follow from the rows; no other module lists values. A torch class implements a row by declaring its
+axis and its name (`study.attention.part`).
 
-Symbols in formulas are those of MECHANISMS.md: q, k, v query, key and value of a head · e score · a weight · o output
-of a head · c output of the site · d width that a score sums over · K, Kq, Kk, V, A, R widths · t, s query and slot.
+Symbols in formulas are those of docs/mechanisms.md: q, k, v query, key and value of a head · e score · a weight ·
+o output of a head · c output of the site · d width that a score sums over · K, Kq, Kk, V, A, R widths ·
+t, s query and slot.
 """
 
 from __future__ import annotations

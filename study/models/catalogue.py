@@ -1,7 +1,7 @@
 """The table of all mechanisms, made from the code: every value of every axis with its formula, parameters and source.
 
 Formulas and sources are those of `study.config.mechanisms`, parameters are read off parts that were built.
-`python -m study.models.catalogue` writes MECHANISMS.md; `study explain --all` prints the same.
+`python -m study.models.catalogue` writes docs/mechanisms.md; `study explain --all` prints the same.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from study.config import TEXTBOOK, Attention, Recurrent, Transformer
 from study.config.mechanisms import AXES, MIXING, SCORE, choices
 from study.models.symbols import OUTSIDE, in_symbols, outside, site
 
-PAGE = Path(__file__).parents[2] / "MECHANISMS.md"
+PAGE = Path(__file__).parents[2] / "docs" / "mechanisms.md"
 INTRODUCTION = (
     "Every value of every axis, made from the code by `python -m study.models.catalogue`; `study explain --all` prints "
     "the same, and `study explain` with the flags of `study train` the formulas, parameters and operations of one "

@@ -1,116 +1,296 @@
-"""The generated blocks of README.md: the list of files with what each is for, and the table of a sweep.
+"""Generated parts of README.md and docs/: answers, verdicts, the table of the quickstart, hours, root hash.
 
-`python -m study.publish.readme` writes the list of files; followed by `runs/report/quickstart`, also the table that a
-report wrote there.
+A document marks a generated block by `<!-- NAME -->` and `<!-- end -->`. docs/verdicts.md is generated whole. Every
+number comes from the tables in `results/`.
 """
 
 from __future__ import annotations
 
-import ast
+import csv
 import json
 import re
-import sys
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Any, NamedTuple
 
-import yaml
-
+from study.analysis import wording
 from study.analysis.wording import NOTHING
 from study.claims.claims_table import summaries
-from study.claims.verdicts import Outcome
+from study.claims.verdicts import NOT_RUN
 from study.corpora.catalogue import KINDS
 from study.errors import InputError
 from study.publish.store import Results
 from study.records import write
 
 ROOT = Path(__file__).parents[2]
-WIDTH = 26
+VERDICTS = "docs/verdicts.md"
 
 
-def main(argv: Sequence[str]) -> int:
-    """Write the blocks; the exit status.
+class Value(NamedTuple):
+    """One contrast of `contrasts.csv`: the first row that has these texts in its columns."""
 
-    Raises:
-        InputError: no such table, or no such block in the README.
-    """
-    readme = ROOT / "README.md"
-    lines = [line for folder in ("sweeps", "study") for line in files(ROOT / folder)]
-    text = filled(readme.read_text(encoding="utf-8"), "files", "\n".join(["```", *lines, "```"]))
-    for folder in map(Path, argv):
-        try:
-            table = (folder / "table.md").read_text(encoding="utf-8")
-        except OSError as problem:
-            raise InputError(f"{folder / 'table.md'}: {problem.strerror}; give a folder of `study report`") from None
-        text = filled(text, f"table: {folder.name}", table)
-    write(readme, text)
-    return 0
+    claim: str
+    corpus: str
+    contrast: str
+    part: str = ""
+    digits: int = 1
+    base: float = 0.0
+    """A number that is added to the estimate, for shares that the table gives as distances."""
+
+
+class Answer(NamedTuple):
+    """One row of the first table of README. `{0}`, `{1}` … stand for the values, with their 95% intervals."""
+
+    question: str
+    answer: str
+    values: tuple[Value, ...]
+
+
+ANSWERS = (
+    Answer(
+        "What is attention worth over one fixed vector?",
+        "exact match {0}; on Multi30k {1} BLEU",
+        (Value("1", "grammar", "memory states − memory final"), Value("1", "multi30k", "memory states − memory final")),
+    ),
+    Answer(
+        "Does a dot product need its 1/√d?",
+        "At a large d, yes: loss per sentence {0} at d = 512; on Multi30k {1} BLEU at d = 1024",
+        (
+            Value("4", "grammar", "best learning_rate", "each at its best learning rate"),
+            Value("4", "multi30k", "scale rsqrt − scale none", "d = 1024"),
+        ),
+    ),
+    Answer(
+        "Is an additive score better than a dot product?",
+        "Not at d = 16: exact match {0}",
+        (Value("3", "grammar", "score additive"),),
+    ),
+    Answer(
+        "Do queries and keys need matrices of their own?",
+        "For links in rings of three, yes: word accuracy with tied maps {0}; in cross-attention, no: exact match {1}",
+        (
+            Value("8", "graph", "maps tied_signed − maps separate", "links in rings of three"),
+            Value("8", "grammar", "maps tied − maps separate", "cross-attention"),
+        ),
+    ),
+    Answer(
+        "How many heads?",
+        "Four; at equal parameters they gain {0} points of exact match over sixteen, less than the margin",
+        (Value("9", "grammar", "heads 4, key_width 16 − heads 16"),),
+    ),
+    Answer(
+        "Is a fifth of the heads free?",
+        "No: {0}% of the heads can go at a cost below .5 BLEU",
+        (Value("14", "grammar", "heads free, by gradient", "a fifth is free", 0, 20.0),),
+    ),
+)
+SUMMARY = ("1", "2", "4", "5", "7", "8", "10", "11", "19", "25")
+"""Claims in the short table of README."""
 
 
 def update(results: Path) -> list[Path]:
-    """Write every block anew from published results: files, verdicts, root hash, tiers, and each table with a block."""
-    readme = ROOT / "README.md"
-    main([])
-    text = filled(readme.read_text(encoding="utf-8"), "verdicts", _verdicts(results / "tables" / "claims.json"))
-    text = filled(text, "root", f"Root hash: `{Results(results).root_hash}`")
-    text = filled(text, "tiers", _tiers(results / "tables" / "study.json"))
-    for path in sorted((results / "tables").glob("*.md")):
-        if f"<!-- table: {path.stem} -->" in text:
-            text = filled(text, f"table: {path.stem}", path.read_text(encoding="utf-8"))
-    write(readme, text)
-    return [readme]
+    """Write every generated block and docs/verdicts.md from published results; return the paths.
+
+    Raises:
+        InputError: a document lacks a block.
+    """
+    made = documents(results)
+    for path, text in made.items():
+        write(path, text)
+    return list(made)
 
 
-def _verdicts(path: Path) -> str:
-    """The verdicts in short: one line for each claim, corpus and family that has runs, and who has none."""
+def documents(results: Path) -> dict[Path, str]:
+    """Return the text of every document with generated parts.
+
+    Raises:
+        InputError: a document lacks a block.
+    """
+    tables = results / "tables"
+    contrasts, claims = _csv(tables / "contrasts.csv"), _claims(tables / "claims.json")
+    whole = summaries(tables / "claims.csv")
+    blocks = {
+        "README.md": {
+            "answers": _answers(contrasts, whole),
+            "quickstart": _quickstart(tables / "quickstart.json"),
+            "scores": _rows(tables / "scores.json", ("score=dot", "score=bilinear", "score=additive")),
+            "claims": _summary(claims, whole),
+            "root": f"Root hash: `{Results(results).root_hash}`",
+        },
+        "docs/getting-started.md": {"tiers": _tiers(tables / "study.json")},
+    }
+    made = {}
+    for name, parts in blocks.items():
+        text = (ROOT / name).read_text(encoding="utf-8")
+        for block, content in parts.items():
+            text = filled(text, block, content, name)
+        made[ROOT / name] = text
+    made[ROOT / VERDICTS] = "\n".join(_page(claims, whole, tables / "standing.md"))
+    return made
+
+
+def _csv(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _answers(contrasts: Sequence[Mapping[str, str]], whole: Mapping[str, str]) -> str:
+    lines = ["| question | answer | the claim |", "|---|---|---|"]
+    for question, answer, values in ANSWERS:
+        texts = [_value(contrasts, value) for value in values]
+        claim = values[0].claim
+        lines.append(f"| {question} | {answer.format(*texts)} | [{whole[claim]}]({VERDICTS}#claim-{claim}) |")
+    return "\n".join(lines)
+
+
+def _value(contrasts: Sequence[Mapping[str, str]], value: Value) -> str:
+    """The estimate with its 95% interval.
+
+    Raises:
+        ValueError: the table has no such contrast.
+    """
+    for row in contrasts:
+        same = (row["id"], row["corpus"]) == (value.claim, value.corpus)
+        if same and value.contrast in row["contrast"] and value.part in row["part"]:
+            estimate, low, high = (float(row[name]) + value.base for name in ("difference", "low", "high"))
+            signed = not value.base
+            number = wording.number(estimate, value.digits, signed)
+            return f"{number} {wording.interval(low, high, value.digits, signed)}"
+    raise ValueError(f"contrasts.csv has no row of {value}")
+
+
+def _quickstart(path: Path) -> str:
+    """The first facet of the quickstart, and the others folded."""
+    first, *others = json.loads(path.read_text(encoding="utf-8"))["blocks"]
+    folded = "\n\n".join(f"*{block['head']}*\n\n{_pipes(block['rows'])}" for block in others)
+    where = "Every column and note: [results/tables/quickstart.md](results/tables/quickstart.md)."
+    return f"{_pipes(first['rows'])}\n\n<details><summary>The rest</summary>\n\n{folded}\n\n{where}\n\n</details>"
+
+
+def _rows(path: Path, arms: Sequence[str]) -> str:
+    """Some arms of a table in short."""
+    blocks = json.loads(path.read_text(encoding="utf-8"))["blocks"]
+    rows = {row["cells"]["arm"]: row for block in blocks for row in block["rows"]}
+    return _pipes([rows[arm] for arm in arms])
+
+
+SHORT = {
+    "arm": "arm",
+    "n": "runs",
+    "test/bleu": "BLEU",
+    "test/exact": "exact match, %",
+    "difference": "difference",
+    "interval": "95% CI",
+}
+
+
+def _pipes(rows: Sequence[Mapping[str, Any]]) -> str:
+    keys = [key for key in SHORT if any(row["cells"].get(key, NOTHING) not in (NOTHING, "baseline") for row in rows)]
+    lines = ["| " + " | ".join(SHORT[key] for key in keys) + " |", "|---|" + "--:|" * (len(keys) - 1)]
+    return "\n".join([*lines, *("| " + " | ".join(row["cells"].get(key, "") for key in keys) + " |" for row in rows)])
+
+
+def _claims(path: Path) -> dict[str, list[dict[str, str]]]:
+    """The rows of the table of verdicts by claim; the first row of each has the statement."""
     rows = [row["cells"] for block in json.loads(path.read_text(encoding="utf-8"))["blocks"] for row in block["rows"]]
-    lines = [
-        "| # | claim | data and model | verdict | finding | contrast | estimate | 95% CI | 90% CI | margin | seeds |"
-    ]
-    lines.append("|--:|---|---|---|---|---|--:|--:|--:|--:|--:|")
-    claim, waiting = "", []
-    for cells in rows:
-        claim, (verdict, *behind) = cells["claim"] or claim, cells["verdict"].split(": ")
-        if verdict == "not yet run":
-            waiting.append(cells["id"])
-            continue
-        bold = verdict if verdict == NOTHING else f"**{verdict}**"
-        shown = [cells["id"], claim, cells["asked"], ": ".join([bold, *behind])]
-        shown += [cells[name] for name in ("finding", "contrast", "estimate", "interval", "inner", "margin", "n")]
-        lines.append("| " + " | ".join(shown) + " |")
+    return {claim: [row for row in rows if row["id"] == claim] for claim in dict.fromkeys(row["id"] for row in rows)}
 
-    open_ = list(dict.fromkeys(waiting))
-    said = f"\nNot yet run, in whole or in part: claim{'s' * (len(open_) > 1)} {', '.join(open_)}." if waiting else ""
-    marks = (
-        "\nDetectable: the smallest difference that these runs could show. † Standard deviations differ threefold, so "
-        "the paired t decides. ‡ An arm collapsed, so Welch's t decides. § Arms are resampled. ¶ Student's t of "
-        "differences within runs, or of ratios within processes. If a claim needs several contrasts, the row shows the "
-        "weakest one, or the strongest if one is enough. "
-        "[results/tables/claims.md](results/tables/claims.md) has the rules and the distance of every estimate to its "
-        "margin, [results/tables/contrasts.md](results/tables/contrasts.md) every contrast."
-    )
-    whole = summaries(path.with_suffix(".csv"))
-    ids = {verdict: [claim for claim, one in whole.items() if one == verdict] for verdict in get_args(Outcome)}
-    told = "; ".join(f"**{verdict}**: {', '.join(some)}" for verdict, some in ids.items() if some)
-    return "\n".join([*lines, f"\nClaims as a whole, mixed where their rows differ: {told}.", marks, said])
+
+def _summary(claims: Mapping[str, Sequence[Mapping[str, str]]], whole: Mapping[str, str]) -> str:
+    lines = ["| # | claim | verdict | first contrast | estimate | 95% CI |", "|--:|---|---|---|--:|--:|"]
+    for claim in SUMMARY:
+        first = claims[claim][0]
+        cells = [f"[{claim}]({VERDICTS}#claim-{claim})", first["claim"], f"**{whole[claim]}**"]
+        cells += [f"{first['contrast']} ({first['asked']})", first["estimate"], first["interval"]]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join([*lines, "", f"Of all {len(whole)} claims, {_counts(whole)}."])
+
+
+PLURAL = {"holds": "hold", "fails": "fail", "mixed": "are mixed", "not decided": "are not decided"}
+
+
+def _counts(whole: Mapping[str, str]) -> str:
+    """`10 hold, 12 are mixed, …`, in the order of the first claim of each kind."""
+    return ", ".join(f"{n} {PLURAL.get(word, f'are {word}')}" for word, n in Counter(whole.values()).items())
+
+
+INTRODUCTION = """\
+# Verdicts
+
+Every claim with its verdict and the numbers that decide it, computed from the published records. This page is generated
+by `make reproduce`; [Statistics and claims](statistics.md) explains how a verdict is computed.
+"""
+NOTES = """\
+## How to read a row
+
+- **estimate**: first arm − second arm (claim 29: ratio of times). Higher is better, except for NLL, alignment error and
+  time.
+- **margin**: the smallest difference of interest (of a ratio m: from 1/m to m).
+- If a claim needs several contrasts, the row shows the weakest one; if one is enough, the strongest.
+  [contrasts.md](../results/tables/contrasts.md) has every contrast.
+- **detectable**: the smallest difference that these runs could show.
+- † The standard deviations differ threefold, so the paired t-test decides. ‡ An arm collapsed, so Welch's test decides.
+  § Arms are resampled. ¶ Student's t of differences within runs, or of ratios within processes.
+- `graph`: accuracy on directed links. `multi_lookup`: several targets per word. `copy_far`: copying from a distance.
+  `one_space`: one embedding for meaning and attention. [Corpora](own-data.md#corpora) describes them.
+"""
+COLUMNS = {
+    "asked": "data and model",
+    "verdict": "verdict",
+    "finding": "finding",
+    "contrast": "contrast",
+    "estimate": "estimate",
+    "interval": "95% CI",
+    "inner": "90% CI",
+    "margin": "margin",
+    "n": "seeds",
+}
+
+
+def _page(claims: Mapping[str, Sequence[Mapping[str, str]]], whole: Mapping[str, str], standing: Path) -> Iterator[str]:
+    """docs/verdicts.md: a list of all claims, a section for each one, and the study's models on Multi30k."""
+    yield INTRODUCTION
+    yield f"Of {len(whole)} claims, {_counts(whole)}.\n"
+    yield "| # | claim | verdict |\n|--:|---|---|"
+    for claim, rows in claims.items():
+        yield f"| [{claim}](#claim-{claim}) | {rows[0]['claim']} | **{whole[claim]}** |"
+    yield f"\n{NOTES}"
+    for claim, rows in claims.items():
+        yield f"## Claim {claim}\n\n**{rows[0]['claim']}**: {whole[claim]}.\n"
+        if published := rows[0].get("published"):
+            yield f"Published effect: {published}.\n"
+        there = [row for row in rows if not row["verdict"].startswith(NOT_RUN)]
+        if there:
+            yield "| " + " | ".join(COLUMNS.values()) + " |\n|---|---|---|---|--:|--:|--:|--:|--:|"
+            yield from ("| " + " | ".join(_cell(row, key) for key in COLUMNS) + " |" for row in there)
+            yield ""
+        if len(there) < len(rows):
+            yield "Not yet run" + (", in part.\n" if there else ".\n")
+    yield "## Multi30k: this study and others\n"
+    yield "Most other systems were scored in other ways; their numbers do not compare to the point.\n"
+    yield standing.read_text(encoding="utf-8")
+
+
+def _cell(row: Mapping[str, str], key: str) -> str:
+    if key != "verdict" or row[key] == NOTHING:
+        return row[key]
+    verdict, *why = row[key].split(": ")
+    return ": ".join([f"**{verdict}**", *why])
 
 
 TIERS = {
-    "quickstart": ("`quickstart`, the table above", "`make sweep`"),
-    "embedded": ("what is published of the embedded tier, at five seeds", "`make embedded`"),
-    "further": ("other sweeps on the embedded corpus", "`make sweep SWEEP=sweeps/…`"),
+    "quickstart": ("`quickstart`, two seeds", "`make sweep`"),
+    "embedded": ("the embedded tier, five seeds", "`make embedded`"),
+    "further": ("other sweeps on generated corpora", "`make sweep SWEEP=sweeps/…`"),
 }
-TIERS |= {
-    kind.tier: (f"what has been run on {kind.title}", "`make sweep SWEEP=sweeps/…`")
-    for kind in KINDS.values()
-    if kind.tier != "embedded"
-}
+TIERS |= {kind.tier: (kind.title, "`make sweep SWEEP=sweeps/…`") for kind in KINDS.values() if kind.tier != "embedded"}
 
 
 def _tiers(path: Path) -> str:
-    """How long each tier took, on which hardware: every run has one core."""
+    """Runs, hours and hardware of each tier; every run has one core."""
     took = json.loads(path.read_text(encoding="utf-8"))["tiers"]
-    lines = ["| what | command | runs | hours of one core | on |", "|---|---|--:|--:|---|"]
+    lines = ["| sweeps | command | runs | hours of one core | on |", "|---|---|--:|--:|---|"]
     for tier, (what, command) in TIERS.items():
         if tier in took:
             facts = took[tier]
@@ -119,53 +299,13 @@ def _tiers(path: Path) -> str:
     return "\n".join(lines)
 
 
-def filled(text: str, name: str, content: str) -> str:
-    """The text with `content` between `<!-- name -->` and `<!-- end -->`.
+def filled(text: str, name: str, content: str, document: str = "README.md") -> str:
+    """Return the text with `content` between `<!-- name -->` and `<!-- end -->`.
 
     Raises:
         InputError: there is no such block.
     """
     block = re.compile(rf"(<!-- {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
     if not block.search(text):
-        raise InputError(f"README.md has no block `<!-- {name} -->` … `<!-- end -->`; add one")
+        raise InputError(f"{document} has no block `<!-- {name} -->` … `<!-- end -->`; add one")
     return block.sub(lambda found: f"{found[1]}\n{content.strip()}\n\n{found[2]}", text)
-
-
-def files(folder: Path, depth: int = 0) -> Iterator[str]:
-    """One line a file: its name and the first sentence of what it says of itself. Packages come after modules."""
-    package = folder / "__init__.py"
-    yield _line(f"{folder.name}/", depth, _purpose(package) if package.exists() else "")
-    inside = sorted(path for path in folder.iterdir() if path.name[0] not in "_." or path.stem == "__main__")
-    for path in inside:
-        if path.is_file():
-            yield _line(path.name, depth + 1, _purpose(path))
-    for path in inside:
-        if path.is_dir():
-            yield from files(path, depth + 1)
-
-
-def _line(name: str, depth: int, purpose: str) -> str:
-    return (f"{'  ' * depth}{name}".ljust(WIDTH) + f"  {purpose}").rstrip()
-
-
-def _purpose(path: Path) -> str:
-    text = path.read_text(encoding="utf-8")
-    match path.suffix:
-        case ".py":
-            said = ast.get_docstring(ast.parse(text)) or ""
-        case ".json":
-            said = json.loads(text)["title"]
-        case ".yaml":
-            said = yaml.safe_load(text)["description"]
-        case _:
-            said = next(line for line in text.splitlines() if not line.startswith("#!")).lstrip("# ")
-    sentence = re.split(r"(?<=[.?])\s(?=[A-Z`])", " ".join(said.split("\n\n")[0].split()))[0]
-    return sentence.removesuffix(".")
-
-
-if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except InputError as problem:
-        print(f"study: {problem}", file=sys.stderr)
-        sys.exit(2)

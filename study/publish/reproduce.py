@@ -21,7 +21,7 @@ from study.publish.commits import Checkout
 from study.publish.store import ROOT, Manifest, Results
 from study.records import write
 
-OUTPUTS = ("results", "paper", "README.md")
+OUTPUTS = ("results", "paper", "README.md", "docs")
 """What is generated and committed."""
 DRAWN = re.compile(r"\.(svg|pdf)$")
 """Bytes of these depend on the version of matplotlib."""
@@ -100,7 +100,7 @@ def verdicts(results: Results) -> list[Path]:
 
 
 def blocks(results: Results) -> list[Path]:
-    """The generated blocks of README.md, where the results are those of the repository."""
+    """The generated parts of README.md and docs/, where the results are those of the repository."""
     return readme.update(results.root) if results.root.resolve().parent == ROOT else []
 
 

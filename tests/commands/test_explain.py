@@ -124,7 +124,6 @@ def test_a_record_holds_the_same_numbers(tmp_path: Path, monkeypatch: pytest.Mon
 def test_the_page_is_what_the_code_says() -> None:
     told = PAGE.read_text(encoding="utf-8")
     assert told == markdown(), "rewrite it: python -m study.models.catalogue"
-    assert "(MECHANISMS.md)" in (PAGE.parent / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_catalogue_holds_every_value_and_counts_by_hand() -> None:

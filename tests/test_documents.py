@@ -1,0 +1,322 @@
+"""README, CONTRIBUTING and docs/: commands are run or parsed, links lead somewhere, numbers are computed."""
+
+import argparse
+import math
+import re
+import shlex
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import yaml
+from scipy.stats import t as student
+
+from study import records
+from study.__main__ import main
+from study.analysis.declared import Library
+from study.attention import scores
+from study.claims.asking import asker
+from study.claims.schema import HERE as CLAIMS
+from study.claims.schema import read as read_claims
+from study.commands import train
+from study.commands.show import find
+from study.config import experiment_from, experiment_id
+from study.corpora import load as load_corpus
+from study.corpora import words as corpus_words
+from study.errors import InputError
+from study.pruning.run import run
+from study.publish.readme import ROOT, documents, filled
+from study.publish.store import Results
+from study.sweep.spec import load
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+TEXTS = {page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8") for page in PAGES}
+README = TEXTS["README.md"]
+SHELL = re.compile(r"(?:<!-- not run: (?P<reason>[^>]+) -->\n)?```sh\n(?P<lines>.*?)```", re.DOTALL)
+ID = re.compile(r"grammar-(?:recurrent|transformer)-\w+-[0-9a-f]{8}-s\d+")
+TARGETS = {"sweep": ["sweep"], "report": ["report", "--sweep"]}
+"""Targets of the Makefile that take SWEEP, and the verb that they call."""
+PARSED = 99
+"""Status of a verb that ended when its arguments were parsed."""
+REAL = ("show", "translate", "align")
+"""Verbs that are run; of the others the arguments are parsed."""
+
+
+class Command(NamedTuple):
+    page: str
+    line: str
+
+    def __str__(self) -> str:
+        return f"{self.page}: {self.line}"
+
+
+def commands() -> list[Command]:
+    """Every command of a block of shell without a reason not to run it."""
+    found = []
+    for page, text in TEXTS.items():
+        for block in SHELL.finditer(text):
+            lines = block["lines"].replace("\\\n", " ").splitlines()
+            found += [] if block["reason"] else [Command(page, line) for line in lines if line.strip()]
+    return found
+
+
+def words(command: Command) -> list[str]:
+    """The words of a command, without comment and without variables before it."""
+    found = shlex.split(command.line, comments=True)
+    while found and re.fullmatch(r"[A-Z_]+=.*", found[0]) and found[0] != "make":
+        found.pop(0)
+    return found
+
+
+@pytest.fixture
+def parse_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Verbs end when their arguments are parsed; `study train` ends when its experiment is built."""
+    parse = argparse.ArgumentParser.parse_args
+
+    def parse_args(self, *given, **options):
+        parse(self, *given, **options)
+        if self.prog != "study train":
+            raise SystemExit(PARSED)
+        return parse(self, *given, **options)
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_args)
+    monkeypatch.setattr(train, "_run", lambda experiment, folder: 0)
+    monkeypatch.chdir(ROOT)
+
+
+def check(verb: list[str]) -> None:
+    """Check the arguments of a verb; a sweep file that is named is there."""
+    assert main(verb) in (0, PARSED), verb
+    assert all((ROOT / word).is_file() for word in verb if word.startswith("sweeps/"))
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_commands_are_commands(page: str, parse_only: None) -> None:
+    targets = set(re.findall(r"^([a-z ]+):.*## ", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
+    targets = {name for group in targets for name in group.split()}
+    for command in commands():
+        if command.page != page:
+            continue
+        match words(command):
+            case ["study", *verb]:
+                if "--all" not in verb:
+                    check(["train" if word == "explain" else word for word in verb])
+            case ["make", target, *options]:
+                assert target in targets, command
+                given = dict(option.split("=", 1) for option in options)
+                if target in TARGETS:
+                    file = given.get("SWEEP", "sweeps/quickstart.yaml")
+                    check([*TARGETS[target], file, *shlex.split(given.get("ARGS", ""))])
+            case [".venv/bin/python", file]:
+                assert (ROOT / file).is_file(), command
+            case ["." | "source", ".venv/bin/activate"] | ["cd" | "export", *_]:
+                pass
+            case other:
+                raise AssertionError(f"{command}: {other[0]} is not run here; give the block a reason")
+
+
+def test_reasons_are_given_for_what_is_not_run() -> None:
+    reasons = [block["reason"] for text in TEXTS.values() for block in SHELL.finditer(text) if block["reason"]]
+    assert reasons
+    assert all(len(reason.split()) >= 3 for reason in reasons)
+    assert {word for text in TEXTS.values() for word in re.findall(r"```(\w+)", text)} <= {
+        "sh",
+        "python",
+        "yaml",
+        "diff",
+    }
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny run under the identities of the documents."""
+    folder = tmp_path_factory.mktemp("documents")
+    small = {
+        "data.train_pairs": 200,
+        "data.test_pairs": 8,
+        "model.width": 8,
+        "training.steps": 1,
+        "decoding.beam": 1,
+        "trainer.threads": 1,
+        "trainer.device": "cpu",
+    }
+    experiment = experiment_from(small)
+    run(experiment, folder / "runs" / "tiny", lambda line: None)
+    for name in {found for command in commands() for found in ID.findall(command.line)}:
+        (folder / "runs" / name).symlink_to(folder / "runs" / "tiny", target_is_directory=True)
+    for name in ("sweeps", "results"):
+        (folder / name).symlink_to(ROOT / name, target_is_directory=True)
+    return folder
+
+
+@pytest.mark.parametrize("verb", REAL)
+def test_commands_run(verb: str, trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(trained)
+    lines = dict.fromkeys(tuple(words(one)[1:]) for one in commands() if words(one)[:2] == ["study", verb])
+    assert lines
+    for line in lines:
+        assert main(line) == 0, line
+        for option in ("--png", "--out"):
+            if option in line:
+                assert Path(line[line.index(option) + 1]).exists()
+
+
+def test_the_sentences_of_the_documents_have_known_words() -> None:
+    experiment = load(ROOT / "sweeps/quickstart.yaml").cells[0].experiment
+    seen = {word for pair in load_corpus(experiment.data).splits["train"] for word, _, _ in corpus_words(pair.source)}
+    said = [words(one)[3] for one in commands() if words(one)[:2] == ["study", "translate"]]
+    named = re.search(r"for example \*([\w, ]+)\* and\s\*([\w,\s]+)\*", TEXTS["docs/getting-started.md"])
+    assert named
+    nouns = named[1].split(", ")
+    assert len(said) >= 3
+    assert not {word for sentence in said for word, _, _ in corpus_words(sentence)} - seen
+    assert not set(nouns) - seen
+
+
+def test_the_runs_of_the_documents_are_declared_by_sweeps_or_made_by_commands() -> None:
+    declared = {cell.id for path in (ROOT / "sweeps").glob("*.yaml") for cell in load(path).runnable}
+    made = experiment_id(experiment_from({"model.family": "transformer", "training.steps": 800}))
+    named = {found for text in TEXTS.values() for found in ID.findall(text)}
+    assert made in named
+    assert named <= declared | {made}
+    quick = {cell.id for cell in load(ROOT / "sweeps/quickstart.yaml").runnable}
+    assert len(quick) == int(re.search(r"train (\d+) small models", README)[1])
+    local = {found for one in commands() if "--runs results" not in one.line for found in ID.findall(one.line)}
+    assert local <= quick | {made}
+
+
+def test_the_models_of_the_documents_can_be_pruned_as_they_say() -> None:
+    cells = {cell.id: cell.overrides for cell in load(ROOT / "sweeps/quickstart.yaml").runnable}
+    cells["grammar-transformer-dot-1647d93c-s1"] = {"model.family": "transformer", "training.steps": 800}
+    pruned = []
+    for one in commands():
+        if words(one)[:2] == ["study", "prune"]:
+            base, *options = words(one)[2:]
+            fields = {f"pruning.{key[2:]}": value for key, value in zip(options[::2], options[1::2], strict=True)}
+            fields = fields or {"pruning.question": "curve"}
+            pruned.append(experiment_from(cells[Path(base).name], fields).pruning)
+    assert len(pruned) >= 5
+
+
+def slug(heading: str) -> str:
+    """The anchor of a heading, as GitHub and mkdocs make it."""
+    return re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", heading.lower().strip()))
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_links_lead_somewhere(page: str) -> None:
+    text = re.sub(r"```.*?```", "", TEXTS[page], flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        assert not target.startswith("http"), "links to other servers are not checked"
+        name, _, anchor = target.partition("#")
+        path = (ROOT / page).parent / name if name else ROOT / page
+        assert path.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            assert anchor in {slug(heading) for heading in headings}, target
+
+
+def test_the_site_has_every_page() -> None:
+    site = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    leaves = [page for entry in site["nav"] for value in entry.values() for page in _leaves(value)]
+    assert sorted(leaves) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+    index = re.findall(r"\]\(([\w-]+\.md)", TEXTS["docs/README.md"])
+    assert {*index, "README.md"} == set(leaves)
+
+
+def _leaves(value: object) -> list[str]:
+    return (
+        [value]
+        if isinstance(value, str)
+        else [leaf for one in value for part in one.values() for leaf in _leaves(part)]
+    )
+
+
+def test_a_block_is_replaced_and_the_rest_kept() -> None:
+    text = "a\n<!-- table: x -->\nold\n<!-- end -->\nb\n<!-- table: y -->\n<!-- end -->\n"
+    new = filled(text, "table: x", r"| \| |")
+    assert new == "a\n<!-- table: x -->\n\n| \\| |\n\n<!-- end -->\nb\n<!-- table: y -->\n<!-- end -->\n"
+    assert filled(new, "table: x", r"| \| |") == new
+    with pytest.raises(InputError, match="no block"):
+        filled(text, "table: z", "")
+
+
+def test_generated_parts_are_what_the_results_say() -> None:
+    made = documents(ROOT / "results")
+    assert {path.name for path in made} == {"README.md", "getting-started.md", "verdicts.md"}
+    for path, text in made.items():
+        assert path.read_text(encoding="utf-8") == text, "rewrite it: study reproduce readme"
+
+
+def test_the_tree_of_the_readme_is_that_of_the_package() -> None:
+    tree = re.search(r"```\n(study/.*?)```", README, re.DOTALL)
+    listed = set(re.findall(r"^  (\w+)/ ", tree[1], flags=re.MULTILINE))
+    assert listed == {path.parent.name for path in (ROOT / "study").glob("*/__init__.py")}
+    assert all((ROOT / name).is_dir() for name in re.findall(r"\b(\w+)/", tree[1].splitlines()[-1]))
+
+
+def test_the_score_of_the_readme_is_that_of_the_package() -> None:
+    shown = re.search(r"```python\n(.*?)```", README, re.DOTALL)[1]
+    source = Path(scores.__file__).read_text(encoding="utf-8")
+    whole = re.search(r"^class Bilinear\(Score\):.*?(?=^class )", source, re.DOTALL | re.MULTILINE)[0].splitlines()
+    lines = [line for line in shown.splitlines() if line]
+    assert [line for line in whole if line in lines] == lines
+
+
+def test_the_example_by_hand_is_what_the_records_say() -> None:
+    text = TEXTS["docs/statistics.md"].split("<!-- worked -->")[1].split("<!-- end -->")[0]
+    rows = re.findall(r"^\| (\d) \| ([\d.]+) \| ([\d.]+) \| (\S+) \|$", text, flags=re.MULTILINE)
+    first, second = re.findall(r"`(grammar-recurrent-\w+-[0-9a-f]{8})-s1`", text)
+    scored = [
+        [records.read(find(f"{arm}-s{seed}", ROOT / "results")).score("test", "exact") for arm in (first, second)]
+        for seed, *_ in rows
+    ]
+    assert [[float(a), float(b)] for _, a, b, _ in rows] == scored
+    differences = [a - b for a, b in scored]
+    assert [f"{value:+.1f}".replace("-", "−") for value in differences] == [shown for *_, shown in rows]
+    n = len(rows)
+    mean = math.fsum(differences) / n
+    sd = math.sqrt(math.fsum((value - mean) ** 2 for value in differences) / (n - 1))
+    gap = margin()
+    says = [f"{mean:+.2f}", f"{sd:.3f}", f"{sd / math.sqrt(n):.3f}", f"{gap:.2f} points", f"{gap / 20:.3f}"]
+    for level in (0.975, 0.95):
+        quantile = float(student.ppf(level, n - 1))
+        low, high = mean - quantile * sd / math.sqrt(n), mean + quantile * sd / math.sqrt(n)
+        says += [f"{quantile:.3f}", f"[{low:+.2f}, {high:+.2f}]".replace("-", "−")]
+    assert [number for number in says if number not in text] == []
+    assert -gap / 20 < low < high < gap / 20
+    (verdict,) = asker(Library(ROOT / "sweeps", Results(ROOT / "results").runs), None).verdicts(["3"])
+    assert verdict.word in text
+    assert f"it **{verdict.outcome}**" in text
+
+
+def margin() -> float:
+    """What all states gain over the final one in the recurrent family, from zero."""
+    means = {}
+    for cell in load(ROOT / "sweeps/bottleneck.yaml").runnable:
+        model = cell.experiment.model
+        if model.family == "recurrent" and model.init == "zero" and model.memory in ("states", "final"):
+            score = records.read(find(cell.id, ROOT / "results")).score("test", "exact")
+            means.setdefault(model.memory, []).append(score)
+    return sum(means["states"]) / len(means["states"]) - sum(means["final"]) / len(means["final"])
+
+
+def test_the_files_of_the_documents_are_read(tmp_path: Path) -> None:
+    claim, sweep = (
+        re.search(r"```yaml\n(.*?)```", TEXTS[page], re.DOTALL)[1] for page in ("docs/own-data.md", "docs/sweeps.md")
+    )
+    (tmp_path / "mine.yaml").write_text(claim, encoding="utf-8")
+    (tmp_path / "sweep.yaml").write_text(sweep, encoding="utf-8")
+    assert len(load(tmp_path / "sweep.yaml").runnable) == 4
+    (verdict,) = asker(Library(ROOT / "sweeps", Results(ROOT / "results").runs), tmp_path / "mine.yaml").verdicts(
+        ["own"]
+    )
+    assert verdict.outcome in ("holds", "not decided", "fails")
+    assert len(read_claims(CLAIMS).claims) == int(re.search(r"Of all (\d+) claims", README)[1])
+
+
+def test_the_lock_holds_versions_and_nothing_else() -> None:
+    lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
+    pinned = [line for line in lines if not line.startswith("#")]
+    assert "torch==2.13.0" in pinned
+    assert [line for line in pinned if not re.fullmatch(r"[\w.-]+==[\w.]+", line)] == []
