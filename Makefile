@@ -9,22 +9,22 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z ]+:.*## / {printf "make %-20s %s\n", $$1, $$2}' Makefile
 
 sweep: .venv/.train ## run what SWEEP (sweeps/quickstart.yaml) declares and is missing, then print its table
-	@.venv/bin/python -m study sweep $(SWEEP) $(ARGS)
+	@.venv/bin/python -P -m study sweep $(SWEEP) $(ARGS)
 
 embedded: .venv/.train ## one sweep after another: thirteen on the embedded corpus and its probes, hours of a CPU
-	@.venv/bin/python -m study sweep sweeps --tag embedded $(ARGS)
+	@.venv/bin/python -P -m study sweep sweeps --tag embedded $(ARGS)
 
 report: .venv/.core ## print and write the table and figure of SWEEP again, from the records in runs/; no torch
-	@.venv/bin/python -m study report --sweep $(SWEEP) $(ARGS)
+	@.venv/bin/python -P -m study report --sweep $(SWEEP) $(ARGS)
 
 reproduce: .venv/.core ## every table and figure, README and paper again from results/, then no difference in git; no torch
-	@.venv/bin/python -m study reproduce $(ARGS)
+	@.venv/bin/python -P -m study reproduce $(ARGS)
 
 tables figures paper: .venv/.core ## that part of it
-	@.venv/bin/python -m study reproduce $@ $(ARGS)
+	@.venv/bin/python -P -m study reproduce $@ $(ARGS)
 
 verify: .venv/.core ## score every published translation again and check every published file; no torch
-	@.venv/bin/python -m study verify $(ARGS)
+	@.venv/bin/python -P -m study verify $(ARGS)
 
 test: .venv/.train ## all tests, on all cores; ARGS='-n 0 -k lease' takes one process and some of them
 	@.venv/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal $(ARGS)

@@ -29,7 +29,7 @@ from study import corpora, records
 from study.sweep import local, slots
 from study.sweep.spec import Spec, load
 
-STUDY = [sys.executable, "-m", "study"]
+STUDY = [sys.executable, "-P", "-m", "study"]
 TRIAL = {
     "data.name": "grammar",
     "data.train_pairs": 500,

@@ -24,7 +24,7 @@ from study.publish.store import Results
 from study.sweep.spec import load
 
 ROOT = Path(__file__).parents[1]
-STUDY = [sys.executable, "-m", "study"]
+STUDY = [sys.executable, "-P", "-m", "study"]
 
 
 def multiply(clone: Path, runs: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -10,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 class Frozen(BaseModel):
     """The base of every section: immutable, unknown keys refused, defaults checked like any other value."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod
@@ -28,15 +29,24 @@ class Frozen(BaseModel):
         return 0.0 if isinstance(value, float) and value == 0 else value
 
 
-Size = Annotated[int, Field(ge=1)]
+Size = Annotated[int, Field(ge=1, le=10**8)]
+Pairs = Annotated[int, Field(ge=1, le=10**7)]
+"""A number of sentence pairs: a process holds them all in memory."""
+Layers = Annotated[int, Field(ge=1, le=100)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
 
-def _writable(name: str) -> str:
+def _folder(name: str) -> str:
+    """The name of a folder, a leading ~ written out."""
     if not name or "\0" in name:
-        raise ValueError(f"{name!r} is no name of a folder; give one without a null byte")
-    return name
+        raise ValueError(f"expected the name of a folder without null bytes, got {name!r}")
+    if "://" in name:
+        raise ValueError(f"expected a folder on this machine, got the address {name}")
+    full = os.path.expanduser(name)
+    if full.startswith("~"):
+        raise ValueError(f"expected a folder, got {name}, and there is no such user; write the whole path")
+    return full
 
 
-Name = Annotated[str, AfterValidator(_writable)]
+Name = Annotated[str, AfterValidator(_folder)]
 """The name of a folder."""

@@ -7,16 +7,16 @@ arms, fields, values and metrics that are not there are refused with the file an
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from study.claims.kinds import ALONE, AnyContrast, Entry, Overrides
 from study.errors import InputError
-from study.sweep.file import Loader
+from study.sweep.file import read_yaml
 
 HERE = Path(__file__).with_name("claims.yaml")
 
@@ -156,12 +156,9 @@ def read(path: Path) -> Claims:
     Raises:
         InputError: no such file, no YAML, or an entry that is not whole; with the claim and the field.
     """
-    try:
-        tree = yaml.load(path.read_text(encoding="utf-8"), Loader=Loader)
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file of claims") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
-        raise InputError(f"{path}: not a readable YAML file: {' '.join(str(problem).split())}") from None
+    if not os.path.exists(path):
+        raise InputError(f"{path}: no such file of claims")
+    tree = read_yaml(path)
     if not isinstance(tree, dict):
         raise InputError(f"{path}: a file of claims is a mapping with `claims:`, a list of entries")
     try:

@@ -17,7 +17,7 @@ from study.config.refusals import (
     unused_scores,
 )
 from study.config.sites import RecurrentSites, Sites, TransformerSites, without_unused_scores
-from study.schema import Frozen, Size
+from study.schema import Frozen, Layers, Size
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
 
@@ -38,7 +38,7 @@ class Recurrent(Frozen):
     family: Literal["recurrent"] = Field("recurrent", description="Which family of models.")
     width: Size = Field(64, description="D: embeddings, decoder states and readout.")
     encoder_width: Size | None = Field(None, description="Width of the encoder's states, both directions (derived: D).")
-    layers: Size = Field(1, description="Layers of the encoder and of the decoder.")
+    layers: Layers = Field(1, description="Layers of the encoder and of the decoder.")
     cell: Literal["gru", "lstm"] = Field("gru", description="The recurrent cell.")
     bidirectional: bool = Field(True, description="Encode in both directions, each with half of the width.")
     decoder: Annotated[str, Choice("decoder")] = Field(
@@ -89,7 +89,7 @@ class Transformer(Frozen):
 
     family: Literal["transformer"] = Field("transformer", description="Which family of models.")
     width: Size = Field(64, description="D, the width of the residual stream.")
-    layers: Size = Field(2, description="Layers of the encoder and of the decoder.")
+    layers: Layers = Field(2, description="Layers of the encoder and of the decoder.")
     feedforward: int | None = Field(None, ge=0, description="Hidden width of the feed-forward blocks (derived: 4 D).")
     positions: Annotated[str, Choice("positions")] = Field(
         "sinusoidal",

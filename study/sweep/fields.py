@@ -14,7 +14,7 @@ from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from study.config import TEXTBOOK, Attention, Experiment
@@ -98,4 +98,4 @@ def _adapter(field: FieldInfo) -> TypeAdapter[Any]:
     kind: Any = field.annotation
     for constraint in field.metadata:
         kind = Annotated[kind, constraint]
-    return TypeAdapter(kind)
+    return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False))

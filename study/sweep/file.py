@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Hashable
 from functools import cache
@@ -13,6 +14,7 @@ from typing import Any
 import jsonschema
 import yaml
 
+from study import files
 from study.errors import InputError
 
 REMEDIES = {
@@ -21,10 +23,13 @@ REMEDIES = {
     "method": "method must be grid: an ablation runs every cell",
     "metric": "metric must be `name: <split>/<score>`, such as test/exact, with goal maximize or minimize",
     "command": "command must pass ${args_json}, which loses nothing: "
-    '["${env}", "${interpreter}", "-m", "study", "train", "--overrides-json", "${args_json}"]',
+    '["${env}", "${interpreter}", "-P", "-m", "study", "train", "--overrides-json", "${args_json}"]',
 }
 """What to say about a top-level field, whatever the schema says."""
 DEEPEST = 50
+MOST = 100_000
+LARGEST = 2**22
+"""Levels, values and bytes of a file."""
 TAGS = re.compile(r"^# tags:(.*)$", re.MULTILINE)
 MERGE = "tag:yaml.org,2002:merge"
 
@@ -35,7 +40,7 @@ def read_file(path: Path) -> dict[str, Any]:
     Raises:
         InputError: no such file, no YAML, or not the schema's.
     """
-    if not path.exists():
+    if not os.path.exists(path):
         raise InputError(f"{path}: no such sweep file")
     tree = read_yaml(path)
     if not isinstance(tree, dict):
@@ -79,39 +84,97 @@ def read_yaml(path: Path) -> Any:
     """What a YAML file holds, as a tree that ends; None for an empty file.
 
     Raises:
-        InputError: it cannot be read, is no YAML, or has a key that is no text, a key twice, or itself inside itself.
+        InputError: it cannot be read, is no YAML, or holds what `parse` refuses.
     """
     try:
-        tree = yaml.load(path.read_text(encoding="utf-8"), Loader=Loader)
-        _check_end(tree, ())
-    except RecursionError:
-        raise InputError(f"{path}: not a readable YAML file: nested too deep; write plain sections") from None
-    except (OSError, ValueError, yaml.YAMLError) as problem:
+        return parse(files.read(path, LARGEST).decode())
+    except OSError as problem:
+        raise InputError(f"{path}: not a readable YAML file: {problem.strerror}; check the name") from None
+    except (ValueError, yaml.YAMLError) as problem:
         raise InputError(f"{path}: not a readable YAML file: {' '.join(str(problem).split())}") from None
-    return tree
+
+
+def parse(text: str) -> Any:
+    """What a YAML text holds; None for an empty one.
+
+    Raises:
+        ValueError: it is too large or nested too deep, stands inside itself, or has a value that does not fit its tag.
+        yaml.YAMLError: it is no YAML, has a key that is no text or a key twice, or a number that is read in another
+            base than it seems to be written in.
+    """
+    try:
+        loader = Loader(text)
+        try:
+            node = loader.get_single_node()
+            if node is None:
+                return None
+            _size(node, {}, 0)
+            return loader.construct_document(node)
+        finally:
+            loader.dispose()
+    except RecursionError:
+        raise ValueError("nested too deep; write plain sections") from None
+    except (ValueError, yaml.YAMLError):
+        raise
+    except Exception as problem:  # constructors of tags look values up, index them and so on
+        raise ValueError(f"a value does not fit its tag, such as !!bool ({type(problem).__name__})") from None
 
 
 class Loader(yaml.SafeLoader):
     """Plain YAML, but a key that is no text or given twice is an error: by default the later silently wins."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value if key.tag != MERGE]
-        for key in keys:
+        keys = set()
+        for one, _ in node.value:
+            if one.tag == MERGE:
+                continue
+            key = self.construct_object(one, deep=True)
             if not isinstance(key, str):
                 problem = f"the key {key!r} is no text; a field's name is expected, in quotes if need be"
                 raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
-            if keys.count(key) > 1:
+            if key in keys:
                 raise yaml.constructor.ConstructorError(None, None, f"{key} is given twice", node.start_mark)
+            keys.add(key)
         return super().construct_mapping(node, deep)
 
+    def construct_number(self, node: yaml.ScalarNode) -> int | float:
+        """A number, unless YAML 1.1 reads it in another base than it seems to have: 010 is 8 there, and 1:30 is 90."""
+        text = str(self.construct_scalar(node))
+        if re.match(r"[-+]?0[0-9_]|.*:", text):
+            problem = f"{text} is a number of base 8 or 60 in YAML; write it without leading zeros and colons"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+        whole = node.tag.endswith(":int")
+        number: int | float = self.construct_yaml_int(node) if whole else self.construct_yaml_float(node)
+        return number
 
-def _check_end(tree: Any, around: tuple[int, ...]) -> None:
-    if len(around) > DEEPEST:
+
+for _tag in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float"):
+    Loader.add_constructor(_tag, Loader.construct_number)
+
+
+def _size(node: yaml.Node, known: dict[int, int | None], depth: int) -> int:
+    """How many values a node stands for, aliases written out: few lines can declare 10^10.
+
+    Raises:
+        ValueError: it is nested too deep, has no end, or stands for too many.
+    """
+    if depth > DEEPEST:
         raise ValueError("nested too deep; write plain sections")
-    if id(tree) in around:
-        raise ValueError("an alias (*) stands inside what it names, so there is no end; write it out")
-    for part in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ():
-        _check_end(part, (*around, id(tree)))
+    if id(node) in known:
+        size = known[id(node)]
+        if size is None:
+            raise ValueError("an alias (*) stands inside what it names, so there is no end; write it out")
+        return size
+    known[id(node)] = None
+    inner = node.value if isinstance(node, yaml.CollectionNode) else ()
+    parts = (part for one in inner for part in (one if isinstance(one, tuple) else (one,)))
+    total = 1
+    for part in parts:
+        total += _size(part, known, depth + 1)
+        if total > MOST:
+            raise ValueError(f"more than {MOST:,} values, aliases (*) written out; write a smaller file")
+    known[id(node)] = total
+    return total
 
 
 @cache

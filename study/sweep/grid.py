@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,8 +17,11 @@ from study.config import Experiment, experiment_from, experiment_id
 from study.config.overrides import FAMILY, PRESET, family_of
 from study.errors import InputError
 from study.sweep import fields
+from study.sweep.file import parse
 
 ARM = "arm"
+MOST = 100_000
+"""Cells of a grid."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +67,9 @@ def _arm(text: Any) -> dict[str, Any]:
         raise InputError(f"arm: a text is expected, not {text!r}; {form}")
     try:
         words = shlex.split(text)
-        pairs = [(name, yaml.safe_load(value)) for name, value in (word.split("=", 1) for word in words)]
+        pairs = [(name, parse(value)) for name, value in (word.split("=", 1) for word in words)]
     except (ValueError, yaml.YAMLError):
-        raise InputError(f"arm: {text!r} is not of the form field=value field=value; {form}") from None
+        raise InputError(f"arm: {text[:80]!r} is not of the form field=value field=value; {form}") from None
     overrides = dict(pairs)
     if len(overrides) < len(pairs):
         raise InputError(f"arm: {text!r} gives one field twice; drop one")
@@ -98,6 +102,8 @@ def cells_of(parameters: Mapping[str, tuple[Any, ...]]) -> tuple[Cell, ...]:
     """
     if all(len(values) == 1 for values in parameters.values()):
         raise InputError("parameters: nothing varies, so this is no grid; give one of them `values: [..., ...]`")
+    if (count := math.prod(map(len, parameters.values()))) > MOST:
+        raise InputError(f"parameters: a grid of {count:.0e} cells; {MOST:,} are the most, so split it over files")
     for name, values in parameters.items():
         for value in values:
             _check(name, value, parameters)

@@ -206,6 +206,11 @@ def held(folder: Path) -> bool:
     return abs(age) < LIMIT
 
 
+def claimed(folder: Path) -> bool:
+    """Whether there is a claim, of a living process or a dead one."""
+    return bool(_claims(folder))
+
+
 def compare_clocks(folder: Path) -> None:
     """Learn by how much the clock of a folder's file server is ahead of this machine's, for `held`."""
     with suppress(OSError), tempfile.TemporaryFile(dir=folder) as file:
@@ -292,7 +297,7 @@ def _time_of(folder: Path) -> float:
 
 def _write(claim: Path, text: str) -> None:
     """Make a claim whole or not at all: a name that is taken fails, and nobody reads half of it."""
-    draft = claim.with_name(f".{CLAIM}{uuid.uuid4().hex}")
+    draft = claim.with_name(f".{CLAIM}{uuid.uuid4().hex[:8]}{files.SUFFIX}")
     try:
         draft.write_text(text, encoding="utf-8")
         os.link(draft, claim)

@@ -17,7 +17,7 @@ from study.sweep.interrupts import Interrupts
 from study.sweep.launcher import Launcher
 from study.sweep.spec import Cell, Spec
 from study.sweep.task import Policy, Task
-from study.sweep.trial import Trial, due, stamp, train
+from study.sweep.trial import Trial, due, stamp, tidy, train
 
 INTERRUPTED = 130
 POLICY = Policy()
@@ -74,6 +74,10 @@ def run_sweep(
     """
     chosen = [cell for cell in (spec.cells if cells is None else cells) if cell.experiment]
     todo = tasks(spec, chosen, out)
+    due_now = {task.folder.name for task in todo}
+    for cell in chosen:
+        if cell.id is not None and cell.id not in due_now:
+            tidy(out / cell.id)
     if not todo:
         print(f"{spec.name}: nothing to do, all {len(chosen)} runs are there")
         return 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Iterable
 from multiprocessing import forkserver
@@ -17,6 +18,8 @@ from study.sweep.trial import Job, Trial, main
 
 PRELOAD = ("torch", "pytorch_lightning", "wandb", "study.pruning.run")
 """Named, not imported: the launcher itself stays light."""
+LONGEST = 60
+"""Bytes of the folder in which the server's socket is made; its whole name may have 107."""
 
 
 def start(preload: Iterable[str], threads: int) -> None:
@@ -27,13 +30,18 @@ def start(preload: Iterable[str], threads: int) -> None:
     }
     before = dict(os.environ)
     os.environ.update({name: value for name, value in settings.items() if name not in before})
+    os.environ["MPLBACKEND"] = "agg"  # that of a notebook is no module here, and importing it fails
     os.environ.pop("WANDB_SERVICE", None)
     multiprocessing.get_context("forkserver").set_forkserver_preload([*preload, "study.sweep.trial"])
     # Blocked, not handled: the server inherits it, and Ctrl-C while it imports would print a traceback.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    folder = tempfile.tempdir
+    if len(os.fsencode(tempfile.gettempdir())) > LONGEST:
+        tempfile.tempdir = "/tmp"
     try:
         forkserver.ensure_running()
     finally:
+        tempfile.tempdir = folder
         os.environ.clear()
         os.environ.update(before)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

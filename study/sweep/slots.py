@@ -19,6 +19,9 @@ from study.errors import InputError
 SLOTS_PER_GPU = 8
 """Small models leave most of a GPU idle: several trials share one, unless each takes several."""
 
+MOST = 1024
+"""Slots of one launcher: each is a process that it watches."""
+
 SUSPECT = 3
 """So many runs that fail in a row on one GPU, and it gets no more work before another GPU shows whose fault it is."""
 
@@ -109,6 +112,8 @@ def layout(wanted: int | None, use_gpus: bool, devices: int = 1) -> list[Slot]:
     Raises:
         InputError: trials ask for more GPUs than there are.
     """
+    if wanted is not None and wanted > MOST:
+        raise InputError(f"--slots: {wanted} trials at a time; {MOST} are the most")
     cores, found = cpu_cores(), gpus() if use_gpus else []
     if use_gpus and 1 < devices > len(found):
         raise InputError(

@@ -162,8 +162,13 @@ def load(path: Path) -> Spec:
 
 
 def _sweep_id(tree: Mapping[str, Any]) -> str:
-    """Eight letters and digits, as W&B's own; the same whenever the file says the same, comments aside."""
-    return hashlib.sha256(json.dumps(tree).encode()).hexdigest()[:8]
+    """Eight letters and digits, as W&B's own; the same whenever the file says the same, comments aside.
+
+    The option -P keeps a `study.py` of the working directory out of a trial and decides nothing that the file declares;
+    sweeps were published before the files had it.
+    """
+    same = {key: [word for word in body if word != "-P"] if key == "command" else body for key, body in tree.items()}
+    return hashlib.sha256(json.dumps(same).encode()).hexdigest()[:8]
 
 
 def _ends(name: str, ending: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import threading
@@ -27,6 +28,10 @@ from study.sweep.ending import BUSY, STOPPED, UNWRITTEN, WRONG, error_line
 
 Trial = Callable[[Experiment, Path], object]
 
+CHECKPOINT = "checkpoint.ckpt"
+"""Useless once there is a record."""
+LEFT = re.compile(rf"{files.TEMPORARY.pattern}|(checkpoint|model|progress)\.tmp|\.(record|history)\.json.?\.\d+")
+"""Names of temporary files in a run's folder, also those of earlier versions."""
 GRACE = 5.0
 """Seconds that a process has to end by itself before it is killed."""
 
@@ -61,6 +66,19 @@ def due(folder: Path, seen: int | None) -> bool:
     """Whether a run is to be run: it has no record, or still the failed one that was `seen` when the call began."""
     found = records.state(folder)
     return found in ("missing", "started") or (found == "failed" and stamp(folder) == seen)
+
+
+def tidy(folder: Path) -> None:
+    """Remove what a killed process has left beside a good record: temporary files, its claim and its checkpoint."""
+    with suppress(OSError, InputError):  # somebody else's folder
+        names = [name for name in os.listdir(folder) if name == CHECKPOINT or LEFT.fullmatch(name)]
+        if not (names or lease.claimed(folder)) or (held := lease.acquire(folder)) is None:
+            return
+        try:
+            for name in names:
+                (folder / name).unlink(missing_ok=True)
+        finally:
+            held.release()
 
 
 def main(trial: Trial, job: Job) -> NoReturn:

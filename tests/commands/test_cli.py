@@ -116,7 +116,10 @@ MISTAKES = {
     "YAML inside itself": (["train", "--config", "ring.yaml"], "an alias (*) stands inside what it names"),
     "YAML too deep": (["train", "--config", "deep.yaml"], "nested too deep"),
     "JSON too deep": (["train", "--overrides-json", '{"a":' * 9999 + "1" + "}" * 9999], "--overrides-json: "),
-    "a null byte": (["train", "--overrides-json", '{"out": "a\\u0000b"}'], "out: 'a\\x00b' is no name of a folder"),
+    "a null byte": (
+        ["train", "--overrides-json", '{"out": "a\\u0000b"}'],
+        "out: expected the name of a folder without null bytes",
+    ),
     "a section's value": (["train", "--overrides-json", '{"data": "grammar"}'], "such as data.name, not 'grammar'"),
     "not UTF-8 to translate": (["translate", "run", "\udcff"], "an argument is not UTF-8"),
     "unknown option of sweep": (["sweep", "x.yaml", "--fast"], "--fast"),

@@ -123,7 +123,12 @@ REFUSED = [
     ({"data.seed": 2**31}, "data.seed: "),
     ({"trainer.threads": 0}, "trainer.threads: "),
     ({"data.test_pairs": 3}, "data.test_pairs: "),
-    ({"out": "a\0b"}, "out: 'a\\x00b' is no name of a folder"),
+    ({"out": ""}, "out: expected the name of a folder without null bytes, got ''"),
+    ({"out": "https://example.org/runs"}, "out: expected a folder on this machine"),
+    ({"out": "~no-such-user/runs"}, "out: expected a folder, got ~no-such-user/runs, and there is no such user"),
+    ({"model.memory": "structured", "model.penalty": float("inf")}, "model.penalty: Input should be a finite number"),
+    ({"model.layers": 1000}, "model.layers: Input should be less than or equal to 100"),
+    ({"out": "a\0b"}, "out: expected the name of a folder without null bytes"),
     # what changes nothing
     ({"decoding.beam": 1, "decoding.length_penalty": 0.6}, "decoding: length_penalty 0.6 changes nothing: beam 1"),
     ({"training.warmup": 51, "training.steps": 50}, "training: a warmup of 51 updates does not end within steps 50"),

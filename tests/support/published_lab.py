@@ -19,7 +19,7 @@ name: tiny
 description: Two scores, two seeds
 method: grid
 metric: {name: test/exact, goal: maximize}
-command: ["${env}", "${interpreter}", "-m", "study", "train", "--overrides-json", "${args_json}"]
+command: ["${env}", "${interpreter}", "-P", "-m", "study", "train", "--overrides-json", "${args_json}"]
 parameters:
   seed: {values: [1, 2]}
   model.attention.score: {values: [dot, bilinear]}

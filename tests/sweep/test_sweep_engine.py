@@ -57,6 +57,31 @@ def test_whatever_a_trial_does_the_sweep_goes_on_and_says_so(file, out, capsys):
     assert all(journal(out)[f"again {seed}"] == 1 for seed in (2, 3, 5, 6))
 
 
+def test_what_a_killed_process_has_left_beside_a_record_is_removed_by_the_next_call(file, out, capsys):
+    spec = load(file(1, 2))
+    assert run_sweep(spec, out, 2, trial=sweep_trials.quick, preload=()) == 0
+    done, other = (out / cell.id for cell in spec.cells)
+    kept = sorted(os.listdir(done))
+    for name in (".record.json.0a1b2c3d.tmp", ".record.json.4711", "checkpoint.ckpt", "model.tmp", "claim.3"):
+        (done / name).write_text(f"{lease._machine()} flock")
+    (other / "checkpoint.ckpt").touch()
+    with lease.holding(other):  # somebody is finishing it just now
+        assert run_sweep(spec, out, 2, trial=sweep_trials.quick, preload=()) == 0
+        assert (other / "checkpoint.ckpt").exists()
+    assert sorted(os.listdir(done)) == kept
+    assert "nothing to do" in capsys.readouterr().out
+
+
+def test_a_notebooks_backend_and_a_long_folder_for_temporary_files_stop_no_sweep(file, out, tmp_path, monkeypatch):
+    """The first is no module here; in the second the name of a socket would be too long."""
+    monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+    (tmp_path / ("t" * 100)).mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / ("t" * 100)))
+    launcher = launch(file(1, 2), out, "plotting")
+    printed = launcher.communicate(timeout=100)[0]
+    assert launcher.returncode == 0, printed
+
+
 def test_a_trial_finds_what_an_agent_would_have_set(file, out, monkeypatch):
     monkeypatch.delenv("WANDB_MODE", raising=False)
     spec = load(file(1, 2))

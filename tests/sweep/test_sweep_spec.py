@@ -12,7 +12,7 @@ from study.sweep.file import tagged, tags
 from study.sweep.spec import expand, load
 
 SWEEPS = sorted((Path(__file__).parents[2] / "sweeps").glob("*.yaml"))
-COMMAND = ["${env}", "${interpreter}", "-m", "study", "train", "--overrides-json", "${args_json}"]
+COMMAND = ["${env}", "${interpreter}", "-P", "-m", "study", "train", "--overrides-json", "${args_json}"]
 HEAD = "method: grid\nmetric: {name: test/exact, goal: maximize}\n"
 
 
@@ -149,6 +149,8 @@ def test_every_file_of_a_tag_is_run_in_turn(spec_of, tmp_path, capsys):
 
 
 def test_the_sweep_id_follows_the_content(spec_of, tmp_path):
+    published = json.loads((SWEEPS[0].parents[1] / "results/sweeps/quickstart.json").read_text())["sweep_id"]
+    assert load(SWEEPS[0].with_name("quickstart.yaml")).sweep_id == published  # with -P in its command since
     one = spec_of("{seed: {values: [1, 2]}}").sweep_id
     assert one == spec_of("{seed: {values: [1, 2]}} # a comment").sweep_id
     assert one != spec_of("{seed: {values: [2, 1]}}").sweep_id
@@ -156,6 +158,14 @@ def test_the_sweep_id_follows_the_content(spec_of, tmp_path):
 
 
 GRID = "{seed: {values: [1, 2]}}"
+LEVELS = range(1, 11)
+BOMB = "a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
+    f"{chr(97 + i)}: &{chr(97 + i)} [{', '.join([f'*{chr(96 + i)}'] * 10)}]\n" for i in LEVELS
+)
+MERGES = "a: &a {x: 1}\n" + "".join(
+    f"{chr(97 + i)}: &{chr(97 + i)}\n  <<: [{', '.join([f'*{chr(96 + i)}'] * 10)}]\n" for i in LEVELS
+)
+"""Few lines that stand for 10^10 values."""
 BAD = {
     "unknown field": ("{model.attention.head: {values: [1, 2]}}", HEAD, "head: there is no such field; did you mean"),
     "unknown in arm": ("{arm: {values: [model.colour=red, seeds=1]}}", HEAD, "arm: model.colour: there is no such"),
@@ -213,6 +223,25 @@ BAD = {
         "null.* and .*64}",
     ),
     "all rejected": ("{model.attention.heads: {values: [5, 7]}}", HEAD, "rejects every cell"),
+    "octal": ("{seed: {values: [1, 010]}}", HEAD, "010 is a number of base 8 or 60"),
+    "base 60": ("{seed: {values: [1, 1:30]}}", HEAD, "1:30 is a number of base 8 or 60"),
+    "octal in arm": ("{arm: {values: [training.steps=010, training.steps=3]}}", HEAD, "field=value"),
+    "brackets in arm": (f"{{arm: {{values: [{'seed=' + '[' * 2000!r}, seed=1]}}}}", HEAD, "field=value"),
+    "no bool": ("{seed: {values: [!!bool x, 1]}}", HEAD, "a value does not fit its tag"),
+    "no int": ("{seed: {values: [!!int '', 1]}}", HEAD, "a value does not fit its tag"),
+    "no timestamp": ("{seed: {values: [!!timestamp x, 1]}}", HEAD, "a value does not fit its tag"),
+    "a long number": ("{seed: {values: [" + "1" * 5000 + ", 1]}}", HEAD, "not a readable YAML"),
+    "infinite": ("{model.penalty: {values: [.inf, 1.0]}}", HEAD, "penalty: .*finite"),
+    "too many pairs": ("{data.train_pairs: {values: [2147483648, 8]}}", HEAD, "less than or equal to 10000000"),
+    "a bomb": ("{seed: {values: *i}}", BOMB, "more than 100,000 values"),
+    "a bomb of merges": (GRID, MERGES, "more than 100,000 values"),
+    "a large grid": (
+        "{"
+        + ", ".join(f"{name}: {{values: {list(range(1, 1001))}}}" for name in ("seed", "data.seed", "model.width"))
+        + "}",
+        HEAD,
+        r"a grid of 1e\+09 cells; 100,000 are the most",
+    ),
     "no mapping": ("", "- method\n", "a mapping"),
     "no YAML": ("", "method: [grid\n", "not a readable YAML"),
 }

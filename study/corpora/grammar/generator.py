@@ -25,7 +25,7 @@ from study.corpora.grammar.lexicon import Noun, lexicon
 from study.corpora.grammar.plan import Plan, Wish, plan
 from study.corpora.grammar.syntax import sentence
 from study.corpora.grammar.tree import Phrase
-from study.schema import Seed, Size
+from study.schema import Pairs, Seed, Size
 
 Pool = Literal["train", "valid", "test", "pronoun"]
 
@@ -66,8 +66,8 @@ class Grammar(Section):
     lexicon: Literal["small", "large"] = Field(
         "small", description="Content words: small has about 130 source word types, large about 400."
     )
-    train_pairs: Size = Field(8000, description="Number of training sentence pairs.")
-    test_pairs: Annotated[int, Field(ge=4)] = Field(
+    train_pairs: Pairs = Field(8000, description="Number of training sentence pairs.")
+    test_pairs: Annotated[Pairs, Field(ge=4)] = Field(
         1000, description="Sentence pairs of the split test, 4 or more; the other test splits have half as many."
     )
     seed: Seed = Field(0, description="Seed of the data, apart from the seed of the run.")

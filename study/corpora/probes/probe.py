@@ -14,7 +14,7 @@ from pydantic import Field
 from study.corpora.corpus import Chance, Corpus, Link, Pair, Section
 from study.corpora.grammar.draw import Draw, digest
 from study.errors import InputError
-from study.schema import Seed, Size
+from study.schema import Pairs, Seed
 
 DRAWN = "Version of the generator; part of the identity."
 WHICH = "Which corpus."
@@ -26,8 +26,8 @@ PATIENCE = 30
 class Probe(Section):
     """Fields and facts of all probes. A subclass gives `drawn`, `chance` and `shortest_target`."""
 
-    train_pairs: Size = Field(8000, description="Number of training sentence pairs.")
-    test_pairs: Annotated[int, Field(ge=2)] = Field(1000, description="Sentence pairs of the split test.")
+    train_pairs: Pairs = Field(8000, description="Number of training sentence pairs.")
+    test_pairs: Annotated[Pairs, Field(ge=2)] = Field(1000, description="Sentence pairs of the split test.")
     seed: Seed = Field(0, description="Seed of the data, apart from the seed of the run.")
     tokens: Literal["words"] = Field("words", description="What a token is.")
 
