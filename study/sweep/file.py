@@ -57,7 +57,7 @@ def tags(path: Path) -> tuple[str, ...]:
         InputError: the file cannot be read, or has two such comments.
     """
     try:
-        found = TAGS.findall(path.read_text(encoding="utf-8"))
+        found = TAGS.findall(files.read(path, LARGEST).decode())
     except (OSError, ValueError) as problem:
         raise InputError(f"{path}: not a readable sweep file: {' '.join(str(problem).split())}") from None
     if len(found) > 1:

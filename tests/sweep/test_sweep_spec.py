@@ -144,7 +144,7 @@ def test_every_file_of_a_tag_is_run_in_turn(spec_of, tmp_path, capsys):
     assert main([str(tmp_path), "--tag", "own", "--dry-run", "--out", str(tmp_path / "runs")]) == 0
     told = capsys.readouterr().out
     assert told.index("s: 2 of 2 declared would run") < told.index("t: 2 of 2 declared would run")
-    with pytest.raises(InputError, match="directory"):
+    with pytest.raises(InputError, match="found a folder"):
         main([str(tmp_path)])
 
 
