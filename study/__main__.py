@@ -15,6 +15,7 @@ from study.commands import output
 from study.errors import InputError
 
 VERBS = {
+    "check": "a mechanism of your own: the standard tests on its file",
     "train": "one experiment: trains, tests, and writes its record",
     "explain": "one experiment before it runs: formulas, parameters, operations, equal sizes; --all: every mechanism",
     "sweep": "every experiment that a sweep file declares and that is not there yet",

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from study.config import plugins
 from study.errors import InputError
 from study.files import write as write
 
@@ -160,11 +161,12 @@ def rounded(tree: Any) -> Any:
 
 
 def read(path: Path) -> Record:
-    """A record from its file.
+    """Return a record from its file. Copies of a user's own mechanisms beside it become known.
 
     Raises:
         InputError: the file is absent, no JSON, of an unknown schema version, or breaks the schema.
     """
+    plugins.learn(path.parent)
     try:
         tree = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -14,7 +14,7 @@ DOORS = {  # all may import files, which helps to read and write
     "metrics": "errors",
     "corpora": "schema errors",
     "config": "corpora schema errors",
-    "records": "errors",
+    "records": "config errors",
     "store": "records errors",
     "scoring": "metrics corpora records errors",
     "sweep": "metrics config records errors pruning",  # pruning by name, when a trial starts

@@ -1,6 +1,24 @@
 """The mechanism: everything between (query, memory) and context. Knows torch and the configuration, nothing else."""
 
+from study.attention.combine import Combine
+from study.attention.mixing import Mixing
 from study.attention.multihead import Attention
+from study.attention.reach import Reach
+from study.attention.score import Scale, Score
 from study.attention.view import Lengths, Memory, Seen, Terms, View
+from study.attention.weighting import Weighting
 
-__all__ = ["Attention", "Lengths", "Memory", "Seen", "Terms", "View"]
+__all__ = [
+    "Attention",
+    "Combine",
+    "Lengths",
+    "Memory",
+    "Mixing",
+    "Reach",
+    "Scale",
+    "Score",
+    "Seen",
+    "Terms",
+    "View",
+    "Weighting",
+]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import linecache
+import sys
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
-from study.config.mechanisms import AXES
+from study.config import plugins
+from study.config.mechanisms import AXES, SCORE
+from study.errors import InputError
 
 
 class Part(nn.Module):
@@ -39,11 +44,20 @@ class Part(nn.Module):
         if "name" in vars(cls):
             Part._values[cls.axis, cls.name] = cls
             cls.facts = AXES[cls.axis][cls.name]
+        elif isinstance(vars(cls).get("facts"), Mapping):
+            cls.facts = AXES[cls.axis].row(vars(cls)["facts"], f"{cls.__name__}.facts")
+        if cls.facts is not None:
             cls.formula = cls.facts.formula
 
     @classmethod
     def named(cls, name: str) -> type[Self]:
-        """Return the class of a value of this axis."""
+        """Return the class of a value of this axis. A user's own file is run, once in a process.
+
+        Raises:
+            InputError: the user's own file cannot be run, or its class is of another kind.
+        """
+        if (cls.axis, name) not in Part._values:
+            Part._values[cls.axis, name] = _run(plugins.read(name), cls)
         found = Part._values[cls.axis, name]
         assert issubclass(found, cls)
         return found
@@ -58,6 +72,27 @@ class Part(nn.Module):
             setattr(self, name, nn.Parameter(_rows(parameter, heads), requires_grad=parameter.requires_grad))
         for name in self.drawn:
             setattr(self, name, _rows(self.get_buffer(name), heads))
+
+
+def _run(plugin: plugins.Plugin, base: type[Part]) -> type[Part]:
+    """Return the class of a user's own file, which is run as a module of its own."""
+    module = ModuleType(f"study_mechanism_{plugins.digest(plugin.text)}")
+    file = f"<{plugin.value}>"
+    linecache.cache[file] = (len(plugin.text), None, plugin.text.splitlines(keepends=True), file)
+    sys.modules[module.__name__] = module
+    try:
+        exec(compile(plugin.text, file, "exec"), vars(module))
+    except Exception as problem:
+        del sys.modules[module.__name__]
+        raise InputError(f"{plugin.value}: the file cannot be run ({type(problem).__name__}: {problem})") from problem
+    found = vars(module).get(plugin.name)
+    if not isinstance(found, type) or not issubclass(found, base) or not found.axis:
+        kinds = (
+            [base] if base.axis else [kind for kind in base.__subclasses__() if AXES.get(kind.axis, SCORE).extensible]
+        )
+        names = ", ".join(sorted(kind.__name__ for kind in kinds if kind.axis))
+        raise InputError(f"{plugin.value}: expected a subclass of study.attention.{names}")
+    return found
 
 
 def _rows(tensor: Tensor, heads: Sequence[int]) -> Tensor:

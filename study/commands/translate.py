@@ -96,7 +96,7 @@ def load(checkpoint: Path) -> Trained:
     import torch
 
     from study.attention import Lengths
-    from study.config import experiment_from
+    from study.config import experiment_from, plugins
     from study.models import build
     from study.pruning.surgery import cut_to
     from study.training.vocabulary import restore
@@ -106,6 +106,7 @@ def load(checkpoint: Path) -> Trained:
         raise InputError(f"{path}: no such checkpoint; a run writes its model.pt when it has finished")
     try:
         whole = torch.load(path, map_location="cpu", weights_only=True)
+        plugins.remember(whole.get("mechanisms", ()))
         experiment = experiment_from(whole["config"])
         vocabulary = restore(experiment.data.tokens, whole["vocabulary"])
         lengths = Lengths(**whole["lengths"]) if "lengths" in whole else None

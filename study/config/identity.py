@@ -28,7 +28,8 @@ def config_hash(experiment: Experiment) -> str:
 
 def experiment_id(experiment: Experiment) -> str:
     """`<data>-<family>-<score of cross>-<8 hex of the hash>-s<seed>`, a name for folders, records and W&B."""
-    words = (experiment.data.name, experiment.model.family, experiment.model.attention.cross.score)
+    score = experiment.model.attention.cross.score.partition("@")[0].lower()
+    words = (experiment.data.name, experiment.model.family, score)
     return f"{'-'.join(words)}-{config_hash(experiment)[:8]}-s{experiment.seed}"
 
 

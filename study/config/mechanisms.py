@@ -4,6 +4,9 @@ One row is one value. Validation, refusals, help, defaults, docs/mechanisms.md, 
 benchmarks and tests follow from the rows; no other module lists values. A torch class implements a row by declaring its
 axis and its name (`study.attention.part`).
 
+A user's own mechanism is a class in a file outside the package (`study.config.plugins`). Its facts make a row of the
+same kind, which `AXES[axis][value]` finds and which no list of values contains.
+
 Symbols in formulas are those of docs/mechanisms.md: q, k, v query, key and value of a head · e score · a weight ·
 o output of a head · c output of the site · d width that a score sums over · K, Kq, Kk, V, A, R widths ·
 t, s query and slot.
@@ -11,12 +14,16 @@ t, s query and slot.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
+from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
+
+from study.config import plugins
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,9 +237,49 @@ Row = TypeVar("Row", bound=Facts)
 class Axis(dict[str, Row]):
     """Values of one axis by name, the default first among equals of --help."""
 
+    extensible = False
+    """A user's own class may be a value. `self[value]` has its row; iteration leaves it out."""
+
     def find(self, name: Any) -> Row | None:
         """The row of a name; None for whatever is no name of the axis, as a field not yet validated may be."""
+        if isinstance(name, str) and name not in self:
+            try:
+                return self[name]
+            except (KeyError, ValueError):
+                return None
         return self.get(name) if isinstance(name, str) else None
+
+    def __missing__(self, value: str) -> Row:
+        """Return the row of a user's own mechanism.
+
+        Raises:
+            KeyError: the value names none, or the axis takes none.
+            ValueError: its file or its facts cannot be used.
+        """
+        if not self.extensible or not plugins.is_own(value):
+            raise KeyError(value)
+        plugin = plugins.read(value)
+        return self.row(plugin.facts, f"{plugin.name}.facts")
+
+    def row(self, facts: Mapping[str, Any], where: str) -> Row:
+        """Return the row that the facts of a user's own mechanism make.
+
+        Raises:
+            ValueError: a fact that rows of this axis do not have, or of another type.
+        """
+        kind = type(next(iter(self.values())))
+        known = [declared.name for declared in fields(kind) if declared.init]
+        if unknown := sorted(facts.keys() - set(known)):
+            raise ValueError(f"{where}: there is no fact {unknown[0]}; there are {', '.join(known)}")
+        try:
+            row = TypeAdapter(kind).validate_json(json.dumps(dict(facts), default=repr), strict=True)
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(str(part) for part in first["loc"])
+            raise ValueError(f"{where}.{name}: {first['msg']}, got {first['input']!r}") from None
+        if not row.formula:
+            raise ValueError(f"{where}.formula: expected the equation as a text, such as formula='q·k'")
+        return row
 
     def those(self, fact: Callable[[Row], Any]) -> tuple[str, ...]:
         """The names of the rows of which a fact is true."""
@@ -608,6 +655,9 @@ AXES: dict[str, Axis[Any]] = {
 }
 """Field ↦ its values: up to `bilinear_init` fields of an attention, the rest fields of a model."""
 
+for _axis in (SCORE, SCALE, WEIGHTS, COMBINE, REACH, MIXING):
+    _axis.extensible = True
+
 SIZES = {"key_width": "K", "value_width": "V", "additive_width": "A", "rank": "R"}
 """Widths inside an attention ↦ their symbols."""
 
@@ -640,13 +690,17 @@ class Choice:
         return tuple(name for name, row in rows if self.family in ("", *getattr(row, "families", (self.family,))))
 
     def check(self, value: Any) -> str:
-        """Return the value if it is one of the axis.
+        """Return the value if it is one of the axis. A file of a user's own becomes `CLASS@DIGEST`.
 
         Raises:
-            PydanticKnownError: it is not; the error is that of a `Literal`.
+            ValueError: the user's own file, class or facts cannot be used.
+            PydanticKnownError: the value is none; the error is that of a `Literal`.
         """
         if isinstance(value, str) and value in self.names:
             return value
+        if AXES[self.axis].extensible and plugins.is_own(value):
+            assert AXES[self.axis][value]
+            return plugins.read(value).value
         *others, last = (f"{name!r}" for name in self.names)
         raise PydanticKnownError("literal_error", {"expected": " or ".join(filter(None, (", ".join(others), last)))})
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from multiprocessing import connection
 from pathlib import Path
 
 from study import records
+from study.config import plugins, scientific
 from study.errors import InputError
 from study.sweep import disk, lease, server, slots
 from study.sweep.display import Progress, Running, choose, clock
@@ -118,6 +120,8 @@ class Launcher:
         job = Job(
             placed(task, slot, self.out), task.folder, task.cell.given, environment(task, slot, self.spec), task.seen
         )
+        with suppress(OSError):  # the trial meets it too, and says so
+            plugins.keep(task.folder, scientific(task.experiment).values())
         process = server.spawn(self.trial, job)
         assert process.pid is not None
         self.started[process.sentinel] = Started(task, slot, process, process.pid)

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from study.attention import Attention, Lengths
-from study.config import Experiment
+from study.config import Experiment, plugins, scientific
 from study.errors import InputError
 from study.models import Translator
 from study.training.vocabulary import Vocabulary
@@ -20,6 +20,7 @@ def save_model(path: Path, experiment: Experiment, vocabulary: Vocabulary, lengt
     state = {name: tensor.cpu() for name, tensor in model.state_dict().items()}
     whole = {
         "config": experiment.model_dump(mode="json"),
+        "mechanisms": list(plugins.sources(scientific(experiment).values()).values()),
         "vocabulary": vocabulary.state,
         "lengths": lengths._asdict(),
         "state": state,

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from study import records, scoring
-from study.config import Experiment, config_hash, experiment_id
+from study.config import Experiment, config_hash, experiment_id, plugins, scientific
 from study.corpora import load
 from study.errors import InputError
 from study.models import Translator, build, match_logits
@@ -61,6 +61,7 @@ def run(experiment: Experiment, folder: Path, watch: Any = print, make: Any = No
             tracking.replay(experiment, record, folder)
         return record
     _writable(folder)
+    plugins.keep(folder, scientific(experiment).values())
     (folder / "progress.json").unlink(missing_ok=True)  # of an earlier call
     try:
         prepared = (make or _Run)(experiment, folder, watch)

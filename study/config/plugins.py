@@ -1,0 +1,188 @@
+"""Mechanisms of a user's own: classes in a file outside the package, named from a field of the configuration.
+
+A value such as `my_scores.py:Distance` names a class in a file. The configuration reads the facts of the class without
+running the file, so that reports need no torch: `facts` must be a literal. The value becomes `Distance@` and the first
+twelve hexadecimals of the SHA-256 of the file. So the content is part of the identity of an experiment, and the path is
+not. Training runs the file (`study.attention.part`), and keeps a copy of it beside the record.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from study import files
+
+ENDING = ".py"
+LARGEST = 1_000_000
+"""Bytes of the largest file that is read."""
+NAME = re.compile(r"(?P<name>[^\W\d]\w*)@(?P<digest>[0-9a-f]{12})")
+"""A mechanism of a user's own, as identities and records name it."""
+FOLDER = "mechanisms"
+"""Folder of copies, beside the record of a run and in `results/`."""
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """One class of a user's file.
+
+    Attributes:
+        name: name of the class.
+        text: content of the file.
+        facts: what the class declares about itself.
+    """
+
+    name: str
+    text: str
+    facts: Mapping[str, Any]
+
+    @property
+    def value(self) -> str:
+        """Name of the mechanism in identities and records, such as `Distance@1f0a…`."""
+        return f"{self.name}@{digest(self.text)}"
+
+
+_known: dict[str, str] = {}
+"""Digest ↦ content of every file read so far. Content decides the key, so that no order of reading matters."""
+
+
+def digest(text: str) -> str:
+    """Return the first twelve hexadecimals of the SHA-256 of a file's content."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def is_own(value: Any) -> bool:
+    """Return True for a value that names a mechanism of a user's own, by file or by content."""
+    return isinstance(value, str) and (NAME.fullmatch(value) is not None or _parts(value) is not None)
+
+
+def _parts(value: str) -> tuple[str, str] | None:
+    """Path and class of `FILE.py` or `FILE.py:CLASS`; None for another text."""
+    if value.endswith(ENDING):
+        return value, ""
+    path, colon, name = value.rpartition(":")
+    return (path, name) if colon and path.endswith(ENDING) and name.isidentifier() else None
+
+
+def read(value: str) -> Plugin:
+    """Return the class that a value names.
+
+    Args:
+        value: `FILE.py:CLASS`, `FILE.py` for a file with one mechanism, or `CLASS@DIGEST` for a file read before.
+
+    Raises:
+        ValueError: there is no such file, class or facts, or the file is no Python. One line.
+    """
+    if match := NAME.fullmatch(value):
+        text = _known.get(match["digest"])
+        if text is None:
+            raise ValueError(
+                f"the source of {value} is not known here. Name its file instead, such as my_file.py:{match['name']}; "
+                f"runs keep a copy in their folder {FOLDER}/"
+            )
+        return _plugin(text, match["name"], value)
+    parts = _parts(value)
+    if parts is None:
+        raise ValueError(f"expected FILE.py:CLASS, got {value!r}")
+    path, name = parts
+    text = _content(path)
+    remember([text])
+    return _plugin(text, name, path)
+
+
+def _content(path: str) -> str:
+    try:
+        if os.path.getsize(path) > LARGEST or not os.path.isfile(path):
+            raise ValueError(f"{path}: expected a file of Python code of at most {LARGEST} bytes")
+        return Path(path).read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+    except FileNotFoundError:
+        raise ValueError(f"{path}: there is no such file. Paths start at the working directory") from None
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else "it is no UTF-8 text"
+        raise ValueError(f"{path}: cannot be read ({reason})") from None
+
+
+def _plugin(text: str, name: str, where: str) -> Plugin:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
+        line = f", line {problem.lineno}" if isinstance(problem, SyntaxError) else ""
+        raise ValueError(f"{where}: no valid Python{line} ({problem.args[0]})") from None
+    declared = {node.name: facts for node in tree.body if isinstance(node, ast.ClassDef) for facts in [_facts(node)]}
+    mechanisms = [cls for cls, facts in declared.items() if facts is not None]
+    listed = ", ".join(mechanisms) or "none"
+    if not name:
+        if len(mechanisms) != 1:
+            raise ValueError(f"{where}: expected one class with facts, got {listed}. Name it, such as {where}:CLASS")
+        name = mechanisms[0]
+    if name not in declared:
+        raise ValueError(f"{where}: there is no class {name}. Classes with facts: {listed}")
+    node = declared[name]
+    if node is None:
+        raise ValueError(f"{where}: class {name} has no facts. Add a line such as facts = dict(formula='q·k')")
+    try:
+        facts = {key: ast.literal_eval(value) for key, value in node.items()}
+    except (ValueError, TypeError, RecursionError, MemoryError):
+        raise ValueError(
+            f"{where}: facts of class {name}: expected plain values (texts, numbers, true or false, tuples of them), "
+            "which can be read without running the file"
+        ) from None
+    return Plugin(name, text, facts)
+
+
+def _facts(node: ast.ClassDef) -> dict[str, ast.expr] | None:
+    """The entries of the literal that a class assigns to `facts`; None without one."""
+    for statement in node.body:
+        targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+        if not any(isinstance(target, ast.Name) and target.id == "facts" for target in targets):
+            continue
+        value = getattr(statement, "value", None)
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "dict":
+            if not value.args:
+                return {word.arg or "**": word.value for word in value.keywords}
+        elif isinstance(value, ast.Dict):
+            return {getattr(key, "value", "**"): entry for key, entry in zip(value.keys, value.values, strict=True)}
+    return None
+
+
+def remember(texts: Iterable[str]) -> None:
+    """Make the content of files known, so that `CLASS@DIGEST` finds it."""
+    _known.update({digest(text): text for text in texts})
+
+
+def sources(values: Iterable[Any]) -> dict[str, str]:
+    """Return the file of every mechanism of a user's own among values: `CLASS@DIGEST` ↦ content."""
+    return {value: read(value).text for value in values if isinstance(value, str) and NAME.fullmatch(value)}
+
+
+def keep(folder: Path, values: Iterable[Any]) -> None:
+    """Write a copy of the file of every mechanism of a user's own among values beside a record.
+
+    Raises:
+        OSError: the folder cannot be written.
+        ValueError: a file is known neither here nor in the folder.
+    """
+    learn(folder)
+    for name, text in sources(values).items():
+        path = folder / FOLDER / f"{name}{ENDING}"
+        if not path.is_file():
+            files.write(path, text)
+
+
+def learn(folder: Path) -> None:
+    """Read the copies beside a record. A copy whose content is not what its name says is left out."""
+    for path in sorted((folder / FOLDER).glob(f"*@*{ENDING}")):
+        match = NAME.fullmatch(path.name.removesuffix(ENDING))
+        if match and match["digest"] not in _known:
+            try:
+                text = _content(str(path))
+            except ValueError:
+                continue
+            if digest(text) == match["digest"]:
+                remember([text])

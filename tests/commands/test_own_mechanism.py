@@ -1,0 +1,137 @@
+"""A score in a file of a user's own, from the flag to the table, and what is said of files that cannot be used."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from study.__main__ import main
+from study.config import config_hash, experiment_from, plugins
+from study.config.mechanisms import SCORE
+
+DISTANCE = '''
+import torch
+
+from study.attention import Score
+
+
+class Distance(Score):
+    """−½‖q − k‖²."""
+
+    facts = dict(formula="−½‖q − k‖²", source="Tsai et al. 2019", scale="rsqrt", d="K", equal_sizes=True)
+
+    def forward(self, query, prepared, view):
+        return -0.5 * torch.cdist(query, prepared).square()
+'''
+SWEEP = """
+name: mine
+method: grid
+metric: {name: test/exact, goal: maximize}
+command: ["${env}", "${interpreter}", "-m", "study", "train", "--overrides-json", "${args_json}"]
+parameters:
+  seed: {value: 1}
+  model.attention.score: {values: [dot, "distance.py:Distance"]}
+"""
+SMALL = {
+    "model.attention.maps": "separate",
+    "model.width": 16,
+    "data.train_pairs": 300,
+    "data.test_pairs": 20,
+    "training.steps": 2,
+    "training.batch_tokens": 300,
+    "training.validate_every": 2,
+    "decoding.beam": 1,
+}
+FIELD = "model.attention.score"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of the user's own, with nothing known of earlier files."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "distance.py").write_text(DISTANCE, encoding="utf-8")
+    known = dict(plugins._known)
+    plugins._known.clear()
+    yield tmp_path
+    plugins._known.clear()
+    plugins._known.update(known)
+
+
+def test_content_is_the_identity_and_the_path_is_not(here: Path) -> None:
+    first = experiment_from({FIELD: "distance.py"})
+    (here / "elsewhere").mkdir()
+    (here / "elsewhere" / "other_name.py").write_text(DISTANCE, encoding="utf-8")
+    moved = experiment_from({FIELD: "elsewhere/other_name.py:Distance"})
+    assert first.model.attention.cross.score == moved.model.attention.cross.score
+    assert config_hash(first) == config_hash(moved)
+    assert first.model.attention.cross.scale == "rsqrt"  # by its facts
+    assert first.model.attention.cross.score.partition("@")[0] == "Distance"
+    (here / "distance.py").write_text(DISTANCE.replace("0.5", "0.25"), encoding="utf-8")
+    assert config_hash(experiment_from({FIELD: "distance.py"})) != config_hash(first)
+    assert "Distance" not in " ".join(SCORE)  # lists of values are those of the package
+
+
+def test_from_a_sweep_to_a_table_and_back_when_the_file_is_gone(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    body = "".join(f"  {name}: {{value: {value}}}\n" for name, value in SMALL.items())
+    (here / "mine.yaml").write_text(SWEEP + body, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "study", "sweep", "mine.yaml"], capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "score=distance.py:Distance" in done.stdout
+    (run,) = (here / "runs").glob("grammar-recurrent-distance-*")
+    score = json.loads((run / "record.json").read_bytes())["config"]["model"]["attention"]["cross"]["score"]
+    (copy,) = (run / "mechanisms").iterdir()
+    assert copy.name == f"{score}.py"
+    assert copy.read_text(encoding="utf-8") == DISTANCE
+    (here / "distance.py").unlink()
+    plugins._known.clear()
+    assert main(["translate", str(run), "der Onkel schläft"]) == 0
+    assert main(["show", str(run)]) == 0
+    assert score in capsys.readouterr().out
+    assert main(["report", "--sweep", "mine.yaml"]) == 2
+    assert "distance.py: there is no such file" in capsys.readouterr().err
+    assert main(["explain", f"--{FIELD}", str(copy), "--model.attention.maps", "separate"]) == 0
+    assert "e = (−½‖q − k‖²) · 1/√d" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "said"),
+    [
+        (None, "none.py", "none.py: there is no such file"),
+        (None, ".py", ".py: there is no such file"),
+        (None, "distance.py:Cosine", "there is no class Cosine. Classes with facts: Distance"),
+        (None, "Distance@0123456789ab", "the source of Distance@0123456789ab is not known here"),
+        ("x = 1\n", "distance.py", "expected one class with facts, got none"),
+        ("class Distance(\n", "distance.py", "no valid Python, line 1"),
+        (DISTANCE.replace("facts", "fact"), "distance.py:Distance", "class Distance has no facts"),
+        (DISTANCE.replace('"K"', "K"), "distance.py", "expected plain values"),
+        (DISTANCE.replace("equal_sizes", "equal_size"), "distance.py", "there is no fact equal_size"),
+        (DISTANCE.replace("equal_sizes=True", "equal_sizes='yes'"), "distance.py", "facts.equal_sizes"),
+        (DISTANCE.replace('"−½‖q − k‖²", s', "'', s"), "distance.py", "facts.formula: expected the equation"),
+        (
+            DISTANCE.replace("(Score)", "(torch.nn.Module)"),
+            "distance.py",
+            "expected a subclass of study.attention.Score",
+        ),
+        (DISTANCE.replace("import torch", "import torhc"), "distance.py", "cannot be run (ModuleNotFoundError"),
+    ],
+)
+def test_a_file_that_cannot_be_used_gets_one_line(
+    here: Path, capsys: pytest.CaptureFixture[str], text: str | None, value: str, said: str
+) -> None:
+    if text is not None:
+        (here / "distance.py").write_text(text, encoding="utf-8")
+    assert main(["explain", f"--{FIELD}", value, "--model.attention.maps", "separate"]) == 2
+    out, err = capsys.readouterr()
+    assert said in err
+    assert err.count("\n") == 1
+    assert out == "" or "cannot be run" in said or "subclass" in said
+
+
+def test_the_facts_are_read_without_running_the_file(here: Path) -> None:
+    (here / "distance.py").write_text("raise SystemExit('was run')\n" + DISTANCE, encoding="utf-8")
+    assert experiment_from({FIELD: "distance.py"}).model.attention.cross.scale == "rsqrt"
