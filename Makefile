@@ -15,7 +15,7 @@ embedded: .venv/.train ## one sweep after another: thirteen on the embedded corp
 	@.venv/bin/python -P -m study sweep sweeps --tag embedded $(ARGS)
 
 report: .venv/.core ## print and write the table and figure of SWEEP again, from the records in runs/; no torch
-	@.venv/bin/python -P -m study report --sweep $(SWEEP) $(ARGS)
+	@.venv/bin/python -P -m study report $(SWEEP) $(ARGS)
 
 reproduce: .venv/.core ## every table and figure, README and paper again from results/, then no difference in git; no torch
 	@.venv/bin/python -P -m study reproduce $(ARGS)

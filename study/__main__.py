@@ -1,4 +1,4 @@
-"""The command line: `study VERB …`, also `python -m study VERB …`. Imports a verb only when it is asked for."""
+"""The command line: `study VERB …`, also `python -m study VERB …`. A verb's module is imported when it is called."""
 
 from __future__ import annotations
 
@@ -12,29 +12,39 @@ from pathlib import Path
 
 from study import __version__
 from study.commands import output
-from study.errors import InputError
+from study.errors import BROKEN, EXIT_STATUS, INTERRUPTED, UNWRITTEN, InputError
 
-VERBS = {
-    "check": "a mechanism of your own: the standard tests on its file",
-    "train": "one experiment: trains, tests, and writes its record",
-    "explain": "one experiment before it runs: formulas, parameters, operations, equal sizes; --all: every mechanism",
-    "sweep": "every experiment that a sweep file declares and that is not there yet",
-    "show": "one run: its configuration, scores, learning curve and an attention map",
-    "prune": "heads taken from a trained model, in an order of importance, and what that costs",
-    "translate": "one sentence by a trained model, with its alignment",
-    "align": "word alignments of sentence pairs by a trained model's attention",
-    "softmax": "the two textbook curves behind 1/√d, as a figure",
-    "report": "tables and figures from records, without torch",
-    "claims": "the verdict on each claim, from records alone",
-    "figures": "the study's figures from records, without torch",
-    "publish": "the runs of a sweep, checked and promoted to results/",
-    "verify": "everything in results/, checked again",
-    "reproduce": "everything that is computed from results/, and whether git sees a change",
+GROUPS = {
+    "run experiments": {
+        "train": "train, test and record one experiment",
+        "sweep": "run every experiment of a sweep file that has no result yet",
+        "prune": "remove heads from a trained model and measure the loss",
+    },
+    "look at experiments and runs": {
+        "ls": "list sweeps, runs, presets, scores, sites or corpora",
+        "check": "run the standard tests on a mechanism of your own",
+        "explain": "print formulas, parameters and FLOPs of an experiment before it runs",
+        "show": "print one run: configuration, scores, learning curve, attention map",
+        "translate": "translate a sentence with a trained model and draw its alignment",
+        "align": "align the words of sentence pairs by attention",
+    },
+    "analyse (no torch)": {
+        "report": "print and write the table and the figure of a sweep",
+        "claims": "print the verdict on each claim",
+        "figures": "draw the figures of the study",
+        "softmax": "draw the two textbook curves behind 1/√d",
+    },
+    "publish and check (no torch)": {
+        "publish": "check the runs of a sweep and copy them to results/",
+        "verify": "recompute published scores and hashes",
+        "reproduce": "recompute published tables, figures and the paper, and compare them with git",
+    },
+    "the command line": {
+        "help": "print the help of a verb",
+        "completion": "print a completion script for bash, zsh or fish",
+    },
 }
-BROKEN = 70
-"""Exit status of an error of the program itself."""
-UNWRITTEN = 74
-"""Of output that could not be written."""
+VERBS = {verb: line for group in GROUPS.values() for verb, line in group.items()}
 TRACEBACK = "STUDY_TRACEBACK"
 """In the environment: print the traceback of whatever ends a command."""
 LONGEST = 300
@@ -43,10 +53,9 @@ TRAINING = ("torch", "pytorch_lightning", "sentencepiece", "wandb")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one verb, `study.commands.<verb>.main`, and return the exit status.
+    """Run one verb, `study.commands.<verb>.main`, and return the exit status (`study.errors.EXIT_STATUS`).
 
-    2: the user gave something wrong, 70: an error of the program, 74: standard output could not be written, 130:
-    interrupted; else what the verb returns. A reader of the output that goes away ends nothing.
+    A reader of the output that goes away ends nothing.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     # A notebook's backend is no module of this environment. Nothing here opens a window.
@@ -69,7 +78,7 @@ def _guarded(arguments: list[str]) -> int:
     try:
         return _dispatch(arguments)
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
     except Exception as problem:
         if os.environ.get(TRACEBACK):
             traceback.print_exception(problem)
@@ -79,18 +88,20 @@ def _guarded(arguments: list[str]) -> int:
 
 
 def _dispatch(arguments: list[str]) -> int:
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:2], "--help"]
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(_help())
+        print(overview())
         return 0 if arguments else 2
     verb, *rest = arguments
     if verb == "--version":
         print(__version__)
         return 0
     if verb not in VERBS:
-        raise InputError(f"there is no verb {verb!r}; the verbs are {', '.join(VERBS)}")
+        raise InputError(_unknown(verb))
     for argument in rest:
         if "\0" in argument or not _is_text(argument):
-            raise InputError(f"an argument is not UTF-8 or has a null byte: {argument[:40]!r}; type it as UTF-8 text")
+            raise InputError(f"{argument[:40]!r}: expected UTF-8 text without NUL, got other bytes. Type it as UTF-8.")
     code: int = importlib.import_module(f"study.commands.{verb}").main(rest)
     return code
 
@@ -109,12 +120,12 @@ def _explained(problem: Exception) -> tuple[str, int]:
     if isinstance(problem, InputError):
         return str(problem), 2
     if isinstance(problem, ModuleNotFoundError) and problem.name in TRAINING:
-        return f"this needs {problem.name}, which is not installed; `make sweep` and `make test` install it", 2
+        return f"{problem.name}: not installed, and this verb needs it. Install it with `pip install -e '.[train]'`.", 2
     if isinstance(problem, OSError) and isinstance(problem.filename, str):
-        remedy = "make room" if problem.errno in (errno.ENOSPC, errno.EDQUOT) else "check the name and your rights"
-        return f"{problem.filename}: {problem.strerror}; {remedy}, then repeat the command", 2
+        remedy = "Make room" if problem.errno in (errno.ENOSPC, errno.EDQUOT) else "Check the name and your rights"
+        return f"{problem.filename}: {problem.strerror}. {remedy}, then repeat the command.", 2
     if isinstance(problem, MemoryError) or "alloc" in str(problem):  # torch has a RuntimeError for it
-        return "not enough memory; use a smaller model, smaller batches or less data", 2
+        return "not enough memory. Use a smaller model, smaller batches or less data.", 2
     where = traceback.extract_tb(problem.__traceback__)[-1]
     what = f"{type(problem).__name__}: {problem}".removesuffix(": ")[:LONGEST]
     return (
@@ -124,10 +135,22 @@ def _explained(problem: Exception) -> tuple[str, int]:
     )
 
 
-def _help() -> str:
+def overview() -> str:
+    """Help of the whole program: verbs in groups, then exit statuses."""
     width = max(map(len, VERBS))
-    verbs = "\n".join(f"  {verb:<{width}}  {what}" for verb, what in VERBS.items())
-    return f"usage: study VERB …\n\n{verbs}\n\n`study VERB --help` says what it takes."
+    lines = ["usage: study VERB [OPTION ...]"]
+    for title, verbs in GROUPS.items():
+        lines += ["", f"{title}:", *(f"  {verb:<{width}}  {line}" for verb, line in verbs.items())]
+    lines += ["", "exit status:", *(f"  {code:<{width}}  {meaning}" for code, meaning in EXIT_STATUS.items())]
+    return "\n".join(
+        [*lines, "", "`study help VERB` lists the options of a verb. `study --version` prints the version."]
+    )
+
+
+def _unknown(verb: str) -> str:
+    from study.commands.options import meant
+
+    return f"{verb}: expected a verb, got an unknown one.{meant(verb, VERBS)} `study --help` lists all verbs."
 
 
 if __name__ == "__main__":  # trials import this module again under another name

@@ -1,5 +1,23 @@
-"""The one exception that a user's mistake raises: the command line prints it as one line and exits with 2."""
+"""The exception that a user's mistake raises, and the exit statuses of the command line."""
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C: 128 + SIGINT."""
+BROKEN = 70
+"""Exit status of an error of the program itself."""
+UNWRITTEN = 74
+"""Exit status if standard output cannot be written."""
+
+EXIT_STATUS = {
+    0: "done",
+    1: "done, but a run failed or diverged, or a check found a difference",
+    2: "wrong input: one line on stderr says what was expected",
+    BROKEN: "error of the program itself; please report it",
+    UNWRITTEN: "standard output cannot be written",
+    INTERRUPTED: "interrupted with Ctrl-C; the same command continues",
+    143: "ended by SIGTERM; the same command continues",
+}
+"""Exit status of every verb ↦ its meaning."""
 
 
 class InputError(Exception):
-    """Something the user gave is wrong. The message says what, what was expected and how to mend it, in one line."""
+    """Wrong input from the user. The message is one line: `field: expected X, got Y.`, then the remedy."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 
 class Frozen(BaseModel):
-    """The base of every section: immutable, unknown keys refused, defaults checked like any other value."""
+    """Base of every section: immutable. It refuses unknown keys and checks defaults like other values."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
 
@@ -19,7 +19,8 @@ class Frozen(BaseModel):
         """Python counts true as 1: `seed: true` would be seed 1."""
         for name, value in given.items() if isinstance(given, dict) else ():
             if isinstance(value, bool) and name in cls.model_fields and cls.model_fields[name].annotation is not bool:
-                raise ValueError(f"{name} is no question of true or false; give its value, not {str(value).lower()}")
+                kind = _kind(cls.model_fields[name].annotation)
+                raise ValueError(f"{name}: expected {kind}, got {str(value).lower()}.")
         return given
 
     @field_validator("*")
@@ -28,6 +29,14 @@ class Frozen(BaseModel):
         """−0.0 is 0.0: one number has one identity."""
         return 0.0 if isinstance(value, float) and value == 0 else value
 
+
+def _kind(annotation: Any) -> str:
+    """Return what a field holds, in words."""
+    types = {annotation, *get_args(annotation)}
+    return next((words for kind, words in KINDS.items() if kind in types), "one of its values")
+
+
+KINDS = {int: "an integer", float: "a number", str: "a text", tuple: "a list"}
 
 Size = Annotated[int, Field(ge=1, le=10**8)]
 Pairs = Annotated[int, Field(ge=1, le=10**7)]
@@ -39,12 +48,12 @@ Seed = Annotated[int, Field(ge=0, lt=2**31)]
 def _folder(name: str) -> str:
     """The name of a folder, a leading ~ written out."""
     if not name or "\0" in name:
-        raise ValueError(f"expected the name of a folder without null bytes, got {name!r}")
+        raise ValueError(f"expected the name of a folder without null bytes, got {name!r}.")
     if "://" in name:
-        raise ValueError(f"expected a folder on this machine, got the address {name}")
+        raise ValueError(f"expected a folder on this machine, got the address {name}.")
     full = os.path.expanduser(name)
     if full.startswith("~"):
-        raise ValueError(f"expected a folder, got {name}, and there is no such user; write the whole path")
+        raise ValueError(f"expected a folder, got {name}, and there is no such user. Write the whole path.")
     return full
 
 

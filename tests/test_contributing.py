@@ -42,8 +42,8 @@ score, maps, start = "model.attention.score", "model.attention.maps", "model.att
 assert experiment_from({score: "distance", maps: "tied_signed"}).model.attention.cross.scale == "rsqrt"
 assert experiment_from({score: "distance", maps: "separate", start: "matched"})
 for fields, reason in (
-    ({score: "distance", start: "matched"}, "distance on raw maps has none; use separate maps"),
-    ({score: "distance", "model.encoder_width": 32}, "distance needs queries and keys of one size"),
+    ({score: "distance", start: "matched"}, "but distance with raw maps has none. Use separate maps"),
+    ({score: "distance", "model.encoder_width": 32}, "distance expected queries and keys of one size"),
     ({score: "distances"}, "distance"),
 ):
     try:

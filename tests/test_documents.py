@@ -80,7 +80,7 @@ def parse_only(monkeypatch: pytest.MonkeyPatch) -> None:
         return parse(self, *given, **options)
 
     monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_args)
-    monkeypatch.setattr(train, "_run", lambda experiment, folder: 0)
+    monkeypatch.setattr(train, "_run", lambda experiment, folder, verbose: 0)
     monkeypatch.chdir(ROOT)
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from study import files
-from study.commands.options import Parser
-from study.commands.show import find
-from study.commands.translate import Trained, load
+from study.commands.options import RUNS, Parser, runs_folder
+from study.commands.show import RUN
+from study.commands.translate import Trained, checkpoint, load
 from study.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,15 +20,18 @@ if TYPE_CHECKING:
     from study.training.reading import Words
 
 DESCRIPTION = """\
-Align sentence pairs by the cross-attention of a trained model, which is given both sides (forced decoding). One line a
-pair, such as `0-0 2-1`: source word - target word, both from 0, every target word with the source word that it attends
-to most. A word is a run of letters and digits, or one punctuation mark. The lines go to stdout or to --out; where the
-right alignment is known, error rate (AER) and attention mass on it go to stderr, by layer and head.
+Align the words of sentence pairs by the cross-attention of a trained model. The model reads both sentences (forced
+decoding). The output has one line per pair, such as `0-0 2-1`: source word - target word, both counted from 0. Every
+target word is linked to the source word that it attends to most. A word is a run of letters and digits, or one
+punctuation mark.
+
+The lines go to stdout or to --out. If the correct alignment is known, the alignment error rate (AER) and the attention
+mass on the correct links go to stderr, by layer and head.
 """
 
 
 class Place(NamedTuple):
-    """Where to read, and why there."""
+    """Layer and head whose attention is read, and the reason for the choice."""
 
     layer: int
     head: int | None
@@ -44,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
     """
     args = _parser().parse_args(argv)
     _check(args)
-    trained = load(_checkpoint(args.run, Path(args.runs or os.environ.get("STUDY_RUNS") or "runs")))
+    trained = load(checkpoint(args.run, runs_folder(args.runs)))
     from study.training.alignment import alignments, error_floor, gold_of, links, table
     from study.training.batches import examples
     from study.training.decode import fits
@@ -60,13 +62,13 @@ def main(argv: Sequence[str]) -> int:
     found = alignments(trained.model, data, trained.vocabulary)
     if not found:
         memory = trained.experiment.model.memory
-        raise InputError(f"{args.run}: the memory of this model is {memory}, which has no source tokens to align")
+        raise InputError(f"{args.run}: expected a memory of source tokens, got {memory}. Choose another run.")
     place = _place(trained, corpus, found, args.layer, args.head)
     _write([pharaoh(links(reading.of(place.head))) for reading in found[place.layer]], args.out)
     said = [f"{name}: {len(data)} pairs, layer {place.layer}, {_head(place.head)} ({place.why})"]
     unread = sum(not fits(trained.model, example) for example in data)
     if unread:
-        said.append(f"{unread} pairs are longer than this model reads; their lines are empty")
+        said.append(f"{unread} pairs are longer than the model can read; their lines are empty")
     gold = gold_of(data)
     if gold is not None:
         said += rows(table(found, gold), place, error_floor(data, gold))
@@ -75,21 +77,26 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> Parser:
-    parser = Parser(
-        prog="study align",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = Parser(prog="study align", description=DESCRIPTION)
     add = parser.add_argument
-    add("run", metavar="RUN", help="a run's folder or its model.pt, its identity, or the beginning of that")
-    add("--split", metavar="NAME", help="which pairs of the run's corpus (default: its first test split)")
-    add("--source", type=Path, metavar="FILE", help="sentences of your own instead, one a line …")
-    add("--target", type=Path, metavar="FILE", help="… and their translations, line by line")
-    add("--layer", type=int, metavar="N", help="layer, from 0 (default: the best on validation, without gold the last)")
-    add("--head", type=_head_of, metavar="N", help="mean (the default), a number from 0, or best, as on validation")
-    add("--out", type=Path, metavar="FILE", help="write the lines into this file")
-    add("--runs", metavar="DIR", help="folder of the runs (default: $STUDY_RUNS, else runs)")
+    add("run", metavar="RUN", help=RUN)
+    add("--split", metavar="NAME", help="split of the run's corpus (default: its first test split)")
+    add("--source", type=Path, metavar="FILE", help="your own source sentences instead, one per line")
+    add("--target", type=Path, metavar="FILE", help="their translations, one per line")
+    add(
+        "--layer",
+        type=int,
+        metavar="N",
+        help="layer, from 0 (default: lowest AER on validation, else the last)",
+    )
+    add(
+        "--head",
+        type=_head_of,
+        metavar="N",
+        help="mean, a number from 0, or best: lowest AER on validation (default: mean)",
+    )
+    add("--out", type=Path, metavar="FILE", help="write the lines to this file")
+    add("--runs", metavar="DIR", help=RUNS)
     return parser
 
 
@@ -97,22 +104,17 @@ def _head_of(text: str) -> int | str:
     if text in ("mean", "best"):
         return text
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"expected mean, best or a number from 0, not {text!r}")
+        raise argparse.ArgumentTypeError(f"expected mean, best or a number from 0, got {text!r}")
     return int(text)
 
 
 def _check(args: argparse.Namespace) -> None:
     if (args.source is None) != (args.target is None):
-        raise InputError("--source and --target belong together: a file for each side, one sentence a line")
+        raise InputError("--source, --target: expected both, got one. Give two files, one sentence per line.")
     if args.source is not None and args.split is not None:
-        raise InputError("--split takes pairs of the run's corpus, and --source gives others; drop one of them")
+        raise InputError("--split: expected without --source, got both. Remove one of them.")
     if args.layer is not None and args.head == "best":
-        raise InputError("--head best is of one layer already; drop --layer")
-
-
-def _checkpoint(run: str, runs: Path) -> Path:
-    """A path as it is; else the folder of the run of that name."""
-    return Path(run) if Path(run).exists() else find(run, runs).parent
+        raise InputError("--layer: expected without --head best, which chooses the layer. Remove --layer.")
 
 
 def _corpus(trained: Trained, own: bool) -> Corpus:
@@ -122,14 +124,14 @@ def _corpus(trained: Trained, own: bool) -> Corpus:
     try:
         return read(trained.experiment.data)
     except InputError as problem:
-        hint = "; or give --layer, which needs no validation pairs" if own else ""
+        hint = " Or give --layer, which needs no validation pairs." if own else ""
         raise InputError(f"{problem}{hint}") from None
 
 
 def _split(corpus: Corpus, split: str | None) -> tuple[str, list[Pair]]:
     name = split or corpus.tests[0]
     if name not in corpus.splits:
-        raise InputError(f"--split: {corpus.name} has {', '.join(corpus.splits)}, not {name}")
+        raise InputError(f"--split: expected {_or(corpus.splits)}, got {name}.")
     return name, corpus.splits[name]
 
 
@@ -144,24 +146,24 @@ def _files(source: Path, target: Path) -> list[Pair]:
 def _place(
     trained: Trained, corpus: Corpus | None, found: dict[int, list[Words]], layer: int | None, head: int | str | None
 ) -> Place:
-    """The layer and head that were asked for, or those that validation chooses."""
+    """Return the layer and head that were given, or those that are best on validation."""
     from study.training.alignment import choose
     from study.training.batches import examples
 
     if layer is not None and layer not in found:
-        raise InputError(f"--layer: cross-attention has layers {', '.join(map(str, found))}, not {layer}")
+        raise InputError(f"--layer: expected {_or(found)}, got {layer}.")
     heads = len(next(iter(found.values()))[0].weights)
     if isinstance(head, int) and head >= heads:
-        raise InputError(f"--head: cross-attention has heads {', '.join(map(str, range(heads)))}, not {head}")
+        raise InputError(f"--head: expected {_or(range(heads))}, got {head}.")
     number = head if isinstance(head, int) else None
     if layer is not None:
-        return Place(layer, number, "as asked for")
+        return Place(layer, number, "as given")
     assert corpus is not None
     choice = choose(trained.model, examples(corpus.splits["valid"], trained.vocabulary), trained.vocabulary)
     if choice is None and head == "best":
-        raise InputError("--head best is chosen on validation, where no alignment is known; give a number or mean")
+        raise InputError("--head: expected mean or a number, got best. Validation has no known alignment.")
     if choice is None:
-        return Place(max(found), number, "the last; no alignment is known on validation")
+        return Place(max(found), number, "the last layer; no correct alignment is known on validation")
     if head == "best":
         return Place(*choice.best, "the best head on validation")
     return Place(choice.layer, number, "the best layer on validation")
@@ -180,7 +182,12 @@ def _write(lines: list[str], out: Path | None) -> None:
     try:
         files.write(out, text)
     except OSError as problem:
-        raise InputError(f"{out}: can't be written ({problem.strerror}); give another file with --out") from None
+        raise InputError(f"{out}: cannot be written ({problem.strerror}). Name another file with --out.") from None
+
+
+def _or(values: Iterable[object]) -> str:
+    *others, last = map(str, values)
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _head(head: int | None) -> str:
@@ -194,4 +201,4 @@ def rows(scores: Sequence[Row], place: Place, floor: float) -> list[str]:
         head, mass = "mean" if row.head is None else str(row.head), "–" if row.mass is None else f"{row.mass:.3f}"
         mark = "  ←" if (row.layer, row.head) == (place.layer, place.head) else ""
         lines.append(f"  {row.layer:>5}  {head:>4}  {row.aer:.3f}  {mass:>12}{mark}")
-    return [*lines, f"  lowest AER of one link a target word: {floor:.3f}"]
+    return [*lines, f"  lowest possible AER with one link per target word: {floor:.3f}"]

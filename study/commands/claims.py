@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from study.commands.options import Parser
+from study.commands.options import RESULTS, Parser
 from study.errors import InputError
 
 DESCRIPTION = """\
-Print the verdict on each claim (holds, fails, mixed, not decided, not asked as published) and the finding that it rests
-on: estimate, 95% and 90% CI, margin, seeds, and the smallest difference that so many seeds could show. N chooses claims
-by number or name, and prints every contrast behind them. Reads published records, or your own with --runs. Trains
-nothing, and needs no torch.
+Print the verdict on each claim (holds, fails, mixed, not decided, not asked as published) and the finding behind it:
+estimate, 95% and 90% CI, margin, seeds, and the smallest difference that this number of seeds can detect. With N,
+print every contrast behind these claims. Reads published records, or your own with --runs. Trains nothing and needs no
+torch.
 
-A claim of your own is an entry in a YAML file (--claims FILE), written like those of study/claims/claims.yaml: a
-statement, a sweep, the arms to compare by their fields, a metric.
+A claim of your own is an entry in a YAML file (--claims FILE): a statement, a sweep, the arms to compare by their
+fields, a metric. The entries of study/claims/claims.yaml are examples. `sweep: NAME` is a file of sweeps/;
+`sweep: PATH.yaml` is any other sweep file.
 """
 ROOT = Path(__file__).parents[2]
 
@@ -36,11 +36,11 @@ def main(argv: Sequence[str]) -> int:
 
     verdicts = asker(Library(ROOT / "sweeps", runs, benchmarks), args.claims).verdicts(args.claim)
     print("\n".join(claims_table.lines(verdicts, contrasts=bool(args.claim))).lstrip("\n"))
-    if args.to is not None:
+    if args.out is not None:
         try:
-            written = claims_table.write(verdicts, args.to)
+            written = claims_table.write(verdicts, args.out)
         except OSError as problem:
-            raise InputError(f"{args.to}: can't be written ({problem.strerror}); give another folder") from None
+            raise InputError(f"{args.out}: cannot be written ({problem.strerror}). Name another with --out.") from None
         print(f"\ntables  {', '.join(str(path) for path in written if path.suffix == '.md')} (and .csv, .tex, .json)")
     return 0
 
@@ -55,22 +55,18 @@ def _runs(results: Path | None, runs: Path | None) -> Path | None:
     if folder.is_dir():
         return folder
     if runs is not None or results is not None:
-        raise InputError(f"{folder}: no such folder of runs; --runs or --results names one that has records")
+        raise InputError(f"{folder}: no such folder of runs. Name one that has records with --runs or --results.")
     return None
 
 
 def _parser() -> Parser:
-    parser = Parser(
-        prog="study claims",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = Parser(prog="study claims", description=DESCRIPTION)
     add = parser.add_argument
-    add("claim", nargs="*", metavar="N", help="number or name of a claim (default: all)")
+    add("claim", nargs="*", metavar="N", help="number or name of a claim; repeatable (default: all claims)")
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--results", type=Path, metavar="DIR", help="folder of published results (default: results)")
-    where.add_argument("--runs", type=Path, metavar="DIR", help="folder of one's own runs instead")
-    add("--claims", type=Path, metavar="FILE", help="further claims, laid beside those of this study")
-    add("--to", type=Path, metavar="DIR", help="also write claims.* and contrasts.* (csv, md, tex, json) there")
+    where.add_argument("--results", type=Path, metavar="DIR", help=RESULTS)
+    where.add_argument("--runs", type=Path, metavar="DIR", help="folder of your own runs instead")
+    add("--claims", type=Path, metavar="FILE", help="your own claims, added to those of this study")
+    add("--out", type=Path, metavar="DIR", help="also write claims.* and contrasts.* (csv, md, tex, json) to DIR")
+    parser.alias("--to", "--out", type=Path)
     return parser

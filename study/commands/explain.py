@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
-from pydantic_settings import CliImplicitFlag
+from pydantic_settings import CliToggleFlag
 
 from study.commands import flags, train
 from study.config import Experiment, experiment_from, experiment_id
@@ -17,37 +17,37 @@ from study.sweep.grid import expand
 if TYPE_CHECKING:
     from study.models.cost import Cost, Part, Sizes
 
-HELP = """Say what one experiment computes, site by site, and what it costs. Trains nothing.
+HELP = """Print the formulas and the costs of one experiment. Trains nothing.
 
-Takes every flag of `study train`. Prints the formula of each attention site, where its queries, keys and values come
-from, parameters and operations by part, and the widths that give the model as many parameters as its baseline has.
+Takes every flag of `study train`. Prints the formula of each attention site with the origin of its queries, keys and
+values, the parameters and FLOPs of every part, and the widths at which the model has as many parameters as its
+baseline.
 """
 EXTRA: dict[str, Any] = {
-    **train.EXTRA,
-    "all": (CliImplicitFlag[bool], Field(False, description="Print the table of all mechanisms and textbook arms.")),
+    **{name: train.EXTRA[name] for name in ("preset", "config", "overrides_json")},
+    "all": (CliToggleFlag[bool], Field(False, description="Print the tables of all mechanisms and presets.")),
     "baseline": (
         str | None,
         Field(
             None,
-            description="The arm whose parameters are to be matched, as overrides in one text: a.b=c d.e=f, or "
-            "preset=NAME (default: the default arm of the family, at the same width, layers and embeddings).",
+            description="Arm with the number of parameters to match, as fields in one text: score=dot heads=4, or "
+            "preset=NAME (default: the default arm of the family, with the same width, layers and embeddings).",
         ),
     ),
-    "source": (int | None, Field(None, description="S, source tokens of a sentence (default: the training mean).")),
-    "target": (int | None, Field(None, description="L, target tokens of a sentence (default: the training mean).")),
+    "source": (int | None, Field(None, description="S, source tokens per sentence (default: the training mean).")),
+    "target": (int | None, Field(None, description="L, target tokens per sentence (default: the training mean).")),
 }
 LONGEST = 2048
-"""So many tokens at most, since models of a positional score are built for them."""
+"""Upper limit of --source and --target; positional scores have parameters for every position."""
 
 NOTES = """\
-FLOPs: a forward pass, teacher-forced, at B 1, S {source}, L {target} ({means},
-end-of-sentence counted), divided by L: per target token, the encoder's share included. Matrix products and convolutions
-are counted, a multiplication and an addition as two; recurrent cells are such products, counted step by step. A
-backward pass costs about twice as much again.
-Elementwise: numbers given by tanh, softmax, normalisation, gates, masks and sums, which are not in the FLOPs.
-Masked pairs of query and slot are computed, and counted. In neither column: embedding look-ups, sorting (sparsemax,
-entmax), dropout, the loss, the optimiser, beam search.
-Parameters that are shared count once; a tied output matrix counts for the decoder, where it embeds."""
+FLOPs per target token: one teacher-forced forward pass of encoder and decoder with batch size 1, S = {source} and
+L = {target} ({means}, end-of-sentence included), divided by L. Only matrix products and
+convolutions count; one multiplication and one addition are two operations. A backward pass costs about twice as much.
+Elementwise: results of tanh, softmax, normalisation, gates, masks and sums. They are not part of the FLOPs.
+Masked pairs of query and slot count, because they are computed. Not counted at all: embedding look-ups, sorting
+(sparsemax, entmax), dropout, loss, optimiser, beam search.
+Shared parameters count once. A tied output matrix counts for the decoder, which embeds with it."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -82,7 +82,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _positive(name: str, text: str) -> int:
     if not str(text).isdecimal() or not 1 <= int(text) <= LONGEST:
-        raise InputError(f"--{name}: a number of tokens is expected, from 1 to {LONGEST}, not {text!r}")
+        raise InputError(f"--{name}: expected a number of tokens from 1 to {LONGEST}, got {text!r}.")
     return int(text)
 
 
@@ -92,7 +92,7 @@ def _within(experiment: Experiment, sizes: Sizes) -> Sizes:
     longest = bare(experiment.model, sizes.vocabulary, sizes.lengths).longest
     for name, length in (("source", sizes.source), ("target", sizes.target)):
         if longest is not None and length > longest:
-            raise InputError(f"--{name}: this model takes {longest} tokens at most, as its training data, not {length}")
+            raise InputError(f"--{name}: expected at most {longest} tokens, as in the training data, got {length}.")
     return sizes
 
 
@@ -160,7 +160,7 @@ def _print_all(given: dict[str, Any]) -> None:
     from study.models.catalogue import tables
 
     if given:
-        raise InputError(f"--all describes every mechanism and takes no other flag, such as {min(given)}; drop one")
+        raise InputError(f"--all: expected alone, got --{min(given)} too. Remove one.")
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(width=140, highlight=False)

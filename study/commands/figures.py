@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from study.commands.options import Parser, folder
+from study.commands.options import RESULTS, Parser, folder
 
 DESCRIPTION = """\
-Draw the figures of the study from published records (or, with --runs, from your own) and the sweep files that declare
-them: for each a picture as .svg and .png and every number in it as .csv. The same records give the same bytes. A figure
-of a sweep that has no records is left out, with a line that says so. Trains nothing and needs no torch.
+Draw the figures of the study from published records, or from your own with --runs. Every figure is written as .svg and
+.png, with its numbers as .csv. The same records give the same bytes. A figure whose sweep has no records is left out,
+and a line names it. Trains nothing and needs no torch.
 """
 
 
@@ -32,19 +31,25 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> Parser:
-    parser = Parser(
-        prog="study figures",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = Parser(prog="study figures", description=DESCRIPTION)
     add = parser.add_argument
     add("names", nargs="*", metavar="NAME", help="figures to draw (default: all)")
     where = parser.add_mutually_exclusive_group().add_argument
-    where("--results", type=Path, default=Path("results"), metavar="DIR", help="what is published (default: results)")
-    where("--runs", metavar="DIR", help="instead, a folder of runs that are not published")
+    where(
+        "--results",
+        type=Path,
+        default=Path("results"),
+        metavar="DIR",
+        help=RESULTS,
+    )
+    where("--runs", metavar="DIR", help="folder of your own runs instead")
     add(
         "--sweeps", type=Path, default=Path("sweeps"), metavar="DIR", help="folder of the sweep files (default: sweeps)"
     )
-    add("--out", type=Path, metavar="DIR", help="folder to write to (default: RESULTS/figures, or RUNS/report/figures)")
+    add(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="folder of the output (default: RESULTS/figures or RUNS/report/figures)",
+    )
     return parser

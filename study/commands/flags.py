@@ -1,6 +1,6 @@
-"""The flags of an experiment, made from `Experiment` by pydantic-settings: one flag per field, one help text.
+"""The flags of an experiment, made from `Experiment` by pydantic-settings: one flag per field.
 
-The flags only say what was given; all validation happens in one place, `experiment_from`.
+Flags are read as text. `experiment_from` validates them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from typing import Any, Literal, get_args
 from pydantic import BaseModel, Field, create_model
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, CliSettingsSource, SettingsConfigDict, SettingsError
+from pydantic_settings.sources import CLI_SUPPRESS
 
+from study.commands.options import reworded
 from study.config.attention import Attention
 from study.config.experiment import Experiment
 from study.config.mechanisms import choices
@@ -20,33 +22,64 @@ from study.config.sites import Sites
 from study.errors import InputError
 
 NO_NONE = "\0"
-"""The text that would mean None, which nobody can type."""
+"""Text that means None. Nobody can type it."""
 
 
 def parse(argv: Sequence[str], description: str, extra: dict[str, Any], verb: str = "train") -> dict[str, Any]:
-    """What the flags say, as a tree of texts; a flag that was not given is absent.
+    """Return the flags that were given, as a tree of texts.
 
     Args:
-        argv: the command line after the verb.
-        description: the first paragraph of the help.
+        argv: command line after the verb.
+        description: first paragraph of the help.
         extra: further flags, name ↦ (type, Field).
-        verb: whose flags they are.
+        verb: verb that has these flags.
 
     Raises:
         InputError: an unknown flag, or a flag without its value.
     """
-    schema = create_model("Flags", __base__=_Flags, __doc__=description, **extra, **_fields([Experiment]))
+    schema = _schema(description, extra)
     try:
         source: CliSettingsSource[Any] = CliSettingsSource(
             schema, cli_prog_name=f"study {verb}", cli_parse_args=list(argv), formatter_class=_Help
         )
         given: dict[str, Any] = _tree(source())
     except (SettingsError, argparse.ArgumentError) as error:
-        what = str(error).removeprefix("error parsing CLI: ")
+        what = reworded(str(error).removeprefix("error parsing CLI: "), names(extra))
         if what.startswith("error parsing value"):
-            what = "a section takes no value; name a field of it, such as --data.name grammar or --model.width 64"
-        raise InputError(f"{what}; `study {verb} --help` lists every flag") from None
+            what = "a section: expected a field, got a value. Write --data.name grammar or --model.width 64."
+        raise InputError(f"{what} `study {verb} --help` lists all options.") from None
     return given
+
+
+def parser(description: str, extra: dict[str, Any], verb: str) -> argparse.ArgumentParser:
+    """Return the parser of these flags, for shell completion."""
+    source: CliSettingsSource[Any] = CliSettingsSource(
+        _schema(description, extra), cli_prog_name=f"study {verb}", cli_parse_args=[], formatter_class=_Help
+    )
+    parser: argparse.ArgumentParser = source.root_parser
+    return parser
+
+
+def names(extra: dict[str, Any]) -> list[str]:
+    """Return every flag, such as `--model.width`."""
+    flat: dict[str, FieldInfo] = {}
+    _flatten(_schema("", extra), "", flat)
+    return [f"--{name}" for name in flat]
+
+
+def _flatten(section: type[BaseModel], prefix: str, flat: dict[str, FieldInfo]) -> None:
+    for name, field in section.model_fields.items():
+        for inner in _sections(field.annotation):
+            _flatten(inner, f"{prefix}{name}.", flat)
+        if not _sections(field.annotation):
+            flat[prefix + (field.alias or name)] = field
+
+
+def _schema(description: str, extra: dict[str, Any]) -> type[_Flags]:
+    fields = extra | _fields([Experiment])
+    if "runs" in extra:  # the field is the folder of the runs, which every verb calls --runs
+        fields["out"] = (str | None, Field(None, description=CLI_SUPPRESS))
+    return create_model("Flags", __base__=_Flags, __doc__=description, **fields)
 
 
 class _Flags(BaseSettings):
@@ -59,7 +92,7 @@ class _Flags(BaseSettings):
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """A short usage line, and no default where it is derived or depends on the family."""
+    """Help with a short usage line. It omits defaults that are derived or depend on the family."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=34, width=118)
@@ -69,7 +102,9 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
     def _expand_help(self, action: argparse.Action) -> str:
         told = super()._expand_help(action)
-        return told.replace(" (default: None)", "").replace(f" (default: {NO_NONE})", "")
+        return (
+            told.replace(" (default: None)", "").replace(f" (default: {NO_NONE})", "").replace(" (default: False)", "")
+        )
 
 
 def _tree(given: Any) -> Any:

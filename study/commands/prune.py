@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 from study import records
-from study.commands.options import Parser
+from study.commands.options import Parser, program, runs_folder
+from study.commands.show import RUN, find
 from study.config import Experiment, experiment_from, experiment_id
 from study.config.pruning import Pruning
 from study.errors import InputError
 
 DESCRIPTION = """\
-Remove heads of a trained model and measure what that costs: a record like any other, beside RUN, with the scores of
-the smaller model, and its model.pt, which `study translate` runs. The order looks at training and validation data
-alone. A pruning that is recorded already is not done again. `study train --help` describes the options.
+Remove heads from a trained model and measure the loss. The result is a run of its own beside RUN: a record with the
+scores of the smaller model, and its model.pt for `study translate`. The order of removal depends on training and
+validation data only. A pruning that has a record is not repeated.
 """
 FIELDS = tuple(Pruning.model_fields)
 SHOWN = ("bleu", "exact", "nll")
@@ -30,9 +30,9 @@ def main(argv: Sequence[str]) -> int:
         InputError: no such run, an option that means nothing, or a folder that cannot be written.
     """
     given = vars(_parser().parse_args(argv))
-    base = given["run"] if given["run"].name != "record.json" else given["run"].parent
+    base = _base(given["run"], runs_folder(given["runs"]))
     experiment = _experiment(base, {name: value for name in FIELDS if (value := given[name]) is not None})
-    folder = (given["out"] or base.resolve().parent) / experiment_id(experiment)
+    folder = Path(given["runs"] or base.resolve().parent) / experiment_id(experiment)
     print(f"{experiment_id(experiment)} → {folder}", flush=True)
     if records.state(folder) == "finished":
         record = records.read(folder / "record.json")
@@ -45,19 +45,16 @@ def main(argv: Sequence[str]) -> int:
         return 1
     for line in table(record):
         print(line)
-    print(f"record: {folder / 'record.json'}    see it: study show {shlex.quote(str(folder))}")
+    print(f"record: {folder / 'record.json'}    see it: {program()} show {shlex.quote(str(folder))}")
     return 0
 
 
 def _parser() -> Parser:
-    parser = Parser(
-        prog="study prune",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("run", type=Path, metavar="RUN", help="folder of a finished run with its model.pt")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder of the pruned runs (default: that of RUN)")
+    parser = Parser(prog="study prune", description=DESCRIPTION)
+    parser.add_argument("run", metavar="RUN", help=RUN)
+    help_ = "folder in which RUN is looked up and the pruned run is written (default: that of RUN)"
+    parser.add_argument("--runs", metavar="DIR", help=help_)
+    parser.alias("--out", "--runs")
     for name, field in Pruning.model_fields.items():
         told = (field.description or "").replace("%", "%%")
         default = "" if field.default is None else f" (default: {field.default})"
@@ -71,33 +68,35 @@ def _metavar(annotation: Any) -> str:
     return "{" + ",".join(dict.fromkeys(words)) + "}" if words else "N"
 
 
+def _base(run: str, runs: Path) -> Path:
+    """Return the folder of the run to prune."""
+    path = Path(run)
+    return path if path.is_dir() else path.parent if path.name == "record.json" else find(run, runs).parent
+
+
 def _experiment(base: Path, pruning: dict[str, Any]) -> Experiment:
-    """The experiment of a run, with this section."""
-    if not base.is_dir():
-        raise InputError(f"{base}: no such folder; give that of a finished run")
+    """Return the experiment of a run with this pruning section."""
     record = records.read(base / "record.json")
     if record.status != "finished":
-        raise InputError(f"{base}: this run {record.status}, so there is no model to prune; choose a finished one")
+        raise InputError(f"{base}: expected a finished run, got one that {record.status}. Choose another.")
     if record.config.get("pruning") is not None:
-        raise InputError(f"{base}: pruned already; give the run that it was pruned from")
+        raise InputError(f"{base}: expected a trained run, got a pruned one. Give the run that it was pruned from.")
     if not (base / "model.pt").is_file():
-        raise InputError(
-            f"{base / 'model.pt'}: absent, so there is no model to prune; remove the folder and train again"
-        )
+        raise InputError(f"{base / 'model.pt'}: no such file. Remove the folder and train again.")
     return experiment_from(record.config, {"pruning": {**Pruning().model_dump(include={"question"}), **pruning}})
 
 
 def table(record: records.Record) -> list[str]:
-    """What each part of the model scores on the first test split, and the whole model that is left."""
+    """Table of scores on the first test split: every part of the model, then the pruned model."""
     first = next(score.split for score in record.scores if score.split != "valid")
     subsets = list(dict.fromkeys(s.subset for s in record.scores if s.split == first and not _length(s.subset)))
     parts = [subset for subset in subsets if subset is not None]
-    width = max(map(len, [*parts, "what is left"]))
+    width = max(map(len, [*parts, "pruned model"]))
     lines = [f"{first:<{width}}  " + "".join(f"{metric:>9}" for metric in SHOWN)]
     for subset in (*parts, None):
         values = [record.score(first, metric, subset) for metric in SHOWN]
         shown = "".join(f"{'–' if value is None else format(value, '9.3f'):>9}" for value in values)
-        lines.append(f"{subset or 'what is left':<{width}}  {shown}")
+        lines.append(f"{subset or 'pruned model':<{width}}  {shown}")
     removed = record.diagnostics.get("pruning", {}).get("removed", [])
     return [*lines, f"removed: {', '.join(removed) or 'no head'}"]
 

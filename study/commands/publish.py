@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from study.commands.options import Parser, folder
+from study.commands.options import RESULTS, RUNS, Parser, folder, runs_folder
 
 DESCRIPTION = """\
-Copy every run that SWEEP declares from the folder of runs to RESULTS: record, translations, and the statistics that
-BLEU is computed from. Finished and diverged runs are results; failed ones are published too, and counted.
+Copy every run of a sweep to the published results: record, translations, and the statistics of BLEU. Finished and
+diverged runs are results. Failed runs are published too, and counted.
 
-Refused, before anything is written, with file and field: runs that are missing or failed (unless --partial says why:
-they print as missing ever after), records that were changed by hand, scores that the translations do not give, runs
-that were not made at a clean commit in the history of HEAD, and runs that do not compare: other data, another device,
-precision or sacreBLEU. A published run is never changed. Called again, it completes what was interrupted. The root hash
-that it prints guards all published runs; `study reproduce` prints it in README.md and the paper.
+All runs are checked before anything is written. A run is refused, with file and field, if
+  - it is missing or failed (--partial REASON publishes the others; tables then show it as missing),
+  - its record was edited, or its scores do not follow from its translations,
+  - the code was not a clean commit in the history of HEAD,
+  - its data, device, precision or sacreBLEU differ from those of the other runs.
+
+A published run is never changed. The same command continues after an interruption. It prints the root hash of all
+published runs, which `study reproduce` copies to README.md and the paper.
 """
 
 
@@ -34,7 +35,7 @@ def main(argv: Sequence[str]) -> int:
 
     spec = load(args.sweep)
     results = Results(args.results)
-    runs = folder(Path(args.runs or os.environ.get("STUDY_RUNS") or "runs"), "--runs")
+    runs = folder(runs_folder(args.runs), "--runs")
     done = publish(spec, runs, results, args.partial)
     counts = ", ".join(f"{count} {state}" for state, count in done.states.items() if count)
     print(f"{spec.name}: {len(spec.runnable)} declared, {counts}")
@@ -42,23 +43,24 @@ def main(argv: Sequence[str]) -> int:
     print(f"  unchanged  {done.kept}, published before")
     if len(done.manifest.code) > 1:
         states = "; ".join(f"{code.runs} runs of {code.state}" for code in done.manifest.code)
-        print(f"  code       what decides numbers has {len(done.manifest.code)} states: {states}")
+        print(f"  code       runs were made by {len(done.manifest.code)} states of the code: {states}")
     print(f"  sweep      {results.manifest_path(spec.name)}")
     print(f"  root hash  {results.root_hash}")
-    print("next: `study reproduce` writes tables and figures; then commit them with the runs")
+    print("next: run `study reproduce`, which writes tables and figures, and commit them with the runs")
     return 0
 
 
 def _parser() -> Parser:
-    parser = Parser(
-        prog="study publish",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = Parser(prog="study publish", description=DESCRIPTION)
     add = parser.add_argument
     add("sweep", type=Path, metavar="SWEEP", help="a sweep file, such as sweeps/quickstart.yaml")
-    add("--runs", metavar="DIR", help="folder of the runs (default: $STUDY_RUNS, else runs)")
-    add("--results", type=Path, metavar="DIR", default=Path("results"), help="where to publish (default: results)")
-    add("--partial", metavar="REASON", help="publish though runs are missing or failed, and why")
+    add("--runs", metavar="DIR", help=RUNS)
+    add(
+        "--results",
+        type=Path,
+        metavar="DIR",
+        default=Path("results"),
+        help=RESULTS,
+    )
+    add("--partial", metavar="REASON", help="publish although runs are missing or failed; REASON is recorded")
     return parser

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from study.commands.options import Parser
+from study.commands.options import RUNS, Parser, runs_folder
+from study.errors import InputError
 
 DESCRIPTION = """\
-Print the comparison table of the sweep that FILE declares and write it with its figure, from the records of a folder:
-table.csv, .md, .tex and .json, figure.svg, .png and .csv. Trains nothing and needs no torch. Runs that are missing,
-failed or diverged are shown as such.
+Print the comparison table of a sweep and write it with its figure: table.csv, .md, .tex and .json, figure.svg, .png and
+.csv. Runs that are missing, failed or diverged are shown as such. Trains nothing and needs no torch.
 """
 
 
@@ -23,27 +21,27 @@ def main(argv: Sequence[str]) -> int:
         InputError: a wrong option, sweep file or record, or a folder that is absent or cannot be written.
     """
     args = _parser().parse_args(argv)
+    args.sweep = args.sweep or getattr(args, "flagged", None)
+    if args.sweep is None:
+        raise InputError("SWEEP: expected a sweep file, got none. See `study report --help`.")
     from study.publish.store import is_results
     from study.publish.summary import report_published, report_sweep
     from study.sweep.spec import load
 
-    spec, runs = load(args.sweep), Path(args.runs or os.environ.get("STUDY_RUNS") or "runs")
-    if is_results(runs) and args.to is None:
+    spec, runs = load(args.sweep), runs_folder(args.runs)
+    if is_results(runs) and args.out is None:
         report_published(spec, runs)
     else:
-        report_sweep(spec, runs, args.to)
+        report_sweep(spec, runs, args.out)
     return 0
 
 
 def _parser() -> Parser:
-    parser = Parser(
-        prog="study report",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = Parser(prog="study report", description=DESCRIPTION)
     add = parser.add_argument
-    add("--sweep", type=Path, required=True, metavar="FILE", help="a sweep file, such as sweeps/quickstart.yaml")
-    add("--runs", metavar="DIR", help="folder of the records, also results (default: $STUDY_RUNS, else runs)")
-    add("--to", type=Path, metavar="DIR", help="folder to write to (default: RUNS/report/NAME; in results, its own)")
+    add("sweep", nargs="?", type=Path, metavar="SWEEP", help="a sweep file, such as sweeps/quickstart.yaml")
+    add("--runs", metavar="DIR", help=RUNS)
+    add("--out", type=Path, metavar="DIR", help="folder of the output (default: RUNS/report/NAME)")
+    parser.alias("--to", "--out", type=Path)
+    parser.alias("--sweep", "--flagged", type=Path)
     return parser

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from study.commands.options import Parser
+from study.commands.options import RESULTS, Parser
 
 DESCRIPTION = """\
-Compute from the records in RESULTS, without torch, every published table and figure, the generated parts of README.md
-and the paper, and ask git whether any of it changed. Numbers that README, LOG and paper have typed are not computed.
+Recompute every published table and figure, the generated parts of README.md and the paper from the published records,
+then ask git whether a file changed. Needs no torch. Numbers typed by hand in README, LOG and paper are not checked.
 """
-EPILOG = "exit status: 0 nothing differs from what is committed; 1 something does, and is listed; 2 wrong input\n"
+EPILOG = "exit status: 0 no file differs from git; 1 files differ, and are listed; 2 wrong input\n"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -33,12 +32,9 @@ def _parser() -> Parser:
         prog="study reproduce",
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument(
         "steps", nargs="*", metavar="STEP", help="tables, figures, verdicts, dictionary, readme or paper (default: all)"
     )
-    help_ = "folder of the published results (default: results)"
-    parser.add_argument("--results", type=Path, metavar="DIR", default=Path("results"), help=help_)
+    parser.add_argument("--results", type=Path, metavar="DIR", default=Path("results"), help=RESULTS)
     return parser

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from study.commands.options import Parser
+from study.commands.options import Parser, runs_folder
 from study.errors import InputError
 
 DESCRIPTION = """\
-Draw the two textbook curves behind 1/√d, from random numbers alone: largest weight and entropy of a softmax against the
-standard deviation of its logits, and the variance of a dot product against its size, drawn and exact. Writes
-softmax.svg, .png and .csv; takes seconds and needs no torch and no runs.
+Draw the two textbook curves behind 1/√d from random numbers. The first is the largest weight and the entropy of a
+softmax against the standard deviation of its logits. The second is the variance of a dot product against its size,
+sampled and exact. Writes softmax.svg, .png and .csv within seconds. Needs no torch and no runs.
 """
 
 
@@ -24,24 +22,19 @@ def main(argv: Sequence[str]) -> int:
         InputError: a wrong option, or a folder that cannot be written.
     """
     args = _parser().parse_args(argv)
-    folder = args.out or Path(os.environ.get("STUDY_RUNS") or "runs") / "report"
+    folder = args.out or runs_folder(None) / "report"
     from study.analysis.softmax_figure import draw
 
     try:
         written = draw(folder / "softmax")
     except OSError as problem:
-        raise InputError(f"{folder}: can't be written ({problem.strerror}); give another folder with --out") from None
+        raise InputError(f"{folder}: cannot be written ({problem.strerror}). Name another folder with --out.") from None
     print("\n".join(f"figure  {path}" for path in written))
     return 0
 
 
 def _parser() -> Parser:
-    parser = Parser(
-        prog="study softmax",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = Parser(prog="study softmax", description=DESCRIPTION)
     told = "folder to write to (default: $STUDY_RUNS/report, else runs/report)"
     parser.add_argument("--out", type=Path, metavar="DIR", help=told)
     return parser

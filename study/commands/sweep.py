@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from study.commands.options import Parser, positive
+from study.commands.options import RUNS, Parser, positive, program, runs_folder
 from study.errors import InputError
 from study.sweep import disk, local, slots, status
 from study.sweep.estimate import estimate
@@ -19,15 +19,15 @@ from study.sweep.spec import Cell, Spec, load
 from study.sweep.task import Policy
 
 DESCRIPTION = """\
-Run every experiment that FILE declares and that the folder of runs does not have yet, several at a time, each in a
-process of its own. The same command again continues: finished and diverged runs are kept, interrupted ones resume,
-failed ones run again. Two calls at once on one folder share the work. It ends with the table of results.
+Run every experiment of a sweep file that has no result yet, several at a time, each in its own process. The same
+command continues later: finished and diverged runs are kept, interrupted runs resume, failed runs start again. Two
+calls on one folder share the work. The table of results comes last.
 
-FILE is a W&B sweep file (method: grid); `wandb sweep FILE` takes it too. Here it needs neither account nor network:
-W&B runs offline unless WANDB_MODE says otherwise, and `wandb sync` sends the runs later.
+SWEEP is a W&B sweep file (method: grid), which `wandb sweep` accepts too. This command needs no account and no network:
+W&B is offline unless WANDB_MODE is set, and `wandb sync` sends the runs later.
 """
 EPILOG = """\
-exit status: 0 every run is there; 1 some failed (they are listed, with their logs); 2 wrong input; 130 interrupted
+exit status: 0 every run has a result; 1 runs failed, and are listed with their logs; 2 wrong input; 130 interrupted
 """
 
 
@@ -50,9 +50,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _sweep(path: Path, args: argparse.Namespace) -> int:
-    """Run one sweep file; the exit status."""
+    """Run one sweep file and return the exit status."""
     spec = load(path)
-    out = Path(args.out or os.environ.get("STUDY_RUNS") or "runs")
+    out = runs_folder(args.runs)
     _check_folder(out)
     cells = _shard(_narrowed(spec, args.only, args.seeds), args.shard)
     if args.status:
@@ -60,7 +60,7 @@ def _sweep(path: Path, args: argparse.Namespace) -> int:
         return 0
     todo = [task.cell for task in local.tasks(spec, cells, out)][: args.limit]
     if args.dry_run:
-        _list(spec, cells, todo)
+        _list(spec, cells, todo, args.shard)
         print(estimate(todo, out, _at_a_time(todo, args.slots)))
         return 0
     for line in status.inapplicable(spec, cells):
@@ -82,7 +82,7 @@ def _report(spec: Spec, out: Path, part: bool) -> None:
     """The table of results; after a part of the sweep, once the other parts are there too."""
     found = status.by_state(spec.cells, out)
     if part and (found["missing"] or found["interrupted"] or found["running"]):
-        print(f"the table comes with the last shard, or with `study report --sweep {spec.path} --runs {out}`")
+        print(f"the last shard prints the table; so does `{program()} report {spec.path} --runs {out}`")
     elif found["finished"]:
         from study.publish.summary import report_sweep
 
@@ -90,11 +90,11 @@ def _report(spec: Spec, out: Path, part: bool) -> None:
 
 
 def _check_whole(args: argparse.Namespace) -> None:
-    """The server hands out what the file declares, and agents end none of its trials."""
+    """Refuse options that W&B agents cannot follow: the server hands out all runs of the file."""
     local_only = ("only", "seeds", "limit", "shard", "time_limit")
     given = [f"--{name.replace('_', '-')}" for name in local_only if getattr(args, name) is not None]
     if given:
-        raise InputError(f"--engine wandb runs the whole file, without {given[0]}; leave it out, or use --engine local")
+        raise InputError(f"{given[0]}: expected --engine local, got wandb, which runs the whole file. Remove one.")
 
 
 def _by_agents(spec: Spec, out: Path, args: argparse.Namespace) -> int:
@@ -108,69 +108,71 @@ def _parser() -> Parser:
         prog="study sweep",
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     add = parser.add_argument
-    add("file", type=Path, metavar="FILE", help="a sweep file, such as sweeps/quickstart.yaml; with --tag, a folder")
+    add("file", type=Path, metavar="SWEEP", help="a sweep file, such as sweeps/quickstart.yaml; with --tag, a folder")
     add("--tag", metavar="TAG", help="run every sweep file of the folder with this tag, one after another")
-    add("--out", metavar="DIR", help="folder of the runs, one folder each (default: $STUDY_RUNS, else runs)")
-    add("--slots", type=positive, metavar="N", help="trials at a time (default: one a core, or several a GPU)")
+    add("--runs", metavar="DIR", help=RUNS)
+    parser.alias("--out", "--runs")
+    add("--slots", type=positive, metavar="N", help="runs at a time (default: one per core, or several per GPU)")
     engines = ("local", "wandb")
-    add("--engine", choices=engines, default="local", help="who hands out the runs: this call, or W&B and its agents")
+    add(
+        "--engine",
+        choices=engines,
+        default="local",
+        help="local: this command starts runs; wandb: W&B agents do",
+    )
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--status", action="store_true", help="say what is done, running, failed and missing, and stop")
-    what.add_argument("--dry-run", action="store_true", help="list what would run and about how long, and stop")
+    what.add_argument("--status", action="store_true", help="print the state of every run, and stop")
+    what.add_argument("--dry-run", action="store_true", help="list the runs to do and estimate the time, and stop")
     add(
         "--only",
         action="append",
         metavar="PATTERN",
-        help="only runs whose identity or label matches (*, ?), or contains, PATTERN; given again: all of them",
+        help="run only arms whose label or identity matches PATTERN (glob), or contains it; repeat to require several",
     )
-    add("--seeds", type=_seeds, metavar="1,2", help="only these seeds")
-    add("--limit", type=positive, metavar="N", help="at most N runs in this call")
-    add("--shard", type=_part, metavar="I/N", help="only part I of N of the runs, I from 1, split by identity")
-    add("--retries", type=_natural, metavar="N", default=1, help="run a failed trial again so often (default: 1)")
+    add("--seeds", type=_seeds, metavar="1,2", help="run only these seeds")
+    add("--limit", type=positive, metavar="N", help="run at most N experiments in this call")
+    add("--shard", type=_part, metavar="I/N", help="run only part I of N of the sweep, I from 1")
+    add("--retries", type=_natural, metavar="N", default=1, help="start a failed run up to N more times (default: 1)")
     add(
         "--time-limit",
         type=_seconds,
         metavar="TIME",
-        help="end a trial after TIME, such as 90s, 45m or 2h; tried again, it resumes",
+        help="end a run after TIME, such as 90s, 45m or 2h; the next attempt resumes it",
     )
     return parser
 
 
 def _natural(text: str) -> int:
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"expected a whole number from 0, not {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a whole number from 0, got {text!r}")
     return int(text)
 
 
 def _seconds(text: str) -> float:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|h)", text)
     if found is None or not (seconds := float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]]):
-        raise argparse.ArgumentTypeError(
-            f"expected a time above zero with its unit, such as 90s, 45m or 2h, not {text!r}"
-        )
+        raise argparse.ArgumentTypeError(f"expected a time above 0 with its unit, such as 90s, 45m or 2h, got {text!r}")
     return seconds
 
 
 def _part(text: str) -> tuple[int, int]:
     found = re.fullmatch(r"(\d+)/(\d+)", text)
     if found is None or not 1 <= int(found[1]) <= int(found[2]):
-        raise argparse.ArgumentTypeError(f"expected I/N with I from 1 to N, such as 1/8 and 8/8, not {text!r}")
+        raise argparse.ArgumentTypeError(f"expected I/N with I from 1 to N, such as 1/8, got {text!r}")
     return int(found[1]), int(found[2])
 
 
 def _seeds(text: str) -> set[int]:
     if not all(part.isdecimal() for part in text.split(",")):
-        raise argparse.ArgumentTypeError(f"expected seeds such as 1,2,3, not {text!r}")
+        raise argparse.ArgumentTypeError(f"expected seeds such as 1,2,3, got {text!r}")
     return {int(part) for part in text.split(",")}
 
 
 def _narrowed(spec: Spec, only: list[str] | None, seeds: set[int] | None) -> tuple[Cell, ...]:
     if seeds is not None and (unknown := seeds - set(spec.seeds)):
-        raise InputError(f"--seeds: {spec.path} has seeds {', '.join(map(str, spec.seeds))}, not {min(unknown)}")
+        raise InputError(f"--seeds: expected some of {', '.join(map(str, spec.seeds))}, got {min(unknown)}.")
     chosen = tuple(
         cell
         for cell in spec.cells
@@ -179,7 +181,7 @@ def _narrowed(spec: Spec, only: list[str] | None, seeds: set[int] | None) -> tup
     )
     if not chosen:
         raise InputError(
-            f"--only: nothing in {spec.path} matches {' and '.join(map(repr, only or ()))}; --dry-run lists the runs"
+            f"--only: no run of {spec.path} matches {' and '.join(map(repr, only or ()))}. --dry-run lists all runs."
         )
     return chosen
 
@@ -197,8 +199,9 @@ def _matches(pattern: str, *names: str) -> bool:
     return any(pattern in name or fnmatch.fnmatchcase(name, pattern) for name in names)
 
 
-def _list(spec: Spec, cells: tuple[Cell, ...], todo: list[Cell]) -> None:
-    print(f"{spec.name}: {len(todo)} of {len(cells)} declared would run")
+def _list(spec: Spec, cells: tuple[Cell, ...], todo: list[Cell], shard: tuple[int, int] | None) -> None:
+    part = f", part {shard[0]} of {shard[1]}" if shard else ""
+    print(f"{spec.name}: {len(todo)} of {len(spec.cells)} declared would run{part}")
     for cell in todo:
         print(f"  {cell.id}  {spec.label(cell)}")
     for line in status.inapplicable(spec, cells):
@@ -213,18 +216,18 @@ def _check_folder(out: Path) -> None:
     """A folder, or nothing yet; `--status` and `--dry-run` make none."""
     there = next((path for path in (out, *out.parents) if os.path.exists(path)), Path())
     if not there.is_dir():
-        raise InputError(f"{there}: a file, so no folder of runs; choose another with --out")
+        raise InputError(f"{there}: expected a folder of runs, got a file. Name another folder with --runs.")
 
 
 def _check_installed() -> None:
     if importlib.util.find_spec("torch") is None:
-        raise InputError("running trials needs torch, which is not installed here; `make sweep` installs it")
+        raise InputError("torch: not installed, and training needs it. Install it with `pip install -e '.[train]'`.")
 
 
 def _check_writable(out: Path) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        raise InputError(f"{out}: can't write there ({problem.strerror}); choose another with --out") from None
+        raise InputError(f"{out}: cannot be written ({problem.strerror}). Name another folder with --runs.") from None
     if found := disk.problem(out):
         raise InputError(found)

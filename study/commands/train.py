@@ -1,4 +1,4 @@
-"""study train: one experiment, trained, tested and recorded."""
+"""`study train`: one experiment, trained, tested and recorded."""
 
 from __future__ import annotations
 
@@ -11,39 +11,45 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import Field
+from pydantic_settings import CliToggleFlag
 
 from study import records
 from study.commands import flags
+from study.commands.options import program
 from study.config import Experiment, experiment_from, experiment_id
 from study.errors import InputError
+from study.metrics import decimals, title
 from study.sweep import disk, fields, lease, stopping
 from study.sweep.file import read_yaml
 from study.sweep.grid import expand
 
 HELP = """Train, test and record one experiment.
 
-Every field of an experiment is a flag. Given several times, the later source wins: --preset, --config,
---overrides-json, flags.
-The run lands in OUT/<experiment id>/ and is continued there if it was interrupted; a run that is recorded already is
-not trained again.
+Every field of an experiment is a flag. If a field is given more than once, the later source wins: --preset,
+--config, --overrides-json, then flags. The run is written to RUNS/<experiment id>/. The same command continues an
+interrupted run there. A run that has a record is not trained again.
 """
+HEADLINE = ("exact", "bleu", "nll", "aer")
+"""Scores of the line that ends a training."""
 SWEEP = "WANDB_SWEEP_ID"
 """Set where a sweep's agent, or the local engine, started this process."""
 EXTRA: dict[str, Any] = {
     "preset": (
         str | None,
-        Field(None, description="A textbook arm, such as luong2015_general; `study explain --all` lists them."),
+        Field(None, description="A published model, such as luong2015_general; `study ls presets` lists all."),
     ),
-    "config": (str | None, Field(None, description="A YAML file with any of the fields below, nested or dotted.")),
+    "config": (str | None, Field(None, description="YAML file with fields, nested or dotted.")),
     "overrides_json": (
         str | None,
         Field(
             None,
             alias="overrides-json",
             description='Fields as JSON, dotted or nested: {"model.attention.scale": "none", "seed": 2}. '
-            "`arm` may hold several as one string: a.b=c d.e=f.",
+            "The key arm takes several fields as one text, with short names: scale=none key_width=512.",
         ),
     ),
+    "runs": (str | None, Field(None, description="Folder of the runs (default: $STUDY_RUNS, else runs).")),
+    "verbose": (CliToggleFlag[bool], Field(False, description="Print every score, not only the headline (short: -v).")),
 }
 
 
@@ -56,18 +62,23 @@ def main(argv: Sequence[str]) -> int:
     if SWEEP in os.environ:
         stopping.with_parent()
     with stopping.on_request():
-        return _main(*layers(flags.parse(argv, HELP, EXTRA)))
+        given = flags.parse(["--verbose" if word == "-v" else word for word in argv], HELP, EXTRA)
+        verbose = str(given.pop("verbose", False)).lower() == "true"
+        if (runs := given.pop("runs", None)) is not None:
+            given["out"] = runs
+        return _main(layers(given), verbose)
 
 
-def _main(config: dict[str, Any], overrides: dict[str, Any], given: dict[str, Any]) -> int:
+def _main(given: list[dict[str, Any]], verbose: bool) -> int:
     try:
-        experiment = experiment_from(config, overrides, given)
+        experiment = experiment_from(*given)
     except InputError as reason:
+        overrides = given[1]
         if SWEEP not in os.environ or not _plausible(overrides):
             raise
         return _inapplicable(overrides, str(reason))
     folder = _out(experiment) / experiment_id(experiment)
-    return _run(experiment, folder)
+    return _run(experiment, folder, verbose)
 
 
 def _out(experiment: Experiment | None = None) -> Path:
@@ -99,10 +110,10 @@ def layers(given: dict[str, Any]) -> list[dict[str, Any]]:
     return [_yaml(given.pop("config", None)), _json(given.pop("overrides-json", None)), given]
 
 
-def _run(experiment: Experiment, folder: Path) -> int:
+def _run(experiment: Experiment, folder: Path, verbose: bool) -> int:
     print(f"{experiment_id(experiment)} → {folder}", flush=True)
     if records.state(folder) in ("finished", "diverged") and SWEEP not in os.environ:
-        print("recorded already, so nothing is trained; remove the folder to run it again")
+        print("this run has a record, so nothing is trained; remove its folder to train it again")
         record = records.read(folder / "record.json")
     else:
         from study.pruning.run import run
@@ -117,12 +128,13 @@ def _run(experiment: Experiment, folder: Path) -> int:
     if record.status != "finished":
         print(f"{record.status}: {record.error}")
         return 0 if SWEEP in os.environ else 1  # a result, which an agent would count among its failures
-    for score in record.scores:
+    print(headline(record))
+    for score in record.scores if verbose else ():
         if score.subset is None and score.value is not None:
             print(f"{score.split:>20} {score.metric:<10} {score.value:10.3f}   {score.signature or ''}")
     if record.wandb and record.wandb.url:
         print(f"W&B: {record.wandb.url}")
-    print(f"record: {folder / 'record.json'}    see it: study show {shlex.quote(str(folder))}")
+    print(f"record: {folder / 'record.json'}    see it: {program()} show {shlex.quote(str(folder))}")
     return 0
 
 
@@ -134,6 +146,15 @@ def _way_on(folder: Path) -> str:
     return "no step was saved yet, so the same command starts again"
 
 
+def headline(record: records.Record) -> str:
+    """Return the scores on the first test split in one line, such as `test  exact 83.4  BLEU 91.2  NLL 1.203`."""
+    split = next((score.split for score in record.scores if score.split != "valid"), "valid")
+    values = [(f"{split}/{metric}", record.score(split, metric)) for metric in HEADLINE]
+    shown = [f"{title(name, unit=False)} {value:.{decimals(name)}f}" for name, value in values if value is not None]
+    step = f"  (step {record.selection.step})" if record.selection else ""
+    return f"{split}  {'  '.join(shown)}{step}"
+
+
 def _yaml(path: str | None) -> dict[str, Any]:
     if path is None:
         return {}
@@ -142,7 +163,7 @@ def _yaml(path: str | None) -> dict[str, Any]:
     except InputError as problem:
         raise InputError(f"--config {problem}") from None
     if not isinstance(tree, dict):
-        raise InputError(f"--config {path}: expected fields such as `seed: 1`, found {type(tree).__name__}")
+        raise InputError(f"--config {path}: expected fields such as `seed: 1`, got {type(tree).__name__}.")
     return expand(tree)
 
 
@@ -152,7 +173,7 @@ def _json(text: str | None) -> dict[str, Any]:
     try:
         tree = json.loads(text)
     except (ValueError, RecursionError) as problem:
-        raise InputError(f"--overrides-json: not JSON ({' '.join(str(problem).split())})") from None
+        raise InputError(f"--overrides-json: expected JSON ({' '.join(str(problem).split())}).") from None
     if not isinstance(tree, dict):
-        raise InputError(f'--overrides-json: expected an object such as {{"seed": 1}}, found {text[:40]}')
+        raise InputError(f'--overrides-json: expected an object such as {{"seed": 1}}, got {text[:40]}.')
     return expand(tree)

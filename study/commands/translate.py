@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
+import os
 import re
 import sys
 import warnings
@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from study import files
-from study.commands.options import Parser, positive
+from study.commands.options import RUNS, Parser, positive, runs_folder
+from study.commands.show import RUN, find
 from study.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from study.training.vocabulary import Vocabulary
 
 DESCRIPTION = """\
-Translate one sentence with a trained model, and draw its alignment: cross-attention by forced decoding of the
-translation, the mean over heads, source tokens across and target tokens down.
+Translate one sentence with a trained model and draw the alignment as a heat map. The map shows cross-attention,
+averaged over heads: one column per source token, one row per target token.
 """
 
 
@@ -40,41 +41,43 @@ def main(argv: Sequence[str]) -> int:
         InputError: no such checkpoint, an empty sentence, no such layer, or a file that cannot be written.
     """
     if any(not _readable(word) for word in argv):
-        raise InputError("an argument is not UTF-8; save or type the sentence as UTF-8")
+        raise InputError("SENTENCE: expected UTF-8, got other bytes. Save or type it as UTF-8.")
     args = _parser().parse_args(argv)
     sentence = " ".join(args.sentence.split())
     if not sentence:
-        raise InputError('the sentence is empty; give one in quotes, such as "Der Hund schläft."')
-    trained = load(args.checkpoint)
+        raise InputError('SENTENCE: expected words, got an empty text. Give one in quotes, such as "Ein Mann schläft."')
+    trained = load(checkpoint(args.run, runs_folder(args.runs)))
     strange = dict.fromkeys(unknown(trained.vocabulary, sentence).values())
     if strange:
         print(f"study: not in the vocabulary of this model: {', '.join(strange)}", file=sys.stderr)
     text, attention = translate(trained, sentence, args.beam, args.layer)
     print(text)
     if attention is None and not any(site == "cross" for site, _, _ in trained.model.sites()):
-        print("alignment  none: every head of cross-attention was removed from this model")
+        print("alignment  none: this model has no head of cross-attention left")
     elif attention is None:
         memory = trained.experiment.model.memory
-        print(f"alignment  none: the memory of this model is `{memory}`, which has no source tokens to look at")
+        print(f"alignment  none: memory {memory} has no source tokens")
     else:
         absent = draw(attention, args.png)
-        print(f"alignment  {args.png}" + (f"   (boxes stand for {absent}, which the font lacks)" if absent else ""))
+        print(f"alignment  {args.png}" + (f"   (the font lacks {absent}; boxes are drawn instead)" if absent else ""))
     return 0
 
 
 def _parser() -> Parser:
-    parser = Parser(
-        prog="study translate",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = Parser(prog="study translate", description=DESCRIPTION)
     add = parser.add_argument
-    add("checkpoint", type=Path, metavar="CHECKPOINT", help="the model.pt of a run, or the run's folder")
+    add("run", metavar="RUN", help=RUN)
     add("sentence", metavar="SENTENCE", help="a source sentence, in quotes")
-    add("--png", type=Path, metavar="FILE", default=Path("alignment.png"), help="heat map (default: alignment.png)")
-    add("--beam", type=positive, metavar="K", help="beam width (default: the one that the run was tested with)")
+    add(
+        "--png",
+        type=Path,
+        metavar="FILE",
+        default=Path("alignment.png"),
+        help="file of the heat map (default: alignment.png)",
+    )
+    add("--beam", type=positive, metavar="K", help="beam width (default: as in the test of the run)")
     add("--layer", type=int, metavar="N", help="layer of cross-attention, from 0 (default: the last)")
+    add("--runs", metavar="DIR", help=RUNS)
     return parser
 
 
@@ -87,8 +90,17 @@ def _readable(argument: str) -> bool:
     return True
 
 
+def checkpoint(run: str, runs: Path) -> Path:
+    """Return the path that RUN names: a path as it is, else the folder of the run with this identity.
+
+    Raises:
+        InputError: no run, or several runs, have this name.
+    """
+    return Path(run) if Path(run).exists() or os.sep in run else find(run, runs).parent
+
+
 def load(checkpoint: Path) -> Trained:
-    """A trained model, on the CPU and in evaluation mode.
+    """Load a trained model on the CPU, in evaluation mode.
 
     Raises:
         InputError: there is no such file, or it is not a checkpoint that this version can read.
@@ -103,7 +115,7 @@ def load(checkpoint: Path) -> Trained:
 
     path = checkpoint / "model.pt" if checkpoint.is_dir() else checkpoint
     if not path.is_file():
-        raise InputError(f"{path}: no such checkpoint; a run writes its model.pt when it has finished")
+        raise InputError(f"{path}: no such model. A run writes its model.pt when it has finished.")
     try:
         whole = torch.load(path, map_location="cpu", weights_only=True)
         plugins.remember(whole.get("mechanisms", ()))
@@ -114,9 +126,9 @@ def load(checkpoint: Path) -> Trained:
         cut_to(model, whole.get("kept", {}))
         model.load_state_dict(whole["state"])
     except InputError as problem:
-        raise InputError(f"{path}: from another version of this program ({problem})") from None
+        raise InputError(f"{path}: expected a model of this version, got another ({problem})") from None
     except Exception:  # What a file that is something else can raise has no end.
-        raise InputError(f"{path}: not a checkpoint of this program; give a run's model.pt or its folder") from None
+        raise InputError(f"{path}: expected a model of this program. Name a run, or its model.pt.") from None
     return Trained(experiment, vocabulary, model.eval())
 
 
@@ -146,10 +158,10 @@ def translate(
     experiment, vocabulary, model = trained
     layers = [at for site, at, _ in model.sites() if site == "cross"]
     if layer is not None and layer not in layers:
-        raise InputError(f"--layer: cross-attention has layers {', '.join(map(str, layers))}, not {layer}")
+        raise InputError(f"--layer: expected one of {', '.join(map(str, layers))}, got {layer}.")
     (source,) = vocabulary.encode([sentence])
     if model.longest is not None and len(source) >= model.longest:
-        raise InputError(f"the sentence has {len(source)} tokens, and this model reads {model.longest - 1} at most")
+        raise InputError(f"SENTENCE: expected at most {model.longest - 1} tokens, got {len(source)}. Shorten it.")
     batch = collate([Example(source, [], Pair(sentence, ""))])
     (ids,) = beam_search(
         model,
@@ -192,6 +204,6 @@ def draw(attention: dict[str, Any], path: Path) -> str:
             with files.replacing(path) as temporary:
                 figure.savefig(temporary, metadata={"Software": None}, format="png", dpi=dpi)
         except OSError as problem:
-            raise InputError(f"{path}: can't be written ({problem.strerror}); give another file with --png") from None
+            raise InputError(f"{path}: cannot be written ({problem.strerror}). Name another file with --png.") from None
     codes = (re.match(r"Glyph (\d+) ", str(warning.message)) for warning in told)
     return " ".join(dict.fromkeys(chr(int(code[1])) for code in codes if code))

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from study.commands.options import Parser
+from study.commands.options import RESULTS, Parser
 
 DESCRIPTION = """\
-Score every published translation again and compare value and signature with the record; take every hash again; look
-for every run that a published sweep declares, and for files that nothing names. Compare the root hash of all sweeps
-with the one that README.md and the paper's data print.
+Check the published results without torch:
+  - score every published translation again, and compare value and signature with the record,
+  - compute every hash again, and compare the root hash with README.md and the data of the paper,
+  - find every run that a published sweep declares, and every file that no sweep names.
 
-The references of the generated corpora are generated again. Those of Multi30k are read where they are at hand
-(STUDY_MULTI30K, or the download cache); elsewhere BLEU and exact match are computed from the stored statistics, and
-counted as such. Scores that need the model (NLL, perplexity, alignment error, contrasts) are counted as not checked.
+References of generated corpora are generated again. References of Multi30k are used if you have the corpus
+(STUDY_MULTI30K, or the download cache). Otherwise BLEU and exact match are computed from stored statistics, and counted
+separately. Scores that need the model (NLL, perplexity, alignment error, contrasts) are counted as not checked.
 """
-EPILOG = "exit status: 0 all is as it says; 1 something differs, and is listed; 2 wrong input\n"
+EPILOG = "exit status: 0 nothing differs; 1 something differs, and is listed; 2 wrong input\n"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -40,9 +40,6 @@ def _parser() -> Parser:
         prog="study verify",
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
-    help_ = "folder of the published results (default: results)"
-    parser.add_argument("--results", type=Path, metavar="DIR", default=Path("results"), help=help_)
+    parser.add_argument("--results", type=Path, metavar="DIR", default=Path("results"), help=RESULTS)
     return parser

@@ -131,7 +131,7 @@ class Attention(Frozen):
         derived: dict[str, Any] = {"scale": self.scale or score.scale}
         if only and derived["scale"] != only:
             raise ValueError(
-                f"weights {self.weights} are the scores themselves, at scale {only}, not {derived['scale']}"
+                f"scale: expected {only} with weights {self.weights}, which are the scores, got {derived['scale']}."
             )
         if score.content_free:
             derived["maps"] = MAPS.those(lambda row: not row.weights)[0]
@@ -151,7 +151,9 @@ class Attention(Frozen):
 
     def _wide(self, query_width: int) -> int:
         if self.value_width not in (None, query_width):
-            raise ValueError(f"combine {self.combine} has value_width = {query_width}, the model's; leave it out")
+            raise ValueError(
+                f"value_width: expected {query_width} with combine {self.combine}, got {self.value_width}."
+            )
         return query_width
 
     def _sized(self, query_width: int, memory_width: int) -> dict[str, Any]:
@@ -160,18 +162,18 @@ class Attention(Frozen):
         score = SCORE[self.score]
         if (MAPS[self.maps].one or self.equal_start) and query_width != memory_width:
             raise ValueError(
-                f"one start for both maps needs states of one width, not {query_width} and {memory_width}; "
-                "make them equal, or use separate maps"
+                f"maps: expected states of one width for two equal maps, got {query_width} and {memory_width}. "
+                "Make them equal, or use separate maps."
             )
         if query != key and score.equal_sizes:
             raise ValueError(
-                f"{self.score} needs queries and keys of one size, and raw states are {query_width} and {memory_width} "
-                "wide; make them equal, or use separate maps, bilinear or additive"
+                f"score: {self.score} expected queries and keys of one size, got raw states of {query_width} and "
+                f"{memory_width}. Make them equal, or use separate maps, bilinear or additive."
             )
         if query != key and BILINEAR_INIT[self.bilinear_init].square:
             raise ValueError(
-                f"bilinear_init {self.bilinear_init} needs a square W, not {query} × {key}; use "
-                f"{_or(BILINEAR_INIT.those(lambda row: not row.square))}"
+                f"bilinear_init: {self.bilinear_init} expected a square W, got {query} × {key}. Use "
+                f"{_or(BILINEAR_INIT.those(lambda row: not row.square))}."
             )
         derived = (option for option in score.options if option in DERIVED)
         return {option: getattr(self, option) or DERIVED[option](key) for option in derived}
@@ -202,8 +204,8 @@ class Attention(Frozen):
 def _share(width: int, heads: int, what: str) -> int:
     if width % heads:
         divisors = ", ".join(str(h) for h in range(1, width + 1) if width % h == 0 and h <= 64)
-        mend = f"give {what} itself, or " if what.endswith("_width") else ""
-        raise ValueError(f"{heads} heads do not divide the width {width}; {mend}use one of {divisors} heads")
+        mend = f" Or set {what}." if what.endswith("_width") else ""
+        raise ValueError(f"heads: expected a divisor of the width {width} ({divisors}), got {heads}.{mend}")
     return width // heads
 
 
@@ -225,41 +227,41 @@ def _options(site: Attention, axis: str) -> Iterator[str]:
     owned = {option for other in AXES[axis].values() for option in other.options}
     for option in (name for name in fields if name in owned and getattr(site, name) != fields[name].default):
         if axis == "score" and option in row.fixed:
-            yield f"{value} {row.fixed[option]}; leave it out"
+            yield f"{option}: {value} {row.fixed[option]}. Remove it."
         elif option not in row.options:
-            yield f"{option} belongs to {axis} {_or(AXES[axis].taking(option))}, and {axis} is {value}; leave it out"
+            yield f"{option}: expected {axis} {_or(AXES[axis].taking(option))}, got {axis} {value}. Remove it."
 
 
 def _maps(site: Attention) -> Iterator[str]:
     score, maps = SCORE[site.score], MAPS[site.maps]
     if score.content_free and maps.weights and "maps" in site.model_fields_set:
-        yield f"score {site.score} reads neither query nor key, so maps {site.maps} means nothing; leave it out"
+        yield f"maps: expected none with score {site.score}, which has no query or key, got {site.maps}. Remove it."
     if site.equal_start and (maps.one or not maps.weights):
-        yield f"equal_start starts two maps alike, and maps {site.maps} has no two; use separate maps"
+        yield f"equal_start: expected separate maps, got {site.maps}. Remove it, or use separate maps."
     if "key" not in score.reads:
         if site.key_width is not None:
-            yield f"score {site.score} reads no key, so key_width means nothing; leave it out"
+            yield f"key_width: expected none with score {site.score}, which has no key. Remove it."
         if maps.one or site.equal_start:
-            yield f"score {site.score} has no map of the keys to tie or to start alike; use separate or raw maps"
+            yield f"maps: score {site.score} has no map of keys to share. Use separate or raw maps."
     elif site.key_width is not None and not maps.weights:
-        yield f"{site.maps} maps take the states as they are, so key_width follows; leave it out or use separate"
+        yield f"key_width: expected none with {site.maps} maps, got {site.key_width}. Remove it, or use separate maps."
     if maps.signed and score.matrix:
         others = _or(SCORE.those(lambda row: "key" in row.reads and not row.matrix))
-        yield f"score {site.score} has a matrix of its own that absorbs the signs of {site.maps}; use {others}"
+        yield f"maps: {site.maps} has no effect: the matrix of {site.score} absorbs the signs. Use score {others}."
 
 
 def _scale(site: Attention) -> Iterator[str]:
     score, weights = SCORE[site.score], WEIGHTS[site.weights]
     if score.content_free and site.scale not in (None, score.scale):
-        yield f"score {site.score} is fixed, so scale {site.scale} means nothing; leave it out"
+        yield f"scale: expected none with the fixed score {site.score}, got {site.scale}. Remove it."
     elif not score.d and site.scale is not None and SCALE[site.scale].divides:
         others = _or(SCALE.those(lambda row: not row.divides))
-        yield f"{site.score} has no size d to divide by, so scale {site.scale} means nothing; use {others}"
+        yield f"scale: expected {others} with score {site.score}, which has no d, got {site.scale}."
     if not score.reads and weights.sums_to_one and not weights.softmax:
-        yield f"score {site.score} gives every slot 1/S by {site.weights} as by softmax; use weights softmax"
+        yield f"weights: {site.weights} and softmax are the same with score {site.score} (1/S). Use weights softmax."
     if not score.reads and weights.linear:
         others = _or(WEIGHTS.those(lambda row: not row.linear and (row.softmax or not row.sums_to_one)))
-        yield f"score {site.score} is 0, and so are weights {site.weights} of it: nothing is read; use {others}"
+        yield f"weights: {site.weights} of score {site.score} are all 0. Use {others}."
 
 
 def _matched(site: Attention) -> Iterator[str]:
@@ -268,36 +270,36 @@ def _matched(site: Attention) -> Iterator[str]:
     if not LOGIT_INIT[site.logit_init].measured or score.matrix:
         return
     if score.content_free or (score.own_scale and not SCALE[scale].learned):
-        yield f"logit_init {site.logit_init} sets a parameter, and {site.score} has none; use standard"
+        yield f"logit_init: {site.logit_init} sets a parameter, but score {site.score} has none. Use standard."
     elif not score.own_scale and not MAPS[site.maps].weights:
         yield (
-            f"logit_init {site.logit_init} sets a parameter, and {site.score} on {site.maps} maps has none; use "
-            "separate maps"
+            f"logit_init: {site.logit_init} sets a parameter, but {site.score} with {site.maps} maps has none. Use "
+            "separate maps."
         )
 
 
 def _heads(site: Attention) -> Iterator[str]:
     combine = COMBINE[site.combine]
     if site.value_width is not None and not VALUES[site.values].weights:
-        yield f"{site.values} values take the states as they are, so value_width follows; leave it out or project"
+        yield f"value_width: expected none with {site.values} values, got {site.value_width}. Remove it."
     if not OUTPUT[site.output].weights and site.output not in combine.outputs:
-        yield f"combine {site.combine} multiplies by W_O, and output {site.output} has none; use output projected"
+        yield f"output: expected projected with combine {site.combine}, which has W_O, got {site.output}."
     if combine.wide and not VALUES[site.values].weights:
-        yield f"combine {site.combine} adds values of the model's width; use values projected"
+        yield f"values: expected projected with combine {site.combine}, got {site.values}."
     if site.heads == 1 and combine.alone:
-        yield f"combine {site.combine} of one head is {combine.alone}; use combine {combine.alone}, or more heads"
+        yield f"combine: {site.combine} of one head is {combine.alone}. Use combine {combine.alone}, or more heads."
 
 
 def _reach(site: Attention) -> Iterator[str]:
     reach = REACH[site.reach]
     if reach.local and site.window is not None and site.window < reach.narrowest:
-        yield f"reach {site.reach} {reach.too_narrow}; use {reach.narrowest} or more"
+        yield f"window: reach {site.reach} {reach.too_narrow}. Use {reach.narrowest} or more."
     if reach.reads_query and SCORE[site.score].content_free:
         others = _or(REACH.those(lambda row: row.local and not row.reads_query))
-        yield f"reach {site.reach} predicts a position from the query, and score {site.score} reads none; use {others}"
+        yield f"reach: {site.reach} needs a query, but score {site.score} has none. Use {others}."
     # A window of 0 leaves one slot, whatever its score, and is allowed all the same: it is a mask, by which sweeps hold
     # a decoder to one place while another site varies.
     if reach.local and site.window == 0 and site.exclude_self:
-        yield "exclude_self hides the only slot that a window of 0 holds; use a window of 1 or more"
+        yield "window: expected 1 or more with exclude_self, which hides the only slot of window 0, got 0."
     if reach.samples and not WEIGHTS[site.weights].softmax:
-        yield f"reach {site.reach} draws from a softmax, and weights is {site.weights}; use weights softmax"
+        yield f"weights: expected softmax with reach {site.reach}, got {site.weights}."

@@ -50,13 +50,12 @@ class Training(Frozen):
         default = type(self).model_fields
         if self.warmup > self.steps and self.warmup != default["warmup"].default:
             raise ValueError(
-                f"a warmup of {self.warmup} updates does not end within steps {self.steps}, so the learning rate never "
-                "reaches its peak; lower warmup or raise steps"
+                f"warmup: expected at most steps ({self.steps}), got {self.warmup}. Lower warmup or raise steps."
             )
         if self.validate_every > self.steps and self.validate_every != default["validate_every"].default:
             raise ValueError(
-                f"validate_every {self.validate_every} comes after the last of {self.steps} steps, where a run is "
-                f"validated anyway; use {self.steps} or less"
+                f"validate_every: expected at most steps ({self.steps}), got {self.validate_every}. "
+                "A run is always validated at its last step."
             )
         return self
 
@@ -72,8 +71,7 @@ class Decoding(Frozen):
         """The default passes with any beam, so that greedy search needs no other field."""
         if self.beam == 1 and self.length_penalty != type(self).model_fields["length_penalty"].default:
             raise ValueError(
-                f"length_penalty {self.length_penalty:g} changes nothing: beam 1 keeps one hypothesis and compares "
-                "none; leave it out, or use a beam of 2 or more"
+                f"length_penalty: {self.length_penalty:g} has no effect with beam 1. Remove it, or use a wider beam."
             )
         return self
 
@@ -130,7 +128,7 @@ class Experiment(Frozen):
     def _prunable(self) -> Self:
         problem = self.pruning.refusal(self.model) if self.pruning else None
         if problem:
-            raise ValueError(f"pruning: {problem}")
+            raise ValueError(f"pruning.{problem}")
         return self
 
     @model_validator(mode="after")
@@ -139,7 +137,7 @@ class Experiment(Frozen):
         words = self.data.shortest_target
         if words < 4 and self.training.select == "best_valid_bleu":
             raise ValueError(
-                f"training.select best_valid_bleu needs targets of four words or more, and {self.data.name} has them "
-                f"from {words} word{'s' if words > 1 else ''} on; use last or best_valid_loss"
+                f"training.select: best_valid_bleu needs targets of at least 4 words, but {self.data.name} has some of "
+                f"{words}. Use last or best_valid_loss."
             )
         return self

@@ -66,14 +66,14 @@ class Recurrent(Frozen):
         if self.encoder_width is None:
             object.__setattr__(self, "encoder_width", self.width)
         if self.bidirectional and self.memory_width % 2:
-            raise ValueError(f"a bidirectional encoder halves its width, and {self.memory_width} is odd; make it even")
+            raise ValueError(f"encoder_width: expected an even width (bidirectional), got {self.memory_width}.")
         if self.input_feeding and "input_feeding" not in DECODER[self.decoder].options:
             owner = DECODER.taking("input_feeding")[0]
             raise ValueError(
-                f"input_feeding belongs to decoder {owner}: {self.decoder} feeds its context already; turn it off"
+                f"input_feeding: expected decoder {owner}, got {self.decoder}, which always has it. Remove it."
             )
         if INIT[self.init].one_width and self.memory_width != self.width:
-            raise ValueError(f"init {self.init} needs encoder_width = width, not {self.memory_width} and {self.width}")
+            raise ValueError(f"encoder_width: expected {self.width} with init {self.init}, got {self.memory_width}.")
         _derive(self, "memory", self.memory_width)
         _resolve(self, self.attention, {"cross": (self.width, self.memory_width)})
         return self
@@ -126,7 +126,7 @@ class Transformer(Frozen):
         attends = mixing is None or mixing.attends
         if not attends and sites.get("encoder_self"):
             raise ValueError(
-                f"mixing {given['mixing']} takes the place of attention.encoder_self; leave its fields out"
+                f"attention.encoder_self: expected no fields, because mixing {given['mixing']} replaces it."
             )
         others = ("encoder_self", "decoder_self") if attends else ("decoder_self",)
         memory = memory_kind(given.get("memory") or "states", given.get("annotations"))
@@ -137,7 +137,7 @@ class Transformer(Frozen):
     def _not_empty(cls, value: Any) -> Any:
         row = MEMORY.find(value)
         if row and row.slots == 0:
-            raise ValueError(f"memory {value} leaves a transformer's decoder without the source; use final or mean")
+            raise ValueError(f"{value} hides the source from a transformer. Use final or mean.")
         return value
 
     @model_validator(mode="after")
@@ -145,7 +145,7 @@ class Transformer(Frozen):
         if self.feedforward is None:
             object.__setattr__(self, "feedforward", 4 * self.width)
         if POSITIONS[self.positions].even_width and self.width % 2:
-            raise ValueError(f"{self.positions} positions need an even width, not {self.width}")
+            raise ValueError(f"width: expected an even width with {self.positions} positions, got {self.width}.")
         _derive(self, "memory", self.width)
         _derive(self, "mixing", self.width)
         if not MIXING[self.mixing].attends:
@@ -156,8 +156,8 @@ class Transformer(Frozen):
             joins = getattr(self.attention, name).output_width(self.width, self.width)
             if joins != self.width:
                 raise ValueError(
-                    f"attention.{name}: a raw output of {joins} can't join the residual stream of {self.width}; "
-                    "use output projected"
+                    f"attention.{name}.output: expected projected, got raw with width {joins}, and the residual stream "
+                    f"has width {self.width}."
                 )
         return self
 
@@ -173,7 +173,7 @@ def _derive(model: Recurrent | Transformer, axis: str, width: int) -> None:
         for option in row.options:
             given = getattr(model, option)
             if value != owner and given is not None:
-                raise ValueError(f"{option} belongs to {axis} {owner}, and {axis} is {value}; leave it out")
+                raise ValueError(f"{option}: expected {axis} {owner}, got {axis} {value}. Remove it.")
             if value == owner and given is None:
                 object.__setattr__(model, option, DERIVED[option](width))
 
@@ -189,7 +189,7 @@ def _resolve(model: Recurrent | Transformer, sites: Sites, widths: dict[str, tup
             ):
                 raise ValueError(problem)
         except ValueError as problem:
-            raise ValueError(f"attention.{site}: {problem}") from None
+            raise ValueError(f"attention.{site}.{problem}") from None
     object.__setattr__(model, "attention", sites.model_copy(update=resolved))
 
 

@@ -10,46 +10,48 @@ from study.config.model import Recurrent, Transformer
 from study.schema import Frozen, Size
 
 CUTTING = ("curve", "retrain")
-"""The questions that remove heads in an order."""
+"""Questions that remove heads in an order."""
 
 
 class Pruning(Frozen):
-    """Heads of the trained model that is the same experiment without this section. Left out: nothing is pruned."""
+    """Removal of heads from the trained model that is the same experiment without this section."""
 
     question: Literal["curve", "retrain", "each_head", "best_head"] = Field(
         "curve",
-        description="curve: scores with the heads of an order removed in steps of a tenth, and of the model without a "
-        "`fraction` of them. retrain: that model from the same initial values, trained anew. each_head: every head "
-        "masked alone. best_head: every layer with one head alone, chosen on validation.",
+        description="curve: remove heads in an order, a tenth at a time, and score every model; `fraction` says which "
+        "one is kept. retrain: train the model without these heads from the same initial values. each_head: mask every "
+        "head alone. best_head: keep one head per layer, chosen on validation.",
     )
     order: (
         Literal["gradient", "gradient_normalised", "weight_norm", "leave_one_out", "greedy", "gates", "random"] | None
     ) = Field(
         None,
-        description="Which heads go first, of curve and retrain. gradient: the smallest E|o·∂L/∂o| on training data; "
-        "gradient_normalised: the same ÷ its l2 norm in the layer. weight_norm: the smallest weights. leave_one_out: "
-        "those whose absence alone costs least on validation. greedy: one after the other what then costs least on "
-        "validation. gates: the smallest L0 gate. random: as the seed has it (derived: gradient).",
+        description="Order of removal (questions curve and retrain). gradient: smallest E|o·∂L/∂o| on training data "
+        "first. gradient_normalised: the same, over its l2 norm in the layer. weight_norm: smallest weights first. "
+        "leave_one_out: the head whose removal alone hurts validation least first. greedy: repeatedly remove the head "
+        "whose removal hurts validation least. gates: smallest L0 gate first. random: by seed (derived: gradient).",
     )
     site: Literal["all", "encoder_self", "decoder_self", "cross"] = Field(
-        "all", description="Whose heads: one site's, or those of all sites together."
+        "all", description="Site whose heads are removed, or all sites together."
     )
     fraction: Annotated[float, Field(gt=0, le=1)] | None = Field(
-        None, description="Share of these heads that the pruned model lacks, of curve and retrain (derived: 0.5)."
+        None, description="Share of heads to remove (questions curve and retrain; derived: 0.5)."
     )
     draws: Size | None = Field(
-        None, description="Orders that a random curve is the mean of; the first is the model's (derived: 10)."
+        None, description="Number of random orders to average; the first one makes the pruned model (derived: 10)."
     )
     penalty: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
-        None, description="λ of gates: nats per token that a head must be worth; a sum over heads (derived: 0.01)."
+        None, description="λ of order gates: loss in nats per token that each remaining head adds (derived: 0.01)."
     )
-    gate_steps: Size | None = Field(None, description="Updates of gates, the model's weights fixed (derived: 300).")
+    gate_steps: Size | None = Field(
+        None, description="Updates of the gates, with the weights of the model fixed (derived: 300)."
+    )
 
     @model_validator(mode="after")
     def _only_what_is_used(self) -> Self:
         cuts = self.question in CUTTING
         if self.order is not None and not cuts:
-            raise ValueError(f"order belongs to question curve or retrain, not to {self.question}; leave it out")
+            raise ValueError(f"order: expected question curve or retrain, got {self.question}. Remove it.")
         order = self.order or "gradient"
         self._derive("order", order, cuts, "question curve or retrain")
         self._derive("fraction", 0.5, cuts, "question curve or retrain")
@@ -61,7 +63,7 @@ class Pruning(Frozen):
     def _derive(self, name: str, value: Any, used: bool, owner: str) -> None:
         given = getattr(self, name)
         if given is not None and not used:
-            raise ValueError(f"{name} belongs to {owner}; leave it out")
+            raise ValueError(f"{name}: expected {owner}. Remove it.")
         if given is None and used:
             object.__setattr__(self, name, value)
 
@@ -69,9 +71,9 @@ class Pruning(Frozen):
         """Why a model has nothing to prune at the site; None where it has."""
         sites = {name: site for name in type(model.attention).model_fields if (site := getattr(model.attention, name))}
         if self.site != "all" and self.site not in sites:
-            return f"there is no {self.site} in this model; its sites are {', '.join(sites)}"
+            return f"site: expected {' or '.join(('all', *sites))}, got {self.site}."
         layers = 1 if isinstance(model, Recurrent) else model.layers
         heads = layers * sum(site.heads for name, site in sites.items() if self.site in ("all", name))
         if heads < 2:
-            return "one head is all there is; give the model more with model.attention.heads"
+            return "site: expected two heads or more to prune, got one. Set model.attention.heads."
         return None

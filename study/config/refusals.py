@@ -17,9 +17,9 @@ SCORING = (
     *("score", *(option for option in Attention.model_fields if SCORE.taking(option))),
     *("scale", "maps", "equal_start", "key_width", "weights", "logit_init"),
 )
-"""The fields that decide how slots share the weight."""
+"""Fields that decide the weights of slots."""
 MIXING = ("values", "value_width", "combine", "output")
-"""The fields that decide what becomes of the slots' states, all of them linear and without bias."""
+"""Fields that decide how states of slots are mixed. All of these maps are linear and have no bias."""
 
 
 def memory_kind(memory: Any, annotations: object) -> Any:
@@ -39,20 +39,18 @@ def site_refusals(site: Attention, name: str, memory: str) -> Iterator[str]:
     reach, slots, kind = REACH[site.reach], _slots(memory), MEMORY.find(memory)
     if name != "cross":
         if reach.cross_only:
-            yield f"reach {site.reach} {reach.cross_only}, and this is self-attention; set it at cross alone"
+            yield f"reach: {site.reach} {reach.cross_only}, but this is self-attention. Set it at cross only."
         return
     if site.exclude_self:
-        yield "exclude_self hides a query's own slot, and cross-attention has none; set it at a self-attention site"
+        yield "exclude_self: expected a self-attention site, got cross. Set it at encoder_self or decoder_self."
     if reach.local and not (kind and kind.ordered):
         ordered = " or ".join(MEMORY.those(lambda row: row.ordered))
-        yield (
-            f"reach {site.reach} needs source tokens in their order, and memory {memory} has none; use memory {ordered}"
-        )
+        yield (f"reach: {site.reach} expected ordered source tokens, got memory {memory}. Use memory {ordered}.")
     if reach.samples and slots is not None:
         several = " or ".join(MEMORY.those(lambda row: row.slots is None))
-        yield f"reach {site.reach} chooses among slots, and memory {memory} has no two; use memory {several}"
+        yield f"reach: {site.reach} expected a memory of several slots, got memory {memory}. Use memory {several}."
     if slots is not None and WEIGHTS[site.weights].divides_by_slots:
-        yield f"{site.weights} divides by the number of slots, and memory {memory} has no two; use identity or softmax"
+        yield f"weights: {site.weights} expected several slots, got memory {memory}. Use identity or softmax."
 
 
 def scores_matter(weights: Any, memory: Any) -> bool:
@@ -66,10 +64,10 @@ def unused_scores(site: Attention, unset: Attention, memory: str) -> Iterator[st
 
     `unset` is the site without these fields.
     """
-    slots = "no slot" if _slots(memory) == 0 else "one slot, which has all the weight whatever its score"
+    slots = "no slot" if _slots(memory) == 0 else "one slot, whose weight is always 1"
     for name in (*SCORING, "heads"):
         if (given := getattr(site, name)) != getattr(unset, name):
-            yield f"{name} {given} changes nothing: memory {memory} has {slots}; leave it out, or use memory states"
+            yield f"{name}: {given} has no effect: memory {memory} has {slots}. Remove it, or use memory states."
 
 
 def unused_mixing(site: Attention, base: dict[str, Any], memory: str) -> Iterator[str]:
@@ -79,4 +77,4 @@ def unused_mixing(site: Attention, base: dict[str, Any], memory: str) -> Iterato
     """
     for name in MIXING if _slots(memory) == 0 else ():
         if (given := getattr(site, name)) != base.get(name, type(site).model_fields[name].default):
-            yield f"{name} {given} changes nothing: memory {memory} has no slot and its context is 0; leave it out"
+            yield f"{name}: {given} has no effect, because the context of memory {memory} is 0. Remove it."

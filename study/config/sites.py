@@ -30,8 +30,8 @@ class Sites(Frozen):
         for name in given:
             if name not in cls.model_fields and name not in Attention.model_fields:
                 raise ValueError(
-                    f"unknown site or field {name!r}; sites here: {', '.join(cls.model_fields)}; "
-                    f"fields: {', '.join(Attention.model_fields)}"
+                    f"{name}: no such site or field. Sites of this family: {', '.join(cls.model_fields)}. Fields: "
+                    f"{', '.join(Attention.model_fields)}."
                 )
         shared = {name: value for name, value in given.items() if name in Attention.model_fields}
         laid: dict[str, Any] = {}
@@ -42,12 +42,15 @@ class Sites(Frozen):
             elif isinstance(own, dict):
                 laid[site] = cls._over_base(given, _set(shared), _set(own))
             else:
-                raise ValueError(f"{site} takes fields such as {site}.score, not {own!r}")
+                raise ValueError(f"{site}: expected fields such as {site}.score, got {own!r}.")
         return laid
 
     @classmethod
     def _over_base(cls, given: dict[str, Any], shared: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-        """The fields of one site. Maps that it does not read are given to it only if to no other site either."""
+        """Return the fields of one site.
+
+        Drop inherited `maps` for a score that has none, unless no site uses them: then the site reports the error.
+        """
         laid = {**cls.BASE, **shared, **own}
         if _content_free(laid.get("score")) and "maps" not in own:
             others = [given.get(site) for site in cls.model_fields]

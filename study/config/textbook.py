@@ -89,5 +89,5 @@ def textbook(name: Any) -> Arm:
     if name in TEXTBOOK:
         return TEXTBOOK[name]
     close = difflib.get_close_matches(str(name), TEXTBOOK, n=1)
-    mend = f"did you mean {close[0]}?" if close else f"they are {', '.join(TEXTBOOK)}"
-    raise InputError(f"preset: there is no textbook arm {name!r}; {mend}")
+    mend = f"Did you mean {close[0]}?" if close else f"Choose {', '.join(TEXTBOOK)}."
+    raise InputError(f"preset: no preset {name!r}. {mend}")

@@ -138,7 +138,7 @@ def derive_vocabulary(data: Section, size: int) -> None:
     """
     given = getattr(data, "vocabulary", None)
     if data.tokens == "words" and given is not None:
-        raise ValueError("vocabulary is the size of a subword model, and tokens is words; leave it out")
+        raise ValueError("vocabulary: expected tokens subwords, got tokens words. Remove it.")
     if data.tokens == "subwords" and given is None:
         object.__setattr__(data, "vocabulary", size)
 

@@ -98,7 +98,9 @@ class Progress:
             parts.append(f"{self.elsewhere} run by another launcher")
         left = self.time_left()
         if left is None:
-            parts.append("time left unknown yet")
+            parts.append("time left not known yet")
+        elif not self.durations:  # the tests of a run come after its steps, and take a time not known yet
+            parts.append(f"at least {clock(left)} left")
         elif left >= 1 or not self.running:  # what is left of a run that takes longer than the others is not known
             parts.append(f"time left {clock(left)}")
         return ", ".join(parts)

@@ -18,9 +18,33 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from study.config import TEXTBOOK, Attention, Experiment
-from study.config.overrides import PRESET
+from study.config.overrides import PRESET, expected
 from study.config.sites import Sites
 from study.errors import InputError
+
+ALIASES = {"lr": "training.learning_rate", "corpus": "data.name"}
+"""Short names of fields in `arm` texts, beside the endings of full names."""
+
+
+@cache
+def full_name(name: str) -> str:
+    """Return the full name of a field from a short one: an alias, or the ending of a full name.
+
+    `heads` and `attention.heads` are `model.attention.heads`, `cross.heads` is `model.attention.cross.heads`. If
+    several names end so, the one with the fewest parts is meant. A name that no field has is returned as it is.
+
+    Raises:
+        InputError: several names of the same length end so.
+    """
+    name = ALIASES.get(name, name)
+    if name in _fields():
+        return name
+    found = [full for full in _fields() if full.endswith(f".{name}")]
+    fewest = min((full.count(".") for full in found), default=0)
+    shortest = [full for full in found if full.count(".") == fewest]
+    if len(shortest) > 1:
+        raise InputError(f"{name}: expected one field, got {' and '.join(shortest)}. Write the whole name.")
+    return shortest[0] if shortest else name
 
 
 def check(dotted: str, value: Any) -> None:
@@ -30,7 +54,7 @@ def check(dotted: str, value: Any) -> None:
         InputError: says what was expected.
     """
     if dotted == "out":
-        raise InputError("out is where the runs land and no part of a sweep; use --out or STUDY_RUNS")
+        raise InputError("expected no folder of runs in a sweep file. Use --runs or STUDY_RUNS.")
     known = _fields().get(dotted)
     if known is None:
         raise InputError(_unknown(dotted))
@@ -39,18 +63,18 @@ def check(dotted: str, value: Any) -> None:
         try:
             _adapter(field).validate_python(value, strict=True)
         except ValidationError as error:
-            problem = problem or error.errors()[0]["msg"]
+            problem = problem or expected(error.errors()[0])
         else:
             return
-    raise InputError(f"{problem}, not {value!r}{_remedy(value)}")
+    raise InputError(f"{problem}{_remedy(value)}")
 
 
 def _unknown(dotted: str) -> str:
     inside = [name for name in _fields() if name.startswith(f"{dotted}.")]
     if inside:
-        return f"this is a section and takes no value of its own; name a field of it, such as {inside[0]}"
+        return f"expected a field, got a section. Name a field of it, such as {inside[0]}."
     close = difflib.get_close_matches(dotted, _fields(), n=1)
-    return "there is no such field" + (f"; did you mean {close[0]}?" if close else "; `study train --help` lists all")
+    return "no such field." + (f" Did you mean {close[0]}?" if close else " `study train --help` lists all.")
 
 
 def _remedy(value: Any) -> str:
@@ -62,7 +86,7 @@ def _remedy(value: Any) -> str:
         return ""
     whole, fraction, sign, exponent = number.groups()
     plain = f"{whole}{fraction or '.0'}e{sign or '+'}{exponent}" if exponent else value
-    return f" (it is text here; write {plain} without quotes)"
+    return f" It is text here. Write {plain} without quotes."
 
 
 @cache

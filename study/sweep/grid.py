@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from study.sweep.file import parse
 ARM = "arm"
 MOST = 100_000
 """Cells of a grid."""
+EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 
 
 @dataclass(frozen=True)
@@ -62,18 +64,27 @@ def expand(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _arm(text: Any) -> dict[str, Any]:
-    form = "write overrides such as `model.attention.score=dot model.attention.heads=4`"
+    """Overrides of an `arm` text. Names may be short (`study.sweep.fields.full_name`)."""
+    form = "Write overrides such as `score=dot heads=4`."
     if not isinstance(text, str):
-        raise InputError(f"arm: a text is expected, not {text!r}; {form}")
+        raise InputError(f"arm: expected a text, got {text!r}. {form}")
     try:
         words = shlex.split(text)
-        pairs = [(name, parse(value)) for name, value in (word.split("=", 1) for word in words)]
+        pairs = [(fields.full_name(name), _value(value)) for name, value in (word.split("=", 1) for word in words)]
     except (ValueError, yaml.YAMLError):
-        raise InputError(f"arm: {text[:80]!r} is not of the form field=value field=value; {form}") from None
+        raise InputError(f"arm: expected field=value field=value, got {text[:80]!r}. {form}") from None
+    except InputError as problem:
+        raise InputError(f"arm: {problem}") from None
     overrides = dict(pairs)
     if len(overrides) < len(pairs):
-        raise InputError(f"arm: {text!r} gives one field twice; drop one")
+        raise InputError(f"arm: expected every field once, got one twice in {text!r}. Remove one.")
     return overrides
+
+
+def _value(text: str) -> Any:
+    """Value of a YAML scalar. 1e-3 is a number too, which YAML 1.1 reads as text."""
+    value = parse(text)
+    return float(value) if isinstance(value, str) and EXPONENT.fullmatch(value) else value
 
 
 def flatten(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, tuple[Any, ...]]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from study import records
 from study.config import plugins, scientific
 from study.errors import InputError
+from study.metrics import decimals
 from study.sweep import disk, lease, server, slots
 from study.sweep.display import Progress, Running, choose, clock
 from study.sweep.ending import BUSY, LOST, UNWRITTEN, WRONG, cause, memory_kills
@@ -193,18 +194,22 @@ class Launcher:
         else:
             if record.status == "diverged":
                 self.diverged.append((task, record.error or "no reason recorded"))
-            self._done(task, "done" if record.status == "finished" else "diverged", ended)
+            self._done(task, record, ended)
         if ended is not None:
             self._judge(ended, record.status != "failed")
 
-    def _done(self, task: Task, word: str, ended: Started | None) -> None:
+    def _done(self, task: Task, record: records.Record, ended: Started | None) -> None:
+        word = "done" if record.status == "finished" else "diverged"
+        value = record.score(*self.spec.metric)
+        metric = "/".join(self.spec.metric)
+        score = "" if value is None else f", {metric} {value:.{decimals(metric)}f}"
         self.progress.done += 1
         took = " by another launcher"
         if ended is not None:
             run = Running(task.label, task.folder, ended.began)
             self.progress.ended(run)
             took = f" after {clock(run.seconds)}"
-        self.display.say(f"{word:8}{task.name}  {task.label}{took}")
+        self.display.say(f"{word:8}{task.name}  {task.label}{took}{score}")
 
     def _failed(self, task: Task, error: str, again: bool) -> None:
         task = replace(task, failures=task.failures + 1, seen=stamp(task.folder))

@@ -11,6 +11,8 @@ from study.sweep import lease
 from study.sweep.spec import Cell, Spec
 
 STATES = ("finished", "diverged", "failed", "running", "interrupted", "missing")
+WORDS = {"missing": "not started"}
+"""States of runs in words; a launcher that has just begun needs some seconds until its first run has started."""
 LISTED = 20
 
 
@@ -35,7 +37,7 @@ def describe(spec: Spec, cells: tuple[Cell, ...], out: Path) -> str:
     found = by_state(cells, out)
     rejected = [cell for cell in cells if cell.experiment is None]
     lines = [f"{spec.name} in {out}: {len(cells)} declared"]
-    lines += [f"  {state:<13}{len(members)}" for state, members in found.items()]
+    lines += [f"  {WORDS.get(state, state):<13}{len(members)}" for state, members in found.items()]
     lines += [f"  {'inapplicable':<13}{len(rejected)}"]
     for state in ("failed", "running", "interrupted", "missing"):
         lines += _list(spec, state, found[state], out)
@@ -56,5 +58,5 @@ def _list(spec: Spec, state: str, members: list[Cell], out: Path) -> list[str]:
     for cell in members[:LISTED]:
         assert cell.id is not None
         why = f": {records.read(out / cell.id / 'record.json').error}" if state == "failed" else ""
-        lines.append(f"{state}: {cell.id}  {spec.label(cell)}{why}")
-    return lines + ([f"{state}: and {len(members) - LISTED} more"] if len(members) > LISTED else [])
+        lines.append(f"{WORDS.get(state, state)}: {cell.id}  {spec.label(cell)}{why}")
+    return lines + ([f"{WORDS.get(state, state)}: and {len(members) - LISTED} more"] if len(members) > LISTED else [])

@@ -139,7 +139,7 @@ def test_a_combination_of_one_head_is_what_its_refusal_names(combine: str) -> No
     data = inputs()
     raw = {"output": "raw", "value_width": DQ} if COMBINE[combine].wide else {}
     base, other = site(heads=1, **raw), site(heads=1, **raw)
-    with pytest.raises(ValidationError, match=f"combine {combine} of one head is {COMBINE[combine].alone};"):
+    with pytest.raises(ValidationError, match=f"combine: {combine} of one head is {COMBINE[combine].alone}."):
         Config(combine=combine)
     other.combine = Combine.named(combine)(1, DQ, DQ).double()
     if not raw:

@@ -245,12 +245,15 @@ def test_hard_starts_again_from_its_seed() -> None:
 @pytest.mark.parametrize(
     ("overrides", "reason"),
     [
-        ({"model.attention.window": 3}, "window belongs to reach local_m or local_p"),
+        ({"model.attention.window": 3}, "window: expected reach local_m or local_p, got reach global"),
         ({"model.attention.reach": "local_p", "model.attention.window": 0}, "no width"),
-        ({"model.attention.entropy_bonus": 0.1}, "entropy_bonus belongs to reach hard"),
-        ({"model.attention.exclude_self": True}, "cross-attention has none"),
-        ({"model.attention.reach": "local_m", "model.memory": "final"}, "has none; use memory states"),
-        ({"model.attention.reach": "hard", "model.memory": "mean"}, "has no two"),
+        ({"model.attention.entropy_bonus": 0.1}, "entropy_bonus: expected reach hard"),
+        ({"model.attention.exclude_self": True}, "expected a self-attention site, got cross"),
+        ({"model.attention.reach": "local_m", "model.memory": "final"}, "got memory final. Use memory states"),
+        (
+            {"model.attention.reach": "hard", "model.memory": "mean"},
+            "expected a memory of several slots",
+        ),
         ({"model.family": "transformer", "model.attention.reach": "hard"}, "this is self-attention"),
     ],
 )

@@ -68,9 +68,9 @@ def test_sentences_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*files, "--layer", "0"]) == 0
     said = capsys.readouterr()
     assert said.out == f"{diagonal(5)}\n\n0-0\n\n"
-    assert said.err == "s – t: 4 pairs, layer 0, mean over heads (as asked for)\n"
+    assert said.err == "s – t: 4 pairs, layer 0, mean over heads (as given)\n"
     assert main(files) == 2
-    assert capsys.readouterr().err.endswith("; or give --layer, which needs no validation pairs\n")
+    assert capsys.readouterr().err.endswith(" Or give --layer, which needs no validation pairs.\n")
 
 
 def test_a_name_is_enough_and_wrong_input_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,16 +83,16 @@ def test_a_name_is_enough_and_wrong_input_is_one_line(capsys: pytest.CaptureFixt
     Path("one").write_text("a\n")
     for run, options, wanted in [
         ("absent", [], "no such run"),
-        ("mean", [], "the memory of this model is mean, which has no source tokens"),
-        ("copy-run", ["--split", "test_2016"], "copy has train, valid, test, not test_2016"),
-        ("copy-run", ["--layer", "2"], "layers 0, 1, not 2"),
-        ("copy-run", ["--head", "2"], "heads 0, 1, not 2"),
+        ("mean", [], "expected a memory of source tokens, got mean."),
+        ("copy-run", ["--split", "test_2016"], "--split: expected train, valid or test, got test_2016."),
+        ("copy-run", ["--layer", "2"], "--layer: expected 0 or 1, got 2."),
+        ("copy-run", ["--head", "2"], "--head: expected 0 or 1, got 2."),
         ("copy-run", ["--head", "first"], "expected mean, best or a number"),
-        ("copy-run", ["--head", "best", "--layer", "1"], "drop --layer"),
-        ("copy-run", ["--out", "one/x"], "one/x: can't be written"),
-        ("copy-run", ["--source", "one"], "belong together"),
+        ("copy-run", ["--head", "best", "--layer", "1"], "Remove --layer."),
+        ("copy-run", ["--out", "one/x"], "one/x: cannot be written"),
+        ("copy-run", ["--source", "one"], "expected both, got one"),
         ("copy-run", ["--source", "one", "--target", "two"], "one has 1 lines and two has 2"),
-        ("copy-run", ["--source", "one", "--target", "one", "--split", "test"], "drop one of them"),
+        ("copy-run", ["--source", "one", "--target", "one", "--split", "test"], "Remove one of them."),
     ]:
         assert main(["align", run, *options]) == 2
         said = capsys.readouterr()

@@ -13,10 +13,12 @@ from pydantic import BaseModel
 
 from study.__main__ import VERBS, main
 from study.commands import train
+from study.commands.completion import SHELLS
+from study.commands.ls import LISTERS
 from study.config import Attention, Experiment, Grammar, Multi30k, Recurrent, Transformer, experiment_from
 from study.config.pruning import Pruning
 from study.config.sites import RecurrentSites, TransformerSites
-from study.errors import InputError
+from study.errors import EXIT_STATUS, InputError
 
 ROOT = Path(__file__).parents[2]
 SECTIONS = {"data": (Grammar, Multi30k), "model": (Recurrent, Transformer), "pruning": (Pruning,)}
@@ -34,7 +36,7 @@ def run(*argv: str) -> int:
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Experiment, Path]]:
     """What `study train` would train, instead of training it."""
     given: list[tuple[Experiment, Path]] = []
-    monkeypatch.setattr(train, "_run", lambda experiment, folder: given.append((experiment, folder)) or 0)
+    monkeypatch.setattr(train, "_run", lambda experiment, folder, verbose: given.append((experiment, folder)) or 0)
     return given
 
 
@@ -55,10 +57,43 @@ def test_the_verbs_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--help") == 0
     told = capsys.readouterr().out
     assert all(f"  {verb} " in told for verb in VERBS)
+    assert all(f"  {code} " in told for code in EXIT_STATUS)
+    assert run("help", "sweep") == 0
+    assert capsys.readouterr().out.startswith("usage: study sweep")
     assert run() == 2
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("what", LISTERS)
+def test_what_there_is_is_listed_as_a_table_and_as_json(
+    what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = str(Path(__file__).parents[2] / "results")
+    if what == "runs":  # one published run
+        name = next(path for path in sorted(Path(results, "runs").glob("grammar*-s1.json")))
+        (tmp_path / name.name).write_bytes(name.read_bytes())
+    options = [what, "--runs", str(tmp_path), "--sweeps", str(Path(__file__).parents[2] / "sweeps")]
+    assert run("ls", *options, "--json") == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert run("ls", *options) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.split() == list(rows[0])
+    assert len(lines) == len(rows)
+    first = {"sweeps": "sweeps/bottleneck.yaml", "presets": "bahdanau2015", "scores": "bleu", "sites": "recurrent"}
+    assert str(next(iter(rows[0].values()))).endswith(first.get(what, "grammar" if what == "corpora" else "-s1"))
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_shell_completes_verbs_and_flags(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("completion", shell) == 0
+    script = capsys.readouterr().out
+    assert all(word in script for word in ("reproduce", "model.attention.key_width", "dry-run", "luong"))
+    if shell == "bash":  # the real shell completes `study train --model.attention.cross.sco<TAB>`
+        asked = f"{script}\nCOMP_WORDS=(study train --model.attention.cross.sco); COMP_CWORD=2; _shtab_study\n"
+        done = subprocess.run(["bash", "-c", asked + 'echo "got ${COMPREPLY[@]}"'], capture_output=True, text=True)
+        assert done.stdout.splitlines()[-1] == "got --model.attention.cross.score"
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "help"])
 def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(verb, "--help") == 0
     assert capsys.readouterr().out.startswith(f"usage: study {verb}")
@@ -68,10 +103,11 @@ def test_help_mentions_every_field(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("train", "--help") == 0
     told = capsys.readouterr().out
     names = set(fields(Experiment))
+    names.remove("out")  # --runs in every verb
     assert len(names) > 80
     assert [name for name in sorted(names) if f"--{name} " not in told] == []
     plain = " ".join(told.split())
-    assert "What a token is. (default: words, subwords multi30k)" in plain
+    assert "Unit of a token. (default: words, subwords multi30k)" in plain
     assert "None" not in plain
 
 
@@ -95,37 +131,42 @@ def test_a_recorded_configuration_is_a_config_file(tmp_path: Path, trained: list
 
 
 MISTAKES = {
-    "unknown verb": (["fly"], "there is no verb 'fly'"),
-    "unknown option": (["train", "--model.depth", "3"], "--model.depth"),
+    "unknown verb": (["fly"], "fly: expected a verb, got an unknown one."),
+    "unknown option": (["train", "--model.widht", "3"], "Did you mean --model.width?"),
+    "short option": (["train", "--heads", "3"], "Did you mean --model.attention.heads?"),
+    "field of the other family": (
+        ["train", "--model.feedforward", "9"],
+        "expected with model.family transformer",
+    ),
     "option without value": (["train", "--seed"], "--seed"),
-    "stray word": (["train", "seed=1"], "seed=1"),
-    "unknown value": (["train", "--model.attention.score", "dots"], "model.attention.cross.score: "),
-    "not a number": (["train", "--training.steps", "many"], "training.steps: "),
-    "sizes that do not fit": (["train", "--model.attention.heads", "3"], "3 heads do not divide the width 64"),
+    "stray word": (["train", "seed=1"], "Write --seed 1."),
+    "unknown value": (["train", "--model.attention.score", "dots"], "model.attention.score: expected dot, "),
+    "not a number": (["train", "--training.steps", "many"], "training.steps: expected an integer, got 'many'."),
+    "sizes that do not fit": (
+        ["train", "--model.attention.heads", "3"],
+        "model.attention.heads: expected a divisor of",
+    ),
     "bad YAML": (["train", "--config", "bad.yaml"], "not a readable YAML file"),
     "YAML of another kind": (["train", "--config", "list.yaml"], "expected fields"),
     "not UTF-8": (["train", "--config", "latin.yaml"], "not a readable YAML file"),
     "no such file": (["train", "--config", "absent.yaml"], "absent.yaml"),
-    "bad JSON": (["train", "--overrides-json", "{"], "--overrides-json: not JSON"),
+    "bad JSON": (["train", "--overrides-json", "{"], "--overrides-json: expected JSON"),
     "JSON of another kind": (["train", "--overrides-json", "[1]"], "expected an object"),
     "unknown field in YAML": (["train", "--config", "field.yaml"], "model.depth"),
     "unknown field in JSON": (["train", "--overrides-json", '{"model.depth": 3}'], "model.depth"),
     "a key twice in YAML": (["train", "--config", "twice.yaml"], "seed is given twice"),
-    "a truth value in YAML": (["train", "--config", "true.yaml"], "seed is no question of true or false"),
+    "a truth value in YAML": (["train", "--config", "true.yaml"], "seed: expected an integer, got true."),
     "a key that is no text": (["train", "--config", "key.yaml"], "the key 1 is no text"),
     "YAML inside itself": (["train", "--config", "ring.yaml"], "an alias (*) stands inside what it names"),
     "YAML too deep": (["train", "--config", "deep.yaml"], "nested too deep"),
     "JSON too deep": (["train", "--overrides-json", '{"a":' * 9999 + "1" + "}" * 9999], "--overrides-json: "),
-    "a null byte": (
-        ["train", "--overrides-json", '{"out": "a\\u0000b"}'],
-        "out: expected the name of a folder without null bytes",
-    ),
-    "a section's value": (["train", "--overrides-json", '{"data": "grammar"}'], "such as data.name, not 'grammar'"),
-    "not UTF-8 to translate": (["translate", "run", "\udcff"], "an argument is not UTF-8"),
-    "unknown option of sweep": (["sweep", "x.yaml", "--fast"], "--fast"),
+    "a null byte": (["train", "--overrides-json", '{"out": "a\\u0000b"}'], "out: expected the name of a folder"),
+    "a section's value": (["train", "--overrides-json", '{"data": "grammar"}'], "such as data.name, got 'grammar'."),
+    "not UTF-8 to translate": (["translate", "run", "\udcff"], "expected UTF-8 text"),
+    "unknown option of sweep": (["sweep", "x.yaml", "--sedes", "1"], "Did you mean --seeds?"),
     "absent sweep file": (["sweep", "absent.yaml"], "absent.yaml"),
     "no such run": (["show", "absent"], "absent: no such run"),
-    "report without a sweep": (["report"], "--sweep"),
+    "report without a sweep": (["report"], "SWEEP: expected a sweep file"),
 }
 
 
@@ -159,12 +200,16 @@ def test_a_mistake_is_one_line_and_status_2(
         (InputError("seed: wrong"), "seed: wrong", 2),
         (
             PermissionError(13, "Permission denied", "/a/b"),
-            "/a/b: Permission denied; check the name and your rights",
+            "/a/b: Permission denied. Check the name and your rights",
             2,
         ),
-        (OSError(28, "No space left on device", "/a/b"), "/a/b: No space left on device; make room", 2),
-        (MemoryError(), "not enough memory; use a smaller model", 2),
-        (ModuleNotFoundError("No torch", name="torch"), "this needs torch, which is not installed; `make sweep`", 2),
+        (OSError(28, "No space left on device", "/a/b"), "/a/b: No space left on device. Make room", 2),
+        (MemoryError(), "not enough memory. Use a smaller model", 2),
+        (
+            ModuleNotFoundError("No torch", name="torch"),
+            "torch: not installed, and this verb needs it",
+            2,
+        ),
         (KeyError("two\nlines"), "error of the program, in test_cli.py:", 70),
     ],
 )

@@ -78,7 +78,7 @@ def test_a_configuration_in_formulas(capsys: pytest.CaptureFixture[str]) -> None
         "o = Σ_s a_s v_s",
         "c = o",
     )
-    assert "L 4 (as given" in " ".join(told.split())
+    assert "L = 4 (as given" in " ".join(told.split())
 
 
 def test_what_it_counts_is_what_is_built_and_its_advice_holds(capsys: pytest.CaptureFixture[str]) -> None:
@@ -151,18 +151,18 @@ def test_all_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 MISTAKES = {
-    "no such preset": (["--preset", "luong2015"], "did you mean luong2015_"),
-    "no tokens": (["--target", "0"], "--target: a number of tokens is expected"),
-    "no number": (["--source", "ten"], "--source: a number of tokens is expected"),
+    "no such preset": (["--preset", "luong2015"], "Did you mean luong2015_"),
+    "no tokens": (["--target", "0"], "--target: expected a number of tokens from 1 to 2048, got '0'."),
+    "no number": (["--source", "ten"], "--source: expected a number of tokens"),
     "too long": (
         [*FLAGS, "--model.family", "transformer", "--model.positions", "learned", "--source", "999"],
-        "--source: this model takes ",
+        "--source: expected at most ",
     ),
-    "all and more": (["--all", "--seed", "2"], "--all describes every mechanism"),
+    "all and more": (["--all", "--seed", "2"], "--all: expected alone, got --seed too."),
     "baseline form": (["--baseline", "additive"], "field=value"),
     "baseline field": (["--baseline", "model.depth=3"], "model.depth"),
     "unknown flag": (["--model.depth", "3"], "`study explain --help`"),
-    "refused": (["--model.attention.heads", "3"], "3 heads do not divide the width 64"),
+    "refused": (["--model.attention.heads", "3"], "model.attention.heads: expected a divisor of the width 64"),
 }
 
 

@@ -69,7 +69,7 @@ def test_unknown_words_are_named_once(run: Path, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().err == "study: not in the vocabulary of this model: Xaver, Yacht, ,\n"
     assert translate(load(run), "Der Xaver", None, None)[1]["source"] == ["Der", "Xaver?", "</s>"]
     assert main(["translate", str(run), "Der 火"]) == 0
-    assert capsys.readouterr().out.endswith("alignment.png   (boxes stand for 火, which the font lacks)\n")
+    assert capsys.readouterr().out.endswith("alignment.png   (the font lacks 火; boxes are drawn instead)\n")
 
 
 def test_subwords_know_every_word(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,9 +87,7 @@ def test_without_source_tokens_in_memory_there_is_no_map(
 ) -> None:
     saved(run, Words.learn(TEXTS), memory=memory)
     assert main(["translate", str(run), SENTENCE]) == 0
-    assert (
-        capsys.readouterr().out.splitlines()[-1].startswith(f"alignment  none: the memory of this model is `{memory}`")
-    )
+    assert capsys.readouterr().out.splitlines()[-1].startswith(f"alignment  none: memory {memory} has no source")
     assert not Path("alignment.png").exists()
 
 
@@ -103,22 +101,22 @@ def test_wrong_input_is_one_line_and_status_2(run: Path, capsys: pytest.CaptureF
     Path("cut.pt").write_bytes((run / "model.pt").read_bytes()[:-100])
     broken = ("text.pt", "else.pt", "code.pt", "empty.pt", "cut.pt")
     for checkpoint, wanted in [
-        ("absent", "no such checkpoint"),
-        (".", "no such checkpoint"),
-        *((name, "not a checkpoint of this program") for name in broken),
-        ("future.pt", "from another version of this program (protocol"),
+        ("absent", "absent: no such run"),
+        (".", "model.pt: no such model"),
+        *((name, "expected a model of this program") for name in broken),
+        ("future.pt", "expected a model of this version, got another (protocol"),
     ]:
         assert main(["translate", checkpoint, SENTENCE]) == 2
         said = capsys.readouterr().err
         assert wanted in said
         assert said.count("\n") == 1
     for options, wanted in [
-        ([" \n"], "the sentence is empty"),
+        ([" \n"], "SENTENCE: expected words, got an empty text"),
         ([], "SENTENCE"),
         ([SENTENCE, "--beam", "0"], "expected a whole number from 1"),
-        ([SENTENCE, "--layer", "2"], "layers 0, 1, not 2"),
-        ([SENTENCE, "--png", "text.pt/x.png"], "text.pt/x.png: can't be written"),
-        ([SENTENCE, "--png", "."], "can't be written"),
+        ([SENTENCE, "--layer", "2"], "--layer: expected one of 0, 1, got 2."),
+        ([SENTENCE, "--png", "text.pt/x.png"], "text.pt/x.png: cannot be written"),
+        ([SENTENCE, "--png", "."], "cannot be written"),
         ([SENTENCE, "--nonsense"], "--nonsense"),
     ]:
         assert main(["translate", str(run), *options]) == 2

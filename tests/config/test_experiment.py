@@ -52,7 +52,7 @@ def test_later_layers_win_whatever_their_form() -> None:
     )
     assert (experiment.model.width, experiment.model.layers, experiment.model.dropout) == (48, 2, 0.5)
     assert nested({"a.b": 1, "a": {"c.d": 2}}) == {"a": {"b": 1, "c": {"d": 2}}}
-    with pytest.raises(InputError, match=r"model\.width: model has a value"):
+    with pytest.raises(InputError, match=r"model\.width: expected a section model, got a value"):
         nested({"model": "big", "model.width": 3})
 
 
@@ -72,21 +72,21 @@ ONE = {"model.memory": "structured", "model.annotations": 1}
 UNIFORM = {"model.attention.score": "uniform"}
 REFUSED = [
     # a name
-    ({"depth": 3}, "depth: there is no such field"),
-    ({"model.depth": 3}, "model.depth: there is no such field"),
-    ({"model.attention.depth": 3}, "model.attention: unknown site or field 'depth'"),
-    ({"model.attention.cross.depth": 3}, "model.attention.cross.depth: there is no such field"),
-    ({"model.attention.encoder_self.heads": 2}, "model.attention: unknown site or field 'encoder_self'"),
-    ({"model.positions": "none"}, "model.positions: there is no such field"),
+    ({"depth": 3}, "depth: no such field"),
+    ({"model.depth": 3}, "model.depth: no such field. Did you mean model.width?"),
+    ({"model.attention.depth": 3}, "model.attention.depth: no such site or field"),
+    ({"model.attention.cross.depth": 3}, "model.attention.cross.depth: no such field"),
+    ({"model.attention.encoder_self.heads": 2}, "model.attention.encoder_self: no such site or field"),
+    ({"model.positions": "none"}, "model.positions: expected with model.family transformer, got recurrent. Remove it"),
     # a value
-    ({"model.family": "lstm"}, "model.family: expected one of 'recurrent', 'transformer', not 'lstm'"),
-    ({"data.name": "wmt"}, "data.name: expected one of 'grammar', 'multi30k', "),
-    ({"model.attention.score": "dots"}, "model.attention.cross.score: "),
-    ({"model.attention.scale": "sqrt"}, "model.attention.cross.scale: "),
-    ({"model.attention.heads": 0}, "model.attention.cross.heads: "),
-    ({"model.attention.cross": 5}, "model.attention: cross takes fields"),
-    ({"model.width": "wide"}, "model.width: "),
-    ({"model.bidirectional": "maybe"}, "model.bidirectional: "),
+    ({"model.family": "lstm"}, "model.family: expected recurrent or transformer, got 'lstm'."),
+    ({"data.name": "wmt"}, "data.name: expected grammar, multi30k, "),
+    ({"model.attention.score": "dots"}, "model.attention.score: expected dot, bilinear, "),
+    ({"model.attention.cross.scale": "sqrt"}, "model.attention.cross.scale: expected none, rsqrt, "),
+    ({"model.attention.heads": 0}, "model.attention.heads: expected a number from 1, got 0."),
+    ({"model.attention.cross": 5}, "model.attention.cross: expected fields such as cross.score, got 5."),
+    ({"model.width": "wide"}, "model.width: expected an integer, got 'wide'."),
+    ({"model.bidirectional": "maybe"}, "model.bidirectional: expected true or false, got 'maybe'."),
     ({"model": "big"}, "model: "),
     ({"training.steps": 0}, "training.steps: "),
     ({"training.learning_rate": float("nan")}, "training.learning_rate: "),
@@ -94,31 +94,40 @@ REFUSED = [
     ({"seed": -1}, "seed: "),
     ({"protocol": 2}, "protocol: "),
     # sizes that do not fit
-    ({"model.attention.heads": 3}, "model: attention.cross: 3 heads do not divide the width 64"),
-    ({**TRANSFORMER, "model.attention.heads": 3}, "model: attention.encoder_self: 3 heads do not divide"),
-    ({**TRANSFORMER, "model.attention.cross.heads": 5}, "model: attention.cross: 5 heads do not divide"),
-    ({"model.encoder_width": 32}, "model: attention.cross: dot needs queries and keys of one size"),
-    ({"model.width": 33}, "model: a bidirectional encoder halves its width"),
-    ({**TRANSFORMER, "model.width": 33, "model.attention.heads": 1}, "model: sinusoidal positions need an even width"),
+    (
+        {"model.attention.heads": 3},
+        "model.attention.heads: expected a divisor of the width 64 (1, 2, 4, ",
+    ),
+    ({**TRANSFORMER, "model.attention.heads": 3}, "model.attention.heads: expected a divisor of"),
+    ({**TRANSFORMER, "model.attention.cross.heads": 5}, "model.attention.cross.heads: expected a divisor of"),
+    ({"model.encoder_width": 32}, "model.attention.cross.score: dot expected queries and keys of one size"),
+    ({"model.width": 33}, "model.encoder_width: expected an even width"),
+    (
+        {**TRANSFORMER, "model.width": 33, "model.attention.heads": 1},
+        "model.width: expected an even width",
+    ),
     (
         {"model.init": "direct", "model.encoder_width": 32, "model.attention.score": "additive"},
-        "model: init direct needs encoder_width = width",
+        "model.encoder_width: expected 64 with init direct, got 32.",
     ),
     # what the mechanism does not use
-    ({"model.attention.key_width": 8}, "model.attention.cross: raw maps take the states as they are, so key_width"),
-    ({"model.attention.value_width": 8}, "model.attention.cross: raw values take the states as they are"),
-    ({"model.attention.additive_width": 8}, "model.attention.cross: additive_width belongs to score additive"),
-    ({"model.attention.logit_init": "matched"}, "model.attention.cross: logit_init matched sets a parameter"),
-    ({"model.decoder": "bahdanau", "model.input_feeding": True}, "model: input_feeding belongs to decoder luong"),
-    ({**TRANSFORMER, "model.memory": "empty"}, "model.memory: memory empty leaves a transformer's decoder"),
-    ({"data.vocabulary": 100}, "data: vocabulary is the size of a subword model"),
-    ({"data.folder": "there"}, "data.folder: there is no such field"),
+    ({"model.attention.key_width": 8}, "model.attention.key_width: expected none with raw maps, got 8."),
+    ({"model.attention.value_width": 8}, "model.attention.value_width: expected none with raw values"),
+    ({"model.attention.additive_width": 8}, "model.attention.additive_width: expected score additive"),
+    ({"model.attention.logit_init": "matched"}, "model.attention.logit_init: matched sets a parameter"),
+    (
+        {"model.decoder": "bahdanau", "model.input_feeding": True},
+        "model.input_feeding: expected decoder luong, ",
+    ),
+    ({**TRANSFORMER, "model.memory": "empty"}, "model.memory: empty hides the source"),
+    ({"data.vocabulary": 100}, "data.vocabulary: expected tokens subwords, got tokens words."),
+    ({"data.folder": "there"}, "data.folder: expected with data.name multi30k, got grammar."),
     # a section, a number, a name
-    ({"data": "grammar"}, "data: a section of fields is expected, such as data.name, not 'grammar'"),
-    ({"model": None}, "model: a section of fields is expected, such as model.family, not None"),
-    ({"seed": True}, "seed is no question of true or false"),
-    ({"training.steps": True}, "training: steps is no question of true or false"),
-    ({"data.version": True}, "data: version is no question of true or false"),
+    ({"data": "grammar"}, "data: expected a section of fields, such as data.name, got 'grammar'."),
+    ({"model": None}, "model: expected a section of fields, such as model.family, got None."),
+    ({"seed": True}, "seed: expected an integer, got true."),
+    ({"training.steps": True}, "training.steps: expected an integer, got true."),
+    ({"data.version": True}, "data.version: expected one of its values, got true."),
     ({"seed": 2**31}, "seed: "),
     ({"data.seed": 2**31}, "data.seed: "),
     ({"trainer.threads": 0}, "trainer.threads: "),
@@ -126,23 +135,38 @@ REFUSED = [
     ({"out": ""}, "out: expected the name of a folder without null bytes, got ''"),
     ({"out": "https://example.org/runs"}, "out: expected a folder on this machine"),
     ({"out": "~no-such-user/runs"}, "out: expected a folder, got ~no-such-user/runs, and there is no such user"),
-    ({"model.memory": "structured", "model.penalty": float("inf")}, "model.penalty: Input should be a finite number"),
-    ({"model.layers": 1000}, "model.layers: Input should be less than or equal to 100"),
+    (
+        {"model.memory": "structured", "model.penalty": float("inf")},
+        "model.penalty: expected a finite number",
+    ),
+    ({"model.layers": 1000}, "model.layers: expected a number up to 100, got 1000."),
     ({"out": "a\0b"}, "out: expected the name of a folder without null bytes"),
     # what changes nothing
-    ({"decoding.beam": 1, "decoding.length_penalty": 0.6}, "decoding: length_penalty 0.6 changes nothing: beam 1"),
-    ({"training.warmup": 51, "training.steps": 50}, "training: a warmup of 51 updates does not end within steps 50"),
-    ({"training.validate_every": 51, "training.steps": 50}, "training: validate_every 51 comes after the last of 50"),
-    ({"model.memory": "final", "model.attention.score": "additive"}, "model: attention.cross: score additive changes "),
-    ({"model.memory": "mean", "model.attention.weights": "sparsemax"}, "model: attention.cross: weights sparsemax ch"),
-    ({"model.memory": "max", "model.attention.heads": 2}, "model: attention.cross: heads 2 changes nothing"),
-    ({"model.memory": "empty", "model.attention.weights": "sigmoid"}, "model: attention.cross: weights sigmoid ch"),
-    ({"model.memory": "mean", "model.attention.weights": "identity_mean"}, "model: attention.cross: identity_mean d"),
-    ({**TRANSFORMER, "model.memory": "mean", "model.attention.cross.score": "cosine"}, "model: attention.cross: score"),
-    ({**ONE, "model.attention.score": "additive"}, "model: attention.cross: score additive changes nothing: memory st"),
-    ({**ONE, **TRANSFORMER, "model.attention.cross.scale": "none"}, "model: attention.cross: scale none changes not"),
-    ({**ONE, "model.attention.reach": "hard"}, "model: attention.cross: reach hard chooses among slots"),
-    ({"model.memory": "empty", "model.attention.values": "projected"}, "model: attention.cross: values projected ch"),
+    ({"decoding.beam": 1, "decoding.length_penalty": 0.6}, "decoding.length_penalty: 0.6 has no effect with beam 1"),
+    ({"training.warmup": 51, "training.steps": 50}, "training.warmup: expected at most steps (50), got 51."),
+    (
+        {"training.validate_every": 51, "training.steps": 50},
+        "training.validate_every: expected at most steps (50)",
+    ),
+    ({"model.memory": "final", "model.attention.score": "additive"}, "model.attention.score: additive has no effect"),
+    (
+        {"model.memory": "mean", "model.attention.weights": "sparsemax"},
+        "model.attention.weights: sparsemax has no ",
+    ),
+    ({"model.memory": "max", "model.attention.heads": 2}, "model.attention.heads: 2 has no effect"),
+    ({"model.memory": "empty", "model.attention.weights": "sigmoid"}, "model.attention.weights: sigmoid has no effect"),
+    (
+        {"model.memory": "mean", "model.attention.weights": "identity_mean"},
+        "model.attention.weights: identity_mean ",
+    ),
+    (
+        {**TRANSFORMER, "model.memory": "mean", "model.attention.cross.score": "cosine"},
+        "model.attention.cross.score: cosine has no",
+    ),
+    ({**ONE, "model.attention.score": "additive"}, "model.attention.score: additive has no effect: memory st"),
+    ({**ONE, **TRANSFORMER, "model.attention.cross.scale": "none"}, "model.attention.cross.scale: none has no effect"),
+    ({**ONE, "model.attention.reach": "hard"}, "model.attention.reach: hard expected a memory of several"),
+    ({"model.memory": "empty", "model.attention.values": "projected"}, "model.attention.values: projected has no"),
     (
         {
             "model.memory": "empty",
@@ -150,31 +174,31 @@ REFUSED = [
             "model.attention.heads": 2,
             "model.attention.combine": "sum_own",
         },
-        "model: attention.cross: combine sum_own changes nothing",
+        "model.attention.combine: sum_own has no effect",
     ),
-    ({**UNIFORM, "model.attention.weights": "sparsemax"}, "model.attention.cross: score uniform gives every slot 1/S"),
-    ({**UNIFORM, "model.attention.weights": "entmax15"}, "model.attention.cross: score uniform gives every slot 1/S"),
-    ({**UNIFORM, "model.attention.weights": "identity_mean"}, "model.attention.cross: score uniform is 0"),
-    ({**UNIFORM, "model.attention.maps": "separate"}, "model.attention.cross: score uniform reads neither"),
+    ({**UNIFORM, "model.attention.weights": "sparsemax"}, "model.attention.weights: "),
+    ({**UNIFORM, "model.attention.weights": "entmax15"}, "model.attention.weights: "),
+    ({**UNIFORM, "model.attention.weights": "identity_mean"}, "model.attention.weights: identity_mean of score"),
+    ({**UNIFORM, "model.attention.maps": "separate"}, "model.attention.maps: expected none with score uniform"),
     (
         {**TRANSFORMER, "model.attention.score": "fixed_random", "model.attention.maps": "separate"},
-        "model.attention.encoder_self: score fixed_random reads neither",
+        "model.attention.maps: expected none with score fixed_random",
     ),
     (
         {**TRANSFORMER, "model.attention.cross.score": "uniform", "model.attention.cross.maps": "separate"},
-        "model.attention.cross: score uniform reads neither",
+        "model.attention.cross.maps: expected none with score uniform",
     ),
     (
         {**TRANSFORMER, "model.attention.heads": 1, "model.attention.combine": "mean_shared"},
-        "model.attention.encoder_self: combine mean_shared of one head is concat",
+        "model.attention.combine: mean_shared of one head is concat",
     ),
     (
         {**TRANSFORMER, "model.attention.heads": 1, "model.attention.combine": "sum_own"},
-        "model.attention.encoder_self: combine sum_own of one head is concat; use combine concat, or more heads",
+        "model.attention.combine: sum_own of one head is concat. Use combine concat, or more heads.",
     ),
     (
         {"model.attention.combine": "sum_wide", "model.attention.values": "projected"},
-        "model.attention.cross: combine sum_wide of one head is concat with output raw and value_width = D; use",
+        "model.attention.combine: sum_wide of one head is concat with output raw and value_width = D. Use",
     ),
     # a choice that is no text
     ({"model.attention.score": ["dot"]}, "model.attention."),
@@ -211,7 +235,7 @@ def test_over_one_slot_what_decides_scores_goes_to_the_other_sites() -> None:
 
 def test_maps_of_all_sites_pass_by_a_site_that_reads_none() -> None:
     given = {**TRANSFORMER, "model.attention.cross.score": "uniform", "model.attention.maps": "tied"}
-    with pytest.raises(InputError, match="reads neither query nor key, so maps tied"):
+    with pytest.raises(InputError, match="maps: expected none with score uniform, which has no query or key, got tied"):
         experiment_from(given, {"model.attention.cross.maps": "tied"})
     sites = experiment_from(given).model.attention
     assert (sites.decoder_self.maps, sites.cross.maps) == ("tied", "raw")  # type: ignore[union-attr]

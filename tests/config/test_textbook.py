@@ -129,7 +129,7 @@ def test_everything_given_lies_over_a_preset_wherever_it_stands() -> None:
 
 def test_a_preset_is_a_flag_a_field_of_json_and_part_of_an_arm(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Experiment] = []
-    monkeypatch.setattr(train, "_run", lambda experiment, folder: given.append(experiment) or 0)
+    monkeypatch.setattr(train, "_run", lambda experiment, folder, verbose: given.append(experiment) or 0)
     train.main(["--preset", "luong2015_general", "--model.width", "32"])
     train.main(["--overrides-json", json.dumps({"preset": "luong2015_general", "model.width": 32})])
     train.main(["--overrides-json", json.dumps({"arm": "preset=luong2015_general model.width=32"})])
@@ -151,17 +151,20 @@ def test_a_sweep_over_presets_reports_families_apart(tmp_path: Path) -> None:
     path.write_text(f"{GRID}{{preset: {{values: [luong2015_dot, luong2015_general]}}}}\n")
     assert load(path).arms == {"": ("preset=luong2015_dot", "preset=luong2015_general")}
     path.write_text(f"{GRID}{{preset: {{values: [luong2015_dot, luong]}}}}\n")
-    with pytest.raises(InputError, match=r"parameters\.preset: .*'lin2017'.*not 'luong'"):
+    with pytest.raises(InputError, match=r"parameters\.preset: expected .*lin2017, got 'luong'"):
         load(path)
 
 
 BAD = {
-    "typo": ({"preset": "luong2015_dott"}, "did you mean luong2015_dot?"),
-    "nothing like it": ({"preset": 7}, "they are bahdanau2015, "),
-    "another family": ({"preset": "vaswani2017", "model.family": "recurrent"}, "is of family transformer"),
+    "typo": ({"preset": "luong2015_dott"}, "preset: no preset 'luong2015_dott'. Did you mean luong2015_dot?"),
+    "nothing like it": ({"preset": 7}, "no preset 7. Choose bahdanau2015, "),
+    "another family": (
+        {"preset": "vaswani2017", "model.family": "recurrent"},
+        "expected transformer, the family",
+    ),
     "left over": (
         {"preset": "luong2015_local_m", "model.attention.reach": "global"},
-        "those of preset luong2015_local",
+        "(preset luong2015_local_m gives the other fields)",
     ),
 }
 

@@ -144,9 +144,9 @@ def test_fields_are_derived_and_refused() -> None:
     assert Recurrent(memory="structured").annotations == 8
     assert Transformer(memory="structured").penalty == 0
     assert Transformer().annotations is None
-    with pytest.raises(InputError, match="annotations belongs to memory structured"):
+    with pytest.raises(InputError, match="annotations: expected memory structured"):
         experiment_from({"model.annotations": 5})
-    with pytest.raises(InputError, match="penalty belongs to memory structured"):
+    with pytest.raises(InputError, match="penalty: expected memory structured"):
         experiment_from({"model.family": "transformer", "model.penalty": 0.0})
-    with pytest.raises(InputError, match="without the source"):
+    with pytest.raises(InputError, match="hides the source"):
         experiment_from({"model.family": "transformer", "model.memory": "empty"})

@@ -101,10 +101,10 @@ def test_learned_positions_end_with_the_training_sentences() -> None:
 
 def test_what_is_not_used_is_refused() -> None:
     transformer = {"model.family": "transformer"}
-    with pytest.raises(InputError, match="convolution_width belongs to mixing convolution"):
+    with pytest.raises(InputError, match="convolution_width: expected mixing convolution"):
         experiment_from(transformer, {"model.convolution_width": 3})
     convolution = transformer | {"model.mixing": "convolution"}
-    with pytest.raises(InputError, match=r"takes the place of attention\.encoder_self"):
+    with pytest.raises(InputError, match=r"model\.attention\.encoder_self: expected no fields"):
         experiment_from(convolution, {"model.attention.encoder_self.heads": 2})
     experiment = experiment_from(convolution, {"model.attention.heads": 2})
     assert experiment_from(experiment.model_dump(mode="json")) == experiment

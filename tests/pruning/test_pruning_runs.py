@@ -54,11 +54,17 @@ def test_a_pruning_has_an_identity_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"pruning.order": "greedy", "pruning.draws": 3}, "draws belongs to a curve of order random"),
-        ({"pruning.question": "each_head", "pruning.order": "greedy"}, "order belongs to question curve or retrain"),
-        ({"pruning.penalty": 0.1}, "penalty belongs to order gates"),
-        ({"model.family": "recurrent", "pruning.question": "curve"}, "one head is all there is"),
-        ({"model.family": "recurrent", "pruning.site": "encoder_self"}, "there is no encoder_self in this model"),
+        ({"pruning.order": "greedy", "pruning.draws": 3}, "draws: expected a curve of order random"),
+        ({"pruning.question": "each_head", "pruning.order": "greedy"}, "order: expected question curve or retrain"),
+        ({"pruning.penalty": 0.1}, "penalty: expected order gates"),
+        (
+            {"model.family": "recurrent", "pruning.question": "curve"},
+            "pruning.site: expected two heads or more to prune, got one",
+        ),
+        (
+            {"model.family": "recurrent", "pruning.site": "encoder_self"},
+            "pruning.site: expected all or cross, got encoder_self",
+        ),
     ],
 )
 def test_what_means_nothing_is_refused(fields: dict[str, object], said: str) -> None:
@@ -123,5 +129,5 @@ def test_questions_of_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
     assert prune.main([str(base), "--order", "gradient"]) == 0
     assert "kept 0.9" in capsys.readouterr().out
-    with pytest.raises(InputError, match="pruned already"):
+    with pytest.raises(InputError, match="expected a trained run, got a pruned one"):
         prune.main([str(folder)])

@@ -197,7 +197,7 @@ def test_plain_wandb_sweep_and_agent(file, server, world, tmp_path):
     assert (done["state"], done["summary"]["status"]) == ("finished", "finished")
     assert done["displayName"] == load(path).runnable[0].id
     assert (rejected["state"], rejected["exit"], rejected["tags"]) == ("finished", 0, ["inapplicable"])
-    assert "5 heads do not divide the width 64" in rejected["summary"]["reason"]
+    assert "heads: expected a divisor of the width 64" in rejected["summary"]["reason"]
 
 
 def test_offline_runs_are_sent_as_one_sweep(file, server, world, tmp_path):

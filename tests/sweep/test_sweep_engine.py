@@ -184,7 +184,7 @@ def test_a_folder_that_another_process_runs_is_left_to_it(file, out, capsys):
     assert main(["sweep", str(path), "--out", str(out), "--status"]) == 0
     printed = capsys.readouterr().out
     assert "running      1" in printed
-    assert "missing      1" in printed
+    assert "not started  1" in printed
     held.release()
     assert main(["sweep", str(path), "--out", str(out), "--status"]) == 0
     assert "interrupted  1" in capsys.readouterr().out
@@ -203,16 +203,22 @@ def test_the_command_lists_narrows_and_refuses(file, out, capsys, tmp_path):
     assert not out.exists()
     (tmp_path / "taken").write_text("")
     bad = {
-        ("sweep", path, "--out", str(tmp_path / "taken")): "a file, so no folder of runs",
-        ("sweep", path, "--status", "--out", str(tmp_path / "taken")): "a file, so no folder of runs",
-        ("sweep", path, "--dry-run", "--out", str(tmp_path / "taken" / "runs")): "a file, so no folder of runs",
+        ("sweep", path, "--out", str(tmp_path / "taken")): "expected a folder of runs",
+        ("sweep", path, "--status", "--out", str(tmp_path / "taken")): "expected a folder of runs",
+        (
+            "sweep",
+            path,
+            "--dry-run",
+            "--out",
+            str(tmp_path / "taken" / "runs"),
+        ): "expected a folder of runs",
         ("sweep", path, "--slots", "0"): "--slots",
-        ("sweep", path, "--seeds", "9"): "has seeds 1, 2, 3",
-        ("sweep", path, "--only", "zebra"): "nothing",
+        ("sweep", path, "--seeds", "9"): "--seeds: expected some of 1, 2, 3, got 9.",
+        ("sweep", path, "--only", "zebra"): "no run of",
         ("sweep", path, "--only", "seed=1", "--only", "seed=2"): "'seed=1' and 'seed=2'",
         ("sweep", path, "--bogus"): "--bogus",
         ("sweep", str(tmp_path / "absent.yaml")): "no such sweep file",
-        ("swoop",): "there is no verb",
+        ("swoop",): "expected a verb",
     }
     for arguments, expected in bad.items():
         assert main(arguments) == 2
@@ -246,6 +252,10 @@ def test_a_run_that_has_made_its_steps_is_being_tested(tmp_path):
     progress = Progress(3, 1, done=1, durations=[0.0], running={"a": Running("a", tmp_path)})
     (tmp_path / "progress.json").write_text('{"step": 40, "steps": 50}')
     assert "1 running, " in progress.line()
+    progress.durations = []
+    assert progress.line().endswith(" left")
+    assert ", at least " in progress.line()  # the test that follows the steps is not known yet
+    progress.durations = [0.0]
     (tmp_path / "progress.json").write_text('{"step": 50, "steps": 50}')
     assert progress.line() == "1 of 3 done, 1 running (1 of them testing), 0 failed"
 
@@ -316,6 +326,12 @@ def test_a_run_on_several_devices_has_a_slot_of_so_many(monkeypatch, file, out, 
 def test_an_error_line_holds_no_folder():
     assert error_line(RuntimeError("in /home/me/x/y.py: 3 tokens/s")) == "RuntimeError: in y.py: 3 tokens/s"
     assert error_line(KeyError()) == "KeyError"
+
+
+def test_a_part_of_a_sweep_says_how_many_of_all_are_its_own(file, out, capsys):
+    path = str(file(1, 2, 3, 4, 5))
+    assert main(["sweep", path, "--out", str(out), "--dry-run", "--shard", "1/2"]) == 0
+    assert capsys.readouterr().out.startswith("tiny: 3 of 5 declared would run, part 1 of 2\n")
 
 
 def test_the_time_left_of_a_continued_run_is_that_of_the_steps_it_has_to_make(tmp_path):

@@ -39,6 +39,28 @@ def test_every_shipped_sweep_goes_round(path):
             assert experiment_id(experiment_from(expand(json.loads(text)))) == cell.id
 
 
+def test_every_cell_of_every_sweep_keeps_its_identity_and_its_names():
+    """Published runs are found by identity, and tables print the names of facets and arms."""
+    head, *blocks = (Path(__file__).parents[1] / "golden" / "identities.txt").read_text().split("\n[")
+    assert head.startswith("# facet | arm | identity without seed | seeds")
+    for block in blocks:
+        name, *lines = block.strip().splitlines()
+        spec, found = load(SWEEPS[0].with_name(f"{name.rstrip(']')}.yaml")), {}
+        for cell in spec.cells:
+            identity = cell.id.rpartition("-s")[0] if cell.id else "-"
+            key = (spec.facet(cell), spec.arm(cell), identity)
+            found.setdefault(key, []).append(str(cell.overrides.get("seed", 1)))
+        assert [" | ".join([*key, " ".join(seeds)]) for key, seeds in found.items()] == lines, name
+
+
+def test_an_arm_may_use_short_names_and_plain_exponents():
+    long = "model.attention.score=dot model.attention.cross.heads=2 training.learning_rate=1.0e-3 data.name=copy"
+    short = expand({"arm": "score=dot cross.heads=2 lr=1e-3 corpus=copy"})
+    assert short == expand({"arm": long}) == expand({"arm": long.replace("model.", "")})
+    assert isinstance(short["training.learning_rate"], float)
+    assert expand({"arm": "seed=2 data.seed=3"}) == {"seed": 2, "data.seed": 3}
+
+
 def test_the_embedded_tier_is_at_most_400_trainings():
     """At five seeds; a base arm that sweeps share is trained once, and pruned runs take an order of a trained one."""
     specs = [load(path) for path in tagged(SWEEPS[0].parent, "embedded")]
@@ -109,9 +131,9 @@ def test_a_combination_that_no_experiment_allows_is_listed_not_run(spec_of):
         " model.attention.heads: {values: [4, 5]}, model.attention.maps: {value: separate}}"
     )
     reasons = {spec.label(cell): cell.reason for cell in spec.inapplicable}
-    assert "5 heads do not divide the width 64" in reasons["family=transformer memory=states heads=5"]
-    assert "memory empty" in reasons["family=transformer memory=empty heads=4"]
-    assert "maps separate changes nothing" in reasons["family=recurrent memory=empty heads=4"]
+    assert "heads: expected a divisor of the width 64" in reasons["family=transformer memory=states heads=5"]
+    assert "model.memory: empty hides the source" in reasons["family=transformer memory=empty heads=4"]
+    assert "maps: separate has no effect" in reasons["family=recurrent memory=empty heads=4"]
     assert len(spec.runnable) == 2
     assert all(cell.id is None for cell in spec.inapplicable)
 
@@ -167,18 +189,26 @@ MERGES = "a: &a {x: 1}\n" + "".join(
 )
 """Few lines that stand for 10^10 values."""
 BAD = {
-    "unknown field": ("{model.attention.head: {values: [1, 2]}}", HEAD, "head: there is no such field; did you mean"),
-    "unknown in arm": ("{arm: {values: [model.colour=red, seeds=1]}}", HEAD, "arm: model.colour: there is no such"),
-    "section": ("{model.attention: {values: [1, 2]}}", HEAD, "a section"),
-    "wrong type": ("{training.steps: {values: [many, few]}}", HEAD, "training.steps: .*integer, not 'many'"),
-    "truth for a number": ("{seed: {values: [1, true]}}", HEAD, "seed: .*integer, not True"),
+    "unknown field": (
+        "{model.attention.head: {values: [1, 2]}}",
+        HEAD,
+        "head: no such field. Did you mean",
+    ),
+    "unknown in arm": ("{arm: {values: [model.colour=red, seeds=1]}}", HEAD, "arm: model.colour: no such field"),
+    "section": ("{model.attention: {values: [1, 2]}}", HEAD, "expected a field, got a section"),
+    "wrong type": ("{training.steps: {values: [many, few]}}", HEAD, "training.steps: expected an integer, got 'many'."),
+    "truth for a number": ("{seed: {values: [1, true]}}", HEAD, "seed: expected an integer, got true."),
     "fraction": ("{training.steps: {values: [1.5, 2]}}", HEAD, "training.steps: .*integer"),
-    "no such choice": ("{model.attention.scale: {values: [none, sqrt]}}", HEAD, "scale: .*'rsqrt'.*not 'sqrt'"),
-    "quoted": ("{training.steps: {values: ['5', '6']}}", HEAD, "write 5 without quotes"),
-    "out of range": ("{training.label_smoothing: {values: [0.1, 1.5]}}", HEAD, "less than 1, not 1.5"),
-    "yaml 1.1": ("{training.learning_rate: {values: [1e-4, 2e-4]}}", HEAD, "write 1.0e-4"),
-    "yaml 1.1 in arm": ("{arm: {values: [training.learning_rate=3e-5, seed=1]}}", HEAD, "write 3.0e-5"),
-    "folder": ("{out: {values: [a, b]}}", HEAD, "use --out"),
+    "no such choice": (
+        "{model.attention.scale: {values: [none, sqrt]}}",
+        HEAD,
+        "scale: expected none, .*, got 'sqrt'",
+    ),
+    "quoted": ("{training.steps: {values: ['5', '6']}}", HEAD, "Write 5 without quotes"),
+    "out of range": ("{training.label_smoothing: {values: [0.1, 1.5]}}", HEAD, "expected a number below 1, got 1.5"),
+    "yaml 1.1": ("{training.learning_rate: {values: [1e-4, 2e-4]}}", HEAD, "Write 1.0e-4"),
+    "half a name in arm": ("{arm: {values: [penalty=0.1, lr=1e-3]}}", HEAD, "got model.penalty and pruning.penalty"),
+    "folder": ("{out: {values: [a, b]}}", HEAD, "Use --runs"),
     "no grid": ("{seed: {value: 1}}", HEAD, "nothing varies"),
     "no parameters": ("", HEAD, "parameters: missing"),
     "no values": ("{seed: {values: []}}", HEAD, "parameters.seed.values"),
@@ -213,7 +243,7 @@ BAD = {
     "no date": ("{seed: {values: [2026-13-01]}}", HEAD, "not a readable YAML"),
     "key twice": ("{seed: {value: 1}, seed: {values: [1, 2]}}", HEAD, "seed is given twice"),
     "dotted and nested": ("{model.width: {values: [2, 4]}, model: {parameters: {width: {value: 2}}}}", HEAD, "twice"),
-    "arm not text": ("{arm: {values: [1, 2]}}", HEAD, "arm: a text is expected"),
+    "arm not text": ("{arm: {values: [1, 2]}}", HEAD, "arm: expected a text, got 1"),
     "arm form": ("{arm: {values: [seed, 'model.width 3']}}", HEAD, "field=value"),
     "arm and grid": ("{arm: {values: [model.width=8]}, model.width: {values: [8, 16]}}", HEAD, "an arm can't set it"),
     "seed in arm": ("{arm: {values: [seed=1, seed=2]}}", HEAD, "an arm can't set it"),
@@ -232,7 +262,11 @@ BAD = {
     "no timestamp": ("{seed: {values: [!!timestamp x, 1]}}", HEAD, "a value does not fit its tag"),
     "a long number": ("{seed: {values: [" + "1" * 5000 + ", 1]}}", HEAD, "not a readable YAML"),
     "infinite": ("{model.penalty: {values: [.inf, 1.0]}}", HEAD, "penalty: .*finite"),
-    "too many pairs": ("{data.train_pairs: {values: [2147483648, 8]}}", HEAD, "less than or equal to 10000000"),
+    "too many pairs": (
+        "{data.train_pairs: {values: [2147483648, 8]}}",
+        HEAD,
+        "expected a number up to 10000000",
+    ),
     "a bomb": ("{seed: {values: *i}}", BOMB, "more than 100,000 values"),
     "a bomb of merges": (GRID, MERGES, "more than 100,000 values"),
     "a large grid": (

@@ -61,7 +61,7 @@ CONTRASTIVE = Style(lengths=(8, 16), pronouns=1.0, neutral=1.0)
 class Grammar(Section):
     """The embedded German→English grammar: offline, seeded, with gold word alignments."""
 
-    name: Literal["grammar"] = Field("grammar", description="Which corpus.")
+    name: Literal["grammar"] = Field("grammar", description="Corpus or probe.")
     version: Literal[1] = Field(1, description="Version of the generator; part of the identity.")
     lexicon: Literal["small", "large"] = Field(
         "small", description="Content words: small has about 130 source word types, large about 400."
@@ -71,7 +71,7 @@ class Grammar(Section):
         1000, description="Sentence pairs of the split test, 4 or more; the other test splits have half as many."
     )
     seed: Seed = Field(0, description="Seed of the data, apart from the seed of the run.")
-    tokens: Literal["words", "subwords"] = Field("words", description="What a token is.")
+    tokens: Literal["words", "subwords"] = Field("words", description="Unit of a token.")
     vocabulary: Size | None = Field(
         None, description="Subword vocabulary, shared by both languages (derived: 400 with subwords)."
     )

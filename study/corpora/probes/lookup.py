@@ -88,9 +88,9 @@ class Graph(Probe):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.structure != "cycle3" and self.dose is not None:
-            raise ValueError(f"dose belongs to structure cycle3, and structure is {self.structure}; leave it out")
+            raise ValueError(f"dose: expected structure cycle3, got {self.structure}. Remove it.")
         if self.structure in ("one_way", "mutual") and self.nodes % 2:
-            raise ValueError(f"structure {self.structure} pairs the nodes, and {self.nodes} is odd; make it even")
+            raise ValueError(f"nodes: expected an even number with structure {self.structure}, got {self.nodes}.")
         if self.structure == "cycle3":
             if self.dose is None:
                 object.__setattr__(self, "dose", 1.0)
@@ -105,8 +105,8 @@ class Graph(Probe):
         if self.ringed not in legal or abs(self.ringed - (self.dose or 0) * self.nodes) > 0.01:
             doses = ", ".join(f"{ringed / self.nodes:.4g}" for ringed in legal)
             raise ValueError(
-                f"{self.nodes} nodes make no whole rings of three and pairs at dose {self.dose}; "
-                f"give {f'one of {doses}' if legal else 'an even number of nodes'}"
+                f"dose: expected whole rings of three and pairs of {self.nodes} nodes, got {self.dose}. "
+                f"Use {f'one of {doses}' if legal else 'an even number of nodes'}."
             )
 
     @property
@@ -146,11 +146,10 @@ class MultiLookup(Probe):
         if self.labels is None:
             object.__setattr__(self, "labels", {1: 8, 2: 5, 3: 4, 4: 3}[self.targets])
         if self.nodes <= self.targets:
-            raise ValueError(f"{self.targets} targets besides the word itself need more than {self.nodes} nodes")
+            raise ValueError(f"nodes: expected more than targets ({self.targets}), got {self.nodes}.")
         if self.answers > 300:
             raise ValueError(
-                f"{self.labels} labels of {self.targets} targets and the word itself make {self.answers} different "
-                "target words, and 300 is the limit; lower labels"
+                f"labels: expected at most 300 target words (labels ** (targets + 1)), got {self.answers}."
             )
         return self
 
@@ -185,7 +184,7 @@ class OneSpace(Probe):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.present > self.kinds:
-            raise ValueError(f"{self.present} of {self.kinds} kinds cannot be present; lower present or raise kinds")
+            raise ValueError(f"present: expected at most kinds ({self.kinds}), got {self.present}.")
         return self
 
     @property

@@ -46,7 +46,7 @@ class Sequences(Probe):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if self.shortest > self.longest:
-            raise ValueError(f"shortest is {self.shortest} and longest {self.longest}; put them in order")
+            raise ValueError(f"shortest: expected at most longest ({self.longest}), got {self.shortest}.")
         return self
 
     @property
@@ -93,9 +93,7 @@ class Sort(Sequences):
     @model_validator(mode="after")
     def _distinct(self) -> Self:
         if self.longest > self.symbols:
-            raise ValueError(
-                f"sort has no word twice, so {self.longest} words need as many symbols, not {self.symbols}; add symbols"
-            )
+            raise ValueError(f"symbols: expected at least longest ({self.longest}) with sort, got {self.symbols}.")
         return self
 
     def chance(self) -> Chance:
@@ -120,8 +118,8 @@ class CopyFar(Probe):
     def _room(self) -> Self:
         if self.copied + self.distance > self.length:
             raise ValueError(
-                f"{self.copied} words at distance {self.distance} from the end need more than {self.length} words; "
-                "raise length, or lower distance or copied"
+                f"length: expected at least copied + distance = {self.copied + self.distance}, got {self.length}. "
+                "Raise length, or lower distance or copied."
             )
         return self
 

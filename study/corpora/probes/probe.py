@@ -17,7 +17,7 @@ from study.errors import InputError
 from study.schema import Pairs, Seed
 
 DRAWN = "Version of the generator; part of the identity."
-WHICH = "Which corpus."
+WHICH = "Corpus or probe."
 VALID = 300
 PATIENCE = 30
 """Draws per pair before the probe is taken to have too few different sources."""
@@ -29,7 +29,7 @@ class Probe(Section):
     train_pairs: Pairs = Field(8000, description="Number of training sentence pairs.")
     test_pairs: Annotated[Pairs, Field(ge=2)] = Field(1000, description="Sentence pairs of the split test.")
     seed: Seed = Field(0, description="Seed of the data, apart from the seed of the run.")
-    tokens: Literal["words"] = Field("words", description="What a token is.")
+    tokens: Literal["words"] = Field("words", description="Unit of a token.")
 
     sentences: ClassVar[bool] = False
     has_attends: ClassVar[bool] = False

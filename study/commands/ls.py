@@ -1,0 +1,153 @@
+"""`study ls WHAT`: the sweeps, runs, presets, scores, sites or corpora that there are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from study import records
+from study.commands.options import RUNS, Parser, folder, runs_folder
+from study.errors import InputError
+
+DESCRIPTION = """\
+List what there is:
+  sweeps    sweep files: runs, seeds, arms and the metric that decides
+  runs      runs of a folder, the newest first: state and scores on the first test split
+  presets   published models for --preset
+  scores    scores by corpus, as `split/score`, and their direction
+  sites     attention sites of each family
+  corpora   corpora and probes, and their splits
+"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the verb and return the exit status.
+
+    Raises:
+        InputError: a wrong option, no such folder, or a file that cannot be read.
+    """
+    args = _parser().parse_args(argv)
+    rows = list(LISTERS[args.what](args))
+    if args.json:
+        print(json.dumps(rows, ensure_ascii=False, indent=1))
+    else:
+        print("\n".join(columns(rows)) if rows else f"no {args.what}")
+    return 0
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="study ls", description=DESCRIPTION)
+    add = parser.add_argument
+    add("what", choices=tuple(LISTERS), metavar="WHAT", help=", ".join(LISTERS))
+    add("--json", action="store_true", help="print JSON: a list of objects with the same keys as the columns")
+    add("--runs", metavar="DIR", help=RUNS)
+    add("--sweeps", type=Path, default=Path("sweeps"), metavar="DIR", help="folder of sweep files (default: sweeps)")
+    return parser
+
+
+def columns(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Lines of a table, one per row, with the keys as its head. The last column is as long as it needs."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    texts = [names, *([_text(row.get(name)) for name in names] for row in rows)]
+    widths = [max(len(line[i]) for line in texts) for i in range(len(names))]
+    for line in texts:
+        yield "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _sweeps(args: Any) -> Iterator[dict[str, Any]]:
+    from study.sweep.spec import load
+
+    for path in sorted(folder(args.sweeps, "--sweeps").glob("*.yaml")):
+        spec = load(path)
+        yield {
+            "file": str(path),
+            "runs": len(spec.runnable),
+            "seeds": len(spec.seeds),
+            "arms": sum(map(len, spec.arms.values())),
+            "metric": "/".join(spec.metric),
+            "description": spec.description,
+        }
+
+
+def _runs(args: Any) -> Iterator[dict[str, Any]]:
+    from study.publish.store import runs_of
+
+    runs = folder(runs_folder(args.runs), "--runs")
+    paths = [*runs.glob("*/record.json"), *runs_of(runs).glob("*.json")]
+    found = [record for path in paths if (record := _read(path))]
+    for record in sorted(found, key=lambda r: (r.provenance.started_utc if r.provenance else "", r.id), reverse=True):
+        split = next((score.split for score in record.scores if score.split != "valid"), "")
+        started = record.provenance.started_utc if record.provenance else None
+        scores = {metric: record.score(split, metric) for metric in ("exact", "bleu", "nll")}
+        yield {"id": record.id, "status": record.status, "started_utc": started, **scores}
+
+
+def _read(path: Path) -> records.Record | None:
+    """Return a record; None for JSON of another kind, such as an attention map."""
+    try:
+        return records.read(path)
+    except InputError:
+        return None
+
+
+def _presets(args: Any) -> Iterator[dict[str, Any]]:
+    from study.config import TEXTBOOK
+
+    for name, arm in TEXTBOOK.items():
+        fields = {field: arm.overrides[field] for field in ("model.family", "model.attention.score")}
+        yield {"preset": name, **fields, "source": arm.source, "differs": arm.differs}
+
+
+def _scores(args: Any) -> Iterator[dict[str, Any]]:
+    from study import metrics
+
+    known = dict.fromkeys(name for section in _sections() for name in metrics.names(section))
+    for score in dict.fromkeys(name.split("/")[1] for name in known):
+        splits = [name.split("/")[0] for name in known if name.split("/")[1] == score]
+        metric = metrics.METRICS[score]
+        yield {"score": score, "goal": metric.goal, "splits": splits, "meaning": metric.meaning}
+
+
+def _sites(args: Any) -> Iterator[dict[str, Any]]:
+    from study.config.sites import RecurrentSites, TransformerSites
+
+    reads = {
+        "encoder_self": "source tokens attend to source tokens",
+        "decoder_self": "target tokens attend to earlier target tokens",
+        "cross": "target tokens attend to the memory",
+    }
+    for family, sites in (("recurrent", RecurrentSites), ("transformer", TransformerSites)):
+        for site in sites.model_fields:
+            yield {"family": family, "site": site, "flags": f"--model.attention.{site}.*", "attends": reads[site]}
+
+
+def _corpora(args: Any) -> Iterator[dict[str, Any]]:
+    for section in _sections():
+        task = " ".join((type(section).__doc__ or "").split("\n\n")[0].split())
+        yield {"name": section.name, "splits": ["train", *section.scored], "task": task}
+
+
+def _sections() -> list[Any]:
+    from study.corpora.catalogue import Data
+
+    return [section() for section in get_args(get_args(Data)[0])]
+
+
+LISTERS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
+    "sweeps": _sweeps,
+    "runs": _runs,
+    "presets": _presets,
+    "scores": _scores,
+    "sites": _sites,
+    "corpora": _corpora,
+}
