@@ -15,11 +15,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from study import files
 from study.config import plugins
 from study.errors import InputError
 from study.files import write as write
 
 SCHEMA_VERSION: Literal[1] = 1
+LARGEST = 2**26
+"""Bytes of a record."""
 
 NUMBERS = re.compile(r"\[(?:\n +(?:-?\d[\d.e+-]*|null),?)+\n +\]")
 """A list of numbers and nulls in indented JSON. No string holds a line break there."""
@@ -168,12 +171,13 @@ def read(path: Path) -> Record:
     """
     plugins.learn(path.parent)
     try:
-        tree = json.loads(path.read_text(encoding="utf-8"))
+        tree = json.loads(files.read(path, LARGEST))
     except FileNotFoundError:
         raise InputError(f"{path}: no such record; `study sweep FILE --status` lists what has run") from None
     except (OSError, ValueError, RecursionError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else " ".join(str(problem).split())[:100]
         raise InputError(
-            f"{path}: not a readable JSON record ({problem}); restore it, or remove it to run again"
+            f"{path}: not a readable JSON record ({reason}); restore it, or remove it to run again"
         ) from None
     version = tree.get("schema_version") if isinstance(tree, dict) else None
     if type(version) is not int or version != SCHEMA_VERSION:  # true is 1, to Python
@@ -197,9 +201,20 @@ def state(folder: Path) -> Literal["missing", "started", "finished", "diverged",
     Raises:
         InputError: there is a record that cannot be read, or no folder but a file.
     """
-    there = os.path.isdir(folder)
-    if os.path.lexists(folder) and not there:
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        if not os.path.lexists(folder):
+            return "missing"
+        names = None
+    except NotADirectoryError:
+        names = None
+    except OSError as problem:
+        raise InputError(
+            f"{folder}: cannot be looked at ({problem.strerror}); check the name and your rights"
+        ) from None
+    if names is None:
         raise InputError(f"{folder}: a file stands where the folder of a run belongs; remove it, or use another --out")
-    if os.path.exists(folder / "record.json"):
+    if "record.json" in names:
         return read(folder / "record.json").status
-    return "started" if there and any(folder.iterdir()) else "missing"
+    return "started" if names else "missing"

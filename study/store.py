@@ -6,7 +6,9 @@ A working folder has one folder for each run: `<id>/record.json`, `<id>/test.hyp
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from study import records
@@ -93,21 +95,7 @@ class Store:
             InputError: it is not what training writes.
         """
         content = self.content(identity, ATTENTION)
-        if content is None:
-            return None
-        try:
-            tree = json.loads(content)
-            source, target = (len([str(token) for token in tree[side]]) for side in ("source", "target"))
-            fits = [len([float(weight) for weight in row]) for row in tree["weights"]] == [source] * target
-            fits = fits and all(0 <= s < source and 0 <= t < target for s, t in tree.get("gold") or [])
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            fits = False
-        if not fits:
-            raise InputError(
-                f"{self.where(identity)}: {ATTENTION}: expected source, target, weights of their sizes and gold links; "
-                "restore the file, or remove it"
-            )
-        return dict(tree)
+        return None if content is None else attention_map(content, f"{self.where(identity)}: {ATTENTION}")
 
     def _path(self, identity: str) -> Path | None:
         places = (self.folder / identity / "record.json", self.folder / f"{identity}.json")
@@ -117,3 +105,33 @@ class Store:
 def is_results(folder: Path) -> bool:
     """Whether this is a folder of published results, and not one of runs."""
     return (folder / "sweeps").is_dir() and (folder / "runs").is_dir()
+
+
+def attention_map(content: bytes, where: str) -> dict[str, Any]:
+    """The attention map in a file's content, checked: types, sizes, and links within them.
+
+    Raises:
+        InputError: it is not what training writes; `where` begins the line.
+    """
+    try:
+        tree = json.loads(content)
+        source, target = tree["source"], tree["target"]
+        rows = [row for row in tree["weights"] if len(row) == len(source)]
+        fits = len(rows) == len(tree["weights"]) == len(target) > 0
+        fits = fits and all(type(token) is str for token in (*source, *target))
+        fits = fits and all(type(w) in (int, float) and abs(w) < sys.float_info.max for row in rows for w in row)
+        links = tree.get("gold") or []
+        fits = fits and all(
+            type(s) is type(t) is int and 0 <= s < len(source) and 0 <= t < len(target) for s, t in links
+        )
+        fits = (
+            fits and type(tree["site"]) is str and type(tree["layer"]) is int and type(tree["head"]) in (int, NoneType)
+        )
+        fits = fits and all(type(text) is str for text in (tree.get("text") or {}).values())
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        fits = False
+    if not fits:
+        raise InputError(
+            f"{where}: expected source, target, weights of their sizes and gold links; restore the file, or remove it"
+        )
+    return dict(tree)

@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 
@@ -82,3 +83,17 @@ def test_the_state_of_a_run_is_what_is_on_disk(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="a file stands where the folder of a run belongs"):
         records.state(tmp_path / "file")
+
+
+def test_what_cannot_be_looked_at_is_not_missing(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "run").mkdir()
+    os.mkfifo(tmp_path / "run" / "record.json")
+    for path, reason in (
+        (tmp_path / "loop", "cannot be looked at"),
+        (tmp_path / ("a" * 300), "File name too long"),
+        (tmp_path / "run", "found a pipe"),
+    ):
+        with pytest.raises(InputError, match=reason):
+            records.state(path)
+    assert records.state(tmp_path / "absent") == "missing"

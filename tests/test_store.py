@@ -9,7 +9,15 @@ from study.errors import InputError
 from study.records import Record
 from study.store import Store
 
-MAP = {"source": ["a", "b"], "target": ["x"], "weights": [[0.25, 0.75]], "gold": [[1, 0]]}
+MAP = {
+    "site": "cross",
+    "layer": 0,
+    "head": None,
+    "source": ["a", "b"],
+    "target": ["x"],
+    "weights": [[0.25, 0.75]],
+    "gold": [[1, 0]],
+}
 
 
 def record(seed, **facts):
@@ -55,7 +63,8 @@ def test_working_runs_are_found_by_id(working):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"gold": [[1]]}, {"gold": [[5, 0]]}, {"weights": ["ab"]}, {"weights": [[1.0]]}, {"target": 3}]
+    "changes",
+    [{"gold": [[1]]}, {"gold": [[5, 0]]}, {"weights": ["ab"]}, {"weights": [[1.0]]}, {"target": 3}, {"layer": 1.5}],
 )
 def test_a_map_of_another_shape_is_refused(working, changes):
     name = record(1).id

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from study import files
 from study import metrics as table
 from study.analysis import wording
 from study.config import Experiment
-from study.errors import InputError
 from study.records import Record
+from study.store import attention_map
 
 SHADES = " ░▒▓█"
 """A weight of 0 to 1 in five steps."""
@@ -22,6 +24,8 @@ SHADES = " ░▒▓█"
 HEIGHT = 8
 WIDEST = 100
 LONGEST_WORD = 12
+LARGEST = 2**26
+"""Bytes of an attention map."""
 
 
 def describe(record: Record, attention: dict[str, Any] | None) -> Iterator[str]:
@@ -140,17 +144,9 @@ def read_attention(folder: Path, name: str = "attention.json") -> dict[str, Any]
         InputError: the file is there and not what training writes.
     """
     path = folder / name
-    if not path.is_file():
+    if not os.path.lexists(path):
         return None
-    try:
-        tree = json.loads(path.read_text(encoding="utf-8"))
-        fits = len(tree["weights"]) == len(tree["target"])
-        fits = fits and all(len(row) == len(tree["source"]) for row in tree["weights"])
-    except (OSError, ValueError, KeyError, TypeError):
-        fits = False
-    if not fits:
-        raise InputError(f"{path}: not an attention map (source, target, weights of their sizes); remove the file")
-    return dict(tree)
+    return attention_map(files.read(path, LARGEST), str(path))
 
 
 def heat_map(attention: dict[str, Any]) -> Iterator[str]:

@@ -73,9 +73,10 @@ def test_a_record_of_other_fields_is_shown_as_it_is(tiny, config, capsys):
 
 def test_a_broken_attention_map_is_refused(tiny):
     path = tiny.write("dot", 1, 80.0)
-    (path.parent / "attention.json").write_text(json.dumps(MAP | {"weights": [[1.0]]}))
-    with pytest.raises(InputError, match=r"attention\.json: not an attention map"):
-        main([str(path.parent)])
+    for broken in ({"weights": [[1.0]]}, {"weights": "x"}, {"gold": [[1]]}, {"gold": [["a", "b"]]}, {"text": [1]}):
+        (path.parent / "attention.json").write_text(json.dumps(MAP | broken))
+        with pytest.raises(InputError, match=r"attention\.json: expected source, target, weights of their sizes"):
+            main([str(path.parent)])
 
 
 def test_a_report_from_the_command_line(tiny, capsys):
