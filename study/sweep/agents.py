@@ -18,6 +18,7 @@ import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from http.client import HTTPException
 from pathlib import Path
 
 import wandb
@@ -39,6 +40,8 @@ IDLE = 120.0
 """Seconds without a trial or a word after which agents are taken for forgotten by the server."""
 ANSWER = 5.0
 """Seconds that the server has to answer: the client itself would try for minutes."""
+REPLACED = 3
+"""How often a slot gets another agent for one that died, in an outage for example."""
 
 
 def run_sweep(
@@ -77,7 +80,7 @@ def run_sweep(
         agents = [_start(spec, out, sweep, number, slot) for number, slot in enumerate(layout)]
         with Interrupts() as interrupts:
             try:
-                _watch(spec, out, agents)
+                _watch(spec, out, agents, partial(_replace, spec, out, sweep, host))
             except KeyboardInterrupt:
                 return _interrupted()
             finally:
@@ -85,7 +88,7 @@ def run_sweep(
                 _end(spec, out, agents, hurry=lambda: interrupts.again)
         if interrupts.again:
             return _interrupted()
-    return _repair(replace(spec, sweep_id=sweep.split("/")[-1]), out, partial(here, wanted_slots=wanted_slots))
+    return _repair(spec, out, partial(here, wanted_slots=wanted_slots, sweep=_named(sweep, host)))
 
 
 def _interrupted() -> int:
@@ -99,8 +102,7 @@ def _repair(spec: Spec, out: Path, here: Callable[..., int]) -> int:
     if missing:
         print(f"{len(missing)} of {len(spec.runnable)} runs are not there after the agents, so they run here:")
         print("\n".join(f"  {cell.id}  {spec.label(cell)}" for cell in missing), flush=True)
-        with _mode("online"):
-            code = here(spec, out, cells=missing)
+        code = here(spec, out, cells=missing)
         if code == local.INTERRUPTED:
             return code
     left = _missing(spec.runnable, out)
@@ -110,6 +112,15 @@ def _repair(spec: Spec, out: Path, here: Callable[..., int]) -> int:
     return 1 if left else 0
 
 
+def _named(sweep: str, host: str) -> dict[str, str]:
+    """What trials that run here are told of the sweep that the server has, given as entity/project/id."""
+    entity, project, name = sweep.split("/")
+    mode = "online" if _unreachable(host) is None else "offline"
+    if mode == "offline":
+        print(f"{host} does not answer, so what is missing runs offline; `wandb sync` sends it to the sweep later")
+    return {"WANDB_MODE": mode, "WANDB_ENTITY": entity, "WANDB_PROJECT": project, "WANDB_SWEEP_ID": name}
+
+
 def _missing(cells: Iterable[Cell], out: Path) -> list[Cell]:
     found = status.by_state(cells, out)
     return [cell for state in ("missing", "interrupted", "failed", "running") for cell in found[state]]
@@ -117,23 +128,31 @@ def _missing(cells: Iterable[Cell], out: Path) -> list[Cell]:
 
 def _check_account() -> str:
     """The server's address, if there is a key for it and it answers."""
-    host = os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai"
     instead = "or leave --engine wandb out, which needs neither account nor network"
     if os.environ.get("WANDB_MODE", "online") != "online":
         raise InputError(f"--engine wandb: WANDB_MODE is {os.environ['WANDB_MODE']}; unset it, {instead}")
-    if not account.signed_in():
+    with _one_line(os.environ.get("WANDB_BASE_URL") or "W&B"):
+        known, host = account.signed_in(), str(wandb.setup().settings.base_url)
+    if not known:
         raise InputError(f"--engine wandb: no key for {host}; call `wandb login` or set WANDB_API_KEY, {instead}")
     if not (Path(sys.executable).parent / "python").exists():
         raise InputError(f"--engine wandb: agents call `python`, which {Path(sys.executable).parent} lacks; {instead}")
+    if problem := _unreachable(host):
+        raise InputError(f"--engine wandb: {host} does not answer ({problem}); try again later, {instead}")
+    with _one_line(host):
+        _ = wandb.Api().default_entity
+    return host
+
+
+def _unreachable(host: str) -> Exception | None:
+    """Why the server does not answer, or None if it does, whatever it says."""
     try:
         urllib.request.urlopen(host, timeout=ANSWER).close()
     except urllib.error.HTTPError as answer:
         answer.close()
-    except (OSError, ValueError) as problem:
-        raise InputError(f"--engine wandb: {host} does not answer ({problem}); try again later, {instead}") from None
-    with _one_line(host):
-        _ = wandb.Api().default_entity
-    return host
+    except (OSError, ValueError, HTTPException) as problem:
+        return problem
+    return None
 
 
 @contextlib.contextmanager
@@ -183,6 +202,8 @@ class Agent:
 
     process: subprocess.Popen[bytes]
     log: Path
+    slot: slots.Slot
+    replaced: int = 0
 
 
 def _start(spec: Spec, out: Path, sweep: str, number: int, slot: slots.Slot) -> Agent:
@@ -197,14 +218,24 @@ def _start(spec: Spec, out: Path, sweep: str, number: int, slot: slots.Slot) -> 
             env=agent_environment(spec, out, slot),
             process_group=0,  # Ctrl-C is for the launcher to answer
         )
-    return Agent(process, log)
+    return Agent(process, log, slot)
 
 
-def _watch(spec: Spec, out: Path, agents: list[Agent]) -> None:
+def _replace(spec: Spec, out: Path, sweep: str, host: str, agents: list[Agent]) -> None:
+    """Start agents for those that died, a few times each, once the server answers."""
+    for number, agent in enumerate(agents):
+        if _replaceable(agent) and _unreachable(host) is None:
+            print(f"agent {number} ended with status {agent.process.returncode}, so another one is started", flush=True)
+            agents[number] = replace(_start(spec, out, sweep, number, agent.slot), replaced=agent.replaced + 1)
+
+
+def _watch(spec: Spec, out: Path, agents: list[Agent], mend: Callable[[list[Agent]], None]) -> None:
     """Until every agent has ended, or they have nothing to do any more."""
     open_, said, heard = _ids(spec), "", time.monotonic()
     sizes: list[int] = []
-    while any(agent.process.poll() is None for agent in agents):
+    while any(agent.process.poll() is None or (open_ and _replaceable(agent)) for agent in agents):
+        if open_:
+            mend(agents)
         open_ = {name for name in open_ if not _settled(out / name)}
         running = sum(lease.held(out / name) for name in open_)
         line = f"{len(spec.runnable) - len(open_)} of {len(spec.runnable)} done, {running} running"
@@ -218,6 +249,11 @@ def _watch(spec: Spec, out: Path, agents: list[Agent]) -> None:
             return
         said, sizes = line, grown
         time.sleep(POLL)
+
+
+def _replaceable(agent: Agent) -> bool:
+    """Whether it died, rather than being sent home, and not too often."""
+    return bool(agent.process.poll()) and agent.replaced < REPLACED
 
 
 def _ids(spec: Spec) -> set[str]:

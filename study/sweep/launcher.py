@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing import connection
@@ -43,8 +43,10 @@ class Launcher:
         trial: Trial,
         progress: Progress,
         policy: Policy,
+        sweep: Mapping[str, str],
     ) -> None:
         self.spec, self.out, self.trial, self.progress, self.policy = spec, out, trial, progress, policy
+        self.sweep = sweep
         self.pool = slots.Pool(layout)
         self.pending: deque[Task] = deque()
         self.elsewhere: list[Task] = []
@@ -119,7 +121,11 @@ class Launcher:
 
     def _start(self, task: Task, slot: slots.Slot) -> None:
         job = Job(
-            placed(task, slot, self.out), task.folder, task.cell.given, environment(task, slot, self.spec), task.seen
+            placed(task, slot, self.out),
+            task.folder,
+            task.cell.given,
+            environment(task, slot, self.spec, self.sweep),
+            task.seen,
         )
         with suppress(OSError):  # the trial meets it too, and says so
             plugins.keep(task.folder, scientific(task.experiment).values())

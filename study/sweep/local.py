@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from study.errors import InputError
 from study.sweep import disk, lease, server, slots
@@ -21,6 +22,8 @@ from study.sweep.trial import Trial, due, stamp, tidy, train
 
 INTERRUPTED = 130
 POLICY = Policy()
+NO_SWEEP: Mapping[str, str] = MappingProxyType({})
+"""No server has made the sweep."""
 
 
 def tell(line: str, say: Callable[[str], object] = print) -> None:
@@ -56,6 +59,7 @@ def run_sweep(
     trial: Trial = train,
     preload: Iterable[str] = server.PRELOAD,
     policy: Policy = POLICY,
+    sweep: Mapping[str, str] = NO_SWEEP,
 ) -> int:
     """Run what is declared and missing in `out`; returns 0, 1 if runs failed, 130 if it was interrupted.
 
@@ -67,6 +71,7 @@ def run_sweep(
         trial: What runs one experiment into its folder; importable, since it is called in another process.
         preload: Modules that the server imports before the first trial.
         policy: What is done with trials that fail or hang.
+        sweep: Variables of W&B that name the sweep which a server has made.
 
     Raises:
         InputError: a run asks for more GPUs than there are, the disk is full, or a record or a run's folder cannot be
@@ -84,7 +89,7 @@ def run_sweep(
     layout = slots.layout_for(wanted_slots, (task.experiment.trainer for task in todo))
     print(f"{spec.name}: {len(todo)} of {len(chosen)} runs to do, {slots.describe(layout)}, in {out}", flush=True)
     progress = Progress(len(chosen), len(layout), done=len(chosen) - len(todo))
-    launcher = Launcher(spec, out, layout, trial, progress, policy)
+    launcher = Launcher(spec, out, layout, trial, progress, policy, sweep)
     with Interrupts() as interrupts:
         try:
             lease.compare_clocks(out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from study.config import Experiment
@@ -19,15 +20,18 @@ def placed(task: Task, slot: Slot, out: Path) -> Experiment:
     return task.experiment.model_copy(update={"out": str(out), "trainer": here})
 
 
-def environment(task: Task, slot: Slot, spec: Spec) -> dict[str, str]:
-    """The agent's contract: what a trial of a W&B sweep finds in its environment."""
+def environment(task: Task, slot: Slot, spec: Spec, sweep: Mapping[str, str]) -> dict[str, str]:
+    """What W&B's client reads in a trial: as an agent sets it, but without a sweep that no server has.
+
+    `sweep` names the one that a server has made, with its project and entity. A run that names another one is refused
+    (404), online and when it is sent later.
+    """
     data, model = task.experiment.data, task.experiment.model
     contract = {
         "WANDB_MODE": os.environ.get("WANDB_MODE", "offline"),
-        "WANDB_SWEEP_ID": spec.sweep_id,
+        **sweep,
         "WANDB_RUN_ID": task.folder.name,
         "WANDB_RUN_GROUP": spec.name,
-        "WANDB_JOB_TYPE": "trial",
         "WANDB_TAGS": f"{spec.name},{data.name},{model.family}",
         "WANDB_DIR": str(task.folder.resolve()),
     }
@@ -42,7 +46,6 @@ def agent_environment(spec: Spec, out: Path, slot: Slot) -> dict[str, str]:
         "WANDB_AGENT_DISABLE_FLAPPING": "true",
         "WANDB_AGENT_MAX_INITIAL_FAILURES": str(len(spec.cells) + 1),  # five failures would end it with status 0
         "WANDB_DIR": str((out / "agents").resolve()),
-        "WANDB_JOB_TYPE": "trial",
         "WANDB_RUN_GROUP": spec.name,
         "WANDB_TAGS": spec.name,
         "STUDY_RUNS": str(out.resolve()),

@@ -162,12 +162,13 @@ def load(path: Path) -> Spec:
 
 
 def _sweep_id(tree: Mapping[str, Any]) -> str:
-    """Eight letters and digits, as W&B's own; the same whenever the file says the same, comments aside.
+    """Eight letters and digits; the same whenever the file declares the same, comments aside.
 
-    The option -P keeps a `study.py` of the working directory out of a trial and decides nothing that the file declares;
-    sweeps were published before the files had it.
+    Its place in W&B declares nothing. Nor does the option -P, which keeps a `study.py` of the working directory out of
+    a trial; sweeps were published before the files had either.
     """
-    same = {key: [word for word in body if word != "-P"] if key == "command" else body for key, body in tree.items()}
+    declared = {name: value for name, value in tree.items() if name not in ("project", "entity")}
+    same = {key: [w for w in body if w != "-P"] if key == "command" else body for key, body in declared.items()}
     return hashlib.sha256(json.dumps(same).encode()).hexdigest()[:8]
 
 

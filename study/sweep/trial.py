@@ -186,10 +186,12 @@ def _end_with_launcher() -> threading.Event:
 
 
 def _environment(job: Job) -> None:
-    """What a W&B agent would have set."""
-    parameters = {"wandb_version": 1, **{name: {"value": value} for name, value in job.given.items()}}
-    path = job.folder / "sweep-parameters.yaml"
-    files.write(path, yaml.safe_dump(parameters, sort_keys=False))
-    os.environ.pop("WANDB_SERVICE", None)  # names a process of the launcher's, not ours
+    """What a W&B agent would have set; the parameters only where there is a sweep that they are of."""
+    for name in ("WANDB_SERVICE", "WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH"):  # of whoever called the launcher
+        os.environ.pop(name, None)
     os.environ.update(job.environment)
-    os.environ["WANDB_SWEEP_PARAM_PATH"] = str(path.resolve())
+    if "WANDB_SWEEP_ID" in job.environment:
+        parameters = {"wandb_version": 1, **{name: {"value": value} for name, value in job.given.items()}}
+        path = job.folder / "sweep-parameters.yaml"
+        files.write(path, yaml.safe_dump(parameters, sort_keys=False))
+        os.environ["WANDB_SWEEP_PARAM_PATH"] = str(path.resolve())

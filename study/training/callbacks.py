@@ -7,11 +7,14 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytorch_lightning as pl
+import torch
 
 
 class StoppedError(Exception):
@@ -91,6 +94,68 @@ class Checkpoint(pl.Callback):
         trainer.save_checkpoint(temporary)
         if trainer.is_global_zero:  # the others were there to wait for it
             os.replace(temporary, self.path)
+
+
+class Curves(pl.Callback):
+    """Loss, learning rate, norm of the gradient and speed, every `EVERY` steps.
+
+    They go to `log(values, step)` and into a file, one line of JSON each, so that a call that resumes can log again
+    what an earlier one has trained: whoever logs may have lost it. So it does with the history of the checkpoint.
+
+    Args:
+        path: the file.
+        log: gets the values by name, and the number of updates made.
+        point: gets a point of the history.
+    """
+
+    EVERY = 20
+
+    def __init__(
+        self, path: Path, log: Callable[[dict[str, float], int], None], point: Callable[[dict[str, Any]], None]
+    ) -> None:
+        self.path, self.send, self.again = path, log, point
+        self.norm: torch.Tensor | None = None
+        self.trained: tuple[int, float] | None = None
+
+    def on_train_start(self, trainer: pl.Trainer, task: pl.LightningModule) -> None:
+        kept = [point for point in self._written() if point["step"] <= trainer.global_step]
+        self.path.write_text("".join(json.dumps(point) + "\n" for point in kept), encoding="utf-8")
+        history: Any = task.history
+        for point in sorted([*kept, *history], key=itemgetter("step")):
+            if "train/loss" in point:
+                self.send({name: value for name, value in point.items() if name != "step"}, point["step"])
+            else:
+                self.again(point)
+
+    def _written(self) -> list[dict[str, Any]]:
+        """What an earlier call has written; a line that was torn ends it."""
+        try:
+            lines = self.path.read_text(encoding="utf-8").splitlines()
+            return [json.loads(line) for line in lines if line.startswith('{"step": ') and line.endswith("}")]
+        except (OSError, ValueError):
+            return []
+
+    def on_before_optimizer_step(self, trainer: pl.Trainer, task: pl.LightningModule, *_: Any) -> None:
+        """Before the gradient is clipped. On a GPU the loss is read in this step too."""
+        if trainer.global_step % self.EVERY == 0:
+            self.norm = torch.nn.utils.get_total_norm([p.grad for p in task.parameters() if p.grad is not None])
+
+    def on_train_batch_end(self, trainer: pl.Trainer, task: pl.LightningModule, *_: Any) -> None:
+        if self.norm is None:
+            return
+        trained: Any = task.trained
+        now, before = trained(), self.trained
+        values = {
+            "train/loss": task.last_loss,
+            "train/lr": trainer.optimizers[0].param_groups[0]["lr"],
+            "train/gradient_norm": float(self.norm),
+        }
+        if before:
+            values["train/tokens_per_second"] = (now[0] - before[0]) / max(now[1] - before[1], 1e-9)
+        self.norm, self.trained = None, now
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"step": trainer.global_step, **values}) + "\n")
+        self.send(values, trainer.global_step)
 
 
 class Progress(pl.Callback):

@@ -1,8 +1,8 @@
 """One Experiment to one Record: build, fit (from a checkpoint, if one is there), evaluate, write.
 
-The folder of a run holds, in the order in which they come to be: `progress.json` (for who watches), `history.jsonl`
-(one line a validation), `checkpoint.ckpt` (to resume from), `<split>.hyp.txt`, `attention.json`, `model.pt` (what
-`study translate` loads) and, last and atomically, `record.json`.
+The folder of a run holds, in the order in which they come to be: `progress.json` (for who watches), `training.jsonl`
+(one line every 20 steps), `history.jsonl` (one line a validation), `checkpoint.ckpt` (to resume from),
+`<split>.hyp.txt`, `attention.json`, `model.pt` (what `study translate` loads) and, last and atomically, `record.json`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from study.training import gold, tracking
 from study.training.alignment import attention_map
 from study.training.allocator import keep_memory
 from study.training.batches import Steps, examples, sentence_lengths
-from study.training.callbacks import Checkpoint, Interruption, Progress, StoppedError
+from study.training.callbacks import Checkpoint, Curves, Interruption, Progress, StoppedError
 from study.training.checkpoint import check_resumable, save_model
 from study.training.diagnostics import for_record, scalars, short
 from study.training.evaluate import Evaluation, evaluate
@@ -117,7 +117,7 @@ class _Run:
 
     def record(self) -> Record:
         """Fit, evaluate, and write everything, the record last."""
-        self.wandb = tracking.Run(self.experiment, self.folder)
+        self.wandb = tracking.Run(self.experiment, self.folder, self.watch)
         record = None
         try:
             self.task = self._task()
@@ -164,6 +164,8 @@ class _Run:
     def _train(self) -> None:
         recipe, checkpoint = self.experiment.training, self.folder / "checkpoint.ckpt"
         callbacks = [Checkpoint(checkpoint), self.progress]
+        if self.ranks.rank == 0:
+            callbacks.append(Curves(self.folder / "training.jsonl", self.wandb.log, self._log))
         self.trainer = trainer(recipe, self.device, self.ranks, callbacks, self.interruption.install)
         resume = str(checkpoint) if checkpoint.exists() else None
         if resume:
@@ -182,7 +184,7 @@ class _Run:
         lines = "".join(json.dumps(records.rounded(p), sort_keys=True) + "\n" for p in self.task.history)
         records.write(self.folder / "history.jsonl", lines)
         shown = attention_map(self.model, self.valid, self.vocabulary, None) if self.wandb.shows else None
-        self.wandb.log(scalars(point, self.task.gradients), point["step"], shown)
+        self._log(point, shown)
         rate = self.task.tokens / max(self.task.train_seconds, 1e-9)
         ahead = self.experiment.training.steps - point["step"]
         left = f"{ahead * self.task.train_seconds / max(1, point['step']):.0f} s left" if ahead else "tested next"
@@ -191,6 +193,9 @@ class _Run:
             f"valid loss {point['valid_loss']:.3f}  BLEU {point['valid_bleu']:.2f}  "
             f"exact {point['valid_exact']:.1f}%  {rate:,.0f} tok/s  {left}"
         )
+
+    def _log(self, point: dict[str, Any], shown: dict[str, Any] | None = None) -> None:
+        self.wandb.log(scalars(point, self.task.gradients), point["step"], shown)
 
     def _evaluate(self) -> Evaluation:
         self.model.load_state_dict(self.task.best["state"])

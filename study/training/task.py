@@ -181,6 +181,15 @@ class Task(pl.LightningModule):
             return str(problem)
         return None
 
+    def trained(self) -> tuple[int, float]:
+        """Target tokens so far, and seconds in training steps."""
+        return self.tokens + int(self._counted), self.train_seconds + time.perf_counter() - self._since
+
+    @property
+    def last_loss(self) -> float:
+        """The training loss that was read last."""
+        return self._last_loss
+
     def _count(self) -> None:
         """Add what was trained since the last look."""
         now = time.perf_counter()

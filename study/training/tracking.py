@@ -1,8 +1,13 @@
-"""W&B: the place to look. One of two files that import it; the record stays the place to compute from."""
+"""W&B: the place to look. The record stays the place to compute from."""
 
 from __future__ import annotations
 
+import glob
 import os
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,64 +16,223 @@ import wandb
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from pydantic import ValidationError
 
 from study.config import Experiment, account, experiment_id
 from study.config.experiment import Tracking
 from study.records import Record, Wandb
 
+START, END = 30.0, 60.0
+"""Seconds that W&B has to start a run, and to take the rest of it at the end."""
+OFFLINE: Any = "offline"
+SWEEP = ("WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH")
+KEPT = ("WANDB_CACHE_DIR", "WANDB_CONFIG_DIR", "WANDB_DATA_DIR", "WANDB_ERROR_REPORTING")
+"""What holds for W&B as a whole, not for a run."""
+
 
 class Run:
-    """One W&B run. The environment decides the mode; without WANDB_MODE a key means online and no key offline."""
+    """One W&B run. The environment decides the mode; without WANDB_MODE a key means online and no key offline.
 
-    def __init__(self, experiment: Experiment, folder: Path) -> None:
-        name = experiment_id(experiment)
+    W&B never decides whether a run is made. What it refuses, or loses, is said in a line, and the run goes on offline,
+    with all that was logged before; where even that fails, it goes on without W&B.
+
+    Args:
+        experiment: what is run.
+        folder: its folder, which gets W&B's files.
+        watch: called with a line of text: the run's address, and what went wrong.
+    """
+
+    def __init__(self, experiment: Experiment, folder: Path, watch: Callable[[str], object] = print) -> None:
+        self.experiment, self.folder, self.watch = experiment, folder, watch
+        self.run: wandb.Run | None = None
+        self.mode, self.unfinished = "", 1
+        self._logged: list[tuple[int, dict[str, Any]]] = []
         folder.mkdir(parents=True, exist_ok=True)
-        config = {**experiment.model_dump(mode="json"), "experiment_id": name}
-        tags = (experiment.data.name, experiment.model.family, name)
-        self.run = _init(name, experiment.tracking, folder, config, tags)
-        self.unfinished = 1
+        self._start()
 
     @property
     def shows(self) -> bool:
         """Whether anybody could look at an image."""
-        return str(mode()) != "disabled"
+        return self.run is not None and self.mode != "disabled"
 
     def log(self, values: dict[str, Any], step: int, shown: dict[str, Any] | None = None) -> None:
         """Scalars at a step, and an attention map as an image."""
-        image = {} if shown is None else {"attention": wandb.Image(drawn(shown), caption=shown["text"]["source"])}
-        self.run.log({**values, **image}, step=step)
+        self._logged.append((step, values))
+        try:
+            if self.run is not None:
+                image = (
+                    {} if shown is None else {"attention": wandb.Image(drawn(shown), caption=shown["text"]["source"])}
+                )
+                self.run.log({**values, **image}, step=step)
+        except Exception as problem:
+            self._go_offline(problem)
 
-    def facts(self) -> Wandb:
+    def facts(self) -> Wandb | None:
         """What the record keeps of the W&B run."""
-        return Wandb(id=self.run.id, url=self.run.url if mode() == "online" else None)
+        if self.run is None:
+            return None
+        return Wandb(id=self.run.id, url=self.run.url if self.mode == "online" else None)
 
     def preempt(self, code: object) -> None:
         """Say that the run is to be resumed: a sweep's server then hands it out again."""
         self.unfinished = code if isinstance(code, int) and code else 1
-        self.run.mark_preempting()
+        with suppress(Exception):
+            if self.run is not None:
+                self.run.mark_preempting()
 
     def finish(self, record: Record | None) -> None:
         """Put the scores into the summary and end the run; without a record it ends as failed, or as preempted."""
+        try:
+            self._finish(record)
+        except TimeoutError:
+            self.watch(f"W&B: not all was sent within {END:.0f} s; `wandb sync {self._files()}` sends it")
+        except Exception as problem:
+            self._go_offline(problem)
+            with suppress(Exception):
+                self._finish(record)
+        _forget()
+
+    def _finish(self, record: Record | None) -> None:
+        if self.run is None:
+            return
         if record is not None:
             self.run.summary.update({"status": record.status, **summary(record)})
         self.run.finish(exit_code=0 if record is not None else self.unfinished)
+        found = self._folders(glob.escape(self.run.id))
+        if (own := self._files().resolve()) in found:
+            # It is whole, so what an earlier call left of this run is a part of it; `wandb sync` stops at torn files.
+            for older in found - {own}:
+                shutil.rmtree(older, ignore_errors=True)
+
+    def _files(self) -> Path:
+        return Path(self.run.dir).parent if self.run else self.folder / "wandb"
+
+    def _start(self) -> None:
+        """As the environment says, else offline, else offline whatever the environment says, else not at all."""
+        try:
+            self.mode = mode()
+            if self.mode == "online" and not account.signed_in():
+                raise wandb.errors.UsageError("no key; call `wandb login`, or set WANDB_API_KEY")
+            self.run = self._begin(self.mode)
+        except Exception as problem:
+            self._go_offline(problem)
+        if self.run is not None and self.mode == "online":
+            self.watch(f"W&B: {self.run.url}")
+
+    def _go_offline(self, problem: Exception) -> None:
+        """Say why, and begin again offline with what was logged."""
+        self.run, self.mode = None, "offline"
+        whole = [name for name in os.environ if name.startswith("WANDB_") and name not in KEPT]
+        refused = SWEEP if "not found" in str(problem) else ()  # sent later, it would name that sweep again
+        for plain, left_out in ((False, refused), (True, whole)):
+            _forget()
+            with suppress(Exception), _without(left_out):
+                self.run = self._begin(OFFLINE, plain)
+                for step, values in self._logged:
+                    self.run.log(values, step=step)
+                break
+        goes = "offline, and `wandb sync` sends it later" if self.run else "without it"
+        self.watch(f"W&B: {_cause(problem)}; the run goes on {goes}")
+
+    def _begin(self, mode: Any, plain: bool = False) -> wandb.Run:
+        """A W&B run, or nothing of it on disk."""
+        before = self._folders("*")
+        try:
+            return _init(self.experiment, self.folder, mode, plain)
+        except Exception:
+            _forget()
+            for half in self._folders("*") - before:
+                shutil.rmtree(half, ignore_errors=True)
+            raise
+
+    def _folders(self, name: str) -> set[Path]:
+        return {path.resolve() for path in (self.folder / "wandb").glob(f"*run-*-{name}")}
 
 
-def _init(name: str, tracking: Tracking, folder: Path, config: dict[str, Any], tags: tuple[str, ...]) -> wandb.Run:
+def _init(experiment: Experiment, folder: Path, mode: Any, plain: bool = False) -> wandb.Run:
+    """Begin the W&B run of an experiment; `plain`: as nobody asked for anything."""
+    name, tracking = experiment_id(experiment), Tracking() if plain else experiment.tracking
+    tags = (experiment.data.name, experiment.model.family)
+    return _begin(name, tracking, folder, mode, _config(experiment), tags, _job(experiment))
+
+
+def _cause(problem: Exception) -> str:
+    """An error of W&B's client in one line."""
+    if isinstance(problem, ValidationError):
+        first = problem.errors()[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return (str(problem).strip() or type(problem).__name__).splitlines()[0].rstrip(".")
+
+
+def _config(experiment: Experiment) -> dict[str, Any]:
+    """What decides the numbers, nested as in the record, and the identity: nothing of this machine or call."""
+    whole = experiment.model_dump(mode="json", exclude={"trainer": True, "tracking": True, "out": True})
+    whole["data"].pop("folder", None)
+    return {**whole, "experiment_id": experiment_id(experiment)}
+
+
+def _job(experiment: Experiment) -> str:
+    """Job type: train, prune or retrain."""
+    if experiment.pruning is None:
+        return "train"
+    return "retrain" if experiment.pruning.question == "retrain" else "prune"
+
+
+def _begin(
+    name: str,
+    tracking: Tracking,
+    folder: Path,
+    mode: Any,
+    config: dict[str, Any],
+    tags: tuple[str, ...],
+    job: str,
+) -> wandb.Run:
     told = (*tracking.tags, *os.environ.get("WANDB_TAGS", "").split(","), *tags)
     return wandb.init(
         project=os.environ.get("WANDB_PROJECT") or tracking.project,
         entity=os.environ.get("WANDB_ENTITY") or tracking.entity,
         group=os.environ.get("WANDB_RUN_GROUP") or tracking.group,
+        job_type=job,
         id=os.environ.get("WANDB_RUN_ID") or name,
         name=name,
         tags=list(dict.fromkeys(tag[:64] for tag in told if tag)),
         dir=folder,
-        mode=mode(),
-        resume="allow" if mode() == "online" else None,
+        mode=mode,
+        resume="allow" if mode == "online" else None,
         config=config,
-        settings=wandb.Settings(silent=True, console="off", x_disable_stats=True, x_disable_meta=True),
+        settings=wandb.Settings(
+            silent=True,
+            console="off",
+            init_timeout=START,
+            finish_timeout=END,
+            finish_timeout_raises=True,
+            x_disable_stats=True,
+            x_disable_meta=True,
+        ),
     )
+
+
+def _forget() -> None:
+    """End this process's session with W&B, which keeps the environment that it began in, the sweep's included."""
+
+    def end() -> None:
+        with suppress(Exception, SystemExit):
+            wandb.teardown()
+
+    ending = threading.Thread(target=end, name="wandb-teardown", daemon=True)
+    ending.start()
+    ending.join(END)  # it waits for a process that may wait for a server
+
+
+@contextmanager
+def _without(names: Iterable[str]) -> Iterator[None]:
+    """Without some of what the environment says to W&B: it may be what W&B refuses."""
+    taken = {name: os.environ.pop(name) for name in names if name in os.environ}
+    taken.pop("WANDB_SERVICE", None)  # a process that may be gone
+    try:
+        yield
+    finally:
+        os.environ.update(taken)
 
 
 def drawn(shown: dict[str, Any]) -> np.ndarray:
@@ -109,6 +273,9 @@ def replay(experiment: Experiment, record: Record, folder: Path) -> None:
 def inapplicable(overrides: dict[str, Any], reason: str, folder: Path) -> None:
     """Log a cell that the configuration rejects: a sweep's server counts it as done, and a reader sees why."""
     folder.mkdir(parents=True, exist_ok=True)
-    run = _init("inapplicable", Tracking(), folder, overrides, ("inapplicable",))
-    run.summary.update({"status": "inapplicable", "reason": reason})
-    run.finish(exit_code=0)
+    try:
+        run = _begin("inapplicable", Tracking(), folder, mode(), overrides, ("inapplicable",), "inapplicable")
+        run.summary.update({"status": "inapplicable", "reason": reason})
+        run.finish(exit_code=0)
+    except Exception as problem:
+        print(f"W&B: {_cause(problem)}")

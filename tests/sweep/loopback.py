@@ -1,7 +1,8 @@
 """A stand-in for W&B's server: what the client calls in a grid sweep, and no more.
 
 It hands out the points of a grid as the real one does: each once, failed ones never again, preempted ones as `resume`
-under the same name, and `exit` when nothing is left or under way.
+under the same name, and `exit` when nothing is left or under way. It is as strict: 401 to another key, 404 to a run or
+an agent of a sweep that it does not have, 409 to the name of a run that was deleted. It can die, and come back.
 """
 
 import base64
@@ -17,13 +18,24 @@ ENTITY, KEY = "someone", "0123456789" * 4
 FIELDS = {"entity": {"id": "E", "name": ENTITY}}
 
 
+class RefusedError(Exception):
+    """An answer that is an error: its status and its text."""
+
+    def __init__(self, status, text):
+        super().__init__(text)
+        self.status = status
+
+
 class Loopback(ThreadingHTTPServer):
-    """The server. `runs` is what it was told of each run, by name."""
+    """The server. `runs` is what it was told of each run, by name; `deleted` are names that were taken."""
 
     daemon_threads = True
+    block_on_close = False
 
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
+    def __init__(self, port=0):
+        super().__init__(("127.0.0.1", port), Handler)
+        self.dead = False
+        self.deleted = set()
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
         self.lock = threading.RLock()
         self.sweeps, self.agents, self.runs = {}, {}, {}
@@ -35,6 +47,12 @@ class Loopback(ThreadingHTTPServer):
         """What a process needs to take this for W&B."""
         return {"WANDB_BASE_URL": self.url, "WANDB_API_KEY": KEY, "WANDB_ENTITY": ENTITY, "WANDB_ERROR_REPORTING": "0"}
 
+    def die(self):
+        """Go away as a server does: nothing listens, and open connections end."""
+        self.dead = True
+        self.shutdown()
+        self.server_close()
+
     def handle_error(self, request, client_address):
         """Nothing: a client that was killed has hung up."""
 
@@ -42,6 +60,16 @@ class Loopback(ThreadingHTTPServer):
         with self.lock:
             self.calls.append((name, told))
             return getattr(self, f"on_{name}", lambda told: {})(told)
+
+    def _sweep(self, name):
+        """A sweep that is there.
+
+        Raises:
+            RefusedError: it is not.
+        """
+        if name not in self.sweeps:
+            raise RefusedError(404, f"sweep {name} not found")
+        return self.sweeps[name]
 
     def on_Viewer(self, told):  # noqa: N802
         return {"viewer": {"id": "V", "username": ENTITY, "entity": ENTITY, "flags": "{}", "teams": {"edges": []}}}
@@ -61,12 +89,13 @@ class Loopback(ThreadingHTTPServer):
         return {"upsertSweep": {"sweep": {"name": name, "project": project}, "configValidationWarnings": []}}
 
     def on_SweepWithRuns(self, told):  # noqa: N802
-        return {"project": {"sweep": {**self.sweeps[told["sweep"]], "runs": {"edges": []}}}}
+        return {"project": {"sweep": {**self._sweep(told["sweep"]), "runs": {"edges": []}}}}
 
     def on_GetSweep(self, told):  # noqa: N802
         return {"project": {"sweep": self.sweeps.get(told["name"])}}
 
     def on_CreateAgent(self, told):  # noqa: N802
+        self._sweep(told["sweep"])
         self.agents[name := f"agent{len(self.agents)}"] = None
         return {"createAgent": {"agent": {"id": name}}}
 
@@ -99,8 +128,12 @@ class Loopback(ThreadingHTTPServer):
             self.runs[name]["state"] = "crashed"
 
     def on_UpsertBucket(self, told):  # noqa: N802
+        if told["name"] in self.deleted:
+            raise RefusedError(409, f"run {told['name']} was previously created and deleted; try a new run name")
+        if told.get("sweep"):
+            self._sweep(told["sweep"])
         run = self.runs.setdefault(told["name"], {"attempts": 0, "state": "pending"})
-        for name in ("groupName", "jobType", "sweep", "displayName", "tags"):
+        for name in ("groupName", "jobType", "sweep", "displayName", "tags", "project", "entity"):
             run[name] = told.get(name) or run.get(name)
         run["config"] = json.loads(told.get("config") or "{}")
         if run["state"] in ("pending", "preempted"):
@@ -110,7 +143,14 @@ class Loopback(ThreadingHTTPServer):
         return {"upsertBucket": {"bucket": bucket, "inserted": True}}
 
     def on_RunResumeStatus(self, told):  # noqa: N802
-        return {"model": {"id": "P", "name": told["project"], **FIELDS, "bucket": None}}
+        run, bucket = self.runs.get(told["name"], {}), None
+        if points := run.get("points"):
+            last = json.dumps(points[-1])
+            bucket = {"id": told["name"], "name": told["name"], "displayName": run["displayName"], "tags": run["tags"]}
+            bucket |= {"historyLineCount": len(points), "eventsLineCount": 0, "logLineCount": 0, "config": "{}"}
+            bucket |= {"historyTail": json.dumps([last]), "eventsTail": "[]", "summaryMetrics": "{}", "notes": ""}
+            bucket["wandbConfig"] = json.dumps({"t": {}})
+        return {"model": {"id": "P", "name": told["project"], **FIELDS, "bucket": bucket}}
 
     def on_CreateRunFiles(self, told):  # noqa: N802
         files = [{"name": name, "uploadUrl": f"{self.url}/upload"} for name in told["files"]]
@@ -122,9 +162,8 @@ class Loopback(ThreadingHTTPServer):
             run = self.runs[name]
             for line in told.get("files", {}).get("wandb-summary.json", {}).get("content", []):
                 run["summary"] = json.loads(line)
-            run["history"] = run.get("history", 0) + len(
-                told.get("files", {}).get("wandb-history.jsonl", {}).get("content", [])
-            )
+            lines = told.get("files", {}).get("wandb-history.jsonl", {}).get("content", [])
+            run["points"] = run.get("points", []) + [json.loads(line) for line in lines]
             run["preempting"] = run["preempting"] or told.get("preempting", False)
             if told.get("complete"):
                 self._complete(name, run, told.get("exitcode"))
@@ -153,6 +192,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = json.loads(self._body() or b"{}")
+        if self.server.dead:
+            self.close_connection = True
+            return
         if base64.b64encode(f"api:{KEY}".encode()).decode() not in self.headers.get("Authorization", ""):
             self._send({"errors": [{"message": "who is there?"}]}, 401)
         elif self.path.endswith("/file_stream"):
@@ -160,7 +202,10 @@ class Handler(BaseHTTPRequestHandler):
             self._send({})
         else:
             name = re.search(r"(?:query|mutation)\s+(\w+)", body.get("query", "")) or re.match("(.*)", "none")
-            self._send({"data": self.server.answer(name[1], body.get("variables") or {})})
+            try:
+                self._send({"data": self.server.answer(name[1], body.get("variables") or {})})
+            except RefusedError as refusal:
+                self._send({"errors": [{"message": str(refusal)}]}, refusal.status)
 
     def _body(self):
         return self.rfile.read(int(self.headers.get("Content-Length", 0)))

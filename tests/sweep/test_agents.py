@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import wandb
 from loopback import ENTITY, KEY, Loopback
 
 from study import records
@@ -133,14 +134,13 @@ def test_a_trial_that_fails_and_an_agent_that_is_killed_leave_no_hole(file, serv
     assert "1 of 3 runs are not there after the agents" in printed
     assert "tiny: 3 of 3 runs there, by identity" in printed
     assert len(server.sweeps) == 1
-    assert {(run["sweep"], run["groupName"], run["jobType"]) for run in server.runs.values()} == {
-        ("sweep0", "tiny", "trial")
-    }
+    where = {tuple(run[name] for name in ("sweep", "groupName", "jobType", "project")) for run in server.runs.values()}
+    assert where == {("sweep0", "tiny", "train", "attention-ablation")}
     (first,), (failed, mended), (resumed,) = (attempts(server, cell) for cell in spec.cells)
     assert (first["state"], first["summary"]["status"]) == ("finished", "finished")
     assert (failed["state"], failed["exit"], mended["state"]) == ("failed", 1, "finished")
     assert (resumed["state"], resumed["attempts"]) == ("finished", 2)
-    assert {"tiny", "grammar", "recurrent", spec.cells[0].id} == set(first["tags"])
+    assert {"tiny", "grammar", "recurrent"} == set(first["tags"])
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
@@ -200,8 +200,8 @@ def test_plain_wandb_sweep_and_agent(file, server, world, tmp_path):
     assert "heads: expected a divisor of the width 64" in rejected["summary"]["reason"]
 
 
-def test_offline_runs_are_sent_as_one_sweep(file, server, world, tmp_path):
-    """Of the local engine, without a server; then `wandb sync`."""
+def test_offline_runs_are_sent_to_one_project_and_group(file, server, world, tmp_path):
+    """Of the local engine, then `wandb sync`. The server has no sweep, so that naming one would be a 404."""
     path, out = file([1, 2]), tmp_path / "runs"
     spec = load(path)
     code = (
@@ -219,15 +219,17 @@ def test_offline_runs_are_sent_as_one_sweep(file, server, world, tmp_path):
     assert sent.returncode == 0, sent.stderr
     assert set(server.runs) == {cell.id for cell in spec.cells}
     for run in server.runs.values():
-        assert (run["sweep"], run["groupName"], run["jobType"]) == (spec.sweep_id, "tiny", "trial")
-        assert {"tiny", "grammar", "recurrent", run["displayName"]} == set(run["tags"])
+        assert (run["sweep"], run["groupName"], run["jobType"]) == (None, "tiny", "train")
+        assert (run["entity"], run["project"]) == (ENTITY, "attention-ablation")
+        assert {"tiny", "grammar", "recurrent"} == set(run["tags"])
+        assert "out" not in run["config"], "a path of this machine"
         assert run["summary"]["status"] == "finished"
 
 
 BAD = {
     "no key": ({"WANDB_API_KEY": None}, (), "no key for http"),
     "no network": ({"WANDB_BASE_URL": "http://127.0.0.1:9"}, (), "does not answer"),
-    "no such address": ({"WANDB_BASE_URL": "nowhere"}, (), "does not answer"),
+    "no such address": ({"WANDB_BASE_URL": "nowhere"}, (), "nowhere refuses"),
     "wrong key": ({"WANDB_API_KEY": KEY[::-1]}, (), "refuses"),
     "offline": ({"WANDB_MODE": "offline"}, (), "WANDB_MODE is offline"),
     "narrowed": ({}, ("--seeds", "1"), "runs the whole file, without --seeds"),
@@ -243,6 +245,7 @@ def test_what_is_missing_is_said_in_one_line_and_at_once(case, file, server, tmp
         monkeypatch.delenv(name, raising=False)
         if value is not None:
             monkeypatch.setenv(name, value)
+    wandb.teardown()  # the client keeps the environment of its first use
     began = time.monotonic()
     assert main(["sweep", str(file([1, 2])), "--out", str(tmp_path / "runs"), "--engine", "wandb", *options]) == 2
     assert time.monotonic() - began < agents.ANSWER + 15

@@ -12,22 +12,6 @@ from study.training import tracking
 from study.training.run import run as train
 
 
-def test_mode_is_the_environments_else_a_key_decides(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    for name in ("WANDB_API_KEY", "WANDB_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("WANDB_MODE", "disabled")
-    assert tracking.mode() == "disabled"
-    monkeypatch.delenv("WANDB_MODE")
-    assert tracking.mode() == "offline"
-    (tmp_path / "netrc").write_text("machine api.wandb.ai login user password 0123456789\n")
-    assert tracking.mode() == "online"
-    (tmp_path / "netrc").write_text("machine elsewhere.example login user password 0123456789\n")
-    assert tracking.mode() == "offline"
-    monkeypatch.setenv("WANDB_API_KEY", "0" * 40)
-    assert tracking.mode() == "online"
-
-
 def test_an_offline_run_keeps_the_agents_contract(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     experiment = experiment_from({"tracking.tags": ("own",)})
     monkeypatch.setenv("WANDB_MODE", "offline")
@@ -38,7 +22,7 @@ def test_an_offline_run_keeps_the_agents_contract(monkeypatch: pytest.MonkeyPatc
     assert run.run.id == "chosen-by-the-sweep"
     assert run.run.name == experiment_id(experiment)
     assert run.run.group == "the-group"
-    assert set(run.run.tags) == {"own", "sweep-tag", "grammar", "recurrent", experiment_id(experiment)}
+    assert set(run.run.tags) == {"own", "sweep-tag", "grammar", "recurrent"}, "no tag of one run alone"
     assert run.run.config["experiment_id"] == experiment_id(experiment)
     assert run.run.config["model"]["attention"]["cross"]["scale"] == "rsqrt"
     shown = {"source": ["Hund"], "target": ["dog"], "weights": [[1.0]], "gold": None, "text": {"source": "Hund"}}
@@ -55,9 +39,11 @@ def test_every_validation_tells_each_head_to_wandb_and_to_the_history(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     logged: dict[int, dict[str, Any]] = {}
-    stub = SimpleNamespace(
-        id="stub", summary={}, finish=lambda exit_code: None, log=lambda values, step: logged.update({step: values})
-    )
+
+    def log(values: dict[str, Any], step: int) -> None:
+        logged.setdefault(step, {}).update(values)
+
+    stub = SimpleNamespace(id="stub", dir=tmp_path, summary={}, finish=lambda exit_code: None, log=log)
     monkeypatch.setenv("WANDB_MODE", "disabled")
     monkeypatch.setattr(tracking.wandb, "init", lambda **_: stub)
     model = {"model.family": "transformer", "model.layers": 2, "model.attention.heads": 2, "model.width": 16}
@@ -69,7 +55,11 @@ def test_every_validation_tells_each_head_to_wandb_and_to_the_history(
         lambda line: None,
     )
     points = [json.loads(line) for line in (tmp_path / "history.jsonl").read_text().splitlines()]
-    assert [point["step"] for point in points] == list(logged) == [2, 4]
+    assert [point["step"] for point in points] == [2, 4]
+    assert list(logged) == [1, 2, 4]
+    lines = [json.loads(line) for line in (tmp_path / "training.jsonl").read_text().splitlines()]
+    assert lines == [{"step": 1, **logged[1]}]
+    assert logged[1].keys() == {"train/loss", "train/lr", "train/gradient_norm"}, "no speed of a first step"
     for point in points:
         told = logged[point["step"]]
         for site in ("encoder_self", "decoder_self", "cross"):

@@ -1,0 +1,153 @@
+"""W&B that is away, that refuses, or that is misconfigured: the run is made, and `wandb sync` sends all of it later."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import wandb
+from loopback import ENTITY, KEY, Loopback
+
+from study.config import account, experiment_from, experiment_id
+from study.training import tracking
+
+ROOT = Path(__file__).parents[2]
+HOSTS = ("WANDB_BASE_URL", "WANDB_API_KEY", "WANDB_ENTITY")
+
+
+@pytest.fixture
+def server():
+    with Loopback() as running:
+        yield running
+        running.shutdown()
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A user who has never called W&B."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in [name for name in os.environ if name.startswith("WANDB_") or name == "NETRC"]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("WANDB_ERROR_REPORTING", "0")
+    wandb.teardown()
+    yield tmp_path
+    wandb.teardown()
+
+
+def kill_the_clients_process(_):
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, parent = path.read_text().split()[1:4:2]
+        except OSError:
+            continue
+        if name == "(wandb-core)" and int(parent) == os.getpid():
+            os.kill(int(path.parent.name), signal.SIGKILL)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            wandb.run.log({})
+        except Exception:
+            return
+        time.sleep(0.05)
+    pytest.fail("it is not gone")
+
+
+def nothing(_):
+    pass
+
+
+AWAY = {
+    "unknown mode": ({"WANDB_MODE": "nonsense"}, (), nothing, "mode: Input should be"),
+    "no key": ({"WANDB_MODE": "online"}, (), nothing, "no key"),
+    "short key": ({"WANDB_API_KEY": "short"}, (), nothing, "must have 40"),
+    "project": ({"WANDB_MODE": "offline", "WANDB_PROJECT": "a/b"}, (), nothing, "Invalid project name 'a/b'"),
+    "address": ({"WANDB_BASE_URL": "nowhere"}, (), nothing, "base_url"),
+    "no network": ({"WANDB_BASE_URL": "http://127.0.0.1:9", "WANDB_API_KEY": KEY}, (), nothing, "deadline exceeded"),
+    "wrong key": ({"WANDB_API_KEY": KEY[::-1]}, HOSTS, nothing, "401"),
+    "no such sweep": ({"WANDB_SWEEP_ID": "unknown"}, HOSTS, nothing, "sweep unknown not found"),
+    "client killed": ({}, HOSTS, kill_the_clients_process, "onnection"),
+}
+
+
+def test_whatever_wandb_refuses_the_run_goes_on_and_is_sent_whole_later(home, server, monkeypatch):
+    monkeypatch.setattr(tracking, "START", 1.0)
+    for seed, (case, (told, of_server, happens, expected)) in enumerate(AWAY.items()):
+        with monkeypatch.context() as here:
+            for name, value in {**{n: server.environment()[n] for n in of_server}, **told}.items():
+                here.setenv(name, value)
+            experiment, lines = experiment_from({"seed": seed}), []
+            run = tracking.Run(experiment, home / "runs" / case, lines.append)
+            run.log({"value": 1.0}, step=1)
+            happens(run)
+            run.log({"value": 2.0}, step=2)
+            assert run.facts().url is None, case
+            run.finish(None)
+            *addresses, line = lines
+            assert all(address.startswith(f"W&B: {server.url}/") for address in addresses)
+            assert expected in line, case
+            assert line.endswith("; the run goes on offline, and `wandb sync` sends it later")
+    server.runs.clear()
+    folders = list((home / "runs").glob("*/wandb/*run-*"))
+    assert len(folders) == len(AWAY), "one folder a run, without what the failed start left"
+    environment = {name: value for name, value in os.environ.items() if name != "WANDB_MODE"} | server.environment()
+    sent = subprocess.run([sys.executable, "-m", "wandb", "sync", *folders], env=environment, capture_output=True)
+    assert sent.returncode == 0, sent.stderr
+    assert len(server.runs) == len(AWAY)
+    for run in server.runs.values():
+        assert [(point["_step"], point["value"]) for point in run["points"]] == [(1, 1), (2, 2)]
+        assert (run["entity"], run["project"]) == (ENTITY, "attention-ablation")
+
+
+def test_a_run_that_was_deleted_on_the_server_is_made_again_offline(home, server, monkeypatch):
+    """The server never takes its name again (409); the client retries that until its time to start is over."""
+    for name, value in server.environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(tracking, "START", 1.0)
+    experiment, lines = experiment_from({}), []
+    server.deleted.add(experiment_id(experiment))
+    run = tracking.Run(experiment, home, lines.append)
+    run.finish(None)
+    (line,) = lines
+    assert "HTTP 409" in line
+    assert "the run goes on offline" in line
+
+
+def test_a_server_that_dies_during_a_run_holds_its_end_up_for_a_bounded_time(home, server, monkeypatch):
+    for name, value in server.environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(tracking, "END", 1.0)
+    experiment, lines = experiment_from({}), []
+    run = tracking.Run(experiment, home, lines.append)
+    address = f"{server.url}/{ENTITY}/attention-ablation/runs/{experiment_id(experiment)}"
+    assert lines == [f"W&B: {address}"], "the address comes first"
+    server.die()
+    run.log({"value": 1.0}, step=1)
+    began = time.monotonic()
+    run.finish(None)
+    assert time.monotonic() - began < 30
+    assert lines[1].startswith("W&B: not all was sent within 1 s; `wandb sync ")
+
+
+def test_a_key_that_wandb_login_stored_is_found_without_asking_anybody(home, server):
+    """The client's own command, for a host of one's own; it stores the key in a place of its own choice."""
+    environment = {name: value for name, value in os.environ.items() if name != "WANDB_MODE"}
+    command = [sys.executable, "-m", "wandb", "login", "--host", server.url, "--relogin", KEY]
+    told = subprocess.run(command, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert told.returncode == 0, told.stderr
+    calls = len(server.calls)
+    code = "from study.training import tracking; print(tracking.mode())"
+    for expected, more in (("online", {}), ("offline", {"WANDB_BASE_URL": "https://elsewhere.example"})):
+        command = [sys.executable, "-c", code]
+        found = subprocess.run(command, env=environment | more, cwd=ROOT, capture_output=True, text=True, timeout=60)
+        assert found.stdout == f"{expected}\n", found.stderr
+    assert len(server.calls) == calls, "nobody is asked"
+
+
+def test_without_a_key_runs_are_offline(home, monkeypatch):
+    assert not account.signed_in()
+    assert tracking.mode() == "offline"
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    assert tracking.mode() == "disabled"
