@@ -265,14 +265,14 @@ def check(name: str, goal: str | None, corpora: Iterable[Corpus]) -> Goal:
     split, score, *subset = name.split("/", 2)
     for corpus in corpora:
         if f"{split}/{score}" not in (known := names(corpus)):
-            raise InputError(f"metric.name: runs on {corpus.name} have no {split}/{score}{_instead(name, known)}")
+            raise InputError(f"metric.name: {corpus.name} has no {split}/{score}.{_instead(name, known)}")
     by_share = bool(subset) and subset[0] in KEPT and score in with_parts("heads")
     if subset and score not in with_parts("length") and not by_share:
         raise InputError(
-            f"metric.name: {score} has no subsets; {' and '.join(with_parts('length'))} have some, by source length"
+            f"metric.name: {score} has no subsets. Only {' and '.join(with_parts('length'))} have, by source length."
         )
     if subset and subset[0] not in BUCKETS and not by_share:
-        raise InputError(f"metric.name: there is no subset {subset[0]!r}; the subsets are {', '.join(BUCKETS)}")
+        raise InputError(f"metric.name: expected a subset of {', '.join(BUCKETS)}, got {subset[0]!r}.")
     found = METRICS[score].goal
     assert found is not None
     if goal not in (None, found):
@@ -283,8 +283,8 @@ def check(name: str, goal: str | None, corpora: Iterable[Corpus]) -> Goal:
 def _instead(name: str, known: list[str]) -> str:
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
     splits, scores = (dict.fromkeys(one.split("/")[part] for one in known) for part in (0, 1))
-    mend = f" (did you mean {close[0]}?)" if close else ""
-    return f"{mend}; the splits are {', '.join(splits)}, the scores {', '.join(_alone(scores, known))}"
+    mend = f" Did you mean {close[0]}?" if close else ""
+    return f"{mend} Splits: {', '.join(splits)}. Scores: {', '.join(_alone(scores, known))}."
 
 
 def _alone(scores: Iterable[str], known: list[str]) -> Iterator[str]:
@@ -292,4 +292,4 @@ def _alone(scores: Iterable[str], known: list[str]) -> Iterator[str]:
     for score in scores:
         of = [one.split("/")[0] for one in known if one.split("/")[1] == score]
         alone = len(of) == 1 and METRICS[score].needs != "heads"
-        yield f"{score} (of {of[0]} alone)" if alone else score
+        yield f"{score} ({of[0]} only)" if alone else score

@@ -1,4 +1,4 @@
-"""One run as a figure: the learning curve, and one attention map beside it."""
+"""One run as a figure: its learning curve, or the curve of a pruning, and one attention map beside it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def draw_run(record: Record, attention: dict[str, Any] | None, path: Path) -> None:
-    """Write a PNG of the learning curve (validation BLEU and loss) and, if there is one, of the attention map."""
+    """Write a PNG of the curve and, if there is one, of the attention map.
+
+    The curve of a pruned run is BLEU against the share of heads kept; of others, validation BLEU and loss by step.
+    """
     with style.styled() as plt:
         ratios = [1.0, 1.5] if attention else [1.0]
         height = 3.0 if attention is None else max(3.0, 0.13 * len(attention["target"]) + 1.3)
@@ -25,12 +28,42 @@ def draw_run(record: Record, attention: dict[str, Any] | None, path: Path) -> No
             width_ratios=ratios,
             squeeze=False,
         )
-        figure.suptitle(record.id, fontsize=8.5, x=0.01, ha="left")
-        draw_curve(axes[0][0], record)
+        figure.suptitle(f"{record.id}: {run_line(record)}", fontsize=8.5, x=0.01, ha="left")
+        if points := pruning_curve(record):
+            draw_pruning(axes[0][0], points)
+        else:
+            draw_curve(axes[0][0], record)
         if attention:
             draw_map(axes[0][1], attention)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, metadata={"Software": None}, format="png")
+
+
+def run_line(record: Record) -> str:
+    """Corpus, family and the score that decides, in one line."""
+    split = next((score.split for score in record.scores if score.split != "valid"), "valid")
+    value = record.score(split, "exact")
+    shown = "" if value is None else f", {split}: exact match {value:.1f}%"
+    return f"{record.status}{shown}"
+
+
+def pruning_curve(record: Record) -> list[tuple[float, float]]:
+    """(share of heads kept, BLEU on the first test split) of a pruning; empty for other runs."""
+    split = next((score.split for score in record.scores if score.split != "valid"), "")
+    kept = [
+        (float(score.subset.removeprefix("kept ")), score.value)
+        for score in record.scores
+        if score.split == split and score.metric == "bleu" and score.subset and score.subset.startswith("kept ")
+    ]
+    return sorted((share, value) for share, value in kept if value is not None)
+
+
+def draw_pruning(axes: Axes, points: list[tuple[float, float]]) -> None:
+    """BLEU against the share of heads that are removed."""
+    axes.plot([100 * (1 - share) for share, _ in points], [value for _, value in points], "o-", markersize=3)
+    axes.set_xlabel("heads removed, %")
+    axes.set_ylabel("BLEU on test")
+    axes.set_ylim(bottom=0)
 
 
 def draw_curve(axes: Axes, record: Record) -> None:

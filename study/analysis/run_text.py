@@ -35,6 +35,8 @@ def describe(record: Record, attention: dict[str, Any] | None) -> Iterator[str]:
     yield from ["", "Configuration (what differs from the defaults)", *configuration(record)]
     if record.scores:
         yield from ["", "Scores", *scores(record)]
+    if lines := list(entropies(record.diagnostics)):
+        yield from ["", "Attention entropy, from 0 (one slot) to 1 (uniform): mean, then heads by layer", *lines]
     for name, title in (("valid_bleu", "Validation BLEU"), ("valid_loss", "Validation loss")):
         points = series(record, name)
         if len(points) > 1:
@@ -103,6 +105,23 @@ def scores(record: Record) -> Iterator[str]:
         yield f"  {name:<{width}}  {count:>5}" + "".join(
             f"  {cell:>{_width(metric)}}" for cell, metric in zip(cells, metrics, strict=True)
         )
+
+
+def entropies(diagnostics: dict[str, Any]) -> Iterator[str]:
+    """One line per site: mean entropy of the weights, then every head, with layers between bars."""
+    for site, layers in diagnostics.items():
+        found = [_entropies(layer) for layer in layers] if isinstance(layers, list) else []
+        known = [value for heads in found for value in heads]
+        if known:
+            by_layer = " | ".join(" ".join(f"{value:.2f}" for value in heads) for heads in found)
+            yield f"  {site:<12}  {sum(known) / len(known):.2f}   {by_layer}"
+
+
+def _entropies(layer: Any) -> list[float]:
+    """Entropy of every head of a layer, as new records (a list) or old ones (a section per head) have it."""
+    values = layer.get("entropy") if isinstance(layer, dict) else None
+    heads = [head.get("entropy") for head in layer if isinstance(head, dict)] if isinstance(layer, list) else values
+    return [float(value) for value in heads or () if isinstance(value, int | float)]
 
 
 def _head(metric: str) -> str:

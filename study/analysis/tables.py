@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 from study.records import write
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table as RichTable
 
 DECIMALS = 4
@@ -21,6 +22,8 @@ DIGITS = 3
 
 GAP = 2
 """Blanks between columns in a terminal."""
+FEWEST = 3
+"""Columns that are printed however narrow the terminal is."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,11 @@ class Table:
         return "\n".join([*lines, *(rf"\par{{\footnotesize {_latex(note)}}}" for note in self.notes)]) + "\n"
 
     def print(self, file: IO[str] | None = None, width: int | None = None) -> None:
-        """To a terminal, or as plain text of 100 columns where there is none."""
+        """Print the table to a terminal, or as plain text of 100 columns.
+
+        If the terminal is narrow, the first column stands on lines of its own above the others. If it is narrower
+        still, columns are left out from the right, and a line names them. No number is folded.
+        """
         from rich.console import Console
         from rich.text import Text
 
@@ -129,43 +136,67 @@ class Table:
         if width is None and not console.is_terminal:
             console = Console(file=file, width=100, highlight=False)
         console.print(Text(self.title, style="bold"))
-        widths = self._widths(console.width)
-        console.print(self._grid(widths, show_header=True))
-        console.print("─" * (sum(widths) + GAP * (len(widths) - 1)))
-        for i, block in enumerate(self.blocks):
-            if block.head:
-                console.print(Text(f"{chr(10) if i else ''}{block.head}", style="italic"))
-            grid = self._grid(widths, show_header=False)
-            for row in block.rows:
-                styled = [(_folded(row.cells[c.key], c), "bold" if c.key in row.bold else "") for c in self.columns]
-                grid.add_row(*(Text(text, style=style) for text, style in styled))
-            console.print(grid)
-        console.print()
+        stacked = _room(self._widths()) > console.width
+        shown = self
+        while stacked and _room(shown._widths()[1:]) + GAP > console.width and len(shown.columns) > FEWEST:
+            shown = replace(shown, columns=shown.columns[:-1])
+        shown._print(console, stacked)
+        if left := [column.head for column in self.columns[len(shown.columns) :]]:
+            console.print(Text(f"Not shown in {console.width} columns: {', '.join(left)}.", style="dim"))
         for note in self.notes:
             console.print(Text(note, style="dim"))
 
-    def _widths(self, room: int) -> list[int]:
-        """Width of each column: what its texts need, and less for the first one if the room is short."""
+    def _print(self, console: Console, stacked: bool) -> None:
+        """Print head, rule and rows. Stacked: the first column above the others."""
+        from rich.padding import Padding
+        from rich.text import Text
+
+        columns, indent = self.columns[stacked:], GAP * stacked
+        widths = self._widths()[stacked:]
+        console.print(Padding(self._grid(columns, widths, show_header=True), (0, 0, 0, indent)))
+        console.print("─" * (_room(widths) + indent))
+        for i, block in enumerate(self.blocks):
+            if block.head:
+                console.print(Text(f"{chr(10) if i else ''}{block.head}", style="italic"))
+            grid = self._grid(columns, widths, show_header=False)
+            for row in block.rows:
+                styled = [(_folded(row.cells[c.key], c), "bold" if c.key in row.bold else "") for c in columns]
+                grid.add_row(*(Text(text, style=style) for text, style in styled))
+                if stacked:
+                    console.print(Text(row.cells[self.columns[0].key]))
+                    console.print(Padding(grid, (0, 0, 0, indent)))
+                    grid = self._grid(columns, widths, show_header=False)
+            if not stacked:
+                console.print(grid)
+        console.print()
+
+    def _widths(self) -> list[int]:
+        """Width that the texts of each column need."""
         widths = []
         for column in self.columns:
             texts = [row.cells[column.key] for block in self.blocks for row in block.rows]
             parts = [part for text in texts for part in (text.split(column.fold) if column.fold else [text])]
             comma = len((column.fold or "").rstrip())
             widths.append(max([*map(len, column.head.split()), *(len(part) + comma for part in parts)]))
-        spare = room - sum(widths) - GAP * (len(widths) - 1)
-        return [max(12, widths[0] + min(0, spare)), *widths[1:]]
+        return widths
 
-    def _grid(self, widths: list[int], show_header: bool) -> RichTable:
+    @staticmethod
+    def _grid(columns: Sequence[Column], widths: Sequence[int], show_header: bool) -> RichTable:
         from rich.table import Table as RichTable
 
         grid = RichTable(box=None, padding=(0, GAP, 0, 0), pad_edge=False, show_header=show_header)
-        for column, width in zip(self.columns, widths, strict=True):
+        for column, width in zip(columns, widths, strict=True):
             grid.add_column(column.head, justify=column.align, width=width, overflow="fold")
         return grid
 
     def _texts(self, row: Row, escape: Any, bold: str) -> list[str]:
         texts = ((column.key, escape(row.cells[column.key])) for column in self.columns)
         return [bold.format(text) if key in row.bold else text for key, text in texts]
+
+
+def _room(widths: Sequence[int]) -> int:
+    """Width of columns side by side."""
+    return sum(widths) + GAP * (len(widths) - 1)
 
 
 def _folded(text: str, column: Column) -> str:

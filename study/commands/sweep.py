@@ -7,6 +7,7 @@ import fnmatch
 import importlib.util
 import os
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -61,7 +62,7 @@ def _sweep(path: Path, args: argparse.Namespace) -> int:
     todo = [task.cell for task in local.tasks(spec, cells, out)][: args.limit]
     if args.dry_run:
         _list(spec, cells, todo, args.shard)
-        print(estimate(todo, out, _at_a_time(todo, args.slots)))
+        print(estimate(todo, out, _at_a_time(todo, args.slots), _published(todo)))
         return 0
     for line in status.inapplicable(spec, cells):
         print(line)
@@ -87,6 +88,8 @@ def _report(spec: Spec, out: Path, part: bool) -> None:
         from study.publish.summary import report_sweep
 
         report_sweep(spec, out)
+        where = "" if out == Path("runs") else f" --runs {shlex.quote(str(out))}"
+        print(f"{'see one':<7} {program()} show {found['finished'][0].id}{where}")
 
 
 def _check_whole(args: argparse.Namespace) -> None:
@@ -206,6 +209,15 @@ def _list(spec: Spec, cells: tuple[Cell, ...], todo: list[Cell], shard: tuple[in
         print(f"  {cell.id}  {spec.label(cell)}")
     for line in status.inapplicable(spec, cells):
         print(line)
+
+
+def _published(todo: list[Cell]) -> list[Path]:
+    """Published records of the same corpora and families, by their names."""
+    from study.publish.store import Results
+
+    results = Results(Path(__file__).parents[2] / "results")
+    kinds = {(cell.experiment.data.name, cell.experiment.model.family) for cell in todo if cell.experiment}
+    return [path for path in results.records if any(path.name.startswith(f"{c}-{f}-") for c, f in kinds)]
 
 
 def _at_a_time(todo: list[Cell], wanted: int | None) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
+import textwrap
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,6 +48,8 @@ def main(argv: Sequence[str]) -> int:
     sentence = " ".join(args.sentence.split())
     if not sentence:
         raise InputError('SENTENCE: expected words, got an empty text. Give one in quotes, such as "Ein Mann schläft."')
+    from study.config import experiment_id
+
     trained = load(checkpoint(args.run, runs_folder(args.runs)))
     strange = dict.fromkeys(unknown(trained.vocabulary, sentence).values())
     if strange:
@@ -58,7 +62,7 @@ def main(argv: Sequence[str]) -> int:
         memory = trained.experiment.model.memory
         print(f"alignment  none: memory {memory} has no source tokens")
     else:
-        absent = draw(attention, args.png)
+        absent = draw(attention, args.png, experiment_id(trained.experiment))
         print(f"alignment  {args.png}" + (f"   (the font lacks {absent}; boxes are drawn instead)" if absent else ""))
     return 0
 
@@ -183,8 +187,17 @@ def _labels(vocabulary: Vocabulary, sentence: str, tokens: list[str]) -> list[st
     return [f"{strange[i]}?" if i in strange else token for i, token in enumerate(tokens)]
 
 
-def draw(attention: dict[str, Any], path: Path) -> str:
-    """Write one attention map as a PNG, as large as its tokens need. Returns the characters that the font lacks.
+def title(attention: dict[str, Any], model: str) -> str:
+    """Title of the map: the model, both sentences, and the entropy of the weights, 0 (one slot) to 1 (uniform)."""
+    slots = max(len(attention["source"]), 2)
+    rows = [-sum(w * math.log(w) for w in row if w > 0) / math.log(slots) for row in attention["weights"]]
+    entropy = sum(rows) / max(len(rows), 1)
+    texts = attention.get("text") or {}
+    return "\n".join([f"{model}: entropy {entropy:.2f}", *(text for text in texts.values() if text)])
+
+
+def draw(attention: dict[str, Any], path: Path, model: str) -> str:
+    """Write one attention map as a PNG, as large as its tokens need, and return the characters that the font lacks.
 
     Raises:
         InputError: the file cannot be written.
@@ -198,6 +211,9 @@ def draw(attention: dict[str, Any], path: Path) -> str:
         warnings.simplefilter("always")
         figure, axes = plt.subplots(figsize=(width, height))
         draw_map(axes, attention)
+        head = title(attention, model)
+        head = "\n".join(part for line in head.splitlines() for part in textwrap.wrap(line, int(16 * width)) or [""])
+        figure.suptitle(head, fontsize=8, x=0.01, ha="left")
         axes.tick_params(axis="both", labelsize=7.5)  # the figure grows with its tokens, so they need not shrink
         try:
             dpi = min(style.DPI, 8000 / max(figure.get_size_inches()))  # a long sentence is drawn smaller

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,13 +41,12 @@ def report_sweep(spec: Spec, out: Path, to: Path | None = None) -> None:
         if pruned.compares(spec):
             written["figure"] = draw(facets, folder / "figure")
     except OSError as problem:
-        raise InputError(f"{folder}: can't be written ({problem.strerror}); give another folder with --to") from None
+        raise InputError(f"{folder}: cannot be written ({problem.strerror}). Name another folder with --out.") from None
     print()
     for what, paths in written.items():
         print(f"{what:<7} {paths[0].with_suffix('')}.{{{','.join(path.suffix[1:] for path in paths)}}}")
     runs = f"{runs_of(out)}/<id>.json" if is_results(out) else f"{out}/<id>/"
-    where = "" if out == Path("runs") else f" --runs {shlex.quote(str(out))}"
-    print(f"{'runs':<7} {runs}   (study show{where} <id> prints one of them)")
+    print(f"{'runs':<7} {runs}")
 
 
 def report_published(spec: Spec, root: Path) -> None:
@@ -64,7 +62,9 @@ def report_published(spec: Spec, root: Path) -> None:
     results = Results(root)
     if spec.name not in results.manifests:
         there = ", ".join(results.manifests) or "none"
-        raise InputError(f"{root}: {spec.name} is not published there ({there}); `study publish {spec.path}` does that")
+        raise InputError(
+            f"{spec.name}: expected a published sweep ({there}). `study publish {spec.path}` publishes it."
+        )
     table, paths = compare(results, results.manifests[spec.name])
     table.print()
     print()

@@ -1,4 +1,4 @@
-"""How long runs will take, from the records of runs like them."""
+"""Estimate of the time that runs will take, from the records of similar runs."""
 
 from __future__ import annotations
 
@@ -13,35 +13,45 @@ from study.sweep.display import clock
 from study.sweep.spec import Cell
 
 ALIKE = ("data.name", "data.tokens", "model.family", "model.width", "model.layers")
-"""Runs that agree in these are taken to train at one pace and to be tested in one time."""
+"""Fields that decide the pace of a run. Runs with the same values are similar."""
 PACE = ("training.steps", "training.batch_tokens")
-"""The time in training goes with the product of these."""
+"""Fields whose product is proportional to the training time."""
 
 
-def estimate(cells: Sequence[Cell], out: Path, slots: int) -> str:
-    """One line: how long these runs take on so many slots together, and what that is taken from."""
-    known = _known(out)
+def estimate(cells: Sequence[Cell], out: Path, slots: int, published: Iterable[Path] = ()) -> str:
+    """Return one line: the time of these runs on so many slots together, and the basis of the estimate.
+
+    Args:
+        cells: the runs.
+        out: folder of the runs; its finished runs are the basis.
+        slots: runs at a time.
+        published: records that are the basis if the folder has no similar run.
+    """
+    place, known = str(out), _known(out.glob("*/record.json"))
+    wanted = {_values(cell.experiment.model_dump(mode="json"), ALIKE) for cell in cells if cell.experiment}
+    if not wanted & known.keys() and (others := _known(published)):
+        place, known = "results (made on another machine)", others
     trees = [cell.experiment.model_dump(mode="json") for cell in cells if cell.experiment]
     seconds = [_expected(tree, known[kind]) for tree in trees if (kind := _values(tree, ALIKE)) in known]
     if not trees:
         return "time: none, nothing is to run"
     if not seconds:
-        return f"time: no basis for a guess, no run of this corpus, family and size has finished in {out}"
+        return f"time: not known, because no run of this corpus, family and size has finished in {out}"
     basis = sum(len(known[kind]) for kind in {_values(tree, ALIKE) for tree in trees} & known.keys())
     parallel = max(1, min(slots, len(trees)))
     total = mean(seconds) * len(trees) / parallel
     guessed = len(trees) - len(seconds)
-    also = f"; {guessed} of other corpora, families or sizes are taken to be like them" if guessed else ""
+    also = f"; {guessed} of other corpora, families or sizes are assumed to be similar" if guessed else ""
     return (
-        f"time: about {clock(max(total, *seconds))} with {parallel} at a time, judged by {basis} finished "
-        f"run{'s' if basis > 1 else ''} of the same corpus, family and size in {out}{also}"
+        f"time: about {clock(max(total, *seconds))} with {parallel} at a time, from {basis} finished "
+        f"run{'s' if basis > 1 else ''} of the same corpus, family and size in {place}{also}"
     )
 
 
-def _known(out: Path) -> dict[tuple[Any, ...], list[tuple[float, float, float]]]:
-    """What runs are alike in ↦ for each finished one (pace, seconds in training, all other seconds)."""
+def _known(paths: Iterable[Path]) -> dict[tuple[Any, ...], list[tuple[float, float, float]]]:
+    """Values of `ALIKE` ↦ for each finished run (pace, seconds in training, all other seconds)."""
     known: dict[tuple[Any, ...], list[tuple[float, float, float]]] = {}
-    for path in sorted(out.glob("*/record.json")):
+    for path in sorted(paths):
         try:
             record = records.read(path)
         except InputError:  # of another sweep; a damaged one of this sweep has been refused already

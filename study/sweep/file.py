@@ -18,14 +18,14 @@ from study import files
 from study.errors import InputError
 
 REMEDIES = {
-    "early_terminate": "early stopping is refused: runs that were cut short do not compare; remove early_terminate",
-    "run_cap": "a cap would leave holes in the grid; remove run_cap, or narrow one call with --limit",
-    "method": "method must be grid: an ablation runs every cell",
-    "metric": "metric must be `name: <split>/<score>`, such as test/exact, with goal maximize or minimize",
-    "command": "command must pass ${args_json}, which loses nothing: "
+    "early_terminate": "early_terminate: not allowed, because runs that stop early do not compare. Remove it.",
+    "run_cap": "run_cap: not allowed, because it leaves holes in the grid. Remove it, or use --limit.",
+    "method": "method: expected grid, because an ablation runs every cell.",
+    "metric": "metric: expected `name: <split>/<score>`, such as test/exact, with goal maximize or minimize.",
+    "command": "command: expected ${args_json}, which loses nothing. Write "
     '["${env}", "${interpreter}", "-P", "-m", "study", "train", "--overrides-json", "${args_json}"]',
 }
-"""What to say about a top-level field, whatever the schema says."""
+"""Errors of top-level fields, instead of those of the schema."""
 DEEPEST = 50
 MOST = 100_000
 LARGEST = 2**22
@@ -41,10 +41,10 @@ def read_file(path: Path) -> dict[str, Any]:
         InputError: no such file, no YAML, or not the schema's.
     """
     if not os.path.exists(path):
-        raise InputError(f"{path}: no such sweep file")
+        raise InputError(f"{path}: no such sweep file.")
     tree = read_yaml(path)
     if not isinstance(tree, dict):
-        raise InputError(f"{path}: a sweep file is a mapping with method, metric and parameters")
+        raise InputError(f"{path}: expected a mapping with method, metric and parameters, got {type(tree).__name__}.")
     for breach in sorted(_validator().iter_errors(tree), key=_where):
         raise InputError(f"{path}: {_one_line(breach)}")
     return tree
@@ -89,7 +89,7 @@ def read_yaml(path: Path) -> Any:
     try:
         return parse(files.read(path, LARGEST).decode())
     except OSError as problem:
-        raise InputError(f"{path}: not a readable YAML file: {problem.strerror}; check the name") from None
+        raise InputError(f"{path}: not a readable YAML file: {problem.strerror}. Check the name.") from None
     except (ValueError, yaml.YAMLError) as problem:
         raise InputError(f"{path}: not a readable YAML file: {' '.join(str(problem).split())}") from None
 
@@ -113,7 +113,7 @@ def parse(text: str) -> Any:
         finally:
             loader.dispose()
     except RecursionError:
-        raise ValueError("nested too deep; write plain sections") from None
+        raise ValueError("nested too deep. Write plain sections.") from None
     except (ValueError, yaml.YAMLError):
         raise
     except Exception as problem:  # constructors of tags look values up, index them and so on
@@ -159,11 +159,11 @@ def _size(node: yaml.Node, known: dict[int, int | None], depth: int) -> int:
         ValueError: it is nested too deep, has no end, or stands for too many.
     """
     if depth > DEEPEST:
-        raise ValueError("nested too deep; write plain sections")
+        raise ValueError("nested too deep. Write plain sections.")
     if id(node) in known:
         size = known[id(node)]
         if size is None:
-            raise ValueError("an alias (*) stands inside what it names, so there is no end; write it out")
+            raise ValueError("an alias (*) stands inside what it names, so there is no end. Write it out.")
         return size
     known[id(node)] = None
     inner = node.value if isinstance(node, yaml.CollectionNode) else ()
@@ -172,7 +172,7 @@ def _size(node: yaml.Node, known: dict[int, int | None], depth: int) -> int:
     for part in parts:
         total += _size(part, known, depth + 1)
         if total > MOST:
-            raise ValueError(f"more than {MOST:,} values, aliases (*) written out; write a smaller file")
+            raise ValueError(f"more than {MOST:,} values, aliases (*) written out. Write a smaller file.")
     known[id(node)] = total
     return total
 
@@ -198,12 +198,12 @@ def _one_line(problem: jsonschema.ValidationError) -> str:
     if field in REMEDIES:
         return REMEDIES[field]
     if problem.validator == "required" and "parameters" in problem.message:
-        return "parameters: missing, so there is no grid; list fields with `values: [..., ...]`"
+        return "parameters: expected a grid, got none. List fields with `values: [..., ...]`."
     if not where and problem.validator == "additionalProperties":
         what = problem.message.rpartition("(")[2].rstrip(")")
-        return f"{what}; a sweep file has {', '.join(_schema()['properties'])}, and nothing else"
+        return f"{what}. Expected only {', '.join(_schema()['properties'])}."
     what = problem.message if len(problem.message) < 160 else f"{problem.message[:157]}..."
-    hint = ""
+    hint = "."
     if where[:1] == ["parameters"]:
-        hint = "; a parameter has `values: [...]`, `value: ...` or nested `parameters:`, with plain scalars"
+        hint = ". Write `values: [...]`, `value: ...` or nested `parameters:`, with plain scalars."
     return f"{'.'.join(where) or 'top level'}: {what}{hint}"

@@ -100,7 +100,7 @@ def flatten(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, tuple[
         else:
             inner = {prefix + name: tuple(body.get("values", (body.get("value"),)))}
         if twice := flat.keys() & inner.keys():
-            raise InputError(f"parameters.{min(twice)}: declared twice, dotted and nested; drop one")
+            raise InputError(f"parameters.{min(twice)}: expected once, got dotted and nested. Remove one.")
         flat |= inner
     return flat
 
@@ -112,9 +112,9 @@ def cells_of(parameters: Mapping[str, tuple[Any, ...]]) -> tuple[Cell, ...]:
         InputError: nothing varies, a field or value that no experiment takes, one experiment twice, or none at all.
     """
     if all(len(values) == 1 for values in parameters.values()):
-        raise InputError("parameters: nothing varies, so this is no grid; give one of them `values: [..., ...]`")
+        raise InputError("parameters: expected a grid, got single values. Give one of them `values: [..., ...]`.")
     if (count := math.prod(map(len, parameters.values()))) > MOST:
-        raise InputError(f"parameters: a grid of {count:.0e} cells; {MOST:,} are the most, so split it over files")
+        raise InputError(f"parameters: expected at most {MOST:,} cells, got {count:.0e}. Split the grid over files.")
     for name, values in parameters.items():
         for value in values:
             _check(name, value, parameters)
@@ -130,7 +130,7 @@ def _check(name: str, value: Any, parameters: Mapping[str, tuple[Any, ...]]) -> 
     for dotted, leaf in inside.items():
         where = f"parameters.arm: {dotted}" if name == ARM else f"parameters.{dotted}"
         if name == ARM and (dotted == "seed" or len(parameters.get(dotted, ())) > 1):
-            raise InputError(f"{where}: varies as a parameter of its own, so an arm can't set it; drop one of them")
+            raise InputError(f"{where}: expected in an arm or as a parameter, got both. Remove one.")
         try:
             fields.check(dotted, leaf)
         except InputError as problem:
@@ -153,11 +153,11 @@ def _check_cells(cells: tuple[Cell, ...]) -> None:
     for cell in cells:
         if cell.id is not None and (first := seen.setdefault(cell.id, cell)) is not cell:
             raise InputError(
-                f"parameters: two cells are one experiment, {cell.id}: {_plain(first.given)} and {_plain(cell.given)}; "
-                "drop one"
+                f"parameters: two cells are one experiment, {cell.id}: {_plain(first.given)} and {_plain(cell.given)}. "
+                "Remove one."
             )
     if not seen:
-        raise InputError(f"parameters: the configuration rejects every cell; the first: {cells[0].reason}")
+        raise InputError(f"parameters: expected a cell that is an experiment, got none. The first: {cells[0].reason}")
 
 
 def _plain(given: Mapping[str, Any]) -> str:

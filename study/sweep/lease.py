@@ -109,7 +109,7 @@ def acquire(folder: Path) -> Lease | None:
         try:
             got = _try(folder)
         except OSError as problem:
-            raise InputError(f"{folder}: no run can write there ({problem.strerror}); use another --out") from None
+            raise InputError(f"{folder}: cannot be written ({problem.strerror}). Use other --runs.") from None
         if not isinstance(got, bool):
             return got
         if got and time.monotonic() > deadline:
@@ -128,7 +128,7 @@ def _try(folder: Path) -> Lease | bool | None:
         return False
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise InputError(f"{folder / FILE}: expected a file, found a pipe or a device; remove it")
+            raise InputError(f"{folder / FILE}: expected a file, got a pipe or a device. Remove it.")
         locked = _lock(descriptor, fcntl.LOCK_EX)
         if locked and not _same(descriptor, folder / FILE):
             os.close(descriptor)
@@ -170,7 +170,7 @@ def holding(folder: Path, wait: bool = False) -> Iterator[None]:
             claims = [path.name for _, path in _claims(folder)[:1]]
             by = f" (its sign of life is {claims[0]})" if claims else ""
             raise InputError(
-                f"{folder}: another process runs this now{by}; wait for it, or choose another folder with --out"
+                f"{folder}: another process runs this now{by}. Wait for it, or choose another folder with --runs."
             )
         time.sleep(POLL)
     held.keep(lambda: _end(folder))

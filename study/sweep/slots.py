@@ -113,13 +113,12 @@ def layout(wanted: int | None, use_gpus: bool, devices: int = 1) -> list[Slot]:
         InputError: trials ask for more GPUs than there are.
     """
     if wanted is not None and wanted > MOST:
-        raise InputError(f"--slots: {wanted} trials at a time; {MOST} are the most")
+        raise InputError(f"--slots: expected at most {MOST}, got {wanted}.")
     cores, found = cpu_cores(), gpus() if use_gpus else []
     if use_gpus and 1 < devices > len(found):
         raise InputError(
-            f"trainer.devices: runs ask for {devices} GPUs, and there {_are(len(found))} here; set "
-            f"{'1' if len(found) < 2 else f'{len(found)} or fewer'}, or so many processes on the CPU with "
-            "trainer.device cpu"
+            f"trainer.devices: expected at most {len(found)} GPUs, which this machine has, got {devices}. Set "
+            f"{'1' if len(found) < 2 else f'{len(found)} or fewer'}, or trainer.device cpu."
         )
     groups = [",".join(found[i : i + devices]) for i in range(0, len(found) - devices + 1, devices)]
     count = wanted or max(cores // devices, 1)
@@ -138,10 +137,6 @@ def describe(slots: list[Slot]) -> str:
     threads, processes = _plural(slots[0].threads, "thread"), slots[0].processes
     each = f"{threads} each" if processes == 1 else f"{processes} processes each with {threads}"
     return f"{len(slots)} at a time, {each} ({where})"
-
-
-def _are(gpus: int) -> str:
-    return f"{'is' if gpus == 1 else 'are'} {gpus or 'none'}"
 
 
 def _plural(count: int, what: str) -> str:

@@ -30,6 +30,7 @@ def test_a_run_as_text_and_picture(tiny, capsys):
     assert "model.attention.cross.score  bilinear   (default dot)" in said
     assert "12,345 parameters, 678 of them attention's; 90,123 FLOPs per target token" in said
     assert "70.0" in said
+    assert "  cross         0.40   0.25 0.75 | 0.20" in said  # of four heads one has no entropy
     assert "Validation BLEU by step" in said
     assert "    a  █•" in said
     assert "  dog    ▒•▒▒" in said

@@ -35,6 +35,24 @@ def test_the_golden_table(three):
         assert text == (GOLDEN / f"table.{suffix}").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("width", [120, 80, 60, 40])
+def test_a_narrow_terminal_stacks_or_drops_columns_and_breaks_no_number(three, width):
+    three.complete()
+    _, _, table = report(three)
+    print_to = io.StringIO()
+    table.print(print_to, width=width)
+    lines = [line.rstrip() for line in print_to.getvalue().splitlines()]
+    assert max(map(len, lines)) <= width
+    rule = next(i for i, line in enumerate(lines) if line.startswith("──"))
+    row = next(i for i, line in enumerate(lines) if line.startswith("score=bilinear"))
+    numbers = lines[row] if width == 120 else lines[row + 1]
+    assert "73.7 ± 3.2" in numbers
+    assert "−8.3" in numbers
+    left = [line for line in lines if line.startswith("Not shown in")]
+    assert bool(left) == (width < 80), "columns that do not fit are named"
+    assert len(lines[rule]) <= width
+
+
 def test_the_golden_numbers_by_hand(three):
     """Differences by seed are −10, −8 and −7: mean −25/3, SE √(7/9), two degrees of freedom, p = 1 − t/√(t² + 2)."""
     three.complete()

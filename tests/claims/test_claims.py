@@ -352,7 +352,7 @@ def contrast(**changes):
         (contrast(arm={SCORE: "dots"}), r"contrasts\.0: model\.attention\.score: .*'dots'"),
         (
             contrast(arm={"model.attention.scor": "dot"}),
-            r"model\.attention\.scor: there is no such field; did you mean",
+            r"model\.attention\.scor: no such field. Did you mean",
         ),
         (contrast(arm={SCORE: "bilinear"}), r"contrasts\.0: arm and baseline are the same"),
         (contrast(best_over=[RATE], select="test/nll"), r"contrasts\.0: select: test/nll is not of validation"),

@@ -8,7 +8,7 @@ import torch
 
 from study.__main__ import main
 from study.attention import Lengths
-from study.commands.translate import load, translate, unknown
+from study.commands.translate import load, title, translate, unknown
 from study.config import experiment_from
 from study.models import build
 from study.training.checkpoint import save_model
@@ -47,6 +47,12 @@ def test_a_sentence_its_translation_and_a_heat_map(run: Path, capsys: pytest.Cap
     assert main(["translate", str(run / "model.pt"), f"  {SENTENCE}\n", "--png", "to/see.png", "--layer", "1"]) == 0
     assert capsys.readouterr().out.splitlines() == [text, "alignment  to/see.png"]
     assert Path("to/see.png").is_file()
+
+
+def test_the_title_of_a_map_names_the_model_and_both_sentences_and_its_entropy() -> None:
+    even, sure = [0.25] * 4, [1.0, 0.0, 0.0, 0.0]
+    attention = {"source": list("abcd"), "weights": [even, sure], "text": {"source": "a b", "target": "c d"}}
+    assert title(attention, "copy-run-s1") == "copy-run-s1: entropy 0.50\na b\nc d"
 
 
 def test_the_map_is_of_the_translation_that_was_found(run: Path) -> None:

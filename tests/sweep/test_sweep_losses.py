@@ -202,7 +202,7 @@ def test_a_lease_is_renewed_while_it_is_held_and_a_run_taken_over_ends(tmp_path,
         os.utime(claim, (0, 0))
         while claim.stat().st_mtime == 0:
             time.sleep(0.005)
-        with pytest.raises(InputError, match=r"another process runs this now .*claim\.1.*; wait for it"):
+        with pytest.raises(InputError, match=r"another process runs this now .*claim\.1.*\. Wait for it"):
             lease.holding(run).__enter__()
         (run / "claim.2").write_text("there beats\n")
         assert asked.wait(30)
