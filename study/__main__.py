@@ -22,6 +22,7 @@ GROUPS = {
     },
     "look at experiments and runs": {
         "ls": "list sweeps, runs, presets, scores, sites or corpora",
+        "data": "check parallel text of your own before training on it",
         "check": "run the standard tests on a mechanism of your own",
         "explain": "print formulas, parameters and FLOPs of an experiment before it runs",
         "show": "print one run: configuration, scores, learning curve, attention map",

@@ -138,7 +138,7 @@ def _split(corpus: Corpus, split: str | None) -> tuple[str, list[Pair]]:
 def _files(source: Path, target: Path) -> list[Pair]:
     """Sentence pairs of the user's own, white space made plain."""
     from study.corpora import Pair
-    from study.corpora.multi30k import read_sides
+    from study.corpora.text import read_sides
 
     return [Pair(" ".join(p.source.split()), " ".join(p.target.split())) for p in read_sides(source, target)]
 

@@ -134,6 +134,8 @@ def _flag(name: str, uses: list[tuple[type[BaseModel], FieldInfo]], kinds: int) 
     descriptions = [one for one in told if not any(o != one and o.startswith(one.removesuffix(".")) for o in told)]
     defaults = {repr(field.default) for field in fields}
     default = fields[0].default if len(defaults) == 1 or name in ("name", "family") else None
+    if fields[0].is_required():  # the experiment, not the flag, says that it is missing
+        default = None
     return _type(fields), Field(default, description=" / ".join(descriptions) + only + by_kind)
 
 

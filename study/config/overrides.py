@@ -128,6 +128,8 @@ def _line(first: Any, given: Mapping[str, Any]) -> str:
         what = f"expected a section of fields{SUCH_AS.get('.'.join(parts), '')}, got {first['input']!r}."
     elif first["type"] == "union_tag_not_found":
         what = f"expected a section of fields{SUCH_AS.get('.'.join(parts), '')}."
+    elif first["type"] == "missing":
+        what = "expected a value, got none. Give one."
     elif first["type"] == "extra_forbidden":
         what = _foreign(parts, given)
     elif first["type"] != "value_error":

@@ -9,11 +9,12 @@ from pydantic import Field
 from study.corpora.corpus import Section
 from study.corpora.grammar import Grammar
 from study.corpora.multi30k import Multi30k
+from study.corpora.parallel import Files
 from study.corpora.probes.lookup import Graph, MultiLookup, OneSpace
 from study.corpora.probes.order import Copy, CopyFar, Reverse, Sort
 
 Data = Annotated[
-    Grammar | Multi30k | Copy | Reverse | Sort | CopyFar | Graph | MultiLookup | OneSpace,
+    Grammar | Multi30k | Files | Copy | Reverse | Sort | CopyFar | Graph | MultiLookup | OneSpace,
     Field(discriminator="name"),
 ]
 

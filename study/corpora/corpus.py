@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -128,6 +130,15 @@ class Section(Frozen):
                 side, or the section declares more than there is.
         """
         raise NotImplementedError
+
+
+def checksum(pairs: Iterable[Pair]) -> str:
+    """SHA-256 of the text of a split with its alignments, sure links as 0-0 and possible ones as 0?0."""
+    lines = []
+    for pair in pairs:
+        links = " ".join(f"{i}{'-' if sure else '?'}{j}" for i, j, sure in pair.alignment or ())
+        lines.append(f"{pair.source}\t{pair.target}\t{links}")
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def derive_vocabulary(data: Section, size: int) -> None:

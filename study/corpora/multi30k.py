@@ -6,15 +6,9 @@ The text is for research and education and is never part of this project; cite E
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import http.client
-import io
 import os
 import sys
-import urllib.error
-import urllib.request
-import zlib
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
@@ -22,7 +16,8 @@ from pydantic import Field, model_validator
 
 from study import files
 from study.corpora.cache import folder
-from study.corpora.corpus import Corpus, Pair, Section, derive_vocabulary
+from study.corpora.corpus import Corpus, Section, derive_vocabulary
+from study.corpora.text import LARGEST, read_sides
 from study.errors import InputError
 from study.schema import Name, Size
 
@@ -46,8 +41,17 @@ SHA256 = {
     "test_2017_flickr.en.gz": "76a444ee25172e72695cddb13ae4a3bda59430617be88e0bb46b60504f054074",
 }
 """Checksums of the compressed files."""
-LARGEST = 2**28
-"""Bytes of one side of a corpus, as it is and unpacked."""
+UNPACKED = {
+    "train.de.gz": "2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72",
+    "train.en.gz": "460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6",
+    "val.de.gz": "660e09eb7e1da2f856ea13ee5ad3cf6d36b3d5b0b733c857e94c5747a3dfc660",
+    "val.en.gz": "1f2a23d992769b5b3d209b0a10dd0b77c08cceb1f20dfb97ed0aafa49d107227",
+    "test_2016_flickr.de.gz": "4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16",
+    "test_2016_flickr.en.gz": "399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182",
+    "test_2017_flickr.de.gz": "c3078bc3b36808bf9d20eb2347ed6137016179ef59ec0d2b9b8ecc3fb2880081",
+    "test_2017_flickr.en.gz": "ce1450ddc5ab0834502579d77a170849952e15a2938b34cc503bdc25ebb4fb98",
+}
+"""Checksums of the same files unpacked."""
 TIMEOUT = 60
 """Seconds without an answer after which a download is given up."""
 
@@ -89,64 +93,21 @@ class Multi30k(Section):
 def read(data: Multi30k) -> Corpus:
     """The corpus, with its two test splits; the sentences as they are.
 
+    Its record names the checksums of the compressed files, also where it was read from unpacked ones: the text is one.
+
     Raises:
         InputError: a file is absent and cannot be downloaded, has a wrong checksum, or is not two equally long sides.
     """
     given = data.folder or os.environ.get("STUDY_MULTI30K")
-    folder = _given(given, "data.folder" if data.folder else "STUDY_MULTI30K") if given else _downloaded()
+    paths = _given(given, "data.folder" if data.folder else "STUDY_MULTI30K") if given else _downloaded()
     for name in SHA256:
-        _check(folder / name)
-    return Corpus(
-        name="multi30k",
-        version=data.version,
-        splits={
-            split: read_sides(folder / f"{stem}.de.gz", folder / f"{stem}.en.gz") for split, stem in SPLITS.items()
-        },
-        files=dict(SHA256),
-    )
+        _check(name, paths[name])
+    splits = {split: read_sides(paths[f"{stem}.de.gz"], paths[f"{stem}.en.gz"]) for split, stem in SPLITS.items()}
+    return Corpus("multi30k", data.version, splits, files=dict(SHA256))
 
 
-def read_sides(source: Path, target: Path) -> list[Pair]:
-    """Sentence pairs from two files, one sentence a line, gzip or plain.
-
-    Raises:
-        InputError: a file is absent, unreadable, empty or not UTF-8, or they differ in length.
-    """
-    german, english = _lines(source), _lines(target)
-    if len(german) != len(english):
-        raise InputError(
-            f"{source} has {len(german)} lines and {target} has {len(english)}; "
-            "both sides need one sentence a line, in the same order: get both files anew"
-        )
-    return [Pair(*pair) for pair in zip(german, english, strict=True)]
-
-
-def _lines(path: Path) -> list[str]:
-    """Only the newline is taken off, and only a newline ends a sentence; a byte order mark is no part of the text."""
-    try:
-        content = files.read(path, LARGEST)
-        if content[:2] == b"\x1f\x8b":
-            with gzip.open(io.BytesIO(content)) as file:
-                content = file.read(LARGEST + 1)
-            if len(content) > LARGEST:
-                raise InputError(f"{path} unpacks to more than {LARGEST // 2**20} MiB; give a smaller file")
-        text = content.decode("utf-8-sig")
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist; expected a file with one sentence a line: check the folder") from None
-    except UnicodeDecodeError as problem:
-        raise InputError(
-            f"{path} is not UTF-8 (byte {problem.start}); expected UTF-8 text, plain or gzip: convert it or get it anew"
-        ) from None
-    except (OSError, EOFError, zlib.error) as problem:
-        raise InputError(f"cannot read {path} ({problem}); expected text, plain or gzip: get it anew") from None
-    if "\0" in text:
-        raise InputError(f"{path} has a null byte; expected text with one sentence a line: get it anew")
-    if not text.strip():
-        raise InputError(f"{path} is empty; expected one sentence a line: get it anew")
-    return text.removesuffix("\n").split("\n")
-
-
-def _given(folder: str, origin: str) -> Path:
+def _given(folder: str, origin: str) -> dict[str, Path]:
+    """Every file of a folder, compressed or unpacked, by its compressed name."""
     try:
         path = Path(folder).expanduser()
     except RuntimeError:
@@ -156,21 +117,24 @@ def _given(folder: str, origin: str) -> Path:
             f"the Multi30k folder {path} ({origin}) does not exist; expected one with {', '.join(SHA256)}: "
             f"mend {origin}, or leave it out to download them"
         )
+    found = {}
     for name in SHA256:
-        if not (path / name).is_file():
+        forms = [one for one in (path / name, path / name.removesuffix(".gz")) if one.is_file()]
+        if not forms:
             raise InputError(
-                f"{path / name} does not exist ({origin}); expected all of {', '.join(SHA256)}: "
-                f"copy it there, or leave {origin} out to download them"
+                f"{path / name} does not exist ({origin}); expected all of {', '.join(SHA256)}, compressed or "
+                f"unpacked: copy it there, or leave {origin} out to download them"
             )
-    return path
+        found[name] = forms[0]
+    return found
 
 
-def _check(path: Path) -> None:
-    found = _sha256(path)
-    if found != SHA256[path.name]:
+def _check(name: str, path: Path) -> None:
+    found, expected = _sha256(path), (SHA256 if path.name == name else UNPACKED)[name]
+    if found != expected:
         raise InputError(
-            f"{path} has the wrong checksum: SHA-256 {found[:12]}…, expected {SHA256[path.name][:12]}…; "
-            f"delete it and get it from {ADDRESS}/{path.name}"
+            f"{path} has the wrong checksum: SHA-256 {found[:12]}…, expected {expected[:12]}…; "
+            f"delete it and get it from {ADDRESS}/{name}"
         )
 
 
@@ -186,41 +150,32 @@ def cache() -> Path:
     return folder() / "multi30k"
 
 
-def _downloaded() -> Path:
+def _downloaded() -> dict[str, Path]:
+    """Every file from the cache, those that are missing fetched first. pooch checks a file before it gets its name."""
+    import pooch
+    import requests
+
     kept = cache()
     missing = [name for name in SHA256 if not (kept / name).is_file()]
+    pooch.get_logger().setLevel("WARNING")
     try:
-        kept.mkdir(parents=True, exist_ok=True)
         for i, name in enumerate(missing, start=1):
             print(f"Multi30k: downloading {name} ({i}/{len(missing)}) to {kept}", file=sys.stderr, flush=True)
-            _download(f"{ADDRESS}/{name}", kept / name)
-    except OSError as problem:
+            fetch = pooch.HTTPDownloader(timeout=TIMEOUT)
+            pooch.retrieve(f"{ADDRESS}/{name}", SHA256[name], fname=name, path=kept, downloader=fetch)
+    except requests.RequestException as problem:
         raise InputError(
-            f"cannot write to {kept} ({problem.strerror}); expected a writable folder for downloads: "
-            "set XDG_CACHE_HOME, or STUDY_MULTI30K to a folder with the files"
-        ) from None
-    return kept
-
-
-def _download(address: str, path: Path) -> None:
-    """Fetch, check, and only then give the file its name, so that a file of that name is always whole."""
-    content = _fetch(address)
-    found = hashlib.sha256(content).hexdigest()
-    if found != SHA256[path.name]:
-        raise InputError(
-            f"{address} came with the wrong checksum: SHA-256 {found[:12]}…, expected {SHA256[path.name][:12]}…; "
-            "try again, or set STUDY_MULTI30K to a folder with the files"
-        )
-    files.write(path, content)
-
-
-def _fetch(address: str) -> bytes:
-    try:
-        with urllib.request.urlopen(address, timeout=TIMEOUT) as answer:
-            content: bytes = answer.read()
-            return content
-    except (urllib.error.URLError, http.client.HTTPException, OSError) as problem:
-        raise InputError(
-            f"cannot download {address} ({problem}); expected network access or the files: "
+            f"cannot download {ADDRESS}/{name} ({problem}); expected network access or the files: "
             "connect, or set data.folder or STUDY_MULTI30K to a folder with them"
         ) from None
+    except OSError as problem:
+        raise InputError(
+            f"cannot write to {kept} ({problem.strerror or problem}); expected a writable folder for downloads: "
+            "set XDG_CACHE_HOME, or STUDY_MULTI30K to a folder with the files"
+        ) from None
+    except ValueError:
+        raise InputError(
+            f"{ADDRESS}/{name} came with the wrong checksum, expected SHA-256 {SHA256[name][:12]}…; "
+            "try again, or set STUDY_MULTI30K to a folder with the files"
+        ) from None
+    return {name: kept / name for name in SHA256}

@@ -18,10 +18,11 @@ from study.commands.ls import LISTERS
 from study.config import Attention, Experiment, Grammar, Multi30k, Recurrent, Transformer, experiment_from
 from study.config.pruning import Pruning
 from study.config.sites import RecurrentSites, TransformerSites
+from study.corpora.parallel import Files
 from study.errors import EXIT_STATUS, InputError
 
 ROOT = Path(__file__).parents[2]
-SECTIONS = {"data": (Grammar, Multi30k), "model": (Recurrent, Transformer), "pruning": (Pruning,)}
+SECTIONS = {"data": (Grammar, Multi30k, Files), "model": (Recurrent, Transformer), "pruning": (Pruning,)}
 SITES = {*RecurrentSites.model_fields, *TransformerSites.model_fields}
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
-import urllib.error
+import threading
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from study.config import Multi30k
-from study.corpora import multi30k
+from study.corpora import Pair, multi30k, text
 from study.errors import InputError
 
 
@@ -31,6 +33,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in multi30k.SHA256:
         (path / name).write_bytes(gzip.compress(f"{name}\n".encode(), mtime=0))
         monkeypatch.setitem(multi30k.SHA256, name, hashlib.sha256((path / name).read_bytes()).hexdigest())
+        monkeypatch.setitem(multi30k.UNPACKED, name, hashlib.sha256(f"{name}\n".encode()).hexdigest())
     monkeypatch.delenv("STUDY_MULTI30K", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return path
@@ -45,7 +48,7 @@ def refused(action: object, *parts: str) -> None:
 
 
 def test_sentences_are_kept_as_they_are(sides: tuple[Path, Path]) -> None:
-    pairs = multi30k.read_sides(*sides)
+    pairs = text.read_sides(*sides)
     assert [(p.source, p.target) for p in pairs] == [
         ("Ein Hund ", "A dog "),
         ("\u2028Zwei,  Hünde.", "\u2028Two,  dogs."),
@@ -57,15 +60,15 @@ def test_bad_files_are_refused(sides: tuple[Path, Path], tmp_path: Path) -> None
     bad = tmp_path / "bad"
     for content, reason in ((b"one\n", "1"), (b"", "empty"), (b"caf\xe9\n", "UTF-8"), (b"\x1f\x8bxx", "cannot read")):
         bad.write_bytes(content)
-        refused(lambda: multi30k.read_sides(source, bad), str(bad), "expected" if reason != "1" else "one sentence")
-        refused(lambda: multi30k.read_sides(bad, target), reason)
-    refused(lambda: multi30k.read_sides(source, tmp_path / "none"), "does not exist")
+        refused(lambda: text.read_sides(source, bad), str(bad), "expected" if reason != "1" else "one sentence")
+        refused(lambda: text.read_sides(bad, target), reason)
+    refused(lambda: text.read_sides(source, tmp_path / "none"), "does not exist")
 
 
 def test_a_folder_is_looked_up_in_order(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("STUDY_MULTI30K", str(tmp_path / "none"))
     corpus = multi30k.read(Multi30k(folder=str(folder)))
-    assert corpus.splits["valid"][0] == multi30k.Pair("val.de.gz", "val.en.gz")
+    assert corpus.splits["valid"][0] == Pair("val.de.gz", "val.en.gz")
     assert corpus.files == multi30k.SHA256
     refused(lambda: multi30k.read(Multi30k()), "STUDY_MULTI30K", "does not exist")
     monkeypatch.setenv("STUDY_MULTI30K", str(folder))
@@ -81,35 +84,64 @@ def test_a_bad_folder_is_refused(folder: Path) -> None:
     refused(lambda: multi30k.read(Multi30k(folder=str(folder / "train.de.gz"))), "does not exist")
 
 
-def test_downloads_are_checked_and_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+def test_unpacked_files_are_the_same_corpus(folder: Path) -> None:
+    compressed = multi30k.read(Multi30k(folder=str(folder)))
+    for name in list(multi30k.SHA256)[2:]:
+        (folder / name.removesuffix(".gz")).write_bytes(gzip.decompress((folder / name).read_bytes()))
+        (folder / name).unlink()
+    assert multi30k.read(Multi30k(folder=str(folder))) == compressed
+    (folder / "val.en").write_bytes(b"other\n")
+    refused(lambda: multi30k.read(Multi30k(folder=str(folder))), "val.en has the wrong checksum", "val.en.gz")
 
-    def fetch(address: str) -> bytes:
-        asked.append(address)
-        return (folder / address.rpartition("/")[2]).read_bytes()
 
-    monkeypatch.setattr(multi30k, "_fetch", fetch)
+@pytest.fixture
+def served(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """A server of the folder on this machine, in place of the real one; the paths that it was asked for."""
+    asked: list[str] = []
+
+    class Handler(SimpleHTTPRequestHandler):
+        def __init__(self, *args: object) -> None:
+            super().__init__(*args, directory=str(folder))  # type: ignore[arg-type]
+
+        def log_request(self, *_: object) -> None:
+            asked.append(self.path)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setattr(multi30k, "ADDRESS", f"http://127.0.0.1:{server.server_port}")
+    yield asked
+    server.shutdown()
+    server.server_close()
+
+
+def test_downloads_are_checked_and_kept(folder: Path, served: list[str]) -> None:
     good = (folder / "val.de.gz").read_bytes()
     (folder / "val.de.gz").write_bytes(b"cut")
     refused(lambda: multi30k.read(Multi30k()), "val.de.gz", "checksum")
     assert sorted(path.name for path in multi30k.cache().iterdir()) == ["train.de.gz", "train.en.gz"]
+    assert not Multi30k().at_hand()
+    (folder / "val.de.gz").unlink()
+    refused(lambda: multi30k.read(Multi30k()), "cannot download", "404", "val.de.gz")
     (folder / "val.de.gz").write_bytes(good)
     assert len(multi30k.read(Multi30k()).splits) == 4
     assert sorted(path.name for path in multi30k.cache().iterdir()) == sorted(multi30k.SHA256)
+    assert Multi30k().at_hand()
     multi30k.read(Multi30k())
-    assert len(asked) == 3 + 6
-    assert all(multi30k.COMMIT in address for address in asked)
+    assert len(served) == 3 + 1 + 6
 
 
-def test_no_network_and_no_place_are_told(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def unreachable(*_: object, **__: object) -> None:
-        raise urllib.error.URLError("no route")
-
-    monkeypatch.setattr(multi30k.urllib.request, "urlopen", unreachable)
-    refused(lambda: multi30k.read(Multi30k()), "cannot download", "no route", "STUDY_MULTI30K")
+def test_no_network_and_no_place_are_told(
+    folder: Path, served: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(multi30k, "ADDRESS", "http://127.0.0.1:9")  # the port of `discard`, where nobody listens
+    refused(lambda: multi30k.read(Multi30k()), "cannot download", "refused", "STUDY_MULTI30K")
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     refused(lambda: multi30k.read(Multi30k()), "cannot write", "XDG_CACHE_HOME")
+    assert served == []
 
 
 def test_the_real_files() -> None:
@@ -123,14 +155,23 @@ def test_the_real_files() -> None:
 
 
 def test_what_is_no_text_of_sentences_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(multi30k, "LARGEST", 10_000)
+    monkeypatch.setattr(text, "LARGEST", 10_000)
     target = tmp_path / "target"
     target.write_text("a\n")
     (tmp_path / "mark").write_bytes(b"\xef\xbb\xbfein\n")
-    assert multi30k.read_sides(tmp_path / "mark", target)[0].source == "ein"  # a BOM would shift every link by a word
+    assert text.read_sides(tmp_path / "mark", target)[0].source == "ein"  # a BOM would shift every link by a word
     (tmp_path / "null").write_bytes(b"ein\0\n")
+    (tmp_path / "return").write_bytes(b"ein\r\nzwei\rdrei\n")
     os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "bomb").write_bytes(gzip.compress(bytes(multi30k.LARGEST + 1), 1))
-    for name, reason in (("null", "has a null byte"), ("pipe", "found a pipe"), ("bomb", "unpacks to more than")):
+    (tmp_path / "bomb").write_bytes(gzip.compress(bytes(text.LARGEST + 1), 1))
+    (tmp_path / "windows").write_bytes(b"ein\r\n")
+    assert text.read_sides(tmp_path / "windows", target)[0].source == "ein"
+    returned = ("return", "return:2 has a carriage return within a line")
+    for name, reason in (
+        ("null", "null:1 has a null byte"),
+        returned,
+        ("pipe", "found a pipe"),
+        ("bomb", "unpacks to more than"),
+    ):
         with pytest.raises(InputError, match=reason):
-            multi30k.read_sides(tmp_path / name, target)
+            text.read_sides(tmp_path / name, target)

@@ -8,7 +8,7 @@ and by depth.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from study.corpora.cache import cached
-from study.corpora.corpus import Contrast, Corpus, Pair, Section, derive_vocabulary
+from study.corpora.corpus import Contrast, Corpus, Pair, Section, checksum, derive_vocabulary
 from study.corpora.grammar.alignment import assemble
 from study.corpora.grammar.content import fill
 from study.corpora.grammar.draw import Draw, digest
@@ -147,15 +147,6 @@ def _pools(data: Grammar) -> dict[str, list[Pair]]:
             if all(len(splits[name]) == size for name, size in sizes.items()):
                 break
     return splits
-
-
-def checksum(pairs: Iterable[Pair]) -> str:
-    """SHA-256 of the text of a split with its alignments, sure links as 0-0 and possible ones as 0?0."""
-    lines = []
-    for pair in pairs:
-        links = " ".join(f"{i}{'-' if sure else '?'}{j}" for i, j, sure in pair.alignment or ())
-        lines.append(f"{pair.source}\t{pair.target}\t{links}")
-    return digest(*lines)
 
 
 def _pool(data: Grammar, key: str, drawn: Plan) -> Pool:

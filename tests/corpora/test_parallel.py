@@ -1,0 +1,259 @@
+"""Own parallel text: real Czech and English messages in every form, and what a user can get wrong."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from study import metrics
+from study.__main__ import main
+from study.config import Experiment, config_hash, experiment_from, experiment_id
+from study.corpora import Link
+from study.corpora.parallel import Files
+from study.corpora.text import links
+from study.errors import InputError
+from study.training.run import UNRECORDED
+
+REAL = Path(__file__).parent / "catalogue_cs_en"
+LANGUAGES = {"data.name": "files", "data.source": "cs", "data.target": "en"}
+TEXT = {
+    "train": [("ano", "yes", "0-0"), ("ne , díky", "no , thanks", "0-0 1-1 2?2")],
+    "valid": [("díky", "thanks", "0-0")],
+    "news": [("ano ano", "yes", "0-0 1-0")],
+    "talk": [("ne", "no", "")],
+}
+
+
+def put(folder: Path, form: str, aligned: bool = True, text: Any = TEXT) -> Path:
+    """The text in one form: files side by side, with tabs, as JSON lines, or with tabs in gzip."""
+    folder.mkdir()
+    for name, rows in text.items():
+        rows = [row if aligned else row[:2] for row in rows]
+        if form == "sides":
+            for end, column in zip(("cs", "en", "align"), zip(*rows, strict=True), strict=False):
+                (folder / f"{name}.{end}").write_text("\r\n".join(column) + "\r\n", encoding="utf-8-sig")
+        elif form == "jsonl":
+            keys = ("source", "en", "alignment")
+            lines = [json.dumps(dict(zip(keys, row, strict=False))) for row in rows]
+            (folder / f"{name}.jsonl").write_text("\n".join(lines))
+        else:
+            content = "".join("\t".join(row) + "\n" for row in rows).encode()
+            packed = form == "tsv.gz"
+            (folder / f"{name}.{form}").write_bytes(gzip.compress(content) if packed else content)
+    return folder
+
+
+def experiment(folder: Path | str, **fields: Any) -> Experiment:
+    return experiment_from(LANGUAGES, {"data.folder": str(folder)}, {f"data.{k}": v for k, v in fields.items()})
+
+
+def test_text_decides_the_identity_and_neither_form_nor_place_does(tmp_path: Path) -> None:
+    forms = [experiment(put(tmp_path / form, form)) for form in ("sides", "tsv", "jsonl", "tsv.gz")]
+    assert len({experiment_id(one) for one in forms}) == 1
+    assert len({repr(one.data.read()) for one in forms}) == 1
+    assert forms[0].data.scored == ("valid", "news", "talk")
+    corpus = forms[0].data.read()
+    assert corpus.languages == ("cs", "en")
+    assert corpus.splits["train"][1].alignment == (Link(0, 0), Link(1, 1), Link(2, 2, False))
+    assert corpus.splits["talk"][0].alignment == ()
+    plain = experiment(put(tmp_path / "plain", "tsv", aligned=False))
+    others = [plain, experiment(tmp_path / "tsv", tests="talk news"), experiment(tmp_path / "tsv", tests="news")]
+    other = {**TEXT, "valid": [("díky", "thank", "0-0")]}
+    others.append(experiment(put(tmp_path / "other", "tsv", text=other)))
+    assert len({config_hash(one) for one in (forms[0], *others)}) == 5
+    assert others[1].data.scored == ("valid", "talk", "news")
+    assert {"news/aer", "valid/onset", "talk/gold_mass"} <= set(metrics.names(forms[0].data))
+    assert not {name for name in metrics.names(plain.data) if "aer" in name or "gold" in name}
+
+
+def test_a_record_states_the_text_without_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record's configuration is valid where the files are not, with the same identity; other text is refused."""
+    given = experiment(put(tmp_path / "here", "sides"))
+    config = given.model_dump(mode="json", exclude=UNRECORDED)
+    assert str(tmp_path) not in json.dumps(config)
+    monkeypatch.delenv("STUDY_FILES", raising=False)
+    again = Experiment.model_validate(config)
+    assert experiment_id(again) == experiment_id(given)
+    assert not again.data.at_hand()
+    with pytest.raises(InputError, match=r"Give data\.folder, or set STUDY_FILES"):
+        again.data.read()
+    monkeypatch.setenv("STUDY_FILES", str(tmp_path / "here"))
+    assert again.data.at_hand()
+    assert again.data.read() == given.data.read()
+    (tmp_path / "here" / "news.en").write_text("no\n")
+    with pytest.raises(InputError, match=r"data\.content: expected text with SHA-256 .* The files were changed"):
+        again.data.read()
+    with pytest.raises(InputError, match=r"data\.content: expected text with SHA-256"):
+        experiment(tmp_path / "here", content=config["data"]["content"])
+
+
+def test_pharaoh_counts_tokens_between_blanks() -> None:
+    """`don't` is three words, so its link becomes three."""
+    assert links("1-0 0?1", "ne nevím", "don't know") == (Link(0, 3, False), Link(1, 0), Link(1, 1), Link(1, 2))
+    assert links("", "a", "b") == ()
+    for text, says in (("0", "got '0'"), ("0-1", "token 1 of the target, which has 1"), ("1?0", "of the source")):
+        with pytest.raises(ValueError, match=says):
+            links(text, "a", "b")
+
+
+def write(folder: Path, **names: str) -> None:
+    for name, content in names.items():
+        (folder / name.replace("_", ".")).write_text(content)
+
+
+BROKEN = {
+    "no folder": (lambda f: shutil.rmtree(f), "no such folder"),
+    "no test": (lambda f: [(f / "news.tsv").unlink(), (f / "talk.tsv").unlink()], "expected a test split"),
+    "no valid": (lambda f: (f / "valid.tsv").unlink(), "expected the split valid, found train, news, talk"),
+    "one side": (lambda f: write(f, more_cs="a\n"), "expected more.en beside more.cs"),
+    "links alone": (lambda f: write(f, more_align="0-0\n"), "expected more.cs beside more.align"),
+    "two forms": (
+        lambda f: write(f, news_jsonl="{}\n"),
+        "one form of the split news, got news.tsv and news.json",
+    ),
+    "twice": (lambda f: (f / "news.tsv.gz").write_bytes(b""), "expected one file, got news.tsv too"),
+    "name": (lambda f: (f / "a b.tsv").write_text("a\tb\n"), "letters, digits, _ and -, got 'a b'"),
+    "columns": (
+        lambda f: write(f, news_tsv="a\tb\na\n"),
+        "news.tsv:2: expected 2 or 3 columns .* got 1",
+    ),
+    "empty line": (lambda f: write(f, news_tsv="a\tb\n \tb\n"), "news.tsv:2: the source is empty. Remove the pair"),
+    "link": (lambda f: write(f, news_tsv="a\tb\t0-1\n"), "news.tsv:1: link 0-1 names token 1"),
+    "some links": (lambda f: write(f, news_tsv="a\tb\t0-0\na\tb\n"), "of every pair or of none, got 1 of 2"),
+    "lengths": (lambda f: write(f, more_cs="a\nb\n", more_en="a\n"), "more.cs has 2 lines and .*more.en has 1"),
+    "links short": (
+        lambda f: write(f, x_cs="a\nb\n", x_en="a\nb\n", x_align="0-0\n"),
+        "expected 2 lines, one for",
+    ),
+    "json": (lambda f: write(f, more_jsonl="{\n"), "got no JSON"),
+    "json list": (lambda f: write(f, more_jsonl="[]\n"), "got list"),
+    "json keys": (lambda f: write(f, more_jsonl='{"source": "a", "de": "b"}\n'), "got the keys source, de"),
+    "json break": (lambda f: write(f, more_jsonl='{"cs": "a\\n", "en": "b"}\n'), "without line breaks"),
+    "encoding": (lambda f: (f / "more.tsv").write_bytes(b"a\tb\ncaf\xe9\tb\n"), "more.tsv:2 is not UTF-8"),
+}
+
+
+@pytest.mark.parametrize(("damage", "says"), BROKEN.values(), ids=BROKEN)
+def test_text_that_cannot_be_used_is_one_line(damage: Any, says: str, tmp_path: Path) -> None:
+    folder = put(tmp_path / "text", "tsv")
+    damage(folder)
+    with pytest.raises(InputError, match=says) as caught:
+        experiment(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_fields_that_are_missing_or_wrong_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = str(put(tmp_path / "text", "tsv"))
+    monkeypatch.delenv("STUDY_FILES", raising=False)
+    for fields, says in (
+        ({"name": "files", "folder": folder}, "data.source: expected a value, got none"),
+        ({"name": "files", "source": "cs", "target": "cs", "folder": folder}, "expected another ending"),
+        ({"name": "files", "source": "cs", "target": "en"}, "Give data.folder, or set STUDY_FILES"),
+        ({"name": "files", "source": "../cs", "target": "en", "folder": folder}, "data.source"),
+        ({"name": "files", "source": "cs", "target": "en", "folder": folder, "tests": "old"}, "expected the split old"),
+        ({"name": "files", "source": "cs", "target": "en", "folder": folder, "tests": "valid"}, "neither train nor"),
+    ):
+        with pytest.raises(InputError, match=says):
+            experiment_from({"data": fields})
+
+
+def test_a_check_lists_all_that_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "check", str(REAL), "--source", "cs", "--target", "en"]) == 0
+    told = capsys.readouterr().out
+    rows = {line.split()[0]: line.split() for line in told.splitlines() if line.startswith("  ")}
+    assert (rows["train"][1], rows["admin"][1], rows["admin"][-5:]) == ("578", "75", ["0", "0", "no", "0", "0"])
+    assert Files(folder=str(REAL), source="cs", target="en").content in told
+    folder = put(tmp_path / "text", "tsv", aligned=False)
+    write(folder, news_tsv="ano\tyes\nano\tyes\nano\tano\n\ty\nx\t\nx\n", more_tsv="a\0\tb\n")
+    (folder / "talk.tsv").unlink()
+    assert main(["data", "check", str(folder), "--source", "cs", "--target", "en", "--all"]) == 2
+    said = capsys.readouterr()
+    (row,) = (line.split() for line in said.out.splitlines() if line.startswith("  news"))
+    assert row == ["news", "3", "1.0", "(1)", "1.0", "(1)", "1", "1", "2", "3", "no", "2", "3"]
+    places = (
+        "news.tsv:4: the source is empty",
+        "news.tsv:5: the target is empty",
+        "news.tsv:6: expected 2 or 3 columns",
+    )
+    assert all(place in said.out for place in (*places, "more.tsv:1 has a null byte"))
+    assert "4 problems; training refuses this text" in said.err
+    assert main(["data", "check", str(tmp_path), "--source", "cs", "--target", "en"]) == 2
+    assert "found none" in capsys.readouterr().err
+
+
+SWEEP = """name: own
+description: Own text
+method: grid
+metric: {{name: admin/bleu}}
+parameters:
+  data.name: {{value: files}}
+  data.folder: {{value: {folder}}}
+  data.source: {{value: cs}}
+  data.target: {{value: en}}
+  data.tests: {{value: admin test}}
+  data.tokens: {{value: words}}
+  model.attention.scale: {{values: [rsqrt, none]}}
+  model.width: {{value: 8}}
+  training.batch_tokens: {{value: 300}}
+  training.steps: {{value: 2}}
+  decoding.beam: {{value: 1}}
+  trainer.device: {{value: cpu}}
+  seed: {{values: [1, 2, 3]}}
+"""
+CLAIM = """claims:
+- id: own
+  slug: own
+  statement: The scale changes nothing after two updates.
+  type: superiority
+  questions:
+    - sweep: own.yaml
+      asked: [files/recurrent]
+      metric: admin/nll
+      margin: 5.0
+      contrasts:
+        - arm: {model.attention.scale: none}
+          baseline: {model.attention.scale: rsqrt}
+          expect: different
+"""
+
+
+def test_sweep_report_claim_translation_and_alignment_work_on_own_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two arms, three seeds, two updates each, in this process; then every reader of runs."""
+    from study.sweep.spec import load
+    from study.training.run import run
+
+    monkeypatch.chdir(tmp_path)
+    Path("own.yaml").write_text(SWEEP.format(folder=REAL))
+    Path("claims.yaml").write_text(CLAIM)
+    spec = load(Path("own.yaml"))
+    for cell in spec.runnable:
+        assert cell.experiment is not None
+        record = run(cell.experiment, Path("runs") / str(cell.id), lambda line: None)
+    assert record.data is not None
+    assert (record.data.source, record.data.target) == ("cs", "en")
+    assert record.data.files.keys() == {"train", "valid", "admin", "test"}
+    assert {score.split for score in record.scores} == {"valid", "admin", "test"}
+    assert any(score.subset == "length 4-7" for score in record.scores)
+    assert str(REAL) not in (tmp_path / "runs" / record.id / "record.json").read_text()
+    assert main(["report", "--sweep", "own.yaml", "--runs", "runs"]) == 0
+    table = Path("runs/report/own/table.md").read_text()
+    assert "| BLEU |" in table, "a corpus of sentences has a column of BLEU"
+    assert "| 3 |" in table
+    capsys.readouterr()
+    assert main(["claims", "--claims", "claims.yaml", "--runs", "runs", "own"]) == 0
+    assert "files, recurrent" in capsys.readouterr().out
+    folder = f"runs/{record.id}"
+    assert main(["translate", folder, "Datum a čas"]) == 0
+    assert main(["align", folder, "--split", "test", "--layer", "0"]) == 0
+    said = capsys.readouterr()
+    assert len(said.out.splitlines()) == 63 + 2
+    assert "test: 63 pairs" in said.err
+    assert main(["show", folder]) == 0
+    assert "admin" in capsys.readouterr().out
