@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from study import records
 from study.commands.options import RUNS, Parser, folder, runs_folder
@@ -138,9 +138,9 @@ def _corpora(args: Any) -> Iterator[dict[str, Any]]:
 
 
 def _sections() -> list[Any]:
-    from study.corpora.catalogue import Data
+    from study.corpora.catalogue import KINDS
 
-    return [section() for section in get_args(get_args(Data)[0])]
+    return [kind.example() for kind in KINDS.values()]
 
 
 LISTERS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {

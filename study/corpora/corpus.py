@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 from study.schema import Frozen
 
@@ -99,6 +99,11 @@ class Section(Frozen):
     """Group of the README's table of costs: embedded for what is generated, else the name of the corpus."""
     sentences: ClassVar[bool] = True
     """Whether targets are sentences: only then is BLEU a column of its tables."""
+
+    @classmethod
+    def example(cls) -> Self:
+        """A section of this kind as lists show it; it need not be readable."""
+        return cls.model_validate({})
 
     @property
     def scored(self) -> tuple[str, ...]:

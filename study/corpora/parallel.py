@@ -37,7 +37,7 @@ Language = Annotated[str, Field(pattern=r"^[A-Za-z0-9]+([_-][A-Za-z0-9]+)*$")]
 class Files(Section):
     """Parallel text of your own: a folder with train, valid and test splits, in any two languages."""
 
-    name: Literal["files"] = Field("files", description="Which corpus.")
+    name: Literal["files"] = Field("files", description="Corpus or probe.")
     version: Literal[1] = Field(1, description="Version of the reading of the files; part of the identity.")
     folder: Name | None = Field(None, description=f"Folder with the files of the splits (else ${FOLDER}).")
     source: Language = Field(description="Language of the source, the ending of its files, such as cs.")
@@ -50,7 +50,7 @@ class Files(Section):
     content: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = Field(
         None, description="SHA-256 of all splits; if given, other text is refused (derived from the files)."
     )
-    tokens: Literal["words", "subwords"] = Field("subwords", description="What a token is.")
+    tokens: Literal["words", "subwords"] = Field("subwords", description="Unit of a token.")
     vocabulary: Size | None = Field(
         None, description="Subword vocabulary, shared by both languages (derived: 4000 with subwords)."
     )
@@ -79,6 +79,10 @@ class Files(Section):
             raise ValueError(f"content: {_other_text(self.content, found)}")
         object.__setattr__(self, "content", found)
         return self
+
+    @classmethod
+    def example(cls) -> Self:
+        return cls(source="cs", target="en", tests="test", gold="", content="0" * 64)
 
     @property
     def scored(self) -> tuple[str, ...]:

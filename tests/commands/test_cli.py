@@ -108,7 +108,7 @@ def test_help_mentions_every_field(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(names) > 80
     assert [name for name in sorted(names) if f"--{name} " not in told] == []
     plain = " ".join(told.split())
-    assert "Unit of a token. (default: words, subwords multi30k)" in plain
+    assert "Unit of a token. (default: words, subwords multi30k and files)" in plain
     assert "None" not in plain
 
 
