@@ -25,8 +25,8 @@ DOORS = {  # all may import files, which helps to read and write
     "models": "attention config errors",
     "training": "models attention config records scoring corpora errors",
     "pruning": "training models attention config records scoring corpora errors",
-    "commands": "pruning training models attention publish claims analysis sweep store records scoring corpora config "
-    "errors",
+    "commands": "pruning training models attention publish claims analysis sweep store records scoring metrics corpora "
+    "config errors",
     "__main__": "commands errors",
 }
 REMAIN = {"study/analysis/frame": {"publish"}, "study/claims/costs": {"publish"}}  # readers of files of `results/`

@@ -121,7 +121,7 @@ REFUSED = [
     ),
     ({**TRANSFORMER, "model.memory": "empty"}, "model.memory: empty hides the source"),
     ({"data.vocabulary": 100}, "data.vocabulary: expected tokens subwords, got tokens words."),
-    ({"data.folder": "there"}, "data.folder: expected with data.name multi30k, got grammar."),
+    ({"data.folder": "there"}, "data.folder: expected with data.name multi30k or files, got grammar."),
     # a section, a number, a name
     ({"data": "grammar"}, "data: expected a section of fields, such as data.name, got 'grammar'."),
     ({"model": None}, "model: expected a section of fields, such as model.family, got None."),
