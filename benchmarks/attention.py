@@ -27,7 +27,7 @@ from study.attention.scores import Additive
 from study.config import Attention as Config
 from study.config.mechanisms import REACH
 from study.models import initialise
-from study.training.allocator import keep_memory
+from study.training.machine import keep_memory
 
 MEGABYTE = 2**20
 TOKENS, WIDTH = 2048, 64

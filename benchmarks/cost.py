@@ -29,7 +29,7 @@ from study.config.mechanisms import REACH
 from study.errors import InputError
 from study.publish.commits import Checkout
 from study.records import write
-from study.training.allocator import keep_memory
+from study.training.machine import keep_memory
 from study.training.provenance import provenance
 
 TARGET = Path(__file__).parents[1] / "results" / "benchmarks" / FILE

@@ -22,7 +22,7 @@ from study.models import Translator, build
 from study.models.translator import BOS
 from study.pruning.order import gone, shuffled
 from study.pruning.surgery import heads_of, masked, remove
-from study.training.allocator import keep_memory
+from study.training.machine import keep_memory
 
 SIZE = {"model.family": "transformer", "model.width": 256, "model.layers": 3, "model.attention.heads": 8}
 VOCABULARY, SOURCE, TARGET = 4000, 16, 16

@@ -26,8 +26,8 @@ from study.config import Experiment, experiment_from
 from study.corpora import Pair
 from study.models import build
 from study.models.translator import PAD
-from study.training.allocator import keep_memory
 from study.training.batches import Batch, Example, Steps
+from study.training.machine import keep_memory
 from study.training.task import Task
 from study.training.vocabulary import Words
 

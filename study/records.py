@@ -10,10 +10,18 @@ import json
 import math
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 
 from study import files
 from study.config import plugins
@@ -86,11 +94,22 @@ class Score(Section):
     hypotheses_sha256: str | None = Field(None, description="SHA-256 of that file.")
 
 
+class Call(Section):
+    """One call of the program that made a part of a run, where several calls made it and differ."""
+
+    from_step: int = Field(description="Step, or part of a pruning, that it continued from; 0: it began the run.")
+    git_commit: str | None = Field(description="Commit of the code.")
+    git_dirty: bool | None = Field(description="Whether the code differed from it.")
+    device: str = Field(description="Name of the GPU, else of the processor.")
+    device_count: int = Field(description="How many of them.")
+    threads: int | None = Field(description="CPU threads of torch, of each process.")
+
+
 class Provenance(Section):
-    """Where the numbers come from: no user, path or host."""
+    """Where the numbers come from: no user, path or host. `calls` has what differs between the calls of one run."""
 
     git_commit: str | None = Field(description="Commit of the code; null outside a checkout.")
-    git_dirty: bool | None = Field(description="Whether study/, sweeps/ or requirements.lock differed from it.")
+    git_dirty: bool | None = Field(description="Whether study/, sweeps/ or requirements.lock differed, in any call.")
     python: str = Field(description="Version of Python.")
     packages: dict[str, str] = Field(description="Versions of the packages that decide numbers.")
     device: str = Field(description="Name of the GPU, else of the processor.")
@@ -98,6 +117,19 @@ class Provenance(Section):
     precision: str = Field(description="The field training.precision.")
     deterministic: bool = Field(description="Whether the same run gives the same bits here (one CPU thread).")
     started_utc: str = Field(description="When the run started, UTC.")
+    threads: int | None = Field(None, description="CPU threads of torch, of each process; older records lack it.")
+    calls: list[Call] = Field([], description="Calls that made the run, if they differ; else left out.")
+
+    def of_calls(self, name: str) -> list[Any]:
+        """Return the values that a field has in the calls of the run, each once, in their order."""
+        made: Sequence[Section] = self.calls or [self]
+        return list(dict.fromkeys(getattr(call, name) for call in made))
+
+    @model_serializer(mode="wrap")
+    def _as_it_was(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what an older record lacks, so that writing it again changes nothing."""
+        tree: dict[str, Any] = plain(self)
+        return {name: value for name, value in tree.items() if name not in ("threads", "calls") or value}
 
 
 class Wandb(Section):

@@ -13,6 +13,7 @@ from study.commands.show import RUN, find
 from study.config import Experiment, experiment_from, experiment_id
 from study.config.pruning import Pruning
 from study.errors import InputError
+from study.sweep import disk, display, lease, stopping
 
 DESCRIPTION = """\
 Remove heads from a trained model and measure the loss. The result is a run of its own beside RUN: a record with the
@@ -39,7 +40,14 @@ def main(argv: Sequence[str]) -> int:
     else:
         from study.pruning.run import run
 
-        record = run(experiment, folder, watch=lambda line: print(line, flush=True), base=base)
+        with (
+            stopping.on_request(),
+            lease.holding(folder),
+            stopping.told(folder),
+            disk.reported(folder),
+            display.following(folder),
+        ):
+            record = run(experiment, folder, watch=lambda line: print(line, flush=True), base=base)
     if record.status != "finished":
         print(f"{record.status}: {record.error}")
         return 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from study.commands.options import program
 from study.config import Experiment, experiment_from, experiment_id
 from study.errors import InputError
 from study.metrics import decimals, title
-from study.sweep import disk, fields, lease, stopping
+from study.sweep import disk, display, fields, lease, stopping
 from study.sweep.file import read_yaml
 from study.sweep.grid import expand
 
@@ -119,12 +118,9 @@ def _run(experiment: Experiment, folder: Path, verbose: bool) -> int:
         from study.pruning.run import run
 
         # A sweep's trial waits where another process has the run; a person is told.
-        with lease.holding(folder, wait=SWEEP in os.environ), disk.reported(folder):
-            try:
-                record = run(experiment, folder, watch=lambda line: print(line, flush=True))
-            except (KeyboardInterrupt, SystemExit):
-                print(f"study: stopped; {_way_on(folder)}", file=sys.stderr, flush=True)
-                raise
+        wait = SWEEP in os.environ
+        with lease.holding(folder, wait), stopping.told(folder), disk.reported(folder), display.following(folder):
+            record = run(experiment, folder, lambda line: print(line, flush=True), lease.waiting)
     if record.status != "finished":
         print(f"{record.status}: {record.error}")
         return 0 if SWEEP in os.environ else 1  # a result, which an agent would count among its failures
@@ -136,14 +132,6 @@ def _run(experiment: Experiment, folder: Path, verbose: bool) -> int:
         print(f"W&B: {record.wandb.url}")
     print(f"record: {folder / 'record.json'}    see it: {program()} show {shlex.quote(str(folder))}")
     return 0
-
-
-def _way_on(folder: Path) -> str:
-    """What is left of a stopped run, and how it goes on."""
-    checkpoint = folder / "checkpoint.ckpt"
-    if checkpoint.exists():
-        return f"the same command continues from {checkpoint}"
-    return "no step was saved yet, so the same command starts again"
 
 
 def headline(record: records.Record) -> str:

@@ -15,6 +15,9 @@ from study.schema import Frozen, Name, Seed, Size
 PROTOCOL: Literal[1] = 1
 """Raised by one when a fix moves numbers, so that runs made before and after it have different identities."""
 
+SMALL = 256
+"""Width up to which a model trains on one CPU thread, unless more are asked for."""
+
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -84,7 +87,9 @@ class Trainer(Frozen):
         1, description="GPUs of one run, or with device cpu its processes; each takes a part of every batch."
     )
     threads: Annotated[int, Field(ge=1, le=1024)] | None = Field(
-        None, description="CPU threads of torch, of each process (default: torch's own choice)."
+        None,
+        description=f"CPU threads of torch, of each process (default: 1 on a CPU for models of width {SMALL} or less, "
+        "which more make slower; else torch's own choice).",
     )
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -16,7 +20,7 @@ from study.models import Translator
 from study.pruning.importance import loss
 from study.pruning.order import SEARCHED, gone
 from study.pruning.surgery import Head, heads_of, masked
-from study.records import Score
+from study.records import Call, Score
 from study.training import decode
 from study.training.batches import Example
 from study.training.vocabulary import Vocabulary
@@ -43,6 +47,60 @@ class Bench(NamedTuple):
     split: str
     """The name of the test split."""
     decoding: Decoding
+    parts: Parts
+
+
+class Parts:
+    """Results of the parts of a question, also in a file: a pruning that was stopped continues after the last of them.
+
+    Args:
+        path: the file, one line of JSON for each part.
+        of: the model that they are measured on. A line of another model is dropped.
+        told: called with the number of parts done and of all.
+    """
+
+    def __init__(self, path: Path, of: str, told: Callable[[int, int], None]) -> None:
+        self.path, self.of, self.told = path, of, told
+        self.known: dict[str, Any] = {}
+        self.calls: list[Call] = []
+        self.done = self.all = 0
+        with suppress(FileNotFoundError):
+            for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+                self._read(line)
+
+    def _read(self, line: str) -> None:
+        """A line that was torn by the end of the machine is left out."""
+        with suppress(ValueError, KeyError, TypeError):
+            tree = json.loads(line)
+            if tree["of"] == self.of:
+                if "call" in tree:
+                    self.calls.append(Call.model_validate(tree["call"]))
+                else:
+                    self.known[tree["part"]] = tree["result"]
+
+    def begin(self, calls: Sequence[Call]) -> None:
+        """Keep the calls that make the parts."""
+        for call in calls[len(self.calls) :]:
+            self._write({"call": call.model_dump()})
+
+    def expect(self, count: int) -> None:
+        """Say of how many parts the question consists."""
+        self.done, self.all = 0, count
+        self.told(0, count)
+
+    def get(self, part: str, measure: Callable[[], Any]) -> Any:
+        """Return the result of a part, made of lists, dictionaries, text and numbers; measure it if it is not known."""
+        if part not in self.known:
+            result = json.loads(json.dumps(measure()))
+            self._write({"part": part, "result": result})
+            self.known[part] = result
+        self.done += 1
+        self.told(self.done, max(self.all, self.done))
+        return self.known[part]
+
+    def _write(self, tree: dict[str, Any]) -> None:
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"of": self.of, **tree}) + "\n")
 
 
 class Answer(NamedTuple):
@@ -54,17 +112,23 @@ class Answer(NamedTuple):
 
 def measured(bench: Bench, without: Iterable[Head]) -> Values:
     """NLL on validation and test, BLEU and exact match on test, with these heads masked."""
+    heads = sorted(set(without))
+    found = bench.parts.get(f"without {', '.join(map(str, heads))}", lambda: _measure(bench, heads))
+    return {(split, metric): value for split, metric, value in found}
+
+
+def _measure(bench: Bench, without: Sequence[Head]) -> list[tuple[str, str, float]]:
     with masked(bench.model, without):
         texts = decode.translate(
             bench.model, bench.test, bench.vocabulary, bench.decoding.beam, bench.decoding.length_penalty
         )
         references = [example.pair.target for example in bench.test]
-        return {
-            ("valid", "nll"): _nll(bench.model, bench.valid).mean().item(),
-            (bench.split, "nll"): _nll(bench.model, bench.test).mean().item(),
-            (bench.split, "bleu"): scoring.bleu(texts, references).value,
-            (bench.split, "exact"): scoring.exact_match(texts, references).value,
-        }
+        return [
+            ("valid", "nll", _nll(bench.model, bench.valid).mean().item()),
+            (bench.split, "nll", _nll(bench.model, bench.test).mean().item()),
+            (bench.split, "bleu", scoring.bleu(texts, references).value),
+            (bench.split, "exact", scoring.exact_match(texts, references).value),
+        ]
 
 
 def _nll(model: Translator, data: Sequence[Example]) -> Tensor:
@@ -81,6 +145,7 @@ def curve(bench: Bench, orders: Sequence[Sequence[Head]], watch: Callable[[str],
     """
     known: dict[frozenset[Head], Values] = {}
     lines: list[list[Values]] = []
+    bench.parts.expect(len({frozenset(gone(order, tenth / 10)) for order in orders for tenth in TENTHS}))
     for order in orders:
         lines.append([])
         for tenth in TENTHS:
@@ -121,12 +186,12 @@ def each_head(bench: Bench, site: str, watch: Callable[[str], None]) -> Answer:
     among = heads_of(bench.model, site)
     whole = _nll(bench.model, bench.test)
     scores, changes, doubts = [], [], []
+    bench.parts.expect(2 * len(among))
     for head in among:
         values = measured(bench, [head])
-        with masked(bench.model, [head]):
-            change = _nll(bench.model, bench.test) - whole
-        changes.append(change.mean().item())
-        doubts.append(float(ttest_rel(change.numpy(), torch.zeros_like(change).numpy()).pvalue) if change.any() else 1)
+        change, doubt = bench.parts.get(f"change without {head}", partial(_change, bench, head, whole))
+        changes.append(change)
+        doubts.append(doubt)
         scores += [_score(bench, split, name, value, f"without {head}") for (split, name), value in values.items()]
         watch(f"without {head}  BLEU {values[bench.split, 'bleu']:.2f}  NLL {changes[-1]:+.4f}")
     sure = false_discovery_control(doubts) < LEVEL
@@ -136,12 +201,21 @@ def each_head(bench: Bench, site: str, watch: Callable[[str], None]) -> Answer:
     return Answer(scores, {"p": _named(dict(zip(among, doubts, strict=True)))})
 
 
+def _change(bench: Bench, head: Head, whole: Tensor) -> tuple[float, float]:
+    """What the absence of a head adds to the mean NLL of test sentences, and the p of a paired t-test."""
+    with masked(bench.model, [head]):
+        change = _nll(bench.model, bench.test) - whole
+    p = float(ttest_rel(change.numpy(), torch.zeros_like(change).numpy()).pvalue) if change.any() else 1
+    return change.mean().item(), p
+
+
 def best_head(bench: Bench, site: str, watch: Callable[[str], None]) -> Answer:
     """Each layer with one head alone, the others of it masked: the one with the lowest loss on validation, on test."""
     scores, chosen = [], {}
     layers: dict[tuple[str, int], list[Head]] = {}
     for head in heads_of(bench.model, site):
         layers.setdefault((head.site, head.layer), []).append(head)
+    bench.parts.expect(len(layers))
     for (name, layer), heads in layers.items():
         losses = {}
         for head in heads:

@@ -5,15 +5,13 @@ Its record holds the scores of the pruned model like any other's, and beside the
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from study import records
 from study.config import Experiment, experiment_id
@@ -22,17 +20,18 @@ from study.errors import InputError
 from study.models import Translator, build
 from study.models.cost import bare, cost_of
 from study.pruning import answers
-from study.pruning.answers import Answer, Bench
+from study.pruning.answers import Answer, Bench, Parts
 from study.pruning.order import Data, Ranking, gone, rank, shuffled
-from study.pruning.surgery import cut_to, heads_of, remove
+from study.pruning.surgery import Head, cut_to, heads_of, remove
 from study.records import ModelFacts, Record
-from study.training import run as training
+from study.training import Hooks, Run, train
 from study.training.batches import examples
-from study.training.checkpoint import cut
-from study.training.evaluate import Evaluation, evaluate
+from study.training.checkpoint import Kept, cut, load
 from study.training.sizes import sizes_of
 
 Hold = Callable[[Path], AbstractContextManager[object]]
+PARTS = "pruning.jsonl"
+"""What a stopped pruning has measured so far."""
 OF_A_TRIAL = ("WANDB_RUN_ID", "WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH")
 """What says to W&B which run this process is."""
 
@@ -54,12 +53,15 @@ def run(
     """
     pruning = experiment.pruning
     if pruning is None:
-        return training.run(experiment, folder, watch)
-    make: Any = None
+        return train(experiment, folder, watch)
+    hooks: Hooks | None = None
     if records.state(folder) not in ("finished", "diverged"):
         model = _base(experiment, base or folder.parent / experiment_id(_unpruned(experiment)), watch, hold)
-        make = partial(_Retrained if pruning.question == "retrain" else _Pruned, base=model)
-    return training.run(experiment, folder, watch, make)
+        removal = Removal(model, pruning)
+        hooks = Retraining(removal) if pruning.question == "retrain" else removal
+    record = train(experiment, folder, watch, hooks)
+    (folder / PARTS).unlink(missing_ok=True)
+    return record
 
 
 def _unpruned(experiment: Experiment) -> Experiment:
@@ -71,7 +73,7 @@ def _base(experiment: Experiment, folder: Path, watch: Any, hold: Hold) -> Path:
     with hold(folder), _by_itself():
         if records.state(folder) not in ("finished", "diverged"):
             watch(f"first the run to prune, {folder.name}")
-        record = training.run(_unpruned(experiment), folder, watch)
+        record = train(_unpruned(experiment), folder, watch)
     if record.status != "finished":
         raise InputError(f"{folder.name}: this run {record.status}, so there is no model to prune; choose another")
     path = folder / "model.pt"
@@ -90,74 +92,88 @@ def _by_itself() -> Iterator[None]:
         os.environ.update(taken)
 
 
-class _Pruned(training._Run):
-    """Heads are taken from the model of another run, and what is left is tested. Nothing is trained but gates."""
+class Removal(Hooks):
+    """Heads are taken from the model of another run, and what is left is tested. Nothing is trained but gates.
 
-    def __init__(self, experiment: Experiment, folder: Path, watch: Any, base: Path) -> None:
-        self.base = base
-        assert experiment.pruning is not None
-        self.pruning: Pruning = experiment.pruning
+    Args:
+        base: the trained model's file.
+        pruning: which heads, and what is asked.
+    """
+
+    def __init__(self, base: Path, pruning: Pruning) -> None:
+        self.base, self.pruning = base, pruning
         self.ranking = Ranking([], {})
         self.answer = Answer([], {})
-        super().__init__(experiment, folder, watch)
 
-    def _model(self) -> Translator:
-        return self._trained().eval()
+    def model(self, run: Run) -> Translator:
+        return self.trained(run).eval()
 
-    def _trained(self) -> Translator:
-        """The model to prune, on the CPU."""
-        model = build(self.experiment.model, len(self.vocabulary), self.experiment.seed, self.lengths)
+    def trained(self, run: Run) -> Translator:
+        """Return the model to prune, on the CPU.
+
+        Raises:
+            InputError: the file is not that model.
+        """
+        model = build(run.experiment.model, len(run.vocabulary), run.experiment.seed, run.lengths)
         try:
-            model.load_state_dict(torch.load(self.base, map_location="cpu", weights_only=True)["state"])
+            model.load_state_dict(load(self.base)["state"])
         except Exception:  # What a file that is something else can raise has no end.
             raise InputError(
-                f"{self.base}: not the model of {experiment_id(_unpruned(self.experiment))}; remove its folder to "
+                f"{self.base}: not the model of {experiment_id(_unpruned(run.experiment))}; remove its folder to "
                 "train it again"
             ) from None
         return model
 
-    def _rank(self, model: Translator) -> Ranking:
+    def kept(self, run: Run) -> Kept | None:
+        parts = self._parts(run)
+        return Kept(len(parts.known), parts.calls) if parts.known else None
+
+    def _parts(self, run: Run) -> Parts:
+        return Parts(run.folder / PARTS, hashlib.sha256(self.base.read_bytes()).hexdigest(), run.progress.write)
+
+    def rank(self, run: Run, model: Translator) -> Ranking:
+        """Return the order in which heads go, where the question has one."""
         if self.pruning.question not in CUTTING:
             return Ranking([], {})
-        started, experiment = time.perf_counter(), self.experiment
-        data = Data(self.train, self.valid, experiment.training.batch_tokens, experiment.seed)
-        ranking = rank(model.to(self.device).eval(), self.pruning, data)
-        said = ", ".join(map(str, ranking.heads[:3]))
-        self.watch(f"order {self.pruning.order} in {time.perf_counter() - started:.1f} s; first to go: {said}")
+        started, experiment = time.perf_counter(), run.experiment
+        run.watch(f"ranking heads by {self.pruning.order}")
+        data = Data(run.train, run.valid, experiment.training.batch_tokens, experiment.seed)
+        ranking = rank(model.to(run.device).eval(), self.pruning, data)
+        first = ", ".join(map(str, ranking.heads[:3]))
+        run.watch(f"order {self.pruning.order} in {time.perf_counter() - started:.1f} s; first to go: {first}")
         return ranking
 
-    def _fit(self) -> None:
-        """Nothing is fitted: the question is answered on the whole model, then the heads go."""
-        self.task.best = {"step": 0, "value": None, "state": None}
-        self.ranking = self._rank(self.model)
-        split = self.corpus.tests[0]
-        test = examples(self.corpus.splits[split], self.vocabulary)
-        bench = Bench(self.model, self.vocabulary, self.valid, test, split, self.experiment.decoding)
+    def fit(self, run: Run) -> None:
+        """Answer the question on the whole model, then take the heads. Nothing is fitted."""
+        run.task.best = {"step": 0, "value": None, "state": None}
+        parts = self._parts(run)
+        if parts.known:
+            run.watch(f"continuing: {len(parts.known)} parts are known from an earlier call")
+        parts.begin(run.calls)
+        self.ranking = self.rank(run, run.model)
+        split = run.corpus.tests[0]
+        test = examples(run.corpus.splits[split], run.vocabulary)
+        bench = Bench(run.model, run.vocabulary, run.valid, test, split, run.experiment.decoding, parts)
         match self.pruning.question:
             case "curve":
-                among, seed = heads_of(self.model, self.pruning.site), self.experiment.seed
+                among, seed = heads_of(run.model, self.pruning.site), run.experiment.seed
                 draws = [shuffled(among, seed, draw) for draw in range(self.pruning.draws or 0)]
-                self.answer = answers.curve(bench, draws or [self.ranking.heads], self.watch)
+                self.answer = answers.curve(bench, draws or [self.ranking.heads], run.watch)
             case "each_head":
-                self.answer = answers.each_head(bench, self.pruning.site, self.watch)
+                self.answer = answers.each_head(bench, self.pruning.site, run.watch)
             case "best_head":
-                self.answer = answers.best_head(bench, self.pruning.site, self.watch)
-        remove(self.model, self._gone())
+                self.answer = answers.best_head(bench, self.pruning.site, run.watch)
+        remove(run.model, self.gone())
 
-    def _gone(self) -> list[Any]:
+    def gone(self) -> list[Head]:
+        """Return the heads that are removed."""
         return gone(self.ranking.heads, self.pruning.fraction or 0.0)
 
-    def _evaluate(self) -> Evaluation:
-        self.model.to(self.device).eval()
-        self.watch(f"testing on {', '.join(['valid', *self.corpus.tests])}")
-        return evaluate(self.experiment, self.model, self.vocabulary, self.corpus, self.valid)
-
-    def _record(self, *args: Any, **options: Any) -> Record:
+    def finish(self, run: Run, record: Record) -> Record:
         """With the sizes of what is left, and what was found."""
-        record = super()._record(*args, **options)
-        model = bare(self.experiment.model, len(self.vocabulary), self.lengths)
-        cut_to(model, cut(self.model))
-        cost = cost_of(model, sizes_of(self.train, len(self.vocabulary)))
+        model = bare(run.experiment.model, len(run.vocabulary), run.lengths)
+        cut_to(model, cut(run.model))
+        cost = cost_of(model, sizes_of(run.train, len(run.vocabulary)))
         facts = ModelFacts(
             parameters=cost.parameters,
             parameters_attention=cost.parameters_attention,
@@ -167,7 +183,7 @@ class _Pruned(training._Run):
         found = {
             "order": [str(head) for head in self.ranking.heads],
             "importance": importance,
-            "removed": [str(head) for head in self._gone()],
+            "removed": [str(head) for head in self.gone()],
             **self.answer.details,
         }
         return record.model_copy(
@@ -185,17 +201,22 @@ class _Pruned(training._Run):
         return {"history": trained.history, "selection": trained.selection}
 
 
-class _Retrained(_Pruned):
-    """The mask that was found on the trained model, put on the initial values, which are then trained as its were."""
+class Retraining(Hooks):
+    """The mask that was found on the trained model, put on the initial values, which are then trained as its were.
 
-    def _model(self) -> Translator:
-        self.ranking = self._rank(self._trained())
-        model = training._Run._model(self)
-        remove(model, self._gone())
+    Args:
+        removal: which heads, of which model.
+    """
+
+    def __init__(self, removal: Removal) -> None:
+        self.removal = removal
+
+    def model(self, run: Run) -> Translator:
+        if not self.removal.ranking.heads:  # another rank gets it with these hooks
+            self.removal.ranking = self.removal.rank(run, self.removal.trained(run))
+        model = run.initial_model()
+        remove(model, self.removal.gone())
         return model
 
-    def _fit(self) -> None:
-        training._Run._fit(self)
-
-    def _evaluate(self) -> Evaluation:
-        return training._Run._evaluate(self)
+    def finish(self, run: Run, record: Record) -> Record:
+        return self.removal.finish(run, record)

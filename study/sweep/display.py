@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -172,6 +174,17 @@ class OnTerminal:
 def choose(progress: Progress) -> Display:
     """The display for where standard output goes."""
     return OnTerminal(progress) if sys.stdout.isatty() and Console().is_terminal else Plain(progress)
+
+
+@contextmanager
+def following(folder: Path) -> Iterator[None]:
+    """Show on a terminal how far one run is, while the body makes it. Elsewhere the lines that it prints must do."""
+    progress = Progress(total=1, slots=1, running={folder.name: Running(folder.name, folder)})
+    display = choose(progress)
+    try:
+        yield
+    finally:
+        display.close()
 
 
 def clock(seconds: float) -> str:

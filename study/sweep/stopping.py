@@ -5,13 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType
 
 from study.sweep.ending import STOPPED
 
+CHECKPOINT, PARTS = "checkpoint.ckpt", "pruning.jsonl"
+"""Files that a stopped training, or pruning, continues from."""
 LOOK = 0.5
 LAST_WORDS = 30.0
 """Seconds for the checkpoint and for what a server is still to be told."""
@@ -29,6 +33,18 @@ def on_request() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def told(folder: Path) -> Iterator[None]:
+    """Say how a run goes on that is stopped within, by Ctrl-C or SIGTERM."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        kept = next((folder / name for name in (CHECKPOINT, PARTS) if (folder / name).exists()), None)
+        way = f"continues from {kept}" if kept else "starts again, since nothing was saved yet"
+        print(f"study: stopped; the same command {way}", file=sys.stderr, flush=True)
+        raise
 
 
 def with_parent() -> None:

@@ -174,8 +174,9 @@ class Progress(pl.Callback):
             self.written = now
             self.write(trainer.global_step)
 
-    def write(self, step: int) -> None:
-        """Say that so many steps are made."""
+    def write(self, step: int, steps: int | None = None) -> None:
+        """Say that so many steps are made, of the recipe's or of `steps`."""
+        self.steps = steps or self.steps
         temporary = self.path.with_suffix(".tmp")  # for who watches now, so not worth a wait for the disk
         temporary.write_text(json.dumps({"step": step, "steps": self.steps, "from": self.began_at}))
         os.replace(temporary, self.path)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 
@@ -11,6 +13,7 @@ from study.attention import Attention, Lengths
 from study.config import Experiment, plugins, scientific
 from study.errors import InputError
 from study.models import Translator
+from study.records import Call
 from study.training.vocabulary import Vocabulary
 
 
@@ -37,20 +40,45 @@ def cut(model: Translator) -> dict[str, list[int]]:
     return {path: list(a.kept) for path, a in attentions if len(a.kept) < a.config.heads}
 
 
-def check_resumable(path: Path, model: Translator) -> None:
-    """Refuse a checkpoint, where there is one, that training could not go on from.
+class Kept(NamedTuple):
+    """What earlier calls have left of a run."""
+
+    step: int
+    calls: list[Call]
+    """Those calls; empty if the version that made them did not keep them."""
+
+
+def check_resumable(path: Path, model: Translator) -> Kept | None:
+    """Check a checkpoint that training is to go on from; None if there is none.
 
     Raises:
         InputError: it is damaged, or of another model.
     """
     if not path.exists():
-        return
+        return None
     try:
-        kept = torch.load(path, map_location="cpu", weights_only=True)
+        kept = load(path)
         found = {name: tensor.shape for name, tensor in kept["state_dict"].items()}
         fits = found == {f"model.{name}": tensor.shape for name, tensor in model.state_dict().items()}
         fits = fits and {"study", "optimizer_states", "loops", "global_step"} <= kept.keys()
-    except Exception:  # What a damaged file can raise has no end.
-        raise InputError(f"{path}: cannot be read; remove it to start again") from None
+        calls = [Call.model_validate(call) for call in kept["study"].get("calls", [])] if fits else []
+    except Exception as problem:  # What a damaged file can raise has no end.
+        said = f" ({problem})" if isinstance(problem, InputError) else ""
+        raise InputError(f"{path}: cannot be read{said}; remove it to start again") from None
     if not fits:
         raise InputError(f"{path}: is of another version of this model; remove it to start again")
+    return Kept(kept["global_step"], calls)
+
+
+def load(path: Path) -> dict[str, Any]:
+    """Load a file that `torch.save` wrote. Nothing in it is run, and its bytes are checked first.
+
+    Raises:
+        InputError: bytes have changed since it was written.
+        Exception: it is no such file; what torch raises has no end.
+    """
+    with zipfile.ZipFile(path) as archive:
+        if (damaged := archive.testzip()) is not None:
+            raise InputError(f"{damaged} does not have its checksum")
+    whole: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    return whole

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import resource
 import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -11,10 +10,9 @@ from pathlib import Path
 
 import torch
 
-from study.config import Experiment
 from study.corpora import Corpus
-from study.errors import InputError
-from study.records import DataFacts, Provenance
+from study.records import Call, DataFacts, Provenance
+from study.training.checkpoint import Kept
 from study.training.vocabulary import Vocabulary
 
 PACKAGES = ("attention-ablation", "numpy", "pytorch-lightning", "sacrebleu", "sentencepiece", "torch", "wandb")
@@ -31,6 +29,7 @@ def provenance(device: torch.device, devices: int, precision: str) -> Provenance
         packages={name: found for name in PACKAGES if (found := _version(name))},
         device=torch.cuda.get_device_name() if device.type == "cuda" else _cpu(),
         device_count=devices,
+        threads=torch.get_num_threads(),
         precision=precision,
         deterministic=device.type == "cpu" and torch.get_num_threads() == 1,
         started_utc=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -49,36 +48,28 @@ def data_facts(corpus: Corpus, vocabulary: Vocabulary) -> DataFacts:
     )
 
 
-def device_for(experiment: Experiment) -> torch.device:
-    """The device that the trainer section asks for.
+def continued(made: Provenance, kept: Kept | None) -> tuple[list[Call], Provenance]:
+    """The calls that make a run, this one last, and its provenance, which holds them if they differ.
 
-    Raises:
-        InputError: it asks for what the machine does not have.
+    Args:
+        made: the facts of this call.
+        kept: what earlier calls have left; None if this one begins the run.
     """
-    cuda = torch.cuda.is_available()
-    wanted = experiment.trainer.device
-    if wanted == "cuda" and not cuda:
-        raise InputError("trainer.device: cuda is asked for, and torch sees no GPU here; use cpu or auto")
-    device = torch.device("cuda" if cuda and wanted != "cpu" else "cpu")
-    _check_count(experiment.trainer.devices, torch.cuda.device_count() if cuda and wanted != "cpu" else 0, wanted)
-    if experiment.training.precision == "bfloat16" and not (device.type == "cuda" and torch.cuda.is_bf16_supported()):
-        raise InputError("training.precision: bfloat16 needs a GPU that has it, and there is none here; use float32")
-    return device
-
-
-def _check_count(devices: int, gpus: int, wanted: str) -> None:
-    if 1 < devices > gpus and wanted != "cpu":
-        raise InputError(
-            f"trainer.devices: {devices} are asked for, and torch sees {gpus or 'no'} GPU{'s' * (gpus > 1)} here; "
-            f"use {gpus or 1}{' or fewer' * (gpus > 1)}, or so many processes on the CPU with trainer.device cpu"
-        )
-
-
-def peak_memory(device: torch.device) -> int:
-    """Bytes: of this process's GPU where there is one, else the largest resident set of this process."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    facts = made.model_dump(include=set(Call.model_fields))
+    own = Call.model_validate({**facts, "from_step": kept.step if kept else 0})
+    calls = list(kept.calls) if kept else []
+    if not calls or calls[-1].model_copy(update={"from_step": own.from_step}) != own:
+        calls.append(own)
+    if len(calls) == 1 and calls[0].from_step == 0:
+        return calls, made
+    dirty = {call.git_dirty for call in calls}
+    alike = len({(call.device, call.device_count, call.threads) for call in calls}) == 1
+    several = {
+        "calls": calls,
+        "git_dirty": True if True in dirty else None if None in dirty else False,
+        "deterministic": made.deterministic and alike,
+    }
+    return calls, made.model_copy(update=several)
 
 
 def _version(name: str) -> str | None:

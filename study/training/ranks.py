@@ -17,16 +17,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from lightning_fabric.plugins.environments.lightning import LightningEnvironment, find_free_network_port
 from pytorch_lightning.strategies import DDPStrategy
 from torch import Tensor, distributed
 
-from study.config import Experiment
-
-START = "from study.training.ranks import main; main()"
+START = "from study.training.run import follow; follow()"
+"""What the process of another rank runs."""
 GRACE = 10.0
 """Seconds that a rank has to end by itself when another one has."""
 
@@ -82,24 +80,29 @@ class Ranks(LightningEnvironment):
         return _Strategy(install)
 
     @contextmanager
-    def together(self, experiment: Experiment, folder: Path) -> Iterator[None]:
-        """The other ranks, from their start to their end; nothing where there is one device."""
-        if self.count > 1 and experiment.trainer.threads:  # else Lightning shares out the cores, whatever was asked for
-            os.environ.setdefault("OMP_NUM_THREADS", str(experiment.trainer.threads))
+    def together(self, what: object, threads: int | None) -> Iterator[None]:
+        """The other ranks, from their start to their end; nothing where there is one device.
+
+        Args:
+            what: they get it from `told`.
+            threads: CPU threads of each; None: Lightning shares out the cores.
+        """
+        if self.count > 1 and threads:
+            os.environ.setdefault("OMP_NUM_THREADS", str(threads))
         try:
             for rank in range(1, self.count) if self.rank == 0 else ():
-                self._start(rank, (experiment, folder, self.count, rank, self.main_port))
+                self._start(rank, (what, self.count, rank, self.main_port))
             yield
         finally:
             if distributed.is_initialized():
                 distributed.destroy_process_group()
             self._end()
 
-    def _start(self, rank: int, told: tuple[Any, ...]) -> None:
+    def _start(self, rank: int, message: tuple[Any, ...]) -> None:
         process = subprocess.Popen([sys.executable, "-c", START], stdin=subprocess.PIPE)
         self.others.append(process)
         assert process.stdin is not None
-        pickle.dump(told, process.stdin)
+        pickle.dump(message, process.stdin)
         process.stdin.flush()
         threading.Thread(target=self._guard, args=(rank, process), name=f"rank-{rank}-guard", daemon=True).start()
 
@@ -133,14 +136,12 @@ def mean_over_ranks(value: Tensor) -> Tensor:
     return total / distributed.get_world_size()
 
 
-def main() -> None:
-    """A rank other than 0, in its own process."""
+def told() -> tuple[Any, Ranks]:
+    """Return what rank 0 wants of this process, and its place. From here on it ends when rank 0 does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; rank 0 is the one to answer
-    experiment, folder, count, rank, port = pickle.load(sys.stdin.buffer)
+    what, count, rank, port = pickle.load(sys.stdin.buffer)
     threading.Thread(target=_end_with_rank_zero, name="rank-0-watch", daemon=True).start()
-    from study.training.run import follow
-
-    follow(experiment, folder, Ranks(count, rank, port))
+    return what, Ranks(count, rank, port)
 
 
 def _end_with_rank_zero() -> None:

@@ -18,39 +18,40 @@ from typing import Any
 import torch
 
 from study import records, scoring
+from study.attention import Lengths
 from study.config import Experiment, config_hash, experiment_id, plugins, scientific
-from study.corpora import load
+from study.corpora import Corpus, load
 from study.errors import InputError
 from study.models import Translator, build, match_logits
 from study.models.cost import cost
 from study.records import ModelFacts, Record, Resources, Score, Selection
-from study.training import gold, tracking
+from study.training import gold, ranks, tracking
 from study.training.alignment import attention_map
-from study.training.allocator import keep_memory
-from study.training.batches import Steps, examples, sentence_lengths
+from study.training.batches import Example, Steps, examples, sentence_lengths
 from study.training.callbacks import Checkpoint, Curves, Interruption, Progress, StoppedError
-from study.training.checkpoint import check_resumable, save_model
+from study.training.checkpoint import Kept, check_resumable, save_model
 from study.training.diagnostics import for_record, scalars, short
 from study.training.evaluate import Evaluation, evaluate
-from study.training.provenance import data_facts, device_for, peak_memory, provenance
-from study.training.ranks import Ranks
+from study.training.machine import device_for, keep_memory, peak_memory, threads_for
+from study.training.provenance import continued, data_facts, provenance
 from study.training.sizes import check_windows, sizes_of
 from study.training.task import DivergedError, Task
 from study.training.trainer import trainer
-from study.training.vocabulary import vocabulary_for
+from study.training.vocabulary import Vocabulary, vocabulary_for
 
+CHECKPOINT = "checkpoint.ckpt"
 UNRECORDED: Any = {"trainer": True, "tracking": True, "out": True, "data": {"folder"}}
 """What does not decide a number and may hold a path or a name."""
 
 
-def run(experiment: Experiment, folder: Path, watch: Any = print, make: Any = None) -> Record:
+def run(experiment: Experiment, folder: Path, watch: Any = print, hooks: Hooks | None = None) -> Record:
     """Train, test and record one experiment in `folder`. What is done already is not done again.
 
     Args:
         experiment: what to run.
         folder: its own folder, named by the experiment's id.
-        watch: called with a line of text per validation.
-        make: a kind of `_Run` that gets its model in another way; None for training as it is.
+        watch: called with a line of text now and then.
+        hooks: the parts of another kind of run; None for training as it is.
 
     Raises:
         InputError: the data, the device or the folder cannot be used.
@@ -61,36 +62,99 @@ def run(experiment: Experiment, folder: Path, watch: Any = print, make: Any = No
             tracking.replay(experiment, record, folder)
         return record
     _writable(folder)
-    plugins.keep(folder, scientific(experiment).values())
     (folder / "progress.json").unlink(missing_ok=True)  # of an earlier call
     try:
-        prepared = (make or _Run)(experiment, folder, watch)
+        prepared = Run(experiment, folder, watch, hooks)
     except InputError:
         with suppress(OSError):  # a folder that this call made and that holds nothing
             folder.rmdir()
         raise
+    plugins.keep(folder, scientific(experiment).values())
     return prepared.record()
 
 
-def follow(experiment: Experiment, folder: Path, ranks: Ranks) -> None:
-    """The part that a rank other than 0 takes in a run: its share of every batch. It writes nothing."""
-    _Run(experiment, folder, lambda line: None, ranks).follow()
+def follow() -> None:
+    """Take the part of a rank other than 0, in its own process: its share of every batch. It writes nothing."""
+    (experiment, folder, hooks), place = ranks.told()
+    run = Run(experiment, folder, lambda line: None, hooks, place)
+    with suppress(DivergedError):  # rank 0 says so
+        run.hooks.fit(run)
 
 
-class _Run:
-    """The parts of one run, and the record they end in."""
+class Hooks:
+    """The parts of a run that another kind of run does differently. As they stand, the experiment is trained.
 
-    def __init__(self, experiment: Experiment, folder: Path, watch: Any, ranks: Ranks | None = None) -> None:
+    The processes of a run on several devices get copies, so hooks can be pickled.
+    """
+
+    def model(self, run: Run) -> Translator:
+        """Return the model to begin with."""
+        return run.initial_model()
+
+    def fit(self, run: Run) -> None:
+        """Bring the model to what is tested."""
+        run.fit()
+
+    def finish(self, run: Run, record: Record) -> Record:
+        """Return the record to write, given that of a training."""
+        return record
+
+    def kept(self, run: Run) -> Kept | None:
+        """Return what is known of the earlier calls that made a part of this run; None if this one begins it.
+
+        Raises:
+            InputError: it is damaged, or of another model.
+        """
+        return check_resumable(run.folder / CHECKPOINT, run.model)
+
+
+class Run:
+    """One run: its parts once they are prepared, and the record that it ends in.
+
+    Preparing reads the data and builds the model; it writes nothing.
+
+    Args:
+        experiment: what to run.
+        folder: its own folder.
+        watch: called with a line of text now and then.
+        hooks: the parts of another kind of run; None for training as it is.
+        place: this process's place among those of the run; None for the first.
+
+    Raises:
+        InputError: the data or the device cannot be used, or the folder holds a checkpoint that cannot.
+    """
+
+    corpus: Corpus
+    vocabulary: Vocabulary
+    train: list[Example]
+    valid: list[Example]
+    lengths: Lengths
+    """Lengths of the training sentences."""
+    device: torch.device
+    model: Translator
+    task: Task
+    """The model's training: its history, its diagnostics, and the weights that are tested."""
+    progress: Progress
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        folder: Path,
+        watch: Any = print,
+        hooks: Hooks | None = None,
+        place: ranks.Ranks | None = None,
+    ) -> None:
         self.started = time.perf_counter()
         self.experiment, self.folder, self.watch = experiment, folder, watch
+        self.hooks, self.ranks = hooks or Hooks(), place or ranks.Ranks(experiment.trainer.devices)
         self.progress = Progress(folder / "progress.json", experiment.training.steps)
-        self.ranks = ranks or Ranks(experiment.trainer.devices)
         self.interruption = Interruption()
-        if experiment.trainer.threads:
-            torch.set_num_threads(experiment.trainer.threads)
+        self.device = device_for(experiment)
+        self.threads = threads_for(experiment.model.width, experiment.trainer.threads, self.device)
+        if self.threads:
+            torch.set_num_threads(self.threads)
         torch.set_flush_denormal(True)
         keep_memory()
-        self.device = device_for(experiment)
         self.provenance = provenance(self.device, self.ranks.count, experiment.training.precision)
         self.corpus = load(experiment.data)
         self.vocabulary = vocabulary_for(experiment.data, self.corpus)
@@ -99,10 +163,16 @@ class _Run:
         self.lengths = sentence_lengths(self.train)
         check_windows(experiment.model, self.corpus, self.vocabulary)
         self.cost = cost(experiment.model, sizes_of(self.train, len(self.vocabulary)))
-        self.model = self._model()
-        check_resumable(folder / "checkpoint.ckpt", self.model)
+        self.model = self.hooks.model(self)
+        self.calls, self.provenance = continued(self.provenance, self.hooks.kept(self))
+        self.task = self._task()
 
-    def _model(self) -> Translator:
+    def initial_model(self) -> Translator:
+        """Return the model that training begins with.
+
+        Raises:
+            InputError: no batch holds a sentence.
+        """
         model = build(self.experiment.model, len(self.vocabulary), self.experiment.seed, self.lengths)
         recipe = self.experiment.training
         shortest = min(example.length for example in self.train)
@@ -120,9 +190,8 @@ class _Run:
         self.wandb = tracking.Run(self.experiment, self.folder, self.watch)
         record = None
         try:
-            self.task = self._task()
             try:
-                self._fit()
+                self.hooks.fit(self)
                 evaluation = self._evaluate()
                 record = self._finished(evaluation)
             except DivergedError as problem:
@@ -134,13 +203,8 @@ class _Run:
             raise
         finally:
             self.wandb.finish(record)
-        (self.folder / "checkpoint.ckpt").unlink(missing_ok=True)
+        (self.folder / CHECKPOINT).unlink(missing_ok=True)
         return record
-
-    def follow(self) -> None:
-        self.task = self._task()
-        with suppress(DivergedError):  # rank 0 says so
-            self._fit()
 
     def _task(self) -> Task:
         return Task(
@@ -152,24 +216,32 @@ class _Run:
             self._report,
             self.started,
             lambda: self.interruption.asked,
+            self.calls,
         )
 
-    def _fit(self) -> None:
-        with self.ranks.together(self.experiment, self.folder):
+    def fit(self) -> None:
+        """Train, from the checkpoint where there is one, and take the weights that the recipe selects.
+
+        Raises:
+            DivergedError: a loss is no number.
+        """
+        with self.ranks.together((self.experiment, self.folder, self.hooks), self.threads):
             with self.interruption, suppress(StoppedError):
                 self._train()
             if self.ranks.rank == 0:
                 self.interruption.answer()
+        if self.ranks.rank == 0:
+            self.model.load_state_dict(self.task.best["state"])
 
     def _train(self) -> None:
-        recipe, checkpoint = self.experiment.training, self.folder / "checkpoint.ckpt"
-        callbacks = [Checkpoint(checkpoint), self.progress]
-        if self.ranks.rank == 0:
-            callbacks.append(Curves(self.folder / "training.jsonl", self.wandb.log, self._log))
+        recipe, checkpoint = self.experiment.training, self.folder / CHECKPOINT
+        curves = [Curves(self.folder / "training.jsonl", self.wandb.log, self._log)] if self.ranks.rank == 0 else []
+        callbacks = [self.progress, *curves, Checkpoint(checkpoint)]  # which may end the step for all after it
         self.trainer = trainer(recipe, self.device, self.ranks, callbacks, self.interruption.install)
         resume = str(checkpoint) if checkpoint.exists() else None
-        if resume:
-            self.watch(f"continuing from {checkpoint.name}")
+        every = min(recipe.validate_every, recipe.steps)
+        begins = f"continuing from {checkpoint.name}" if resume else "training"
+        self.watch(f"{begins}: {recipe.steps:,} steps, a validation every {every:,}")
         try:
             self.trainer.fit(self.task, ckpt_path=resume, weights_only=True)
             if (self.task.history[-1]["step"] if self.task.history else 0) < recipe.steps:
@@ -198,7 +270,6 @@ class _Run:
         self.wandb.log(scalars(point, self.task.gradients), point["step"], shown)
 
     def _evaluate(self) -> Evaluation:
-        self.model.load_state_dict(self.task.best["state"])
         self.model.to(self.device).eval()
         self.progress.write(self.progress.steps)
         self.watch(f"testing on {', '.join(['valid', *self.corpus.tests])}")
@@ -225,7 +296,7 @@ class _Run:
         self, status: Any, scores: list[Score] | None = None, speed: float | None = None, error: str | None = None
     ) -> Record:
         task = self.task
-        return Record(
+        record = Record(
             protocol=self.experiment.protocol,
             id=experiment_id(self.experiment),
             status=status,
@@ -253,6 +324,7 @@ class _Run:
             provenance=self.provenance,
             wandb=self.wandb.facts(),
         )
+        return self.hooks.finish(self, record)
 
 
 def _writable(folder: Path) -> None:

@@ -17,6 +17,7 @@ from study.attention import Terms
 from study.config import Experiment
 from study.models import Translator
 from study.models.translator import PAD
+from study.records import Call
 from study.training import decode, gold, sampling
 from study.training.batches import Batch, Example, Share, Steps, collate, share
 from study.training.diagnostics import Diagnostics, diagnose, gradients, in_history, look, truth
@@ -44,6 +45,7 @@ class Task(pl.LightningModule):
         report: called with every point of the history.
         began: when this call began, as `time.perf_counter` has it (default: now).
         asked: whether this process has been asked to end (default: never).
+        calls: the calls that make this run, for its checkpoints.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Task(pl.LightningModule):
         report: Callable[[dict[str, Any]], None],
         began: float | None = None,
         asked: Callable[[], bool] = lambda: False,
+        calls: Sequence[Call] = (),
     ) -> None:
         super().__init__()
         self.experiment, self.recipe = experiment, experiment.training
@@ -74,6 +77,7 @@ class Task(pl.LightningModule):
         self.tokens, self.train_seconds = 0, 0.0
         self.began, self.earlier_seconds = time.perf_counter() if began is None else began, 0.0
         self.asked, self._ending = asked, False
+        self.calls = [call.model_dump() for call in calls]
         self._counted: Tensor | int = 0
         self._last_loss, self._started = 0.0, False
         self._since = time.perf_counter()
@@ -112,8 +116,12 @@ class Task(pl.LightningModule):
         self.fixed = self.fixed.to(self.device)
         self.truth = {site: slots.to(self.device) for site, slots in self.truth.items()}
         if "start" not in self.gradients and self.trainer.is_global_zero:  # a run that goes on has trained weights
-            self.initial = diagnose(look(self.model, self.fixed), self.fixed, self.truth)
-            self._follow_back("start")
+            self.look_at_the_start()
+
+    def look_at_the_start(self) -> None:
+        """Diagnose the initial values, step 0: what attention does, and where gradients arrive."""
+        self.initial = diagnose(look(self.model, self.fixed), self.fixed, self.truth)
+        self._follow_back("start")
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         if not self._started:
@@ -264,8 +272,9 @@ class Task(pl.LightningModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self._count()
         checkpoint["study"] = {name: getattr(self, name) for name in self.KEPT}
+        checkpoint["study"]["calls"] = self.calls
         checkpoint["study"]["earlier_seconds"] = self.earlier_seconds + time.perf_counter() - self.began
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        for name, value in checkpoint["study"].items():
-            setattr(self, name, value)
+        for name in (*self.KEPT, "earlier_seconds"):
+            setattr(self, name, checkpoint["study"][name])

@@ -114,7 +114,21 @@ def test_questions_of_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert len(random.diagnostics["pruning"]["draws"]["bleu"]) == 3
     assert 0 <= random.score("test", "free") <= 100
 
-    _, each = asked(question="each_head", site="cross")
+    def interrupted(line: str) -> None:
+        if line.startswith("without cross 0 1"):
+            raise KeyboardInterrupt
+
+    each_head = experiment_from(SMALL, {"pruning": {"question": "each_head", "site": "cross"}})
+    with pytest.raises(KeyboardInterrupt):
+        run(each_head, tmp_path / experiment_id(each_head), interrupted)
+    said.clear()
+    folder_of_each, each = asked(question="each_head", site="cross")
+    assert said[0] == "continuing: 4 parts are known from an earlier call"
+    assert not (folder_of_each / "pruning.jsonl").exists()
+    (tmp_path / "whole").mkdir()
+    at_once = run(each_head, tmp_path / "whole" / experiment_id(each_head), lambda line: None, base=base)
+    assert records.rounded(at_once.model_dump()["scores"]) == each.model_dump()["scores"]
+    assert at_once.diagnostics == each.diagnostics
     assert each.score("test", "needed") + each.score("test", "harmful") <= 100
     assert each.score("test", "nll", "without cross 0 1") is not None
     assert each.score("test", "nll") == pytest.approx(whole.score("test", "nll"), rel=1e-6)

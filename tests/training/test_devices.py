@@ -9,7 +9,7 @@ import torch
 from study.config import Experiment, experiment_from, experiment_id
 from study.errors import InputError
 from study.sweep import stopping
-from study.training import provenance
+from study.training import machine
 from study.training import task as training
 from study.training.batches import Batch, share
 from study.training.run import run
@@ -48,7 +48,7 @@ def test_two_devices_give_the_losses_of_one(family: str, tmp_path: Path, monkeyp
         _stop_inside_an_exchange(experiment, tmp_path / "two", monkeypatch)
         shown = ["continuing", "step", "testing"]
     else:
-        shown = ["step", "step", "testing"]
+        shown = ["training:", "step", "step", "testing"]
     two = run(experiment, tmp_path / "two", said.append)
     assert two.id == one.id == experiment_id(experiment)
     assert [point["step"] for point in two.history] == [3, 5]
@@ -102,10 +102,10 @@ def test_more_devices_than_gpus_is_one_line(monkeypatch: pytest.MonkeyPatch) -> 
     four = {"trainer.devices": 4, "trainer.device": "auto"}
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(InputError, match=r"trainer\.devices: 4 are asked for, and torch sees no GPU here; use 1, or"):
-        provenance.device_for(experiment_from(four))
-    assert provenance.device_for(experiment_from(four, {"trainer.device": "cpu"})).type == "cpu"
+        machine.device_for(experiment_from(four))
+    assert machine.device_for(experiment_from(four, {"trainer.device": "cpu"})).type == "cpu"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(InputError, match="torch sees 2 GPUs here; use 2 or fewer"):
-        provenance.device_for(experiment_from(four))
-    assert provenance.device_for(experiment_from(four, {"trainer.devices": 2})).type == "cuda"
+        machine.device_for(experiment_from(four))
+    assert machine.device_for(experiment_from(four, {"trainer.devices": 2})).type == "cuda"

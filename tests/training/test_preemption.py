@@ -12,7 +12,7 @@ import torch
 from study.__main__ import main
 from study.config import experiment_from
 from study.sweep import stopping
-from study.training import tracking
+from study.training import provenance, tracking
 from study.training.batches import Batch
 from study.training.run import run
 from study.training.task import Task
@@ -123,13 +123,36 @@ def test_stopped_in_every_step_it_continues_where_it_was(
     assert outcome(tmp_path) == undisturbed
 
 
+def test_a_record_keeps_all_calls_that_made_it(
+    stop: Stop, undisturbed: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Changed code, then two more calls with a clean tree, the last of them with another number of threads."""
+    code, clean = ("a" * 40, True), ("b" * 40, False)
+    monkeypatch.setattr(provenance, "_git", lambda: code)
+    stop(tmp_path, 2, signal.SIGTERM)
+    monkeypatch.setattr(provenance, "_git", lambda: clean)
+    stop(tmp_path, 4, signal.SIGTERM)
+    monkeypatch.setattr(provenance.torch, "get_num_threads", lambda: 3)
+    made = run(EXPERIMENT, tmp_path, lambda line: None).provenance
+    assert made is not None
+    assert [(call.from_step, call.git_dirty, call.threads) for call in made.calls] == [
+        (0, True, 1),
+        (2, False, 1),
+        (4, False, 3),
+    ]
+    assert (made.git_dirty, made.git_commit, made.deterministic) == (True, "b" * 40, False)
+    assert (made.of_calls("git_commit"), made.of_calls("device_count")) == (["a" * 40, "b" * 40], [1])
+    whole = undisturbed["record"]["provenance"]
+    assert (whole["threads"], "calls" in whole) == (1, False)
+
+
 def test_interrupted_at_the_command_line_it_says_how_to_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit status 130. The second of two signals in one step ends the run inside it, where nothing can be kept."""
     flags = {"data.train_pairs": 200, "data.test_pairs": 20, "model.width": 16, "training.steps": 4, "decoding.beam": 1}
     command = ["train", "--out", str(tmp_path), *(f"--{name}={value}" for name, value in flags.items())]
-    for signals, said in ((2, "so the same command starts again"), (1, "the same command continues from")):
+    for signals, said in ((2, "the same command starts again"), (1, "the same command continues from")):
 
         def interrupted(task: Task, batch: Batch, batch_idx: int, signals: int = signals) -> None:
             for _ in range(signals):

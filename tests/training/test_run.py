@@ -17,6 +17,7 @@ from study.config import experiment_from, experiment_id
 from study.corpora import load
 from study.errors import InputError
 from study.sweep.display import Running
+from study.training.machine import threads_for
 from study.training.run import run
 
 SMALL = {
@@ -84,11 +85,11 @@ def timeless(folder: Path) -> dict:
     return tree
 
 
-@pytest.mark.parametrize(("family", "kills"), [("recurrent", (2, 3)), ("transformer", (2,))])
+@pytest.mark.parametrize(("family", "kills"), [("recurrent", (3, 3)), ("transformer", (3,))])
 def test_killed_and_resumed_equals_undisturbed(
     family: str, kills: tuple[int, ...], killed: Killed, tmp_path: Path
 ) -> None:
-    """Killed while a validation is reported: the first, and after resuming (a line of its own) the next one."""
+    """Killed while a validation is reported: the second, and after resuming the next one (a line comes first)."""
     overrides = SMALL | FAMILIES[family]
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     run(experiment_from(overrides), whole, lambda line: None)
@@ -165,7 +166,10 @@ def test_a_damaged_checkpoint_is_one_line(tmp_path: Path) -> None:
     whole = checkpoint.read_bytes()
     program = io.BytesIO()
     torch.save({"state_dict": Touch(str(tmp_path / "executed"))}, program)
-    for content, width in ((whole[:-400], 24), (b"", 24), (program.getvalue(), 24), (whole, 26)):
+    weights = max(torch.load(checkpoint)["state_dict"].values(), key=torch.numel)
+    place = whole.index(weights.numpy().tobytes())
+    flipped = whole[:place] + bytes([whole[place] ^ 64]) + whole[place + 1 :]
+    for content, width in ((whole[:-400], 24), (b"", 24), (flipped, 24), (program.getvalue(), 24), (whole, 26)):
         checkpoint.write_bytes(content)
         with pytest.raises(InputError, match=r"checkpoint\.ckpt: .*; remove it to start again") as refusal:
             run(experiment_from(SMALL, {"model.width": width}), tmp_path, lambda line: None)
@@ -182,6 +186,11 @@ class Touch:
 
     def __reduce__(self) -> tuple[Callable[[str], None], tuple[str]]:
         return os.mkdir, (self.path,)
+
+
+def test_a_small_model_on_a_cpu_takes_one_thread() -> None:
+    assert (threads_for(256), threads_for(257), threads_for(64, asked=4)) == (1, None, 4)
+    assert threads_for(64, device=torch.device("cuda")) is None
 
 
 def test_a_batch_that_holds_no_sentence_is_refused_and_leaves_no_folder(tmp_path: Path) -> None:
