@@ -13,7 +13,7 @@ from study.commands.show import RUN, find
 from study.config import Experiment, experiment_from, experiment_id
 from study.config.pruning import Pruning
 from study.errors import InputError
-from study.sweep import disk, display, lease, stopping
+from study.sweep import disk, display, lease, stopping, trial
 
 DESCRIPTION = """\
 Remove heads from a trained model and measure the loss. The result is a run of its own beside RUN: a record with the
@@ -37,6 +37,7 @@ def main(argv: Sequence[str]) -> int:
     print(f"{experiment_id(experiment)} → {folder}", flush=True)
     if records.state(folder) == "finished":
         record = records.read(folder / "record.json")
+        trial.tidy(folder)
     else:
         from study.pruning.run import run
 

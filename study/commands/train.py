@@ -18,7 +18,7 @@ from study.commands.options import program
 from study.config import Experiment, experiment_from, experiment_id
 from study.errors import InputError
 from study.metrics import decimals, title
-from study.sweep import disk, display, fields, lease, stopping
+from study.sweep import disk, display, fields, lease, stopping, trial
 from study.sweep.file import read_yaml
 from study.sweep.grid import expand
 
@@ -114,6 +114,7 @@ def _run(experiment: Experiment, folder: Path, verbose: bool) -> int:
     if records.state(folder) in ("finished", "diverged") and SWEEP not in os.environ:
         print("this run has a record, so nothing is trained; remove its folder to train it again")
         record = records.read(folder / "record.json")
+        trial.tidy(folder)
     else:
         from study.pruning.run import run
 

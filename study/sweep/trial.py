@@ -25,11 +25,10 @@ from study.config import Experiment, config_hash, experiment_id
 from study.errors import InputError
 from study.sweep import disk, lease
 from study.sweep.ending import BUSY, STOPPED, UNWRITTEN, WRONG, error_line
+from study.sweep.stopping import CHECKPOINT, PARTS
 
 Trial = Callable[[Experiment, Path], object]
 
-CHECKPOINT = "checkpoint.ckpt"
-"""Useless once there is a record."""
 LEFT = re.compile(rf"{files.TEMPORARY.pattern}|(checkpoint|model|progress)\.tmp|\.(record|history)\.json.?\.\d+")
 """Names of temporary files in a run's folder, also those of earlier versions."""
 GRACE = 5.0
@@ -71,7 +70,7 @@ def due(folder: Path, seen: int | None) -> bool:
 def tidy(folder: Path) -> None:
     """Remove what a killed process has left beside a good record: temporary files, its claim and its checkpoint."""
     with suppress(OSError, InputError):  # somebody else's folder
-        names = [name for name in os.listdir(folder) if name == CHECKPOINT or LEFT.fullmatch(name)]
+        names = [name for name in os.listdir(folder) if name in (CHECKPOINT, PARTS) or LEFT.fullmatch(name)]
         if not (names or lease.claimed(folder)) or (held := lease.acquire(folder)) is None:
             return
         try:

@@ -62,6 +62,7 @@ def run(experiment: Experiment, folder: Path, watch: Any = print, hooks: Hooks |
             tracking.replay(experiment, record, folder)
         return record
     _writable(folder)
+    plugins.learn(folder)
     (folder / "progress.json").unlink(missing_ok=True)  # of an earlier call
     try:
         prepared = Run(experiment, folder, watch, hooks)

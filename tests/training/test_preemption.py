@@ -163,3 +163,17 @@ def test_interrupted_at_the_command_line_it_says_how_to_go_on(
         (last,) = capsys.readouterr().err.splitlines()
         assert said in last
         assert len(list(tmp_path.glob("*/checkpoint.ckpt"))) == 2 - signals
+    monkeypatch.undo()
+    assert main(command) == 0
+    (folder,) = tmp_path.iterdir()
+    left = {folder / name: name for name in ("checkpoint.ckpt", "checkpoint.tmp", "pruning.jsonl")}
+    for path, text in left.items():
+        path.write_text(text)
+    assert main(command) == 0
+    assert not [path for path in left if path.exists()]
+
+
+def test_a_refused_training_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "--out", str(tmp_path), "--training.batch_tokens=1"]) == 2
+    assert "training.batch_tokens: 1 tokens hold no sentence" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
