@@ -9,12 +9,15 @@ import json
 import sys
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
 
 from study import records
 from study.errors import InputError
-from study.records import Record
+from study.records import Record, Section
 
+AnySection = TypeVar("AnySection", bound=Section)
 HYPOTHESES, STATISTICS, ATTENTION = ".hyp.txt", ".bleu.tsv", "attention.json"
 
 
@@ -135,3 +138,19 @@ def attention_map(content: bytes, where: str) -> dict[str, Any]:
             f"{where}: expected source, target, weights of their sizes and gold links; restore the file, or remove it"
         )
     return dict(tree)
+
+
+def read_section(kind: type[AnySection], path: Path, mend: str) -> AnySection:
+    """Read a published JSON file of one kind.
+
+    Raises:
+        InputError: it cannot be read or is none of this kind; with the field, and how to `mend` it.
+    """
+    try:
+        return kind.model_validate_json(path.read_text(encoding="utf-8"))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "top level"
+        raise InputError(f"{path}: {where}: {first['msg']}; {mend}") from None
+    except (OSError, UnicodeDecodeError) as problem:
+        raise InputError(f"{path}: cannot be read ({problem}); {mend}") from None

@@ -13,11 +13,12 @@ from scipy.stats import t as student
 
 from study import records
 from study.__main__ import main
-from study.analysis.declared import Library
+from study.analysis.runs import Runs
 from study.attention import scores
-from study.claims.asking import asker
+from study.claims.evaluate import evaluate
 from study.claims.schema import HERE as CLAIMS
 from study.claims.schema import read as read_claims
+from study.claims.schema import read_all
 from study.commands import train
 from study.commands.show import find
 from study.config import experiment_from, experiment_id
@@ -26,6 +27,7 @@ from study.corpora import words as corpus_words
 from study.errors import InputError
 from study.pruning.run import run
 from study.publish.readme import ROOT, documents, filled
+from study.publish.reproduce import Inputs
 from study.publish.store import Results
 from study.sweep.spec import load
 
@@ -242,7 +244,8 @@ def test_a_block_is_replaced_and_the_rest_kept() -> None:
 
 
 def test_generated_parts_are_what_the_results_say() -> None:
-    made = documents(ROOT / "results")
+    results = Results(ROOT / "results")
+    made = documents(results.root, Inputs(results).verdicts)
     assert {path.name for path in made} == {"README.md", "getting-started.md", "verdicts.md"}
     for path, text in made.items():
         assert path.read_text(encoding="utf-8") == text, "rewrite it: study reproduce readme"
@@ -285,7 +288,7 @@ def test_the_example_by_hand_is_what_the_records_say() -> None:
         says += [f"{quantile:.3f}", f"[{low:+.2f}, {high:+.2f}]".replace("-", "−")]
     assert [number for number in says if number not in text] == []
     assert -gap / 20 < low < high < gap / 20
-    (verdict,) = asker(Library(ROOT / "sweeps", Results(ROOT / "results").runs), None).verdicts(["3"])
+    (verdict,) = evaluate(read_all(), Runs(ROOT / "results", ROOT / "sweeps"), wanted=["3"])
     assert verdict.word in text
     assert f"it **{verdict.outcome}**" in text
 
@@ -308,9 +311,7 @@ def test_the_files_of_the_documents_are_read(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(claim, encoding="utf-8")
     (tmp_path / "sweep.yaml").write_text(sweep, encoding="utf-8")
     assert len(load(tmp_path / "sweep.yaml").runnable) == 4
-    (verdict,) = asker(Library(ROOT / "sweeps", Results(ROOT / "results").runs), tmp_path / "mine.yaml").verdicts(
-        ["own"]
-    )
+    (verdict,) = evaluate(read_all(tmp_path / "mine.yaml"), Runs(ROOT / "results", ROOT / "sweeps"), wanted=["own"])
     assert verdict.outcome in ("holds", "not decided", "fails")
     assert len(read_claims(CLAIMS).claims) == int(re.search(r"Of all (\d+) claims", README)[1])
 

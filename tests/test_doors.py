@@ -29,8 +29,7 @@ DOORS = {  # all may import files, which helps to read and write
     "config errors",
     "__main__": "commands errors",
 }
-REMAIN = {"study/analysis/frame": {"publish"}, "study/claims/costs": {"publish"}}  # readers of files of `results/`
-REMAIN["study/commands/completion"] = {"__main__"}  # the list of verbs
+REMAIN = {"study/commands/completion": {"__main__"}}  # the list of verbs
 CYCLES = {f"study.training.{name}" for name in ("ranks", "run", "task", "trainer")}
 CYCLES |= {"study.analysis.comparison", "study.analysis.notes"}
 """The import cycles that are left. No other may come."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from study import metrics as table
-from study.analysis import frame as frames
-from study.analysis import pruned, wording
+from study.analysis import prunings, wording
 from study.analysis.inference import Arm, Comparison, Family, compare, deviation
+from study.analysis.runs import HOLES, arms_of_rows, primary
 from study.analysis.tables import Block, Column, Row, Table
 from study.sweep.spec import Spec
 
@@ -42,10 +42,10 @@ class Facet:
 
 def analyse(spec: Spec, frame: pd.DataFrame) -> list[Facet]:
     """Every facet of a sweep, compared in its primary metric."""
-    metric, facets = frames.primary(spec), []
+    metric, facets = primary(spec), []
     for name in spec.arms:
         rows = frame[frame["facet"] == name]
-        arms = tuple(frames.arms(rows, metric))
+        arms = tuple(arms_of_rows(rows, metric))
         facets.append(Facet(name, metric, rows, arms, compare(arms, spec.baseline(name))))
     return facets
 
@@ -55,9 +55,9 @@ def shown_metrics(spec: Spec) -> list[str]:
 
     And that metric. A sweep of probes alone has no BLEU.
     """
-    found = [score for question in pruned.questions(spec) for score in pruned.SCORES.get(question, ())]
+    found = [score for question in prunings.questions(spec) for score in prunings.SCORES.get(question, ())]
     names = [*(("bleu",) if any(has_bleu(spec, facet) for facet in spec.arms) else ()), "exact", *found]
-    return list(dict.fromkeys([*(f"{spec.metric[0]}/{name}" for name in names), frames.primary(spec)]))
+    return list(dict.fromkeys([*(f"{spec.metric[0]}/{name}" for name in names), primary(spec)]))
 
 
 def has_bleu(spec: Spec, facet: str) -> bool:
@@ -69,13 +69,13 @@ def comparison_table(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Ta
     """The main table: every declared arm, what ran of it, its scores and its difference to the baseline."""
     from study.analysis.notes import notes
 
-    metrics, asked = shown_metrics(spec), pruned.questions(spec)
-    short = table.title(frames.primary(spec), unit=False)
+    metrics, asked = shown_metrics(spec), prunings.questions(spec)
+    short = table.title(primary(spec), unit=False)
     columns = [
         Column("arm", "arm", "left"),
         Column("n", "runs", fold=", "),
         *(Column(name, table.title(name)) for name in metrics),
-        *([Column("difference", f"Δ {short}"), *DIFFERENCE] if pruned.compares(spec) else ()),
+        *([Column("difference", f"Δ {short}"), *DIFFERENCE] if prunings.compares(spec) else ()),
         *([PRUNED[name] for name in asked if name in PRUNED] if asked else TRAINED),
     ]
     blocks = []
@@ -181,7 +181,7 @@ def _numbers(facet: Facet, arm: Arm, rows: pd.DataFrame, metrics: list[str]) -> 
     states = rows["state"].value_counts()
     out: dict[str, Any] = {"facet": facet.name, "arm": arm.label}
     out |= {"n": len(arm.values), "declared": len(rows)}
-    out |= {state: int(states.get(state, 0)) for state in ("finished", "diverged", *frames.HOLES)}
+    out |= {state: int(states.get(state, 0)) for state in ("finished", "diverged", *HOLES)}
     for name in metrics:
         known = rows[name].dropna()
         out |= {f"{name} mean": _mean(known), f"{name} sd": deviation(known)}

@@ -3,7 +3,7 @@
 Metrics are named as in a sweep: `split/score` (test/exact, valid/nll), `split/score/subset` for a part of the split or
 of the model's heads (test/bleu/kept 0.5), or `diagnostics/…` by their place in the record, the mean over layers and
 heads (diagnostics/cross/information, diagnostics/gradients/middle/far_near_way). diagnostics/pruning/left/<site> is
-computed from the order of a pruning (`pruned.left`).
+computed from the order of a pruning (`prunings.left`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from study import metrics
-from study.analysis import pruned, wording
+from study.analysis import prunings, wording
 from study.errors import InputError
 from study.metrics import BUCKETS, KEPT, with_parts
 from study.records import Record
@@ -34,7 +34,7 @@ EDGE = 0.01
 """Within this share of a score's range from its floor or ceiling, a score is saturated."""
 
 LENGTH = re.compile(r"length (\d+)-(\d+)")
-PARTS = re.compile(rf"one of ({'|'.join(pruned.SITES)}) \d+|without ({'|'.join(pruned.SITES)}) \d+ \d+")
+PARTS = re.compile(rf"one of ({'|'.join(prunings.SITES)}) \d+|without ({'|'.join(prunings.SITES)}) \d+ \d+")
 """Subsets of a model's heads: a layer with one head alone, or the model without one, counted from 0."""
 
 
@@ -56,7 +56,7 @@ class Measure:
             return (
                 f"heads that cost more than {wording.number(self.costing, self.decimals)} {metrics.title(self.metric)}"
             )
-        if self.metric.startswith(pruned.LEFT):
+        if self.metric.startswith(prunings.LEFT):
             return "heads left, 0–1"
         if is_diagnostic(self.metric):
             place = self.metric.removeprefix(DIAGNOSTICS)
@@ -83,8 +83,8 @@ def check(metric: str, splits: Collection[str]) -> None:
         InputError: says what was expected.
     """
     if is_diagnostic(metric) and metric.count("/") >= 2:
-        if metric.startswith(pruned.LEFT) and metric.removeprefix(pruned.LEFT) not in pruned.SITES:
-            raise InputError(f"{metric}: there is no such site; the sites are {', '.join(pruned.SITES)}")
+        if metric.startswith(prunings.LEFT) and metric.removeprefix(prunings.LEFT) not in prunings.SITES:
+            raise InputError(f"{metric}: there is no such site; the sites are {', '.join(prunings.SITES)}")
         return
     split, score, subset = [*metric.split("/", 2), "", ""][:3]
     if split not in splits or score not in metrics.directed():
@@ -124,6 +124,13 @@ def better(metric: str) -> int:
 def bounds(metric: str) -> tuple[float, float] | None:
     """Floor and ceiling of a score; None where it has none."""
     return None if is_diagnostic(metric) else metrics.metric_of(metric).limits
+
+
+def end(mean: float, limits: tuple[float, float]) -> int:
+    """Return 1 for a mean within 1% of the range from its ceiling, or past it, −1 at its floor, and 0 between."""
+    floor, ceiling = limits
+    slack = EDGE * (ceiling - floor)
+    return 1 if mean >= ceiling - slack else -1 if mean <= floor + slack else 0
 
 
 def value(record: Record, measure: Measure) -> float | None:
@@ -181,8 +188,8 @@ def _slope(record: Record, split: str, score: str, by_sentences: bool) -> float 
 
 
 def _diagnostic(record: Record, metric: str) -> float | None:
-    if metric.startswith(pruned.LEFT) and "pruning" in record.diagnostics:
-        return pruned.left(record, metric.removeprefix(pruned.LEFT))
+    if metric.startswith(prunings.LEFT) and "pruning" in record.diagnostics:
+        return prunings.left(record, metric.removeprefix(prunings.LEFT))
     path = metric.removeprefix(DIAGNOSTICS).split("/")
     found = list(_leaves(record.diagnostics, path))
     known = [float(leaf) for leaf in found if isinstance(leaf, int | float)]

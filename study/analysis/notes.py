@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from study import metrics
-from study.analysis import pruned, wording
+from study.analysis import prunings, wording
 from study.analysis.inference import FEW, FEWEST, Test
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ LISTED = 6
 
 def notes(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> list[str]:
     """The notes of a table, in the order of reading."""
-    compared = facets if pruned.compares(spec) else []
+    compared = facets if prunings.compares(spec) else []
     tests = [c.test for facet in compared for c in facet.family.comparisons.values() if c.test]
     return [
         _scores(spec, frame),
         *([_differences(spec, tests)] if compared else ()),
         *_other_tests(compared),
-        _of_pruning(spec, frame) if pruned.questions(spec) else _columns(frame),
+        _of_pruning(spec, frame) if prunings.questions(spec) else _columns(frame),
         *_power(compared),
         *_absent(frame),
     ]
@@ -104,7 +104,7 @@ def _columns(frame: pd.DataFrame) -> str:
 
 def _of_pruning(spec: Spec, frame: pd.DataFrame) -> str:
     """What a pruned model's columns mean."""
-    asked, shares = pruned.questions(spec), ", ".join(f"{share:g}" for share in pruned.fractions(spec))
+    asked, shares = prunings.questions(spec), ", ".join(f"{share:g}" for share in prunings.fractions(spec))
     parts = [f"BLEU and exact match are of the model without the first {shares} of the heads in the order."] * bool(
         shares
     )

@@ -17,13 +17,12 @@ from typing import Literal
 from pydantic import Field
 
 from study.analysis.inference import Arm, Test, contrasted
-from study.claims.kinds import Ratio
-from study.claims.schema import Kind, Question
-from study.claims.verdicts import Finding, finding
-from study.claims.weighing import Weighed, joined, name_of
+from study.claims.contrasts import WeightedContrast, joined, name_of
+from study.claims.schema import Claim, Kind, Question, Ratio
+from study.claims.verdicts import NOT_RUN, Finding, Verdict, combined, finding
 from study.errors import InputError
-from study.publish.store import load_section
 from study.records import Provenance, Section
+from study.store import read_section
 
 FILE = "cost.json"
 WHERE = "one site"
@@ -93,7 +92,7 @@ def read(folder: Path | None) -> Costs | None:
         return None
     path = folder / FILE
     again = "`python benchmarks/cost.py --write` writes it again"
-    found = load_section(Costs, path, again)
+    found = read_section(Costs, path, again)
     if len({len(one.milliseconds) for one in found.measured}) != 1 or not found.processes:
         raise InputError(f"{path}: measured: not every site was measured by every process; {again}")
     if min(min(one.milliseconds) for one in found.measured) <= 0 or min(m.megabytes for m in found.measured) <= 0:
@@ -120,21 +119,31 @@ def check(question: Question, costs: Costs | None) -> None:
                 raise InputError(f"contrasts.{number}: {problem}") from None
 
 
-def findings(kind: Kind, question: Question, costs: Costs) -> list[Finding]:
-    """Every contrast of a question, tested on logarithms and told as ratios."""
-    weighed = [_weighed(contrast, question, costs) for contrast in question.contrasts if isinstance(contrast, Ratio)]
-    compared = contrasted(joined(weighed), [one.weights for one in weighed], Arm("", {}))
+def verdict(claim: Claim, question: Question, costs: Costs | None) -> Verdict:
+    """The verdict on a question of measured times; `not yet run` where there are none."""
+    if costs is None:
+        return Verdict(claim, question, WHERE, "", NOT_RUN, note=AWAITS)
+    kind = claim.kind(question)
+    found = _findings(kind, question, costs)
+    word = combined(question, kind, [one.word for one in found])
+    return Verdict(claim, question, WHERE, costs.machine, word, tuple(found))
+
+
+def _findings(kind: Kind, question: Question, costs: Costs) -> list[Finding]:
+    """Every contrast of a question, tested on logarithms and printed as ratios."""
+    weighted = [_weigh(contrast, question, costs) for contrast in question.contrasts if isinstance(contrast, Ratio)]
+    compared = contrasted(joined(weighted), [one.weights for one in weighted], Arm("", {}))
     margin = question.margin
     assert isinstance(margin, float)
-    both = zip(question.contrasts, weighed, compared, strict=True)
+    both = zip(question.contrasts, weighted, compared, strict=True)
     return [_as_ratio(finding(kind, question, *one, math.log(margin)), margin) for one in both]
 
 
-def _weighed(contrast: Ratio, question: Question, costs: Costs) -> Weighed:
+def _weigh(contrast: Ratio, question: Question, costs: Costs) -> WeightedContrast:
     """One arm that is none: the logarithm of the ratio, process by process."""
     arm, base = (costs.one(question.where | side) for side in (contrast.arm, contrast.baseline))
     key = f"{arm.site} ÷ {base.site}"
-    return Weighed(
+    return WeightedContrast(
         name=name_of(contrast),
         arms={key: Arm(key, dict(enumerate(log_ratios(arm, base), 1)))},
         weights={key: 1.0},

@@ -1,4 +1,4 @@
-"""Claims as data: what each one says, which sweep it is asked of, and which contrast of which arms decides.
+"""Schema of a file of claims: statements, sweeps, and the contrasts of arms that decide.
 
 A claim is an entry of `claims.yaml`, or of a user's own file beside it. Arms are named by the fields that tell them
 apart (`model.memory: final`), never by a label. Everything here can be checked before a single run exists: sweeps,
@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from study.claims.kinds import ALONE, AnyContrast, Entry, Overrides
 from study.errors import InputError
 from study.sweep.file import read_yaml
 
@@ -24,12 +24,144 @@ Kind = Literal["superiority", "equivalence", "shape"]
 Margin = float | Literal["gap"]
 
 
+Overrides = dict[str, str | int | float | bool | None]
+"""Field ↦ value, such as `model.attention.scale: none`."""
+
+
+class Entry(BaseModel):
+    """Immutable, unknown keys refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Pair(Entry):
+    """An arm and what it is compared with."""
+
+    arm: Overrides
+    baseline: Overrides
+
+
+class Contrast(Entry):
+    """What all contrasts have. `expect` is the sign that the claim predicts; by default, that the arm is better."""
+
+    name: str = Field("", description="In words; made from the arms where it is left out.")
+    expect: Literal["higher", "lower", "better", "worse", "different"] = "better"
+
+
+class Difference(Contrast):
+    """arm − baseline. With `best_over` each side is the best of several arms by validation (`select`)."""
+
+    statistic: Literal["difference"] = "difference"
+    arm: Overrides
+    baseline: Overrides
+    best_over: tuple[str, ...] = ()
+    select: str = "valid/nll"
+
+
+class Interaction(Contrast):
+    """(arm − baseline) − (minus.arm − minus.baseline)."""
+
+    statistic: Literal["interaction"]
+    arm: Overrides
+    baseline: Overrides
+    minus: Pair
+
+
+class Trend(Contrast):
+    """Slope over a field's values of the arm's score, or of its difference to the baseline."""
+
+    statistic: Literal["trend"]
+    arm: Overrides
+    baseline: Overrides | None = None
+    over: str
+
+
+class Band(Contrast):
+    """How wide the band of good learning rates is, in doublings: arm − baseline.
+
+    The band is the run of neighbouring rates around a seed's best one whose loss is within `within` of it; a rate
+    that diverged is outside. Its width is log2(largest / smallest).
+    """
+
+    statistic: Literal["band"]
+    arm: Overrides
+    baseline: Overrides
+    over: str = "training.learning_rate"
+    within: Annotated[float, Field(gt=0)]
+
+
+class Ratio(Contrast):
+    """What the arm takes ÷ what the baseline takes. Sites of a benchmark, told apart by `costs.Site`'s fields."""
+
+    statistic: Literal["ratio"]
+    expect: Literal["higher", "lower", "different"] = "lower"
+    arm: Overrides
+    baseline: Overrides
+
+
+class Correlation(Contrast):
+    """Spearman's ρ of two metrics: between the means of arms, or within arms over seeds and averaged."""
+
+    statistic: Literal["correlation"]
+    between: tuple[str, str]
+    level: Literal["arms", "seeds"]
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Every metric."""
+        return self.between
+
+
+class Within(Contrast):
+    """One metric less another of the same run: the mean over the runs of an arm.
+
+    `minus` is a metric, several (their mean), or a number that the metric is held against.
+    """
+
+    statistic: Literal["within"]
+    arm: Overrides
+    of: str
+    minus: Annotated[str | tuple[str, ...] | float, Field(union_mode="left_to_right")]
+
+    @field_validator("minus")
+    @classmethod
+    def _something(cls, given: str | tuple[str, ...] | float) -> str | tuple[str, ...] | float:
+        if given == ():
+            raise ValueError("name a metric, or several, or a number")
+        return given
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Those whose mean is taken off; none where it is a number."""
+        return (self.minus,) if isinstance(self.minus, str) else self.minus if isinstance(self.minus, tuple) else ()
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Every metric."""
+        return self.of, *self.metrics
+
+
+class Costly(Contrast):
+    """The share of heads that cost more than the question's margin when they are removed alone, less `minus`, in %."""
+
+    statistic: Literal["costly"]
+    arm: Overrides
+    minus: float
+
+
+ALONE = ("band", "correlation", "costly", "ratio", "within")
+"""Statistics that cannot stand in one question with others."""
+
+AnyContrast = Annotated[
+    Difference | Interaction | Trend | Band | Correlation | Ratio | Within | Costly, Field(discriminator="statistic")
+]
+
+
 class Question(Entry):
-    """One sweep (or sweep to come) asked one thing, in one or more pairs of corpus and family."""
+    """Contrasts of the arms of one sweep, in one or more pairs of corpus and family."""
 
     sweep: str | None = Field(None, description="Name of a sweep in sweeps/, or a file beside the file of claims.")
     with_sweeps: tuple[str, ...] = Field((), description="Further sweeps whose arms a correlation is taken over.")
-    awaits: str | None = Field(None, description="Instead of a sweep: what has to be made before this can be asked.")
     benchmark: Literal["cost"] | None = Field(None, description="Instead of a sweep: measured times, see costs.py.")
     asked: tuple[str, ...] = Field((), description="Pairs such as grammar/recurrent.")
     part: str = Field("", description="Which part of the claim, where it has several.")
@@ -37,8 +169,7 @@ class Question(Entry):
     metric: str = "test/exact"
     by_length: bool = Field(False, description="The slope of the metric over source length, per run and word.")
     by_sentences: bool = Field(False, description="The slope weighs groups of lengths by their numbers of sentences.")
-    bounds: tuple[float, float] | None = Field(None, description="Floor and ceiling, such as chance and 100.")
-    margin: Margin | dict[str, Margin] | None = Field(None, description="Smallest difference of interest, by corpus.")
+    margin: Margin | None = Field(None, description="Smallest difference of interest.")
     where: Overrides = Field(default={}, description="Fields that all arms share.")
     combine: Literal["all", "any"] = Field("all", description="The claim holds if all contrasts do, or if any does.")
     against: bool = Field(False, description="The contrasts predict the opposite of the claim.")
@@ -57,13 +188,11 @@ class Question(Entry):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        if sum(one is not None for one in (self.sweep, self.awaits, self.benchmark)) != 1:
-            raise ValueError("give either sweep, or awaits for a sweep that is yet to be made, or benchmark")
+        if (self.sweep is None) == (self.benchmark is None):
+            raise ValueError("give either sweep or benchmark")
         self._cost()
         if self.sweep is not None and not (self.asked and self.contrasts):
             raise ValueError("a sweep needs asked (pairs such as grammar/recurrent) and contrasts")
-        if self.awaits is not None and self.contrasts:
-            raise ValueError("contrasts need a sweep, and this one awaits its own")
         kinds = {one.statistic for one in self.contrasts}
         if len(kinds) > 1 and kinds & set(ALONE):
             raise ValueError(f"{' or '.join(ALONE)} is not compared with other contrasts; ask it in its own question")
@@ -75,7 +204,7 @@ class Question(Entry):
             raise ValueError("asked lists pairs of corpus and family, such as grammar/recurrent")
         if self.by_sentences and not self.by_length:
             raise ValueError("by_sentences weighs the groups of by_length; give that too")
-        if self.by_length and self.margin_rules & {"gap"}:
+        if self.by_length and self.margin == "gap":
             raise ValueError("margin gap is in units of the metric, and by_length asks a slope; give a number")
         return self
 
@@ -88,20 +217,10 @@ class Question(Entry):
             raise ValueError("benchmark and contrasts with `statistic: ratio` need each other")
         if self.asked or not isinstance(self.margin, float) or self.margin <= 1:
             raise ValueError("a benchmark has no asked, and a margin that is a ratio above 1, such as 1.1")
-        if idle := self.model_fields_set & {"metric", "by_length", "bounds"}:
+        if idle := self.model_fields_set & {"metric", "by_length"}:
             raise ValueError(
                 f"{min(idle)} changes nothing in a question of a benchmark, which is asked of times; leave it out"
             )
-
-    @property
-    def margin_rules(self) -> set[Margin]:
-        """Every margin that is used somewhere."""
-        rules = self.margin.values() if isinstance(self.margin, dict) else [self.margin]
-        return {rule for rule in rules if rule is not None}
-
-    def margin_in(self, corpus: str) -> Margin | None:
-        """The margin in one corpus."""
-        return self.margin.get(corpus) if isinstance(self.margin, dict) else self.margin
 
 
 class Claim(Entry):
@@ -124,7 +243,7 @@ class Claim(Entry):
     def _margins(self) -> Self:
         for question in self.questions:
             for pair in question.asked:
-                if self.kind(question) == "equivalence" and question.margin_in(pair.split("/")[0]) is None:
+                if self.kind(question) == "equivalence" and question.margin is None:
                     raise ValueError(f"an equivalence needs a margin, and there is none for {pair}")
         rows = [(pair, question.part) for question in self.questions for pair in question.asked]
         if len(set(rows)) < len(rows):
@@ -143,15 +262,41 @@ class Gap(Entry):
 
 
 class Claims(Entry):
-    """A file of claims."""
+    """Content of a file of claims."""
 
     description: str = ""
     gap: Gap | None = None
     claims: tuple[Claim, ...]
 
 
-def read(path: Path) -> Claims:
-    """The claims of one file.
+@dataclass(frozen=True)
+class ClaimFile:
+    """The claims of one file. Sweeps that are named by path lie beside it."""
+
+    path: Path
+    claims: tuple[Claim, ...]
+    gap: Gap | None = None
+
+
+def read_all(beside: Path | None = None) -> list[ClaimFile]:
+    """Read the claims of this study, and those of a file beside them.
+
+    Raises:
+        InputError: a file that can't be read, or an id that is taken.
+    """
+    ours = read(HERE)
+    if beside is None:
+        return [ours]
+    theirs = read(beside)
+    taken = {name for claim in ours.claims for name in (str(claim.id), claim.slug)}
+    for claim in theirs.claims:
+        if same := taken & {str(claim.id), claim.slug}:
+            raise InputError(f"{beside}: claim {claim.id}: {min(same)} is a claim of this study; take another name")
+    return [ours, theirs]
+
+
+def read(path: Path) -> ClaimFile:
+    """Read the claims of one file.
 
     Raises:
         InputError: no such file, no YAML, or an entry that is not whole; with the claim and the field.
@@ -168,7 +313,7 @@ def read(path: Path) -> Claims:
     ids = [str(claim.id) for claim in found.claims]
     if twice := [one for one in ids if ids.count(one) > 1]:
         raise InputError(f"{path}: claims: {twice[0]} is the id of two claims; give each its own")
-    return found
+    return ClaimFile(path, found.claims, found.gap)
 
 
 def _one_line(error: ValidationError, tree: Mapping[str, Any]) -> str:

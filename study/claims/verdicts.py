@@ -11,7 +11,7 @@ question.
   an equivalence.
 * **saturated**: neither of the first two, and nothing could show: all arms are at the ceiling, or all at the floor, or
   the claim predicts a difference past the end at which the base is.
-* **undecided**: none of these. **not yet run**: a run is missing, or the sweep is yet to be made.
+* **undecided**: none of these. **not yet run**: a run is missing.
 
 A verdict says what the findings mean for the claim. It **holds** where all contrasts are supported (one of them, with
 `combine: any`), or an equivalence is shown. It **fails** where a contrast is contradicted, or a difference that the
@@ -30,9 +30,8 @@ from typing import Literal
 
 from study.analysis import measures
 from study.analysis.inference import Arm, Comparison, inner, inside
-from study.claims.kinds import AnyContrast, Band, Contrast, Costly, Difference, Within
-from study.claims.schema import Claim, Kind, Question
-from study.claims.weighing import Weighed
+from study.claims.contrasts import WeightedContrast
+from study.claims.schema import AnyContrast, Band, Claim, Contrast, Costly, Difference, Kind, Question, Within
 
 Word = Literal[
     "supported",
@@ -202,6 +201,14 @@ def stance(word: Word, kind: Kind) -> int:
     return 1 if word in (SUPPORTED, BELOW) else -1 if word in (CONTRADICTED, CONTRADICTED_BELOW) else 0
 
 
+def summaries(verdicts: Sequence[Verdict]) -> dict[str, str]:
+    """Return the verdict on each claim as a whole, by its id."""
+    parts: dict[str, list[tuple[str, bool]]] = {}
+    for verdict in verdicts:
+        parts.setdefault(str(verdict.claim.id), []).append((verdict.outcome, bool(verdict.question.post_hoc)))
+    return {claim: summary(some) for claim, some in parts.items()}
+
+
 def summary(parts: Sequence[tuple[str, bool]]) -> str:
     """Return the verdict on a claim from those on its parts: theirs, or `mixed` where they differ.
 
@@ -217,27 +224,27 @@ def summary(parts: Sequence[tuple[str, bool]]) -> str:
     return found.pop() if len(found) == 1 else "mixed" if found else "none"
 
 
-def finding(kind: Kind, question: Question, contrast: AnyContrast, weighed: Weighed, comparison: Comparison,
+def finding(kind: Kind, question: Question, contrast: AnyContrast, weighted: WeightedContrast, comparison: Comparison,
             margin: float | None) -> Finding:  # fmt: skip
     """A tested contrast with its word."""
     sign = direction(contrast, question.metric)
-    rates = {key: arm.diverged for key, arm in weighed.arms.items() if arm.diverged}
-    sides = [1 if weighed.weights.get(key, 0.0) * sign >= 0 else -1 for key in rates]
+    rates = {key: arm.diverged for key, arm in weighted.arms.items() if arm.diverged}
+    sides = [1 if weighted.weights.get(key, 0.0) * sign >= 0 else -1 for key in rates]
     if isinstance(contrast, Within | Costly) and rates:  # a run that is not there speaks neither for nor against
         sides = [1, -1]
     return Finding(
-        name=weighed.name,
-        word=judged(kind, comparison, sign, margin, saturated(kind, question, contrast, weighed), sides),
+        name=weighted.name,
+        word=judged(kind, comparison, sign, margin, saturated(kind, question, contrast, weighted), sides),
         comparison=comparison,
-        n=min(len(arm.values) for arm in weighed.arms.values()),
-        declared=weighed.declared,
+        n=min(len(arm.values) for arm in weighted.arms.values()),
+        declared=weighted.declared,
         margin=margin,
         diverged=tuple(
             dict.fromkeys(
-                f"{n} of {weighed.declared} runs of {weighed.labels[key]} diverged" for key, n in rates.items()
+                f"{n} of {weighted.declared} runs of {weighted.labels[key]} diverged" for key, n in rates.items()
             )
         ),
-        notes=weighed.notes,
+        notes=weighted.notes,
         inner=inner(comparison.test) if comparison.test else None,
     )
 
@@ -252,16 +259,16 @@ def direction(contrast: Contrast, metric: str) -> int:
     return better if contrast.expect == "better" else -better
 
 
-def saturated(kind: Kind, question: Question, contrast: Contrast, weighed: Weighed) -> bool:
+def saturated(kind: Kind, question: Question, contrast: Contrast, weighted: WeightedContrast) -> bool:
     """Whether no difference could show: see the rule on top.
 
     A loss shows in an arm that is compared with one at the ceiling; a gain does not.
     """
-    limits = question.bounds or (None if question.by_length else measures.bounds(question.metric))
-    if limits is None or not weighed.bases:
+    limits = None if question.by_length else measures.bounds(question.metric)
+    if limits is None or not weighted.bases:
         return False
-    ends = {key: end(_mean(weighed.arms[key]), limits) for key in (*weighed.sides, *weighed.bases)}
-    at_base = {ends[key] for key in weighed.bases}
+    ends = {key: measures.end(_mean(weighted.arms[key]), limits) for key in (*weighted.sides, *weighted.bases)}
+    at_base = {ends[key] for key in weighted.bases}
     if len(at_base) > 1 or at_base == {0}:
         return False
     one_sided = kind != "equivalence" and isinstance(contrast, Difference | Within)
@@ -270,10 +277,3 @@ def saturated(kind: Kind, question: Question, contrast: Contrast, weighed: Weigh
 
 def _mean(arm: Arm) -> float:
     return sum(arm.values.values()) / max(1, len(arm.values))
-
-
-def end(mean: float, limits: tuple[float, float]) -> int:
-    """Return 1 for a mean within 1% of the range from its ceiling, or past it, −1 at its floor, and 0 between."""
-    floor, ceiling = limits
-    slack = measures.EDGE * (ceiling - floor)
-    return 1 if mean >= ceiling - slack else -1 if mean <= floor + slack else 0

@@ -30,15 +30,16 @@ def main(argv: Sequence[str]) -> int:
     args = _parser().parse_args(argv)
     runs = _runs(args.results, args.runs)
     benchmarks = (args.results or ROOT / "results") / "benchmarks" if args.runs is None else None
-    from study.analysis.declared import Library
-    from study.claims import claims_table
-    from study.claims.asking import asker
+    from study.analysis.runs import Runs
+    from study.claims import costs, schema, table
+    from study.claims.evaluate import evaluate
 
-    verdicts = asker(Library(ROOT / "sweeps", runs, benchmarks), args.claims).verdicts(args.claim)
-    print("\n".join(claims_table.lines(verdicts, contrasts=bool(args.claim))).lstrip("\n"))
+    measured = costs.read(benchmarks)
+    verdicts = evaluate(schema.read_all(args.claims), Runs(runs, ROOT / "sweeps"), measured, args.claim)
+    print("\n".join(table.lines(verdicts, contrasts=bool(args.claim))).lstrip("\n"))
     if args.out is not None:
         try:
-            written = claims_table.write(verdicts, args.out)
+            written = table.write(verdicts, args.out)
         except OSError as problem:
             raise InputError(f"{args.out}: cannot be written ({problem.strerror}). Name another with --out.") from None
         print(f"\ntables  {', '.join(str(path) for path in written if path.suffix == '.md')} (and .csv, .tex, .json)")

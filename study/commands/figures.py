@@ -22,10 +22,11 @@ def main(argv: Sequence[str]) -> int:
     """
     args = _parser().parse_args(argv)
     from study.analysis.plots.catalogue import chosen, draw_all
+    from study.analysis.runs import Runs
 
     runs = folder(Path(args.runs), "--runs") if args.runs else folder(args.results, "--results") / "runs"
     out = args.out or (runs / "report" / "figures" if args.runs else args.results / "figures")
-    for line in draw_all(chosen(args.names), folder(args.sweeps, "--sweeps"), runs, out):
+    for line in draw_all(chosen(args.names), Runs(runs, folder(args.sweeps, "--sweeps")), out):
         print(line, flush=True)
     return 0
 

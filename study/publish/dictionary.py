@@ -11,9 +11,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from study import records
 from study.analysis import wording
-from study.analysis.frame import HOLES
+from study.analysis.runs import HOLES, Runs
 from study.claims.costs import Costs
 from study.metrics import METRICS
 from study.publish import rescoring
@@ -56,20 +55,20 @@ LISTED = 6
 """So many missing runs are named, the rest counted."""
 
 
-def write_readme(results: Results) -> list[Path]:
+def write_readme(results: Results, runs: Runs) -> list[Path]:
     """Write `README.md` of a results folder; the paths written.
 
     Raises:
         InputError: a sweep file or a record cannot be read.
     """
     path = results.root / "README.md"
-    write(path, "\n".join([HEAD, *_counts(results), *_dictionary()]) + "\n")
+    write(path, "\n".join([HEAD, *_counts(results, runs), *_dictionary()]) + "\n")
     return [path]
 
 
-def _counts(results: Results) -> Iterator[str]:
+def _counts(results: Results, runs: Runs) -> Iterator[str]:
     """What is published, by sweep."""
-    made = {path.stem: records.read(path) for path in results.records}
+    made = runs.records()
     yield "## What is published\n"
     yield "| sweep | declared | finished | diverged | failed | missing | inapplicable | hardware | hours |"
     yield "|---|--:|--:|--:|--:|--:|--:|---|--:|"

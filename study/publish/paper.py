@@ -16,23 +16,23 @@ import json
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
 
-from study import records
 from study.analysis import wording
+from study.analysis.runs import Runs
 from study.analysis.tables import Block, Column, Row, Table
-from study.claims import claims_table, costs, costs_table
-from study.claims.verdicts import Outcome
+from study.claims import costs, costs_table
+from study.claims.verdicts import Outcome, Verdict, summaries
 from study.config.experiment import PROTOCOL
 from study.corpora.catalogue import KINDS
 from study.corpora.grammar.lexicon import lexicon
 from study.errors import InputError
-from study.publish.further import further
-from study.publish.orders import stability
-from study.publish.standing import standing
+from study.publish.leaderboard import leaderboard_table
+from study.publish.order_stability import stability_table
+from study.publish.secondary import secondary_table
 from study.publish.store import ROOT, Manifest, Results
 from study.records import Record, write
 from study.sweep.grid import text
@@ -41,28 +41,33 @@ from study.sweep.spec import Spec
 SOURCE = ROOT / "paper" / "main.typ"
 
 
-def write_data(results: Results) -> list[Path]:
+def write_data(results: Results, runs: Runs, verdicts: Sequence[Verdict]) -> list[Path]:
     """Write what the paper reads beside the sweeps' own tables and the verdicts; the paths written.
 
     Raises:
         InputError: a sweep file or a record cannot be read, or the verdicts were not computed before.
     """
-    made = {path.stem: records.read(path) for path in results.records}
+    made = runs.records()
     published = [(manifest, results.spec(manifest)) for manifest in results.manifests.values()]
     tables = results.root / "tables"
     paths = [tables / "study.json"]
-    write(paths[0], json.dumps(_facts(results, published, made), indent=1, ensure_ascii=False, sort_keys=True) + "\n")
+    write(
+        paths[0],
+        json.dumps(_facts(results, published, made, verdicts), indent=1, ensure_ascii=False, sort_keys=True) + "\n",
+    )
     paths += _configurations(published, made).write(tables, "configurations")
     paths += _signatures(made.values()).write(tables, "signatures")
-    paths += further(results).write(tables, "further")
-    paths += stability(results).write(tables, "orders")
-    paths += standing(results).write(tables, "standing")
+    paths += secondary_table(results, runs).write(tables, "further")
+    paths += stability_table(results, runs).write(tables, "orders")
+    paths += leaderboard_table(results, runs).write(tables, "standing")
     if measured := costs.read(results.benchmarks):
         paths += costs_table.table(measured).write(tables, "cost")
     return paths
 
 
-def _facts(results: Results, published: list[tuple[Manifest, Spec]], made: dict[str, Record]) -> dict[str, Any]:
+def _facts(
+    results: Results, published: list[tuple[Manifest, Spec]], made: dict[str, Record], verdicts: Sequence[Verdict]
+) -> dict[str, Any]:
     """Counts over all published runs, the verdicts' and one entry a sweep."""
     states = Counter(record.status for record in made.values())
     seconds = sum(record.resources.wall_seconds for record in made.values() if record.resources)
@@ -76,7 +81,7 @@ def _facts(results: Results, published: list[tuple[Manifest, Spec]], made: dict[
         "runs_failed": states["failed"],
         "hours": wording.number(seconds / 3600),
         "devices": sorted({record.provenance.device for record in made.values() if record.provenance}),
-        "claims": _answers(results),
+        "claims": _answers(verdicts),
         "published": [manifest.name for manifest, _ in published],
         "sweeps": {manifest.name: _sweep(manifest, spec, made) for manifest, spec in published},
         "tiers": _tiers(published, made),
@@ -161,9 +166,9 @@ def _sweep(manifest: Manifest, spec: Spec, made: dict[str, Record]) -> dict[str,
     }
 
 
-def _answers(results: Results) -> dict[str, int]:
+def _answers(verdicts: Sequence[Verdict]) -> dict[str, int]:
     """How many claims there are, and how many of each verdict."""
-    counted = Counter(claims_table.summaries(results.root / "tables" / "claims.csv").values())
+    counted = Counter(summaries(verdicts).values())
     return {"total": counted.total()} | {name.replace(" ", "_"): counted[name] for name in get_args(Outcome)}
 
 

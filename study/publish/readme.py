@@ -6,7 +6,6 @@ number comes from the tables in `results/`.
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections import Counter
@@ -16,8 +15,8 @@ from typing import Any, NamedTuple
 
 from study.analysis import wording
 from study.analysis.wording import NOTHING
-from study.claims.claims_table import summaries
-from study.claims.verdicts import NOT_RUN
+from study.claims import table as verdict_table
+from study.claims.verdicts import NOT_RUN, Verdict, summaries
 from study.corpora.catalogue import KINDS
 from study.errors import InputError
 from study.publish.store import Results
@@ -28,7 +27,7 @@ VERDICTS = "docs/verdicts.md"
 
 
 class Value(NamedTuple):
-    """One contrast of `contrasts.csv`: the first row that has these texts in its columns."""
+    """One contrast: the first tested one that has these texts in its claim, corpus, name and part."""
 
     claim: str
     corpus: str
@@ -89,30 +88,29 @@ SUMMARY = ("1", "2", "4", "5", "7", "8", "10", "11", "19", "25")
 """Claims in the short table of README."""
 
 
-def update(results: Path) -> list[Path]:
+def update(results: Path, verdicts: Sequence[Verdict]) -> list[Path]:
     """Write every generated block and docs/verdicts.md from published results; return the paths.
 
     Raises:
         InputError: a document lacks a block.
     """
-    made = documents(results)
+    made = documents(results, verdicts)
     for path, text in made.items():
         write(path, text)
     return list(made)
 
 
-def documents(results: Path) -> dict[Path, str]:
+def documents(results: Path, verdicts: Sequence[Verdict]) -> dict[Path, str]:
     """Return the text of every document with generated parts.
 
     Raises:
         InputError: a document lacks a block.
     """
     tables = results / "tables"
-    contrasts, claims = _csv(tables / "contrasts.csv"), _claims(tables / "claims.json")
-    whole = summaries(tables / "claims.csv")
+    claims, whole = _claims(verdicts), summaries(verdicts)
     blocks = {
         "README.md": {
-            "answers": _answers(contrasts, whole),
+            "answers": _answers(verdicts, whole),
             "quickstart": _quickstart(tables / "quickstart.json"),
             "scores": _rows(tables / "scores.json", ("score=dot", "score=bilinear", "score=additive")),
             "claims": _summary(claims, whole),
@@ -130,34 +128,31 @@ def documents(results: Path) -> dict[Path, str]:
     return made
 
 
-def _csv(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def _answers(contrasts: Sequence[Mapping[str, str]], whole: Mapping[str, str]) -> str:
+def _answers(verdicts: Sequence[Verdict], whole: Mapping[str, str]) -> str:
     lines = ["| question | answer | the claim |", "|---|---|---|"]
     for question, answer, values in ANSWERS:
-        texts = [_value(contrasts, value) for value in values]
+        texts = [_value(verdicts, value) for value in values]
         claim = values[0].claim
         lines.append(f"| {question} | {answer.format(*texts)} | [{whole[claim]}]({VERDICTS}#claim-{claim}) |")
     return "\n".join(lines)
 
 
-def _value(contrasts: Sequence[Mapping[str, str]], value: Value) -> str:
+def _value(verdicts: Sequence[Verdict], value: Value) -> str:
     """The estimate with its 95% interval.
 
     Raises:
-        ValueError: the table has no such contrast.
+        ValueError: no verdict has such a contrast.
     """
-    for row in contrasts:
-        same = (row["id"], row["corpus"]) == (value.claim, value.corpus)
-        if same and value.contrast in row["contrast"] and value.part in row["part"]:
-            estimate, low, high = (float(row[name]) + value.base for name in ("difference", "low", "high"))
-            signed = not value.base
-            number = wording.number(estimate, value.digits, signed)
-            return f"{number} {wording.interval(low, high, value.digits, signed)}"
-    raise ValueError(f"contrasts.csv has no row of {value}")
+    for verdict in verdicts:
+        for found in verdict.findings:
+            same = (str(verdict.claim.id), verdict.corpus) == (value.claim, value.corpus)
+            same = same and value.contrast in found.name and value.part in verdict.question.part
+            if same and (test := found.comparison.test) and test.low is not None and test.high is not None:
+                signed = not value.base
+                number = wording.number(test.difference + value.base, value.digits, signed)
+                ends = test.low + value.base, test.high + value.base
+                return f"{number} {wording.interval(*ends, value.digits, signed)}"
+    raise ValueError(f"no verdict has the contrast {value}")
 
 
 def _quickstart(path: Path) -> str:
@@ -191,9 +186,9 @@ def _pipes(rows: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join([*lines, *("| " + " | ".join(row["cells"].get(key, "") for key in keys) + " |" for row in rows)])
 
 
-def _claims(path: Path) -> dict[str, list[dict[str, str]]]:
+def _claims(verdicts: Sequence[Verdict]) -> dict[str, list[Mapping[str, str]]]:
     """The rows of the table of verdicts by claim; the first row of each has the statement."""
-    rows = [row["cells"] for block in json.loads(path.read_text(encoding="utf-8"))["blocks"] for row in block["rows"]]
+    rows = [row.cells for block in verdict_table.table(verdicts).blocks for row in block.rows]
     return {claim: [row for row in rows if row["id"] == claim] for claim in dict.fromkeys(row["id"] for row in rows)}
 
 

@@ -1,7 +1,7 @@
 """Everything that is computed from `results/`, in order, and whether git saw any of it change.
 
-A step takes the results folder and returns the files that it wrote; `STEPS` is the list. Steps read records and files
-that earlier steps wrote, and write the same bytes from the same input.
+A step takes the published inputs and returns the files that it wrote; `STEPS` is the list. Records are read once, and
+verdicts are computed once. A step writes the same bytes from the same input.
 """
 
 from __future__ import annotations
@@ -9,12 +9,17 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 
-from study.analysis import pruned
+from study.analysis import prunings
+from study.analysis.runs import Runs
 from study.analysis.tables import Table
+from study.claims import costs, schema, table
+from study.claims.evaluate import evaluate
+from study.claims.verdicts import Verdict
 from study.errors import InputError
 from study.publish import dictionary, paper, readme
 from study.publish.commits import Checkout
@@ -30,12 +35,30 @@ LISTED = 20
 """So many differences are listed, the rest counted."""
 
 
-def tables_and_figures(results: Results) -> list[Path]:
+@dataclass(frozen=True)
+class Inputs:
+    """The published results, their runs and the verdicts on all claims, each read or computed once."""
+
+    results: Results
+
+    @cached_property
+    def runs(self) -> Runs:
+        """The published runs."""
+        return Runs(self.results.root, ROOT / "sweeps")
+
+    @cached_property
+    def verdicts(self) -> list[Verdict]:
+        """The verdicts on the claims of this study."""
+        return evaluate(schema.read_all(), self.runs, costs.read(self.results.benchmarks))
+
+
+def tables_and_figures(inputs: Inputs) -> list[Path]:
     """The comparison of every published sweep."""
-    return [path for manifest in results.manifests.values() for path in compare(results, manifest)[1]]
+    manifests = inputs.results.manifests.values()
+    return [path for manifest in manifests for path in write_comparison(inputs.results, manifest, inputs.runs)[1]]
 
 
-def compare(results: Results, manifest: Manifest) -> tuple[Table, list[Path]]:
+def write_comparison(results: Results, manifest: Manifest, runs: Runs) -> tuple[Table, list[Path]]:
     """One sweep's table, and the files of it and of its figure: `tables/<name>.*` and `figures/sweep-<name>.*`.
 
     There is no figure where arms are not compared.
@@ -45,21 +68,20 @@ def compare(results: Results, manifest: Manifest) -> tuple[Table, list[Path]]:
     """
     from study.analysis.comparison import analyse, comparison_table, shown_metrics
     from study.analysis.figures import draw
-    from study.analysis.frame import collect
 
     spec = results.spec(manifest)
-    frame = collect(spec, results.runs, shown_metrics(spec))
+    frame = runs.table(spec, shown_metrics(spec))
     facets = analyse(spec, frame)
-    table = remarked(comparison_table(spec, frame, facets), manifest)
-    paths = table.write(results.root / "tables", manifest.name)
-    if not pruned.compares(spec):
-        return table, paths
+    made = remarked(comparison_table(spec, frame, facets), manifest)
+    paths = made.write(results.root / "tables", manifest.name)
+    if not prunings.compares(spec):
+        return made, paths
     with tempfile.TemporaryDirectory() as folder:
         for path in draw(facets, Path(folder) / f"sweep-{manifest.name}"):
             if path.suffix != ".png":  # committed as SVG, with its data
                 paths.append(results.root / "figures" / path.name)
                 write(paths[-1], path.read_text(encoding="utf-8"))
-    return table, paths
+    return made, paths
 
 
 def remarked(table: Table, manifest: Manifest) -> Table:
@@ -73,14 +95,14 @@ def remarked(table: Table, manifest: Manifest) -> Table:
     return replace(table, notes=[*notes, *table.notes])
 
 
-def figures(results: Results) -> list[Path]:
+def figures(inputs: Inputs) -> list[Path]:
     """The study's named figures, as SVG with their data, of the sweeps that are published."""
     from study.analysis.plots.catalogue import chosen, draw_all
 
-    paths = []
+    paths, results = [], inputs.results
     published = (replace(f, sweeps=tuple(s for s in f.sweeps if s in results.manifests)) for f in chosen([]))
     with tempfile.TemporaryDirectory() as folder:
-        for _ in draw_all([f for f in published if f.sweeps], ROOT / "sweeps", results.runs, Path(folder)):
+        for _ in draw_all([f for f in published if f.sweeps], inputs.runs, Path(folder)):
             pass
         for path in sorted(Path(folder).iterdir()):
             if path.suffix != ".png":
@@ -89,27 +111,28 @@ def figures(results: Results) -> list[Path]:
     return paths
 
 
-def verdicts(results: Results) -> list[Path]:
+def verdicts(inputs: Inputs) -> list[Path]:
     """The verdict on every claim: `tables/claims.*` and `tables/contrasts.*`."""
-    from study.analysis.declared import Library
-    from study.claims import claims_table
-    from study.claims.asking import asker
-
-    found = asker(Library(ROOT / "sweeps", results.runs, results.benchmarks), None).verdicts([])
-    return claims_table.write(found, results.root / "tables")
+    return table.write(inputs.verdicts, inputs.results.root / "tables")
 
 
-def blocks(results: Results) -> list[Path]:
+def blocks(inputs: Inputs) -> list[Path]:
     """The generated parts of README.md and docs/, where the results are those of the repository."""
-    return readme.update(results.root) if results.root.resolve().parent == ROOT else []
+    root = inputs.results.root
+    return readme.update(root, inputs.verdicts) if root.resolve().parent == ROOT else []
 
 
-STEPS: dict[str, Callable[[Results], list[Path]]] = {
+def paper_and_data(inputs: Inputs) -> list[Path]:
+    """The tables that only the paper reads, and the paper."""
+    return [*paper.write_data(inputs.results, inputs.runs, inputs.verdicts), *paper.build(inputs.results)]
+
+
+STEPS: dict[str, Callable[[Inputs], list[Path]]] = {
     "tables": tables_and_figures,
     "figures": figures,
     "verdicts": verdicts,
-    "dictionary": dictionary.write_readme,
-    "paper": lambda results: [*paper.write_data(results), *paper.build(results)],
+    "dictionary": lambda inputs: dictionary.write_readme(inputs.results, inputs.runs),
+    "paper": paper_and_data,
     "readme": blocks,
 }
 
@@ -125,11 +148,12 @@ def reproduce(results: Results, say: Callable[[str], None] = print, steps: Seque
             raise InputError(f"there is no step {step!r}; the steps are {', '.join(STEPS)}")
     if not results.manifests:
         raise InputError(f"{results.root / 'sweeps'}: nothing is published yet; `study publish SWEEP` does that")
+    inputs = Inputs(results)
     for name, make in STEPS.items():
         if steps and name not in steps:
             continue
         try:
-            paths = make(results)
+            paths = make(inputs)
         except OSError as problem:
             raise InputError(f"{problem.filename}: can't be written ({problem.strerror}); mend that") from None
         say(f"{name}: {len(paths)} {'file' if len(paths) == 1 else 'files'}")

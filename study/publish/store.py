@@ -15,16 +15,16 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from study.errors import InputError
 from study.records import Record, Section
+from study.store import read_section
 from study.sweep.spec import Spec, load
 
 ROOT = Path(__file__).parents[2]
-AnySection = TypeVar("AnySection", bound=Section)
 HYPOTHESES, STATISTICS, ATTENTION = ".hyp.txt", ".bleu.tsv", ".attention.json"
 
 
@@ -139,28 +139,18 @@ class Results:
         Raises:
             InputError: it is absent, or no longer a sweep file.
         """
-        beside = self.root.resolve().parent / manifest.file
-        return load(beside if beside.is_file() else ROOT / manifest.file)
+        if manifest.name not in self._specs:
+            beside = self.root.resolve().parent / manifest.file
+            self._specs[manifest.name] = load(beside if beside.is_file() else ROOT / manifest.file)
+        return self._specs[manifest.name]
 
-
-def load_section(kind: type[AnySection], path: Path, mend: str) -> AnySection:
-    """A published JSON file.
-
-    Raises:
-        InputError: it cannot be read or is none of this kind; with the field, and how to `mend` it.
-    """
-    try:
-        return kind.model_validate_json(path.read_text(encoding="utf-8"))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "top level"
-        raise InputError(f"{path}: {where}: {first['msg']}; {mend}") from None
-    except (OSError, UnicodeDecodeError) as problem:
-        raise InputError(f"{path}: cannot be read ({problem}); {mend}") from None
+    @cached_property
+    def _specs(self) -> dict[str, Spec]:
+        return {}
 
 
 def _read(path: Path) -> Manifest:
-    manifest = load_section(Manifest, path, "publish the sweep again")
+    manifest = read_section(Manifest, path, "publish the sweep again")
     if manifest.name != path.stem:
         raise InputError(f"{path}: name: {manifest.name}, and the file is named {path.stem}; publish the sweep again")
     return manifest

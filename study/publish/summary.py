@@ -20,15 +20,15 @@ def report_sweep(spec: Spec, out: Path, to: Path | None = None) -> None:
     Raises:
         InputError: a record cannot be used, or the folder cannot be written.
     """
-    from study.analysis import pruned
+    from study.analysis import prunings
     from study.analysis.comparison import analyse, comparison_table, shown_metrics
     from study.analysis.figures import draw
-    from study.analysis.frame import collect
+    from study.analysis.runs import Runs
     from study.errors import InputError
     from study.publish.reproduce import remarked
     from study.publish.store import Results, is_results, runs_of
 
-    frame = collect(spec, out, shown_metrics(spec))
+    frame = Runs(out).table(spec, shown_metrics(spec))
     facets = analyse(spec, frame)
     table = comparison_table(spec, frame, facets)
     if is_results(out) and (manifest := Results(out).manifests.get(spec.name)):
@@ -38,7 +38,7 @@ def report_sweep(spec: Spec, out: Path, to: Path | None = None) -> None:
     written = {}
     try:
         written["table"] = table.write(folder)
-        if pruned.compares(spec):
+        if prunings.compares(spec):
             written["figure"] = draw(facets, folder / "figure")
     except OSError as problem:
         raise InputError(f"{folder}: cannot be written ({problem.strerror}). Name another folder with --out.") from None
@@ -55,8 +55,9 @@ def report_published(spec: Spec, root: Path) -> None:
     Raises:
         InputError: the sweep is not published, or a record cannot be used.
     """
+    from study.analysis.runs import Runs
     from study.errors import InputError
-    from study.publish.reproduce import compare
+    from study.publish.reproduce import write_comparison
     from study.publish.store import Results
 
     results = Results(root)
@@ -65,7 +66,7 @@ def report_published(spec: Spec, root: Path) -> None:
         raise InputError(
             f"{spec.name}: expected a published sweep ({there}). `study publish {spec.path}` publishes it."
         )
-    table, paths = compare(results, results.manifests[spec.name])
+    table, paths = write_comparison(results, results.manifests[spec.name], Runs(root))
     table.print()
     print()
     for path in paths:

@@ -8,6 +8,7 @@ from study import records
 from study.analysis import style
 from study.analysis.plots import aer, heads, lengths, maps, panels, rates, scaling, symmetry, training
 from study.analysis.plots.source import interval, read_sweep
+from study.analysis.runs import Runs
 from study.commands.figures import main
 from study.errors import InputError
 from study.records import Score
@@ -34,7 +35,7 @@ def scales(tmp_path):
 
 
 def swept(case):
-    return [read_sweep(case.spec, case.runs)]
+    return [read_sweep(case.spec, Runs(case.runs))]
 
 
 def cell(table, **place):

@@ -9,7 +9,7 @@ import pytest
 from study.analysis import wording
 from study.analysis.comparison import analyse, comparison_table, shown_metrics
 from study.analysis.figures import points
-from study.analysis.frame import collect
+from study.analysis.runs import Runs
 from study.analysis.tables import Block, Column, Row, Table
 from study.errors import InputError
 from study.publish.summary import report_sweep
@@ -19,7 +19,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def report(tiny):
-    frame = collect(tiny.spec, tiny.runs, shown_metrics(tiny.spec))
+    frame = Runs(tiny.runs).table(tiny.spec, shown_metrics(tiny.spec))
     facets = analyse(tiny.spec, frame)
     return frame, facets, comparison_table(tiny.spec, frame, facets)
 

@@ -7,11 +7,12 @@ import statistics
 import pytest
 from scipy import stats
 
-from study.analysis.declared import Library
-from study.claims import claims_table, costs
-from study.claims.asking import Asked, Asker
+from study.analysis.runs import Runs
+from study.claims import costs
+from study.claims import table as claims_table
 from study.claims.costs import Costs, Measured, Site
-from study.claims.schema import Claim, Question
+from study.claims.evaluate import evaluate
+from study.claims.schema import Claim, ClaimFile, Question
 from study.errors import InputError
 from study.publish.store import Results
 from study.publish.verify import verify
@@ -56,7 +57,7 @@ def folder(tmp_path):
 def ask(folder, tmp_path, kind="equivalence", margin=1.1, **contrast):
     question = Question(benchmark="cost", margin=margin, where={"width": 64}, contrasts=[RATIO | contrast])
     claim = Claim(id="mine", slug="mine", statement="Four cost what one costs", type=kind, questions=[question])
-    return Asker(Library(tmp_path, None, folder), [Asked(tmp_path / "c.yaml", (claim,))], None).verdicts()
+    return evaluate([ClaimFile(tmp_path / "c.yaml", (claim,))], Runs(None, tmp_path), costs.read(folder))
 
 
 def test_a_ratio_by_hand(folder, tmp_path):
@@ -110,7 +111,7 @@ def test_what_was_not_measured_is_not_yet_run_or_refused(folder, tmp_path):
         given = {"benchmark": "cost", "margin": 1.1, "contrasts": [RATIO]}
         with pytest.raises(ValueError, match="benchmark"):
             Question(**given | wrong)
-    for idle in ({"metric": "test/exact"}, {"by_length": True}, {"bounds": (0, 1)}):
+    for idle in ({"metric": "test/exact"}, {"by_length": True}):
         with pytest.raises(ValueError, match="changes nothing in a question of a benchmark"):
             Question(benchmark="cost", margin=1.1, contrasts=[RATIO], **idle)
     with pytest.raises(ValueError, match="need each other"):

@@ -9,13 +9,14 @@ from scipy import stats
 from test_claims import RATE, SCORE, SEEDS, Study
 from test_costs import FIRST, PROVENANCE
 
-from study.analysis.declared import Library
-from study.claims.asking import Asked, Asker
-from study.claims.costs import FILE, Costs, Measured, Site
-from study.claims.schema import Claim, Question
+from study.analysis.runs import Runs
+from study.claims.costs import Costs, Measured, Site
+from study.claims.evaluate import evaluate
+from study.claims.schema import Claim, ClaimFile, Question
 from study.records import Score
 
 SCORES, RATES = ("dot", "bilinear", "additive"), (0.001, 0.004)
+SLOPE = 1 / (RATES[1] - RATES[0])
 EXACT = dict(
     zip(itertools.product(SCORES, RATES), 60 + np.random.default_rng(4).normal(0, 2, (6, 5)).round(2), strict=True)
 )
@@ -114,15 +115,11 @@ KINDS = {
         ),
     ),
     "trend": (
-        {
-            "contrasts": [
-                {"statistic": "trend", **pair(score), "over": RATE, "spacing": "log2"} for score in ("dot", "additive")
-            ]
-        },
+        {"contrasts": [{"statistic": "trend", **pair(score), "over": RATE} for score in ("dot", "additive")]},
         differences(
             at,
             [
-                {(s, 0.004): 0.5, ("bilinear", 0.004): -0.5, (s, 0.001): -0.5, ("bilinear", 0.001): 0.5}
+                {(s, 0.004): SLOPE, ("bilinear", 0.004): -SLOPE, (s, 0.001): -SLOPE, ("bilinear", 0.001): SLOPE}
                 for s in ("dot", "additive")
             ],
         ),
@@ -185,12 +182,10 @@ def test_two_ratios_have_their_own_numbers(tmp_path):
         Measured(site=Site(heads=heads, **FIRST), milliseconds=found, megabytes=8.0) for heads, found in times.items()
     ]
     found = Costs(provenance=PROVENANCE, threads=1, rounds=1, tokens=2048, measured=measured)
-    (tmp_path / FILE).write_text(found.model_dump_json())
     contrasts = [{"statistic": "ratio", "arm": {"heads": heads}, "baseline": {"heads": 1}} for heads in (4, 8)]
     question = Question(benchmark="cost", margin=1.1, contrasts=contrasts)
     claim = Claim(id=1, slug="x", statement="x", type="superiority", questions=[question])
-    asked = Asked(tmp_path / "claims.yaml", (claim,))
-    (verdict,) = Asker(Library(tmp_path, None, tmp_path), [asked], None).verdicts()
+    (verdict,) = evaluate([ClaimFile(tmp_path / "claims.yaml", (claim,))], Runs(None, tmp_path), found)
     expected = means([np.log(np.array(times[heads]) / np.array(times[1])) for heads in (4, 8)])
     for one, (*ends, holm) in zip(verdict.findings, expected, strict=True):
         test = one.comparison.test

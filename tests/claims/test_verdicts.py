@@ -18,11 +18,9 @@ from study.analysis.inference import (
     rank_correlation,
     t_test,
 )
-from study.claims.derived import band
-from study.claims.kinds import Contrast, Difference
-from study.claims.schema import Question
+from study.claims.contrasts import WeightedContrast, band
+from study.claims.schema import Contrast, Difference, Question
 from study.claims.verdicts import Finding, combined, direction, finding, judged, outcome, summary
-from study.claims.weighing import Weighed
 
 BASE = {1: 80.0, 2: 82.0, 3: 81.5, 4: 79.0, 5: 83.0}
 BETTER = {1: 85.0, 2: 86.5, 3: 87.0, 4: 83.5, 5: 88.5}
@@ -36,6 +34,10 @@ def arms(**values):
 
 def one(weights=PAIR, reference=None, **values):
     return contrasted(arms(**values), [weights], reference or Arm("r", {}))[0]
+
+
+def question(**facts):
+    return Question(sweep="x", asked=["grammar/recurrent"], contrasts=[{"arm": {}, "baseline": {}}], **facts)
 
 
 def shift(values, by):
@@ -136,7 +138,7 @@ def test_collapsed_arms_are_compared_by_welch_and_threefold_spreads_by_the_paire
 
 
 def test_what_all_and_any_make_of_several_words():
-    everything, anything = Question(awaits="x"), Question(awaits="x", combine="any")
+    everything, anything = question(), question(combine="any")
     words = ["supported", "no difference larger than the margin", "supported, below the margin"]
     assert combined(everything, "superiority", words) == "no difference larger than the margin"
     assert combined(everything, "superiority", [*words, "undecided"]) == "undecided"
@@ -165,11 +167,11 @@ WORDS = {
 @pytest.mark.parametrize(("kind", "word"), [(kind, word) for kind, words in WORDS.items() for word in words])
 def test_a_verdict_says_what_the_finding_means_for_the_claim(kind, word):
     said = WORDS[kind][word]
-    assert outcome(Question(awaits="x"), kind, [word]) == said
+    assert outcome(question(), kind, [word]) == said
     turned = {"holds": "fails", "fails": "holds"}.get(said, said)
-    assert outcome(Question(awaits="x", against=True), kind, [word]) == turned
+    assert outcome(question(against=True), kind, [word]) == turned
     for facts, other in (({"descriptive": True}, "none"), ({"not_asked": "no"}, "not asked as published")):
-        assert outcome(Question(awaits="x", **facts), kind, [word]) == (said if said == "not yet run" else other)
+        assert outcome(question(**facts), kind, [word]) == (said if said == "not yet run" else other)
 
 
 @pytest.mark.parametrize(
@@ -186,8 +188,8 @@ def test_a_verdict_says_what_the_finding_means_for_the_claim(kind, word):
     ],
 )
 def test_the_verdict_of_several_contrasts(words, all_, any_):
-    assert outcome(Question(awaits="x"), "superiority", words) == all_
-    assert outcome(Question(awaits="x", combine="any"), "superiority", words) == any_
+    assert outcome(question(), "superiority", words) == all_
+    assert outcome(question(combine="any"), "superiority", words) == any_
 
 
 def test_a_claim_has_the_verdict_that_its_parts_share():
@@ -219,13 +221,12 @@ def test_nothing_is_saturated_that_could_show(base, other, kind, expect, word):
         dict(enumerate(mean + spread_ * d for d in (-1, 1, 0, 0.5, -0.5)))
         for mean, spread_ in ((base, 0.2), (other, spread))
     ]
-    question = Question(awaits="x", metric="test/exact")
     contrast = Difference(arm={}, baseline={}, expect=expect)
-    weighed = Weighed("x", arms(a=values[0], b=values[1]), PAIR, ("b",), ("a",), {}, 5)
+    weighed = WeightedContrast("x", arms(a=values[0], b=values[1]), PAIR, ("b",), ("a",), {}, 5)
     comparison = Comparison(t_test("model", other - base, abs(other - base) + 1, 4), holm=0.4)
     if word.startswith("no difference"):
         comparison = Comparison(t_test("model", other - base, 0.1, 4), holm=0.001)
-    assert finding(kind, question, contrast, weighed, comparison, 5.0).word == word
+    assert finding(kind, question(metric="test/exact"), contrast, weighed, comparison, 5.0).word == word
 
 
 def test_an_interval_of_90_percent_by_hand():
@@ -295,21 +296,22 @@ def test_a_correlation_is_tested_where_its_interval_is_taken():
     assert alone.detectable == pytest.approx(math.tanh((2.5706 + stats.t.ppf(0.8, 5)) * 0.8333), abs=1e-4)
 
 
-def test_under_the_null_a_claim_is_supported_in_one_of_twenty_tables_at_most(monkeypatch):
+def test_under_the_null_a_claim_is_supported_in_one_of_twenty_tables_at_most():
     """300 questions of three contrasts, of which any is enough; nothing differs, and seeds are shared.
 
     And with a true difference that equals the margin, `no difference` is found as rarely.
     """
-    monkeypatch.setattr("gc.collect", lambda: 0)  # the adjustment calls it every time, which takes 80 ms
     draw, tables = np.random.default_rng(11), 300
     false = equal = covered = 0
     contrasts = [{name: 1.0, "a": -1.0} for name in "bcd"]
-    question = Question(awaits="x", combine="any")
     for _ in range(tables):
         data = 80 + draw.normal(0, 2, 5) + draw.normal(0, 1, (4, 5))
         whole = arms(**{name: dict(enumerate(row)) for name, row in zip("abcd", data, strict=True)})
         found = contrasted(whole, contrasts, whole["a"])
-        false += combined(question, "superiority", [judged("superiority", c, 0) for c in found]) == "supported"
+        false += (
+            combined(question(combine="any"), "superiority", [judged("superiority", c, 0) for c in found])
+            == "supported"
+        )
         at_margin = found[0].test
         moved = t_test("model", at_margin.difference + 2.0, at_margin.se, at_margin.df)
         equal += judged("equivalence", Comparison(moved, holm=moved.p), 1, 2.0).startswith("no difference")

@@ -7,7 +7,7 @@ from published_lab import edit
 
 from study import records
 from study.__main__ import main
-from study.analysis.frame import arms, collect
+from study.analysis.runs import Runs, arms_of_rows
 from study.errors import InputError
 from study.publish import publish as publishing
 from study.publish.reproduce import reproduce
@@ -93,7 +93,7 @@ def test_holes_need_a_reason_and_stay_holes(lab):
     found = lab.verify()
     assert found.problems == []
     assert "partial       tiny: 1 of its runs missing, as published (the machine was lent)" in found.lines()
-    frame = collect(lab.spec, lab.results.root)
+    frame = Runs(lab.results.root).table(lab.spec)
     assert list(frame["state"]) == ["finished", "finished", "failed", "missing"]
     reproduce(lab.results, lambda line: None)
     table = (lab.results.root / "tables" / "tiny.md").read_text(encoding="utf-8")
@@ -175,14 +175,14 @@ def test_a_seed_changed_in_the_configuration_alone_is_refused(lab):
     lab.publish()
     edit(lab.results.record_path(lab.ids[1]), {"config.seed": 9})
     with pytest.raises(InputError, match=rf"{lab.ids[1]}\.json: config\.seed: 9, and the run declared here has 1"):
-        collect(lab.spec, lab.results.root)
+        Runs(lab.results.root).table(lab.spec)
 
 
 def test_arms_with_unequal_seeds_are_not_compared(lab):
     lab.publish()
-    frame = collect(lab.spec, lab.results.root)
+    frame = Runs(lab.results.root).table(lab.spec)
     with pytest.raises(InputError, match=r"arm score=bilinear: seeds \[1\], and arm score=dot has \[1, 2\]"):
-        arms(frame.drop(index=3), "test/exact")
+        arms_of_rows(frame.drop(index=3), "test/exact")
 
 
 def test_the_verbs_from_the_command_line(lab, monkeypatch, capsys):

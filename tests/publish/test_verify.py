@@ -9,6 +9,7 @@ import pytest
 from published_lab import edit
 
 from study import records
+from study.analysis.runs import Runs
 from study.config import Grammar
 from study.errors import InputError
 from study.publish import evidence
@@ -213,9 +214,9 @@ def test_the_dictionary_has_every_field_described_and_the_counts(lab):
     described = [*fields(Record), *fields(Manifest)]
     assert [name for name, _, said in described if not said] == []
     assert ("scores[].value", "number or null") in [(name, kind) for name, kind, _ in described]
-    (path,) = write_readme(Results(lab.results.root))
+    (path,) = write_readme(Results(lab.results.root), Runs(lab.results.root))
     text = path.read_text(encoding="utf-8")
     assert "| tiny | 4 | 4 | 0 | 0 | 0 | 0 | a processor | 2.00 |" in text
-    write_readme(Results(lab.results.root))
+    write_readme(Results(lab.results.root), Runs(lab.results.root))
     assert path.read_text(encoding="utf-8") == text
     assert Grammar().name in lab.ids[0]

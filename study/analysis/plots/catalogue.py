@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from study.analysis import style
 from study.analysis.plots import aer, heads, lengths, maps, pruning, rates, scaling, symmetry, training
 from study.analysis.plots.source import Sweep, read_sweep
+from study.analysis.runs import Runs
 from study.errors import InputError
 from study.records import write
 
@@ -59,7 +60,7 @@ def chosen(names: Sequence[str]) -> list[Named]:
     return [figure for figure in FIGURES if not names or figure.name in names]
 
 
-def draw_all(figures: Sequence[Named], declared: Path, runs: Path, out: Path) -> Iterator[str]:
+def draw_all(figures: Sequence[Named], runs: Runs, out: Path) -> Iterator[str]:
     """Draw figures from the sweep files and the records of a folder, each as .svg, .png and .csv; a line about each.
 
     Raises:
@@ -70,22 +71,20 @@ def draw_all(figures: Sequence[Named], declared: Path, runs: Path, out: Path) ->
         for figure in figures:
             for name in figure.sweeps:
                 if name not in read:
-                    read[name] = _read(declared / f"{name}.yaml", runs)
+                    read[name] = _read(name, runs)
             begun = [sweep for name in figure.sweeps if (sweep := read[name]) and sweep.begun]
             if not begun:
-                yield f"{figure.name}: not drawn, since {runs} has no record of {' or '.join(figure.sweeps)}"
+                yield f"{figure.name}: not drawn, since {runs.folder} has no record of {' or '.join(figure.sweeps)}"
                 continue
             table = figure.points(begun)
             if table.empty:
-                yield f"{figure.name}: not drawn, since the records in {runs} have no {figure.nothing}"
+                yield f"{figure.name}: not drawn, since the records in {runs.folder} have no {figure.nothing}"
                 continue
             yield f"{figure.name}: {_written(plt, figure, table, out)}, from {_count(begun)}"
 
 
-def _read(path: Path, runs: Path) -> Sweep | None:
-    from study.sweep.spec import load
-
-    return read_sweep(load(path), runs) if path.is_file() else None
+def _read(name: str, runs: Runs) -> Sweep | None:
+    return read_sweep(runs.spec(name), runs) if (runs.sweeps / f"{name}.yaml").is_file() else None
 
 
 def _count(sweeps: Sequence[Sweep]) -> str:

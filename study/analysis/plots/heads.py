@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from study.analysis.plots.panels import small_multiples
-from study.analysis.plots.source import Run, Sweep, point, with_means
+from study.analysis.plots.source import Sweep, point, with_means
+from study.analysis.runs import Run
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from study.analysis import style
 from study.analysis.plots.panels import small_multiples
-from study.analysis.plots.source import Run, Sweep, arm, base_of, first_of_family, point, with_means
+from study.analysis.plots.source import Sweep, arm, base_of, first_of_family, point, with_means
 from study.analysis.plots.words import words
+from study.analysis.runs import Run
 from study.metrics import LENGTHS
 from study.scoring import BY_LENGTH
 

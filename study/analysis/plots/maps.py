@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from study.analysis import style
-from study.analysis.plots.source import CROSS, Run, Sweep, arm, base_of, first_of_family
+from study.analysis.plots.source import CROSS, Sweep, arm, base_of, first_of_family
 from study.analysis.plots.words import words
-from study.analysis.run_text import read_attention
+from study.analysis.runs import Run
 from study.analysis.tables import DECIMALS
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
 def _first_map(sweep: Sweep, runs: Sequence[Run]) -> tuple[Run, dict[str, Any] | None]:
     """The first run with a map, working (`<id>/attention.json`) or published (`<id>.attention.json`)."""
     for run in runs:
-        seen = read_attention(sweep.folder / run.id) or read_attention(sweep.folder, f"{run.id}.attention.json")
+        seen = sweep.store.attention(run.id) if sweep.store else None
         if seen:
             return run, seen
     return runs[0], None

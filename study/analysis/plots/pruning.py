@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from study.analysis import style
 from study.analysis.inference import FEW
 from study.analysis.plots import panels
-from study.analysis.plots.source import Run, Sweep, point, with_means
+from study.analysis.plots.source import Sweep, point, with_means
+from study.analysis.runs import Run
 from study.metrics import KEPT
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from study.analysis.plots.panels import small_multiples
-from study.analysis.plots.source import CROSS, Run, Sweep, arm, base_of, first_of_family, point, with_means
+from study.analysis.plots.source import CROSS, Sweep, arm, base_of, first_of_family, point, size_of, with_means
 from study.analysis.plots.words import words
+from study.analysis.runs import Run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +24,7 @@ def points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
     By rate there are the arms that were run at several.
     """
     (sweep,) = sweeps
-    runs = [run for run in sweep.comparable(*FREE) if run.size is not None]
+    runs = [run for run in sweep.comparable(*FREE) if size_of(run) is not None]
     bases = first_of_family(runs)
     by_size, by_rate = [], []
     for run in runs:
@@ -31,9 +32,9 @@ def points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
         line = arm(run, base, f"{CROSS}.scale", INIT)
         panel = f"{run.at('model.family')},\n{words('score=' + run.at(SCORE))}"
         if run.at(RATE) == base.at(RATE):
-            by_size.append(point(run, sweep.metric, line, run.size, column=panel))
-        if (run.at(SCORE), run.size) == (base.at(SCORE), base.size):
-            column = f"{panel}, d = {base.size}{BY_RATE}"
+            by_size.append(point(run, sweep.metric, line, size_of(run), column=panel))
+        if (run.at(SCORE), size_of(run)) == (base.at(SCORE), size_of(base)):
+            column = f"{panel}, d = {size_of(base)}{BY_RATE}"
             by_rate.append(point(run, sweep.metric, line, run.at(RATE), column=column))
     return with_means([*by_size, *_several(by_rate)])
 

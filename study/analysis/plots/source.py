@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from study import records
-from study.analysis import frame as frames
 from study.analysis.inference import FEW, mean_interval
+from study.analysis.runs import Run, Runs, primary
 from study.analysis.tables import DECIMALS
-from study.config import Experiment
 from study.config.identity import scientific
-from study.records import Record
+from study.store import Store
 from study.sweep.grid import text
 from study.sweep.spec import Spec
 
@@ -29,48 +26,17 @@ NUMBERS = ["score", "mean", "low", "high"]
 
 
 @dataclass(frozen=True)
-class Run:
-    """One declared run: finished, diverged, failed, started or missing; the last two have no record."""
-
-    experiment: Experiment
-    id: str
-    state: str
-    record: Record | None
-
-    def at(self, path: str) -> Any:
-        """A field of the resolved experiment by its dotted name; None where the experiment has no such field."""
-        found: Any = self.experiment
-        for name in path.split("."):
-            found = getattr(found, name, None)
-        return found
-
-    def score(self, name: str, subset: str | None = None) -> float | None:
-        """A score by `split/metric`; None where the run has none."""
-        if self.record is None or self.record.status == "failed":
-            return None
-        split, metric = name.split("/", 1)
-        return self.record.score(split, metric, subset)
-
-    @property
-    def size(self) -> int | None:
-        """d, the number of terms that the score of cross-attention sums over; None where it sums nothing."""
-        at = (self.at(f"{CROSS}.{name}") for name in ("rank", "additive_width", "key_width"))
-        found: int | None = next((size for size in at if size is not None), None)
-        return found
-
-
-@dataclass(frozen=True)
 class Sweep:
-    """A sweep file with what has been run of it, in the order of the file."""
+    """A sweep file with its declared runs, in the order of the file; cells that are no experiments left out."""
 
     spec: Spec
-    folder: Path
     runs: tuple[Run, ...]
+    store: Store | None = None
 
     @property
     def metric(self) -> str:
         """The score that decides, as `split/metric`."""
-        return frames.primary(self.spec)
+        return primary(self.spec)
 
     @property
     def begun(self) -> bool:
@@ -90,20 +56,20 @@ class Sweep:
         return kept
 
 
-def read_sweep(spec: Spec, folder: Path) -> Sweep:
+def read_sweep(spec: Spec, runs: Runs) -> Sweep:
     """The runs of a sweep, checked as a report checks them.
 
     Raises:
         InputError: a record cannot be read, was changed by hand, or cannot be compared with its neighbours.
     """
-    table = frames.collect(spec, folder)
-    runs = []
-    for cell, state in zip(spec.cells, table["state"], strict=True):
-        if cell.experiment is None or cell.id is None:
-            continue
-        path = frames.record_path(folder, cell.id)
-        runs.append(Run(cell.experiment, cell.id, str(state), records.read(path) if path else None))
-    return Sweep(spec, folder, tuple(runs))
+    return Sweep(spec, tuple(run for run in runs.of(spec) if run.cell.experiment), runs.store)
+
+
+def size_of(run: Run) -> int | None:
+    """d, the number of terms that the score of cross-attention sums over; None where it sums nothing."""
+    at = (run.at(f"{CROSS}.{name}") for name in ("rank", "additive_width", "key_width"))
+    found: int | None = next((size for size in at if size is not None), None)
+    return found
 
 
 def arm(run: Run, base: Run, main: str, *variants: str) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from study.analysis.plots.panels import small_multiples
-from study.analysis.plots.source import Run, Sweep, arm, base_of, first_of_family, point, with_means
+from study.analysis.plots.source import Sweep, arm, base_of, first_of_family, point, with_means
+from study.analysis.runs import Run
 from study.corpora.probes.lookup import Graph, within_reach
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from study.analysis import style
 from study.analysis.inference import FEW
 from study.analysis.plots import panels
 from study.analysis.plots.scaling import FREE, INIT, SCORE, at_base
-from study.analysis.plots.source import CROSS, Run, Sweep, arm, base_of, first_of_family, with_means
+from study.analysis.plots.source import CROSS, Sweep, arm, base_of, first_of_family, size_of, with_means
 from study.analysis.plots.words import words
+from study.analysis.runs import Run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,14 +33,14 @@ WIDE = 30.0
 def by_size(sweeps: Sequence[Sweep]) -> pd.DataFrame:
     """Panels by family, score and size at the baseline's rate; a line a scale."""
     (sweep,) = sweeps
-    runs = [run for run in sweep.comparable(*FREE) if run.size is not None]
+    runs = [run for run in sweep.comparable(*FREE) if size_of(run) is not None]
     bases = first_of_family(runs)
     kept = [run for run in runs if at_base(run, base_of(run, bases))]
     order = list(dict.fromkeys((run.at("model.family"), run.at(SCORE)) for run in kept))
-    kept.sort(key=lambda run: (order.index((run.at("model.family"), run.at(SCORE))), run.size))
+    kept.sort(key=lambda run: (order.index((run.at("model.family"), run.at(SCORE))), size_of(run)))
     return _table(
         kept,
-        lambda run: f"{run.at('model.family')},\n{words('score=' + run.at(SCORE))}, d = {run.size}",
+        lambda run: f"{run.at('model.family')},\n{words('score=' + run.at(SCORE))}, d = {size_of(run)}",
         lambda run: arm(run, base_of(run, bases), f"{CROSS}.scale", INIT),
     )
 

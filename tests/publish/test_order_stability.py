@@ -3,7 +3,8 @@
 import pytest
 from plot_cases import Case
 
-from study.publish.orders import _layers, _over_seeds, _within, rho, stability
+from study.analysis.runs import Runs
+from study.publish.order_stability import _layers, _over_seeds, _within, rho, stability_table
 from study.publish.store import Manifest, Results
 from study.records import Score
 
@@ -59,7 +60,7 @@ def test_the_table_of_two_models_of_which_one_run_is_missing(tmp_path):
     manifest = Manifest(name="cut", file="sweeps/cut.yaml", sweep_id="0", metric="test/area", code=[], files={})
     (tmp_path / "results" / "sweeps").mkdir()
     (tmp_path / "results" / "sweeps" / "cut.json").write_text(manifest.dumps())
-    table = stability(Results(tmp_path / "results"))
+    table = stability_table(Results(tmp_path / "results"), Runs(tmp_path / "results"))
     assert [block.head for block in table.blocks] == ["cut: site=all width=32", "cut: site=all width=64"]
     cells = [[list(row.cells.values()) for row in block.rows] for block in table.blocks]
     assert cells[0] == [

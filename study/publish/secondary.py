@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from study import metrics
 from study.analysis import wording
-from study.analysis.frame import collect
 from study.analysis.inference import deviation
+from study.analysis.runs import Runs
 from study.analysis.tables import Block, Column, Row, Table
-from study.publish.store import Manifest, Results
+from study.publish.store import Results
 from study.sweep.spec import Spec
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ NOTE = (
 )
 
 
-def further(results: Results) -> Table:
+def secondary_table(results: Results, runs: Runs) -> Table:
     """One block for each sweep, corpus and family; none for sweeps that look at validation alone.
 
     Raises:
@@ -44,13 +44,12 @@ def further(results: Results) -> Table:
     """
     columns = [Column("arm", "arm", "left"), *(Column(name, head) for name, head in SCORES.items())]
     told = [manifest for manifest in results.manifests.values() if not manifest.metric.startswith("valid/")]
-    blocks = [block for manifest in told for block in _blocks(results, manifest)]
+    blocks = [block for manifest in told for block in _blocks(results.spec(manifest), runs)]
     return Table("Further scores", columns, blocks, [NOTE])
 
 
-def _blocks(results: Results, manifest: Manifest) -> list[Block]:
-    spec = results.spec(manifest)
-    frame = collect(spec, results.runs, list(SCORES))
+def _blocks(spec: Spec, runs: Runs) -> list[Block]:
+    frame = runs.table(spec, list(SCORES))
     return [Block(_head(spec, facet), _rows(spec, facet, frame[frame["facet"] == facet])) for facet in spec.arms]
 
 

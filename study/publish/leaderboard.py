@@ -13,9 +13,9 @@ from typing import Any
 
 import yaml
 
-from study import records
 from study.analysis import wording
 from study.analysis.inference import FEWEST, deviation, one_sample
+from study.analysis.runs import Runs
 from study.analysis.tables import Block, Column, Row, Table
 from study.config import Experiment, config_hash
 from study.errors import InputError
@@ -66,7 +66,7 @@ class Candidate:
         return found
 
 
-def standing(results: Results) -> Table:
+def leaderboard_table(results: Results, runs: Runs) -> Table:
     """One block of the study, where it has published runs on Multi30k, and one of others.
 
     Raises:
@@ -83,7 +83,7 @@ def standing(results: Results) -> Table:
         Column("scorer", "scorer", "left"),
         Column("source", "source", "left"),
     ]
-    arms = _arms(results)
+    arms = _arms(results, runs)
     ours = [_row(family, arm) for family, arm in _best(arms).items()]
     blocks = [Block("this study", ours)] if ours else []
     others = yaml.safe_load(SYSTEMS.read_text(encoding="utf-8"))
@@ -91,19 +91,18 @@ def standing(results: Results) -> Table:
     return Table("Multi30k, German to English", columns, blocks, [NOTE, *_left_out(arms), others["note"]])
 
 
-def _arms(results: Results) -> dict[str, dict[str, Candidate]]:
+def _arms(results: Results, runs: Runs) -> dict[str, dict[str, Candidate]]:
     """Family ↦ hash of the configuration ↦ its runs."""
     out: dict[str, dict[str, Candidate]] = {}
     for manifest in results.manifests.values():
         spec = results.spec(manifest)
-        for cell in spec.runnable:
+        for run in runs.of(spec):
+            cell, record = run.cell, run.record
             if cell.experiment is None or not _asked(cell.experiment):
                 continue
             label = " ".join(word for word in spec.label(cell).split() if not word.startswith(("seed=", "family=")))
             arms = out.setdefault(cell.experiment.model.family, {})
             arm = arms.setdefault(config_hash(cell.experiment), Candidate(spec.name, label))
-            path = results.record_path(str(cell.id))
-            record = records.read(path) if path.is_file() else None
             arm.runs[cell.experiment.seed] = None if record is None or record.status == "failed" else record
     return out
 

@@ -10,14 +10,15 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from statistics import fmean
 
-from study import records
-from study.analysis import pruned, wording
+from study.analysis import prunings, wording
 from study.analysis.inference import deviation
+from study.analysis.runs import Runs
 from study.analysis.tables import Block, Column, Row, Table
 from study.config import config_hash
 from study.config.pruning import Pruning
-from study.publish.store import Manifest, Results
+from study.publish.store import Results
 from study.records import Record
+from study.sweep.spec import Spec
 
 NOTE = (
     "ρ: Spearman's rank correlation of orders of removal; 1 is the same order. With greedy: with the greedy order "
@@ -33,7 +34,7 @@ Places = dict[str, float]
 """Head, or layer ↦ its place in an order."""
 
 
-def stability(results: Results) -> Table:
+def stability_table(results: Results, runs: Runs) -> Table:
     """One block a sweep and site that was pruned in several orders, one row an order.
 
     Raises:
@@ -47,26 +48,23 @@ def stability(results: Results) -> Table:
         Column("heads", "ρ within layers, over seeds"),
         Column("free", "heads free, %"),
     ]
-    return Table(
-        "Stability of orders", columns, [b for m in results.manifests.values() for b in _blocks(results, m)], [NOTE]
-    )
+    blocks = [block for m in results.manifests.values() for block in _blocks(results.spec(m), runs)]
+    return Table("Stability of orders", columns, blocks, [NOTE])
 
 
-def _blocks(results: Results, manifest: Manifest) -> list[Block]:
+def _blocks(spec: Spec, runs: Runs) -> list[Block]:
     """One for each site and pruned model: orders of removal by seed, None where the run is not there."""
-    spec = results.spec(manifest)
     sites: dict[tuple[str, str], dict[str, dict[int, Record | None]]] = {}
     heads: dict[tuple[str, str], str] = {}
-    for cell in spec.runnable:
+    for run in runs.of(spec):
+        cell, record = run.cell, run.record
         if not (cell.experiment and (asked := cell.experiment.pruning)) or asked.question != "curve" or not asked.order:
             continue
         key = str(asked.site), config_hash(cell.experiment.model_copy(update={"pruning": None}))
         rest = (word for word in spec.label(cell).split() if word.partition("=")[0] not in ("seed", *OF_PRUNINGS))
         heads.setdefault(key, " ".join([f"site={asked.site}", *rest]))
-        path = results.record_path(str(cell.id))
-        record = records.read(path) if path.is_file() else None
-        runs = sites.setdefault(key, {}).setdefault(asked.order, {})
-        runs[cell.experiment.seed] = record if record and pruned.order(record) else None
+        by_seed = sites.setdefault(key, {}).setdefault(asked.order, {})
+        by_seed[cell.experiment.seed] = record if record and prunings.order(record) else None
     blocks = []
     for key, orders in sites.items():
         greedy = {seed: _heads(record) for seed, record in orders.get(GREEDY, {}).items() if record}
@@ -98,7 +96,7 @@ def _row(sweep: str, head: str, order: str, runs: Mapping[int, Record | None], g
 
 
 def _heads(record: Record) -> Places:
-    return {head: float(place) for place, head in enumerate(pruned.order(record))}
+    return {head: float(place) for place, head in enumerate(prunings.order(record))}
 
 
 def _layers(places: Places) -> Places:

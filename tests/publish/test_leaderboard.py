@@ -4,12 +4,17 @@ import pytest
 from plot_cases import Case
 
 from study import records
+from study.analysis.runs import Runs
 from study.errors import InputError
-from study.publish.standing import standing
+from study.publish.leaderboard import leaderboard_table
 from study.publish.store import Manifest, Results
 from study.records import Score
 
 FIXED = "  data.name: {value: multi30k}\n  model.attention.heads: {values: [1, 2]}\n"
+
+
+def board(folder):
+    return leaderboard_table(Results(folder / "results"), Runs(folder / "results"))
 
 
 def case(folder, name, parameters, valid, test):
@@ -40,7 +45,7 @@ def test_validation_chooses_and_the_test_is_read(tmp_path):
     case(tmp_path, "again", FIXED + family, lambda e: 35.0 + heads(e) + e.seed, lambda e: 39.0 - 2 * heads(e) + e.seed)
     pruned = family + "  pruning.order: {values: [random, gradient]}\n  data.name: {value: multi30k}\n"
     case(tmp_path, "cut", pruned, lambda e: 99.0, lambda e: 99.0)
-    ours, others = standing(Results(tmp_path / "results")).blocks
+    ours, others = board(tmp_path).blocks
     (row,) = ours.rows
     assert (row.numbers["arm"], row.cells["n"]) == ("heads=2", "3")
     assert (row.cells["bleu"], row.cells["interval"]) == ("37.00 ± 1.00", "[34.52, 39.48]")
@@ -55,11 +60,11 @@ def test_one_run_has_no_interval_and_none_leaves_the_others(tmp_path):
     paths = sorted(made.runs.glob("*.json"))
     for path in paths[1:]:
         path.unlink()
-    ours, _ = standing(Results(tmp_path / "results")).blocks
+    ours, _ = board(tmp_path).blocks
     cells = ("bleu", "interval", "n")
     assert [[row.cells[name] for name in cells] for row in ours.rows] == [["37.00", "–", "1 of 3"]]
     paths[0].unlink()
-    assert [block.head for block in standing(Results(tmp_path / "results")).blocks] == ["others"]
+    assert [block.head for block in board(tmp_path).blocks] == ["others"]
 
 
 def test_a_diverged_run_keeps_its_arm_out_and_is_said_and_a_failed_one_is_a_hole(tmp_path):
@@ -71,11 +76,11 @@ def test_a_diverged_run_keeps_its_arm_out_and_is_said_and_a_failed_one_is_a_hole
     record = records.read(path)
     for status, named, n in (("failed", "heads=2", "2 of 3"), ("diverged", "heads=1", "3")):
         records.write(path, records.dumps(record.model_copy(update={"status": status, "scores": []})))
-        table = standing(Results(tmp_path / "results"))
+        table = board(tmp_path)
         (row,) = table.blocks[0].rows
         assert (row.numbers["arm"], row.cells["n"]) == (named, n)
         assert any("heads=2 of heads, 1 of 3 runs diverged" in note for note in table.notes) == (status == "diverged")
     record.scores.pop()
     records.write(path, records.dumps(record))
     with pytest.raises(InputError, match="scores: no test_2017_flickr/bleu"):
-        standing(Results(tmp_path / "results"))
+        board(tmp_path)

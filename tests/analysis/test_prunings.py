@@ -5,19 +5,18 @@ import pytest
 import yaml
 from plot_cases import Case
 
-from study.analysis import measures, pruned, style
+from study.analysis import measures, prunings, style
 from study.analysis.comparison import analyse, comparison_table, shown_metrics
-from study.analysis.declared import Library
-from study.analysis.frame import collect
 from study.analysis.measures import Measure
 from study.analysis.plots import pruning
 from study.analysis.plots.source import read_sweep
-from study.claims.asking import Asked, Asker
-from study.claims.schema import read
+from study.analysis.runs import Runs
+from study.claims.evaluate import evaluate
+from study.claims.schema import ClaimFile, read
 from study.commands.claims import ROOT
 from study.errors import InputError
 from study.metrics import KEPT
-from study.records import Score
+from study.records import Record, Score
 from study.sweep.spec import load
 
 SITES = ("encoder_self", "decoder_self", "cross")
@@ -73,14 +72,14 @@ def case(tmp_path):
 def test_heads_left_and_heads_free_by_hand(case):
     """24 heads of which 35% go for free are 8 (8.4), the 8 of the encoder; 30 + seed 1 is 31%: 7 (7.44)."""
     path = case.path(1, pruning__order="gradient", pruning__site="all")
-    record = pruned.Record.model_validate_json(path.read_text())
-    assert (pruned.freed(record), pruned.number_of_heads(record)) == (7.0, 24)
-    assert [pruned.left(record, site) for site in SITES] == [1 / 8, 1.0, 1.0]
+    record = Record.model_validate_json(path.read_text())
+    assert (prunings.freed(record), prunings.number_of_heads(record)) == (7.0, 24)
+    assert [prunings.left(record, site) for site in SITES] == [1 / 8, 1.0, 1.0]
     assert measures.value(record, Measure("diagnostics/pruning/left/encoder_self")) == 1 / 8
     assert measures.value(record, Measure("test/bleu/kept 0.0")) == 1.0
-    chance = pruned.Record.model_validate_json(case.path(1, pruning__order="random", pruning__site="all").read_text())
-    assert pruned.freed(chance) == pytest.approx(0.24)
-    assert pruned.left(chance, "cross") is None
+    chance = Record.model_validate_json(case.path(1, pruning__order="random", pruning__site="all").read_text())
+    assert prunings.freed(chance) == pytest.approx(0.24)
+    assert prunings.left(chance, "cross") is None
     assert (measures.in_units_of("test/cliff"), measures.in_units_of("test/bleu/kept 0.5")) == ("test/bleu",) * 2
     for wrong in ("test/aer/kept 0.5", "test/bleu/kept 0.55", "test/bleu/one of mlp 0", "diagnostics/pruning/left/mlp"):
         with pytest.raises(InputError, match="there is no"):
@@ -88,7 +87,7 @@ def test_heads_left_and_heads_free_by_hand(case):
 
 
 def test_a_table_of_pruned_runs_by_site(case):
-    frame = collect(case.spec, case.runs, shown_metrics(case.spec))
+    frame = Runs(case.runs).table(case.spec, shown_metrics(case.spec))
     facets = analyse(case.spec, frame)
     table = comparison_table(case.spec, frame, facets)
     assert [block.head for block in table.blocks] == ["site=all", "site=cross"]
@@ -116,7 +115,7 @@ def test_a_table_of_pruned_runs_by_site(case):
 
 def test_the_figure_of_curves_by_hand(case):
     case.path(2, pruning__order="gradient", pruning__site="cross").unlink()
-    table = pruning.points([read_sweep(case.spec, case.runs)])
+    table = pruning.points([read_sweep(case.spec, Runs(case.runs))])
     assert list(dict.fromkeys(table["column"])) == ["all sites", "cross-attention"]
     here = table[(table["column"] == "all sites") & (table["line"] == "order=random") & (table["x"] == 20)]
     assert here["score"].tolist() == [41.0, 42.0, 43.0, 44.0, 45.0]
@@ -138,8 +137,7 @@ def asked(folder, *ids):
     for claim in wanted:
         questions = [q.model_copy(update={"margin": 4.0 if q.margin == "gap" else q.margin}) for q in claim.questions]
         plain.append(claim.model_copy(update={"questions": tuple(questions)}))
-    library = Library(folder / "sweeps", folder / "results" / "runs")
-    return Asker(library, [Asked(path, tuple(plain))], None).verdicts()
+    return evaluate([ClaimFile(path, tuple(plain))], Runs(folder / "results" / "runs", folder / "sweeps"))
 
 
 def declared(folder, name, metric):
@@ -153,7 +151,7 @@ def test_single_heads_and_one_head_a_layer_by_hand(tmp_path):
     """Needed: 10 … 30, mean 20, sd √62.5: −30 to half. The last cross layer −20, the others −seed: −17 on the mean."""
     made = declared(tmp_path, "heads_alone", "test/bleu")
     made.write(lambda e: 40.0, scores=answer)
-    frame = collect(made.spec, made.runs, shown_metrics(made.spec))
+    frame = Runs(made.runs).table(made.spec, shown_metrics(made.spec))
     _, best = comparison_table(made.spec, frame, analyse(made.spec, frame)).blocks[0].rows
     assert (best.cells["test/needed"], best.cells["with_one_head"]) == ("–", "20.0")
     assert "difference" not in best.cells  # both arms are the same model

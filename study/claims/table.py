@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -14,9 +13,8 @@ from study.analysis.comparison import MARKS
 from study.analysis.inference import FEWEST
 from study.analysis.measures import Measure
 from study.analysis.tables import Block, Column, Row, Table
-from study.claims.verdicts import DESCRIPTIVE, NOT_RUN, UNDECIDED, Finding, Verdict, stance, summary
-from study.claims.weighing import name_of
-from study.errors import InputError
+from study.claims.contrasts import name_of
+from study.claims.verdicts import DESCRIPTIVE, NOT_RUN, UNDECIDED, Finding, Verdict, stance
 
 RULES = (
     "Verdict: what the row says of the claim. holds: every contrast is supported, or one of them where one is "
@@ -104,22 +102,6 @@ def contrasts_table(verdicts: Sequence[Verdict]) -> Table:
 def write(verdicts: Sequence[Verdict], folder: Path) -> list[Path]:
     """Both tables into a folder, as claims.* and contrasts.*."""
     return [*table(verdicts).write(folder, "claims"), *contrasts_table(verdicts).write(folder, "contrasts")]
-
-
-def summaries(path: Path) -> dict[str, str]:
-    """Return the verdict on each claim as a whole, by its id, from the table that `write` wrote as claims.csv.
-
-    Raises:
-        InputError: there is no such table, or it lacks a column.
-    """
-    parts: dict[str, list[tuple[str, bool]]] = {}
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file):
-                parts.setdefault(row["id"], []).append((row["verdict"], bool(row["post_hoc"])))
-    except (OSError, ValueError, KeyError) as problem:
-        raise InputError(f"{path}: no table of verdicts ({problem}); `study claims` writes it") from None
-    return {claim: summary(some) for claim, some in parts.items()}
 
 
 def lines(verdicts: Sequence[Verdict], contrasts: bool) -> Iterator[str]:

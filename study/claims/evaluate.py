@@ -1,0 +1,245 @@
+"""Evaluation of claims: every claim is checked against the sweeps, then its contrasts are tested on the records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from study.analysis import measures
+from study.analysis.arms import ArmRuns, arms_of, check_fields, find_arm
+from study.analysis.inference import contrasted, inner
+from study.analysis.measures import Measure
+from study.analysis.runs import Runs
+from study.claims import costs, verdicts
+from study.claims.contrasts import QuestionArms, correlate, joined, name_of, named_arms, weigh
+from study.claims.costs import Costs
+from study.claims.schema import (
+    AnyContrast,
+    Band,
+    Claim,
+    ClaimFile,
+    Correlation,
+    Costly,
+    Difference,
+    Gap,
+    Interaction,
+    Kind,
+    Question,
+    Within,
+)
+from study.claims.verdicts import NOT_RUN, Finding, Verdict
+from study.errors import InputError
+from study.sweep import fields
+
+
+def evaluate(
+    files: Sequence[ClaimFile], runs: Runs, measured: Costs | None = None, wanted: Iterable[str] = ()
+) -> list[Verdict]:
+    """Return the verdicts of the claims wanted (by id or slug; all, if none is named). Every claim is checked first.
+
+    Args:
+        files: claims; the margin `gap` is the last file's that defines one.
+        runs: sweeps and records.
+        measured: times of attention sites, for questions with a benchmark.
+        wanted: ids or slugs.
+
+    Raises:
+        InputError: a claim that is not there, one that names what no sweep has, or a record that can't be used.
+    """
+    gap = next((file.gap for file in reversed(files) if file.gap), None)
+    evaluator = _Evaluator(runs, measured, gap)
+    claims, names = [claim for file in files for claim in file.claims], set(wanted)
+    if unknown := names - {name for claim in claims for name in (str(claim.id), claim.slug)}:
+        raise InputError(f"there is no claim {min(unknown)}; there are {', '.join(str(claim.id) for claim in claims)}")
+    found = []
+    for file in files:
+        for claim in file.claims:
+            evaluator.check(file, claim)
+            if not names or names & {str(claim.id), claim.slug}:
+                found += list(evaluator.verdicts(file, claim))
+    return found
+
+
+@dataclass
+class _Evaluator:
+    runs: Runs
+    measured: Costs | None
+    gap: Gap | None
+    margins: dict[tuple[str, str, str], float | None] = field(default_factory=dict)
+
+    def check(self, file: ClaimFile, claim: Claim) -> None:
+        """Refuse a claim that names a sweep, arm, field, value or metric that is not there.
+
+        Raises:
+            InputError: with the file, the claim and the field.
+        """
+        for number, question in enumerate(claim.questions):
+            where = f"{file.path}: claim {claim.id}.questions.{number}"
+            for pair in question.asked:
+                _at(f"{where}.asked", fields.check, "data.name", pair.split("/")[0])
+                _at(f"{where}.asked", fields.check, "model.family", pair.split("/")[1])
+            if question.benchmark is not None:
+                _at(where, costs.check, question, self.measured)
+                continue
+            for pair in question.asked:
+                self._check_pair(file, claim, question, pair, where)
+
+    def verdicts(self, file: ClaimFile, claim: Claim) -> Iterator[Verdict]:
+        """One verdict for each question, corpus and family of a claim."""
+        for question in claim.questions:
+            if question.benchmark is not None:
+                yield costs.verdict(claim, question, self.measured)
+            for pair in question.asked:
+                yield self._verdict(claim, question, pair, self._arms(file, question, pair))
+
+    def _check_pair(self, file: ClaimFile, claim: Claim, question: Question, pair: str, where: str) -> None:
+        among = _at(f"{where}.sweep", self._arms, file, question, pair)
+        if not among.arms:
+            raise InputError(f"{where}.asked: sweep {question.sweep} has no runs in {pair}")
+        splits = _splits(among)
+        _at(f"{where}.metric", measures.check, question.metric, splits)
+        _at(f"{where}.where", check_fields, question.where)
+        seeds: dict[tuple[int, ...], ArmRuns] = {}
+        for number, contrast in enumerate(question.contrasts):
+            place = f"{where}.contrasts.{number}"
+            directed = contrast.expect == "different" or verdicts.direction(contrast, question.metric) != 0
+            if not directed and claim.kind(question) != "equivalence":
+                raise InputError(
+                    f"{place}.expect: {question.metric} is neither better nor worse; say higher, lower or different"
+                )
+            _at(place, _check_contrast, contrast, question, splits)
+            seeds |= {tuple(sorted(arm.cells)): arm for arm in _at(place, named_arms, contrast, among)}
+        if len(seeds) > 1:
+            (a, first), (b, second) = list(seeds.items())[:2]
+            raise InputError(
+                f"{where}: {first.label} has seeds {list(a)}, and {second.label} {list(b)}; "
+                "a comparison needs the same list for every arm"
+            )
+        if question.margin == "gap":
+            _at(f"{where}.margin", self._gap_arms, *pair.split("/"))
+
+    def _arms(self, file: ClaimFile, question: Question, pair: str) -> QuestionArms:
+        """The arms of a question's sweeps in one corpus and family, each once."""
+        assert question.sweep is not None
+        corpus, family = pair.split("/")
+        specs = [self.runs.spec(name, file.path.parent) for name in (question.sweep, *question.with_sweeps)]
+        arms = {arm.key: arm for spec in specs for arm in arms_of(spec, corpus, family)}
+        return QuestionArms(self.runs, question, tuple(arms.values()))
+
+    def _verdict(self, claim: Claim, question: Question, pair: str, among: QuestionArms) -> Verdict:
+        corpus, family = pair.split("/")
+        kind = claim.kind(question)
+        margin, unknown = self._margin(question, corpus, family)
+        costly = any(isinstance(contrast, Costly) for contrast in question.contrasts)
+        if any(isinstance(contrast, Correlation) for contrast in question.contrasts):
+            findings = _correlations(kind, question, among, margin)
+        else:
+            weighted = [weigh(contrast, replace(among, margin=margin)) for contrast in question.contrasts]
+            reference = self.runs.values(among.arms[0], None)
+            compared = contrasted(joined(weighted), [one.weights for one in weighted], reference)
+            findings = [
+                verdicts.finding("shape" if unknown else kind, question, *both, None if costly else margin)
+                for both in zip(question.contrasts, weighted, compared, strict=True)
+            ]
+        if unknown and (kind == "equivalence" or costly):
+            findings = [replace(found, word=NOT_RUN) for found in findings]
+        word = verdicts.combined(question, kind, [found.word for found in findings])
+        if question.descriptive and word != NOT_RUN:
+            word = verdicts.DESCRIPTIVE
+            findings = [replace(found, word=word) for found in findings]
+        tested = any(found.comparison.test for found in findings)
+        return Verdict(claim, question, corpus, family, word, tuple(findings), unknown if tested else "")
+
+    def _margin(self, question: Question, corpus: str, family: str) -> tuple[float | None, str]:
+        """The margin, and why it is not known if it should be."""
+        if question.margin != "gap":
+            return question.margin, ""
+        place = (corpus, family, measures.in_units_of(question.metric))
+        if place not in self.margins:
+            self.margins[place] = self._gap_margin(*place)
+        assert self.gap is not None
+        return self.margins[place], "" if self.margins[place] else f"the margin needs the sweep {self.gap.sweep}"
+
+    def _gap_arms(self, corpus: str, family: str) -> list[ArmRuns]:
+        if self.gap is None:
+            raise InputError("gap is not defined; give the file a `gap:`, or a number here")
+        arms = arms_of(self.runs.spec(self.gap.sweep), corpus, family)
+        if not arms:
+            raise InputError(f"gap: sweep {self.gap.sweep} has no runs in {corpus}/{family}; give a number")
+        shared = self.gap.where.get(family, {})
+        return [find_arm(arms, shared | side) for side in (self.gap.arm, self.gap.baseline)]
+
+    def _gap_margin(self, corpus: str, family: str, metric: str) -> float | None:
+        assert self.gap is not None
+        arms = [self.runs.values(arm, Measure(metric)) for arm in self._gap_arms(corpus, family)]
+        if any(arm.holes or not arm.values for arm in arms):
+            return None
+        top, bottom = (sum(arm.values.values()) / len(arm.values) for arm in arms)
+        return self.gap.share * abs(top - bottom)
+
+
+def _correlations(kind: Kind, question: Question, among: QuestionArms, margin: float | None) -> list[Finding]:
+    """The findings of rank correlations. A diverged run leaves no verdict but undecided."""
+    contrasts = [contrast for contrast in question.contrasts if isinstance(contrast, Correlation)]
+    out = []
+    for contrast, (comparison, arms) in zip(contrasts, correlate(contrasts, among), strict=True):
+        sign = verdicts.direction(contrast, contrast.between[1])
+        word = verdicts.judged(kind, comparison, sign, margin, diverged=(1, -1) if arms.diverged else ())
+        if kind == "equivalence" and arms.diverged and word == verdicts.CONTRADICTED:
+            word = verdicts.UNDECIDED
+        if comparison.why == "too few arms" and arms.saturated:
+            word = verdicts.SATURATED
+        out.append(
+            Finding(
+                name=name_of(contrast),
+                word=word,
+                comparison=comparison,
+                n=len(arms.pairs),
+                declared=len(among.sharing),
+                margin=margin,
+                diverged=tuple(arms.diverged),
+                notes=arms.notes,
+                inner=inner(comparison.test) if comparison.test else None,
+            )
+        )
+    return out
+
+
+def _at(where: str, call: Any, *given: Any) -> Any:
+    """The result of a call; its complaint with the place in the file in front."""
+    try:
+        return call(*given)
+    except InputError as problem:
+        raise InputError(f"{where}: {problem}") from None
+
+
+def _splits(among: QuestionArms) -> tuple[str, ...]:
+    """The scored splits of the corpus that a question is asked of."""
+    experiment = among.arms[0].cell.experiment
+    assert experiment is not None
+    return experiment.data.scored
+
+
+def _check_contrast(contrast: AnyContrast, question: Question, splits: tuple[str, ...]) -> None:
+    """Refuse fields, values and metrics of a contrast that no run has."""
+    if isinstance(contrast, Correlation | Within):
+        for metric in contrast.named:
+            measures.check(metric, splits)
+        check_fields(contrast.arm if isinstance(contrast, Within) else {})
+        return
+    if isinstance(contrast, Costly):
+        measures.check(f"{question.metric}/without cross 0 0", splits)
+        check_fields(contrast.arm)
+        return
+    sides = [contrast.arm, contrast.baseline or {}]
+    if isinstance(contrast, Interaction):
+        sides += [contrast.minus.arm, contrast.minus.baseline]
+    for side in sides:
+        check_fields(side)
+    if isinstance(contrast, Difference) and contrast.best_over:
+        measures.check(contrast.select, splits)
+        if not contrast.select.startswith("valid/"):
+            raise InputError(f"select: {contrast.select} is not of validation; name one such as valid/nll")
+    if isinstance(contrast, Band) and measures.better(question.metric) >= 0:
+        raise InputError(f"a band is of a loss, and metric is {question.metric}; use valid/nll")
