@@ -1,6 +1,7 @@
 """A score in a file of a user's own, from the flag to the table, and what is said of files that cannot be used."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,20 +13,9 @@ from study.__main__ import main
 from study.config import config_hash, experiment_from, plugins
 from study.config.mechanisms import SCORE
 
-DISTANCE = '''
-import torch
-
-from study.attention import Score
-
-
-class Distance(Score):
-    """−½‖q − k‖²."""
-
-    facts = dict(formula="−½‖q − k‖²", source="Tsai et al. 2019", scale="rsqrt", d="K", equal_sizes=True)
-
-    def forward(self, query, prepared, view):
-        return -0.5 * torch.cdist(query, prepared).square()
-'''
+PAGE = (Path(__file__).parents[2] / "docs" / "own-data.md").read_text(encoding="utf-8")
+DISTANCE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0]
+"""The file that the documentation shows."""
 SWEEP = """
 name: mine
 method: grid
@@ -94,6 +84,7 @@ def test_from_a_sweep_to_a_table_and_back_when_the_file_is_gone(here: Path, caps
     assert score in capsys.readouterr().out
     assert main(["report", "--sweep", "mine.yaml"]) == 2
     assert "distance.py: there is no such file" in capsys.readouterr().err
+    assert main(["check", str(copy)]) == 0
     assert main(["explain", f"--{FIELD}", str(copy), "--model.attention.maps", "separate"]) == 0
     assert "e = (−½‖q − k‖²) · 1/√d" in capsys.readouterr().out
 
