@@ -11,41 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from study import __version__
-from study.commands import output
+from study.commands import GROUPS, VERBS, output
 from study.errors import BROKEN, EXIT_STATUS, INTERRUPTED, UNWRITTEN, InputError
 
-GROUPS = {
-    "run experiments": {
-        "train": "train, test and record one experiment",
-        "sweep": "run every experiment of a sweep file that has no result yet",
-        "prune": "remove heads from a trained model and measure the loss",
-    },
-    "look at experiments and runs": {
-        "ls": "list sweeps, runs, presets, scores, sites or corpora",
-        "data": "check parallel text of your own before training on it",
-        "check": "run the standard tests on a mechanism of your own",
-        "explain": "print formulas, parameters and FLOPs of an experiment before it runs",
-        "show": "print one run: configuration, scores, learning curve, attention map",
-        "translate": "translate a sentence with a trained model and draw its alignment",
-        "align": "align the words of sentence pairs by attention",
-    },
-    "analyse (no torch)": {
-        "report": "print and write the table and the figure of a sweep",
-        "claims": "print the verdict on each claim",
-        "figures": "draw the figures of the study",
-        "softmax": "draw the two textbook curves behind 1/√d",
-    },
-    "publish and check (no torch)": {
-        "publish": "check the runs of a sweep and copy them to results/",
-        "verify": "recompute published scores and hashes",
-        "reproduce": "recompute published tables, figures and the paper, and compare them with git",
-    },
-    "the command line": {
-        "help": "print the help of a verb",
-        "completion": "print a completion script for bash, zsh or fish",
-    },
-}
-VERBS = {verb: line for group in GROUPS.values() for verb, line in group.items()}
 TRACEBACK = "STUDY_TRACEBACK"
 """In the environment: print the traceback of whatever ends a command."""
 LONGEST = 300

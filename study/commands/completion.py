@@ -38,7 +38,7 @@ def _parser() -> Parser:
 
 def program() -> argparse.ArgumentParser:
     """Return one parser of all verbs."""
-    from study.__main__ import VERBS
+    from study.commands import VERBS
 
     whole = argparse.ArgumentParser(prog="study")
     verbs = whole.add_subparsers(dest="verb")

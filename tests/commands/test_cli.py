@@ -11,8 +11,8 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from study.__main__ import VERBS, main
-from study.commands import train
+from study.__main__ import main
+from study.commands import VERBS, train
 from study.commands.completion import SHELLS
 from study.commands.ls import LISTERS
 from study.config import Attention, Experiment, Grammar, Multi30k, Recurrent, Transformer, experiment_from
