@@ -54,7 +54,7 @@ class Part(nn.Module):
         """Return the class of a value of this axis. A user's own file is run, once in a process.
 
         Raises:
-            InputError: the user's own file cannot be run, or its class is of another kind.
+            InputError: the user's own file may not or cannot be run, or its class is of another kind.
         """
         if (cls.axis, name) not in Part._values:
             Part._values[cls.axis, name] = _run(plugins.read(name), cls)
@@ -76,6 +76,7 @@ class Part(nn.Module):
 
 def _run(plugin: plugins.Plugin, base: type[Part]) -> type[Part]:
     """Return the class of a user's own file, which is run as a module of its own."""
+    plugins.check_trust(plugin)
     module = ModuleType(f"study_mechanism_{plugins.digest(plugin.text)}")
     file = f"<{plugin.value}>"
     linecache.cache[file] = (len(plugin.text), None, plugin.text.splitlines(keepends=True), file)

@@ -129,6 +129,8 @@ def load(checkpoint: Path) -> Trained:
         model = build(experiment.model, len(vocabulary), experiment.seed, lengths)
         cut_to(model, whole.get("kept", {}))
         model.load_state_dict(whole["state"])
+    except plugins.NotTrustedError:
+        raise
     except InputError as problem:
         raise InputError(f"{path}: expected a model of this version, got another ({problem})") from None
     except Exception:  # What a file that is something else can raise has no end.

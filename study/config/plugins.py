@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from study import files
+from study.corpora import cache
+from study.errors import InputError
 
 ENDING = ".py"
 LARGEST = 1_000_000
@@ -46,6 +48,14 @@ class Plugin:
     def value(self) -> str:
         """Name of the mechanism in identities and records, such as `Distance@1f0a…`."""
         return f"{self.name}@{digest(self.text)}"
+
+
+TRUSTED = "STUDY_TRUSTED_MECHANISMS"
+"""Variable with the digests of the files that a user named, for the processes that this one starts."""
+
+
+class NotTrustedError(InputError):
+    """Code that came with a run or a model, and that the user has not named."""
 
 
 _known: dict[str, str] = {}
@@ -93,7 +103,32 @@ def read(value: str) -> Plugin:
     path, name = parts
     text = _content(path)
     remember([text])
+    _trust(digest(text))
     return _plugin(text, name, path)
+
+
+def _trust(name: str) -> None:
+    """Let a file that the user named be run: by this process, by those that it starts, and later on this machine."""
+    os.environ[TRUSTED] = " ".join(dict.fromkeys([*os.environ.get(TRUSTED, "").split(), name]))
+    cache.put(_mark(name), b"")
+
+
+def _mark(name: str) -> Path:
+    return cache.folder() / FOLDER / name
+
+
+def check_trust(plugin: Plugin) -> None:
+    """Refuse code that the user has not named: it came with somebody's run or model.
+
+    Raises:
+        NotTrustedError: the file was never named on this machine.
+    """
+    name = digest(plugin.text)
+    if name not in os.environ.get(TRUSTED, "").split() and not _mark(name).exists():
+        raise NotTrustedError(
+            f"{plugin.value}: this code came with a run or a model and is not run unasked. Read it; to allow it, name "
+            f"it once: study check RUN/{FOLDER}/{plugin.value}{ENDING}"
+        )
 
 
 def _content(path: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from study.__main__ import main
+from study.attention.part import Part
 from study.config import config_hash, experiment_from, plugins
 from study.config.mechanisms import SCORE
 
@@ -42,12 +43,20 @@ FIELD = "model.attention.score"
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder of the user's own, with nothing known of earlier files."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv(plugins.TRUSTED, "")
     (tmp_path / "distance.py").write_text(DISTANCE, encoding="utf-8")
-    known = dict(plugins._known)
-    plugins._known.clear()
+    forget(monkeypatch)
     yield tmp_path
+    forget(monkeypatch)
+
+
+def forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget what this process has read and run, as a new one would."""
     plugins._known.clear()
-    plugins._known.update(known)
+    monkeypatch.setenv(plugins.TRUSTED, "")
+    for key in [key for key in Part._values if "@" in key[1]]:
+        del Part._values[key]
 
 
 def test_content_is_the_identity_and_the_path_is_not(here: Path) -> None:
@@ -64,7 +73,9 @@ def test_content_is_the_identity_and_the_path_is_not(here: Path) -> None:
     assert "Distance" not in " ".join(SCORE)  # lists of values are those of the package
 
 
-def test_from_a_sweep_to_a_table_and_back_when_the_file_is_gone(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_from_a_sweep_to_a_table_and_back_when_the_file_is_gone(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     body = "".join(f"  {name}: {{value: {value}}}\n" for name, value in SMALL.items())
     (here / "mine.yaml").write_text(SWEEP + body, encoding="utf-8")
     done = subprocess.run(
@@ -78,8 +89,12 @@ def test_from_a_sweep_to_a_table_and_back_when_the_file_is_gone(here: Path, caps
     assert copy.name == f"{score}.py"
     assert copy.read_text(encoding="utf-8") == DISTANCE
     (here / "distance.py").unlink()
-    plugins._known.clear()
-    assert main(["translate", str(run), "der Onkel schläft"]) == 0
+    forget(monkeypatch)
+    assert main(["translate", str(run), "der Onkel schläft"]) == 0  # the user named this code on this machine
+    forget(monkeypatch)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(here / "elsewhere"))
+    assert main(["translate", str(run), "der Onkel schläft"]) == 2
+    assert "this code came with a run or a model and is not run unasked" in capsys.readouterr().err
     assert main(["show", str(run)]) == 0
     assert score in capsys.readouterr().out
     assert main(["report", "--sweep", "mine.yaml"]) == 2
