@@ -52,6 +52,7 @@ def _guarded(arguments: list[str]) -> int:
         if os.environ.get(TRACEBACK):
             traceback.print_exception(problem)
         line, code = _explained(problem)
+        line = line.encode(errors="backslashreplace").decode()  # a name of a file may be no text
         print("study: " + " ".join(line.splitlines()), file=sys.stderr)
         return code
 

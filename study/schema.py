@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Annotated, Any, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -45,9 +46,36 @@ Layers = Annotated[int, Field(ge=1, le=100)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
 
+def is_text(text: str) -> bool:
+    r"""Return whether a text can be written: JSON and YAML may have halves of characters, as in `"\ud800"`."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _title(text: str) -> str:
+    """A name that W&B takes."""
+    if not is_text(text) or not re.fullmatch(r"[^/\\#?%:\x00-\x1f]{1,128}", text) or text != text.strip():
+        raise ValueError(f"expected a name of 1 to 128 characters without / \\ # ? % :, got {text[:60]!r}.")
+    return text
+
+
+def _tag(text: str) -> str:
+    if not is_text(text) or not 1 <= len(text) <= 64:
+        raise ValueError(f"expected a tag of 1 to 64 characters, got {text[:60]!r}.")
+    return text
+
+
+Title = Annotated[str, AfterValidator(_title)]
+Tag = Annotated[str, AfterValidator(_tag)]
+"""Names and tags in W&B."""
+
+
 def _folder(name: str) -> str:
     """The name of a folder, a leading ~ written out."""
-    if not name or "\0" in name:
+    if not name or "\0" in name or not is_text(name):
         raise ValueError(f"expected the name of a folder without null bytes, got {name!r}.")
     if "://" in name:
         raise ValueError(f"expected a folder on this machine, got the address {name}.")

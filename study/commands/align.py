@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from study import files
-from study.commands.options import RUNS, Parser, runs_folder
+from study.commands.options import RUNS, WHOLE, Parser, runs_folder
 from study.commands.show import RUN
 from study.commands.translate import Trained, checkpoint, load
 from study.errors import InputError
@@ -103,7 +103,7 @@ def _parser() -> Parser:
 def _head_of(text: str) -> int | str:
     if text in ("mean", "best"):
         return text
-    if not text.isdecimal():
+    if not WHOLE.fullmatch(text):
         raise argparse.ArgumentTypeError(f"expected mean, best or a number from 0, got {text!r}")
     return int(text)
 

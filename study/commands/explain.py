@@ -10,6 +10,7 @@ from pydantic import Field
 from pydantic_settings import CliToggleFlag
 
 from study.commands import flags, train
+from study.commands.options import WHOLE
 from study.config import Experiment, experiment_from, experiment_id
 from study.errors import InputError
 from study.sweep.grid import expand
@@ -81,7 +82,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _positive(name: str, text: str) -> int:
-    if not str(text).isdecimal() or not 1 <= int(text) <= LONGEST:
+    if not WHOLE.fullmatch(str(text)) or not 1 <= int(text) <= LONGEST:
         raise InputError(f"--{name}: expected a number of tokens from 1 to {LONGEST}, got {text!r}.")
     return int(text)
 

@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, CliSettingsSource, SettingsConfigDict, SettingsError
 from pydantic_settings.sources import CLI_SUPPRESS
 
-from study.commands.options import reworded
+from study.commands.options import joined, reworded
 from study.config.attention import Attention
 from study.config.experiment import Experiment
 from study.config.mechanisms import choices
@@ -37,10 +37,14 @@ def parse(argv: Sequence[str], description: str, extra: dict[str, Any], verb: st
     Raises:
         InputError: an unknown flag, or a flag without its value.
     """
+    known, words = names(extra), joined(argv)
+    for word in _flags_of(words):
+        if words_of := [name for name in known if name.startswith(f"{word}.")]:
+            raise InputError(f"{word}: expected a field of this section, such as {words_of[0]}.")
     schema = _schema(description, extra)
     try:
         source: CliSettingsSource[Any] = CliSettingsSource(
-            schema, cli_prog_name=f"study {verb}", cli_parse_args=list(argv), formatter_class=_Help
+            schema, cli_prog_name=f"study {verb}", cli_parse_args=words, formatter_class=_Help
         )
         given: dict[str, Any] = _tree(source())
     except (SettingsError, argparse.ArgumentError) as error:
@@ -49,6 +53,19 @@ def parse(argv: Sequence[str], description: str, extra: dict[str, Any], verb: st
             what = "a section: expected a field, got a value. Write --data.name grammar or --model.width 64."
         raise InputError(f"{what} `study {verb} --help` lists all options.") from None
     return given
+
+
+def _flags_of(words: Sequence[str]) -> list[str]:
+    """Return the flags among the words.
+
+    Raises:
+        InputError: a flag twice: by default the later value silently wins.
+    """
+    found = [word.split("=")[0] for word in words if word.startswith("--")]
+    for flag in found:
+        if found.count(flag) > 1 and flag != "--verbose":
+            raise InputError(f"{flag}: expected once, got it twice. Remove one.")
+    return found
 
 
 def parser(description: str, extra: dict[str, Any], verb: str) -> argparse.ArgumentParser:

@@ -26,6 +26,22 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False, **given})
+        self.given: set[str] = set()
+        self.register("type", Path, path)
+        for name in (None, "store"):
+            self.register("action", name, Once)
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse the words of a verb.
+
+        Raises:
+            InputError: an unknown option, an option twice, or a value that is missing, empty or wrong.
+        """
+        found = super().parse_args(None if args is None else joined(args), namespace)
+        for name, value in vars(found).items():
+            if value == "":
+                raise InputError(f"{name}: expected a text, got an empty one. See `{self.prog} --help`.")
+        return found
 
     def alias(self, old: str, new: str, **kind: Any) -> None:
         """Accept the old name of an option. The help does not list it."""
@@ -36,6 +52,32 @@ class Parser(argparse.ArgumentParser):
         """Raise the mistake."""
         flags = [flag for action in self._actions if action.help != argparse.SUPPRESS for flag in action.option_strings]
         raise InputError(f"{reworded(message, flags)} See `{self.prog} --help`.")
+
+
+class Once(argparse.Action):
+    """Value of an option that may be given once: by default the later value silently wins."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        """Store the value."""
+        if option_string is not None and self.dest in parser.given:
+            raise argparse.ArgumentError(self, "expected once, got it twice")
+        if option_string is not None:
+            parser.given.add(self.dest)
+        setattr(namespace, self.dest, values)
+
+
+def joined(words: Iterable[str]) -> list[str]:
+    """Join an option and a negative number, which argparse takes for an option if it has an exponent: `--a=-1e-3`."""
+    out: list[str] = []
+    for word in words:
+        if NEGATIVE.fullmatch(word) and out and out[-1].startswith("--") and "=" not in out[-1]:
+            out[-1] += f"={word}"
+        else:
+            out.append(word)
+    return out
+
+
+NEGATIVE = re.compile(r"-((\d+\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan)", re.IGNORECASE | re.ASCII)
 
 
 def reworded(message: str, flags: Iterable[str]) -> str:
@@ -89,9 +131,32 @@ def meant(word: str, known: Iterable[str]) -> str:
 
 def positive(text: str) -> int:
     """Whole number from 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1, got {text!r}")
+    if not WHOLE.fullmatch(text) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1 to 999,999,999, got {text[:40]!r}")
     return int(text)
+
+
+def natural(text: str) -> int:
+    """Whole number from 0."""
+    if not WHOLE.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"expected a whole number from 0 to 999,999,999, got {text[:40]!r}")
+    return int(text)
+
+
+WHOLE = re.compile("[0-9]{1,9}")
+"""Digits of this script alone: int() reads those of every script."""
+
+
+def path(text: str) -> Path:
+    """File or folder on this machine. A leading ~ is the user's home, also after `=`, where no shell expands it."""
+    if not text or "\0" in text:
+        raise argparse.ArgumentTypeError(f"expected a file or folder, got {text!r}")
+    if "://" in text:
+        raise argparse.ArgumentTypeError(f"expected a file or folder on this machine, got the address {text[:80]}")
+    full = os.path.expanduser(text)
+    if full.startswith("~"):
+        raise argparse.ArgumentTypeError(f"expected a file or folder, got {text[:80]}, and there is no such user")
+    return Path(full)
 
 
 def folder(path: Path, option: str) -> Path:
@@ -106,8 +171,16 @@ def folder(path: Path, option: str) -> Path:
 
 
 def runs_folder(given: str | None) -> Path:
-    """Return the folder of the runs: the one given, else $STUDY_RUNS, else runs."""
-    return Path(given or os.environ.get("STUDY_RUNS") or "runs")
+    """Return the folder of the runs: the one given, else $STUDY_RUNS, else runs.
+
+    Raises:
+        InputError: it is no name of a folder.
+    """
+    name, text = ("--runs", given) if given is not None else ("STUDY_RUNS", os.environ.get("STUDY_RUNS") or "runs")
+    try:
+        return path(text)
+    except argparse.ArgumentTypeError as problem:
+        raise InputError(f"{name}: {problem}.") from None
 
 
 def program() -> str:

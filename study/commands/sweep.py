@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from study.commands.options import RUNS, Parser, positive, program, runs_folder
+from study.commands.options import RUNS, WHOLE, Parser, natural, positive, program, runs_folder
 from study.errors import InputError
 from study.sweep import disk, local, slots, status
 from study.sweep.estimate import estimate
@@ -137,7 +137,7 @@ def _parser() -> Parser:
     add("--seeds", type=_seeds, metavar="1,2", help="run only these seeds")
     add("--limit", type=positive, metavar="N", help="run at most N experiments in this call")
     add("--shard", type=_part, metavar="I/N", help="run only part I of N of the sweep, I from 1")
-    add("--retries", type=_natural, metavar="N", default=1, help="start a failed run up to N more times (default: 1)")
+    add("--retries", type=natural, metavar="N", default=1, help="start a failed run up to N more times (default: 1)")
     add(
         "--time-limit",
         type=_seconds,
@@ -147,28 +147,23 @@ def _parser() -> Parser:
     return parser
 
 
-def _natural(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"expected a whole number from 0, got {text!r}")
-    return int(text)
-
-
 def _seconds(text: str) -> float:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|h)", text)
-    if found is None or not (seconds := float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]]):
-        raise argparse.ArgumentTypeError(f"expected a time above 0 with its unit, such as 90s, 45m or 2h, got {text!r}")
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)(s|m|h)", text, re.ASCII)
+    seconds = float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]] if found else 0.0
+    if seconds < 1:
+        raise argparse.ArgumentTypeError(f"expected a time from 1s with its unit, such as 90s, 45m or 2h, got {text!r}")
     return seconds
 
 
 def _part(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text, re.ASCII)
     if found is None or not 1 <= int(found[1]) <= int(found[2]):
         raise argparse.ArgumentTypeError(f"expected I/N with I from 1 to N, such as 1/8, got {text!r}")
     return int(found[1]), int(found[2])
 
 
 def _seeds(text: str) -> set[int]:
-    if not all(part.isdecimal() for part in text.split(",")):
+    if not all(WHOLE.fullmatch(part) for part in text.split(",")):
         raise argparse.ArgumentTypeError(f"expected seeds such as 1,2,3, got {text!r}")
     return {int(part) for part in text.split(",")}
 

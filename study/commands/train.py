@@ -14,7 +14,7 @@ from pydantic_settings import CliToggleFlag
 
 from study import records
 from study.commands import flags
-from study.commands.options import program
+from study.commands.options import program, runs_folder
 from study.config import Experiment, experiment_from, experiment_id
 from study.errors import InputError
 from study.metrics import decimals, title
@@ -82,7 +82,7 @@ def _main(given: list[dict[str, Any]], verbose: bool) -> int:
 
 def _out(experiment: Experiment | None = None) -> Path:
     given = experiment.out if experiment and "out" in experiment.model_fields_set else None
-    return Path(given or os.environ.get("STUDY_RUNS") or Experiment.model_fields["out"].default)
+    return runs_folder(given)
 
 
 def _plausible(overrides: dict[str, Any]) -> bool:
@@ -160,9 +160,17 @@ def _json(text: str | None) -> dict[str, Any]:
     if text is None:
         return {}
     try:
-        tree = json.loads(text)
+        tree = json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError) as problem:
         raise InputError(f"--overrides-json: expected JSON ({' '.join(str(problem).split())}).") from None
     if not isinstance(tree, dict):
         raise InputError(f'--overrides-json: expected an object such as {{"seed": 1}}, got {text[:40]}.')
     return expand(tree)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON. Of a key that is given twice, json takes the later."""
+    keys = [key for key, _ in pairs]
+    if twice := [key for key in keys if keys.count(key) > 1]:
+        raise ValueError(f"{twice[0]!r} is given twice")
+    return dict(pairs)

@@ -28,6 +28,10 @@ averaged over heads: one column per source token, one row per target token.
 """
 
 
+LONGEST = 2000
+"""Tokens of a sentence: time grows with the square of their number."""
+
+
 class Trained(NamedTuple):
     """What a checkpoint holds."""
 
@@ -166,6 +170,8 @@ def translate(
     if layer is not None and layer not in layers:
         raise InputError(f"--layer: expected one of {', '.join(map(str, layers))}, got {layer}.")
     (source,) = vocabulary.encode([sentence])
+    if len(source) > LONGEST:
+        raise InputError(f"sentence: expected at most {LONGEST} tokens, got {len(source)}. Split it.")
     if model.longest is not None and len(source) >= model.longest:
         raise InputError(f"SENTENCE: expected at most {model.longest - 1} tokens, got {len(source)}. Shorten it.")
     batch = collate([Example(source, [], Pair(sentence, ""))])

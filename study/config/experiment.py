@@ -10,7 +10,7 @@ from study.config.model import Model, Rate, Recurrent
 from study.config.pruning import Pruning
 from study.corpora.catalogue import Data
 from study.corpora.grammar import Grammar
-from study.schema import Frozen, Name, Seed, Size
+from study.schema import Frozen, Name, Seed, Size, Tag, Title
 
 PROTOCOL: Literal[1] = 1
 """Raised by one when a fix moves numbers, so that runs made before and after it have different identities."""
@@ -96,10 +96,10 @@ class Trainer(Frozen):
 class Tracking(Frozen):
     """W&B: no part of the identity."""
 
-    project: str = Field("attention-ablation", description="W&B project.")
-    entity: str | None = Field(None, description="W&B entity.")
-    group: str | None = Field(None, description="W&B group.")
-    tags: tuple[str, ...] = Field((), description="W&B tags.")
+    project: Title = Field("attention-ablation", description="W&B project.")
+    entity: Title | None = Field(None, description="W&B entity.")
+    group: Title | None = Field(None, description="W&B group.")
+    tags: tuple[Tag, ...] = Field((), description="W&B tags.")
 
 
 class Experiment(Frozen):

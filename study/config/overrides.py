@@ -183,7 +183,7 @@ def expected(problem: Any) -> str:
             return f"expected {name}, got {_shown(value)}."
     for limit, words in LIMITS.items():
         if limit in context:
-            return f"expected a number {words} {_shown(context[limit])}, got {_shown(value)}."
+            return f"expected a number {words} {context[limit]:.15g}, got {_shown(value)}."
     return f"{problem['msg']}, got {_shown(value)}."
 
 

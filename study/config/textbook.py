@@ -86,7 +86,7 @@ def textbook(name: Any) -> Arm:
     Raises:
         InputError: there is none.
     """
-    if name in TEXTBOOK:
+    if isinstance(name, str) and name in TEXTBOOK:
         return TEXTBOOK[name]
     close = difflib.get_close_matches(str(name), TEXTBOOK, n=1)
     mend = f"Did you mean {close[0]}?" if close else f"Choose {', '.join(TEXTBOOK)}."

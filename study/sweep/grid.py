@@ -54,7 +54,7 @@ def expand(given: Mapping[str, Any]) -> dict[str, Any]:
     """
     flat: dict[str, Any] = {}
     for name, value in given.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and value:  # an empty section is kept, so that an unknown one is refused
             flat |= {f"{name}.{inner}": leaf for inner, leaf in expand(value).items()}
         elif name != ARM:
             flat[name] = value

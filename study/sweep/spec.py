@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -141,6 +142,7 @@ def load(path: Path) -> Spec:
     """
     tree = read_file(path)
     try:
+        _check_name(tree.get("name", path.stem))
         parameters = flatten(tree["parameters"])
         cells = cells_of(parameters)
         metric = tree["metric"]["name"]
@@ -159,6 +161,18 @@ def load(path: Path) -> Spec:
         tags=tags(path),
         cells=cells,
     )
+
+
+def _check_name(name: str) -> None:
+    """Refuse a name that no folder of a report could have, or that does not stand on one line."""
+    if (
+        not name
+        or len(name) > 100
+        or name != name.strip()
+        or name.startswith(".")
+        or re.search(r"[/\\\x00-\x1f]", name)
+    ):
+        raise InputError(f"name: expected up to 100 characters on one line without slashes, got {name[:60]!r}.")
 
 
 def _sweep_id(tree: Mapping[str, Any]) -> str:
