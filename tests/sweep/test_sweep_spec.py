@@ -205,7 +205,7 @@ BAD = {
         "scale: expected none, .*, got 'sqrt'",
     ),
     "quoted": ("{training.steps: {values: ['5', '6']}}", HEAD, "Write 5 without quotes"),
-    "out of range": ("{training.label_smoothing: {values: [0.1, 1.5]}}", HEAD, "expected a number below 1.0, got 1.5"),
+    "out of range": ("{training.label_smoothing: {values: [0.1, 1.5]}}", HEAD, "expected a number below 1, got 1.5"),
     "yaml 1.1": ("{training.learning_rate: {values: [1e-4, 2e-4]}}", HEAD, "Write 1.0e-4"),
     "half a name in arm": ("{arm: {values: [penalty=0.1, lr=1e-3]}}", HEAD, "got model.penalty and pruning.penalty"),
     "folder": ("{out: {values: [a, b]}}", HEAD, "Use --runs"),
