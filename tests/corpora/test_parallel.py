@@ -14,6 +14,7 @@ from study import metrics
 from study.__main__ import main
 from study.config import Experiment, config_hash, experiment_from, experiment_id
 from study.corpora import Link
+from study.corpora.corpus import checksum
 from study.corpora.parallel import Files
 from study.corpora.text import links
 from study.errors import InputError
@@ -220,6 +221,18 @@ CLAIM = """claims:
           baseline: {model.attention.scale: rsqrt}
           expect: different
 """
+
+
+def test_gold_links_of_own_text_are_scored(tmp_path: Path) -> None:
+    from study.training.run import run
+
+    small = {"model.width": 8, "training.steps": 1, "decoding.beam": 1, "data.tokens": "words", "trainer.device": "cpu"}
+    folder = put(tmp_path / "text", "sides")
+    record = run(experiment_from(LANGUAGES, {"data.folder": str(folder)}, small), tmp_path / "run", lambda line: None)
+    assert record.score("news", "aer") is not None
+    assert record.score("valid", "gold_mass") is not None
+    assert record.data is not None
+    assert record.data.files == {name: checksum(pairs) for name, pairs in experiment(folder).data.read().splits.items()}
 
 
 def test_sweep_report_claim_translation_and_alignment_work_on_own_text(

@@ -1,0 +1,83 @@
+"""The module of the guide adds a corpus with one more line, and nothing about it fails silently."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "docs/adding-a-corpus.md").read_text(encoding="utf-8")
+SWEEP = """name: own
+method: grid
+metric: {name: idioms/exact}
+parameters:
+  data.name: {value: tatoeba}
+  model.width: {value: 8}
+  training.steps: {value: 1}
+  decoding.beam: {value: 1}
+  trainer.device: {value: cpu}
+  seed: {values: [1, 2]}
+"""
+CHECKS = """
+import os
+from pathlib import Path
+
+from study import metrics
+from study.__main__ import main
+from study.config import experiment_from, experiment_id
+from study.errors import InputError
+from study.publish.readme import TIERS
+from study.publish.rescoring import references
+from study.sweep.spec import load
+from study.training.run import run
+
+data = experiment_from({"data.name": "tatoeba"}).data
+assert experiment_id(experiment_from({"data.name": "tatoeba"})).startswith("tatoeba-recurrent-dot-")
+assert "idioms/bleu" in metrics.names(data) and "idioms/aer" not in metrics.names(data)
+assert TIERS["tatoeba"][0] == "Tatoeba" and data.tier == "tatoeba"
+assert references(data) is None, "verify reads nothing that is not at hand"
+os.environ["STUDY_TATOEBA"] = "text"
+assert len(references(data).splits["idioms"]) == 30
+spec = load(Path("own.yaml"))
+for cell in spec.runnable:
+    run(cell.experiment, Path("runs") / cell.id, lambda line: None)
+assert main(["report", "--sweep", "own.yaml", "--runs", "runs"]) == 0
+head = next(line for line in Path("runs/report/own/table.md").read_text().splitlines() if line.startswith("| arm"))
+assert "| BLEU |" in head, head
+assert main(["ls", "corpora"]) == 0
+try:
+    experiment_from({"data.name": "tatoeba", "data.tokens": "subwords"})
+except InputError as problem:
+    assert str(problem).startswith("data.tokens: expected words"), problem
+"""
+
+
+def test_the_module_of_the_guide_and_one_line_add_a_whole_corpus(tmp_path: Path) -> None:
+    (module,) = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
+    shutil.copytree(ROOT / "study", tmp_path / "study", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "study/corpora/tatoeba.py").write_text(module, encoding="utf-8")
+    catalogue = tmp_path / "study/corpora/catalogue.py"
+    text = catalogue.read_text(encoding="utf-8")
+    assert text.count("Grammar | ") == 1
+    line = "from study.corpora.tatoeba import Tatoeba\n\nData = "
+    catalogue.write_text(
+        text.replace("Grammar | ", "Grammar | Tatoeba | ").replace("\nData = ", line, 1), encoding="utf-8"
+    )
+    (tmp_path / "text").mkdir()
+    for split in ("train", "valid", "test", "idioms"):
+        for end, words in (("de", "ein zwei drei vier"), ("en", "one two three four")):
+            (tmp_path / "text" / f"{split}.{end}").write_text(f"{words}\n" * 30)
+    (tmp_path / "own.yaml").write_text(SWEEP)
+    environment = {name: value for name, value in os.environ.items() if name != "STUDY_TATOEBA"}
+    ran = subprocess.run(
+        [sys.executable, "-c", CHECKS],
+        env={**environment, "PYTHONPATH": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "tatoeba" in ran.stdout
