@@ -24,6 +24,7 @@ correlation it blocks all: which way it would have gone is not known.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -109,11 +110,24 @@ class Verdict:
 
     @property
     def deciding(self) -> Finding | None:
-        """The contrast that the verdict is the word of: of several, the weakest where all must hold."""
+        """The contrast that the row shows: the weakest of those with the row's word, or the strongest if one is enough.
+
+        If no difference is shown, the weakest is the one whose 90% interval comes nearest to its margin, or passes it.
+        Otherwise the weakest has the largest p value.
+        """
         same = [finding for finding in self.findings if finding.word == self.word]
         if not same:
             return None
-        return (max if self.question.combine == "all" else min)(same, key=_holm)
+        weakness = self._reach if self.word == NO_DIFFERENCE else _holm
+        return (max if self.question.combine == "all" else min)(same, key=weakness)
+
+    def _reach(self, finding: Finding) -> float:
+        """Return the farther end of the 90% interval in units of the margin; of ratios, both as logarithms."""
+        assert finding.inner is not None
+        assert finding.margin is not None
+        if self.question.benchmark is not None:
+            return max(abs(math.log(end)) for end in finding.inner) / math.log(finding.margin)
+        return max(map(abs, finding.inner)) / finding.margin
 
 
 def _holm(finding: Finding) -> float:

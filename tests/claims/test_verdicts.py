@@ -1,6 +1,7 @@
 import itertools
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from study.analysis.inference import (
 )
 from study.claims.contrasts import WeightedContrast, band
 from study.claims.schema import Contrast, Difference, Question
-from study.claims.verdicts import Finding, combined, direction, finding, judged, outcome, summary
+from study.claims.verdicts import Finding, Verdict, combined, direction, finding, judged, outcome, summary
 
 BASE = {1: 80.0, 2: 82.0, 3: 81.5, 4: 79.0, 5: 83.0}
 BETTER = {1: 85.0, 2: 86.5, 3: 87.0, 4: 83.5, 5: 88.5}
@@ -320,3 +321,30 @@ def test_under_the_null_a_claim_is_supported_in_one_of_twenty_tables_at_most():
     assert false / tables <= 0.05 + error
     assert equal / tables <= 0.05 + error
     assert abs(covered / tables - 0.95) <= error
+
+
+@pytest.mark.parametrize(
+    ("word", "combine", "shown"),
+    [
+        ("no difference larger than the margin", "all", "wide"),
+        ("no difference larger than the margin", "any", "narrow"),
+        ("supported", "all", "narrow"),
+        ("supported", "any", "wide"),
+    ],
+)
+def test_a_row_shows_the_weakest_contrast_or_the_strongest_if_one_is_enough(word, combine, shown):
+    """A wide equivalence is weak, though its p value, of a difference from 0, is small."""
+    both = [
+        Finding(name, word, SimpleNamespace(holm=holm), 5, 5, 2.0, inner=inside_)
+        for name, holm, inside_ in (("narrow", 0.9, (-0.4, 0.5)), ("wide", 0.01, (-1.9, -0.7)))
+    ]
+    assert Verdict(None, question(combine=combine), "grammar", "recurrent", word, tuple(both)).deciding.name == shown
+
+
+def test_the_weakest_ratio_is_the_farthest_from_one():
+    asked = SimpleNamespace(combine="all", benchmark="cost")
+    both = [
+        Finding(name, "no difference larger than the margin", SimpleNamespace(holm=1.0), 10, 10, 1.1, inner=inside_)
+        for name, inside_ in (("slower", (1.0, 1.05)), ("faster", (0.92, 0.98)))
+    ]
+    assert Verdict(None, asked, "one site", "x", both[0].word, tuple(both)).deciding.name == "faster"
