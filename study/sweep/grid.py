@@ -81,6 +81,13 @@ def _arm(text: Any) -> dict[str, Any]:
     return overrides
 
 
+def written_out(text: str) -> str:
+    """Return an `arm` text with full names and YAML's exponents: `lr=1e-3` ↦ `training.learning_rate=1.0e-3`."""
+    pairs = [word.partition("=")[::2] for word in shlex.split(text)]
+    values = [re.sub(r"^([-+]?\d+)[eE](?=[-+]?\d+$)", r"\1.0e", value) for _, value in pairs]
+    return " ".join(f"{fields.full_name(name)}={value}" for (name, _), value in zip(pairs, values, strict=True))
+
+
 def _value(text: str) -> Any:
     """Value of a YAML scalar. 1e-3 is a number too, which YAML 1.1 reads as text."""
     value = parse(text)

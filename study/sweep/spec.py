@@ -28,7 +28,7 @@ from typing import Any
 from study import metrics
 from study.errors import InputError
 from study.sweep.file import read_file, tags
-from study.sweep.grid import Cell, cells_of, expand, flatten, text
+from study.sweep.grid import Cell, cells_of, expand, flatten, text, written_out
 
 __all__ = ["Cell", "Spec", "expand", "load"]
 
@@ -176,13 +176,18 @@ def _check_name(name: str) -> None:
 
 
 def _sweep_id(tree: Mapping[str, Any]) -> str:
-    """Eight letters and digits; the same whenever the file declares the same, comments aside.
+    """Eight letters and digits; the same whenever the file declares the same: comments and short names aside.
 
     Its place in W&B declares nothing. Nor does the option -P, which keeps a `study.py` of the working directory out of
     a trial; sweeps were published before the files had either.
     """
     declared = {name: value for name, value in tree.items() if name not in ("project", "entity")}
-    same = {key: [w for w in body if w != "-P"] if key == "command" else body for key, body in declared.items()}
+    same: dict[str, Any] = {
+        key: [w for w in body if w != "-P"] if key == "command" else body for key, body in declared.items()
+    }
+    if "arm" in same["parameters"]:
+        arms = [written_out(arm) for arm in flatten({"arm": same["parameters"]["arm"]})["arm"]]
+        same["parameters"] = same["parameters"] | {"arm": {"values": arms}}
     return hashlib.sha256(json.dumps(same).encode()).hexdigest()[:8]
 
 

@@ -232,8 +232,8 @@ BAD = {
     "no such address": ({"WANDB_BASE_URL": "nowhere"}, (), "nowhere refuses"),
     "wrong key": ({"WANDB_API_KEY": KEY[::-1]}, (), "refuses"),
     "offline": ({"WANDB_MODE": "offline"}, (), "WANDB_MODE is offline"),
-    "narrowed": ({}, ("--seeds", "1"), "runs the whole file, without --seeds"),
-    "limited": ({}, ("--time-limit", "9s"), "without --time-limit"),
+    "narrowed": ({}, ("--seeds", "1"), "--seeds: expected --engine local, got wandb"),
+    "limited": ({}, ("--time-limit", "9s"), "--time-limit: expected --engine local"),
 }
 
 

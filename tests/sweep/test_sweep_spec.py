@@ -41,16 +41,22 @@ def test_every_shipped_sweep_goes_round(path):
 
 def test_every_cell_of_every_sweep_keeps_its_identity_and_its_names():
     """Published runs are found by identity, and tables print the names of facets and arms."""
-    head, *blocks = (Path(__file__).parents[1] / "golden" / "identities.txt").read_text().split("\n[")
-    assert head.startswith("# facet | arm | identity without seed | seeds")
+    _, *blocks = (Path(__file__).parents[1] / "golden" / "identities.txt").read_text().split("\n[")
     for block in blocks:
-        name, *lines = block.strip().splitlines()
-        spec, found = load(SWEEPS[0].with_name(f"{name.rstrip(']')}.yaml")), {}
+        head, *lines = block.strip().splitlines()
+        name, _, sweep_id = head.partition("] ")
+        spec, found = load(SWEEPS[0].with_name(f"{name}.yaml")), {}
+        assert spec.sweep_id == sweep_id, name
         for cell in spec.cells:
             identity = cell.id.rpartition("-s")[0] if cell.id else "-"
             key = (spec.facet(cell), spec.arm(cell), identity)
             found.setdefault(key, []).append(str(cell.overrides.get("seed", 1)))
         assert [" | ".join([*key, " ".join(seeds)]) for key, seeds in found.items()] == lines, name
+
+
+def test_no_line_of_a_sweep_file_is_long():
+    long = [f"{path.name}: {line}" for path in SWEEPS for line in path.read_text().splitlines() if len(line) > 120]
+    assert long == []
 
 
 def test_an_arm_may_use_short_names_and_plain_exponents():
