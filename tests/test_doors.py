@@ -30,8 +30,7 @@ DOORS = {  # all may import files, which helps to read and write
     "__main__": "commands errors",
 }
 REMAIN = {"study/commands/completion": {"__main__"}}  # the list of verbs
-CYCLES = {f"study.training.{name}" for name in ("ranks", "run", "task", "trainer")}
-CYCLES |= {"study.analysis.comparison", "study.analysis.notes"}
+CYCLES = {"study.analysis.comparison", "study.analysis.notes"}
 """The import cycles that are left. No other may come."""
 WITH_TORCH = ("attention", "models", "training", "pruning")
 WANDB = ("study/training/tracking", "study/sweep/agents", "study/config/account")

@@ -117,17 +117,20 @@ def load(checkpoint: Path) -> Trained:
 
     from study.attention import Lengths
     from study.config import experiment_from, plugins
+    from study.config.experiment import threads_for
     from study.models import build
     from study.pruning.surgery import cut_to
+    from study.training.checkpoint import load as load_checked
     from study.training.vocabulary import restore
 
     path = checkpoint / "model.pt" if checkpoint.is_dir() else checkpoint
     if not path.is_file():
         raise InputError(f"{path}: no such model. A run writes its model.pt when it has finished.")
     try:
-        whole = torch.load(path, map_location="cpu", weights_only=True)
+        whole = load_checked(path)
         plugins.remember(whole.get("mechanisms", ()))
         experiment = experiment_from(whole["config"])
+        torch.set_num_threads(threads_for(experiment.model.width) or torch.get_num_threads())
         vocabulary = restore(experiment.data.tokens, whole["vocabulary"])
         lengths = Lengths(**whole["lengths"]) if "lengths" in whole else None
         model = build(experiment.model, len(vocabulary), experiment.seed, lengths)

@@ -146,3 +146,17 @@ class Experiment(Frozen):
                 f"{words}. Use last or best_valid_loss."
             )
         return self
+
+
+def threads_for(width: int, asked: int | None = None, gpu: bool = False) -> int | None:
+    """Return how many CPU threads a model of a width gets; None: as many as torch takes by itself.
+
+    On a CPU several threads make the small steps of a small model slower, much so on a machine that others use, and
+    its numbers depend on their count.
+
+    Args:
+        width: of the model.
+        asked: the field trainer.threads.
+        gpu: whether the model is on a GPU.
+    """
+    return asked or (1 if width <= SMALL and not gpu else None)

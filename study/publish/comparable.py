@@ -15,8 +15,8 @@ DECIDING = ("torch", "numpy", "sacrebleu", "sentencepiece")
 def comparable(sweep: str, cells: Iterable[tuple[str, Path, Record]]) -> Iterator[str]:
     """What differs between runs that are compared, given as (facet, file, record): one line each.
 
-    In a facet: data, subwords, device, precision, and the packages that decide numbers. In the sweep: the signature of
-    a score, which holds sacreBLEU's version.
+    In a facet: data, subwords, devices, threads, precision, and the packages that decide numbers. In the sweep: the
+    signature of a score, which holds sacreBLEU's version.
     """
     first: dict[tuple[str, str], tuple[Any, Path]] = {}
     for facet, path, record in cells:
@@ -40,5 +40,9 @@ def _facts(record: Record) -> dict[str, Any]:
         facts |= {f"data.files.{name}": digest for name, digest in data.files.items()}
     if made := record.provenance:
         facts |= {f"provenance.packages.{name}": made.packages.get(name) for name in DECIDING}
-        facts |= {f"provenance.{name}": getattr(made, name) for name in ("device", "device_count", "precision")}
+        facts["provenance.precision"] = made.precision
+        for name in ("device", "device_count", "threads"):
+            values = made.of_calls(name)
+            if values != [None]:  # older records do not say with how many threads
+                facts[f"provenance.{name}"] = ", then ".join(map(str, values))
     return facts

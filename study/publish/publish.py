@@ -144,7 +144,7 @@ def check_provenance(record: Record, path: Path) -> str | None:
 
 def from_commit(made: Provenance | None, path: Path, verb: str = "run") -> str | None:
     """What is wrong with a file's provenance: no commit, or one that is not what made it."""
-    if made is None or made.git_commit is None:
+    if made is None or None in made.of_calls("git_commit") or (made.calls and made.calls[0].from_step):
         return (
             f"{path}: provenance.git_commit: unknown, so its code cannot be checked out; {verb} it again in a checkout"
         )
@@ -162,13 +162,18 @@ def _check_commits(made: Sequence[Record], found: _Found, checkout: Checkout) ->
         where = found.paths[record.id]
         if problem := check_provenance(record, where):
             raise InputError(problem)
-        commit = _commit(record)
-        if commit is not None and commit not in reached:
-            reached[commit] = checkout.reaches(commit)
-        if commit is not None and not reached[commit]:
+        commits = record.provenance.of_calls("git_commit") if record.provenance else []
+        for commit in commits:
+            if commit not in reached:
+                reached[commit] = commit is None or checkout.reaches(commit)
+            if not reached[commit]:
+                raise InputError(
+                    f"{where}: provenance.git_commit: {commit[:12]} is not in the history of HEAD; "
+                    "merge it (a shallow clone lacks it), or run it again"
+                )
+        if len(commits) > 1 and len({checkout.state(commit) for commit in commits}) > 1:
             raise InputError(
-                f"{where}: provenance.git_commit: {commit[:12]} is not in the history of HEAD; "
-                "merge it (a shallow clone lacks it), or run it again"
+                f"{where}: provenance.calls: expected one state of the code, got several; run it again at one commit"
             )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from study.config import Experiment
+from study.config.experiment import threads_for
 from study.sweep.slots import Slot
 from study.sweep.spec import Spec
 from study.sweep.task import Task
@@ -16,7 +17,8 @@ from study.sweep.task import Task
 def placed(task: Task, slot: Slot, out: Path) -> Experiment:
     """The experiment with what depends on this machine and this call, none of it part of the identity."""
     trainer = task.experiment.trainer
-    here = trainer.model_copy(update={"threads": trainer.threads or slot.threads})
+    threads = threads_for(task.experiment.model.width, trainer.threads, slot.gpu is not None) or slot.threads
+    here = trainer.model_copy(update={"threads": threads})
     return task.experiment.model_copy(update={"out": str(out), "trainer": here})
 
 

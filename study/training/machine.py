@@ -9,7 +9,6 @@ import sys
 import torch
 
 from study.config import Experiment
-from study.config.experiment import SMALL
 from study.errors import InputError
 
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
@@ -30,22 +29,6 @@ def device_for(experiment: Experiment) -> torch.device:
     if experiment.training.precision == "bfloat16" and not (device.type == "cuda" and torch.cuda.is_bf16_supported()):
         raise InputError("training.precision: bfloat16 needs a GPU that has it, and there is none here; use float32")
     return device
-
-
-def threads_for(width: int, asked: int | None = None, device: torch.device | None = None) -> int | None:
-    """Return how many CPU threads a model of a width gets; None: as many as torch takes by itself.
-
-    On a CPU several threads make the small steps of a small model slower, much so on a machine that others use, and
-    its numbers depend on their count.
-
-    Args:
-        width: of the model.
-        asked: the field trainer.threads.
-        device: of the model (default: the CPU).
-    """
-    if asked is not None:
-        return asked
-    return 1 if width <= SMALL and (device is None or device.type == "cpu") else None
 
 
 def _check_count(devices: int, gpus: int, wanted: str) -> None:

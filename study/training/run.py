@@ -20,6 +20,7 @@ import torch
 from study import records, scoring
 from study.attention import Lengths
 from study.config import Experiment, config_hash, experiment_id, plugins, scientific
+from study.config.experiment import threads_for
 from study.corpora import Corpus, load
 from study.errors import InputError
 from study.models import Translator, build, match_logits
@@ -32,7 +33,7 @@ from study.training.callbacks import Checkpoint, Curves, Interruption, Progress,
 from study.training.checkpoint import Kept, check_resumable, save_model
 from study.training.diagnostics import for_record, scalars, short
 from study.training.evaluate import Evaluation, evaluate
-from study.training.machine import device_for, keep_memory, peak_memory, threads_for
+from study.training.machine import device_for, keep_memory, peak_memory
 from study.training.provenance import continued, data_facts, provenance
 from study.training.sizes import check_windows, sizes_of
 from study.training.task import DivergedError, Task
@@ -151,7 +152,7 @@ class Run:
         self.progress = Progress(folder / "progress.json", experiment.training.steps)
         self.interruption = Interruption()
         self.device = device_for(experiment)
-        self.threads = threads_for(experiment.model.width, experiment.trainer.threads, self.device)
+        self.threads = threads_for(experiment.model.width, experiment.trainer.threads, self.device.type != "cpu")
         if self.threads:
             torch.set_num_threads(self.threads)
         torch.set_flush_denormal(True)

@@ -41,6 +41,10 @@ def test_a_whole_sweep_is_published_once(lab):
 SPLIT_FILES = [f"{split}.{kind}" for split in ("test", "long") for kind in ("hyp.txt", "bleu.tsv")]
 
 
+CALL = {"from_step": 0, "git_dirty": False, "device": "a processor", "device_count": 1, "threads": 1}
+"""What a record says of a call, but for its commit."""
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -54,12 +58,21 @@ SPLIT_FILES = [f"{split}.{kind}" for split in ("test", "long") for kind in ("hyp
         ({"provenance.git_dirty": True}, r"provenance\.git_dirty: True"),
         ({"provenance.git_commit": None}, r"provenance\.git_commit: unknown"),
         ({"provenance.git_commit": "0" * 40}, r"provenance\.git_commit: 0+ is not in the history"),
+        ({"provenance.calls": [CALL | {"git_commit": "0" * 40}, CALL]}, r"provenance\.git_commit: 0+ is not in the"),
+        ({"provenance.calls": [CALL | {"from_step": 3}]}, r"provenance\.git_commit: unknown"),
+        (
+            {"provenance.calls": [CALL | {"device_count": 2}, CALL]},
+            r"provenance\.device_count: 2, then 1, and .* has 1",
+        ),
+        ({"provenance.threads": 2}, r"provenance\.threads: 2, and .* has 1"),
         ({"provenance.device": "another"}, r"provenance\.device: another, and .* has a processor"),
         ({"provenance.precision": "bfloat16"}, r"provenance\.precision: bfloat16, and"),
         ({"provenance.packages.sacrebleu": "1"}, r"provenance\.packages\.sacrebleu: 1, and .* has 2"),
     ],
 )
 def test_a_run_that_cannot_be_believed_is_refused_and_nothing_written(lab, changes, said):
+    for call in changes.get("provenance.calls", []):
+        call.setdefault("git_commit", lab.commit)
     lab.change(2, **changes)
     with pytest.raises(InputError, match=rf"record\.json: {said}") as refusal:
         lab.publish()

@@ -107,6 +107,7 @@ class Lab:
                 packages={"sacrebleu": "2"},
                 device="a processor",
                 device_count=1,
+                threads=1,
                 precision="float32",
                 deterministic=True,
                 started_utc="2026-01-01T00:00:00Z",

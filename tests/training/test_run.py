@@ -14,10 +14,10 @@ import torch
 
 from study import records, scoring
 from study.config import experiment_from, experiment_id
+from study.config.experiment import threads_for
 from study.corpora import load
 from study.errors import InputError
 from study.sweep.display import Running
-from study.training.machine import threads_for
 from study.training.run import run
 
 SMALL = {
@@ -190,7 +190,7 @@ class Touch:
 
 def test_a_small_model_on_a_cpu_takes_one_thread() -> None:
     assert (threads_for(256), threads_for(257), threads_for(64, asked=4)) == (1, None, 4)
-    assert threads_for(64, device=torch.device("cuda")) is None
+    assert threads_for(64, gpu=True) is None
 
 
 def test_a_batch_that_holds_no_sentence_is_refused_and_leaves_no_folder(tmp_path: Path) -> None:
