@@ -17,4 +17,4 @@ def test_step_zero_follows_from_the_seed(kind: str) -> None:
     gradients["start"] = {**gradients["middle"], "step": 0}
     found = step_zero.differences(record)
     assert any("cross.0.logit_sd_step_0" in line for line in found)
-    assert any("gradients.start.length_slope" in line for line in found)
+    assert any("gradients.start.norm" in line for line in found)
