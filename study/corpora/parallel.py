@@ -92,8 +92,11 @@ class Files(Section):
         return frozenset({"alignment"} if split in (self.gold or "").split() else ())
 
     def at_hand(self) -> bool:
-        given = self.folder or os.environ.get(FOLDER)
-        return given is not None and Path(given).expanduser().is_dir()
+        """Whether this text is in the folder, and not another one."""
+        try:
+            return content(self._splits()) == self.content
+        except (InputError, OSError):
+            return False
 
     def read(self) -> Corpus:
         splits = self._splits()

@@ -87,6 +87,7 @@ def test_a_record_states_the_text_without_its_place(tmp_path: Path, monkeypatch:
     assert again.data.at_hand()
     assert again.data.read() == given.data.read()
     (tmp_path / "here" / "news.en").write_text("no\n")
+    assert not again.data.at_hand(), "checks of published runs go on without references"
     with pytest.raises(InputError, match=r"data\.content: expected text with SHA-256 .* The files were changed"):
         again.data.read()
     with pytest.raises(InputError, match=r"data\.content: expected text with SHA-256"):
