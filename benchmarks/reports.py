@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 
 from study.publish.store import Results
+from study.store import Run, Store, arm_of
 from study.sweep.spec import load
 
 ROOT = Path(__file__).parents[1]
@@ -30,13 +31,11 @@ STUDY = [sys.executable, "-P", "-m", "study"]
 def multiply(clone: Path, runs: int) -> int:
     """Seeds added to every published sweep until there are so many records; how many there are then."""
     results = Results(clone / "results")
-    records = sorted(results.runs.glob("*.json"))
-    records = [path for path in records if not path.name.endswith(".attention.json")]
-    seeds = sorted({json.loads(path.read_text())["seed"] for path in records})
-    steps = [k * (max(seeds) + 1) for k in range(math.ceil(runs / len(records)))]
-    for path in records:
-        for step in steps[1:]:
-            _copy(path, step)
+    store, made = results.store, results.records
+    seeds = sorted({record.seed for record in made.values()})
+    steps = [k * (max(seeds) + 1) for k in range(math.ceil(runs / len(made)))]
+    for arm in store.arms():
+        store.add(arm, [_copy(store, identity, step) for identity in store.ids(arm) for step in steps[1:]])
     every = ", ".join(str(step + seed) for step in steps for seed in seeds)
     for file in (clone / "sweeps").glob("*.yaml"):  # of all: a claim compares arms of several
         file.write_text(re.sub(r"(seed:\n +values: )\[[\d, ]+\]", rf"\1[{every}]", file.read_text(), count=1))
@@ -44,19 +43,16 @@ def multiply(clone: Path, runs: int) -> int:
         told = results.root / "sweeps" / f"{name}.json"
         tree = json.loads(told.read_text()) | {"sweep_id": load(clone / manifest.file).sweep_id}
         told.write_text(json.dumps(tree))
-    return len(records) * len(steps)
+    return len(made) * len(steps)
 
 
-def _copy(record: Path, step: int) -> None:
-    name, _, seed = record.stem.rpartition("-s")
-    tree = json.loads(record.read_text())
-    tree |= {"id": f"{name}-s{int(seed) + step}", "seed": int(seed) + step}
+def _copy(store: Store, identity: str, step: int) -> Run:
+    tree = json.loads(store.text(identity))
+    seed = tree["seed"] + step
+    tree |= {"id": f"{arm_of(identity)}-s{seed}", "seed": seed}
     if "seed" in tree["config"]:
-        tree["config"]["seed"] = tree["seed"]
-    for file in record.parent.glob(f"{record.stem}.*"):
-        if file != record:
-            (record.parent / file.name.replace(record.stem, tree["id"], 1)).write_bytes(file.read_bytes())
-    record.with_name(f"{tree['id']}.json").write_text(json.dumps(tree, indent=1, sort_keys=True) + "\n")
+        tree["config"]["seed"] = seed
+    return Run(tree, {name: store.content(identity, name) or b"" for name in store.names(identity)})
 
 
 def main() -> int:
@@ -68,7 +64,7 @@ def main() -> int:
         clone = Path(folder) / "clone"
         subprocess.run(["git", "clone", "-q", str(ROOT), str(clone)], check=True)
         print(f"{multiply(clone, runs)} records")
-        for words in (["verify"], ["reproduce"], ["reproduce", "paper"]):
+        for words in (["verify"], ["verify", "--rescore"], ["reproduce"], ["reproduce", "paper"]):
             began = time.perf_counter()
             done = subprocess.run([*STUDY, *words], cwd=clone, capture_output=True, text=True, env=_environment(clone))
             print(f"{' '.join(words):16} {time.perf_counter() - began:6.1f} s   status {done.returncode}", flush=True)

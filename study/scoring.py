@@ -14,7 +14,7 @@ from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from study.corpora.corpus import Link, Pair, words
+from study.corpora.corpus import WORD, Link, Pair
 from study.metrics import LENGTHS, with_parts
 from study.records import Score
 
@@ -60,7 +60,7 @@ def prefix_accuracy(hypotheses: Sequence[str], references: Sequence[str]) -> Val
     costs nothing here (`exact_match` sees it). An empty reference counts 1 for an empty hypothesis, else 0.
     """
     _paired(hypotheses, references)
-    shares = [_prefix_share(_forms(h), _forms(r)) for h, r in zip(hypotheses, references, strict=True)]
+    shares = [_prefix_share(forms(h), forms(r)) for h, r in zip(hypotheses, references, strict=True)]
     return Value(100.0 * sum(shares) / len(shares), "prefix|case:mixed|tok:words|version:1")
 
 
@@ -72,7 +72,7 @@ def word_accuracy(hypotheses: Sequence[str], references: Sequence[str]) -> Value
     """
     _paired(hypotheses, references)
     right = total = 0
-    for hypothesis, reference in zip(map(_forms, hypotheses), map(_forms, references), strict=True):
+    for hypothesis, reference in zip(map(forms, hypotheses), map(forms, references), strict=True):
         right += sum(ours == theirs for ours, theirs in zip(hypothesis, reference, strict=False))
         total += len(reference)
     return Value(100.0 * right / total if total else 100.0, "accuracy|case:mixed|tok:words|version:1")
@@ -109,7 +109,7 @@ BY_LENGTH = with_parts("length")
 
 def source_length(text: str) -> int:
     """Words of a source sentence, punctuation not counted."""
-    return sum(form[0].isalnum() or form[0] == "_" for form in _forms(text))
+    return sum(form[0].isalnum() or form[0] == "_" for form in forms(text))
 
 
 @dataclass(frozen=True)
@@ -162,8 +162,9 @@ def _paired(hypotheses: Sequence[str], references: Sequence[str]) -> None:
         raise ValueError(f"{len(hypotheses)} hypotheses for {len(references)} references; each needs the other")
 
 
-def _forms(text: str) -> list[str]:
-    return [form for form, _, _ in words(text)]
+def forms(text: str) -> list[str]:
+    """The words and punctuation marks of a text (see `corpora.words`), without their places."""
+    return WORD.findall(text)
 
 
 def _prefix_share(hypothesis: list[str], reference: list[str]) -> float:

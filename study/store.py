@@ -1,28 +1,53 @@
 """Records and the files beside them, working or published, found by the run's id.
 
-A working folder has one folder for each run: `<id>/record.json`, `<id>/test.hyp.txt`, `<id>/attention.json`.
+A working folder has a folder for each run: `<id>/record.json`, `<id>/test.hyp.txt`, `<id>/attention.json`.
+A published folder has two files for each arm, which is an id without its seed:
+
+    <arm>.json      list of the arm's records by seed; one line for each score and each validation
+    <arm>.tar.xz    the other files of these runs, each named `<id>.<name>`
+
+The published text of a record is not that of the working file, so its SHA-256 is taken of `records.canonical`.
 """
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
+import io
 import json
+import lzma
+import os
 import sys
+import tarfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from study import records
+from study import files, records
 from study.errors import InputError
 from study.records import Record, Section
 
 AnySection = TypeVar("AnySection", bound=Section)
 HYPOTHESES, STATISTICS, ATTENTION = ".hyp.txt", ".bleu.tsv", "attention.json"
+ARCHIVE = ".tar.xz"
+DAMAGED = (OSError, EOFError, lzma.LZMAError, tarfile.TarError)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run to publish: its record as plain data, and the files beside it by name."""
+
+    tree: dict[str, Any]
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 class Store:
-    """The runs of a folder. Each record is read once.
+    """The runs of a folder. Each file is read once.
 
     Args:
         folder: a folder of working runs, `results/`, or `results/runs/`.
@@ -30,17 +55,40 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "runs" if is_results(folder) else folder
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, Record | InputError] = {}
+        self._arms: dict[str, list[str]] = {}
+        """Arm ↦ its ids, of the arms that were read."""
+        self._trees: tuple[str, dict[str, Any]] = "", {}
+        """The last arm that was read, and its records as plain data."""
+        self._files: tuple[str, dict[str, bytes]] = "", {}
+        """The last archive that was read."""
 
     def __contains__(self, identity: str) -> bool:
         """Whether the run has a record."""
-        return self._path(identity) is not None
+        return self._working(identity).is_file() or identity in self._published(arm_of(identity))
 
-    def ids(self) -> list[str]:
-        """The ids of all runs that have a record, sorted."""
-        found = {path.parent.name for path in self.folder.glob("*/record.json")}
-        found |= {p.stem for p in self.folder.glob("[!.]*.json") if not p.name.endswith(f".{ATTENTION}")}
-        return sorted(found)
+    def arms(self) -> list[str]:
+        """The published arms, sorted."""
+        return sorted(path.stem for path in self.folder.glob("[!.]*.json"))
+
+    def ids(self, arm: str | None = None) -> list[str]:
+        """The ids of all runs that have a record, sorted; with `arm`, of its published runs.
+
+        Raises:
+            InputError: a published file cannot be read.
+        """
+        if arm is not None:
+            return list(self._published(arm))
+        working = {path.parent.name for path in self.folder.glob("*/record.json")}
+        return sorted(working.union(*map(self._published, self.arms())))
+
+    def matching(self, beginning: str) -> list[str]:
+        """The ids that begin so, sorted. Only the files of arms that can have one are read."""
+        working = {path.parent.name for path in self.folder.glob("*/record.json")}
+        for arm in self.arms():
+            if arm.startswith(beginning) or beginning.startswith(arm):
+                working.update(self._published(arm))
+        return sorted(identity for identity in working if identity.startswith(beginning))
 
     def state(self, identity: str) -> str:
         """State of a run: missing, started, finished, diverged or failed.
@@ -52,7 +100,9 @@ class Store:
 
     def where(self, identity: str) -> str:
         """The place of a run's record, for messages."""
-        return str(self._path(identity) or self.folder / identity / "record.json")
+        path = self._working(identity)
+        arm = self.folder / f"{arm_of(identity)}.json"
+        return f"{arm}: {identity}" if arm.is_file() and not path.is_file() else str(path)
 
     def record(self, identity: str) -> Record:
         """The record of a run.
@@ -60,9 +110,43 @@ class Store:
         Raises:
             InputError: there is none, or it cannot be read.
         """
-        if identity not in self._records:
-            self._records[identity] = records.read(Path(self.where(identity)))
-        return self._records[identity]
+        if identity not in self._records and identity in self._published(arm_of(identity)):
+            for name, tree in self._read_arm(arm_of(identity)).items():  # all at once: they are in one file
+                self._records.setdefault(name, self._parse(name, tree))
+        found = self._records.get(identity)
+        if isinstance(found, InputError):
+            raise found
+        if found is None:
+            found = self._records[identity] = records.read(self._working(identity))
+        return found
+
+    def text(self, identity: str) -> str:
+        """The canonical text of a record, byte for byte as the run wrote it.
+
+        Raises:
+            InputError: there is none, or it cannot be read.
+        """
+        path = self._working(identity)
+        if path.is_file():
+            return records.read_text(path)
+        trees = self._read_arm(arm_of(identity))
+        if identity not in trees:
+            raise InputError(f"{self.where(identity)}: no such record")
+        return records.canonical(trees[identity])
+
+    def names(self, identity: str) -> list[str]:
+        """The names of the files beside a published record, sorted."""
+        archive = self._read_archive(arm_of(identity))
+        return sorted(name.removeprefix(f"{identity}.") for name in archive if name.startswith(f"{identity}."))
+
+    def foreign(self, arm: str) -> list[str]:
+        """The names in a published arm's archive that are of no run of the arm, sorted.
+
+        Raises:
+            InputError: the archive cannot be read.
+        """
+        known = tuple(f"{identity}." for identity in self._published(arm))
+        return sorted(name for name in self._read_archive(arm) if not name.startswith(known))
 
     def content(self, identity: str, name: str) -> bytes | None:
         """The bytes of a file beside the record, such as `test.hyp.txt`; None if there is no such file.
@@ -70,8 +154,10 @@ class Store:
         Raises:
             InputError: it cannot be read.
         """
-        path = self._path(identity) or self.folder / identity / "record.json"
-        path = path.with_name(name if path.name == "record.json" else f"{path.stem}.{name}")
+        path = self._working(identity)
+        if not path.is_file() and identity in self._published(arm_of(identity)):
+            return self._read_archive(arm_of(identity)).get(f"{identity}.{name}")
+        path = path.with_name(name)
         try:
             return path.read_bytes() if path.is_file() else None
         except OSError as problem:
@@ -100,14 +186,78 @@ class Store:
         content = self.content(identity, ATTENTION)
         return None if content is None else attention_map(content, f"{self.where(identity)}: {ATTENTION}")
 
-    def _path(self, identity: str) -> Path | None:
-        places = (self.folder / identity / "record.json", self.folder / f"{identity}.json")
-        return next((path for path in places if path.is_file()), None)
+    def digests(self, identity: str) -> dict[str, str]:
+        """SHA-256 of the canonical record (`<id>.json`) and, if there is one, of the attention map.
 
+        No translation gives NLL, diagnostics and learning curves again; these hashes guard them.
+        """
+        found = {"json": self.text(identity).encode(), ATTENTION: self.content(identity, ATTENTION)}
+        return {f"{identity}.{name}": sha256(content) for name, content in found.items() if content is not None}
 
-def is_results(folder: Path) -> bool:
-    """Whether this is a folder of published results, and not one of runs."""
-    return (folder / "sweeps").is_dir() and (folder / "runs").is_dir()
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder for this process alone. Another process that publishes waits."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def add(self, arm: str, runs: Iterable[Run]) -> None:
+        """Add runs to a published arm. What is there of other runs stays; the archive is written before the records.
+
+        Raises:
+            OSError: the folder cannot be written.
+            InputError: what is there cannot be read.
+        """
+        runs = list(runs)
+        present = (self.folder / f"{arm}.json").is_file()
+        trees = dict(self._read_arm(arm)) if present else {}
+        archive = dict(self._read_archive(arm)) if present else {}
+        for run in runs:
+            trees[run.tree["id"]] = run.tree
+            archive |= {f"{run.tree['id']}.{name}": content for name, content in run.files.items()}
+        if archive:
+            files.write(self.folder / f"{arm}{ARCHIVE}", _packed(archive))
+        files.write(self.folder / f"{arm}.json", _listed(sorted(trees.values(), key=lambda tree: seed_of(tree["id"]))))
+        self._trees, self._files = ("", {}), ("", {})
+        self._arms.pop(arm, None)
+
+    def _working(self, identity: str) -> Path:
+        return self.folder / identity / "record.json"
+
+    def _published(self, arm: str) -> list[str]:
+        if arm not in self._arms:
+            self._arms[arm] = list(self._read_arm(arm)) if (self.folder / f"{arm}.json").is_file() else []
+        return self._arms[arm]
+
+    def _read_arm(self, arm: str) -> dict[str, Any]:
+        if self._trees[0] != arm:
+            path = self.folder / f"{arm}.json"
+            trees = records.read_json(path)
+            ids = [tree.get("id") for tree in _items(trees) if isinstance(tree, dict)]
+            fits = isinstance(trees, list) and 0 < len(trees) == len(ids)
+            if not fits or any(not isinstance(one, str) or arm_of(one) != arm for one in ids) or len({*ids}) < len(ids):
+                raise InputError(f"{path}: expected a list of records, each with an id {arm}-s<seed>; restore the file")
+            self._trees = arm, {tree["id"]: tree for tree in trees}
+        return self._trees[1]
+
+    def _parse(self, identity: str, tree: Any) -> Record | InputError:
+        try:
+            return records.parse(tree, self.where(identity))
+        except InputError as problem:
+            return problem
+
+    def _read_archive(self, arm: str) -> dict[str, bytes]:
+        if self._files[0] != arm:
+            path = self.folder / f"{arm}{ARCHIVE}"
+            try:
+                self._files = arm, _unpacked(path) if path.is_file() else {}
+            except DAMAGED as problem:
+                raise InputError(f"{path}: not a readable archive ({problem}); restore the file") from None
+        return self._files[1]
 
 
 def attention_map(content: bytes, where: str) -> dict[str, Any]:
@@ -138,6 +288,84 @@ def attention_map(content: bytes, where: str) -> dict[str, Any]:
             f"{where}: expected source, target, weights of their sizes and gold links; restore the file, or remove it"
         )
     return dict(tree)
+
+
+def arm_of(identity: str) -> str:
+    """`grammar-recurrent-dot-0123abcd-s2` ↦ `grammar-recurrent-dot-0123abcd`."""
+    return identity.rpartition("-s")[0]
+
+
+def seed_of(identity: str) -> int:
+    """`grammar-recurrent-dot-0123abcd-s2` ↦ 2; −1 where an id names no seed."""
+    seed = identity.rpartition("-s")[2]
+    return int(seed) if seed.isdecimal() else -1
+
+
+def sha256(content: bytes) -> str:
+    """SHA-256 in hexadecimals."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def is_results(folder: Path) -> bool:
+    """Whether this is a folder of published results, and not one of runs."""
+    return (folder / "sweeps").is_dir() and (folder / "runs").is_dir()
+
+
+def _listed(trees: Iterable[Any]) -> str:
+    """A list of records as JSON: a line for each field, and in lists and sections a line for each item."""
+    return "[\n" + ",\n".join(map(_laid_out, trees)) + "\n]\n"
+
+
+def _laid_out(tree: dict[str, Any]) -> str:
+    lines = []
+    for name, value in sorted(tree.items()):
+        if isinstance(value, dict | list) and any(isinstance(v, dict | list) for v in _values(value)):
+            items = (
+                [f"{_compact(k)}: {_compact(v)}" for k, v in sorted(value.items())] if isinstance(value, dict) else []
+            )
+            items = items or [_compact(item) for item in value]
+            opening, closing = "{}" if isinstance(value, dict) else "[]"
+            lines.append(f" {_compact(name)}: {opening}\n  " + ",\n  ".join(items) + f"\n {closing}")
+        else:
+            lines.append(f" {_compact(name)}: {_compact(value)}")
+    return "{\n" + ",\n".join(lines) + "\n}"
+
+
+def _items(tree: Any) -> list[Any]:
+    return tree if isinstance(tree, list) else []
+
+
+def _values(section: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return section.values() if isinstance(section, dict) else section
+
+
+def _compact(tree: Any) -> str:
+    return json.dumps(tree, sort_keys=True, ensure_ascii=False, allow_nan=False)
+
+
+def _packed(files: Mapping[str, bytes]) -> bytes:
+    """A compressed tar of these files. A split of all seeds stands together: most of its sentences are alike."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name in sorted(files, key=_place):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(files[name])
+            tar.addfile(entry, io.BytesIO(files[name]))
+    return lzma.compress(buffer.getvalue())
+
+
+def _place(name: str) -> tuple[str, int]:
+    identity, _, rest = name.partition(".")
+    return rest, seed_of(identity)
+
+
+def _unpacked(path: Path) -> dict[str, bytes]:
+    found = {}
+    with tarfile.open(fileobj=io.BytesIO(lzma.decompress(path.read_bytes()))) as tar:
+        for entry in tar:
+            if entry.isfile() and (content := tar.extractfile(entry)):
+                found[entry.name] = content.read()
+    return found
 
 
 def read_section(kind: type[AnySection], path: Path, mend: str) -> AnySection:

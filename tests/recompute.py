@@ -176,11 +176,13 @@ class Study:
     def __init__(self, root, tables):
         self.root, self.tables, self.checked, self.problems, self.left = root, tables, 0, [], Counter()
         self.sweeps, self.metrics, self.words = {}, {}, {}
+        files = sorted((root / "results" / "runs").glob("*.json"))
+        made = {run["id"]: run for path in files for run in json.loads(path.read_text(encoding="utf-8"))}
         for path in sorted((root / "results" / "sweeps").glob("*.json")):
             manifest, arms = json.loads(path.read_text()), {}
             self.metrics[path.stem] = manifest["metric"]
             for name in (name for name in manifest["files"] if not name.endswith(".attention.json")):
-                run = json.loads((root / "results" / "runs" / name).read_text())
+                run = made[name.removesuffix(".json")]
                 arms.setdefault(run["config_hash"], []).append(run)
             self.sweeps[path.stem] = {key: sorted(runs, key=lambda run: run["seed"]) for key, runs in arms.items()}
         for row in self.rows("configurations"):

@@ -11,7 +11,6 @@ import pytest
 import yaml
 from scipy.stats import t as student
 
-from study import records
 from study.__main__ import main
 from study.analysis.runs import Runs
 from study.attention import scores
@@ -20,7 +19,6 @@ from study.claims.schema import HERE as CLAIMS
 from study.claims.schema import read as read_claims
 from study.claims.schema import read_all
 from study.commands import train
-from study.commands.show import find
 from study.config import experiment_from, experiment_id
 from study.corpora import load as load_corpus
 from study.corpora import words as corpus_words
@@ -29,6 +27,7 @@ from study.pruning.run import run
 from study.publish.readme import ROOT, documents, filled
 from study.publish.reproduce import Inputs
 from study.publish.store import Results
+from study.store import Store
 from study.sweep.spec import load
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -270,10 +269,8 @@ def test_the_example_by_hand_is_what_the_records_say() -> None:
     text = TEXTS["docs/statistics.md"].split("<!-- worked -->")[1].split("<!-- end -->")[0]
     rows = re.findall(r"^\| (\d) \| ([\d.]+) \| ([\d.]+) \| (\S+) \|$", text, flags=re.MULTILINE)
     first, second = re.findall(r"`(grammar-recurrent-\w+-[0-9a-f]{8})-s1`", text)
-    scored = [
-        [records.read(find(f"{arm}-s{seed}", ROOT / "results")).score("test", "exact") for arm in (first, second)]
-        for seed, *_ in rows
-    ]
+    store = Store(ROOT / "results")
+    scored = [[store.record(f"{arm}-s{seed}").score("test", "exact") for arm in (first, second)] for seed, *_ in rows]
     assert [[float(a), float(b)] for _, a, b, _ in rows] == scored
     differences = [a - b for a, b in scored]
     assert [f"{value:+.1f}".replace("-", "−") for value in differences] == [shown for *_, shown in rows]
@@ -295,11 +292,11 @@ def test_the_example_by_hand_is_what_the_records_say() -> None:
 
 def margin() -> float:
     """What all states gain over the final one in the recurrent family, from zero."""
-    means = {}
+    means, store = {}, Store(ROOT / "results")
     for cell in load(ROOT / "sweeps/bottleneck.yaml").runnable:
         model = cell.experiment.model
         if model.family == "recurrent" and model.init == "zero" and model.memory in ("states", "final"):
-            score = records.read(find(cell.id, ROOT / "results")).score("test", "exact")
+            score = store.record(cell.id).score("test", "exact")
             means.setdefault(model.memory, []).append(score)
     return sum(means["states"]) / len(means["states"]) - sum(means["final"]) / len(means["final"])
 

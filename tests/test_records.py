@@ -1,11 +1,16 @@
 import json
 import os
+from pathlib import Path
 
+import jsonschema
 import pytest
 
 from study import records
 from study.errors import InputError
 from study.records import Record, Score
+from study.store import Store
+
+ROOT = Path(__file__).parents[1]
 
 TINY = Record(
     protocol=1,
@@ -47,8 +52,9 @@ def test_scores_are_found_by_split_metric_and_subset():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"schema_version": 99}, "schema_version is 99, and this program reads 1"),
-        ({"schema_version": True}, "schema_version is True, and this program reads 1"),
+        ({"schema_version": 0}, "schema_version: expected 1 to 2 or a later version, got 0"),
+        ({"schema_version": True}, "schema_version: expected 1 to 2 or a later version, got True"),
+        ({"schema_version": 99, "seed": "x"}, "seed: .*schema_version is 99, and this program reads 2; use a newer"),
         ({"surplus": 1}, "surplus: .*changed by hand"),
         ({"status": "done"}, "status: "),
         ({"scores": [{"split": "test"}]}, r"scores\.0\.metric: "),
@@ -61,6 +67,46 @@ def test_what_is_no_record_is_refused_with_file_and_field(tmp_path, change, said
     with pytest.raises(InputError, match=rf"record\.json: {said}") as refusal:
         records.read(path)
     assert "\n" not in str(refusal.value)
+
+
+def test_fields_of_a_newer_version_are_kept(tmp_path):
+    tree = json.loads(records.dumps(TINY)) | {"schema_version": 3, "energy": {"joules": 5.0}}
+    tree["scores"][0]["interval"] = [1.0, 2.0]
+    path = tmp_path / "record.json"
+    path.write_text(records.canonical(tree))
+    newer = records.read(path)
+    assert newer.score("test", "exact") == 0.666667
+    assert records.dumps(newer) == path.read_text()
+
+
+def test_a_record_of_version_1_is_migrated(tmp_path):
+    tree = json.loads(records.dumps(TINY)) | {"schema_version": 1}
+    del tree["per_sentence"]
+    (tmp_path / "record.json").write_text(records.canonical(tree))
+    assert records.read(tmp_path / "record.json") == Record.model_validate(json.loads(records.dumps(TINY)))
+
+
+def numbers(schema):
+    """Every number in a JSON Schema, with what is said of it."""
+    for section in (schema, *schema["$defs"].values()):
+        for name, said in section.get("properties", {}).items():
+            kinds = {said.get("type"), *(one.get("type") for one in said.get("anyOf", []))}
+            if kinds & {"integer", "number"}:
+                yield f"{section['title']}.{name}", said
+
+
+def test_the_schema_beside_the_records_is_that_of_the_code_and_has_units():
+    path = ROOT / "results" / "record.schema.json"
+    schema = json.loads(path.read_text(encoding="utf-8"))
+    assert schema == json.loads(json.dumps(records.schema()))
+    named = {name for name, said in numbers(schema) if "unit" not in said}
+    assert named == {"Record.schema_version", "Record.protocol", "Record.seed"}
+    validator = jsonschema.Draft202012Validator(schema)
+    validator.validate(json.loads(records.dumps(TINY)))
+    assert not validator.is_valid(json.loads(records.dumps(TINY)) | {"surplus": 1})
+    store = Store(ROOT / "results")
+    for identity in store.ids()[::50]:
+        validator.validate(store.record(identity).model_dump(mode="json"))
 
 
 @pytest.mark.parametrize("content", [b"{", b"\xff", b"[1]", b"null"])

@@ -1,13 +1,15 @@
 """Runs are found by their id, working or published, with the files beside their records."""
 
+import io
 import json
+import tarfile
 
 import pytest
 
 from study import records
 from study.errors import InputError
-from study.records import Record
-from study.store import Store
+from study.records import Record, Score
+from study.store import Run, Store
 
 MAP = {
     "site": "cross",
@@ -40,6 +42,17 @@ def working(tmp_path):
     return Store(tmp_path / "runs")
 
 
+@pytest.fixture
+def published(working, tmp_path):
+    """The same two runs in the files of their arm, added one after the other."""
+    store = Store(tmp_path / "published")
+    for identity in reversed(working.ids()):
+        names = ("test.hyp.txt", "attention.json")
+        files = {name: working.content(identity, name) for name in names}
+        store.add("grammar-recurrent-dot-0123abcd", [Run(json.loads(working.text(identity)), files)])
+    return Store(tmp_path / "published")
+
+
 def check(store):
     first, second = store.ids()
     assert (first, second) == (record(1).id, record(2).id)
@@ -60,6 +73,45 @@ def check(store):
 def test_working_runs_are_found_by_id(working):
     check(working)
     assert working.state("started-s1") == "started"
+
+
+def test_published_runs_are_found_by_id_in_the_two_files_of_their_arm(published, working):
+    check(published)
+    names = ["grammar-recurrent-dot-0123abcd.json", "grammar-recurrent-dot-0123abcd.tar.xz"]
+    assert sorted(path.name for path in published.folder.iterdir()) == names
+    for identity in working.ids():
+        assert published.text(identity) == working.text(identity)
+        assert published.digests(identity) == working.digests(identity)
+        assert published.names(identity) == ["attention.json", "test.hyp.txt"]
+    assert published.matching("grammar-recurrent-dot-0123abcd-s") == published.matching("grammar") == working.ids()
+    assert published.matching("grammar-recurrent-dot-0123abcd-s2x") == published.matching("graph") == []
+
+
+def test_published_files_are_plain_json_and_a_plain_tar(published):
+    """One line for each score and each validation, so that a reader of a difference sees which one changed."""
+    text = (published.folder / "grammar-recurrent-dot-0123abcd.json").read_text()
+    assert [tree["id"] for tree in json.loads(text)] == published.ids()
+    one = record(3, scores=[Score(split="test", metric=m, value=1.0, n=2) for m in ("bleu", "exact")])
+    published.add("grammar-recurrent-dot-0123abcd", [Run(json.loads(records.dumps(one)))])
+    longer = (published.folder / "grammar-recurrent-dot-0123abcd.json").read_text()
+    assert longer.startswith(text.removesuffix("\n]\n"))
+    assert [line.count('"metric"') for line in longer.splitlines() if '"metric"' in line] == [1, 1]
+    with tarfile.open(published.folder / "grammar-recurrent-dot-0123abcd.tar.xz") as tar:
+        assert [entry.name.partition(".")[2] for entry in tar] == ["attention.json"] * 2 + ["test.hyp.txt"] * 2
+
+
+def test_a_path_in_an_archive_leads_nowhere(published):
+    """Members are read by name, never unpacked onto the disk."""
+    path = published.folder / "grammar-recurrent-dot-0123abcd.tar.xz"
+    with tarfile.open(path, "w:xz") as tar:
+        entry = tarfile.TarInfo("../outside")
+        tar.addfile(entry, io.BytesIO())
+        link = tarfile.TarInfo(f"{record(1).id}.test.hyp.txt")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        tar.addfile(link)
+    store = Store(published.folder)
+    assert store.foreign("grammar-recurrent-dot-0123abcd") == ["../outside"]
+    assert store.content(record(1).id, "test.hyp.txt") is None
 
 
 @pytest.mark.parametrize(

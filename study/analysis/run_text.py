@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from study import files
 from study import metrics as table
 from study.analysis import wording
 from study.config import Experiment
 from study.records import Record
-from study.store import attention_map
 
 SHADES = " ░▒▓█"
 """A weight of 0 to 1 in five steps."""
@@ -154,18 +150,6 @@ def plot(points: Sequence[tuple[int, float]], height: int = HEIGHT, width: int =
     first, last = str(points[0][0]), str(points[-1][0])
     yield f"  {'':8} └{'─' * length}"
     yield f"  {'step':>8}  {first}{last:>{max(1, length - len(first))}}"
-
-
-def read_attention(folder: Path, name: str = "attention.json") -> dict[str, Any] | None:
-    """The attention map of a run's folder (or of this name in a folder of published runs), None if it has none.
-
-    Raises:
-        InputError: the file is there and not what training writes.
-    """
-    path = folder / name
-    if not os.path.lexists(path):
-        return None
-    return attention_map(files.read(path, LARGEST), str(path))
 
 
 def heat_map(attention: dict[str, Any]) -> Iterator[str]:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from study import records
 from study.commands.options import RUNS, Parser, folder, runs_folder
 from study.errors import InputError
+from study.records import Record
+from study.store import Store
 
 DESCRIPTION = """\
 List what there is:
@@ -80,11 +81,8 @@ def _sweeps(args: Any) -> Iterator[dict[str, Any]]:
 
 
 def _runs(args: Any) -> Iterator[dict[str, Any]]:
-    from study.publish.store import runs_of
-
-    runs = folder(runs_folder(args.runs), "--runs")
-    paths = [*runs.glob("*/record.json"), *runs_of(runs).glob("*.json")]
-    found = [record for path in paths if (record := _read(path))]
+    store = Store(folder(runs_folder(args.runs), "--runs"))
+    found = [record for identity in store.ids() if (record := _read(store, identity))]
     for record in sorted(found, key=lambda r: (r.provenance.started_utc if r.provenance else "", r.id), reverse=True):
         split = next((score.split for score in record.scores if score.split != "valid"), "")
         started = record.provenance.started_utc if record.provenance else None
@@ -92,10 +90,10 @@ def _runs(args: Any) -> Iterator[dict[str, Any]]:
         yield {"id": record.id, "status": record.status, "started_utc": started, **scores}
 
 
-def _read(path: Path) -> records.Record | None:
-    """Return a record; None for JSON of another kind, such as an attention map."""
+def _read(store: Store, identity: str) -> Record | None:
+    """Return a record; None for one that cannot be read."""
     try:
-        return records.read(path)
+        return store.record(identity)
     except InputError:
         return None
 

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from study import records
 from study.commands.options import Parser, program, runs_folder
-from study.commands.show import RUN, find
+from study.commands.show import RUN, found_folder
 from study.config import Experiment, experiment_from, experiment_id
 from study.config.pruning import Pruning
 from study.errors import InputError
@@ -80,7 +80,7 @@ def _metavar(annotation: Any) -> str:
 def _base(run: str, runs: Path) -> Path:
     """Return the folder of the run to prune."""
     path = Path(run)
-    return path if path.is_dir() else path.parent if path.name == "record.json" else find(run, runs).parent
+    return path if path.is_dir() else path.parent if path.name == "record.json" else found_folder(run, runs)
 
 
 def _experiment(base: Path, pruning: dict[str, Any]) -> Experiment:

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from study import records
 from study.commands.options import RUNS, Parser, runs_folder
 from study.errors import InputError
-from study.publish.store import beside, runs_of
+from study.records import Record
+from study.store import Store
 
 DESCRIPTION = """\
 Print one run: the fields that differ from the defaults, its scores, its learning curve and one attention map. If the
@@ -28,15 +28,13 @@ def main(argv: Sequence[str]) -> int:
     """
     args = _parser().parse_args(argv)
     runs = runs_folder(args.runs)
-    path, *others = sorted(matches(args.run, runs), key=_started, reverse=True)
+    (store, identity), *others = sorted(matches(args.run, runs), key=_started, reverse=True)
+    if args.json:
+        print(store.text(identity), end="")
+        return 0
     from study.analysis import run_text
 
-    record = records.read(path)
-    if args.json:
-        print(records.dumps(record), end="")
-        return 0
-    drawn = beside(path, "attention.json")
-    attention = run_text.read_attention(drawn.parent, drawn.name)
+    record, attention = store.record(identity), store.attention(identity)
     if others:
         print(f"study: {args.run} fits {len(others) + 1} runs in {runs}; this is the newest", file=sys.stderr)
     if args.png:
@@ -45,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
     if args.png:
         print(f"\nfigure  {args.png}")
     if others:
-        print("\nothers  " + "\n        ".join(_some(sorted(map(_name, others)))))
+        print("\nothers  " + "\n        ".join(_some(sorted(name for _, name in others))))
     return 0
 
 
@@ -54,67 +52,72 @@ def _parser() -> Parser:
     add = parser.add_argument
     add("run", metavar="RUN", help=RUN)
     add("--png", type=Path, metavar="FILE", help="also draw the learning curve and the attention map into FILE")
-    add("--json", action="store_true", help="print the record as JSON instead")
+    add("--json", action="store_true", help="print the record as JSON, byte for byte as the run wrote it")
     add("--runs", metavar="DIR", help=RUNS)
     return parser
 
 
-def find(run: str, runs: Path) -> Path:
-    """Return the record that a word on the command line names: a path, an identity, or a part of one identity.
+def find(run: str, runs: Path) -> tuple[Store, str]:
+    """Return the store and id of the run that a word on the command line names: a path, or a part of one id.
 
     Raises:
         InputError: no run fits, it has no record yet, or several fit.
     """
     found = matches(run, runs)
     if len(found) > 1:
-        some = ", ".join(_some([_name(path) for path in found], 4))
+        some = ", ".join(_some([name for _, name in found], 4))
         raise InputError(f"{run}: expected one run, got {len(found)} in {runs} ({some}). Give more of the name.")
     return found[0]
 
 
-def matches(run: str, runs: Path) -> list[Path]:
-    """Return the records that a word names, at least one, by identity.
+def found_folder(run: str, runs: Path) -> Path:
+    """Return the folder of the working run that `find` finds.
 
-    A path or a whole identity comes first, then the identities that begin with the word, then those that contain it.
+    Raises:
+        InputError: see `find`.
+    """
+    store, identity = find(run, runs)
+    return store.folder / identity
+
+
+def matches(run: str, runs: Path) -> list[tuple[Store, str]]:
+    """Return the runs that a word names, at least one, by id.
+
+    A path or a whole id comes first, then the ids that begin with the word, then those that contain it.
 
     Raises:
         InputError: no run fits, or it has no record yet.
     """
     given = Path(run)
-    if given.is_file():
-        return [given]
-    if (given / "record.json").is_file():
-        return [given / "record.json"]
+    folder = given.parent if given.name == "record.json" else given
+    if (folder / "record.json").is_file():
+        folder = folder.resolve()
+        return [(Store(folder.parent), folder.name)]
+    if given.is_file() and given.suffix == ".json" and given.stem in (store := Store(given.parent)).arms():
+        return [(store, name) for name in store.ids(given.stem)]
     if not runs.is_dir():
         raise InputError(f"{run}: no such run, and no folder {runs}. Name the folder of the runs with --runs.")
-    there = {path.parent.name: path for path in runs.glob("*/record.json")}
-    folder = runs_of(runs)
-    there |= {path.stem: path for path in folder.glob("*.json") if not path.name.endswith(".attention.json")}
-    if run in there:
-        return [there[run]]
-    names = sorted(there)
-    found = [name for name in names if name.startswith(run)] or [name for name in names if run and run in name]
-    if found:
-        return [there[name] for name in found]
-    if (runs / run).is_dir() or given.is_dir():
+    store = Store(runs)
+    if run in store:
+        return [(store, run)]
+    if found := store.matching(run) or [name for name in store.ids() if run and run in name]:
+        return [(store, name) for name in found]
+    if (store.folder / run).is_dir() or given.is_dir():
         raise InputError(f"{run}: no record yet. The run is in progress, or was interrupted.")
-    raise InputError(f"{run}: no such run among the {len(there)} in {runs}. `study ls runs` lists them.")
+    raise InputError(f"{run}: no such run among the {len(store.ids())} in {runs}. `study ls runs` lists them.")
 
 
-def _name(path: Path) -> str:
-    return path.parent.name if path.name == "record.json" else path.stem
-
-
-def _started(path: Path) -> tuple[str, str]:
-    provenance = records.read(path).provenance
-    return (provenance.started_utc if provenance else "", _name(path))
+def _started(found: tuple[Store, str]) -> tuple[str, str]:
+    store, identity = found
+    provenance = store.record(identity).provenance
+    return (provenance.started_utc if provenance else "", identity)
 
 
 def _some(names: list[str], most: int = LISTED) -> list[str]:
     return [*names[:most], *(["…"] if len(names) > most else [])]
 
 
-def _draw(record: records.Record, attention: dict[str, object] | None, png: Path) -> None:
+def _draw(record: Record, attention: dict[str, object] | None, png: Path) -> None:
     from study.analysis.run_figure import draw_run
 
     try:

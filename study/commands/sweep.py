@@ -13,6 +13,8 @@ from pathlib import Path
 
 from study.commands.options import RUNS, WHOLE, Parser, natural, positive, program, runs_folder
 from study.errors import InputError
+from study.records import Record
+from study.store import Store
 from study.sweep import disk, local, slots, status
 from study.sweep.estimate import estimate
 from study.sweep.file import tagged
@@ -206,13 +208,11 @@ def _list(spec: Spec, cells: tuple[Cell, ...], todo: list[Cell], shard: tuple[in
         print(line)
 
 
-def _published(todo: list[Cell]) -> list[Path]:
-    """Published records of the same corpora and families, by their names."""
-    from study.publish.store import Results
-
-    results = Results(Path(__file__).parents[2] / "results")
+def _published(todo: list[Cell]) -> list[Record]:
+    """Published records of the same corpora and families."""
+    store = Store(Path(__file__).parents[2] / "results")
     kinds = {(cell.experiment.data.name, cell.experiment.model.family) for cell in todo if cell.experiment}
-    return [path for path in results.records if any(path.name.startswith(f"{c}-{f}-") for c, f in kinds)]
+    return [store.record(name) for corpus, family in sorted(kinds) for name in store.matching(f"{corpus}-{family}-")]
 
 
 def _at_a_time(todo: list[Cell], wanted: int | None) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from study import files
 from study.commands.options import RUNS, Parser, positive, runs_folder
-from study.commands.show import RUN, find
+from study.commands.show import RUN, found_folder
 from study.errors import InputError
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def checkpoint(run: str, runs: Path) -> Path:
     Raises:
         InputError: no run, or several runs, have this name.
     """
-    return Path(run) if Path(run).exists() or os.sep in run else find(run, runs).parent
+    return Path(run) if Path(run).exists() or os.sep in run else found_folder(run, runs)
 
 
 def load(checkpoint: Path) -> Trained:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,9 +10,9 @@ from study.commands.options import RESULTS, Parser
 
 DESCRIPTION = """\
 Check the published results without torch:
-  - score every published translation again, and compare value and signature with the record,
   - compute every hash again, and compare the root hash with README.md and the data of the paper,
-  - find every run that a published sweep declares, and every file that no sweep names.
+  - find every run that a published sweep declares, and every file that no sweep names,
+  - with --rescore: score every published translation again, and compare value and signature with the record.
 
 References of generated corpora are generated again. References of Multi30k are used if you have the corpus
 (STUDY_MULTI30K, or the download cache). Otherwise BLEU and exact match are computed from stored statistics, and counted
@@ -30,7 +31,7 @@ def main(argv: Sequence[str]) -> int:
     from study.publish.store import Results
     from study.publish.verify import verify
 
-    found = verify(Results(args.results))
+    found = verify(Results(args.results), args.rescore, progress=Progress())
     print("\n".join(found.lines()))
     return 1 if found.problems else 0
 
@@ -42,4 +43,21 @@ def _parser() -> Parser:
         epilog=EPILOG,
     )
     parser.add_argument("--results", type=Path, metavar="DIR", default=Path("results"), help=RESULTS)
+    parser.add_argument("--rescore", action="store_true", help="score every translation again (about a minute)")
     return parser
+
+
+class Progress:
+    """Number of checked runs on standard error: one line that changes on a terminal, else a line for each tenth."""
+
+    def __init__(self) -> None:
+        self._shown = -1
+
+    def __call__(self, done: int, total: int) -> None:
+        tenth = 10 * done // max(total, 1)
+        line = f"checked {done} of {total} runs"
+        if sys.stderr.isatty():
+            print(f"\r{line}", end="" if done < total else "\n", file=sys.stderr, flush=True)
+        elif tenth > self._shown:
+            self._shown = tenth
+            print(line, file=sys.stderr, flush=True)

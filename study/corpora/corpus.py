@@ -99,6 +99,8 @@ class Section(Frozen):
     """Group of the README's table of costs: embedded for what is generated, else the name of the corpus."""
     sentences: ClassVar[bool] = True
     """Whether targets are sentences: only then is BLEU a column of its tables."""
+    shipped: ClassVar[bool] = True
+    """Whether this repository makes the references again. If not, `publish` keeps BLEU's counts beside translations."""
 
     @classmethod
     def example(cls) -> Self:

@@ -71,6 +71,7 @@ class Multi30k(Section):
 
     title: ClassVar[str] = "Multi30k"
     tier: ClassVar[str] = "multi30k"
+    shipped: ClassVar[bool] = False
 
     @model_validator(mode="after")
     def _vocabulary(self) -> Self:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 from study.records import Record
@@ -12,23 +11,23 @@ DECIDING = ("torch", "numpy", "sacrebleu", "sentencepiece")
 """Packages that decide numbers."""
 
 
-def comparable(sweep: str, cells: Iterable[tuple[str, Path, Record]]) -> Iterator[str]:
-    """What differs between runs that are compared, given as (facet, file, record): one line each.
+def comparable(sweep: str, cells: Iterable[tuple[str, str, Record]]) -> Iterator[str]:
+    """What differs between runs that are compared, given as (facet, place, record): one line each.
 
     In a facet: data, subwords, devices, threads, precision, and the packages that decide numbers. In the sweep: the
     signature of a score, which holds sacreBLEU's version.
     """
-    first: dict[tuple[str, str], tuple[Any, Path]] = {}
-    for facet, path, record in cells:
+    first: dict[tuple[str, str], tuple[Any, str]] = {}
+    for facet, place, record in cells:
         facts = {(facet, name): value for name, value in _facts(record).items()}
         for score in record.scores:
             if score.hypotheses is not None:
                 facts["", f"scores.{score.metric}.signature"] = score.signature
         for key, value in facts.items():
-            usual, where = first.setdefault(key, (value, path))
+            usual, where = first.setdefault(key, (value, place))
             if value != usual:
                 yield (
-                    f"{path}: {key[1]}: {value}, and {where} has {usual}; {sweep} compares them: run one of them again"
+                    f"{place}: {key[1]}: {value}, and {where} has {usual}; {sweep} compares them: run one of them again"
                 )
 
 

@@ -6,11 +6,10 @@ file and field.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,92 +22,126 @@ from study import records
 from study.config import Data, Experiment, config_hash, experiment_id
 from study.corpora import Corpus
 from study.errors import InputError
-from study.publish import store as published
 from study.publish.rescoring import Rescorer, Statistics, references, tokens
 from study.records import Record, Score
+from study.store import ATTENTION, HYPOTHESES, STATISTICS, Store, sha256
 
 CHUNK = 16
 """Runs that a process takes at a time. Fewer than this are checked in this process."""
+LARGEST_ERROR = 1e-4
+"""Relative error of a mean over numbers with 6 significant digits that were rounded."""
 
 
 @dataclass
 class Evidence:
     """What was found about one run."""
 
-    path: Path
-    record: Record | None = None
+    id: str
+    where: str
+    """Place of the record, for messages."""
+    status: str | None = None
+    """Status of the run; None: the record cannot be read."""
     problems: list[str] = field(default_factory=list)
     rescored: int = 0
     """Files of translations that were scored against their references."""
     from_statistics: int = 0
     """Files whose references are not at hand, scored from the stored statistics."""
+    hashed: int = 0
+    """Files of translations whose SHA-256 is the record's."""
     unchecked: Counter[str] = field(default_factory=Counter)
     """Scores that nothing stored decides, by metric."""
     unhashed: bool = False
     """The configuration is of another program, so its hash cannot be taken again."""
-    statistics: dict[str, str] = field(default_factory=dict)
-    """Name ↦ text of the files of statistics, where the references are at hand."""
+    digests: dict[str, str] = field(default_factory=dict)
+    """SHA-256 of the record and of its attention map, by their names in a sweep's manifest."""
+    statistics: dict[str, bytes] = field(default_factory=dict)
+    """Files of statistics to publish, by name: of a corpus whose references are not shipped."""
 
     def say(self, where: str, what: str) -> None:
         """One more problem."""
-        self.problems.append(f"{self.path}: {where}: {what}")
+        self.problems.append(f"{self.where}: {where}: {what}")
 
 
-def examine_all(paths: Sequence[Path], processes: int | None = None) -> list[Evidence]:
-    """Evidence for each record, in the order given; on all cores where there are many."""
+@dataclass(frozen=True)
+class Task:
+    """How to examine: which folder, whether its runs are published, and whether translations are scored again."""
+
+    folder: Path
+    published: bool
+    rescore: bool
+
+
+def examine_all(
+    task: Task,
+    ids: Sequence[str],
+    processes: int | None = None,
+    progress: Callable[[int], None] = lambda done: None,
+) -> list[Evidence]:
+    """Evidence for each run, in the order given; on all cores where there are many.
+
+    Args:
+        task: how to examine them.
+        ids: runs that have a record.
+        processes: how many to use (default: one a core).
+        progress: called with the number of runs that are done.
+    """
     _PREPARED.clear()
-    ordered = sorted(range(len(paths)), key=lambda i: (_corpus_of(paths[i]), i))
-    chunks = [ordered[i : i + CHUNK] for i in range(0, len(ordered), CHUNK)]
+    store = Store(task.folder)
+    order = sorted(ids, key=lambda identity: (_corpus_of(store, identity), identity)) if task.rescore else sorted(ids)
+    chunks = [order[i : i + CHUNK] for i in range(0, len(order), CHUNK)]
     processes = min(processes or len(os.sched_getaffinity(0)), len(chunks))
-    work = [[paths[i] for i in chunk] for chunk in chunks]
+    found: dict[str, Evidence] = {}
+    tasks = [task] * len(chunks)
     if processes > 1:
         with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-            done = list(pool.map(_examine_some, work))
+            for some in pool.map(_examine_some, tasks, chunks):
+                found |= {one.id: one for one in some}
+                progress(len(found))
     else:
-        done = list(map(_examine_some, work))
-    found = {i: one for chunk, some in zip(chunks, done, strict=True) for i, one in zip(chunk, some, strict=True)}
-    return [found[i] for i in range(len(paths))]
+        for some in map(_examine_some, tasks, chunks):
+            found |= {one.id: one for one in some}
+            progress(len(found))
+    return [found[identity] for identity in ids]
 
 
-def _corpus_of(path: Path) -> str:
+def _corpus_of(store: Store, identity: str) -> str:
     """Runs on one corpus are checked after another, so that its references are prepared once a process."""
     try:
-        return _key(records.read(path))
+        return _key(store.record(identity))
     except InputError:
         return ""
 
 
-def _examine_some(paths: list[Path]) -> list[Evidence]:
-    return [examine(path) for path in paths]
+def _examine_some(task: Task, ids: Sequence[str]) -> list[Evidence]:
+    store = Store(task.folder)
+    return [examine(store, identity, task) for identity in ids]
 
 
-def examine(path: Path) -> Evidence:
-    """Evidence for one record, working or published."""
-    evidence = Evidence(path)
+def examine(store: Store, identity: str, task: Task) -> Evidence:
+    """Evidence for one run, working or published."""
+    evidence = Evidence(identity, store.where(identity))
     try:
-        record = evidence.record = records.read(path)
+        record = store.record(identity)
     except InputError as problem:
         evidence.problems.append(str(problem))
         return evidence
+    evidence.status = record.status
     _identity(record, evidence)
-    files = published.hypothesis_files(record)
-    if record.status == "finished" and not files:
-        evidence.say("scores", "no translations are named, so nothing can be scored again; run it again")
-    corpus = _corpus(_key(record)) if files else None
-    if corpus is not None:
-        _check_data(record, corpus, evidence)
-    for name, places in files.items():
-        _file(record, name, [record.scores[place] for place in places], corpus, evidence)
-    evidence.unchecked.update(score.metric for score in record.scores if score.hypotheses is None)
+    _facts(record, evidence)
+    try:
+        evidence.digests = store.digests(identity)
+        _files(store, record, evidence, task)
+        if not task.published:
+            _canonical(store.text(identity), evidence)
+    except InputError as problem:  # the archive of an arm cannot be read
+        evidence.problems.append(str(problem))
     return evidence
 
 
 def _identity(record: Record, evidence: Evidence) -> None:
     """The file is named by the id, and the id and the hash are those of the configuration."""
-    path = evidence.path
-    name = path.parent.name if path.name == "record.json" else path.stem
-    if record.id != name:
-        evidence.say("id", f"{record.id}, and the file is of {name}; restore it")
+    if record.id != evidence.id:
+        evidence.say("id", f"{record.id}, and the file is of {evidence.id}; restore it")
     try:
         experiment = Experiment.model_validate(record.config | {"seed": record.seed})
     except ValidationError:
@@ -129,6 +162,58 @@ def _identity(record: Record, evidence: Evidence) -> None:
             )
 
 
+def _facts(record: Record, evidence: Evidence) -> None:
+    """Fields agree with each other that a run writes from one source."""
+    training = record.config.get("training", {})
+    pairs: list[tuple[str, object, str, object]] = []
+    if record.selection:
+        pairs.append(("selection.rule", record.selection.rule, "config.training.select", training.get("select")))
+    if record.provenance and record.status != "failed":
+        made = record.provenance.precision
+        pairs.append(("provenance.precision", made, "config.training.precision", training.get("precision")))
+    for where, found, other, expected in pairs:
+        if expected is not None and found != expected:
+            evidence.say(where, f"{found}, and {other} is {expected}; restore the record")
+    steps = [step for point in record.history if type(step := point.get("step")) is int and step >= 0]
+    if len(steps) < len(record.history) or steps != sorted(set(steps)):
+        evidence.say("history", "expected a rising number of updates in every step; restore the record")
+    elif record.selection and steps and record.selection.step not in steps:
+        evidence.say("selection.step", f"{record.selection.step}, and history has no such step; restore the record")
+
+
+def _files(store: Store, record: Record, evidence: Evidence, task: Task) -> None:
+    """The files that the record names are there and are the ones; beside published ones there are no others."""
+    files = hypothesis_files(record)
+    if record.status == "finished" and not files:
+        evidence.say("scores", "no translations are named, so nothing can be scored again; run it again")
+    corpus = _corpus(_key(record)) if files and task.rescore else None
+    if corpus is not None:
+        _check_data(record, corpus, evidence)
+    for name, places in files.items():
+        _file(store, record, name, [record.scores[place] for place in places], corpus, evidence, task)
+    for name, digest in record.per_sentence.items():
+        _per_sentence(store, record, name, digest, evidence)
+    evidence.unchecked.update(score.metric for score in record.scores if score.hypotheses is None)
+    if not task.rescore:
+        evidence.unchecked.clear()
+    if task.published:
+        there = set(store.names(evidence.id))
+        wanted = set() if _shipped(record) else {statistics_name(name) for name in files}
+        for name in sorted(wanted - there):
+            evidence.say(name, "absent, and the references are not shipped; restore the archive")
+        for name in sorted(there - wanted - {*files, *record.per_sentence, ATTENTION}):
+            evidence.say(name, "stray: the record does not name it; restore the archive")
+
+
+def _canonical(text: str, evidence: Evidence) -> None:
+    """What is published is made again from the record's data, so its text must be the one that a run writes."""
+    if text != records.canonical(json.loads(text)):
+        evidence.problems.append(
+            f"{evidence.where}: not the text that a run writes (order, blanks or a field twice); "
+            "it was changed by hand: restore the record"
+        )
+
+
 def _check_data(record: Record, corpus: Corpus, evidence: Evidence) -> None:
     """The corpus that the run read is the one at hand."""
     files = record.data.files if record.data else {}
@@ -140,35 +225,45 @@ def _check_data(record: Record, corpus: Corpus, evidence: Evidence) -> None:
             )
 
 
-def _file(record: Record, name: str, scores: list[Score], corpus: Corpus | None, evidence: Evidence) -> None:
+def _file(
+    store: Store,
+    record: Record,
+    name: str,
+    scores: list[Score],
+    corpus: Corpus | None,
+    evidence: Evidence,
+    task: Task,
+) -> None:
     """One file of translations: its checksum, and the scores that were computed from it."""
     split = scores[0].split
     where = f"scores.{split}"
-    if name != f"{split}{published.HYPOTHESES}" or any(score.split != split for score in scores):
-        evidence.say(f"{where}.hypotheses", f"{name}, expected {split}{published.HYPOTHESES}; restore the record")
+    if name != f"{split}{HYPOTHESES}" or any(score.split != split for score in scores):
+        evidence.say(f"{where}.hypotheses", f"{name}, expected {split}{HYPOTHESES}; restore the record")
         return
-    path = published.beside(evidence.path, name)
+    content = store.content(evidence.id, name)
+    if content is None:
+        evidence.say(f"{where}.hypotheses", f"{name}: no such file; restore the file, or run it again")
+        return
+    if {score.hypotheses_sha256 for score in scores} != {sha256(content)}:
+        evidence.say(f"{where}.hypotheses_sha256", f"not that of {name}; restore the file, or run it again")
+        return
+    evidence.hashed += 1
+    if not task.rescore:
+        return
     try:
-        content = path.read_bytes()
-    except OSError as problem:
-        evidence.say(f"{where}.hypotheses", f"{path}: {problem.strerror}; restore the file, or run it again")
-        return
-    digests = {score.hypotheses_sha256 for score in scores}
-    if digests != {hashlib.sha256(content).hexdigest()}:
-        evidence.say(f"{where}.hypotheses_sha256", f"not that of {path}; restore the file, or run it again")
-        return
-    try:
-        lines = content.decode("utf-8").removesuffix("\n").split("\n")
-    except UnicodeDecodeError as problem:
-        evidence.say(f"{where}.hypotheses", f"{path}: not UTF-8 ({problem.reason}); run it again")
+        lines = store.hypotheses(evidence.id, split)
+    except InputError as problem:
+        evidence.problems.append(f"{problem}; run it again")
         return
     if corpus is not None:
-        _against_references(record, lines, split, scores, evidence)
+        _against_references(store, record, lines, split, scores, evidence, task)
     else:
-        _against_statistics(path.with_name(published.statistics_name(path.name)), lines, split, scores, evidence)
+        _against_statistics(store, lines, split, scores, evidence)
 
 
-def _against_references(record: Record, lines: list[str], split: str, scores: list[Score], evidence: Evidence) -> None:
+def _against_references(
+    store: Store, record: Record, lines: list[str], split: str, scores: list[Score], evidence: Evidence, task: Task
+) -> None:
     try:
         again, statistics = _rescorer(_key(record), split).score(lines, split)
     except (KeyError, ValueError) as problem:
@@ -176,33 +271,59 @@ def _against_references(record: Record, lines: list[str], split: str, scores: li
         return
     evidence.rescored += 1
     _compare(scores, again, evidence)
-    name = published.statistics_name(scores[0].hypotheses or "")
-    evidence.statistics[name] = statistics.dumps()
-    if evidence.path.name == "record.json":
+    if _shipped(record):
         return
-    stored = published.beside(evidence.path, name)
-    if not stored.is_file():
-        evidence.say(f"scores.{split}", f"{stored}: absent; publish the sweep again")
-    elif stored.read_bytes() != evidence.statistics[name].encode():
-        evidence.say(f"scores.{split}", f"{stored}: not the statistics of the translations; restore it")
+    name, content = f"{split}{STATISTICS}", statistics.dumps().encode()
+    evidence.statistics[name] = content
+    if task.published and store.content(evidence.id, name) not in (None, content):
+        evidence.say(f"scores.{split}", f"{name}: not the statistics of the translations; restore it")
 
 
-def _against_statistics(stored: Path, lines: list[str], split: str, scores: list[Score], evidence: Evidence) -> None:
+def _against_statistics(store: Store, lines: list[str], split: str, scores: list[Score], evidence: Evidence) -> None:
     """Without references: the statistics must be of these translations, and give the scores that they can give."""
+    name = f"{split}{STATISTICS}"
+    content = store.content(evidence.id, name)
     try:
-        statistics = Statistics.loads(stored.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
+        if content is None:
+            raise ValueError("no such file")
+        statistics = Statistics.loads(content.decode("utf-8"))
+    except ValueError as problem:
         why = " ".join(str(problem).split())
-        evidence.say(f"scores.{split}", f"no references at hand (STUDY_MULTI30K names them), and {stored}: {why}")
+        evidence.say(f"scores.{split}", f"no references at hand (STUDY_MULTI30K names them), and {name}: {why}")
         return
     if statistics.rows[:, 2].tolist() != [tokens(line) for line in lines]:
-        evidence.say(f"scores.{split}", f"{stored}: sys_len: not the lengths of the translations; restore it")
+        evidence.say(f"scores.{split}", f"{name}: sys_len: not the lengths of the translations; restore it")
         return
     evidence.from_statistics += 1
     again = statistics.scores(split)
     known = {score.metric for score in again}
     evidence.unchecked.update(score.metric for score in scores if score.metric not in known)
     _compare([score for score in scores if score.metric in known], again, evidence)
+
+
+def _per_sentence(store: Store, record: Record, name: str, digest: str, evidence: Evidence) -> None:
+    """One number a sentence: the file is the one, and the score is the mean of its numbers."""
+    where = f"per_sentence.{name}"
+    split, _, metric = name.removesuffix(".txt").rpartition(".")
+    score = next((s for s in record.scores if (s.split, s.metric, s.subset) == (split, metric, None)), None)
+    if score is None or name != f"{split}.{metric}.txt":
+        evidence.say(where, "expected SPLIT.METRIC.txt of a score of the record; restore the record")
+        return
+    content = store.content(evidence.id, name)
+    if content is None or sha256(content) != digest:
+        evidence.say(where, "absent, or not the file of that SHA-256; restore the file, or run it again")
+        return
+    try:
+        values = [float(line) for line in content.decode("utf-8").split("\n")[:-1]]
+    except ValueError:
+        values = []
+    mean = sum(values) / len(values) if values else None
+    if mean is None or len(values) != score.n or score.value is None or not _near(mean, score.value):
+        evidence.say(where, f"{len(values)} numbers of mean {mean}, and the score is {score.value} over {score.n}")
+
+
+def _near(mean: float, value: float) -> bool:
+    return abs(mean - value) <= LARGEST_ERROR * abs(value)
 
 
 def _compare(recorded: list[Score], again: list[Score], evidence: Evidence) -> None:
@@ -221,8 +342,28 @@ def _compare(recorded: list[Score], again: list[Score], evidence: Evidence) -> N
                 evidence.say(f"{where}.{name}", f"{found}, and the translations give {expected}")
 
 
+def hypothesis_files(record: Record) -> dict[str, list[int]]:
+    """Name of each file of translations that the record names ↦ the places of its scores in `scores`."""
+    files: dict[str, list[int]] = {}
+    for place, score in enumerate(record.scores):
+        if score.hypotheses is not None:
+            files.setdefault(score.hypotheses, []).append(place)
+    return files
+
+
+def statistics_name(hypotheses: str) -> str:
+    """`test.hyp.txt` ↦ `test.bleu.tsv`."""
+    return hypotheses.removesuffix(HYPOTHESES) + STATISTICS
+
+
 def _key(record: Record) -> str:
     return json.dumps(record.config.get("data"), sort_keys=True)
+
+
+def _shipped(record: Record) -> bool:
+    """Whether the repository makes the references of a run again; True for a corpus that it does not know."""
+    data = _data(_key(record))
+    return data is None or data.shipped
 
 
 @cache

@@ -1,8 +1,9 @@
 """`runs/` → `results/`: what a sweep's runs must show before they are published, and how they get there.
 
-Everything is checked before the first file is written. Files appear whole, a record after the files that it names and
-the sweep's own file last, so that a call that was interrupted is completed by the next one. A published run is never
-changed: the same bytes are passed over, other bytes are refused.
+Everything is checked before the first file is written. Files appear whole, the records of an arm after their
+translations and the sweep's own file last, so that a call that was interrupted is completed by the next one. A
+published run is never changed: the same bytes are passed over, other bytes are refused. Two calls at once write one
+after the other.
 
 Which commits may have made the runs: clean ones that HEAD contains, so that the code of every run can be checked out
 from the published history. They need not be one commit, since an arm that several sweeps share is trained once: two
@@ -12,18 +13,19 @@ the same, and all four are checked. States of the code that differ are counted i
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from study import records
+from study import files
 from study.errors import InputError
-from study.publish import store as published
 from study.publish.commits import Checkout
 from study.publish.comparable import comparable
-from study.publish.evidence import Evidence, examine_all
+from study.publish.evidence import Evidence, Task, examine_all, hypothesis_files
 from study.publish.store import Code, Manifest, Partial, Results
 from study.records import Provenance, Record
+from study.store import ATTENTION, Run, Store, arm_of
 from study.sweep.spec import Spec
 
 NAMED = 3
@@ -45,10 +47,16 @@ class Published:
 
 @dataclass
 class _Found:
-    """The declared runs of a sweep: where each record is, and who has none."""
+    """The declared runs of a sweep: the store that has each record, and the ids without one."""
 
-    paths: dict[str, Path] = field(default_factory=dict)
+    stores: dict[str, Store] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
+
+    def record(self, identity: str) -> Record:
+        return self.stores[identity].record(identity)
+
+    def where(self, identity: str) -> str:
+        return self.stores[identity].where(identity)
 
 
 def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None) -> Published:
@@ -66,60 +74,77 @@ def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None)
     """
     checkout = Checkout(spec.path.resolve().parent)
     file = checkout.require_committed(spec.path)
-    found = _find(spec, runs, results)
+    found = _find(spec, Store(runs), Store(results.runs))
     _check_complete(spec, found, reason)
-    evidence = examine_all(list(found.paths.values()))
-    made = _believed(evidence)
+    evidence = _examined(found, runs, results)
+    _check_evidence(evidence)
+    made = [found.record(one.id) for one in evidence]
     _check_commits(made, found, checkout)
     facets = {cell.id: spec.facet(cell) for cell in spec.runnable}
-    for problem in comparable(spec.name, [(facets[one.id], found.paths[one.id], one) for one in made]):
+    for problem in comparable(spec.name, [(facets[one.id], found.where(one.id), one) for one in made]):
         raise InputError(problem)
-    manifest = Manifest(
-        name=spec.name,
-        file=file,
-        sweep_id=spec.sweep_id,
-        metric="/".join(spec.metric),
-        partial=Partial(reason=" ".join(reason.split()), missing=found.missing) if reason else None,
-        code=_code(made, checkout),
-        files={name: digest for one in made for name, digest in results.digests(one.id, found.paths[one.id]).items()},
-    )
-    plans = [plan for one in evidence if (plan := _plan(one, results))]
-    _write(plans, manifest, results)
+    code = _code(made, checkout)
+    try:
+        store = Store(results.runs)
+        with store.locked():  # another call may have published some of these runs by now
+            new = [run for one in evidence if (run := _new(one, found.stores[one.id], store))]
+            _write(new, store)
+            manifest = Manifest(
+                name=spec.name,
+                file=file,
+                sweep_id=spec.sweep_id,
+                metric="/".join(spec.metric),
+                partial=Partial(reason=" ".join(reason.split()), missing=found.missing) if reason else None,
+                code=code,
+                files={name: digest for one in made for name, digest in store.digests(one.id).items()},
+            )
+            _write_manifest(manifest, results)
+    except OSError as problem:
+        raise InputError(
+            f"{results.root}: cannot be written ({problem.strerror}); mend that and publish again, which completes it"
+        ) from None
     states = {state: sum(one.status == state for one in made) for state in ("finished", "diverged", "failed")}
-    return Published(manifest, states | {"missing": len(found.missing)}, len(plans), len(made) - len(plans))
+    return Published(manifest, states | {"missing": len(found.missing)}, len(new), len(made) - len(new))
 
 
-def _find(spec: Spec, runs: Path, results: Results) -> _Found:
+def _find(spec: Spec, working: Store, published: Store) -> _Found:
     """The working record of each declared run, else the published one."""
     found = _Found()
     for identity in (str(cell.id) for cell in spec.runnable):
-        places = (runs / identity / "record.json", results.record_path(identity))
-        path = next((path for path in places if path.is_file()), None)
-        if path is None:
+        store = next((store for store in (working, published) if identity in store), None)
+        if store is None:
             found.missing.append(identity)
         else:
-            found.paths[identity] = path
+            found.stores[identity] = store
     return found
 
 
-def _believed(evidence: Sequence[Evidence]) -> list[Record]:
-    """The records, if there is nothing wrong with any."""
+def _examined(found: _Found, runs: Path, results: Results) -> list[Evidence]:
+    """Evidence for every run that is there, in the order of the sweep file; translations are scored again."""
+    evidence: dict[str, Evidence] = {}
+    for folder, published in ((Store(runs).folder, False), (results.runs, True)):
+        ids = [identity for identity, store in found.stores.items() if store.folder == folder]
+        evidence |= {one.id: one for one in examine_all(Task(folder, published, rescore=True), ids)}
+    return [evidence[identity] for identity in found.stores]
+
+
+def _check_evidence(evidence: Sequence[Evidence]) -> None:
+    """Nothing is wrong with any record."""
     problems = [problem for one in evidence for problem in one.problems]
     problems += [
-        f"{one.path}: config: no configuration of this program; publish with the one that made it"
+        f"{one.where}: config: no configuration of this program; publish with the one that made it"
         for one in evidence
         if one.unhashed
     ]
     if problems:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise InputError(f"{problems[0]}{more}")
-    return [one.record for one in evidence if one.record]
 
 
 def _check_complete(spec: Spec, found: _Found, reason: str | None) -> None:
-    failed = [identity for identity, path in found.paths.items() if records.read(path).status == "failed"]
+    failed = [identity for identity in found.stores if found.record(identity).status == "failed"]
     holes = [text for text in (_named("missing", found.missing), _named("failed", failed)) if text]
-    if not found.paths:
+    if not found.stores:
         raise InputError(f"{spec.path}: no run of it is there, so nothing can be published; `study sweep` makes them")
     if reason is not None and not reason.strip():
         raise InputError("--partial: the reason is empty; say why runs are missing, it is printed with the table")
@@ -137,20 +162,20 @@ def _named(what: str, ids: Sequence[str]) -> str:
     return f"{len(ids)} {what} ({', '.join(ids[:NAMED])}{more})" if ids else ""
 
 
-def check_provenance(record: Record, path: Path) -> str | None:
+def check_provenance(record: Record, where: str) -> str | None:
     """What is wrong with where a run says that it comes from; None where nothing is. A failure has no numbers."""
-    return None if record.status == "failed" else from_commit(record.provenance, path)
+    return None if record.status == "failed" else from_commit(record.provenance, where)
 
 
-def from_commit(made: Provenance | None, path: Path, verb: str = "run") -> str | None:
+def from_commit(made: Provenance | None, where: str, verb: str = "run") -> str | None:
     """What is wrong with a file's provenance: no commit, or one that is not what made it."""
     if made is None or None in made.of_calls("git_commit") or (made.calls and made.calls[0].from_step):
         return (
-            f"{path}: provenance.git_commit: unknown, so its code cannot be checked out; {verb} it again in a checkout"
+            f"{where}: provenance.git_commit: unknown, so its code cannot be checked out; {verb} it again in a checkout"
         )
     if made.git_dirty is not False:
         return (
-            f"{path}: provenance.git_dirty: {made.git_dirty}, so the commit is not what made it; "
+            f"{where}: provenance.git_dirty: {made.git_dirty}, so the commit is not what made it; "
             f"{verb} it again from a clean tree (`git worktree add` makes one)"
         )
     return None
@@ -159,7 +184,7 @@ def from_commit(made: Provenance | None, path: Path, verb: str = "run") -> str |
 def _check_commits(made: Sequence[Record], found: _Found, checkout: Checkout) -> None:
     reached: dict[str, bool] = {}
     for record in made:
-        where = found.paths[record.id]
+        where = found.where(record.id)
         if problem := check_provenance(record, where):
             raise InputError(problem)
         commits = record.provenance.of_calls("git_commit") if record.provenance else []
@@ -192,56 +217,45 @@ def _commit(record: Record) -> str | None:
     return record.provenance.git_commit if record.provenance else None
 
 
-Plan = dict[Path, str]
-
-
-def _plan(evidence: Evidence, results: Results) -> Plan:
-    """What has to be written for one run, the record last; nothing where all of it is there.
+def _new(evidence: Evidence, source: Store, published: Store) -> Run | None:
+    """A run to write; None for one that is published.
 
     Raises:
         InputError: it is published with other bytes.
     """
-    record, source = evidence.record, evidence.path
-    assert record is not None
-    target = results.record_path(record.id)
-    texts = {published.beside(target, name): text for name, text in evidence.statistics.items()}
-    for name in published.hypothesis_files(record):
-        texts[published.beside(target, name)] = _text(published.beside(source, name))
-    shown = published.beside(source, published.ATTENTION[1:])
-    if shown.is_file():
-        texts[published.beside(target, published.ATTENTION[1:])] = _text(shown)
-    texts[target] = _text(source)
-    for path, text in texts.items():
-        if path.exists() and _text(path) != text:
-            raise InputError(
-                f"{path}: published already, and {source} says otherwise; a published run is never replaced: leave the "
-                "new one out, or take the old one back in a commit of its own (git rm), which the history shows"
-            )
-    return {} if all(path.exists() for path in texts) else texts
-
-
-def _text(path: Path) -> str:
-    return path.read_bytes().decode("utf-8")
-
-
-def _write(plans: Sequence[Plan], manifest: Manifest, results: Results) -> None:
-    texts = {path: text for plan in plans for path, text in plan.items()}
-    texts[results.manifest_path(manifest.name)] = manifest.dumps()
-    try:
-        _clear(texts, results)
-        for path, text in texts.items():
-            if not (path.exists() and _text(path) == text):
-                records.write(path, text)
-    except OSError as problem:
+    identity = evidence.id
+    if source.folder == published.folder:
+        return None
+    record, text = source.record(identity), source.text(identity)
+    named = [*hypothesis_files(record), *record.per_sentence, ATTENTION]
+    contents = {name: content for name in named if (content := source.content(identity, name)) is not None}
+    contents |= evidence.statistics
+    if identity not in published:
+        return Run(json.loads(text), contents)
+    there = {"record": published.text(identity).encode()} | {n: published.content(identity, n) for n in contents}
+    if wrong := [name for name, content in ({"record": text.encode()} | contents).items() if there[name] != content]:
         raise InputError(
-            f"{results.root}: cannot be written ({problem.strerror}); mend that and publish again, which completes it"
-        ) from None
+            f"{published.where(identity)}: {wrong[0]}: published already, and {source.where(identity)} says otherwise; "
+            "a published run is never replaced: leave the new one out, or take the old one back in a commit of its "
+            "own, which the history shows"
+        )
+    return None
 
 
-def _clear(texts: dict[Path, str], results: Results) -> None:
-    """What an interrupted call left under temporary names (`.name.process`)."""
-    names = {path.name for path in texts}
-    for folder in (results.runs, results.root / "sweeps"):
-        for path in folder.glob(".*") if folder.is_dir() else ():
-            if path.name[1:].rpartition(".")[0] in names:
-                path.unlink()
+def _write(runs: Sequence[Run], store: Store) -> None:
+    """Add the runs, arm by arm. Temporary files that an interrupted call has left are removed: nobody else writes."""
+    for left in files.leftovers(store.folder):
+        left.unlink(missing_ok=True)
+    arms: dict[str, list[Run]] = {}
+    for run in runs:
+        arms.setdefault(arm_of(run.tree["id"]), []).append(run)
+    for arm, new in arms.items():
+        store.add(arm, new)
+
+
+def _write_manifest(manifest: Manifest, results: Results) -> None:
+    path, text = results.manifest_path(manifest.name), manifest.dumps()
+    for left in files.leftovers(path.parent):
+        left.unlink(missing_ok=True)
+    if not path.is_file() or path.read_bytes() != text.encode():
+        files.write(path, text)

@@ -23,6 +23,7 @@ from study.claims.verdicts import Verdict
 from study.errors import InputError
 from study.publish import dictionary, paper, readme
 from study.publish.commits import Checkout
+from study.publish.index import write_index
 from study.publish.store import ROOT, Manifest, Results
 from study.records import write
 
@@ -127,11 +128,17 @@ def paper_and_data(inputs: Inputs) -> list[Path]:
     return [*paper.write_data(inputs.results, inputs.runs, inputs.verdicts), *paper.build(inputs.results)]
 
 
+def dictionary_and_index(inputs: Inputs) -> list[Path]:
+    """The files that a reader of `results/` starts from: `README.md`, `runs.csv` and `record.schema.json`."""
+    written = dictionary.write_readme(inputs.results, inputs.runs)
+    return [*written, *write_index(inputs.results, inputs.runs.records())]
+
+
 STEPS: dict[str, Callable[[Inputs], list[Path]]] = {
     "tables": tables_and_figures,
     "figures": figures,
     "verdicts": verdicts,
-    "dictionary": lambda inputs: dictionary.write_readme(inputs.results, inputs.runs),
+    "dictionary": dictionary_and_index,
     "paper": paper_and_data,
     "readme": blocks,
 }

@@ -1,9 +1,7 @@
 """What is published, and where: the files of `results/`, and the one that says that a sweep is published.
 
-`runs/<id>.json` is a record, byte for byte as the run wrote it. Beside it, for each split, are the translations
-(`<id>.<split>.hyp.txt`) and what BLEU and exact match need of each of them (`<id>.<split>.bleu.tsv`, see `rescoring`),
-and one attention map to look at (`<id>.attention.json`).
-`sweeps/<name>.json` says that a sweep is published, and what is missing of it.
+`runs/` has the records and translations of all runs, each once, by arm (see `study.store`).
+`sweeps/<name>.json` says that a sweep is published, which runs it has, and what is missing of it.
 `benchmarks/cost.json` has measured times.
 """
 
@@ -21,11 +19,10 @@ from pydantic import Field
 
 from study.errors import InputError
 from study.records import Record, Section
-from study.store import read_section
+from study.store import Store, read_section
 from study.sweep.spec import Spec, load
 
 ROOT = Path(__file__).parents[2]
-HYPOTHESES, STATISTICS, ATTENTION = ".hyp.txt", ".bleu.tsv", ".attention.json"
 
 
 class Partial(Section):
@@ -53,7 +50,9 @@ class Manifest(Section):
     metric: str = Field(description="The score that decides, as split/metric.")
     partial: Partial | None = Field(None, description="null: every declared run is here, and none failed.")
     code: list[Code] = Field(description="States of the code that made the runs; one, unless it was changed between.")
-    files: dict[str, str] = Field(description="SHA-256 of each record, which names its translations, and of each map.")
+    files: dict[str, str] = Field(
+        description="SHA-256 of each record (its canonical text, which names its translations) and of each map."
+    )
 
     def dumps(self) -> str:
         """Canonical JSON, as records have it."""
@@ -80,28 +79,19 @@ class Results:
         """Where it stands that a sweep is published."""
         return self.root / "sweeps" / f"{name}.json"
 
-    @property
-    def records(self) -> list[Path]:
-        """Every published record, by name."""
-        return sorted(path for path in self.runs.glob("[!.]*.json") if not path.name.endswith(ATTENTION))
+    @cached_property
+    def store(self) -> Store:
+        """The published runs."""
+        return Store(self.runs)
 
-    def record_path(self, identity: str) -> Path:
-        """Where a published record is."""
-        return self.runs / f"{identity}.json"
+    @cached_property
+    def records(self) -> dict[str, Record]:
+        """Every published record by id.
 
-    def digests(self, identity: str, record: Path) -> dict[str, str]:
-        """SHA-256 of a run's record and, if there is one, its attention map, by their published names.
-
-        Numbers that no translation gives (NLL, diagnostics, learning curves) have no other guard.
-
-        Args:
-            identity: the run.
-            record: its record, working or published.
+        Raises:
+            InputError: one cannot be read.
         """
-        target = self.record_path(identity)
-        maps = [beside(path, ATTENTION[1:]) for path in (record, target)]
-        found = [(target.name, record), *((maps[-1].name, path) for path in maps[::-1] if path.is_file())]
-        return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in found}
+        return {identity: self.store.record(identity) for identity in self.store.ids()}
 
     @cached_property
     def manifests(self) -> dict[str, Manifest]:
@@ -154,32 +144,3 @@ def _read(path: Path) -> Manifest:
     if manifest.name != path.stem:
         raise InputError(f"{path}: name: {manifest.name}, and the file is named {path.stem}; publish the sweep again")
     return manifest
-
-
-def runs_of(folder: Path) -> Path:
-    """The folder of the records: that of a results folder, else the folder itself."""
-    return folder / "runs" if is_results(folder) else folder
-
-
-def is_results(folder: Path) -> bool:
-    """Whether this is a folder of published results, and not one of runs."""
-    return (folder / "sweeps").is_dir() and (folder / "runs").is_dir()
-
-
-def beside(path: Path, name: str) -> Path:
-    """A file of a run (`test.hyp.txt`), given the path of its record, working or published."""
-    return path.with_name(name) if path.name == "record.json" else path.with_name(f"{path.stem}.{name}")
-
-
-def statistics_name(hypotheses: str) -> str:
-    """`test.hyp.txt` ↦ `test.bleu.tsv`."""
-    return hypotheses.removesuffix(HYPOTHESES) + STATISTICS
-
-
-def hypothesis_files(record: Record) -> dict[str, list[int]]:
-    """Name of each file of translations that the record names ↦ the places of its scores in `scores`."""
-    files: dict[str, list[int]] = {}
-    for place, score in enumerate(record.scores):
-        if score.hypotheses is not None:
-            files.setdefault(score.hypotheses, []).append(place)
-    return files

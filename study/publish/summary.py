@@ -26,7 +26,8 @@ def report_sweep(spec: Spec, out: Path, to: Path | None = None) -> None:
     from study.analysis.runs import Runs
     from study.errors import InputError
     from study.publish.reproduce import remarked
-    from study.publish.store import Results, is_results, runs_of
+    from study.publish.store import Results
+    from study.store import Store, is_results
 
     frame = Runs(out).table(spec, shown_metrics(spec))
     facets = analyse(spec, frame)
@@ -45,7 +46,7 @@ def report_sweep(spec: Spec, out: Path, to: Path | None = None) -> None:
     print()
     for what, paths in written.items():
         print(f"{what:<7} {paths[0].with_suffix('')}.{{{','.join(path.suffix[1:] for path in paths)}}}")
-    runs = f"{runs_of(out)}/<id>.json" if is_results(out) else f"{out}/<id>/"
+    runs = f"{Store(out).folder}/<arm>.json" if is_results(out) else f"{out}/<id>/"
     print(f"{'runs':<7} {runs}")
 
 

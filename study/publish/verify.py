@@ -1,21 +1,19 @@
-"""Everything published, checked again: each translation re-scored, each hash taken, each declared run looked for."""
+"""Everything published, checked again: each hash, each declared run, and on request the scores of each translation."""
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from study.claims import costs
 from study.errors import InputError
-from study.publish import store as published
 from study.publish.comparable import comparable
-from study.publish.evidence import Evidence, examine_all
+from study.publish.evidence import Evidence, Task, examine_all
 from study.publish.publish import check_provenance, from_commit
 from study.publish.store import Code, Manifest, Results
 from study.records import Record
+from study.store import ARCHIVE, ATTENTION, Store
 from study.sweep.spec import Spec
 
 
@@ -28,7 +26,10 @@ class Verification:
     problems: list[str] = field(default_factory=list)
     partial: dict[str, tuple[int, str]] = field(default_factory=dict)
     """Sweep ↦ how many of its runs are missing, and the reason given."""
-    rescored: int = 0
+    hashed: int = 0
+    """Files of translations whose SHA-256 is right."""
+    rescored: int | None = None
+    """Files of translations that were scored again; None: that was not asked for."""
     from_statistics: int = 0
     unchecked: Counter[str] = field(default_factory=Counter)
     unhashed: int = 0
@@ -42,9 +43,10 @@ class Verification:
         yield f"sweeps        {self.sweeps}; runs: {runs or 'none'}"
         for name, (missing, reason) in sorted(self.partial.items()):
             yield f"partial       {name}: {missing} of its runs missing, as published ({reason})"
-        yield (
-            f"translations  {self.rescored} files re-scored against references, {self.from_statistics} from stored "
-            "statistics"
+        yield f"translations  {self.hashed} files have the SHA-256 of their record" + (
+            "; `study verify --rescore` scores them again"
+            if self.rescored is None
+            else f"; {self.rescored} re-scored against references, {self.from_statistics} from stored statistics"
         )
         if self.unchecked:
             metrics = ", ".join(f"{metric} {count}" for metric, count in sorted(self.unchecked.items()))
@@ -59,36 +61,66 @@ class Verification:
         yield from (f"  {problem}" for problem in self.problems)
 
 
-def verify(results: Results, processes: int | None = None) -> Verification:
+def verify(
+    results: Results,
+    rescore: bool = False,
+    processes: int | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Verification:
     """Check a folder of published results.
 
     Args:
         results: the folder.
+        rescore: score every translation again, too.
         processes: how many to use (default: one a core).
+        progress: called at once and then often, with the number of runs that are checked and the number of all.
 
     Raises:
         InputError: there is no such folder, nothing is published in it, or a sweep's own file cannot be read.
     """
-    manifests = results.manifests
-    if not manifests and not results.records:
+    manifests, store = results.manifests, Store(results.runs)
+    problems: list[str] = []
+    ids = list(_readable(store, problems))
+    if not manifests and not ids and not problems:
         raise InputError(
             f"{results.root}: nothing is published here; `study publish SWEEP` does that, --results says where it is"
         )
-    evidence = examine_all(results.records, processes)
-    made = {one.path.stem: one.record for one in evidence if one.record}
-    found = Verification(len(manifests), Counter(record.status for record in made.values()))
+    progress(0, len(ids))
+    evidence = examine_all(
+        Task(results.runs, published=True, rescore=rescore), ids, processes, lambda done: progress(done, len(ids))
+    )
+    made = {one.id: store.record(one.id) for one in evidence if one.status}
+    found = Verification(len(manifests), Counter(record.status for record in made.values()), problems)
+    found.rescored = 0 if rescore else None
     declared: set[str] = set()
     for manifest in manifests.values():
-        declared |= _check_sweep(manifest, made, results, found)
+        declared |= _check_sweep(manifest, made, store, results, found)
     for one in evidence:
-        _add(one, found)
-    found.problems += dict.fromkeys(_changed(declared, results))  # a run may be of several sweeps
+        _add(one, made.get(one.id), found)
+    found.problems = list(
+        dict.fromkeys(found.problems)
+    )  # an archive that cannot be read is one problem of several runs
+    digests = {name: (one, digest) for one in evidence for name, digest in one.digests.items()}
+    found.problems += dict.fromkeys(_changed(declared, digests, results))  # a run may be of several sweeps
     found.problems += _strays(evidence, declared, results)
     found.problems += _other_roots(results)
     if not results.printed_hashes:
         found.unprinted = results.root_hash
     _check_costs(results, found)
     return found
+
+
+def _readable(store: Store, problems: list[str]) -> Iterator[str]:
+    """The ids of all runs. An arm whose file cannot be read is a problem, and the others are checked."""
+    for arm in store.arms():
+        try:
+            yield from store.ids(arm)
+            names = store.foreign(arm)
+        except InputError as problem:
+            problems.append(str(problem))
+        else:
+            for name in names:
+                problems.append(f"{store.folder / arm}{ARCHIVE}: {name}: stray: no record of {arm}.json has this id")
 
 
 def _other_roots(results: Results) -> Iterator[str]:
@@ -111,22 +143,26 @@ def _check_costs(results: Results, found: Verification) -> None:
         return
     if measured is None:
         return
-    if wrong := from_commit(measured.provenance, results.benchmarks / costs.FILE, "measure"):
+    if wrong := from_commit(measured.provenance, str(results.benchmarks / costs.FILE), "measure"):
         found.problems.append(wrong)
     found.costs = f"times of {len(measured.measured)} sites in {measured.processes} processes ({measured.machine})"
 
 
-def _add(one: Evidence, found: Verification) -> None:
+def _add(one: Evidence, record: Record | None, found: Verification) -> None:
     found.problems += one.problems
-    if one.record and (problem := check_provenance(one.record, one.path)):
+    if record and (problem := check_provenance(record, one.where)):
         found.problems.append(problem)
-    found.rescored += one.rescored
+    found.hashed += one.hashed
+    if found.rescored is not None:
+        found.rescored += one.rescored
     found.from_statistics += one.from_statistics
     found.unchecked += one.unchecked
     found.unhashed += one.unhashed
 
 
-def _check_sweep(manifest: Manifest, made: dict[str, Record], results: Results, found: Verification) -> set[str]:
+def _check_sweep(
+    manifest: Manifest, made: dict[str, Record], store: Store, results: Results, found: Verification
+) -> set[str]:
     """The sweep file is the published one, and its runs are there or declared missing; the ids that it declares."""
     path = results.manifest_path(manifest.name)
     try:
@@ -143,32 +179,37 @@ def _check_sweep(manifest: Manifest, made: dict[str, Record], results: Results, 
             found.problems.append(
                 f"{path}: {name}: {then}, and {manifest.file} has {now}: it was changed since; publish it again"
             )
-    found.problems += _holes(spec, manifest, made, results, found)
-    cells = [(spec.facet(c), results.record_path(c.id), made[c.id]) for c in spec.runnable if c.id and c.id in made]
+    found.problems += _holes(spec, manifest, made, store, found)
+    cells = [(spec.facet(c), store.where(c.id), made[c.id]) for c in spec.runnable if c.id and c.id in made]
     found.problems += comparable(manifest.name, cells)
     if other := _code(manifest.code, [record for _, _, record in cells]):
         found.problems.append(f"{path}: {other}")
     return {str(cell.id) for cell in spec.runnable}
 
 
-def _holes(
-    spec: Spec, manifest: Manifest, made: dict[str, Record], results: Results, found: Verification
-) -> Iterator[str]:
+def _holes(spec: Spec, manifest: Manifest, made: dict[str, Record], store: Store, found: Verification) -> Iterator[str]:
     """Declared runs that are neither there nor said to be missing, and failures in a sweep published as whole."""
     excused = set(manifest.partial.missing) if manifest.partial else set()
-    absent = [str(cell.id) for cell in spec.runnable if not results.record_path(str(cell.id)).is_file()]
+    absent = [str(cell.id) for cell in spec.runnable if not _there(store, str(cell.id))]
     if manifest.partial:
         found.partial[manifest.name] = (len(absent), manifest.partial.reason)
     for identity in absent:
         if identity not in excused:
-            yield f"{results.record_path(identity)}: absent, and {manifest.name} declares it; restore it"
+            yield f"{store.folder}: {identity}: absent, and {manifest.name} declares it; restore it"
     if manifest.partial is None:
         for cell in spec.runnable:
             if cell.id in made and made[cell.id].status == "failed":
                 yield (
-                    f"{results.record_path(cell.id)}: status: failed, and {manifest.name} is published as complete; "
-                    "restore it"
+                    f"{store.where(cell.id)}: status: failed, and {manifest.name} is published as complete; restore it"
                 )
+
+
+def _there(store: Store, identity: str) -> bool:
+    """Whether a run has a record; True where the file of its arm cannot be read, which is told elsewhere."""
+    try:
+        return identity in store
+    except InputError:
+        return True
 
 
 def _code(code: list[Code], records: list[Record]) -> str | None:
@@ -181,40 +222,30 @@ def _code(code: list[Code], records: list[Record]) -> str | None:
     return None
 
 
-def _changed(declared: set[str], results: Results) -> Iterator[str]:
+def _changed(declared: set[str], digests: dict[str, tuple[Evidence, str]], results: Results) -> Iterator[str]:
     """Records and attention maps that are not the bytes that were published."""
     named: set[str] = set()
     for manifest in results.manifests.values():
+        told = results.manifest_path(manifest.name)
         for name, digest in manifest.files.items():
             named.add(name)
-            path = results.runs / name
-            if not path.is_file():
-                if name.endswith(published.ATTENTION):
-                    yield f"{path}: absent, and it was published; restore it"
-            elif hashlib.sha256(path.read_bytes()).hexdigest() != digest:
-                yield (
-                    f"{path}: changed since it was published: its SHA-256 is not the one in "
-                    f"{results.manifest_path(manifest.name)}; restore it"
-                )
-    for path in results.records:
-        if path.stem in declared and path.name not in named:
-            yield f"{path}: no published sweep has its SHA-256; publish its sweep again"
+            if name not in digests:
+                if name.endswith(f".{ATTENTION}"):
+                    yield f"{results.runs}: {name}: absent, and {told} names it; restore it"
+            elif digests[name][1] != digest:
+                where = f"{digests[name][0].where}: " + (f"{ATTENTION}: " if name.endswith(f".{ATTENTION}") else "")
+                yield f"{where}changed since it was published: its SHA-256 is not the one in {told}; restore it"
+    for name, (one, _) in digests.items():
+        if one.id in declared and name not in named:
+            yield f"{one.where}: {name}: no published sweep has its SHA-256; publish its sweep again"
 
 
 def _strays(evidence: list[Evidence], declared: set[str], results: Results) -> Iterator[str]:
-    """Files that no record names, and records that no published sweep declares."""
-    expected: set[Path] = set()
+    """Records that no published sweep declares, and files that are none of the store's."""
     for one in evidence:
-        expected.add(one.path)
-        if one.record is None:  # what it would name is unknown
-            expected |= set(results.runs.glob(f"{one.path.stem}.*"))
-            continue
-        names = [name for name in published.hypothesis_files(one.record) if Path(name).name == name]
-        expected |= {published.beside(one.path, name) for name in names}
-        expected |= {published.beside(one.path, published.statistics_name(name)) for name in names}
-        if one.path.stem not in declared:
-            yield f"{one.path}: stray: no published sweep declares it; publish its sweep (again), or remove it"
-    expected |= {results.runs / name for manifest in results.manifests.values() for name in manifest.files}
+        if one.id not in declared:
+            yield f"{one.where}: stray: no published sweep declares it; publish its sweep (again), or remove it"
+    expected = {results.runs / f"{arm}{end}" for arm in results.store.arms() for end in (".json", ARCHIVE)}
     known = {results.manifest_path(name) for name in results.manifests}
     for folder, kept in ((results.runs, expected), (results.root / "sweeps", known)):
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 from study import records
 from study.errors import InputError
+from study.records import Record
 from study.sweep.display import clock
 from study.sweep.spec import Cell
 
@@ -18,7 +20,7 @@ PACE = ("training.steps", "training.batch_tokens")
 """Fields whose product is proportional to the training time."""
 
 
-def estimate(cells: Sequence[Cell], out: Path, slots: int, published: Iterable[Path] = ()) -> str:
+def estimate(cells: Sequence[Cell], out: Path, slots: int, published: Iterable[Record] = ()) -> str:
     """Return one line: the time of these runs on so many slots together, and the basis of the estimate.
 
     Args:
@@ -27,7 +29,7 @@ def estimate(cells: Sequence[Cell], out: Path, slots: int, published: Iterable[P
         slots: runs at a time.
         published: records that are the basis if the folder has no similar run.
     """
-    place, known = str(out), _known(out.glob("*/record.json"))
+    place, known = str(out), _known(_readable(out))
     wanted = {_values(cell.experiment.model_dump(mode="json"), ALIKE) for cell in cells if cell.experiment}
     if not wanted & known.keys() and (others := _known(published)):
         place, known = "results (made on another machine)", others
@@ -48,14 +50,17 @@ def estimate(cells: Sequence[Cell], out: Path, slots: int, published: Iterable[P
     )
 
 
-def _known(paths: Iterable[Path]) -> dict[tuple[Any, ...], list[tuple[float, float, float]]]:
+def _readable(out: Path) -> Iterator[Record]:
+    """The records of a folder; those of another sweep may be damaged, those of this one were read before."""
+    for path in sorted(out.glob("*/record.json")):
+        with suppress(InputError):
+            yield records.read(path)
+
+
+def _known(made: Iterable[Record]) -> dict[tuple[Any, ...], list[tuple[float, float, float]]]:
     """Values of `ALIKE` ↦ for each finished run (pace, seconds in training, all other seconds)."""
     known: dict[tuple[Any, ...], list[tuple[float, float, float]]] = {}
-    for path in sorted(paths):
-        try:
-            record = records.read(path)
-        except InputError:  # of another sweep; a damaged one of this sweep has been refused already
-            continue
+    for record in made:
         took, pace = record.resources, _pace(record.config)
         if record.status == "finished" and took is not None and pace:
             other = max(took.wall_seconds - took.train_seconds, 0.0)

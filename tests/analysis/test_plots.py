@@ -12,6 +12,7 @@ from study.analysis.runs import Runs
 from study.commands.figures import main
 from study.errors import InputError
 from study.records import Score
+from study.store import Run, Store, arm_of
 
 SCALES = """
   model.attention.key_width: {values: [16, 512]}
@@ -202,7 +203,7 @@ def test_dose_and_response_with_their_floors(tmp_path):
         ("test/attends_argmax", "floor=confused", 0.0, 100.0),
     ]
     assert set(table["line"]) - set(floors["line"]) == {"maps=separate", "maps=tied"}
-    for path in case.runs.glob("*.json"):
+    for path in case.runs.glob("*/record.json"):
         path.unlink()
     assert symmetry.points(swept(case)).empty
 
@@ -239,8 +240,10 @@ def attention(case):
     """A map beside the second seed of the baseline, and one of another sentence in the other arm's folder."""
     width = {"model__attention__key_width": 16}
     first = case.path(2, model__attention__scale="rsqrt", **width)
-    first.with_name(f"{first.stem}.attention.json").write_text(json.dumps(MAP))
-    other = case.runs / case.path(1, model__attention__scale="none", **width).stem / "attention.json"
+    run = Run(json.loads(first.read_text()), {"attention.json": json.dumps(MAP).encode()})
+    Store(case.runs).add(arm_of(first.parent.name), [run])
+    first.unlink()
+    other = case.path(1, model__attention__scale="none", **width).with_name("attention.json")
     records.write(other, json.dumps(MAP | {"source": ["der", "Hund"]}))
 
 

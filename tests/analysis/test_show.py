@@ -38,10 +38,10 @@ def test_a_run_as_text_and_picture(tiny, capsys):
 
 
 def test_a_published_run_has_its_map_beside_it(tiny, capsys):
-    path = tiny.write("dot", 1, 80.0, published=True)
-    path.with_name(f"{path.stem}.attention.json").write_text(json.dumps(MAP))
-    assert main([path.stem, "--runs", str(tiny.runs)]) == 0
-    assert "  dog    ▒•▒▒" in capsys.readouterr().out
+    path = tiny.write("dot", 1, 80.0, published=True, files={"attention.json": json.dumps(MAP).encode()})
+    for name in (f"{path.stem}-s1", path.stem, str(path)):
+        assert main([name, "--runs", str(tiny.runs)]) == 0
+        assert "  dog    ▒•▒▒" in capsys.readouterr().out
     for verb in (main, report, figures.main):
         argv = ["--runs", str(tiny.runs / "elsewhere")]
         given = {main: [path.stem], report: ["--sweep", str(tiny.spec.path)]}.get(verb, [])
@@ -51,9 +51,11 @@ def test_a_published_run_has_its_map_beside_it(tiny, capsys):
 
 def test_a_run_is_found_by_path_name_and_unique_beginning(tiny):
     dot, bilinear = tiny.write("dot", 1, 80.0), tiny.write("bilinear", 1, 70.0)
-    assert find(str(dot.parent), tiny.runs / "elsewhere") == dot
-    assert find(dot.parent.name, tiny.runs) == dot
-    assert find("grammar-recurrent-b", tiny.runs) == bilinear
+    names = {path: path.parent.name for path in (dot, bilinear)}
+    for given in (str(dot.parent), str(dot)):
+        assert find(given, tiny.runs / "elsewhere")[1] == names[dot]
+    assert find(names[dot], tiny.runs)[1] == names[dot]
+    assert find("grammar-recurrent-b", tiny.runs)[1] == names[bilinear]
     with pytest.raises(InputError, match=r"grammar: expected one run, got 2 in "):
         find("grammar", tiny.runs)
     with pytest.raises(InputError, match="no such run"):

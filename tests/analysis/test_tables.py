@@ -2,6 +2,7 @@ import csv
 import io
 import json
 import math
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from study.analysis.tables import Block, Column, Row, Table
 from study.errors import InputError
 from study.publish.summary import report_sweep
 from study.records import Score
+from study.store import Run, Store, arm_of
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -142,9 +144,10 @@ def test_diverged_started_and_missing_runs_show_as_such(tiny):
 def test_published_records_read_like_working_ones(tiny):
     tiny.complete()
     working = report(tiny)[2].csv()
-    for folder in list(tiny.runs.iterdir()):
-        (folder / "record.json").rename(tiny.runs / f"{folder.name}.json")
-        folder.rmdir()
+    store = Store(tiny.runs)
+    for identity in store.ids():
+        store.add(arm_of(identity), [Run(json.loads(store.text(identity)))])
+        shutil.rmtree(tiny.runs / identity)
     assert report(tiny)[2].csv() == working
 
 

@@ -20,6 +20,7 @@ from study.config.pruning import Pruning
 from study.config.sites import RecurrentSites, TransformerSites
 from study.corpora.parallel import Files
 from study.errors import EXIT_STATUS, InputError
+from study.store import Store
 
 ROOT = Path(__file__).parents[2]
 SECTIONS = {"data": (Grammar, Multi30k, Files), "model": (Recurrent, Transformer), "pruning": (Pruning,)}
@@ -70,8 +71,10 @@ def test_what_there_is_is_listed_as_a_table_and_as_json(
 ) -> None:
     results = str(Path(__file__).parents[2] / "results")
     if what == "runs":  # one published run
-        name = next(path for path in sorted(Path(results, "runs").glob("grammar*-s1.json")))
-        (tmp_path / name.name).write_bytes(name.read_bytes())
+        store = Store(Path(results))
+        name = next(name for name in store.ids() if name.startswith("grammar") and name.endswith("-s1"))
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "record.json").write_text(store.text(name), encoding="utf-8")
     options = [what, "--runs", str(tmp_path), "--sweeps", str(Path(__file__).parents[2] / "sweeps")]
     assert run("ls", *options, "--json") == 0
     rows = json.loads(capsys.readouterr().out)

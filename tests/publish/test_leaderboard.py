@@ -57,7 +57,7 @@ def test_validation_chooses_and_the_test_is_read(tmp_path):
 
 def test_one_run_has_no_interval_and_none_leaves_the_others(tmp_path):
     made = case(tmp_path, "one", FIXED + "  model.family: {value: transformer}\n", lambda e: 38.0, lambda e: 37.0)
-    paths = sorted(made.runs.glob("*.json"))
+    paths = sorted(made.runs.glob("*/record.json"))
     for path in paths[1:]:
         path.unlink()
     ours, _ = board(tmp_path).blocks

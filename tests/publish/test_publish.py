@@ -1,17 +1,18 @@
 """What may be published, that it arrives whole, and that it never changes."""
 
 import json
+import subprocess
+import sys
 
 import pytest
-from published_lab import edit
 
-from study import records
+from study import files, records
 from study.__main__ import main
 from study.analysis.runs import Runs, arms_of_rows
 from study.errors import InputError
-from study.publish import publish as publishing
 from study.publish.reproduce import reproduce
 from study.publish.store import Results
+from study.store import Store
 
 
 @pytest.fixture
@@ -26,9 +27,14 @@ def test_a_whole_sweep_is_published_once(lab):
         4,
         0,
     )
-    names = {f"runs/{i}{end}" for i in lab.ids for end in (".json", *(f".{s}" for s in SPLIT_FILES))}
+    names = {f"runs/{i.rpartition('-s')[0]}{end}" for i in lab.ids for end in (".json", ".tar.xz")}
+    assert len(names) == 4
     assert set(lab.files()) == names | {"sweeps/tiny.json"}
-    assert lab.results.record_path(lab.ids[0]).read_bytes() == lab.path(0).read_bytes()
+    store = Store(lab.results.root)
+    assert store.ids() == sorted(lab.ids)
+    assert store.text(lab.ids[0]).encode() == lab.path(0).read_bytes()
+    assert store.names(lab.ids[0]) == ["long.hyp.txt", "test.hyp.txt"]  # their statistics can be computed again
+    assert store.content(lab.ids[0], "test.hyp.txt") == lab.path(0).with_name("test.hyp.txt").read_bytes()
     first = lab.files()
     again = lab.publish()
     assert (again.new, again.kept) == (0, 4)
@@ -38,9 +44,6 @@ def test_a_whole_sweep_is_published_once(lab):
     assert lab.verify().problems == []
 
 
-SPLIT_FILES = [f"{split}.{kind}" for split in ("test", "long") for kind in ("hyp.txt", "bleu.tsv")]
-
-
 CALL = {"from_step": 0, "git_dirty": False, "device": "a processor", "device_count": 1, "threads": 1}
 """What a record says of a call, but for its commit."""
 
@@ -48,7 +51,7 @@ CALL = {"from_step": 0, "git_dirty": False, "device": "a processor", "device_cou
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"schema_version": 2}, r"schema_version is 2"),
+        ({"schema_version": 0}, r"schema_version: expected 1 to 2"),
         ({"config.training.steps": 7}, r"config_hash: \w+, and the configuration has"),
         ({"seed": 5}, r"seed: 5, and the configuration has 2"),
         ({"scores.0.value": 99.9}, r"scores\.test\.bleu\.value: 99\.9, and the translations give"),
@@ -68,6 +71,16 @@ CALL = {"from_step": 0, "git_dirty": False, "device": "a processor", "device_cou
         ({"provenance.device": "another"}, r"provenance\.device: another, and .* has a processor"),
         ({"provenance.precision": "bfloat16"}, r"provenance\.precision: bfloat16, and"),
         ({"provenance.packages.sacrebleu": "1"}, r"provenance\.packages\.sacrebleu: 1, and .* has 2"),
+        ({"provenance.started_utc": "xxx"}, r"provenance\.started_utc: "),
+        ({"resources.train_seconds": -1}, r"resources\.train_seconds: "),
+        ({"resources.tokens_per_second": 1e30}, r"resources\.tokens_per_second: "),
+        ({"diagnostics": {"cross": "x"}}, r"diagnostics: .*cross: expected an object or a list"),
+        ({"selection.rule": "../../x"}, r"selection\.rule: "),
+        ({"selection.rule": "last"}, r"selection\.rule: last, and config\.training\.select is best_valid_bleu"),
+        ({"selection.step": 7}, r"selection\.step: 7, and history has no such step"),
+        ({"history.0.step": "x"}, r"history: expected a rising number of updates"),
+        ({"scores.0.split": "../../x", "scores.0.hypotheses": "../../x.hyp.txt"}, r"scores\.0\.split: "),
+        ({"scores.0.hypotheses": "../../x.hyp.txt"}, r"scores\.test\.hypotheses: \.\./\.\./x\.hyp\.txt, expected"),
     ],
 )
 def test_a_run_that_cannot_be_believed_is_refused_and_nothing_written(lab, changes, said):
@@ -88,7 +101,7 @@ def test_translations_must_be_there_and_be_the_ones(lab):
     with pytest.raises(InputError, match=r"scores\.long\.hypotheses_sha256: not that of"):
         lab.publish()
     path.unlink()
-    with pytest.raises(InputError, match=r"scores\.long\.hypotheses: .*long\.hyp\.txt: No such file"):
+    with pytest.raises(InputError, match=r"scores\.long\.hypotheses: long\.hyp\.txt: no such file"):
         lab.publish()
     assert lab.files() == {}
 
@@ -147,21 +160,21 @@ def test_what_is_published_never_changes(lab):
 
 
 def test_a_second_call_completes_an_interrupted_one(lab, monkeypatch):
-    write, left = records.write, [7]
+    write, left = files.write, [0]
 
-    def interrupted(path, text):
-        left[0] -= 1
-        if not left[0]:
-            (path.parent / f".{path.name}.4711").write_text("half")
+    def interrupted(path, content):
+        left[0] += 1
+        if left[0] == 4:  # the second arm's records: its archive is there
+            (path.parent / f".{path.name}.0123abcd.tmp").write_text("half")
             raise KeyboardInterrupt
-        write(path, text)
+        write(path, content)
 
-    monkeypatch.setattr(publishing.records, "write", interrupted)
+    monkeypatch.setattr(files, "write", interrupted)
     with pytest.raises(KeyboardInterrupt):
         lab.publish()
     monkeypatch.undo()
     assert "sweeps/tiny.json" not in lab.files()
-    assert any("stray" in problem for problem in lab.verify().problems)
+    assert "stray: nothing published names it" in "".join(lab.verify().problems)
     lab.publish()
     assert lab.verify().problems == []
 
@@ -186,8 +199,8 @@ def test_runs_made_by_two_states_of_the_code_are_counted(lab):
 
 def test_a_seed_changed_in_the_configuration_alone_is_refused(lab):
     lab.publish()
-    edit(lab.results.record_path(lab.ids[1]), {"config.seed": 9})
-    with pytest.raises(InputError, match=rf"{lab.ids[1]}\.json: config\.seed: 9, and the run declared here has 1"):
+    lab.edit(1, {"config.seed": 9})
+    with pytest.raises(InputError, match=rf"{lab.ids[1]}: config\.seed: 9, and the run declared here has 1"):
         Runs(lab.results.root).table(lab.spec)
 
 
@@ -216,7 +229,31 @@ def test_the_verbs_from_the_command_line(lab, monkeypatch, capsys):
         "figures/sweep-tiny.csv",
     }
     assert main(["verify"]) == 0
-    assert "8 files re-scored against references, 0 from stored statistics" in capsys.readouterr().out
-    edit(lab.results.record_path(lab.ids[0]), {"scores.1.value": 1.0})
-    assert main(["verify"]) == 1
+    shown = capsys.readouterr()
+    assert "8 files have the SHA-256 of their record; `study verify --rescore` scores them again" in shown.out
+    assert shown.err.splitlines() == ["checked 0 of 4 runs", "checked 4 of 4 runs"]
+    assert main(["verify", "--rescore"]) == 0
+    assert "8 re-scored against references, 0 from stored statistics" in capsys.readouterr().out
+    lab.edit(0, {"scores.1.value": 1.0})
+    assert main(["verify", "--rescore"]) == 1
     assert "scores.test.chrf.value: 1.0, and the translations give" in capsys.readouterr().out
+    assert main(["show", lab.ids[1], "--runs", "results", "--json"]) == 0
+    assert capsys.readouterr().out == lab.path(1).read_text(encoding="utf-8")
+
+
+def test_two_calls_at_once_publish_other_seeds_of_the_same_arms(lab):
+    """Each call adds a seed to the files of both arms; neither loses what the other has written."""
+    text = (lab.top / "sweeps" / "tiny.yaml").read_text()
+    for seed in (1, 2):
+        one = text.replace("name: tiny", f"name: seed{seed}").replace("[1, 2]", f"[{seed}]")
+        (lab.top / "sweeps" / f"seed{seed}.yaml").write_text(one)
+    lab.committed()
+    command = [sys.executable, "-P", "-m", "study", "publish"]
+    calls = [
+        subprocess.Popen([*command, f"sweeps/seed{seed}.yaml"], cwd=lab.top, stdout=-1, stderr=subprocess.STDOUT)
+        for seed in (1, 2)
+    ]
+    told = [call.communicate()[0] for call in calls]
+    assert [call.returncode for call in calls] == [0, 0], told
+    assert Store(lab.results.root).ids() == sorted(lab.ids)
+    assert lab.verify().problems == []

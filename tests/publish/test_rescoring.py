@@ -3,21 +3,19 @@
 import os
 import random
 
-import numpy as np
 import pytest
 from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
 
 from study import records, scoring
 from study.config import Grammar, Multi30k
 from study.corpora import Pair, load
-from study.publish.characters import CharacterCounts
+from study.publish.ngrams import NgramCounts
 from study.publish.rescoring import Rescorer, Statistics, references, tokens
 
 PAIRS = load(Grammar(train_pairs=2, test_pairs=120)).splits["test"]
 
 HAN = "".join(map(chr, range(0x4E00, 0x9000)))
-"""More letters than an n-gram of integers holds."""
+"""An alphabet of many letters."""
 
 
 def translations(pairs, seed=0):
@@ -54,26 +52,31 @@ def test_a_split_is_scored_as_scoring_does(hypotheses):
 
 
 def test_the_statistics_are_sacrebleus():
-    hypotheses, references = translations(PAIRS), [pair.target for pair in PAIRS]
+    hypotheses = translations(PAIRS)
     _, statistics = Rescorer(PAIRS).score(hypotheses, "test")
-    theirs = BLEU(force=True)._extract_corpus_statistics(hypotheses, [references])
-    assert statistics.sacrebleu().tolist() == theirs
+    bleu = BLEU(effective_order=True)
+    theirs = [bleu.sentence_score(text, [pair.target]) for text, pair in zip(hypotheses, PAIRS, strict=True)]
+    assert statistics.sacrebleu().tolist() == [[s.sys_len, s.ref_len, *s.counts, *s.totals] for s in theirs]
     assert statistics.rows[:, 2].tolist() == [tokens(text) for text in hypotheses]
 
 
 @pytest.mark.parametrize("letters", ["ab", "abcdefg \u00a0\0é", HAN])
-def test_the_sums_of_chrf_are_sacrebleus(letters):
+def test_chrf_is_sacrebleus(letters):
     draw = random.Random(len(letters))
     texts = ["".join(draw.choices(letters, k=draw.randrange(90))) for _ in range(60)]
     references, hypotheses = texts[:30], [*texts[30:50], *texts[20:30]]
-    counts = CharacterCounts(references)
-    assert counts.fits == (len(letters) < 100)
-    if counts.fits:
-        theirs = CHRF()._extract_corpus_statistics(hypotheses, [references])
-        assert counts.sums(hypotheses) == np.array(theirs).sum(0).tolist()
-    pairs = [Pair("ein Satz", reference) for reference in references]
-    chrf = {s.metric: s.value for s in Rescorer(pairs).score(hypotheses, "test")[0]}["chrf"]
-    assert chrf == records.rounded(scoring.chrf(hypotheses, references).value)
+    rescorer = Rescorer([Pair("ein Satz", reference) for reference in references])
+    for some in (hypotheses, references, hypotheses, [""] * 30):  # translations seen before and new ones
+        chrf = {s.metric: s.value for s in rescorer.score(some, "test")[0]}["chrf"]
+        assert chrf == records.rounded(scoring.chrf(some, references).value)
+
+
+def test_ngrams_are_counted_by_sentence_and_clipped():
+    """`a b a b` for `a b a`: 3 of 4 words, 2 of 3 bigrams (`a b` once), 1 trigram. No bigram spans two sentences."""
+    counts = NgramCounts([["a", "b", "a"], ["c"]], 3)
+    assert counts.matches([["a", "b", "a", "b"], ["c", "a"]], [0, 1]).tolist() == [[3, 2, 1], [1, 0, 0]]
+    assert counts.matches([["c", "c", "x", "a"]], [1]).tolist() == [[1, 0, 0]]
+    assert counts.matches([[]], [0]).tolist() == [[0, 0, 0]]
 
 
 @pytest.mark.parametrize("text", ["", "a\tb\n1\t2\n", "source_words\n3\n"])

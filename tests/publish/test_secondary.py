@@ -8,6 +8,7 @@ from study.analysis.runs import Runs
 from study.publish.reproduce import reproduce
 from study.publish.secondary import secondary_table
 from study.publish.store import Results
+from study.store import Store
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def test_other_splits_by_arm_by_hand(lab):
     dot, bilinear = block.rows
     assert block.head == "tiny"
     assert (dot.cells["test/nll"], dot.cells["test/aer"]) == ("1.500 ± 0.000", "")
-    n = len((lab.results.runs / f"{lab.ids[0]}.long.hyp.txt").read_text().splitlines())
+    n = len(Store(lab.results.runs).hypotheses(lab.ids[0], "long"))
     assert dot.numbers["long/exact"] == pytest.approx(100 * (1 - 1 / n))
     assert bilinear.numbers["long/exact"] == pytest.approx(100 * (1 - 2 / n))
 

@@ -19,6 +19,7 @@ from study.publish.reproduce import reproduce
 from study.publish.store import ROOT, Manifest, Results
 from study.publish.verify import verify
 from study.records import Record
+from study.store import Store
 from study.sweep.spec import load
 
 
@@ -37,59 +38,122 @@ def test_everything_is_counted(lab):
     assert (found.states, found.unchecked) == ({"finished": 4}, {"nll": 8})
 
 
+def test_hashes_are_checked_without_scoring(lab):
+    found = lab.verify(rescore=False)
+    assert (found.problems, found.hashed, found.rescored, found.unchecked) == ([], 8, None, {})
+    lab.replace(2, "test.hyp.txt", lab.files_of(2)[f"{lab.ids[2]}.test.hyp.txt"] + b"more\n")
+    (problem,) = lab.verify(rescore=False).problems
+    assert problem.startswith(f"{lab.arm(2)}: {lab.ids[2]}: scores.test.hypotheses_sha256: not that of test.hyp.txt")
+
+
 def test_many_processes_find_the_same(lab):
-    path = lab.results.runs / f"{lab.ids[2]}.test.bleu.tsv"
-    path.write_text(path.read_text().replace("1", "2", 1))
-    alone = lab.verify()
+    lab.replace(2, "test.hyp.txt", b"?\n")
+    alone, told = lab.verify(), []
     evidence.CHUNK, usual = 2, evidence.CHUNK
     try:
-        assert verify(Results(lab.results.root), processes=2) == alone
+        results = Results(lab.results.root)
+        assert verify(results, rescore=True, processes=2, progress=lambda *counts: told.append(counts)) == alone
     finally:
         evidence.CHUNK = usual
     assert len(alone.problems) == 1
+    assert told == [(0, 4), (2, 4), (4, 4)]
 
 
-def test_without_references_the_statistics_decide_and_are_counted(lab, monkeypatch):
+@pytest.fixture
+def unshipped(finished, tmp_path, monkeypatch):
+    """The same runs on a corpus whose references the repository does not have."""
+    monkeypatch.setattr(Grammar, "shipped", False)
+    lab = finished.copy(tmp_path)
+    lab.publish()
+    return lab
+
+
+def test_without_references_the_statistics_decide_and_are_counted(unshipped, monkeypatch):
+    lab = unshipped
+    assert lab.verify().problems == []
+    lab.replace(2, "test.bleu.tsv", lab.files_of(2)[f"{lab.ids[2]}.test.bleu.tsv"].replace(b"1", b"2", 1))
+    assert f"{lab.ids[2]}: scores.test: test.bleu.tsv: not the statistics of the translations" in problems(lab)
+    lab.replace(2, "test.bleu.tsv", lab.files_of(3)[f"{lab.ids[3]}.test.bleu.tsv"])
+    monkeypatch.setattr(evidence, "references", lambda data: None)
+    lab.replace(2, "test.bleu.tsv", b"\xff\xfe")
+    assert f"{lab.ids[2]}: scores.test: no references at hand" in problems(lab)
+    for place in range(2):
+        text = lab.files_of(place)[f"{lab.ids[place]}.test.bleu.tsv"].decode()
+        longer = re.sub(r"^(\d+\t\d\t)\d+", r"\g<1>99", text, count=1, flags=re.MULTILINE)
+        lab.replace(place, "test.bleu.tsv", longer.encode())
+    assert problems(lab).count("test.bleu.tsv: sys_len: not the lengths of the translations") == 2
+    lab.replace(0, "test.bleu.tsv", None)
+    assert f"{lab.ids[0]}: test.bleu.tsv: absent, and the references are not shipped" in problems(lab)
+
+
+def test_scores_from_statistics_are_compared(unshipped, monkeypatch):
+    lab = unshipped
     monkeypatch.setattr(evidence, "references", lambda data: None)
     found = lab.verify()
     assert (found.problems, found.rescored, found.from_statistics) == ([], 0, 8)
     assert found.unchecked == {"nll": 8, "chrf": 8, "prefix": 8, "accuracy": 8}
-    record = lab.results.record_path(lab.ids[0])
-    edit(record, {"scores.0.value": 12.0})
+    lab.edit(0, {"scores.0.value": 12.0})
     assert "scores.test.bleu.value: 12.0, and the translations give" in problems(lab)
-    path = lab.results.runs / f"{lab.ids[1]}.long.bleu.tsv"
-    head, first, rest = path.read_text().split("\n", 2)
-    path.write_text("\n".join([head, re.sub(r"^(\d+\t\d\t)\d+", r"\g<1>99", first), rest]))
-    assert f"{path}: sys_len: not the lengths of the translations" in problems(lab)
-    path.unlink()
-    assert "no references at hand" in problems(lab)
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("{id}.json", "absent, and tiny declares it"),
-        ("{id}.test.hyp.txt", "scores.test.hypotheses: "),
-        ("{id}.test.bleu.tsv", "absent; publish the sweep again"),
-    ],
-)
-def test_a_lost_file_is_missed(lab, name, said):
-    (lab.results.runs / name.format(id=lab.ids[0])).unlink()
-    assert said in problems(lab)
-
-
-def test_bytes_that_are_no_text_and_names_that_lead_elsewhere_are_told(lab):
-    for name in ("test.bleu.tsv", "long.hyp.txt"):
-        (lab.results.runs / f"{lab.ids[0]}.{name}").write_bytes(b"\xff\xfe")
-    place = next(i for i, s in enumerate(records.read(lab.results.record_path(lab.ids[1])).scores) if s.hypotheses)
-    edit(lab.results.record_path(lab.ids[1]), {f"scores.{place}.hypotheses": "../../outside"})
+def test_lost_files_are_missed(lab):
+    lab.replace(0, "test.hyp.txt", None)
+    lab.replace(1, "other.txt", b"?")
+    lab.replace(3, "test.hyp.txt", b"\xff\xfe")
+    lab.arm(2).write_text(json.dumps(json.loads(lab.arm(2).read_text())[:1]))
     said = problems(lab)
-    assert "test.bleu.tsv: not the statistics of the translations" in said
-    assert "long.hyp.txt" in said
-    assert "../../outside, expected" in said
+    assert f"{lab.ids[0]}: scores.test.hypotheses: test.hyp.txt: no such file" in said
+    assert f"{lab.ids[1]}: other.txt: stray: the record does not name it" in said
+    assert f"{lab.results.runs}: {lab.ids[2]}: absent, and tiny declares it" in said
+    assert f"{lab.arm(2, '.tar.xz')}: {lab.ids[2]}.test.hyp.txt: stray" in said
 
 
-@pytest.mark.parametrize("name", ["runs/notes.txt", "runs/.x.json.12", "sweeps/old.yaml"])
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"[1]", b"\xff", b'[{"id": "another-s1"}]'])
+def test_an_arm_that_cannot_be_read_is_told_and_the_rest_checked(lab, content):
+    lab.arm(0).write_bytes(content)
+    found = lab.verify()
+    assert [p for p in found.problems if p.startswith(f"{lab.arm(0)}: ")]
+    assert not [p for p in found.problems if "absent, and tiny" in p]
+    assert found.rescored == 4
+
+
+def test_an_archive_that_cannot_be_read_is_told_once(lab):
+    path = lab.arm(0, ".tar.xz")
+    for content in (b"", path.read_bytes()[:-40], path.read_bytes().replace(b"a", b"b")):
+        path.write_bytes(content)
+        found = lab.verify()
+        assert len([p for p in found.problems if p.startswith(f"{path}: not a readable archive")]) == 1
+        assert found.rescored == 4
+    path.unlink()
+    assert problems(lab).count("test.hyp.txt: no such file") == 2
+
+
+def test_names_that_lead_elsewhere_are_told(lab):
+    place = next(i for i, s in enumerate(Store(lab.results.root).record(lab.ids[1]).scores) if s.hypotheses)
+    lab.edit(1, {f"scores.{place}.hypotheses": "../../outside"})
+    assert "../../outside, expected" in problems(lab)
+
+
+def test_one_number_a_sentence_is_kept_and_checked(finished, tmp_path):
+    lab = finished.copy(tmp_path)
+    record = records.read(lab.path(0))
+    n = record.scores[0].n
+    text = "1.25\n1.75\n" * (n // 2)  # the mean is the NLL of the record, 1.5 nats
+    records.write(lab.path(0).with_name("test.nll.txt"), text)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    lab.change(0, per_sentence={"test.nll.txt": digest})
+    lab.publish()
+    assert Store(lab.results.root).content(lab.ids[0], "test.nll.txt") == text.encode()
+    assert lab.verify(rescore=False).problems == []
+    lab.replace(0, "test.nll.txt", text.replace("1.25", "9.25").encode())
+    assert "per_sentence.test.nll.txt: absent, or not the file of that SHA-256" in problems(lab)
+    other = "2.0\n" * n
+    lab.replace(0, "test.nll.txt", other.encode())
+    lab.edit(0, {"per_sentence": {"test.nll.txt": hashlib.sha256(other.encode()).hexdigest()}})
+    assert f"per_sentence.test.nll.txt: {n} numbers of mean 2.0, and the score is 1.5" in problems(lab)
+
+
+@pytest.mark.parametrize("name", ["runs/notes.txt", "runs/.x.json.0123abcd.tmp", "runs/x.tar.xz", "sweeps/old.yaml"])
 def test_a_stray_file_is_found(lab, name):
     (lab.results.root / name).write_text("?")
     assert f"{name}: stray" in problems(lab)
@@ -104,23 +168,21 @@ def test_a_run_that_no_sweep_declares_is_a_stray(lab):
     "changes", [{"scores.5.value": 1.25}, {"status": "diverged"}, {"resources.wall_seconds": 2}, {"history": []}]
 )
 def test_numbers_that_no_translation_gives_are_guarded_too(lab, changes):
-    path = lab.results.record_path(lab.ids[1])
-    assert records.read(path).scores[5].metric == "nll"
-    edit(path, changes)
-    (problem,) = lab.verify().problems
-    assert problem.startswith(f"{path}: changed since it was published: its SHA-256")
+    assert Store(lab.results.root).record(lab.ids[1]).scores[5].metric == "nll"
+    lab.edit(1, changes)
+    (problem,) = (p for p in lab.verify().problems if "changed since" in p)
+    assert problem.startswith(f"{lab.arm(1)}: {lab.ids[1]}: changed since it was published: its SHA-256")
     edit(lab.results.manifest_path("tiny"), {"files": {}})
     assert problems(lab).count("no published sweep has its SHA-256; publish its sweep again") == 4
 
 
 def forge(lab):
     """Change an NLL, and the hash of its record in every manifest that has one."""
-    path = lab.results.record_path(lab.ids[1])
-    edit(path, {"scores.5.value": 1.25})
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    lab.edit(1, {"scores.5.value": 1.25})
+    digest = hashlib.sha256(Store(lab.results.root).text(lab.ids[1]).encode()).hexdigest()
     for manifest in (lab.results.root / "sweeps").iterdir():
         tree = json.loads(manifest.read_text())
-        tree["files"][path.name] = digest
+        tree["files"][f"{lab.ids[1]}.json"] = digest
         manifest.write_text(json.dumps(tree, sort_keys=True, indent=1, ensure_ascii=False) + "\n")
 
 
@@ -162,16 +224,17 @@ def test_the_readme_and_the_paper_of_this_repository_print_its_root_hash():
     }
 
 
-def test_an_attention_map_is_the_published_one(lab):
+def test_an_attention_map_is_the_published_one(finished, tmp_path):
+    lab = finished.copy(tmp_path)
     records.write(lab.path(0).with_name("attention.json"), "{}\n")
     lab.publish()
     assert lab.verify().problems == []
-    path = lab.results.runs / f"{lab.ids[0]}.attention.json"
-    path.write_text("[]\n")
-    assert f"{path}: changed since it was published" in problems(lab)
-    path.rename(lab.results.runs / f"{lab.ids[1]}.attention.json")
-    assert f"{path}: absent, and it was published" in problems(lab)
-    assert f"{lab.ids[1]}.attention.json: stray" in problems(lab)
+    lab.replace(0, "attention.json", b"[]\n")
+    assert f"{lab.ids[0]}: attention.json: changed since it was published" in problems(lab)
+    lab.replace(0, "attention.json", None)
+    assert f"{lab.results.runs}: {lab.ids[0]}.attention.json: absent, and " in problems(lab)
+    lab.replace(1, "attention.json", b"[]\n")
+    assert f"{lab.ids[1]}: {lab.ids[1]}.attention.json: no published sweep has its SHA-256" in problems(lab)
 
 
 def test_the_commits_of_a_sweep_are_those_of_its_runs(lab):
@@ -180,9 +243,9 @@ def test_the_commits_of_a_sweep_are_those_of_its_runs(lab):
 
 
 def test_records_of_another_schema_are_told_and_the_rest_checked(lab):
-    edit(lab.results.record_path(lab.ids[3]), {"schema_version": 2})
+    lab.edit(3, {"schema_version": 0})
     found = lab.verify()
-    assert [p for p in found.problems if "schema_version is 2" in p]
+    assert [p for p in found.problems if f"{lab.ids[3]}: schema_version: expected 1 to" in p]
     assert not [p for p in found.problems if "absent" in p]
     assert found.rescored == 6
 
@@ -196,7 +259,7 @@ def test_a_sweep_that_was_changed_since_is_told(lab):
 
 
 def test_a_failure_hidden_in_a_whole_sweep_is_told(lab):
-    edit(lab.results.record_path(lab.ids[0]), {"status": "failed"})
+    lab.edit(0, {"status": "failed"})
     assert "status: failed, and tiny is published as complete" in problems(lab)
 
 

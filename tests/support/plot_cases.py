@@ -44,10 +44,10 @@ class Case:
             )
             extra = changes.pop("scores", [])
             record = record.model_copy(update={"scores": scores + extra, **changes})
-            records.write(self.runs / f"{cell.id}.json", records.dumps(record))
+            records.write(self.runs / cell.id / "record.json", records.dumps(record))
 
     def path(self, seed, **fields):
         """The record of the run with these overrides."""
         wanted = {"seed": seed, **{name.replace("__", "."): value for name, value in fields.items()}}
         cell = next(c for c in self.spec.runnable if wanted.items() <= c.overrides.items())
-        return self.runs / f"{cell.id}.json"
+        return self.runs / cell.id / "record.json"

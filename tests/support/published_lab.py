@@ -1,9 +1,11 @@
 """A git checkout of a tiny sweep whose runs have real translations, scored the way a run scores them."""
 
 import hashlib
+import io
 import json
 import shutil
 import subprocess
+import tarfile
 
 from study import records, scoring
 from study.config import config_hash
@@ -124,6 +126,32 @@ class Lab:
         """Dotted name ↦ value, in one working record, as by hand."""
         edit(self.path(place), changes)
 
+    def arm(self, place, end=".json"):
+        """A published file of the arm of a run."""
+        return self.results.runs / f"{self.ids[place].rpartition('-s')[0]}{end}"
+
+    def edit(self, place, changes):
+        """Change fields of one published record, as by hand: dotted name ↦ value."""
+        trees = json.loads(self.arm(place).read_text(encoding="utf-8"))
+        (tree,) = (tree for tree in trees if tree["id"] == self.ids[place])
+        put(tree, changes)
+        self.arm(place).write_text(json.dumps(trees, ensure_ascii=False), encoding="utf-8")
+
+    def files_of(self, place):
+        """Every file in a published archive, by name."""
+        with tarfile.open(self.arm(place, ".tar.xz")) as tar:
+            return {entry.name: tar.extractfile(entry).read() for entry in tar}
+
+    def replace(self, place, name, content):
+        """Change a file of a run in the published archive; None takes it out."""
+        found = self.files_of(place) | {f"{self.ids[place]}.{name}": content}
+        with tarfile.open(self.arm(place, ".tar.xz"), "w:xz") as tar:
+            for name, content in found.items():
+                if content is not None:
+                    entry = tarfile.TarInfo(name)
+                    entry.size = len(content)
+                    tar.addfile(entry, io.BytesIO(content))
+
     def fail(self, place):
         record = records.read(self.path(place))
         kept = record.model_dump(include={"protocol", "id", "config", "config_hash", "seed"})
@@ -132,8 +160,8 @@ class Lab:
     def publish(self, reason=None):
         return publish(self.spec, self.runs, Results(self.results.root), reason)
 
-    def verify(self):
-        return verify(Results(self.results.root))
+    def verify(self, rescore=True):
+        return verify(Results(self.results.root), rescore)
 
     def files(self):
         there = self.results.root.rglob("*")
@@ -143,10 +171,15 @@ class Lab:
 def edit(path, changes):
     """Change fields of a JSON file: dotted name ↦ value."""
     tree = json.loads(path.read_text(encoding="utf-8"))
+    put(tree, changes)
+    path.write_text(records.canonical(tree), encoding="utf-8")
+
+
+def put(tree, changes):
+    """Change fields of plain data: dotted name ↦ value."""
     for name, value in changes.items():
         *parents, last = name.split(".")
         section = tree
         for part in parents:
             section = section[int(part) if part.isdigit() else part]
         section[last] = value
-    path.write_text(json.dumps(tree, sort_keys=True, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,9 +1,12 @@
+import json
+
 import pytest
 from published_lab import Lab
 
 from study import records
 from study.config import config_hash
 from study.records import DataFacts, Provenance, Record, Resources, Score, Selection
+from study.store import Run, Store, arm_of
 from study.sweep.spec import load
 
 SWEEP = """
@@ -55,12 +58,16 @@ class Tiny:
         self.spec, self.runs = spec, runs
         self.cells = {(spec.arm(cell), cell.experiment.seed): cell for cell in spec.cells}
 
-    def write(self, arm, seed, exact, published=False, **changes):
+    def write(self, arm, seed, exact, published=False, files=None, **changes):
         """One record with this exact match, ten BLEU more, and what a run writes beside."""
         record = self.record(self.cells[f"score={arm}", seed], exact).model_copy(update=changes)
-        name = f"{record.id}.json" if published else f"{record.id}/record.json"
-        records.write(self.runs / name, records.dumps(record))
-        return self.runs / name
+        if published:
+            arm = arm_of(record.id)
+            Store(self.runs).add(arm, [Run(json.loads(records.dumps(record)), files or {})])
+            return self.runs / f"{arm}.json"
+        path = self.runs / record.id / "record.json"
+        records.write(path, records.dumps(record))
+        return path
 
     def complete(self):
         for arm, values in {"dot": (80.0, 84.0, 82.0), "bilinear": (70.0, 76.0, 75.0)}.items():
