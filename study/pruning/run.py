@@ -32,8 +32,8 @@ from study.training.sizes import sizes_of
 Hold = Callable[[Path], AbstractContextManager[object]]
 PARTS = "pruning.jsonl"
 """What a stopped pruning has measured so far."""
-OF_A_TRIAL = ("WANDB_RUN_ID", "WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH")
-"""What says to W&B which run this process is."""
+OF_A_TRIAL = ("WANDB_RUN_ID", "WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH", "WANDB_RUN_GROUP", "WANDB_TAGS")
+"""What says to W&B which run this process is, and of which sweep."""
 
 
 def run(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import glob
+import json
 import os
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -265,9 +267,42 @@ def summary(record: Record) -> dict[str, float | None]:
 def replay(experiment: Experiment, record: Record, folder: Path) -> None:
     """Log a finished run again, so that a sweep whose trial was trained elsewhere completes."""
     run = Run(experiment, folder)
-    for point in record.history:
-        run.log({name: value for name, value in point.items() if isinstance(value, int | float)}, int(point["step"]))
+    points = sorted([*_lines(folder / "training.jsonl"), *_validations(record, folder)], key=itemgetter(0))
+    shown = _shown(folder / "attention.json")
+    for number, (step, values) in enumerate(points, 1):
+        run.log(values, step, shown if number == len(points) else None)
     run.finish(record)
+
+
+def _validations(record: Record, folder: Path) -> Iterator[tuple[int, dict[str, float]]]:
+    """What was logged at every validation; from the record's short history where the folder has no whole one."""
+    from study.training.diagnostics import scalars  # with torch
+
+    found = record.diagnostics.get("gradients", {})
+    for step, values in _lines(folder / "history.jsonl") or _with_steps(record.history):
+        yield step, scalars({"step": step, **values}, found)
+
+
+def _lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
+    """The points of a file of JSON lines; none where it is absent or damaged."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return _with_steps([json.loads(line) for line in lines])
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
+def _with_steps(points: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
+    return [(int(point["step"]), {name: value for name, value in point.items() if name != "step"}) for point in points]
+
+
+def _shown(path: Path) -> dict[str, Any] | None:
+    """The attention map of the tested model, if there is one."""
+    try:
+        shown = json.loads(path.read_text(encoding="utf-8"))
+        return shown if shown["weights"] else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def inapplicable(overrides: dict[str, Any], reason: str, folder: Path) -> None:

@@ -131,6 +131,7 @@ def test_a_trial_that_fails_and_an_agent_that_is_killed_leave_no_hole(file, serv
     assert [records.state(out / cell.id) for cell in spec.cells] == ["finished"] * 3
     assert journal(out) == dict.fromkeys(["1 new", "2 new", "2 resumed", "3 new", "3 resumed"], 1)
     assert f"{server.url}/{ENTITY}/attention-ablation/sweeps/sweep0" in printed
+    assert "ended with status -9, so another one is started" in printed
     assert "1 of 3 runs are not there after the agents" in printed
     assert "tiny: 3 of 3 runs there, by identity" in printed
     assert len(server.sweeps) == 1
@@ -141,6 +142,30 @@ def test_a_trial_that_fails_and_an_agent_that_is_killed_leave_no_hole(file, serv
     assert (failed["state"], failed["exit"], mended["state"]) == ("failed", 1, "finished")
     assert (resumed["state"], resumed["attempts"]) == ("finished", 2)
     assert {"tiny", "grammar", "recurrent"} == set(first["tags"])
+
+
+def test_a_server_that_dies_fails_no_run(file, server, launch, world, tmp_path):
+    """Its agent dies in the outage, too. What it leaves runs offline, and `wandb sync` sends it to the sweep later."""
+    out, path = tmp_path / "runs", file([1, 2])
+    launcher = launch(path, 1, _2="wait")
+    _, agent = waiting(launcher, out)
+    server.die()
+    os.kill(agent, signal.SIGKILL)
+    (out / "impatient").touch()
+    printed = launcher.communicate(timeout=PATIENCE)[0]
+    assert launcher.returncode == 0, printed
+    assert f"{server.url} does not answer, so what is missing runs offline" in printed
+    cell = load(path).cells[1]
+    assert [records.state(out / cell.id) for cell in load(path).cells] == ["finished"] * 2
+    with Loopback() as back:
+        back.sweeps |= server.sweeps
+        folders = list((out / cell.id / "wandb").glob("offline-run-*"))
+        sent = subprocess.run(
+            [sys.executable, "-m", "wandb", "sync", *folders], env=world | back.environment(), capture_output=True
+        )
+        assert sent.returncode == 0, sent.stderr
+        assert [(run["sweep"], run["project"]) for run in back.runs.values()] == [("sweep0", "attention-ablation")]
+        back.shutdown()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)

@@ -12,8 +12,26 @@ import wandb
 from loopback import ENTITY, KEY, Loopback
 
 from study.config import account, experiment_from, experiment_id
+from study.pruning.run import run as prune
 from study.training import tracking
+from study.training.run import run as train
+from study.training.task import Task
 
+SMALL = {
+    "data.name": "graph",
+    "data.train_pairs": 60,
+    "data.test_pairs": 4,
+    "model.family": "transformer",
+    "model.layers": 1,
+    "model.attention.heads": 2,
+    "model.width": 16,
+    "training.steps": 4,
+    "training.validate_every": 2,
+    "training.batch_tokens": 300,
+    "decoding.beam": 1,
+    "trainer.threads": 1,
+    "trainer.device": "cpu",
+}
 ROOT = Path(__file__).parents[2]
 HOSTS = ("WANDB_BASE_URL", "WANDB_API_KEY", "WANDB_ENTITY")
 
@@ -151,3 +169,63 @@ def test_without_a_key_runs_are_offline(home, monkeypatch):
     assert tracking.mode() == "offline"
     monkeypatch.setenv("WANDB_MODE", "disabled")
     assert tracking.mode() == "disabled"
+
+
+def named(point):
+    """Names of what was logged; W&B adds its own, and maps of attention are files beside it."""
+    return {name for name in point if not name.startswith("_") and name != "attention"}
+
+
+def test_a_run_that_was_killed_and_resumed_is_sent_whole_and_a_replay_says_the_same(home, server, monkeypatch):
+    """Killed before W&B had written more than a head of seven bytes, at which `wandb sync` stops, with status 0."""
+    experiment, folder = experiment_from(SMALL), home / "run"
+    with monkeypatch.context() as here:
+        start = Task.on_train_batch_start
+
+        def killed(task, batch, index):
+            if task.global_step == 3:
+                raise MemoryError
+            start(task, batch, index)
+
+        here.setattr(Task, "on_train_batch_start", killed)
+        with pytest.raises(MemoryError):
+            train(experiment, folder, lambda line: None)
+    (torn,) = folder.glob("wandb/offline-run-*/*.wandb")
+    torn.write_bytes(torn.read_bytes()[:7])
+    record = train(experiment, folder, lambda line: None)
+    folders = list(folder.glob("wandb/*run-*"))
+    environment = {name: value for name, value in os.environ.items() if name != "WANDB_MODE"} | server.environment()
+    sent = subprocess.run([sys.executable, "-m", "wandb", "sync", *folders], env=environment, capture_output=True)
+    assert sent.returncode == 0, sent.stderr
+    (run,) = server.runs.values()
+    points = run["points"]
+    assert [point["_step"] for point in points] == [1, 2, 4]
+    assert points[0]["train/loss"] > 0
+    assert all(point["cross/0/1/entropy"] > 0 for point in points[1:])
+    assert run["summary"]["status"] == "finished"
+
+    server.runs.clear()
+    for name, value in server.environment().items():
+        monkeypatch.setenv(name, value)
+    tracking.replay(experiment, record, folder)
+    (again,) = server.runs.values()
+    assert [named(point) for point in again["points"]] == [named(point) for point in points]
+    for point, first in zip(again["points"], points, strict=True):
+        assert {n: point[n] for n in named(point)} == pytest.approx({n: first[n] for n in named(point)}, rel=1e-3)
+    assert "attention" in again["points"][-1]
+    assert named(again["summary"]) == named(run["summary"])
+
+
+def test_a_pruned_run_is_of_the_sweep_and_the_run_that_it_prunes_is_not(home, server, monkeypatch):
+    """Both are made in one process, and the client keeps the environment of its first use."""
+    server.sweeps["known"] = {"id": "known", "name": "known", "state": "RUNNING"}
+    of_the_sweep = {"WANDB_SWEEP_ID": "known", "WANDB_RUN_ID": "given", "WANDB_PROJECT": "p", "WANDB_RUN_GROUP": "g"}
+    for name, value in (server.environment() | of_the_sweep | {"WANDB_TAGS": "t"}).items():
+        monkeypatch.setenv(name, value)
+    pruned = experiment_from(SMALL, {"pruning.question": "best_head"})
+    base = experiment_id(pruned.model_copy(update={"pruning": None}))
+    assert prune(pruned, home / experiment_id(pruned), lambda line: None).status == "finished"
+    assert server.runs.keys() == {base, "given"}
+    names = ("sweep", "groupName", "jobType", "project", "tags")
+    assert [server.runs[base][name] for name in names] == [None, None, "train", "p", ["graph", "transformer"]]
+    assert [server.runs["given"][name] for name in names] == ["known", "g", "prune", "p", ["t", "graph", "transformer"]]

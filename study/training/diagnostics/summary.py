@@ -67,9 +67,9 @@ def scalars(point: dict[str, Any], gradients: dict[str, Any]) -> dict[str, float
     of a layer as `site/layer/name`, and of `gradients` those found at the point's step as `gradients/name`.
     """
     found = {name: value for name, value in point.items() if isinstance(value, int | float)}
-    for site, means in point["diagnostics"].items():
+    for site, means in point.get("diagnostics", {}).items():
         found |= {f"{site}/{name}": mean for name, mean in means.items() if mean is not None}
-    for site, layers in point["heads"].items():
+    for site, layers in point.get("heads", {}).items():
         for at, layer in enumerate(layers):
             found |= dict(_of_layer(f"{site}/{at}", layer))
     for traced in gradients.values():
