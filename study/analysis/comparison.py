@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from study import metrics as table
 from study.analysis import prunings, wording
-from study.analysis.inference import Arm, Comparison, Family, compare, deviation
+from study.analysis.inference import Arm, Comparison, Facet, compare, deviation
+from study.analysis.notes import notes
 from study.analysis.runs import HOLES, arms_of_rows, primary
 from study.analysis.tables import Block, Column, Row, Table
 from study.sweep.spec import Spec
@@ -22,22 +23,6 @@ DIFFERENCE = (Column("interval", "95% CI"), Column("holm", "Holm p"))
 TRAINED = (Column("entropy", "entropy"), Column("speed", "tokens / s"))
 PRUNED = {"curve": Column("freed", "number free"), "best_head": Column("with_one_head", "BLEU, one head a layer")}
 """What a table ends with: of trained models, and by the question of pruned ones."""
-
-
-@dataclass(frozen=True)
-class Facet:
-    """One corpus and family: its cells, its arms in the order of the sweep, and their comparisons."""
-
-    name: str
-    metric: str
-    rows: pd.DataFrame
-    arms: tuple[Arm, ...]
-    family: Family
-
-    @property
-    def base(self) -> Arm:
-        """The arm that the others are compared with."""
-        return next(arm for arm in self.arms if arm.label == self.family.baseline)
 
 
 def analyse(spec: Spec, frame: pd.DataFrame) -> list[Facet]:
@@ -67,8 +52,6 @@ def has_bleu(spec: Spec, facet: str) -> bool:
 
 def comparison_table(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Table:
     """The main table: every declared arm, what ran of it, its scores and its difference to the baseline."""
-    from study.analysis.notes import notes
-
     metrics, asked = shown_metrics(spec), prunings.questions(spec)
     short = table.title(primary(spec), unit=False)
     columns = [

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from study import metrics
 from study.analysis import style, wording
-from study.analysis.comparison import Facet
-from study.analysis.inference import FEW, Arm
+from study.analysis.inference import FEW, Arm, Facet
 from study.analysis.tables import DECIMALS
 
 if TYPE_CHECKING:

@@ -26,9 +26,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Method = Literal["model", "paired", "welch", "resampled", "within", "few"]
 Weights = Mapping[str, float]
@@ -113,6 +116,22 @@ class Family:
     comparisons: dict[str, Comparison] = field(default_factory=dict)
     correlation: float | None = None
     """Same-seed correlation of the arms in the model, see `seed_correlation`."""
+
+
+@dataclass(frozen=True)
+class Facet:
+    """One corpus and family: its cells, its arms in the order of the sweep, and their comparisons."""
+
+    name: str
+    metric: str
+    rows: pd.DataFrame
+    arms: tuple[Arm, ...]
+    family: Family
+
+    @property
+    def base(self) -> Arm:
+        """The arm that the others are compared with."""
+        return next(arm for arm in self.arms if arm.label == self.family.baseline)
 
 
 def compare(arms: Sequence[Arm], baseline: str) -> Family:

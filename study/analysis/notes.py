@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from study import metrics
 from study.analysis import prunings, wording
-from study.analysis.inference import FEW, FEWEST, Test
+from study.analysis.inference import FEW, FEWEST, Facet, Test
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from study.analysis.comparison import Facet
     from study.sweep.spec import Spec
 
 RULES = {
