@@ -1,7 +1,8 @@
-"""Run cases of bad input, each in a forked process with limits: `nice python tests/bad_input.py [COUNT] [NAME]`.
+"""Run cases of bad input, each in a forked process with limits: `python tests/bad_input.py [COUNT [I/N [NAME]]]`.
 
 It prints counts, and each case that ends in another way than one line with a status. COUNT: a sample of so many, the
-same each time. NAME: only cases whose names have it. Training is left out: a run that would begin ends there.
+same each time. I/N: part I of N of them, so that N processes share them. NAME: only cases whose names have it.
+Training is left out: a run that would begin ends there.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def ended(case: Case, template: Path, folder: Path) -> tuple[str, int | None, st
         time.sleep(0.002)
     code = os.waitstatus_to_exitcode(found[1])
     told = Path(f"{folder}.err").read_text(errors="replace") if Path(f"{folder}.err").exists() else ""
-    left = {path.name for path in set(folder.rglob("*")) - there if "cache" not in path.parts}
+    new = set(folder.rglob("*")) - there
+    left = {path.name for path in new if not {"cache", ".cache", "attention-ablation"} & set(path.parts)}
     return _judge(case, code, told, left), code, told
 
 
@@ -77,12 +79,12 @@ def _run(case: Case, folder: Path) -> None:
 
 
 def _judge(case: Case, code: int, told: str, left: set[str]) -> str:
-    lines = [line for line in told.splitlines() if line.startswith("study: ")]
+    last = told.splitlines()[-1:]
     if code == BROKEN or "Traceback" in told or "Exception ignored" in told:
         return "traceback"
     if code not in (0, 1, 2, 74, 143):
         return "odd status"
-    if code == 2 and len(lines) != 1:
+    if code == 2 and not (last and last[0].startswith("study: ")):
         return "not one line"
     if case.refused and code != 2:
         return "accepted"
@@ -97,14 +99,14 @@ def _no_training() -> None:
     from study.errors import InputError
     from study.training import run as training
 
-    class Prepared(training._Run):
+    class Prepared(training.Run):
         def record(self) -> records.Record:
             raise InputError("prepared")
 
-    training._Run = Prepared  # type: ignore[misc]
+    training.Run = Prepared  # type: ignore[misc]
 
 
-def run_all(count: str = "100000", only: str = "") -> int:
+def run_all(count: str = "100000", part: str = "1/1", only: str = "") -> int:
     """Run a sample of the cases and print what was found; the exit status."""
     import torch  # noqa: F401
     import wandb  # noqa: F401
@@ -121,7 +123,8 @@ def run_all(count: str = "100000", only: str = "") -> int:
     statuses: Counter[int | None] = Counter()
     began = time.monotonic()
     chosen = [case for case in cases(run) if only in case.name]
-    for case in random.Random(1).sample(chosen, min(int(count), len(chosen))):
+    first, parts = map(int, part.split("/"))
+    for case in random.Random(1).sample(chosen, min(int(count), len(chosen)))[first - 1 :: parts]:
         folder = top / "case"
         how, code, told = ended(case, template, folder)
         counts[how.partition(":")[0]] += 1
@@ -129,6 +132,8 @@ def run_all(count: str = "100000", only: str = "") -> int:
         if how != "fine":
             last = (told.strip().splitlines() or [""])[-1]
             print(f"{how}: {case.name}  [{code}] {last[:200]}", flush=True)
+        if sum(counts.values()) % 100 == 0:
+            print(f"{sum(counts.values())} cases: {dict(counts)}", flush=True)
         shutil.rmtree(folder, ignore_errors=True)
         for path in top.glob("case.*"):
             path.unlink()

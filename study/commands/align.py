@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from study import files
 from study.commands.options import RUNS, WHOLE, Parser, runs_folder
 from study.commands.show import RUN
-from study.commands.translate import Trained, checkpoint, load
+from study.commands.translate import LONGEST, Trained, checkpoint, load
 from study.errors import InputError
 
 if TYPE_CHECKING:
@@ -140,7 +140,12 @@ def _files(source: Path, target: Path) -> list[Pair]:
     from study.corpora import Pair
     from study.corpora.text import read_sides
 
-    return [Pair(" ".join(p.source.split()), " ".join(p.target.split())) for p in read_sides(source, target)]
+    pairs = [Pair(" ".join(p.source.split()), " ".join(p.target.split())) for p in read_sides(source, target)]
+    for line, pair in enumerate(pairs, start=1):
+        for path, text in ((source, pair.source), (target, pair.target)):
+            if text.count(" ") >= LONGEST:
+                raise InputError(f"{path}: line {line}: expected at most {LONGEST} words, got more. Split it.")
+    return pairs
 
 
 def _place(

@@ -165,6 +165,7 @@ def holding(folder: Path, wait: bool = False) -> Iterator[None]:
     Raises:
         InputError: another process has the run, or the folder cannot be written.
     """
+    missing = [path for path in folder.parents if not os.path.lexists(path)]
     while (held := acquire(folder)) is None:
         if not wait:
             claims = [path.name for _, path in _claims(folder)[:1]]
@@ -178,6 +179,10 @@ def holding(folder: Path, wait: bool = False) -> Iterator[None]:
         yield
     finally:
         held.release(forget=True)
+        if not os.path.lexists(folder):
+            with suppress(OSError):
+                for path in missing:  # this call has made them
+                    path.rmdir()
 
 
 def waiting(folder: Path) -> AbstractContextManager[None]:

@@ -75,7 +75,7 @@ def test_what_a_killed_process_has_left_beside_a_record_is_removed_by_the_next_c
 
 def test_a_notebooks_backend_and_a_long_folder_for_temporary_files_stop_no_sweep(file, out, tmp_path, monkeypatch):
     """The first is no module here; in the second the name of a socket would be too long."""
-    monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+    monkeypatch.setenv("MPLBACKEND", "module://backend_of_a_notebook")
     (tmp_path / ("t" * 100)).mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / ("t" * 100)))
     launcher = launch(file(1, 2), out, "plotting")
