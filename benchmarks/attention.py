@@ -146,7 +146,7 @@ def reaches(rounds: int) -> Table:
 
 
 def worth(**fields: Any) -> float:
-    """How many windows S has where a site begins to look its window up."""
+    """S ÷ window size from which a site gathers its window."""
     return _site(**fields).gather_from
 
 
@@ -213,7 +213,7 @@ def compared(works: dict[str, Work], rounds: int) -> Iterator[list[str | float |
 
 
 TABLES: dict[Any, int] = {additive: 3, kernels: 20, heads: 20, reaches: 12, mechanisms: 15, diagnostics: 7}
-"""What makes a table ↦ its rounds."""
+"""Functions that make a table ↦ their rounds."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""What heads and reach cost, for the claim on it: every alternative in each of several processes.
+"""Cost of heads and reach, for claim 29: every alternative in each of several processes.
 
     python benchmarks/cost.py                 # prints what was measured
     python benchmarks/cost.py --write         # and writes it: results/benchmarks/cost.json, from a clean commit

@@ -1,4 +1,4 @@
-"""What the diagnostics of a run cost beside its training: a table of `attention.py`."""
+"""Cost of a run's diagnostics beside its training: a table of `attention.py`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def prepared(family: str, pairs: int = 2000) -> tuple[Task, list[Batch]]:
 
 
 def parts(task: Task) -> dict[str, Work]:
-    """What is looked at, in every validation and in a few."""
+    """Diagnostics of every validation and of a few."""
     return {
         "diagnosis": task.look_at_attention,
         "gradient": lambda: gradients(task.model, task.fixed, task.truth),

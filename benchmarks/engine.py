@@ -1,4 +1,4 @@
-"""What the engine of sweeps costs: seconds per trial beside the same trials by hand, and under a rain of SIGKILLs.
+"""Cost of the engine of sweeps: seconds per trial beside the same trials by hand, and under a rain of SIGKILLs.
 
 python benchmarks/engine.py                        # prints the tables
 python benchmarks/engine.py --write                # and writes them: benchmarks/engine.json, benchmarks/README.md
@@ -148,7 +148,7 @@ def complete(spec: Spec, out: Path) -> bool:
 
 
 def outcome(out: Path, name: str | None) -> dict[str, Any]:
-    """What a record says, but for times and dates."""
+    """Return the content of a record, without times and dates."""
     tree = records.read(out / str(name) / "record.json").model_dump(mode="json")
     del tree["resources"], tree["wandb"], tree["provenance"]["started_utc"]
     return tree

@@ -91,7 +91,7 @@ def silent() -> Iterator[None]:
 
 
 def machine() -> dict[str, str | int]:
-    """Where it was measured."""
+    """Machine and versions of a measurement."""
     return {"device": _processor(), "threads": torch.get_num_threads(), "torch": str(torch.__version__)}
 
 

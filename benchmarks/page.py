@@ -10,7 +10,7 @@ from measure import Table, markdown
 
 HERE = Path(__file__).parent
 PARTS = ("attention", "pruning", "engine")
-"""What is shown, in this order, as far as it has been written."""
+"""Tables of the page in order, as far as they have been written."""
 
 INTRODUCTION = """\
 # Time and memory of the mechanisms

@@ -1,4 +1,4 @@
-"""How long everything that is computed from `results/` takes with many records: verify, reproduce, and the paper alone.
+"""Times of everything that is computed from `results/`, with many records: verify, reproduce, and the paper alone.
 
 python benchmarks/reports.py               # 600 records
 python benchmarks/reports.py --runs 1000

@@ -206,7 +206,7 @@ class Corpus(Protocol):
         """The scored splits: `valid`, then the test splits, the deciding one first."""
 
     def offers(self, split: str) -> frozenset[str]:
-        """Which of alignment, attends and contrasts a split has."""
+        """Return those of alignment, attends and contrasts that a split has."""
 
 
 def with_parts(kind: Literal["length", "heads"]) -> tuple[str, ...]:

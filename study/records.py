@@ -65,7 +65,7 @@ class Section(BaseModel):
 
 
 class DataFacts(Section):
-    """What was read: SHA-256 of every file (or generated split) and of the subword model."""
+    """Data of the run: SHA-256 of every file (or generated split) and of the subword model."""
 
     name: str = Field(description="Corpus or probe.")
     version: Count = Field(
@@ -91,7 +91,7 @@ class ModelFacts(Section):
 
 
 class Resources(Section):
-    """What the run took. Times differ between runs; nothing else here is compared."""
+    """Resources of the run. Times differ between runs; nothing else here is compared."""
 
     train_seconds: Amount = Field(
         json_schema_extra=_in("s"), description="Seconds in training steps, validation left out."
@@ -111,7 +111,7 @@ class Resources(Section):
 
 
 class Selection(Section):
-    """Which step was tested, by which rule, on validation only."""
+    """Choice of the tested step, on validation only."""
 
     rule: Name = Field(description="The field training.select.")
     step: Count = Field(json_schema_extra=_in("updates"), description="The step whose weights were tested.")
@@ -158,7 +158,7 @@ class Call(Section):
 
 
 class Provenance(Section):
-    """Where the numbers come from: no user, path or host. `calls` has what differs between the calls of one run."""
+    """Origin of the numbers, without user, path or host. `calls` has what differs between the calls of one run."""
 
     git_commit: str | None = Field(description="Commit of the code; null outside a checkout.")
     git_dirty: bool | None = Field(description="Whether study/, sweeps/ or requirements.lock differed, in any call.")
@@ -351,7 +351,7 @@ MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _without
 
 
 def state(folder: Path) -> Literal["missing", "started", "finished", "diverged", "failed"]:
-    """What is on disk for one run: `started` is a folder without a record (running, or interrupted).
+    """Return the state of one run on disk: `started` is a folder without a record (running, or interrupted).
 
     Raises:
         InputError: there is a record that cannot be read, or no folder but a file.

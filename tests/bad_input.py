@@ -32,7 +32,7 @@ MEMORY = 12 * 2**30
 
 
 def ended(case: Case, template: Path, folder: Path) -> tuple[str, int | None, str]:
-    """How a case ended (`fine`, `hang`, …), its status and its standard error."""
+    """Outcome of a case (`fine`, `hang`, …), its status and its standard error."""
     shutil.copytree(template, folder, symlinks=True)
     case.change(folder)
     there = set(folder.rglob("*"))

@@ -60,7 +60,7 @@ def leaves(tree, path):
 
 
 def value(run, metric, question=None, costing=None):
-    """What a question reads of a run: a score, its slope over length, a diagnostic, or the share of costly heads."""
+    """Return the value that a question reads: a score, its slope over length, a diagnostic, or a share of heads."""
     if metric.startswith("diagnostics/pruning/left/"):  # of a site's heads, when all have gone that go for free
         here = [head.split()[0] == metric.rpartition("/")[2] for head in run["diagnostics"]["pruning"]["order"]]
         return sum(here[math.floor(value(run, "test/free") / 100 * len(here) + 0.5) :]) / sum(here)

@@ -1,4 +1,4 @@
-"""Which room may import which, and who may import torch and wandb (W&B)."""
+"""Import directions between packages, and the modules that may import torch and wandb."""
 
 import ast
 import subprocess

@@ -40,7 +40,7 @@ def test_the_script_imports_nothing_of_the_package():
 
 LEARNED = "scale learned − scale rsqrt, band of good learning_rates"
 FIRST = {"difference": "1.2422", "low": "0.2933", "high": "2.1911", "holm": "0.0436"}
-"""What the first publication printed of claim 5: the number of another contrast."""
+"""Numbers of claim 5 in the first publication: the number of another contrast."""
 
 
 @pytest.mark.parametrize(

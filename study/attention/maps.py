@@ -75,7 +75,7 @@ class Raw(Map):
 
 
 class Absent(Map):
-    """Of width 0, for a score that does not read it: [B, T, D] → [B, H, T, 0]."""
+    """Map of width 0, for a score that does not read its input: [B, T, D] → [B, H, T, 0]."""
 
     formula = "none"
 

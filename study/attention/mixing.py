@@ -1,4 +1,4 @@
-"""What mixes the tokens of the encoder: self-attention, or a convolution in its place.
+"""Mixing of the encoder's tokens: self-attention, or a convolution in its place.
 
 B batch · S tokens · D width · w width of the convolution.
 """
@@ -56,7 +56,7 @@ class Convolution(Mixing):
         return states * mask[..., None]
 
     def forward(self, query: Tensor, memory: Tensor, view: View) -> tuple[Tensor, Terms]:
-        """What `remember` gave → [B, S, D]. The queries are the same states and are not looked at."""
+        """Return what `remember` gave, [B, S, D]. The queries are the same states and are not used."""
         reach = self.weight.shape[-1]
         padded = F.pad(memory.transpose(1, 2), ((reach - 1) // 2, reach // 2))
         return F.conv1d(padded, self.weight).transpose(1, 2), Terms()

@@ -31,7 +31,7 @@ class Score(Part):
     fusable = False
     """The score is `prepare_query(q) · prepare(k)`, so that torch's fused kernel can take the site."""
     gather_from: float = 11.0
-    """How many windows S has where gathering a window becomes cheaper than hiding the rest; infinite for a score that
+    """S ÷ window size from which gathering a window is cheaper than masking the rest; infinite for a score that
     reads a slot's number. Measured on a CPU, forward and backward: `benchmarks/README.md`."""
 
     def __init__(self, heads: int, query: int, key: int, **options: Any) -> None:

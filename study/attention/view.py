@@ -1,4 +1,4 @@
-"""What the parts of attention hand each other: what may be seen, what is remembered, what is added to the loss.
+"""Values that parts of attention pass to each other: visible slots, the memory, terms of the loss.
 
 B batch · L queries · S slots · H heads · K, V widths per head.
 """
@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 class Lengths(NamedTuple):
-    """What the training data say of sentence length, in tokens, both languages, end-of-sentence counted."""
+    """Sentence lengths of the training data in tokens, both languages, end-of-sentence counted."""
 
     longest: int
     """S_max: what is stored per position has this many."""
@@ -23,7 +23,7 @@ class Lengths(NamedTuple):
 
 
 class View(NamedTuple):
-    """What each query may see, and where it stands."""
+    """Visible slots of each query, and its position."""
 
     mask: Tensor
     """[B, 1, L, S] or broadcastable to it: True where a slot is visible (padding & causality). [B, H, L, S] where a
@@ -74,7 +74,7 @@ class Memory(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What a mechanism adds to the loss; empty when nothing is special."""
+    """Terms that a mechanism adds to the loss; empty for most mechanisms."""
 
     penalty: Tensor | None = None
     """A scalar that is added to the loss."""
@@ -100,7 +100,7 @@ def in_sequence(steps: Sequence[Terms]) -> Terms:
 
 
 class Seen(NamedTuple):
-    """What a tap is shown of one call."""
+    """Values of one call that a tap receives."""
 
     query: Tensor
     """[B, H, L, K]."""

@@ -1,4 +1,4 @@
-"""What an experiment is: a frozen, validated tree of fields, and the identity computed from it. Knows no torch."""
+"""Experiment: a frozen, validated tree of fields, and the identity computed from it. Imports no torch."""
 
 from study.config.attention import Attention
 from study.config.experiment import Experiment

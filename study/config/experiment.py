@@ -64,7 +64,7 @@ class Training(Frozen):
 
 
 class Decoding(Frozen):
-    """How the test sets are translated. Validation is greedy."""
+    """Translation of the test sets. Validation is greedy."""
 
     beam: Size = Field(5, description="Beam width at test.")
     length_penalty: float = Field(1.0, ge=0, allow_inf_nan=False, description="α in score = log p / length^α.")
@@ -80,7 +80,7 @@ class Decoding(Frozen):
 
 
 class Trainer(Frozen):
-    """Where it runs: no part of the identity."""
+    """Hardware of the run; not part of the identity."""
 
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto takes a GPU where there is one.")
     devices: Annotated[int, Field(ge=1, le=64)] = Field(

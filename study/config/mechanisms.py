@@ -54,7 +54,7 @@ class Score(Facts):
     d: Literal["", "K", "Kq", "Kk", "A", "R"] = ""
     """Symbol of the width that the score sums over; empty if it has none, so that no scale can divide by it."""
     reads: tuple[str, ...] = ("query", "key")
-    """What it depends on: query, key, the query's position, the slot's number. If nothing, all slots score 0."""
+    """Its inputs: query, key, the query's position, the slot's number. Without any, all slots score 0."""
     equal_sizes: bool = False
     """Queries and keys must have one width."""
     matrix: bool = False
@@ -129,7 +129,7 @@ class Combine(Facts):
     outputs: tuple[str, ...] = ("projected",)
     """The values of axis output that it takes."""
     alone: str = "concat"
-    """What it is with one head, where it is refused under its own name; empty for the base of the others."""
+    """The combination that it equals with one head, where its own name is refused; empty for the base of the others."""
 
     @property
     def wide(self) -> bool:
@@ -180,7 +180,7 @@ class Memory(Facts):
     """Facts about what the decoder looks at."""
 
     slots: int | None = None
-    """How many, where that does not depend on the sentence or on a field."""
+    """Number of slots, if it does not depend on the sentence or on a field."""
     ordered: bool = False
     """Slots are source tokens in their order."""
     families: tuple[str, ...] = ("recurrent", "transformer")

@@ -22,7 +22,7 @@ class Arm(NamedTuple):
     """Dotted fields of the experiment."""
     source: str
     differs: str = ""
-    """What the paper has otherwise; held fixed here, so that arms differ in what they are named for."""
+    """Differences from the paper, which are held fixed here so that arms differ only in what they are named for."""
 
 
 def _model(*parts: Mapping[str, Any], **attention: Any) -> dict[str, Any]:

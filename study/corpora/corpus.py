@@ -60,7 +60,7 @@ class Corpus:
     files: dict[str, str] = field(default_factory=dict)
     """SHA-256 by file name, or by split for a generated corpus."""
     languages: tuple[str, str] = ("de", "en")
-    """Of source and target."""
+    """Languages of source and target."""
 
     @property
     def tests(self) -> list[str]:
@@ -118,7 +118,7 @@ class Section(Frozen):
         return 4
 
     def offers(self, split: str) -> frozenset[str]:
-        """What a split has beside text: alignment (gold links), attends (of self-attention), contrasts (pairs)."""
+        """Annotations of a split: alignment (gold links), attends (of self-attention), contrasts (pairs)."""
         return frozenset()
 
     def chance(self) -> Chance | None:

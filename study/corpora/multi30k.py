@@ -147,7 +147,7 @@ def _sha256(path: Path) -> str:
 
 
 def cache() -> Path:
-    """Where downloads are kept."""
+    """Return the folder of downloads."""
     return folder() / "multi30k"
 
 

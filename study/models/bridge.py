@@ -34,7 +34,7 @@ def last(states: Tensor, mask: Tensor) -> Tensor:
 
 
 class Slots(NamedTuple):
-    """What a memory offers to attention."""
+    """Slots that a memory offers to attention."""
 
     states: Tensor
     """[B, S', D]."""

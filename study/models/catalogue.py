@@ -45,26 +45,26 @@ LEGEND = (
 )
 
 
-class Seen(NamedTuple):
+class Built(NamedTuple):
     """The formula of a value, and the parts of a built site that it chose."""
 
     formula: str
     parts: tuple[nn.Module, ...]
 
 
-def _maps(of: Site) -> Seen:
-    return Seen(", ".join(line for line in mapped(of) if line[0] in "qk"), (of.map_query, of.map_key))
+def _maps(of: Site) -> Built:
+    return Built(", ".join(line for line in mapped(of) if line[0] in "qk"), (of.map_query, of.map_key))
 
 
-BUILT: dict[str, Callable[[Site], Seen]] = {
-    "score": lambda of: Seen(of.score.formula, (of.score,)),
-    "scale": lambda of: Seen(of.scale.formula, (of.scale,)),
-    "weights": lambda of: Seen(of.weights.formula, (of.weights,)),
-    "reach": lambda of: Seen(of.reach.formula, (of.reach,)),
+BUILT: dict[str, Callable[[Site], Built]] = {
+    "score": lambda of: Built(of.score.formula, (of.score,)),
+    "scale": lambda of: Built(of.scale.formula, (of.scale,)),
+    "weights": lambda of: Built(of.weights.formula, (of.weights,)),
+    "reach": lambda of: Built(of.reach.formula, (of.reach,)),
     "maps": _maps,
-    "values": lambda of: Seen(mapped(of)[-1], (of.map_value,)),
-    "combine": lambda of: Seen(combined(of), (of.combine,)),
-    "output": lambda of: Seen(combined(of), (of.combine,)),
+    "values": lambda of: Built(mapped(of)[-1], (of.map_value,)),
+    "combine": lambda of: Built(combined(of), (of.combine,)),
+    "output": lambda of: Built(combined(of), (of.combine,)),
 }
 """Axes of attention with a table of their own; `OUTSIDE` are those of a model."""
 
@@ -73,7 +73,7 @@ OWNERS: tuple[tuple[str, type[BaseModel], str], ...] = (
     ("model.", Transformer, "transformer"),
     ("model.attention.", Attention, "every site"),
 )
-"""Where the fields of a model are declared."""
+"""Classes that declare the fields of a model."""
 
 
 class Table(NamedTuple):
@@ -105,7 +105,7 @@ def _axes() -> Iterator[Table]:
         yield Table(f"model.{axis}", ("value", "formula", "parameters", "source"), tuple(rows))
 
 
-def _row(axis: str, value: str, seen: Seen, sized: bool) -> tuple[str, ...]:
+def _row(axis: str, value: str, seen: Built, sized: bool) -> tuple[str, ...]:
     facts = AXES[axis][value]
     notes = [facts.source, facts.control]
     if axis == "scale" and facts.divides:
@@ -115,10 +115,10 @@ def _row(axis: str, value: str, seen: Seen, sized: bool) -> tuple[str, ...]:
     return value, seen.formula, *size, in_symbols(seen.parts, heads=axis in BUILT), source
 
 
-def _beside(part: nn.Module) -> Seen:
+def _beside(part: nn.Module) -> Built:
     if isinstance(part, Site):
-        return Seen(next(row.formula for row in MIXING.values() if row.attends), ())
-    return Seen(str(part.formula), (part,))
+        return Built(next(row.formula for row in MIXING.values() if row.attends), ())
+    return Built(str(part.formula), (part,))
 
 
 def _others() -> Table:
@@ -138,7 +138,7 @@ def _others() -> Table:
 
 
 def _textbook() -> Table:
-    """What a preset says that the default arm of its family does not."""
+    """Table of presets: fields in which each differs from the default arm of its family."""
     rows = []
     for name, arm in TEXTBOOK.items():
         family = Recurrent() if arm.overrides["model.family"] == "recurrent" else Transformer()

@@ -42,7 +42,7 @@ class Check(NamedTuple):
 
     name: str
     problem: str
-    """What is wrong and how to mend it; empty if the mechanism passes."""
+    """The mistake and its remedy; empty if the mechanism passes."""
     note: str = ""
     """Why the check does not apply, if it does not."""
 

@@ -1,4 +1,4 @@
-"""What a model costs: parameters and floating-point operations of its parts, counted on a model without data.
+"""Cost of a model: parameters and floating-point operations of its parts, counted on a model without data.
 
 The model is built and run on torch's meta device, so that shapes are real and nothing is computed. Operations are
 those that `torch.utils.flop_counter` knows: matrix products and convolutions, a multiplication and an addition as
@@ -28,7 +28,7 @@ from study.models.translator import Translator, output_logits
 
 ENCODER, MEMORY, DECODER, OUTPUT = "encoder", "memory", "decoder", "output layer"
 BEGINNINGS = {ENCODER: ("source_", "encoder", "bridges."), MEMORY: ("memory.",), OUTPUT: ("unembedding.",)}
-"""How the names of their parameters begin."""
+"""Prefixes of the names of their parameters."""
 BESIDE = (torch.ops.aten._softmax.default, torch.ops.aten.native_layer_norm.default)
 """Functions of every number that carry no tag for it."""
 PRODUCT, SUM = torch.ops.aten.mul.Tensor, torch.ops.aten.sum.dim_IntList
@@ -36,11 +36,11 @@ PRODUCT, SUM = torch.ops.aten.mul.Tensor, torch.ops.aten.sum.dim_IntList
 
 
 class Sizes(NamedTuple):
-    """What the data decide of a model's cost."""
+    """Sizes of the data on which a model's cost depends."""
 
     vocabulary: int
     lengths: Lengths | None
-    """Of the training sentences, for what is sized by them."""
+    """Lengths of the training sentences, for parts that are sized by them."""
     source: int
     """S, end-of-sentence counted."""
     target: int
@@ -134,7 +134,7 @@ def _counted(model: Translator, sizes: Sizes) -> _Count:
 
 
 def _attribute(attention: Attention, site: str, count: _Count) -> None:
-    """What an attention computes counts for its site, whoever calls it. The model is thrown away afterwards."""
+    """Count the operations of an attention for its site, whoever calls it. The model is thrown away afterwards."""
     for name in ("remember", "forward"):
         setattr(attention, name, count.within(site, getattr(attention, name)))
 

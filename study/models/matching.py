@@ -13,7 +13,7 @@ from study.models.cost import Sizes, bare, parameters
 WIDTHS = ("model.width", *(f"model.attention.{size}" for size in SIZES))
 """The fields that are tried, one at a time."""
 SHARED = ("width", "layers", "embeddings")
-"""What the baseline takes over from the arm: sizes, and which embeddings are one."""
+"""Fields that the baseline takes over from the arm: sizes, and which embeddings are shared."""
 LARGEST, TRIES = 2**15, 64
 """The largest width, and how many refused values in a row end the search."""
 

@@ -1,4 +1,4 @@
-"""What training, search, diagnostics and pruning know of a model, whatever its family.
+"""Interface of a model of either family, for training, search, diagnostics and pruning.
 
 B batch · S source tokens · L target tokens · D width · N vocabulary.
 """
@@ -26,7 +26,7 @@ class Encoded(NamedTuple):
     state: Any
     """The decoder's initial state."""
     terms: tuple[Terms, ...]
-    """What the encoder and the memory add to the loss."""
+    """Terms of the loss from the encoder and the memory."""
 
 
 class Output(NamedTuple):
@@ -35,18 +35,18 @@ class Output(NamedTuple):
     logits: Tensor
     """[B, L, N]."""
     terms: tuple[Terms, ...]
-    """What the decoder's attentions add to the loss."""
+    """Terms of the loss from the decoder's attentions."""
 
 
 class Origin(NamedTuple):
-    """Where what a site works on comes from, in words; t counts target tokens, and y_t is the one that step t gives."""
+    """Inputs of a site in words; t counts target tokens, and y_t is the token that step t gives."""
 
     query: str
     """x, what queries are mapped from."""
     memory: str
     """m, what keys and values are mapped from."""
     use: str
-    """What becomes of the output c."""
+    """Use of the output c."""
 
 
 class Translator(nn.Module):
@@ -79,7 +79,7 @@ class Translator(nn.Module):
         raise NotImplementedError
 
     def origins(self) -> dict[str, Origin]:
-        """Where queries and memory of every site come from."""
+        """Inputs of every site."""
         raise NotImplementedError
 
     def tie(self, embeddings: str) -> None:

@@ -1,1 +1,1 @@
-"""Which heads a trained model needs: importance, gates, orders of removal, and the removal itself."""
+"""Pruning: the heads that a trained model needs; importance, gates, orders of removal, and the removal itself."""

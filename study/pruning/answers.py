@@ -1,4 +1,4 @@
-"""What is asked of a model whose heads can be masked: curves, each head alone, the best head of a layer."""
+"""Questions to a model whose heads can be masked: curves, each head alone, the best head of a layer."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _measure(bench: Bench, without: Sequence[Head]) -> list[tuple[str, str, floa
 
 
 def _nll(model: Translator, data: Sequence[Example]) -> Tensor:
-    """Of each sentence that the model can read."""
+    """Scores of each sentence that the model can read."""
     nll = decode.forced_nll(model, data).double()
     return nll[~nll.isnan()]
 
@@ -169,7 +169,7 @@ def curve(bench: Bench, orders: Sequence[Sequence[Head]], watch: Callable[[str],
 
 
 def shape(bleu: Sequence[float]) -> dict[str, float]:
-    """What is read off one curve."""
+    """Return the scores that are read off one curve."""
     free = 0
     while free + 1 < len(bleu) and bleu[free + 1] > bleu[0] - MARGIN:
         free += 1
@@ -202,7 +202,7 @@ def each_head(bench: Bench, site: str, watch: Callable[[str], None]) -> Answer:
 
 
 def _change(bench: Bench, head: Head, whole: Tensor) -> tuple[float, float]:
-    """What the absence of a head adds to the mean NLL of test sentences, and the p of a paired t-test."""
+    """Return the mean NLL of test sentences that the absence of a head adds, and the p of a paired t-test."""
     with masked(bench.model, [head]):
         change = _nll(bench.model, bench.test) - whole
     p = float(ttest_rel(change.numpy(), torch.zeros_like(change).numpy()).pvalue) if change.any() else 1

@@ -1,4 +1,4 @@
-"""How much each head matters, by one number a head, without retraining.
+"""Importance of heads: one number per head, without retraining.
 
 B sentences · H heads · L queries · V value width of a head.
 """
@@ -78,7 +78,7 @@ def loss(model: Translator, data: Sequence[Example]) -> float:
 
 
 def leave_one_out(model: Translator, data: Sequence[Example], among: Sequence[Head]) -> Importance:
-    """What each head's absence alone adds to the loss. Exact: one pass over the data a head."""
+    """Return the loss that each head's absence alone adds. Exact: one pass over the data a head."""
     whole = loss(model, data)
     found: Importance = {}
     for head in among:

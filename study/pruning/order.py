@@ -20,7 +20,7 @@ SEARCHED = 300
 
 
 class Data(NamedTuple):
-    """What an order may look at. The test set is not among it."""
+    """Data that an order may use: not the test set."""
 
     train: Sequence[Example]
     valid: Sequence[Example]

@@ -31,9 +31,9 @@ from study.training.sizes import sizes_of
 
 Hold = Callable[[Path], AbstractContextManager[object]]
 PARTS = "pruning.jsonl"
-"""What a stopped pruning has measured so far."""
+"""File of the measurements of a stopped pruning."""
 OF_A_TRIAL = ("WANDB_RUN_ID", "WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH", "WANDB_RUN_GROUP", "WANDB_TAGS")
-"""What says to W&B which run this process is, and of which sweep."""
+"""Variables that name this process's run and its sweep to W&B."""
 
 
 def run(
@@ -196,7 +196,7 @@ class Removal(Hooks):
         )
 
     def _training(self) -> dict[str, Any]:
-        """How the weights came to be: in the run that they are taken from."""
+        """Return provenance of the weights: that of the run from which they are taken."""
         trained = records.read(self.base.parent / "record.json")
         return {"history": trained.history, "selection": trained.selection}
 

@@ -20,7 +20,7 @@ SCALES = """
   model.attention.maps: {value: separate}
 """
 HALF = 2.7764451051977987 * math.sqrt(2.5 / 5)
-"""Of a 95% t interval of five values one apart: t(.975, 4) · sd / √5."""
+"""Half width of a 95% t interval of five values one apart: t(.975, 4) · sd / √5."""
 
 
 def rising(e):

@@ -35,7 +35,7 @@ def curve(experiment):
 
 
 def answer(experiment):
-    """What a curve leaves in a record, and what each head alone and each layer's best leave."""
+    """Return a record as a curve, each head alone and each layer's best leave it."""
     question = experiment.pruning.question
     if question == "curve":
         bleu, free = curve(experiment), 0.0 if experiment.pruning.order == "random" else 30.0

@@ -41,7 +41,7 @@ def view(mask: Tensor, queries: int = L, start: int = 0) -> View:
 
 
 def seen(attention: Attention, query: Tensor, states: Tensor, mask: Tensor, sight: View | None = None) -> Seen:
-    """What a tap sees of one call, under a view of its own or that of the mask."""
+    """Return one call as a tap receives it, under a view of its own or that of the mask."""
     calls: list[Seen] = []
     attention.tap = calls.append
     attention(query, attention.remember(states, mask), sight or view(mask, query.shape[1]))

@@ -1,4 +1,4 @@
-"""What two mechanisms have in common, proven: functions that are equal, and values that start equal."""
+"""Identities of mechanisms: functions that are equal, and values that start equal."""
 
 import pytest
 import torch

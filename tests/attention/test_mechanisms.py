@@ -251,7 +251,7 @@ def test_unequal_widths_are_refused_where_maps_are_one() -> None:
 
 @pytest.mark.parametrize("score", ARMS)
 def test_a_resolved_site_stands_by_itself(score: str) -> None:
-    """What a record keeps is accepted again, and says the same."""
+    """Check that the fields of a record are accepted again, with the same meaning."""
     resolved = Config(score=score, heads=H, **ARMS[score]).resolved(DQ, DK)
     assert Config(**resolved.model_dump()).resolved(DQ, DK) == resolved
 

@@ -1,4 +1,4 @@
-"""Which path is taken, what is computed once, what is never built, and what stays in float32."""
+"""Paths of computation: what is computed once, what is never built, and what stays in float32."""
 
 from typing import Any
 

@@ -36,7 +36,7 @@ def run(*argv: str) -> int:
 
 @pytest.fixture
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Experiment, Path]]:
-    """What `study train` would train, instead of training it."""
+    """Collect the experiments of `study train` instead of training them."""
     given: list[tuple[Experiment, Path]] = []
     monkeypatch.setattr(train, "_run", lambda experiment, folder, verbose: given.append((experiment, folder)) or 0)
     return given

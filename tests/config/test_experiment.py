@@ -1,4 +1,4 @@
-"""How an experiment is laid out from what is given, and what is refused: each mistake is one line naming its field."""
+"""Experiments from layers of fields, and refusals: each mistake is one line naming its field."""
 
 import pytest
 from pydantic import ValidationError

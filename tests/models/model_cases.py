@@ -11,7 +11,7 @@ from study.models.translator import BOS, PAD
 VOCABULARY, WIDTH = 23, 26
 SOURCE_LENGTHS, TARGET_LENGTHS = (7, 3, 5), (11, 2, 6)
 LENGTHS = Lengths(31, 19)
-"""Of the training sentences, longer than any here."""
+"""Lengths of the training sentences, longer than any here."""
 
 RECURRENT = {"model.family": "recurrent", "model.width": WIDTH}
 TRANSFORMER = {

@@ -1,4 +1,4 @@
-"""What the decoder may look at: each memory by hand, and the structured one against its definition."""
+"""Memories of the decoder: each by hand, and the structured one against its definition."""
 
 from typing import Any
 

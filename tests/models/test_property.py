@@ -1,4 +1,4 @@
-"""What must hold of every legal model, whatever it is put together from: drawn at random from all axes at once."""
+"""Properties of every legal model, drawn at random from all axes at once."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def built(fields: dict[str, Any], source: Tensor, target: Tensor) -> Translator:
 
 
 def check_gradients(translator: Translator, source: Tensor, target: Tensor) -> None:
-    """Of the whole loss, with what penalises and what samples, every parameter has a finite gradient."""
+    """Check that the whole loss, penalties and samples included, gives every parameter a finite gradient."""
     wanted = pad(target[:, 1:], (0, 1))
     translator.train()
     encoded = translator.encode(source, source != PAD)
@@ -60,7 +60,7 @@ def check_gradients(translator: Translator, source: Tensor, target: Tensor) -> N
 
 
 def unused(translator: Translator) -> set[str]:
-    """What a cross-attention that reads no query leaves without use: the transformer's norm of its queries."""
+    """Parameters without use in a cross-attention that reads no query: the transformer's norm of its queries."""
     crosses = [attention.config for site, _, attention in translator.sites() if site == "cross"]
     if not all(SCORE[config.score].content_free for config in crosses):
         return set()

@@ -44,7 +44,7 @@ def search(table: Tensor, rows: list[int], beam: int, alpha: float = 1.0, limit:
 
 
 def log_prob(table: Tensor, tokens: tuple[int, ...]) -> float:
-    """Of one sentence's tokens, under its table [steps, V, V]."""
+    """Log probability of one sentence's tokens, under its table [steps, V, V]."""
     before = (BOS, *tokens)
     return sum(float(table[t, before[t]].log_softmax(-1)[token]) for t, token in enumerate(tokens))
 

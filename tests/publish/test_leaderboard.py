@@ -1,4 +1,4 @@
-"""Which arm of a family stands beside other systems, and what is said of it, by hand."""
+"""Choice of the arm of a family that stands beside other systems, by hand."""
 
 import pytest
 from plot_cases import Case

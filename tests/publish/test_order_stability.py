@@ -1,4 +1,4 @@
-"""How stable orders of heads are, by hand."""
+"""Stability of orders of heads, by hand."""
 
 import pytest
 from plot_cases import Case

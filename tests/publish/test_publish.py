@@ -1,4 +1,4 @@
-"""What may be published, that it arrives whole, and that it never changes."""
+"""Publishing: conditions, completeness, and that a published run never changes."""
 
 import json
 import subprocess
@@ -45,7 +45,7 @@ def test_a_whole_sweep_is_published_once(lab):
 
 
 CALL = {"from_step": 0, "git_dirty": False, "device": "a processor", "device_count": 1, "threads": 1}
-"""What a record says of a call, but for its commit."""
+"""Fields of a call in a record, without its commit."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What stands beside the tables of sweeps: other splits by arm, and what each tier took."""
+"""Tables beside those of sweeps: other splits by arm, and what each tier took."""
 
 import json
 

@@ -658,7 +658,7 @@ def texts(run: str) -> Iterator[Case]:
 
 
 def leases(run: str) -> Iterator[Case]:
-    """What may lie in the folder of a run that is under way."""
+    """Files that the folder of a running run may have."""
     files: dict[str, dict[str, bytes | str]] = {name: {"lease": content} for name, content in FILES.items()}
     files |= {f"claim.1 {name}": {"lease": b"", "claim.1": content} for name, content in FILES.items()}
     files |= {

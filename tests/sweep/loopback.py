@@ -44,7 +44,7 @@ class Loopback(ThreadingHTTPServer):
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
     def environment(self):
-        """What a process needs to take this for W&B."""
+        """Return the environment in which a process takes this server for W&B."""
         return {"WANDB_BASE_URL": self.url, "WANDB_API_KEY": KEY, "WANDB_ENTITY": ENTITY, "WANDB_ERROR_REPORTING": "0"}
 
     def die(self):

@@ -115,7 +115,7 @@ def journal(out):
 
 
 def attempts(server, cell):
-    """What the server was told of the runs of one experiment, in the order of their beginning."""
+    """Return the server's runs of one experiment, in the order of their beginning."""
     return [run for run in server.runs.values() if run.get("displayName") == cell.id]
 
 
@@ -226,7 +226,7 @@ def test_plain_wandb_sweep_and_agent(file, server, world, tmp_path):
 
 
 def test_offline_runs_are_sent_to_one_project_and_group(file, server, world, tmp_path):
-    """Of the local engine, then `wandb sync`. The server has no sweep, so that naming one would be a 404."""
+    """Check the local engine, then `wandb sync`. The server has no sweep, so that naming one would be a 404."""
     path, out = file([1, 2]), tmp_path / "runs"
     spec = load(path)
     code = (

@@ -15,7 +15,7 @@ class Source:
 
     text: str
     masked: str = ""
-    """What stands for it in the key of its sentence, if not itself."""
+    """Replacement in the key of its sentence; empty for the text itself."""
 
 
 @dataclass(slots=True, eq=False)
@@ -59,7 +59,7 @@ def joined(spans: Iterable[Span]) -> Span:
 
 
 def _tidy(tokens: Sequence[Source | Target]) -> list[int]:
-    """Which tokens stay: of marks in a row only the last one is written."""
+    """Return the places of the tokens that stay: of several marks in a row, the last."""
     return [
         i
         for i, token in enumerate(tokens)

@@ -14,7 +14,7 @@ LONGEST = {"main": 10, "subordinate": 10, "relative": 7}
 
 
 class Use(NamedTuple):
-    """What a frame is wanted for."""
+    """Use of a frame."""
 
     kind: Kind
     reporting: bool = False

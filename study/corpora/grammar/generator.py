@@ -46,7 +46,7 @@ TRIES = 200
 
 @dataclass(frozen=True)
 class Style:
-    """What the sentences of a stream are like, with shares of pronouns and of pronouns that fit humans and things."""
+    """Properties of a stream of sentences, with shares of pronouns and of pronouns that fit humans and things."""
 
     lengths: tuple[int, int] = TRAINED
     deep: bool = False
@@ -150,7 +150,7 @@ def _pools(data: Grammar) -> dict[str, list[Pair]]:
 
 
 def _pool(data: Grammar, key: str, drawn: Plan) -> Pool:
-    """Of all possible sentences 8% are for validation, 15% for test, and of those with a pronoun 20% stand apart."""
+    """Return the pool of a sentence: validation has 8% of all, test 15%, and 20% of those with a pronoun are apart."""
     share = int(digest("pool", data.seed, key)[:8], 16) / 2**32
     if share < 0.08:
         return "valid"

@@ -130,5 +130,5 @@ def english_verb(verb: Verb, form: Literal["base", "s", "past"]) -> str:
 
 
 def english_particle(verb: Verb) -> list[str]:
-    """What follows the verb: at in "look at", up in "pick up"."""
+    """Words that follow the verb: at in "look at", up in "pick up"."""
     return verb.en.replace("|", " ").split()[1:]

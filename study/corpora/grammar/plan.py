@@ -22,7 +22,7 @@ SHORTEST = 4
 
 @dataclass(frozen=True)
 class Wish:
-    """What a sentence should be like."""
+    """Wanted properties of a sentence."""
 
     words: int
     units: int = 1

@@ -74,7 +74,7 @@ def splits(data: Probe, kind: str, draw_pair: Callable[[Draw], Pair]) -> dict[st
 
 
 def _pool(seed: int, source: str) -> str:
-    """Of all possible sources 10% are for validation and 20% for test."""
+    """Return the pool of a source: validation has 10% of all possible sources, test 20%."""
     share = int(digest("pool", seed, source)[:8], 16) / 2**32
     return "valid" if share < 0.1 else "test" if share < 0.3 else "train"
 
