@@ -8,12 +8,13 @@ from pathlib import Path
 from study.commands.options import RESULTS, RUNS, Parser, folder, runs_folder
 
 DESCRIPTION = """\
-Copy every run of a sweep to the published results: record, translations, and the statistics of BLEU. Finished and
-diverged runs are results. Failed runs are published too, and counted.
+Copy every run of a sweep to the published results: record, translations and attention map; counts for BLEU, too, if the
+references are not part of the repository. Finished and diverged runs are results. Failed runs are published too, and
+counted.
 
 All runs are checked before anything is written. A run is refused, with file and field, if
   - it is missing or failed (--partial REASON publishes the others; tables then show it as missing),
-  - its record was edited, or its scores do not follow from its translations,
+  - its record was edited or has an impossible value, or its scores do not follow from its translations,
   - the code was not a clean commit in the history of HEAD,
   - its data, device, precision or sacreBLEU differ from those of the other runs.
 

@@ -124,7 +124,7 @@ def test_a_file_that_is_not_whole_or_from_no_commit_is_found(folder, tmp_path):
     (results.runs / "x.json").write_text("{}")  # something is published
 
     def said():
-        return "\n".join(verify(results, 1).lines())
+        return "\n".join(verify(results, processes=1).lines())
 
     folder()
     assert "not checked   times of 2 sites in 4 processes (AMD EPYC, 1 thread)" in said()
