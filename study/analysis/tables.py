@@ -84,6 +84,15 @@ class Table:
                 rows[name] = [p if pd.isna(p) else f"{p:.{DIGITS}g}" for p in rows[name]]
         return rows.round(DECIMALS).to_csv(index=False, lineterminator="\n")
 
+    def records_json(self) -> str:
+        """Return the numbers as a JSON list with an object per row, with the columns of the CSV as keys."""
+        import io
+
+        import pandas as pd
+
+        rows = pd.read_csv(io.StringIO(self.csv()), keep_default_na=False, na_values=[""])
+        return rows.to_json(orient="records", force_ascii=False, indent=1) + "\n"
+
     def json(self) -> str:
         """The texts, for documents that lay them out themselves."""
         tree = {

@@ -36,6 +36,10 @@ def main(argv: Sequence[str]) -> int:
 
     measured = costs.read(benchmarks)
     verdicts = evaluate(schema.read_all(args.claims), Runs(runs, ROOT / "sweeps"), measured, args.claim)
+    if args.json:
+        rows = table.contrasts_table(verdicts) if args.claim else table.table(verdicts)
+        print(rows.records_json(), end="")
+        return 0
     print("\n".join(table.lines(verdicts, contrasts=bool(args.claim))).lstrip("\n"))
     if args.out is not None:
         try:
@@ -68,6 +72,7 @@ def _parser() -> Parser:
     where.add_argument("--results", type=Path, metavar="DIR", help=RESULTS)
     where.add_argument("--runs", type=Path, metavar="DIR", help="folder of your own runs instead")
     add("--claims", type=Path, metavar="FILE", help="your own claims, added to those of this study")
+    add("--json", action="store_true", help="print JSON with the keys of claims.csv, or with N of contrasts.csv")
     add("--out", type=Path, metavar="DIR", help="also write claims.* and contrasts.* (csv, md, tex, json) to DIR")
     parser.alias("--to", "--out", type=Path)
     return parser

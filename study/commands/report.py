@@ -24,12 +24,14 @@ def main(argv: Sequence[str]) -> int:
     args.sweep = args.sweep or getattr(args, "flagged", None)
     if args.sweep is None:
         raise InputError("SWEEP: expected a sweep file, got none. See `study report --help`.")
-    from study.publish.summary import report_published, report_sweep
+    from study.publish.summary import compared, report_published, report_sweep
     from study.store import is_results
     from study.sweep.spec import load
 
     spec, runs = load(args.sweep), runs_folder(args.runs)
-    if is_results(runs) and args.out is None:
+    if args.json:
+        print(compared(spec, runs)[0].records_json(), end="")
+    elif is_results(runs) and args.out is None:
         report_published(spec, runs)
     else:
         report_sweep(spec, runs, args.out)
@@ -41,6 +43,7 @@ def _parser() -> Parser:
     add = parser.add_argument
     add("sweep", nargs="?", type=Path, metavar="SWEEP", help="a sweep file, such as sweeps/quickstart.yaml")
     add("--runs", metavar="DIR", help=RUNS)
+    add("--json", action="store_true", help="print the rows as JSON with the keys of table.csv, and write no file")
     add("--out", type=Path, metavar="DIR", help="folder of the output (default: RUNS/report/NAME)")
     parser.alias("--to", "--out", type=Path)
     parser.alias("--sweep", "--flagged", type=Path)

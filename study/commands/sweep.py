@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import importlib.util
+import json
 import os
 import re
 import shlex
@@ -41,6 +42,8 @@ def main(argv: Sequence[str]) -> int:
         InputError: a wrong option, a wrong sweep file, or a folder that cannot be written or read.
     """
     args = _parser().parse_args(argv)
+    if args.json and not args.status:
+        raise InputError("--json: expected with --status. Add --status, or remove --json.")
     if args.engine == "wandb":
         _check_whole(args)
     worst = 0
@@ -59,7 +62,8 @@ def _sweep(path: Path, args: argparse.Namespace) -> int:
     _check_folder(out)
     cells = _shard(_narrowed(spec, args.only, args.seeds), args.shard)
     if args.status:
-        print(status.describe(spec, cells, out))
+        told = json.dumps(status.rows(spec, cells, out), indent=1) if args.json else status.describe(spec, cells, out)
+        print(told)
         return 0
     todo = [task.cell for task in local.tasks(spec, cells, out)][: args.limit]
     if args.dry_run:
@@ -129,6 +133,7 @@ def _parser() -> Parser:
     )
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--status", action="store_true", help="print the state of every run, and stop")
+    add("--json", action="store_true", help="with --status: print JSON, one object per run")
     what.add_argument("--dry-run", action="store_true", help="list the runs to do and estimate the time, and stop")
     add(
         "--only",

@@ -83,7 +83,7 @@ class Attention(Frozen):
         f"{_and(*SCORE.those(lambda row: row.content_free))} take none.",
     )
     maps: Annotated[str, Choice("maps")] = Field(
-        "separate", description=f"Where queries and keys come from. {MAPS.told()}."
+        "separate", description=f"Maps from states to queries and keys. {MAPS.told()}."
     )
     equal_start: bool = Field(False, description="Separate maps that start with the same values, W_K = W_Q.")
     weights: Annotated[str, Choice("weights")] = Field(
@@ -94,11 +94,11 @@ class Attention(Frozen):
     value_width: Size | None = Field(None, description="V per head, with projected values (derived: D/H).")
     values: Annotated[str, Choice("values")] = Field("projected", description=f"{VALUES.told()}.")
     combine: Annotated[str, Choice("combine")] = Field(
-        "concat", description=f"How heads become one output. {COMBINE.told()}."
+        "concat", description=f"Combination of the heads. {COMBINE.told()}."
     )
     output: Annotated[str, Choice("output")] = Field("projected", description=f"{OUTPUT.told()}.")
     reach: Annotated[str, Choice("reach")] = Field(
-        "global", description=f"Which visible slots a query attends to. {REACH.told()}."
+        "global", description=f"Visible slots that a query attends to. {REACH.told()}."
     )
     window: Annotated[int, Field(ge=0)] | None = Field(
         None, description=f"Half-width of the window of reach {_windows()} (derived: 4)."

@@ -24,23 +24,23 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 class Training(Frozen):
     """The recipe, the same for every arm of a comparison."""
 
-    steps: Size = Field(1500, description="Updates; the budget is fixed, never wall time.")
+    steps: Size = Field(1500, description="Number of updates.")
     batch_tokens: Size = Field(
-        2000, description="Size of a batch: its pairs times the longer side of its longest pair, at most."
+        2000, description="Largest size of a batch: its number of pairs times the length of its longest sentence."
     )
     learning_rate: Positive = Field(3.0e-3, description="Peak learning rate of Adam.")
     warmup: int = Field(100, ge=0, description="Updates of linear warm-up.")
     schedule: Literal["linear", "inverse_sqrt", "constant"] = Field(
         "linear",
-        description="After the warm-up: linear, falling to 1 / (steps − warmup) of the peak at the last update; the "
-        "inverse square root; or constant.",
+        description="Learning rate after the warm-up. linear: falls to 1 / (steps − warmup) of the peak at the last "
+        "update. inverse_sqrt: falls with the inverse square root of the update. constant: stays.",
     )
     adam_beta2: Annotated[float, Field(gt=0, lt=1)] = Field(0.98, description="β2 of Adam (β1 is .9, ε 1e-9).")
     label_smoothing: Rate = Field(0.1, description="Label smoothing of the training loss.")
-    clip: Positive = Field(1.0, description="Largest norm of the gradient.")
+    clip: Positive = Field(1.0, description="Largest norm of the gradient; larger gradients are scaled down.")
     validate_every: Size = Field(250, description="Updates between validations.")
     select: Literal["best_valid_bleu", "best_valid_loss", "last"] = Field(
-        "best_valid_bleu", description="Which validated step is tested. Ties go to the earlier step."
+        "best_valid_bleu", description="Step to test, among the validated ones. Ties go to the earlier step."
     )
     precision: Literal["float32", "bfloat16"] = Field(
         "float32",
@@ -82,9 +82,9 @@ class Decoding(Frozen):
 class Trainer(Frozen):
     """Hardware of the run; not part of the identity."""
 
-    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto takes a GPU where there is one.")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="Device: auto uses a GPU if there is one.")
     devices: Annotated[int, Field(ge=1, le=64)] = Field(
-        1, description="GPUs of one run, or with device cpu its processes; each takes a part of every batch."
+        1, description="Number of GPUs, or with device cpu of processes, that share every batch of a run."
     )
     threads: Annotated[int, Field(ge=1, le=1024)] | None = Field(
         None,
@@ -110,10 +110,12 @@ class Experiment(Frozen):
     training: Training = Field(default_factory=Training)
     decoding: Decoding = Field(default_factory=Decoding)
     pruning: Pruning | None = Field(
-        None, description="Heads that are taken from the trained model; left out, it stays as it is."
+        None, description="Heads to remove from the trained model; nothing is pruned without this section."
     )
     seed: Seed = Field(1, description="Seed of initial values, data order and dropout.")
-    protocol: Literal[1] = Field(PROTOCOL, description="Version of the protocol; raised when a fix moves numbers.")
+    protocol: Literal[1] = Field(
+        PROTOCOL, description="Version of the protocol; it is raised when a correction changes numbers."
+    )
     trainer: Trainer = Field(default_factory=Trainer)
     tracking: Tracking = Field(default_factory=Tracking)
     out: Name = Field("runs", description="Folder of the runs (default: $STUDY_RUNS, else runs).")

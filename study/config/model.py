@@ -29,20 +29,20 @@ PENALTY = "λ of memory structured: λ‖AAᵀ − I‖² per sentence joins the
 def _memories(family: str) -> str:
     """Description of the memories that a family has."""
     has = Choice("memory", family).names
-    return f"What the decoder looks at. {Axis({name: MEMORY[name] for name in has}).told()}."
+    return f"Memory of the decoder. {Axis({name: MEMORY[name] for name in has}).told()}."
 
 
 class Recurrent(Frozen):
     """A recurrent encoder-decoder."""
 
-    family: Literal["recurrent"] = Field("recurrent", description="Which family of models.")
+    family: Literal["recurrent"] = Field("recurrent", description="Family of the model.")
     width: Size = Field(64, description="D: embeddings, decoder states and readout.")
     encoder_width: Size | None = Field(None, description="Width of the encoder's states, both directions (derived: D).")
     layers: Layers = Field(1, description="Layers of the encoder and of the decoder.")
     cell: Literal["gru", "lstm"] = Field("gru", description="The recurrent cell.")
     bidirectional: bool = Field(True, description="Encode in both directions, each with half of the width.")
     decoder: Annotated[str, Choice("decoder")] = Field(
-        "luong", description=f"Where the query comes from. {DECODER.told()}."
+        "luong", description=f"State that gives the query. {DECODER.told()}."
     )
     input_feeding: bool = Field(False, description="luong only: the last readout enters the cell.")
     readout: Literal["tanh", "linear"] = Field("tanh", description="tanh(W_c [c; s]) or W_c [c; s].")
@@ -56,7 +56,7 @@ class Recurrent(Frozen):
     )
     dropout: Rate = Field(
         0.1,
-        description="On embeddings, between layers, on the memory that attention reads and on the readout; never on "
+        description="Dropout on embeddings, between layers, on the memory and on the readout; never on "
         "attention weights.",
     )
     attention: RecurrentSites = Field(default_factory=RecurrentSites, description="Attention, by site.")
@@ -87,7 +87,7 @@ class Recurrent(Frozen):
 class Transformer(Frozen):
     """A pre-norm transformer."""
 
-    family: Literal["transformer"] = Field("transformer", description="Which family of models.")
+    family: Literal["transformer"] = Field("transformer", description="Family of the model.")
     width: Size = Field(64, description="D, the width of the residual stream.")
     layers: Layers = Field(2, description="Layers of the encoder and of the decoder.")
     feedforward: int | None = Field(None, ge=0, description="Hidden width of the feed-forward blocks (derived: 4 D).")
@@ -98,7 +98,7 @@ class Transformer(Frozen):
     )
     mixing: Annotated[str, Choice("mixing")] = Field(
         "attention",
-        description="What mixes tokens in the encoder: self-attention, or in its place a full convolution (without "
+        description="Mixing of tokens in the encoder: self-attention, or instead a full convolution (without "
         "site encoder_self).",
     )
     convolution_width: Size | None = Field(
@@ -112,7 +112,7 @@ class Transformer(Frozen):
         "separate", description="Tying: separate; target = output; shared = source = target = output."
     )
     dropout: Rate = Field(
-        0.1, description="On embeddings, in the feed-forward block and on what joins the residual stream."
+        0.1, description="Dropout on embeddings, in feed-forward blocks and on every addition to the residual stream."
     )
     attention: TransformerSites = Field(default_factory=TransformerSites, description="Attention, by site.")
 

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from study.analysis.inference import Facet
+    from study.analysis.tables import Table
     from study.sweep.spec import Spec
 
 
@@ -21,19 +23,11 @@ def report_sweep(spec: Spec, out: Path, to: Path | None = None) -> None:
         InputError: a record cannot be used, or the folder cannot be written.
     """
     from study.analysis import prunings
-    from study.analysis.comparison import analyse, comparison_table, shown_metrics
     from study.analysis.figures import draw
-    from study.analysis.runs import Runs
     from study.errors import InputError
-    from study.publish.reproduce import remarked
-    from study.publish.store import Results
     from study.store import Store, is_results
 
-    frame = Runs(out).table(spec, shown_metrics(spec))
-    facets = analyse(spec, frame)
-    table = comparison_table(spec, frame, facets)
-    if is_results(out) and (manifest := Results(out).manifests.get(spec.name)):
-        table = remarked(table, manifest)
+    table, facets = compared(spec, out)
     table.print()
     folder = to or out / "report" / spec.name
     written = {}
@@ -48,6 +42,26 @@ def report_sweep(spec: Spec, out: Path, to: Path | None = None) -> None:
         print(f"{what:<7} {paths[0].with_suffix('')}.{{{','.join(path.suffix[1:] for path in paths)}}}")
     runs = f"{Store(out).folder}/<arm>.json" if is_results(out) else f"{out}/<id>/"
     print(f"{'runs':<7} {runs}")
+
+
+def compared(spec: Spec, out: Path) -> tuple[Table, list[Facet]]:
+    """Return the comparison table of a sweep, and the comparisons behind it.
+
+    Raises:
+        InputError: a record cannot be used.
+    """
+    from study.analysis.comparison import analyse, comparison_table, shown_metrics
+    from study.analysis.runs import Runs
+    from study.publish.reproduce import remarked
+    from study.publish.store import Results
+    from study.store import is_results
+
+    frame = Runs(out).table(spec, shown_metrics(spec))
+    facets = analyse(spec, frame)
+    table = comparison_table(spec, frame, facets)
+    if is_results(out) and (manifest := Results(out).manifests.get(spec.name)):
+        table = remarked(table, manifest)
+    return table, facets
 
 
 def report_published(spec: Spec, root: Path) -> None:

@@ -44,6 +44,21 @@ def describe(spec: Spec, cells: tuple[Cell, ...], out: Path) -> str:
     return "\n".join(lines + inapplicable(spec, cells))
 
 
+def rows(spec: Spec, cells: tuple[Cell, ...], out: Path) -> list[dict[str, str | None]]:
+    """One row per declared run: id, facet, arm, state and, for a cell that the configuration rejects, the reason."""
+    states = {cell.id: state for state, members in by_state(cells, out).items() for cell in members}
+    return [
+        {
+            "id": cell.id,
+            "facet": spec.facet(cell),
+            "arm": spec.arm(cell),
+            "state": states.get(cell.id, "inapplicable"),
+            "reason": cell.reason,
+        }
+        for cell in cells
+    ]
+
+
 def inapplicable(spec: Spec, cells: Iterable[Cell]) -> list[str]:
     """One line a reason, with the cells that the configuration rejects for it."""
     reasons: defaultdict[str, list[str]] = defaultdict(list)

@@ -5,8 +5,9 @@ import pytest
 from study.commands import figures
 from study.commands.report import main as report
 from study.commands.show import find, main
+from study.commands.sweep import main as sweep
 from study.errors import InputError
-from study.records import ModelFacts
+from study.records import ModelFacts, Provenance
 
 MAP = {
     "site": "cross",
@@ -80,6 +81,35 @@ def test_a_broken_attention_map_is_refused(tiny):
         (path.parent / "attention.json").write_text(json.dumps(MAP | broken))
         with pytest.raises(InputError, match=r"attention\.json: expected source, target, weights of their sizes"):
             main([str(path.parent)])
+
+
+def test_tables_are_json_too_with_the_keys_of_the_csv(tiny, capsys):
+    tiny.complete()
+    assert report([str(tiny.spec.path), "--runs", str(tiny.runs), "--json"]) == 0
+    rows = {row["arm"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["score=bilinear"]["test/exact mean"] == 73.0
+    assert (rows["score=dot"]["n"], rows["score=dot"]["holm"]) == (2, None)
+    assert not (tiny.runs / "report").exists()
+    assert sweep([str(tiny.spec.path), "--runs", str(tiny.runs), "--status", "--json"]) == 0
+    states = json.loads(capsys.readouterr().out)
+    assert [row["state"] for row in states] == ["finished"] * 4
+    assert states[0].keys() == {"id", "facet", "arm", "state", "reason"}
+
+
+def test_several_runs_that_fit_show_the_newest_and_list_the_others(tiny, capsys):
+    made = Provenance(**(tiny.record(tiny.cells["score=dot", 1], 1.0).provenance.model_dump()))
+    old, new = (
+        made.model_copy(update={"started_utc": "2025-01-01T00:00:00Z"}),
+        made.model_copy(update={"started_utc": "2026-02-01T00:00:00Z"}),
+    )
+    first, second = tiny.write("dot", 1, 80.0, provenance=new), tiny.write("dot", 2, 70.0, provenance=old)
+    assert main(["dot", "--runs", str(tiny.runs)]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith(f"{first.parent.name}   finished")
+    assert said.out.endswith(f"others  {second.parent.name}\n")
+    assert "fits 2 runs" in said.err
+    assert main(["dot", "--runs", str(tiny.runs), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["id"] == first.parent.name
 
 
 def test_a_report_from_the_command_line(tiny, capsys):

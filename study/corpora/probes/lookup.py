@@ -73,7 +73,7 @@ class Graph(Probe):
     version: Literal[3] = Field(3, description=DRAWN)
     structure: Literal["one_way", "mutual", "cycle3", "permutation"] = Field(
         "cycle3",
-        description="Who names whom. one_way: half of the words name one of the other half, which name none. mutual: "
+        description="Structure of the names. one_way: half of the words name the other half, which name none. mutual: "
         "pairs name each other. cycle3: three name each other in a ring. permutation: drawn at random.",
     )
     dose: Annotated[float, Field(ge=0, le=1)] | None = Field(
