@@ -1,4 +1,4 @@
-"""What attention costs: times of alternatives, measured side by side by `benchmarks/cost.py`, as arms to compare.
+"""Costs of attention: times of alternatives, measured side by side by `benchmarks/cost.py`, as arms to compare.
 
 One process is what a seed is for a run: alternatives of one length take turns in it, so that their ratio is free of
 what differs between processes. Student's t is taken of the logarithms of a process's ratios; estimate, interval and
@@ -26,7 +26,7 @@ from study.store import read_section
 
 FILE = "cost.json"
 WHERE = "one site"
-"""What stands in place of a corpus."""
+"""Text in place of a corpus."""
 AWAITS = "awaits `python benchmarks/cost.py --write`, and is not asked of --runs"
 
 
@@ -42,7 +42,7 @@ class Site(Section):
 
 
 class Measured(Section):
-    """What was measured of one alternative."""
+    """Measurements of one alternative."""
 
     site: Site
     milliseconds: list[float] = Field(description="Processor time of a batch; the median of the rounds of a process.")
@@ -66,7 +66,7 @@ class Costs(Section):
 
     @cached_property
     def processes(self) -> int:
-        """How often everything was measured."""
+        """Number of measurements."""
         return len(self.measured[0].milliseconds)
 
     def one(self, chosen: Mapping[str, object]) -> Measured:
@@ -156,7 +156,7 @@ def _weigh(contrast: Ratio, question: Question, costs: Costs) -> WeightedContras
 
 
 def log_ratios(arm: Measured, base: Measured) -> list[float]:
-    """Of the times in each process."""
+    """Differences of log times in each process."""
     return [math.log(a / b) for a, b in zip(arm.milliseconds, base.milliseconds, strict=True)]
 
 

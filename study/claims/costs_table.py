@@ -1,4 +1,4 @@
-"""What was measured of attention sites, as one table: every alternative's time and memory, times those of its base."""
+"""Table of measured attention sites: every alternative's time and memory, times those of its base."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _default(field: str) -> Any:
 
 
 def _said(site: Site, other: Site) -> str:
-    """What tells two sites apart; of the first of them, the score too where it is no dot product."""
+    """Return the fields in which two sites differ; of the first of them, the score too where it is no dot product."""
     apart = [name for name in ("score", "heads", "reach") if getattr(site, name) != getattr(other, name)]
     shown = ["score", *apart] if site.score != _default("score") and "score" not in apart else apart
     words = {"score": site.score, "heads": f"{site.heads} head{'s' * (site.heads > 1)}", "reach": site.reach}

@@ -42,7 +42,7 @@ class Pair(Entry):
 
 
 class Contrast(Entry):
-    """What all contrasts have. `expect` is the sign that the claim predicts; by default, that the arm is better."""
+    """Fields of all contrasts. `expect` is the sign that the claim predicts; by default, that the arm is better."""
 
     name: str = Field("", description="In words; made from the arms where it is left out.")
     expect: Literal["higher", "lower", "better", "worse", "different"] = "better"
@@ -77,7 +77,7 @@ class Trend(Contrast):
 
 
 class Band(Contrast):
-    """How wide the band of good learning rates is, in doublings: arm − baseline.
+    """Width of the band of good learning rates, in doublings: arm − baseline.
 
     The band is the run of neighbouring rates around a seed's best one whose loss is within `within` of it; a rate
     that diverged is outside. Its width is log2(largest / smallest).
@@ -91,7 +91,7 @@ class Band(Contrast):
 
 
 class Ratio(Contrast):
-    """What the arm takes ÷ what the baseline takes. Sites of a benchmark, told apart by `costs.Site`'s fields."""
+    """Ratio of the arm to the baseline. Sites of a benchmark, identified by `costs.Site`'s fields."""
 
     statistic: Literal["ratio"]
     expect: Literal["higher", "lower", "different"] = "lower"

@@ -54,7 +54,7 @@ NUMBERS = (
 )
 """The columns of numbers that both tables have."""
 COUNTED = {"correlation": "arms", "ratio": "processes"}
-"""What a test counts, where that is not seeds, by the kind of its contrast."""
+"""Unit that a test counts, where that is not seeds, by the kind of its contrast."""
 
 
 def table(verdicts: Sequence[Verdict]) -> Table:
@@ -157,7 +157,7 @@ def asked_in(verdict: Verdict) -> str:
 
 
 def _unit(verdict: Verdict) -> str:
-    """What an estimate is a difference of."""
+    """Return the quantity of which an estimate is a difference."""
     kinds = _kinds(verdict)
     special = {"correlation": "rank correlation", "band": "doublings", "ratio": "time, times the baseline's"}
     special["costly"] = "heads, %"

@@ -60,11 +60,11 @@ DESCRIPTIVE: Word = "descriptive"
 WEAKEST: tuple[Word, ...] = (
     *(NOT_RUN, CONTRADICTED, CONTRADICTED_BELOW, SATURATED, UNDECIDED, NO_DIFFERENCE, BELOW, SUPPORTED),
 )
-"""Where all contrasts must hold, the first of these that any has."""
+"""Order of words if all contrasts must hold: the first one that any contrast has."""
 STRONGEST: tuple[Word, ...] = (
     *(NOT_RUN, SUPPORTED, BELOW, UNDECIDED, SATURATED, NO_DIFFERENCE, CONTRADICTED_BELOW, CONTRADICTED),
 )
-"""Where one contrast is enough, the first of these that any has."""
+"""Order of words if one contrast is enough: the first one that any contrast has."""
 EQUIVALENT: tuple[Word, ...] = (NOT_RUN, NO_DIFFERENCE, UNDECIDED, SATURATED, CONTRADICTED)
 """The same for an equivalence."""
 

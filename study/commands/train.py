@@ -105,7 +105,7 @@ def _inapplicable(overrides: dict[str, Any], reason: str) -> int:
 
 
 def layers(given: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the flags give, as layers for `experiment_from`, the later over the earlier."""
+    """Return the fields of the flags as layers for `experiment_from`, the later over the earlier."""
     return [_yaml(given.pop("config", None)), _json(given.pop("overrides-json", None)), given]
 
 

@@ -33,7 +33,7 @@ LONGEST = 2000
 
 
 class Trained(NamedTuple):
-    """What a checkpoint holds."""
+    """Content of a checkpoint."""
 
     experiment: Experiment
     vocabulary: Vocabulary
