@@ -57,7 +57,7 @@ def file(tmp_path):
     def write(seeds, more=""):
         path = tmp_path / "tiny.yaml"
         path.write_text(
-            "name: tiny\nmethod: grid\nmetric: {name: test/exact}\n"
+            "name: tiny\nproject: attention-ablation\nmethod: grid\nmetric: {name: test/exact}\n"
             f'command: ["${{env}}", "${{interpreter}}", "{HERE}/agent_trial.py", "train",'
             ' "--overrides-json", "${args_json}"]\n'
             f"parameters:\n  seed: {{values: {seeds}}}\n  trainer.device: {{value: cpu}}\n{more}"
@@ -214,11 +214,12 @@ def test_plain_wandb_sweep_and_agent(file, server, world, tmp_path):
     world |= {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     client = [sys.executable, "-c", CLIENT]
     options = {"env": world, "capture_output": True, "text": True, "timeout": PATIENCE}
-    created = subprocess.run([*client, "sweep", path, "--project", "abl"], **options)
+    created = subprocess.run([*client, "sweep", path], **options)
     assert created.returncode == 0, created.stderr
-    ran = subprocess.run([*client, "agent", f"{ENTITY}/abl/sweep0"], **options)
+    ran = subprocess.run([*client, "agent", f"{ENTITY}/attention-ablation/sweep0"], **options)
     assert ran.returncode == 0, ran.stderr
     done, rejected = server.runs.values()
+    assert {run["project"] for run in server.runs.values()} == {"attention-ablation"}, "by the file, not by the folder"
     assert (done["state"], done["summary"]["status"]) == ("finished", "finished")
     assert done["displayName"] == load(path).runnable[0].id
     assert (rejected["state"], rejected["exit"], rejected["tags"]) == ("finished", 0, ["inapplicable"])

@@ -19,13 +19,18 @@ SWEEPS = Path(__file__).parents[2] / "sweeps"
 
 
 @pytest.fixture(scope="module")
-def workspace() -> Any:
+def module() -> Any:
     found = importlib.util.spec_from_file_location("dashboard", SWEEPS / "dashboard.py")
     assert found is not None
     module = importlib.util.module_from_spec(found)
     assert found.loader is not None
     found.loader.exec_module(module)
-    return module.workspace("somebody", SWEEPS)
+    return module
+
+
+@pytest.fixture(scope="module")
+def workspace(module: Any) -> Any:
+    return module.workspace("somebody", SWEEPS, "attention-ablation")
 
 
 def test_every_key_that_the_workspace_names_is_logged(
@@ -60,3 +65,32 @@ def test_it_is_what_the_server_takes(workspace: Any) -> None:
     assert view["entity"] == "somebody"
     assert "model.value.attention.cross.scale" in text
     assert "test/exact" in text
+
+
+def test_its_command_line_lists_saves_and_updates(
+    module: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    with pytest.raises(SystemExit) as ended:
+        module.main(["--help"])
+    assert ended.value.code == 0
+    assert module.main(["--list"]) == 0
+    printed = capsys.readouterr().out
+    assert "--update URL" in printed
+    assert "quickstart: " in printed
+    with pytest.raises(SystemExit) as ended:
+        module.main(["somebody"])
+    assert ended.value.code == 2
+    assert "account: expected a key for W&B, got none." in capsys.readouterr().err.splitlines()[-1]
+    monkeypatch.setattr(module.tracking, "mode", lambda: "online")
+    saved: list[Any] = []
+    workspaces = module.ws.Workspace
+    monkeypatch.setattr(workspaces, "save", lambda self: saved.append(self))
+    monkeypatch.setattr(workspaces, "url", "https://saved.example")
+    old = workspaces(entity="a", project="attention-ablation", name="old", sections=[])
+    monkeypatch.setattr(workspaces, "from_url", lambda url: old)
+    assert module.main(["somebody"]) == 0
+    assert (saved[0].entity, saved[0].project) == ("somebody", "attention-ablation"), "where runs are"
+    assert module.main(["--update", "https://saved.example"]) == 0
+    assert saved[1] is old
+    assert len(old.sections) == len(saved[0].sections)

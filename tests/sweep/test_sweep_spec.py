@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from study.commands.sweep import main
-from study.config import experiment_from, experiment_id
+from study.config import Experiment, experiment_from, experiment_id
 from study.errors import InputError
 from study.sweep.file import tagged, tags
 from study.sweep.spec import expand, load
@@ -32,7 +32,9 @@ def test_every_shipped_sweep_goes_round(path):
 
     spec = load(path)
     assert spec.description
-    assert yaml.safe_load(path.read_text())["command"] == COMMAND
+    tree = yaml.safe_load(path.read_text())
+    assert tree["command"] == COMMAND
+    assert tree["project"] == Experiment().tracking.project, "else `wandb sweep` takes the folder's name"
     assert len({cell.id for cell in spec.runnable}) == len(spec.runnable) > 1
     for cell in spec.runnable:
         for text in (cell.overrides_json, json.dumps(dict(cell.given))):  # ours, and what ${args_json} becomes
