@@ -11,7 +11,8 @@ from study.config import config_hash, experiment_from, experiment_id
 from study.errors import InputError
 from study.pruning.answers import shape
 from study.pruning.run import run
-from study.publish.evidence import examine
+from study.publish.evidence import Task, examine
+from study.store import Store
 
 SMALL = {
     "data.name": "copy",
@@ -86,10 +87,9 @@ def test_questions_of_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         experiment = experiment_from(SMALL, {"pruning": pruning})
         folder = tmp_path / experiment_id(experiment)
         run(experiment, folder, said.append)
-        evidence = examine(folder / "record.json")
+        evidence = examine(Store(tmp_path), folder.name, Task(tmp_path, published=False, rescore=True))
         assert evidence.problems == []
-        assert evidence.record is not None
-        return folder, evidence.record
+        return folder, records.read(folder / "record.json")
 
     folder, curve = asked(order="gradient")
     assert said[0].startswith("first the run to prune")
