@@ -1,6 +1,7 @@
 """Import directions between packages, and the modules that may import torch and wandb."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -83,3 +84,20 @@ def test_wandb_is_imported_in_three_files() -> None:
 def test_reports_need_neither_torch_nor_wandb() -> None:
     light = [str(f).replace("/", ".") for f in FILES if f.parts[1] not in WITH_TORCH and str(f) not in WANDB[:2]]
     subprocess.run([sys.executable, "-c", BLOCKED, *light], check=True, cwd=ROOT)
+
+
+def test_a_class_of_the_analysis_has_a_name_of_its_own() -> None:
+    names = [
+        node.name
+        for file, path in FILES.items()
+        if file.parts[1] in ("analysis", "claims", "publish")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert not {name for name in names if names.count(name) > 1}
+
+
+def test_analysis_and_claims_read_records_in_one_module() -> None:
+    call = re.compile(r"\b(records\.read|Store)\(")
+    readers = {str(file) for file, path in FILES.items() if call.search(path.read_text(encoding="utf-8"))}
+    assert {name for name in readers if name.split("/")[1] in ("analysis", "claims")} == {"study/analysis/runs"}

@@ -63,11 +63,11 @@ class Table:
     blocks: Sequence[Block]
     notes: Sequence[str] = ()
 
-    def write(self, folder: Path, stem: str = "table") -> list[Path]:
-        """Write all four files and return their paths."""
-        texts = {"csv": self.csv(), "md": self.markdown(), "tex": self.latex(), "json": self.json()}
+    def write(self, folder: Path, stem: str = "table", latex: bool = False) -> list[Path]:
+        """Write the table as .csv, .md, .json and, on request, .tex; the paths written."""
+        texts = {"csv": self.csv, "md": self.markdown, "json": self.json} | ({"tex": self.latex} if latex else {})
         for suffix, text in texts.items():
-            write(folder / f"{stem}.{suffix}", text)
+            write(folder / f"{stem}.{suffix}", text())
         return [folder / f"{stem}.{suffix}" for suffix in texts]
 
     def csv(self) -> str:

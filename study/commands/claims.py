@@ -46,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
             written = table.write(verdicts, args.out)
         except OSError as problem:
             raise InputError(f"{args.out}: cannot be written ({problem.strerror}). Name another with --out.") from None
-        print(f"\ntables  {', '.join(str(path) for path in written if path.suffix == '.md')} (and .csv, .tex, .json)")
+        print(f"\ntables  {', '.join(str(path) for path in written if path.suffix == '.md')} (and .csv, .json)")
     return 0
 
 
@@ -73,6 +73,6 @@ def _parser() -> Parser:
     where.add_argument("--runs", type=Path, metavar="DIR", help="folder of your own runs instead")
     add("--claims", type=Path, metavar="FILE", help="your own claims, added to those of this study")
     add("--json", action="store_true", help="print JSON with the keys of claims.csv, or with N of contrasts.csv")
-    add("--out", type=Path, metavar="DIR", help="also write claims.* and contrasts.* (csv, md, tex, json) to DIR")
+    add("--out", type=Path, metavar="DIR", help="also write claims.* and contrasts.* (csv, md, json) to DIR")
     parser.alias("--to", "--out", type=Path)
     return parser

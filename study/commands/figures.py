@@ -21,7 +21,7 @@ def main(argv: Sequence[str]) -> int:
         InputError: a wrong name or option, a record that cannot be used, or a folder that cannot be written.
     """
     args = _parser().parse_args(argv)
-    from study.analysis.plots.catalogue import chosen, draw_all
+    from study.analysis.figures.catalogue import chosen, draw_all
     from study.analysis.runs import Runs
 
     runs = folder(Path(args.runs), "--runs") if args.runs else folder(args.results, "--results") / "runs"

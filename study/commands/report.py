@@ -9,8 +9,8 @@ from study.commands.options import RUNS, Parser, runs_folder
 from study.errors import InputError
 
 DESCRIPTION = """\
-Print the comparison table of a sweep and write it with its figure: table.csv, .md, .tex and .json, figure.svg, .png and
-.csv. Runs that are missing, failed or diverged are shown as such. Trains nothing and needs no torch.
+Print the comparison table of a sweep and write it with its figure: table.csv, .md and .json, figure.svg, .png and .csv.
+Runs that are missing, failed or diverged are shown as such. Trains nothing and needs no torch.
 """
 
 
@@ -31,10 +31,10 @@ def main(argv: Sequence[str]) -> int:
     spec, runs = load(args.sweep), runs_folder(args.runs)
     if args.json:
         print(compared(spec, runs)[0].records_json(), end="")
-    elif is_results(runs) and args.out is None:
+    elif is_results(runs) and args.out is None and args.format != "latex":
         report_published(spec, runs)
     else:
-        report_sweep(spec, runs, args.out)
+        report_sweep(spec, runs, args.out, args.format == "latex")
     return 0
 
 
@@ -45,6 +45,7 @@ def _parser() -> Parser:
     add("--runs", metavar="DIR", help=RUNS)
     add("--json", action="store_true", help="print the rows as JSON with the keys of table.csv, and write no file")
     add("--out", type=Path, metavar="DIR", help="folder of the output (default: RUNS/report/NAME)")
+    add("--format", choices=["latex"], help="latex: also write table.tex, for booktabs")
     parser.alias("--to", "--out", type=Path)
     parser.alias("--sweep", "--flagged", type=Path)
     return parser

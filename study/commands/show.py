@@ -118,7 +118,7 @@ def _some(names: list[str], most: int = LISTED) -> list[str]:
 
 
 def _draw(record: Record, attention: dict[str, object] | None, png: Path) -> None:
-    from study.analysis.run_figure import draw_run
+    from study.analysis.figures.run import draw_run
 
     try:
         draw_run(record, attention, png)

@@ -23,7 +23,7 @@ def main(argv: Sequence[str]) -> int:
     """
     args = _parser().parse_args(argv)
     folder = args.out or runs_folder(None) / "report"
-    from study.analysis.softmax_figure import draw
+    from study.analysis.figures.softmax import draw
 
     try:
         written = draw(folder / "softmax")

@@ -213,14 +213,14 @@ def draw(attention: dict[str, Any], path: Path, model: str) -> str:
     Raises:
         InputError: the file cannot be written.
     """
-    from study.analysis import style
-    from study.analysis.run_figure import draw_map
+    from study.analysis.figures import style
+    from study.analysis.figures.run import draw_map
 
     width = max(style.COLUMN, 0.22 * len(attention["source"]) + 1.7)
     height = max(2.4, 0.18 * len(attention["target"]) + 1.5)
-    with style.styled() as plt, warnings.catch_warnings(record=True) as told:
+    with style.styled(), warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        figure, axes = plt.subplots(figsize=(width, height))
+        figure, axes = style.subplots(figsize=(width, height))
         draw_map(axes, attention)
         head = title(attention, model)
         head = "\n".join(part for line in head.splitlines() for part in textwrap.wrap(line, int(16 * width)) or [""])

@@ -68,7 +68,7 @@ def write_comparison(results: Results, manifest: Manifest, runs: Runs) -> tuple[
         InputError: a record cannot be used.
     """
     from study.analysis.comparison import analyse, comparison_table, shown_metrics
-    from study.analysis.figures import draw
+    from study.analysis.figures import sweep as figure
 
     spec = results.spec(manifest)
     frame = runs.table(spec, shown_metrics(spec))
@@ -78,7 +78,7 @@ def write_comparison(results: Results, manifest: Manifest, runs: Runs) -> tuple[
     if not prunings.compares(spec):
         return made, paths
     with tempfile.TemporaryDirectory() as folder:
-        for path in draw(facets, Path(folder) / f"sweep-{manifest.name}"):
+        for path in figure.write(facets, Path(folder) / f"sweep-{manifest.name}"):
             if path.suffix != ".png":  # committed as SVG, with its data
                 paths.append(results.root / "figures" / path.name)
                 write(paths[-1], path.read_text(encoding="utf-8"))
@@ -98,7 +98,7 @@ def remarked(table: Table, manifest: Manifest) -> Table:
 
 def figures(inputs: Inputs) -> list[Path]:
     """The study's named figures, as SVG with their data, of the sweeps that are published."""
-    from study.analysis.plots.catalogue import chosen, draw_all
+    from study.analysis.figures.catalogue import chosen, draw_all
 
     paths, results = [], inputs.results
     published = (replace(f, sweeps=tuple(s for s in f.sweeps if s in results.manifests)) for f in chosen([]))

@@ -11,19 +11,20 @@ if TYPE_CHECKING:
     from study.sweep.spec import Spec
 
 
-def report_sweep(spec: Spec, out: Path, to: Path | None = None) -> None:
+def report_sweep(spec: Spec, out: Path, to: Path | None = None, latex: bool = False) -> None:
     """Print the comparison table of a sweep and write table and figure.
 
     Args:
         spec: the sweep.
         out: folder of the runs.
-        to: folder for table.{csv,md,tex,json} and figure.{svg,png,csv} (default: `out/report/<name of the sweep>`).
+        to: folder for table.{csv,md,json} and figure.{svg,png,csv} (default: `out/report/<name of the sweep>`).
+        latex: whether to write table.tex, too.
 
     Raises:
         InputError: a record cannot be used, or the folder cannot be written.
     """
     from study.analysis import prunings
-    from study.analysis.figures import draw
+    from study.analysis.figures import sweep as figure
     from study.errors import InputError
     from study.store import Store, is_results
 
@@ -32,9 +33,9 @@ def report_sweep(spec: Spec, out: Path, to: Path | None = None) -> None:
     folder = to or out / "report" / spec.name
     written = {}
     try:
-        written["table"] = table.write(folder)
+        written["table"] = table.write(folder, latex=latex)
         if prunings.compares(spec):
-            written["figure"] = draw(facets, folder / "figure")
+            written["figure"] = figure.write(facets, folder / "figure")
     except OSError as problem:
         raise InputError(f"{folder}: cannot be written ({problem.strerror}). Name another folder with --out.") from None
     print()

@@ -1,19 +1,22 @@
 import json
 import math
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from plot_cases import Case
 
 from study import records
-from study.analysis import style
-from study.analysis.plots import aer, heads, lengths, maps, panels, rates, scaling, symmetry, training
-from study.analysis.plots.source import interval, read_sweep
+from study.analysis.figures import aer, heads, lengths, maps, panels, rates, scaling, style, symmetry, training
+from study.analysis.figures.source import interval, read_sweep
 from study.analysis.runs import Runs
 from study.commands.figures import main
 from study.errors import InputError
 from study.records import Score
 from study.store import Run, Store, arm_of
 
+ROOT = Path(__file__).parents[2]
 SCALES = """
   model.attention.key_width: {values: [16, 512]}
   model.attention.scale: {values: [rsqrt, none]}
@@ -71,9 +74,8 @@ def test_a_hole_keeps_its_dots_loses_its_mean_and_is_marked(scales):
     assert panels.absences(here) == ["hole"]
     assert panels.absences(cell(table, line="scale=rsqrt", x=16)) == ["diverged"]
     assert cell(table, line="scale=none", x=16)["mean"].notna().all()
-    with style.styled() as plt:
-        figure = scaling.draw(plt, table)
-        said = [text.get_text() for text in figure.legends[0].get_texts()]
+    figure = scaling.draw(table)
+    said = [text.get_text() for text in figure.legends[0].get_texts()]
     assert said == ["1/√d", "unscaled", "diverged", "no result"]
 
 
@@ -256,8 +258,7 @@ def test_maps_published_or_not_beside_gold(scales):
     assert here["weight"].tolist() == [0.9, 0.1, 0.25, 0.75, 0.5, 0.5]
     assert set(here["seed"]) == {2}
     assert cell(table, line="scale=none")["weight"].isna().tolist() == [True]
-    with style.styled() as plt:
-        shown = [text.get_text() for axes in maps.draw(plt, table).axes for text in axes.texts]
+    shown = [text.get_text() for axes in maps.draw(table).axes for text in axes.texts]
     assert shown == ["no map"]
 
 
@@ -272,9 +273,8 @@ def test_alignment_error_and_score_of_every_run(scales):
     assert base["score"].tolist() == pytest.approx([10, 20, 30, 40, 50])
     assert base["aer_low"].tolist() == pytest.approx([0.3 - HALF / 10] * 5, abs=5.1e-5)
     assert cell(table, line="scale=none")["aer_mean"].isna().all()
-    with style.styled() as plt:
-        figure = aer.draw(plt, table)
-        said = [t.get_text() for axes in figure.axes if (legend := axes.get_legend()) for t in legend.get_texts()]
+    figure = aer.draw(table)
+    said = [t.get_text() for axes in figure.axes if (legend := axes.get_legend()) for t in legend.get_texts()]
     assert said == ["1/√d", "unscaled (4 of 5)"]
 
 
@@ -282,3 +282,26 @@ def test_names_within_an_svg_do_not_depend_on_the_last_bits_of_a_layout():
     svg = '<path id="m0123456789"/><use href="#m0123456789" clip-path="url(#p{})"/><clipPath id="p{}"/>'
     one, other = (style.renamed(svg.format(name, name)) for name in ("627ecd606c", "594f434f5e"))
     assert one == other == '<path id="m1"/><use href="#m1" clip-path="url(#p2)"/><clipPath id="p2"/>'
+
+
+def test_a_notebook_keeps_its_figures_its_backend_and_its_settings(scales, tmp_path):
+    """In a process of its own: tests choose a backend, and a notebook has another."""
+    script = f"""
+import matplotlib
+matplotlib.use("template")
+import matplotlib.pyplot as plt
+from pathlib import Path
+from study.analysis.figures import scaling, style
+from study.analysis.figures.source import read_sweep
+from study.analysis.runs import Runs
+own, size = plt.figure(), matplotlib.rcParams["font.size"]
+runs = Runs(Path({str(scales.runs)!r}), Path({str(scales.sweeps)!r}))
+table = scaling.points([read_sweep(runs.spec("scaling"), runs)])
+figure = scaling.draw(table)
+paths = style.write(figure, table, Path({str(tmp_path / "out")!r}))
+assert type(figure) is matplotlib.figure.Figure, figure
+assert all(path.stat().st_size for path in paths)
+assert (plt.get_fignums(), plt.gcf(), matplotlib.get_backend()) == ([1], own, "template")
+assert matplotlib.rcParams["font.size"] == size
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)

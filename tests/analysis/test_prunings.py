@@ -5,11 +5,11 @@ import pytest
 import yaml
 from plot_cases import Case
 
-from study.analysis import measures, prunings, style
+from study.analysis import measures, prunings
 from study.analysis.comparison import analyse, comparison_table, shown_metrics
+from study.analysis.figures import pruning
+from study.analysis.figures.source import read_sweep
 from study.analysis.measures import Measure
-from study.analysis.plots import pruning
-from study.analysis.plots.source import read_sweep
 from study.analysis.runs import Runs
 from study.claims.evaluate import evaluate
 from study.claims.schema import ClaimFile, read
@@ -124,8 +124,7 @@ def test_the_figure_of_curves_by_hand(case):
     assert here["free"].tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
     hole = table[(table["column"] == "cross-attention") & (table["line"] == "order=gradient")]
     assert hole["mean"].isna().all()
-    with style.styled() as plt:
-        said = [text.get_text() for text in pruning.draw(plt, table).legends[0].get_texts()]
+    said = [text.get_text() for text in pruning.draw(table).legends[0].get_texts()]
     assert said == ["random orders", "gradient", "no result"]
 
 

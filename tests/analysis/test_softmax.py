@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from study.__main__ import main
-from study.analysis import softmax_figure as figure
+from study.analysis.figures import softmax as figure
 
 
 @pytest.mark.parametrize("keys", [3, 32])

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from study.__main__ import main
 from study.analysis import wording
 from study.analysis.comparison import analyse, comparison_table, shown_metrics
-from study.analysis.figures import points
+from study.analysis.figures.sweep import points
 from study.analysis.runs import Runs
 from study.analysis.tables import Block, Column, Row, Table
 from study.errors import InputError
@@ -189,13 +190,13 @@ def test_a_sweep_reports_itself_the_same_way_twice(tiny, capsys):
     report_sweep(tiny.spec, tiny.runs)
     folder = tiny.runs / "report" / "tiny"
     said, first = capsys.readouterr().out, {path.name: path.read_bytes() for path in folder.iterdir()}
-    assert set(first) == {f"table.{s}" for s in ("csv", "md", "tex", "json")} | {
-        f"figure.{s}" for s in ("svg", "png", "csv")
-    }
+    assert set(first) == {f"table.{s}" for s in ("csv", "md", "json")} | {f"figure.{s}" for s in ("svg", "png", "csv")}
     assert str(folder / "figure") in said
     assert max(map(len, said.split("\ntable ")[0].splitlines())) <= 100
     report_sweep(tiny.spec, tiny.runs)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == first
+    assert main(["report", str(tiny.spec.path), "--runs", str(tiny.runs), "--format", "latex"]) == 0
+    assert r"\toprule" in (folder / "table.tex").read_text(encoding="utf-8")
 
 
 def test_a_sweep_that_has_not_run_reports_holes(tiny, capsys):

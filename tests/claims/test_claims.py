@@ -324,7 +324,7 @@ def test_tables_and_the_verb(study, tmp_path, capsys, monkeypatch):
     assert command.main(["mine", *options]) == 0
     assert "grammar, recurrent: holds (supported)" in capsys.readouterr().out
     written = {path.name: path.read_bytes() for path in to.iterdir()}
-    assert set(written) == {f"{stem}.{s}" for stem in ("claims", "contrasts") for s in ("csv", "md", "tex", "json")}
+    assert set(written) == {f"{stem}.{s}" for stem in ("claims", "contrasts") for s in ("csv", "md", "json")}
     assert command.main(options) == 0
     assert {path.name: path.read_bytes() for path in to.iterdir()} == written
     with pytest.raises(InputError, match="no claim 99; there are mine"):

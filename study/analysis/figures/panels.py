@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from study import metrics
-from study.analysis import style
+from study.analysis.figures import style
+from study.analysis.figures.words import axis, tick, words
 from study.analysis.inference import FEW
-from study.analysis.plots.words import axis, tick, words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +40,6 @@ KEY = f"dot: a run · mark: mean · bar: its 95% t interval, unadjusted, of {FEW
 
 
 def small_multiples(
-    plt: Any,
     table: pd.DataFrame,
     kind: Kind,
     label: Callable[[str], str],
@@ -51,7 +50,6 @@ def small_multiples(
     """The whole figure.
 
     Args:
-        plt: pyplot under the house style.
         table: what `source.with_means` makes.
         kind: how places stand on the horizontal axis.
         label: column ↦ its horizontal axis in words.
@@ -63,7 +61,7 @@ def small_multiples(
     looks = looks_of(lines)
     spots = {column: places(table[table["column"] == column]["x"], kind) for column in columns}
     figure: Figure
-    figure, grid = plt.subplots(
+    figure, grid = style.subplots(
         len(rows),
         len(columns),
         figsize=(style.PAGE if len(columns) > 1 else style.COLUMN, height * len(rows) + 0.75),

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from study import files
 from study.config import mechanisms
 from study.config.mechanisms import VARIANTS
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 COLUMN, PAGE = 3.3, 6.9
@@ -56,20 +58,24 @@ SETTINGS: dict[str, Any] = {
 
 
 @contextmanager
-def styled() -> Iterator[Any]:
-    """`matplotlib.pyplot` under the house style, without a display; figures are closed afterwards."""
+def styled() -> Iterator[None]:
+    """Draw under the house style, also as a decorator: `@styled()`. Settings are put back; no backend is chosen."""
     import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
     import seaborn as sns
 
     with matplotlib.rc_context():
         sns.set_theme(style="whitegrid", context="paper", palette="colorblind", font="DejaVu Sans", rc=SETTINGS)
-        try:
-            yield plt
-        finally:
-            plt.close("all")
+        yield
+
+
+def subplots(
+    rows: int = 1, columns: int = 1, figsize: tuple[float, float] | None = None, **grid: Any
+) -> tuple[Figure, Any]:
+    """A figure with a grid of axes, as `pyplot.subplots` makes it, which no window and no global list knows."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=figsize)
+    return figure, figure.subplots(rows, columns, **grid)
 
 
 @dataclass(frozen=True)
@@ -131,7 +137,15 @@ def _numbered(place: int) -> Look:
     return Look(colour, MARKERS[1 + (at + turn) % (len(MARKERS) - 1)])
 
 
-def save(figure: Figure, path: Path) -> list[Path]:
+def write(figure: Figure, data: pd.DataFrame, path: Path, **to_csv: Any) -> list[Path]:
+    """Write a figure and its data: `path` with the endings .svg, .png and .csv; the paths written."""
+    table = path.with_name(f"{path.name}.csv")
+    files.write(table, data.to_csv(index=False, lineterminator="\n", **to_csv))
+    return [*_save(figure, path), table]
+
+
+@styled()
+def _save(figure: Figure, path: Path) -> list[Path]:
     """Write `path` with the endings .svg and .png, without dates; missing folders are made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     written = []

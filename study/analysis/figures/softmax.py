@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from study.analysis import style
+from study.analysis.figures import style
 from study.config.mechanisms import SCALE
 
 if TYPE_CHECKING:
@@ -69,17 +69,13 @@ def variances() -> pd.DataFrame:
 
 def draw(path: Path) -> list[Path]:
     """Write `path` with .svg, .png and .csv and return them."""
-    from study.records import write
-
     curves = pd.concat([saturation(keys) for keys in KEYS], ignore_index=True)
     products = variances()
-    table = path.with_name(f"{path.name}.csv")
     both = pd.concat([curves.assign(panel="softmax"), products.assign(panel="variance")])
     columns = ["panel", *curves.columns, *products.columns]
     both = both[columns].astype({"keys": "Int64", "d": "Int64"})
-    write(table, both.to_csv(index=False, lineterminator="\n", float_format="%.6g"))
-    with style.styled() as plt:
-        figure, axes = plt.subplots(1, 3, figsize=(style.PAGE, 2.35), width_ratios=[1, 1, 1.05])
+    with style.styled():
+        figure, axes = style.subplots(1, 3, figsize=(style.PAGE, 2.35), width_ratios=[1, 1, 1.05])
         _saturation(axes[0], curves, "largest_weight", "largest weight")
         _saturation(axes[1], curves, "entropy", "entropy / ln n")
         _variances(axes[2], products)
@@ -87,7 +83,7 @@ def draw(path: Path) -> list[Path]:
             panel.set_title(f"({letter}) {panel.get_title()}", loc="left")
             panel.set_title("")
             panel.spines[["top", "right"]].set_visible(False)
-        return [*style.save(figure, path), table]
+    return style.write(figure, both, path, float_format="%.6g")
 
 
 def _saturation(axes: Axes, curves: pd.DataFrame, column: str, title: str) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from study.analysis.plots.panels import small_multiples
-from study.analysis.plots.source import Sweep, point, with_means
+from study.analysis.figures import style
+from study.analysis.figures.panels import small_multiples
+from study.analysis.figures.source import Sweep, point, with_means
 from study.analysis.runs import Run
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 SITES = ("model.attention.encoder_self", "model.attention.cross")
 AT_PRODUCT, AT_WIDTH, AT_HEADS = "H at fixed H·K", "H at fixed K", "K at fixed H"
@@ -62,10 +64,11 @@ def _corpora(runs: Sequence[Run]) -> dict[str, list[Run]]:
     return out
 
 
-def draw(plt: Any, table: pd.DataFrame) -> Any:
+@style.styled()
+def draw(table: pd.DataFrame) -> Figure:
     """One row of panels."""
 
     def label(column: str) -> str:
         return "key width K" if column.endswith(AT_HEADS) else "heads H"
 
-    return small_multiples(plt, table, "log", label, height=2.2, apart=lambda column: column.partition(":")[0])
+    return small_multiples(table, "log", label, height=2.2, apart=lambda column: column.partition(":")[0])

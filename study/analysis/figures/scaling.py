@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from study.analysis.plots.panels import small_multiples
-from study.analysis.plots.source import CROSS, Sweep, arm, base_of, first_of_family, point, size_of, with_means
-from study.analysis.plots.words import words
+from study.analysis.figures import style
+from study.analysis.figures.panels import small_multiples
+from study.analysis.figures.source import CROSS, Sweep, arm, base_of, first_of_family, point, size_of, with_means
+from study.analysis.figures.words import words
 from study.analysis.runs import Run
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 RATE, INIT, SCORE = "training.learning_rate", f"{CROSS}.logit_init", f"{CROSS}.score"
 FREE = ("score", "scale", "maps", "key_width", "additive_width", "rank", "logit_init", "learning_rate")
@@ -52,9 +54,10 @@ def _several(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for row in rows if len(spots[row["column"], row["line"]]) > 1]
 
 
-def draw(plt: Any, table: pd.DataFrame) -> Any:
+@style.styled()
+def draw(table: pd.DataFrame) -> Figure:
     """One row of panels."""
-    return small_multiples(plt, table, "log", label, height=2.2, note="d: the number of terms that the score sums")
+    return small_multiples(table, "log", label, height=2.2, note="d: the number of terms that the score sums")
 
 
 def label(column: str) -> str:

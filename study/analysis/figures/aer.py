@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from study.analysis import style
+from study.analysis.figures import panels, style
+from study.analysis.figures.maps import AXES
+from study.analysis.figures.source import Sweep, arm, base_of, first_of_family, interval, point, with_means
+from study.analysis.figures.words import axis, words
 from study.analysis.inference import FEW
-from study.analysis.plots import panels
-from study.analysis.plots.maps import AXES
-from study.analysis.plots.source import Sweep, arm, base_of, first_of_family, interval, point, with_means
-from study.analysis.plots.words import axis, words
 from study.analysis.tables import DECIMALS
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 PANEL = 1.45
 """Height in inches of what the points stand in."""
@@ -53,7 +53,8 @@ def _with_errors(table: pd.DataFrame) -> pd.DataFrame:
     return table.round(dict.fromkeys(("aer", "aer_mean", "aer_low", "aer_high"), DECIMALS)).drop(columns=["x", "row"])
 
 
-def draw(plt: Any, table: pd.DataFrame) -> Any:
+@style.styled()
+def draw(table: pd.DataFrame) -> Figure:
     """Panels two in a row, each above the names of its arms."""
     columns = list(dict.fromkeys(table["column"]))
     across = min(2, len(columns))
@@ -64,7 +65,7 @@ def draw(plt: Any, table: pd.DataFrame) -> Any:
     ]
     heights = [height for count in lines for height in (PANEL, 0.15 * count + 0.1)]
     size = (style.PAGE if across == 2 else style.COLUMN, sum(heights) + 0.6 * down + 0.3)
-    figure, grid = plt.subplots(2 * down, across, figsize=size, height_ratios=heights, squeeze=False)
+    figure, grid = style.subplots(2 * down, across, figsize=size, height_ratios=heights, squeeze=False)
     for axes in grid.flat:
         axes.set_visible(False)
     for i, (column, (looks, fitting)) in enumerate(zip(columns, names, strict=True)):

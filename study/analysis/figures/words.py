@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from study import metrics
-from study.analysis import style
+from study.analysis.figures import style
 from study.config.mechanisms import AXES
 
 WORDS: dict[str, str] = {

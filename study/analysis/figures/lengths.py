@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from study.analysis import style
-from study.analysis.plots.panels import small_multiples
-from study.analysis.plots.source import Sweep, arm, base_of, first_of_family, point, with_means
-from study.analysis.plots.words import words
+from study.analysis.figures import style
+from study.analysis.figures.panels import small_multiples
+from study.analysis.figures.source import Sweep, arm, base_of, first_of_family, point, with_means
+from study.analysis.figures.words import words
 from study.analysis.runs import Run
 from study.metrics import LENGTHS
 from study.scoring import BY_LENGTH
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 SUBSETS = {f"{low}–{high}": f"length {low}-{high}" for low, high in LENGTHS}
 SPLITS = ("test", "long")
@@ -54,9 +55,10 @@ def _buckets(runs: Sequence[Run]) -> dict[str, str]:
     return out
 
 
-def draw(plt: Any, table: pd.DataFrame) -> Any:
+@style.styled()
+def draw(table: pd.DataFrame) -> Figure:
     """Panels on common axes; buckets of untrained lengths stand on grey."""
-    figure = small_multiples(plt, table, "even", lambda column: "words in the source", height=1.75)
+    figure = small_multiples(table, "even", lambda column: "words in the source", height=1.75)
     buckets = dict(zip(table["x"], table["metric"], strict=True))
     beyond = [i for i, metric in enumerate(buckets.values()) if not metric.startswith(SPLITS[0])]
     for axes in figure.axes:

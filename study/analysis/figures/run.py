@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from study.analysis import style
+from study.analysis.figures import style
 from study.analysis.run_text import map_title, series
 from study.records import Record
 
@@ -18,10 +18,10 @@ def draw_run(record: Record, attention: dict[str, Any] | None, path: Path) -> No
 
     The curve of a pruned run is BLEU against the share of heads kept; of others, validation BLEU and loss by step.
     """
-    with style.styled() as plt:
+    with style.styled():
         ratios = [1.0, 1.5] if attention else [1.0]
         height = 3.0 if attention is None else max(3.0, 0.13 * len(attention["target"]) + 1.3)
-        figure, axes = plt.subplots(
+        figure, axes = style.subplots(
             1,
             len(ratios),
             figsize=(style.PAGE if attention else style.COLUMN, height),

@@ -6,15 +6,16 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from study.analysis import style
-from study.analysis.plots.source import CROSS, Sweep, arm, base_of, first_of_family
-from study.analysis.plots.words import words
+from study.analysis.figures import style
+from study.analysis.figures.source import CROSS, Sweep, arm, base_of, first_of_family
+from study.analysis.figures.words import words
 from study.analysis.runs import Run
 from study.analysis.tables import DECIMALS
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 AXES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "scores": (
@@ -93,7 +94,8 @@ def _weights(line: str, run: Run | None, seen: dict[str, Any], weights: Any, gol
     ]
 
 
-def draw(plt: Any, table: pd.DataFrame) -> Any:
+@style.styled()
+def draw(table: pd.DataFrame) -> Figure:
     """Panels four in a row (three of longer sentences), words at the left and at the bottom, one bar of colours."""
     lines = list(dict.fromkeys(table["line"]))
     sentence = table.dropna(subset=["t"])
@@ -101,7 +103,7 @@ def draw(plt: Any, table: pd.DataFrame) -> Any:
     across = min(len(lines), 4 if width <= 14 else 3)
     down = -(-len(lines) // across)
     size = (style.PAGE, (1.35 * height / width + 0.4) * down + 0.55)
-    figure, grid = plt.subplots(down, across, figsize=size, sharex=True, sharey=True, squeeze=False)
+    figure, grid = style.subplots(down, across, figsize=size, sharex=True, sharey=True, squeeze=False)
     for i, axes in enumerate(grid.flat):
         axes.set_visible(i < len(lines))
         if i < len(lines):

@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from study import metrics
-from study.analysis import style, wording
+from study.analysis import wording
+from study.analysis.figures import style
 from study.analysis.inference import FEW, Arm, Facet
 from study.analysis.tables import DECIMALS
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 ROOM = 0.12
 """Share of a panel's width on either side for the numbers beside what is drawn."""
@@ -54,29 +56,29 @@ def points(facets: list[Facet]) -> pd.DataFrame:
     return frame.astype(dict.fromkeys(numbers, float)).round(dict.fromkeys(numbers, DECIMALS))
 
 
-def draw(facets: list[Facet], path: Path) -> list[Path]:
-    """Draw the sweep's figure; writes `path` with .svg, .png and .csv and returns them."""
-    from study.records import write
+def write(facets: list[Facet], path: Path) -> list[Path]:
+    """Write the sweep's figure and its data: `path` with the endings .svg, .png and .csv; the paths written."""
+    return style.write(draw(facets), points(facets), path)
 
-    table = path.with_name(f"{path.name}.csv")
-    write(table, points(facets).to_csv(index=False, lineterminator="\n"))
+
+@style.styled()
+def draw(facets: list[Facet]) -> Figure:
+    """The sweep's figure."""
     differences = min(len(facet.base.values) for facet in facets) >= FEW
-    with style.styled() as plt:
-        grid = _grid(plt, facets)
-        if not any(arm.values for facet in facets for arm in facet.arms):
-            grid[0].set_xlim(0.0, 1.0)
-        texts = [_panel(axes, facet, differences) for axes, facet in zip(grid, facets, strict=False)]
-        for axes, beside in zip(grid, texts, strict=False):
-            for place, (ends, text) in enumerate(beside):
-                _beside(axes, place, ends, text)
-        for i, axes in enumerate(grid):
-            axes.set_visible(i < len(facets))
-        figure = grid[0].figure
-        figure.supxlabel(_axis(facets[0].metric, differences), fontsize=8)
-        return [*style.save(figure, path), table]
+    figure, grid = _grid(facets)
+    if not any(arm.values for facet in facets for arm in facet.arms):
+        grid[0].set_xlim(0.0, 1.0)
+    texts = [_panel(axes, facet, differences) for axes, facet in zip(grid, facets, strict=False)]
+    for axes, beside in zip(grid, texts, strict=False):
+        for place, (ends, text) in enumerate(beside):
+            _beside(axes, place, ends, text)
+    for i, axes in enumerate(grid):
+        axes.set_visible(i < len(facets))
+    figure.supxlabel(_axis(facets[0].metric, differences), fontsize=8)
+    return figure
 
 
-def _grid(plt: Any, facets: list[Facet]) -> list[Any]:
+def _grid(facets: list[Facet]) -> tuple[Figure, list[Any]]:
     """Panels of the height that their arms need: one below another, or two in a row where the arms are the same."""
     alike = len({tuple(arm.label for arm in facet.arms) for facet in facets}) == 1
     columns = 2 if alike and len(facets) > 1 else 1
@@ -86,11 +88,13 @@ def _grid(plt: Any, facets: list[Facet]) -> list[Any]:
         for facet in facets[::columns]
     ]
     size, ratios = (style.PAGE, sum(heights)), {"height_ratios": heights}
-    _, axes = plt.subplots(rows, columns, figsize=size, sharey=alike, sharex=True, squeeze=False, gridspec_kw=ratios)
+    figure, axes = style.subplots(
+        rows, columns, figsize=size, sharey=alike, sharex=True, squeeze=False, gridspec_kw=ratios
+    )
     if columns > 1:
         for one in axes.flat:
             one.locator_params(axis="x", nbins=TICKS)
-    return list(axes.flat)
+    return figure, list(axes.flat)
 
 
 def _panel(axes: Axes, facet: Facet, differences: bool) -> list[tuple[list[float], str]]:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from study.analysis import style
+from study.analysis.figures import panels, style
+from study.analysis.figures.scaling import FREE, INIT, SCORE, at_base
+from study.analysis.figures.source import CROSS, Sweep, arm, base_of, first_of_family, size_of, with_means
+from study.analysis.figures.words import words
 from study.analysis.inference import FEW
-from study.analysis.plots import panels
-from study.analysis.plots.scaling import FREE, INIT, SCORE, at_base
-from study.analysis.plots.source import CROSS, Sweep, arm, base_of, first_of_family, size_of, with_means
-from study.analysis.plots.words import words
 from study.analysis.runs import Run
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SITE = "cross"
 QUANTITIES = {
@@ -77,12 +77,13 @@ def history(run: Run, name: str) -> list[tuple[int, float | None]]:
     return found if any(value is not None for _, value in found) else []
 
 
-def draw(plt: Any, table: pd.DataFrame) -> Any:
+@style.styled()
+def draw(table: pd.DataFrame) -> Figure:
     """Rows of panels by quantity, columns by arm; a thin line a run, a thick one the mean in its interval."""
     rows, columns, lines = (list(dict.fromkeys(table[name])) for name in ("row", "column", "line"))
     looks = panels.looks_of(lines)
     size = (style.PAGE, 1.15 * len(rows) + 1.0)
-    figure, grid = plt.subplots(len(rows), len(columns), figsize=size, sharex=True, sharey="row", squeeze=False)
+    figure, grid = style.subplots(len(rows), len(columns), figsize=size, sharex=True, sharey="row", squeeze=False)
     for i, row in enumerate(rows):
         for j, column in enumerate(columns):
             axes = grid[i][j]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from study.analysis.plots.panels import small_multiples
-from study.analysis.plots.scaling import RATE, SCORE
-from study.analysis.plots.source import CROSS, Sweep, arm, base_of, first_of_family, point, with_means
+from study.analysis.figures import style
+from study.analysis.figures.panels import small_multiples
+from study.analysis.figures.scaling import RATE, SCORE
+from study.analysis.figures.source import CROSS, Sweep, arm, base_of, first_of_family, point, with_means
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 
 def points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
@@ -27,6 +29,7 @@ def points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
     return with_means(rows)
 
 
-def draw(plt: Any, table: pd.DataFrame) -> Any:
+@style.styled()
+def draw(table: pd.DataFrame) -> Figure:
     """A panel, or several side by side."""
-    return small_multiples(plt, table, "log", lambda column: "learning rate", height=2.4)
+    return small_multiples(table, "log", lambda column: "learning rate", height=2.4)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from study.analysis.plots.panels import small_multiples
-from study.analysis.plots.source import Sweep, arm, base_of, first_of_family, point, with_means
+from study.analysis.figures import style
+from study.analysis.figures.panels import small_multiples
+from study.analysis.figures.source import Sweep, arm, base_of, first_of_family, point, with_means
 from study.analysis.runs import Run
 from study.corpora.probes.lookup import Graph, within_reach
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 SITE = "model.attention.encoder_self"
 DOSE = "data.dose"
@@ -56,7 +58,8 @@ def _known(data: Graph, metric: str) -> list[tuple[str, float]]:
     return [("confused", floors.confused), ("blind", floors.blind)] if metric == SAID else []
 
 
-def draw(plt: Any, table: pd.DataFrame) -> Any:
+@style.styled()
+def draw(table: pd.DataFrame) -> Figure:
     """A panel for each measure."""
     label = "dose: share of words in rings of three"
-    return small_multiples(plt, table, "plain", lambda column: label, apart=lambda column: column, height=2.6)
+    return small_multiples(table, "plain", lambda column: label, apart=lambda column: column, height=2.6)

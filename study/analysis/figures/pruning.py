@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from study.analysis import style
+from study.analysis.figures import panels, style
+from study.analysis.figures.source import Sweep, point, with_means
 from study.analysis.inference import FEW
-from study.analysis.plots import panels
-from study.analysis.plots.source import Sweep, point, with_means
 from study.analysis.runs import Run
 from study.metrics import KEPT
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SITES = {
     "all": "all sites",
@@ -54,13 +54,14 @@ def _nothing() -> pd.DataFrame:
     return pd.DataFrame()
 
 
-def draw(plt: Any, table: pd.DataFrame) -> Any:
+@style.styled()
+def draw(table: pd.DataFrame) -> Figure:
     """Two panels in a row; thin lines the runs, thick ones their means, with a band of random orders and bars else."""
     columns, lines = (list(dict.fromkeys(table[name])) for name in ("column", "line"))
     looks = panels.looks_of(lines)
     wide = min(2, len(columns))
     rows = -(-len(columns) // wide)
-    figure, grid = plt.subplots(
+    figure, grid = style.subplots(
         rows, wide, figsize=(style.PAGE if wide > 1 else style.COLUMN, 2.0 * rows + 0.9), sharex=True, sharey=True,
         squeeze=False,
     )  # fmt: skip

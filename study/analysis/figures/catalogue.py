@@ -1,0 +1,99 @@
+"""All figures of the study by name, and how they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from study.analysis.figures import aer, heads, lengths, maps, pruning, rates, scaling, style, symmetry, training
+from study.analysis.figures.source import Sweep, read_sweep
+from study.analysis.runs import Runs
+from study.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class NamedFigure:
+    """A figure: the sweeps it is drawn from (as many of them as have run), its table, and how that is drawn."""
+
+    name: str
+    sweeps: tuple[str, ...]
+    points: Callable[[Sequence[Sweep]], pd.DataFrame]
+    draw: Callable[[pd.DataFrame], Figure]
+    nothing: str
+    """What is missing where runs make an empty table."""
+
+
+FIGURES = (
+    NamedFigure("quickstart", ("quickstart",), scaling.points, scaling.draw, "sizes"),
+    NamedFigure("scaling", ("scaling",), scaling.points, scaling.draw, "sizes"),
+    NamedFigure("training", ("scaling",), training.by_size, training.draw, "histories"),
+    NamedFigure("collapse", ("collapse",), training.by_width, training.draw, "histories"),
+    NamedFigure("lengths", ("bottleneck",), lengths.points, lengths.draw, "scores by length"),
+    NamedFigure("rates", ("learning_rate",), rates.points, rates.draw, "rates"),
+    NamedFigure("symmetry", ("symmetry",), symmetry.points, symmetry.draw, "doses"),
+    NamedFigure("heads", ("heads",), heads.points, heads.draw, "several numbers of heads"),
+    NamedFigure("pruning", ("pruning",), pruning.points, pruning.draw, "pruning curves"),
+    NamedFigure("pruning-multi30k", ("multi30k_pruning",), pruning.points, pruning.draw, "pruning curves"),
+    NamedFigure("maps", ("scores",), maps.points, maps.draw, "attention maps"),
+    NamedFigure("maps-scaling", ("scaling",), maps.points, maps.draw, "attention maps"),
+    NamedFigure("aer", ("scores", "rank", "reach", "normaliser"), aer.points, aer.draw, "alignment error rates"),
+)
+
+
+def chosen(names: Sequence[str]) -> list[NamedFigure]:
+    """The figures of these names, or all, in the order of the list.
+
+    Raises:
+        InputError: there is no figure of a name.
+    """
+    known = [figure.name for figure in FIGURES]
+    for name in names:
+        if name not in known:
+            raise InputError(f"there is no figure {name!r}; the figures are {', '.join(known)}")
+    return [figure for figure in FIGURES if not names or figure.name in names]
+
+
+def draw_all(figures: Sequence[NamedFigure], runs: Runs, out: Path) -> Iterator[str]:
+    """Draw figures from the sweep files and the records of a folder, each as .svg, .png and .csv; a line about each.
+
+    Raises:
+        InputError: a sweep file or record cannot be used, or the folder cannot be written.
+    """
+    read: dict[str, Sweep | None] = {}
+    for figure in figures:
+        for name in figure.sweeps:
+            if name not in read:
+                read[name] = _read(name, runs)
+        begun = [sweep for name in figure.sweeps if (sweep := read[name]) and sweep.begun]
+        if not begun:
+            yield f"{figure.name}: not drawn, since {runs.folder} has no record of {' or '.join(figure.sweeps)}"
+            continue
+        table = figure.points(begun)
+        if table.empty:
+            yield f"{figure.name}: not drawn, since the records in {runs.folder} have no {figure.nothing}"
+            continue
+        yield f"{figure.name}: {_written(figure, table, out)}, from {_count(begun)}"
+
+
+def _read(name: str, runs: Runs) -> Sweep | None:
+    return read_sweep(runs.spec(name), runs) if (runs.sweeps / f"{name}.yaml").is_file() else None
+
+
+def _count(sweeps: Sequence[Sweep]) -> str:
+    counts = [(sum(run.record is not None for run in s.runs), len(s.runs), s.spec.name) for s in sweeps]
+    return ", ".join(f"{there} of {declared} runs of {name}" for there, declared, name in counts)
+
+
+def _written(figure: NamedFigure, table: pd.DataFrame, out: Path) -> str:
+    path = out / figure.name
+    try:
+        style.write(figure.draw(table), table, path)
+    except OSError as problem:
+        raise InputError(f"{out}: can't be written ({problem.strerror}); give another folder with --out") from None
+    return f"{path}.{{svg,png,csv}}"
