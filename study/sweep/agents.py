@@ -41,7 +41,7 @@ IDLE = 120.0
 ANSWER = 5.0
 """Seconds that the server has to answer: the client itself would try for minutes."""
 REPLACED = 3
-"""How often a slot gets another agent for one that died, in an outage for example."""
+"""Number of times that a slot gets a new agent after one died, for example in an outage."""
 
 
 def run_sweep(
@@ -113,7 +113,7 @@ def _repair(spec: Spec, out: Path, here: Callable[..., int]) -> int:
 
 
 def _named(sweep: str, host: str) -> dict[str, str]:
-    """What trials that run here are told of the sweep that the server has, given as entity/project/id."""
+    """Return the environment of local trials of a W&B sweep, given as entity/project/id."""
     entity, project, name = sweep.split("/")
     mode = "online" if _unreachable(host) is None else "offline"
     if mode == "offline":
@@ -252,7 +252,7 @@ def _watch(spec: Spec, out: Path, agents: list[Agent], mend: Callable[[list[Agen
 
 
 def _replaceable(agent: Agent) -> bool:
-    """Whether it died, rather than being sent home, and not too often."""
+    """Return True if the agent died by itself and its slot has replacements left."""
     return bool(agent.process.poll()) and agent.replaced < REPLACED
 
 

@@ -1,4 +1,4 @@
-"""What a sweep shows while it runs: a live table on a terminal, plain lines anywhere else."""
+"""Progress of a running sweep: a live table on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Running:
 
     @property
     def seconds(self) -> float:
-        """How long it has been running."""
+        """Seconds since the run began."""
         return time.monotonic() - self.began
 
     @property
     def testing(self) -> bool:
-        """Whether it has made its steps, and is scored now."""
+        """Return True if all training steps are done and the run is being scored."""
         steps = self.steps()
         return steps is not None and steps[0] >= steps[1]
 
@@ -109,7 +109,7 @@ class Progress:
 
 
 class Display(Protocol):
-    """Where the engine reports."""
+    """Interface through which an engine reports progress."""
 
     def say(self, line: str) -> None:
         """One event, such as the start or the end of a run."""

@@ -1,4 +1,4 @@
-"""How a trial's process ended, in one line without folders: a record says nothing of the machine."""
+"""Describe how a trial's process ended, in one line without folders: a record does not describe the machine."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from study.sweep.display import clock
 BUSY = 75
 """Exit status of a trial whose lease another process holds."""
 UNWRITTEN = 74
-"""Of one that found its folder full or unwritable."""
+"""Exit status of a trial whose folder is full or not writable."""
 WRONG = 2
-"""Of one that was given something wrong: it would fail again."""
+"""Exit status of a trial with invalid input. It would fail again."""
 STOPPED = 128 + signal.SIGTERM
-"""Of one that was asked to end."""
+"""Exit status of a trial that was asked to end."""
 LOST = 255
-"""What is read where the process that trials are forked from is gone: nothing is known of the trial."""
+"""Exit status that is reported if the fork server is gone. The trial's own status is unknown."""
 
 HEADER = re.compile(r"^--- [\d: -]+ UTC ---$", re.MULTILINE)
-"""What begins an attempt in the log."""
+"""Line that begins an attempt in the log."""
 FOLDERS = re.compile(r"(?<![\w.])~?/(?:[^\s/'\":,;()]+/)+")
 LONGEST = 500
 TAIL = 8192
@@ -72,7 +72,7 @@ def _last_words(log: Path) -> str:
 
 
 def memory_kills() -> int:
-    """How many processes the kernel has killed for memory so far; 0 where it does not say."""
+    """Return the number of processes that the kernel has killed for lack of memory; 0 if it is unknown."""
     try:
         found = re.search(r"^oom_kill (\d+)", Path("/proc/vmstat").read_text(encoding="ascii"), re.MULTILINE)
     except OSError:

@@ -81,7 +81,7 @@ def tagged(folder: Path, tag: str) -> list[Path]:
 
 
 def read_yaml(path: Path) -> Any:
-    """What a YAML file holds, as a tree that ends; None for an empty file.
+    """Read a YAML file and return its content as a finite tree; None for an empty file.
 
     Raises:
         InputError: it cannot be read, is no YAML, or holds what `parse` refuses.
@@ -95,7 +95,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def parse(text: str) -> Any:
-    """What a YAML text holds; None for an empty one.
+    """Parse a YAML text and return its content; None for an empty text.
 
     Raises:
         ValueError: it is too large or nested too deep, stands inside itself, or has a value that does not fit its tag.
@@ -153,7 +153,7 @@ for _tag in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float"):
 
 
 def _size(node: yaml.Node, known: dict[int, int | None], depth: int) -> int:
-    """How many values a node stands for, aliases written out: few lines can declare 10^10.
+    """Return the number of values in a node with its aliases expanded. A few lines can declare 10^10.
 
     Raises:
         ValueError: it is nested too deep, has no end, or stands for too many.

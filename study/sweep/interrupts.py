@@ -1,4 +1,4 @@
-"""What Ctrl-C and a request to end do to a sweep: the first is answered, and nothing tears the answer."""
+"""Handle Ctrl-C and termination signals in a sweep. The first is answered; later ones do not interrupt the answer."""
 
 from __future__ import annotations
 

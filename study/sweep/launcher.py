@@ -29,7 +29,7 @@ from study.sweep.trial import GRACE, Job, Trial, due, stamp, write_failure
 
 POLL = 0.5
 FORGIVEN = 3
-"""How often a run is started again free of charge because the process that trials are forked from was gone."""
+"""Number of restarts that do not count as retries, for runs whose fork server was gone."""
 
 
 class Launcher:
@@ -167,7 +167,7 @@ class Launcher:
             self._leave(task)
 
     def _recorded(self, ended: Started, code: int | None) -> bool:
-        """Whether the trial has left a record or gets one that says why not; else the run is still to be made."""
+        """Return True if the trial has a record or gets one with its error; False if the run must be started again."""
         task = ended.task
         if not due(task.folder, None):
             return True
@@ -228,7 +228,7 @@ class Launcher:
         self.display.say(f"failed  {task.name}  {task.label}: {error}")
 
     def _judge(self, ended: Started, well: bool) -> None:
-        """What a run's end says of the GPU; runs that failed on one that is taken out are run again elsewhere."""
+        """Update the state of the GPU after a run. Runs that failed on an excluded GPU run again elsewhere."""
         pool, gpu, before = self.pool, ended.slot.gpu, set(self.pool.out)
         if well:
             pool.succeeded(gpu)

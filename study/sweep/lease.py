@@ -1,4 +1,4 @@
-"""Who runs what: a lease on a run's folder, held by the process that trains and gone when that process is.
+"""Lease on a run's folder: the training process holds it, and it ends with that process.
 
 On one machine the lease is an flock: the kernel releases it however its holder ends, and nothing has to be cleaned up.
 On a folder that machines share an flock may be refused, known to one machine only, or kept by a dead one. So a holder
@@ -43,7 +43,7 @@ BEAT = 10.0
 LIMIT = 12 * BEAT
 """Seconds of silence that make a claim of another machine stale; above the minute that NFS may cache a time."""
 UNUSABLE = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
-"""What flock says on file systems that have none."""
+"""Errors of flock on file systems without locks."""
 POLL = 0.5
 """Seconds between two looks of who waits for a lease."""
 LONGEST = 4096
@@ -196,7 +196,7 @@ def _end(folder: Path) -> None:
 
 
 def held(folder: Path) -> bool:
-    """Whether some process is running this run now. Writes nothing, so that one may look at another's folder."""
+    """Return True if a process is running this run now. Writes nothing, so another user's folder can be checked."""
     try:
         claims = _claims(folder)
         if not claims:
@@ -212,7 +212,7 @@ def held(folder: Path) -> bool:
 
 
 def claimed(folder: Path) -> bool:
-    """Whether there is a claim, of a living process or a dead one."""
+    """Return True if the folder has a claim, even one of a dead process."""
     return bool(_claims(folder))
 
 
@@ -228,7 +228,7 @@ AHEAD: dict[int, float] = {}
 
 
 def _free(lease: Path) -> bool | None:
-    """Whether nobody on this machine has the flock; None where there is none."""
+    """Return True if no process on this machine holds the flock; None if the file system has no locks."""
     try:
         descriptor = os.open(lease, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -253,7 +253,7 @@ def _lock(descriptor: int, kind: int) -> bool | None:
 
 
 def _same(descriptor: int, path: Path) -> bool:
-    """Whether an open file still has its name: it may have been removed between opening and locking."""
+    """Return True if an open file is still at `path`. It may be removed between opening and locking."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
@@ -271,13 +271,13 @@ def _number(claim: Path) -> int:
 
 
 def _by_flock_here(claim: Path) -> bool:
-    """Whether a claim is of this machine, where the flock decides."""
+    """Return True if a claim is of this machine and held by flock."""
     machine, _, by = files.read(claim, LONGEST).decode("utf-8", "replace").strip().partition(" ")
     return machine == _machine() and by == "flock"
 
 
 def _living(claim: Path) -> bool:
-    """Whether the holder of a claim has given a sign of life lately."""
+    """Return True if the heartbeat of a claim is younger than `LIMIT`."""
     files.read(claim, LONGEST)  # opening makes NFS ask the server for the time
     age = _now(claim.parent) - claim.stat().st_mtime
     if age < 0:

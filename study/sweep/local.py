@@ -36,7 +36,7 @@ def tell(line: str, say: Callable[[str], object] = print) -> None:
 
 
 def tasks(spec: Spec, cells: Iterable[Cell], out: Path) -> list[Task]:
-    """What is to run: declared, applicable, and missing, interrupted or failed.
+    """List the runs to start: declared, applicable, and missing, interrupted or failed.
 
     Raises:
         InputError: a record in the folder cannot be read.

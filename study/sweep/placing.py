@@ -1,4 +1,4 @@
-"""What processes are given: a trial its experiment as it runs here, trials and agents of W&B their environment."""
+"""Adapt experiments to this machine, and build the environment of trials and W&B agents."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def placed(task: Task, slot: Slot, out: Path) -> Experiment:
 
 
 def environment(task: Task, slot: Slot, spec: Spec, sweep: Mapping[str, str]) -> dict[str, str]:
-    """What W&B's client reads in a trial: as an agent sets it, but without a sweep that no server has.
+    """Return the W&B environment of a trial: as an agent sets it, but without a sweep that no server has.
 
     `sweep` names the one that a server has made, with its project and entity. A run that names another one is refused
     (404), online and when it is sent later.

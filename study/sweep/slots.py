@@ -28,7 +28,7 @@ SUSPECT = 3
 
 @dataclass(frozen=True)
 class Slot:
-    """Where one trial runs: `gpu` is its CUDA_VISIBLE_DEVICES (None: whatever the launcher sees).
+    """Place for one trial at a time: `gpu` is its CUDA_VISIBLE_DEVICES (None: the launcher's own).
 
     It may have so many processes of so many threads, each with a GPU of its own where there are GPUs.
     """
@@ -149,7 +149,7 @@ def cpu_cores() -> int:
 
 
 def gpus() -> list[str]:
-    """What CUDA_VISIBLE_DEVICES may name, one entry a GPU: as the environment restricts it, else every GPU here."""
+    """List the usable GPUs: the entries of CUDA_VISIBLE_DEVICES if it is set, otherwise every GPU here."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         entries = [entry.strip() for entry in visible.split(",")]

@@ -1,4 +1,4 @@
-"""Where a sweep stands, read from its folder."""
+"""Status of a sweep, read from its folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a trial that another program started ends: when it is asked to, and when that program is gone."""
+"""Stop a trial that another program started, on request or when that program is gone."""
 
 from __future__ import annotations
 

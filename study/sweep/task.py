@@ -18,7 +18,7 @@ from study.sweep.spec import Cell
 
 @dataclass(frozen=True)
 class Policy:
-    """What is done with trials that do not end well: failed ones are run again so often, slow ones ended after so long.
+    """Limits for trials: the number of retries after a failure, and the time limit of one attempt (None: no limit).
 
     Diverged is no failure but a result: the same run would diverge again.
     """

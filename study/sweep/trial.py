@@ -37,7 +37,7 @@ GRACE = 5.0
 
 @dataclass(frozen=True)
 class Job:
-    """What a trial's process is told. `seen` is the stamp of the failed record that it is to replace."""
+    """Input of a trial's process. `seen` is the stamp of the failed record that it replaces."""
 
     experiment: Experiment
     folder: Path
@@ -54,7 +54,7 @@ def train(experiment: Experiment, folder: Path) -> object:
 
 
 def stamp(folder: Path) -> int | None:
-    """When the record was written, in nanoseconds: tells a failure seen before from one that happened since."""
+    """Return the modification time of the record in nanoseconds. It separates an old failure from a new one."""
     try:
         return (folder / "record.json").stat().st_mtime_ns
     except (FileNotFoundError, NotADirectoryError):
@@ -62,7 +62,7 @@ def stamp(folder: Path) -> int | None:
 
 
 def due(folder: Path, seen: int | None) -> bool:
-    """Whether a run is to be run: it has no record, or still the failed one that was `seen` when the call began."""
+    """Return True if a run must be started: it has no record, or its failed record still has the stamp `seen`."""
     found = records.state(folder)
     return found in ("missing", "started") or (found == "failed" and stamp(folder) == seen)
 
@@ -185,7 +185,7 @@ def _end_with_launcher() -> threading.Event:
 
 
 def _environment(job: Job) -> None:
-    """What a W&B agent would have set; the parameters only where there is a sweep that they are of."""
+    """Set the environment as a W&B agent does; sweep parameters only if the trial belongs to a W&B sweep."""
     for name in ("WANDB_SERVICE", "WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH"):  # of whoever called the launcher
         os.environ.pop(name, None)
     os.environ.update(job.environment)
