@@ -26,12 +26,12 @@ Gold = Sequence[Sequence[Link]]
 
 
 class Choice(NamedTuple):
-    """What aligns best on validation, the earlier of equals."""
+    """Layer and head with the lowest AER on validation. Among equal values, the first is taken."""
 
     layer: int
-    """By the mean over heads."""
+    """Best layer by the mean over its heads."""
     best: tuple[int, int]
-    """Layer and head, of single heads."""
+    """Layer and head of the best single head."""
 
 
 class Row(NamedTuple):
@@ -112,7 +112,7 @@ def table(found: dict[int, list[Words]], gold: Gold) -> list[Row]:
 
 
 def choose(model: Translator, valid: Sequence[Example], vocabulary: Vocabulary) -> Choice | None:
-    """What has the lowest AER on validation; None without gold, or without slots to align."""
+    """Choose the layer and head with the lowest AER on validation; None without gold, or without slots to align."""
     gold = gold_of(valid)
     rows = table(alignments(model, valid, vocabulary), gold) if gold is not None else []
     if not rows:

@@ -1,4 +1,4 @@
-"""What happens beside training: a checkpoint to resume from, an end that can wait for it, a file for who watches."""
+"""Lightning callbacks: checkpoints to resume from, an orderly end on a signal, and a progress file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Interruption:
 
     @property
     def asked(self) -> bool:
-        """Whether there was a request."""
+        """Return True if a signal has asked the run to end."""
         return self.signal is not None
 
     def __enter__(self) -> Interruption:
@@ -128,7 +128,7 @@ class Curves(pl.Callback):
                 self.again(point)
 
     def _written(self) -> list[dict[str, Any]]:
-        """What an earlier call has written; a line that was torn ends it."""
+        """Return the points that an earlier call has written, without incomplete lines."""
         try:
             lines = self.path.read_text(encoding="utf-8").splitlines()
             return [json.loads(line) for line in lines if line.startswith('{"step": ') and line.endswith("}")]

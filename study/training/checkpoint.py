@@ -41,7 +41,7 @@ def cut(model: Translator) -> dict[str, list[int]]:
 
 
 class Kept(NamedTuple):
-    """What earlier calls have left of a run."""
+    """State of a run that earlier calls have left."""
 
     step: int
     calls: list[Call]

@@ -24,7 +24,7 @@ def batches(data: Sequence[Example], device: torch.device, budget: int = BUDGET)
 
 
 def fits(model: Translator, example: Example) -> bool:
-    """Whether both sides are within the model's limit, end-of-sentence counted."""
+    """Return True if source and target, with end-of-sentence, are within the model's limit."""
     return model.longest is None or example.length <= model.longest
 
 

@@ -75,13 +75,13 @@ def attends(
 
 
 def _known(model: Translator, data: Sequence[Example]) -> bool:
-    """Whether every pair says who attends to whom, one has something to say, and the model can read them all."""
+    """Return True if every pair has `attends`, at least one is not empty, and all fit the model's limit."""
     known = all(example.pair.attends is not None and decode.fits(model, example) for example in data)
     return known and any(example.pair.attends for example in data)
 
 
 def on_gold(model: Translator, data: Sequence[Example], vocabulary: Vocabulary) -> dict[int, OnGold]:
-    """What encoder self-attention has on gold, by layer; empty where the encoder has none."""
+    """Measure encoder self-attention on gold, by layer; empty if the encoder has no self-attention."""
     gold = [example.pair.attends or () for example in data]
     found = readings(model, data, vocabulary, "encoder_self")
     return {layer: _of_layer(read, gold) for layer, read in found.items()}

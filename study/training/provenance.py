@@ -1,4 +1,4 @@
-"""Where a run's numbers come from: device, commit, versions. No user, path or host name."""
+"""Provenance of a run's numbers: device, commit, versions. No user, path or host name."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def provenance(device: torch.device, devices: int, precision: str) -> Provenance
 
 
 def data_facts(corpus: Corpus, vocabulary: Vocabulary) -> DataFacts:
-    """What the record says of the data."""
+    """Return the record's section on the data."""
     return DataFacts(
         name=corpus.name,
         version=corpus.version,

@@ -24,7 +24,7 @@ from pytorch_lightning.strategies import DDPStrategy
 from torch import Tensor, distributed
 
 START = "from study.training.run import follow; follow()"
-"""What the process of another rank runs."""
+"""Code that the process of another rank runs."""
 GRACE = 10.0
 """Seconds that a rank has to end by itself when another one has."""
 

@@ -100,7 +100,7 @@ def _membership(tokens: Sequence[int]) -> np.ndarray:
 
 
 def sees(seen: Seen) -> Tensor:
-    """Which source tokens each query sees, through the slots that they have a share in: [B, H or 1, L or 1, S]."""
+    """Return the source tokens that each query sees, through the slots made of them: [B, H or 1, L or 1, S], bool."""
     if seen.origin is None:
         return seen.mask
     through: Tensor = seen.mask.to(seen.origin.dtype) @ (seen.origin > 0).to(seen.origin.dtype)[:, None]

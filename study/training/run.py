@@ -42,7 +42,7 @@ from study.training.vocabulary import Vocabulary, vocabulary_for
 
 CHECKPOINT = "checkpoint.ckpt"
 UNRECORDED: Any = {"trainer": True, "tracking": True, "out": True, "data": {"folder"}}
-"""What does not decide a number and may hold a path or a name."""
+"""Fields that decide no number and may contain a path or a name."""
 
 
 def run(experiment: Experiment, folder: Path, watch: Any = print, hooks: Hooks | None = None) -> Record:

@@ -13,7 +13,7 @@ from torch import Tensor
 from study.attention import Terms
 
 DECAY = 0.9
-"""Of the running mean of log p per token."""
+"""Decay of the running mean of log p per token."""
 
 
 def surrogate(
@@ -49,7 +49,7 @@ def surrogate(
 
 
 def samples(terms: Sequence[Terms]) -> bool:
-    """Whether anything was sampled."""
+    """Return True if any mechanism drew a sample."""
     return any(term.log_prob is not None for term in terms)
 
 

@@ -1,4 +1,4 @@
-"""What a training step takes from outside the model's loss: its learning rate, its seeds, and what mechanisms add."""
+"""Learning rate, random seeds and mechanism penalties of a training step."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def step_seed(seed: int, step: int, stream: str = "") -> int:
 
 
 def penalties(terms: tuple[Terms, ...]) -> Tensor | float:
-    """What mechanisms add to the loss."""
+    """Sum the penalties that mechanisms add to the loss."""
     return sum((term.penalty for term in terms if term.penalty is not None), 0.0)

@@ -97,12 +97,12 @@ class Task(pl.LightningModule):
         )
 
     def validates(self, step: int) -> bool:
-        """Whether Lightning validates after a step. The last step is validated in any case, after training."""
+        """Return True if Lightning validates after a step. The last step is always validated, after training."""
         return step % min(self.recipe.validate_every, self.recipe.steps) == 0
 
     @property
     def ending(self) -> bool:
-        """Whether training is to end after this step. Several ranks have agreed on it when they shared the loss."""
+        """Return True if training must end after this step. Ranks agree on it when they share the loss."""
         return self._ending if self.trainer.world_size > 1 else self.asked()
 
     def val_dataloader(self) -> range:
@@ -152,7 +152,7 @@ class Task(pl.LightningModule):
         return loss + self._sampled(terms, output.logits, mine) if sampling.samples(terms) else loss
 
     def _sampled(self, terms: tuple[Terms, ...], logits: Tensor, mine: Share) -> Tensor | float:
-        """What stands in for the gradient of samples. It is no loss, so it is left out of the history."""
+        """Return the surrogate whose gradient is that of the samples. It is not a loss, so the history omits it."""
         wanted = mine.batch.wanted
         log_p, real = -decode.token_nll(logits.detach(), wanted), wanted != PAD
         added = mine.tokens * sampling.surrogate(terms, log_p, real, self.baseline, self.model.carries)
@@ -228,14 +228,14 @@ class Task(pl.LightningModule):
         self.report(point)
 
     def look_at_attention(self) -> dict[str, Any]:
-        """What every validation diagnoses: one pass over the fixed batch, and what the history says of it."""
+        """Diagnose attention in one pass over the fixed batch, and return the point for the history."""
         sights = look(self.model, self.fixed)
         self.diagnostics = diagnose(sights, self.fixed, self.truth)
         error = gold.validation_error(sights, self.fixed, self.diagnosed, self.vocabulary)
         return {"valid_aer": error, **in_history(self.diagnostics)}
 
     def _gradients_if_due(self) -> None:
-        """Of the first validation at or past the middle, and of the last."""
+        """Measure gradients at the first validation at or past the middle, and at the last."""
         if self.global_step >= self.recipe.steps:
             self._follow_back("end")
         elif 2 * self.global_step >= self.recipe.steps and "middle" not in self.gradients:

@@ -29,7 +29,7 @@ START, END = 30.0, 60.0
 OFFLINE: Any = "offline"
 SWEEP = ("WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH")
 KEPT = ("WANDB_CACHE_DIR", "WANDB_CONFIG_DIR", "WANDB_DATA_DIR", "WANDB_ERROR_REPORTING")
-"""What holds for W&B as a whole, not for a run."""
+"""Environment variables of W&B as a whole, not of one run."""
 
 
 class Run:
@@ -54,7 +54,7 @@ class Run:
 
     @property
     def shows(self) -> bool:
-        """Whether anybody could look at an image."""
+        """Return True if the run is tracked, so that images can be viewed."""
         return self.run is not None and self.mode != "disabled"
 
     def log(self, values: dict[str, Any], step: int, shown: dict[str, Any] | None = None) -> None:
@@ -70,7 +70,7 @@ class Run:
             self._go_offline(problem)
 
     def facts(self) -> Wandb | None:
-        """What the record keeps of the W&B run."""
+        """Return the record's section on the W&B run; None without one."""
         if self.run is None:
             return None
         return Wandb(id=self.run.id, url=self.run.url if self.mode == "online" else None)
@@ -167,7 +167,7 @@ def _cause(problem: Exception) -> str:
 
 
 def _config(experiment: Experiment) -> dict[str, Any]:
-    """What decides the numbers, nested as in the record, and the identity: nothing of this machine or call."""
+    """Return the fields that decide numbers, nested as in the record, and the identity; nothing of this machine."""
     whole = experiment.model_dump(mode="json", exclude={"trainer": True, "tracking": True, "out": True})
     whole["data"].pop("folder", None)
     return {**whole, "experiment_id": experiment_id(experiment)}
@@ -275,7 +275,7 @@ def replay(experiment: Experiment, record: Record, folder: Path) -> None:
 
 
 def _validations(record: Record, folder: Path) -> Iterator[tuple[int, dict[str, float]]]:
-    """What was logged at every validation; from the record's short history where the folder has no whole one."""
+    """Yield step and logged values of every validation, from the record's short history if the full one is missing."""
     from study.training.diagnostics import scalars  # with torch
 
     found = record.diagnostics.get("gradients", {})

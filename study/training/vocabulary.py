@@ -149,7 +149,7 @@ class Subwords(Vocabulary):
 
 
 def _sizes(texts: Sequence[str], problem: RuntimeError) -> str:
-    """Which sizes there could be. Only the trainer knows the largest, and says so."""
+    """Describe the possible vocabulary sizes. The largest is known only from the trainer's error message."""
     least = 4 + 256 + len({" "}.union(*texts))
     largest = re.search(r"<= (\d+)", str(problem))
     most = f"{largest[1]} at most" if largest else "not too many for the distinct words"
@@ -157,7 +157,7 @@ def _sizes(texts: Sequence[str], problem: RuntimeError) -> str:
 
 
 def _ink(text: str, begin: int) -> int:
-    """Where white space ends from `begin` on: a space mark belongs to the word after it."""
+    """Return the position after white space from `begin` on. A space mark belongs to the word after it."""
     while begin < len(text) and text[begin].isspace():
         begin += 1
     return begin

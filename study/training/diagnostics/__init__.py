@@ -1,4 +1,4 @@
-"""What attention does on a fixed batch: per site, layer and head, through taps and hooks that change nothing."""
+"""Diagnostics of attention on a fixed batch, per site, layer and head. Taps and hooks leave the model unchanged."""
 
 from study.training.diagnostics.diagnose import Diagnostics, diagnose
 from study.training.diagnostics.gradients import gradients

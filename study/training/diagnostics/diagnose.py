@@ -60,7 +60,7 @@ NAMES = (
     *("query_norm", "key_norm", "cosine", "context_norm", "context_slope"),
     *("gold_mass", "argmax_on_gold", "last_two_mass", "end_mass", "diagonal_mass", "symmetry"),
 )
-"""Of every measure, in the order in which they are written."""
+"""Names of all measures, in the order in which they are written."""
 
 
 def _by_name(values: measures.Values) -> Layer:
@@ -79,7 +79,7 @@ STATES = ("state_mean", "state_variance", "state_mean_by_position", "state_varia
 
 
 def states(memory: Tensor | None, rows: measures.Rows, positions: bool = True) -> dict[str, Any]:
-    """Of the states [B, S, D] that keys are made of, over the slots that some query sees and all components.
+    """Measure the states [B, S, D] from which keys are computed, over all components of the slots that some query sees.
 
     state_mean, state_variance: E[x] and E[(x − E[x])²].
     state_mean_by_position, state_variance_by_position: the same of the slots of one bin of `POSITIONS`, null for

@@ -1,4 +1,4 @@
-"""How the loss of one target token depends on each source token: by distance, and by the length of the source.
+"""Gradient of one target token's loss with respect to each source token, by distance and by source length.
 
 B sentences · Q target tokens asked of each · S source tokens · D width of the embedding.
 
@@ -23,10 +23,10 @@ from study.training.diagnostics.measures import slope
 from study.training.diagnostics.truth import Truth
 
 SENTENCES = 16
-"""Of the diagnosed batch, the first."""
+"""Number of sentences, the first of the diagnosed batch."""
 
 ASKED = (0.0, 1 / 3, 2 / 3, 1.0)
-"""Where in the target the tokens stand whose loss is followed back, from the first to the last before its end."""
+"""Relative positions of the target tokens whose loss is differentiated: 0 the first, 1 the last before the end."""
 
 FEWEST = 8
 """A bin with fewer values has no mean."""
@@ -86,7 +86,14 @@ def _at_source(model: Translator, batch: Batch, asks: Tensor) -> Tensor:
 
 
 def profile(size: Tensor, real: Tensor, asks: Tensor, gold: Tensor | None) -> dict[str, Any]:
-    """What `gradients` returns, from norms [B, S], the real source tokens [B, S], t [B] and gold tokens [B, S]."""
+    """Average gradient norms by distance, as `gradients` returns them.
+
+    Args:
+        size: norms g [B, S].
+        real: source tokens that are not padding [B, S].
+        asks: position t [B] of the target token.
+        gold: source tokens aligned with it [B, S]; None: the token at the same position.
+    """
     slot = torch.arange(real.shape[1], device=real.device)
     count = real.sum(1, keepdim=True)
     if gold is None:

@@ -19,7 +19,7 @@ Values = dict[str, Tensor]
 
 
 class Rows(NamedTuple):
-    """What the measures of a site share."""
+    """Masks and counts that the measures of a site share."""
 
     visible: Tensor
     """[B, H, L, S]: slots that a row sees; nothing where the query is padding."""
@@ -53,20 +53,19 @@ def logits(scores: Tensor, rows: Rows) -> Values:
 
 
 def entropies(weights: Tensor, rows: Rows, sums_to_one: bool, softmax: bool = True) -> Values:
-    """How spread the rows of weights a [B, H, L, S] are, how spread their mean is, and what the query adds.
+    """Measure the spread of weights a [B, H, L, S]: of each row, of the mean over queries, and their difference.
 
     entropy: H(a) / log(visible slots), the mean over rows with at least two slots.
     information: H(mean over queries of a) − mean H(a), in nats, the mean over sentences; 0 if all queries agree.
     spread: H(mean over queries of a) / log(slots that some query sees), the mean over sentences. This is the measure of
-        **collapse**: it is low when all queries look at one place. Sharp rows alone (a low entropy) are none: right
-        alignments are sharp.
+        **collapse**: it is low when all queries look at one place. Sharp rows alone (a low entropy) are no collapse,
+        because correct alignments are sharp.
     max_weight: the largest weight of a row, the mean over rows.
-    softmax_gradient: 1 − Σ_s a_s², the mean over rows: the trace of diag(a) − a aᵀ, the Jacobian ∂a/∂s of a softmax,
-        which is what of a gradient passes it. 0 for a row on one slot, 1 − 1/S for an even one. Null of another
-        normaliser, whose Jacobian is another.
+    softmax_gradient: 1 − Σ_s a_s², the mean over rows. It is the trace of diag(a) − a aᵀ, the Jacobian ∂a/∂s of a
+        softmax: 0 for a row on one slot, 1 − 1/S for a uniform row. Null for other normalisers, whose Jacobian differs.
 
-    The weights are the normaliser's, before a reach draws one of them or takes from them: what mixes of a drawn slot is
-    sharp whatever it was drawn from. All but max_weight are null where rows are no distributions.
+    The weights are the normaliser's, before a reach samples or removes any: a sampled row is sharp whatever the
+    distribution. All measures but max_weight are null if rows are not distributions.
     """
     some, several = rows.slots > 0, rows.slots > 1
     largest = mean(weights.amax(-1), some)

@@ -74,7 +74,7 @@ def look(model: Translator, batch: Batch) -> dict[Site, Sight]:
 
 
 def observe(model: Translator, batch: Batch) -> dict[Site, Seen]:
-    """What the taps of `look` see."""
+    """Return the tapped calls of `look`, without the memories."""
     return {site: sight.seen for site, sight in look(model, batch).items()}
 
 

@@ -49,7 +49,7 @@ def for_record(last: Diagnostics, initial: Diagnostics, gradients: dict[str, Any
 
 
 def in_history(diagnostics: Diagnostics) -> dict[str, Any]:
-    """What a point of the history says of a validation: `diagnostics`, the means, and `heads`, what they are of."""
+    """Return a validation's diagnostics for the history: the means as `diagnostics`, the values of heads as `heads`."""
     return {"diagnostics": site_means(diagnostics), "heads": brief(diagnostics)}
 
 

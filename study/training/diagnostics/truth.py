@@ -1,4 +1,4 @@
-"""Where attention should look, at tokens: gold links between words, spread over the tokens of both words.
+"""Gold attention between tokens: gold links between words, spread over the tokens of both words.
 
 B batch · L target tokens · S source tokens, end-of-sentence counted on both sides.
 """
