@@ -1,4 +1,4 @@
-"""What git knows: which commits made the runs, what of the code differed between them, and what is not committed."""
+"""Read from git the commits that made the runs, code differences between them, and uncommitted files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Checkout:
         return name
 
     def reaches(self, commit: str) -> bool:
-        """Whether HEAD is this commit or comes after it, so that who has HEAD can check it out."""
+        """Return True if HEAD is this commit or a descendant of it, so that a clone with HEAD can check it out."""
         return self._run("merge-base", "--is-ancestor", commit, "HEAD") is not None
 
     def state(self, commit: str) -> str:
@@ -55,7 +55,7 @@ class Checkout:
         return (self._run("status", "--porcelain", "--untracked-files=all", "--", *paths) or "").splitlines()
 
     def _run(self, *arguments: str) -> str | None:
-        """What git prints; None where it fails."""
+        """Run git and return its output; None if it fails."""
         try:
             done = subprocess.run(["git", *arguments], cwd=self.top, capture_output=True, text=True, check=True)
         except (OSError, subprocess.CalledProcessError):

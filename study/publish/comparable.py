@@ -12,7 +12,7 @@ DECIDING = ("torch", "numpy", "sacrebleu", "sentencepiece")
 
 
 def comparable(sweep: str, cells: Iterable[tuple[str, str, Record]]) -> Iterator[str]:
-    """What differs between runs that are compared, given as (facet, place, record): one line each.
+    """Yield one line for each difference between runs that are compared, given as (facet, place, record).
 
     In a facet: data, subwords, devices, threads, precision, and the packages that decide numbers. In the sweep: the
     signature of a score, which holds sacreBLEU's version.
@@ -32,7 +32,7 @@ def comparable(sweep: str, cells: Iterable[tuple[str, str, Record]]) -> Iterator
 
 
 def _facts(record: Record) -> dict[str, Any]:
-    """What all runs of a comparison share."""
+    """Collect the facts that all runs of a comparison must share."""
     facts: dict[str, Any] = {}
     if data := record.data:
         facts |= {"data.version": data.version, "data.subwords": data.subwords}

@@ -121,7 +121,7 @@ def write_readme(results: Results, runs: Runs) -> list[Path]:
 
 
 def _counts(results: Results, runs: Runs) -> Iterator[str]:
-    """What is published, by sweep."""
+    """Yield the table of published runs, by sweep."""
     made = runs.records()
     yield "## What is published\n"
     yield "| sweep | declared | finished | diverged | failed | missing | inapplicable | hardware | hours |"
@@ -151,7 +151,7 @@ def _row(name: str, declared: int | None, runs: list[Record], inapplicable: int 
 
 
 def _remarks(manifest: Manifest, absent: set[str]) -> Iterator[str]:
-    """What a reader of one sweep's numbers must know."""
+    """Yield remarks that a reader of one sweep's numbers needs."""
     if manifest.partial:
         named = ", ".join(f"`{identity}`" for identity in sorted(absent)[:LISTED]) or "none any more"
         more = (

@@ -34,7 +34,7 @@ LARGEST_ERROR = 1e-4
 
 @dataclass
 class Evidence:
-    """What was found about one run."""
+    """Result of the examination of one run."""
 
     id: str
     where: str
@@ -64,7 +64,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Task:
-    """How to examine: which folder, whether its runs are published, and whether translations are scored again."""
+    """Folder to examine and options: whether its runs are published, whether translations are scored again."""
 
     folder: Path
     published: bool
@@ -206,7 +206,7 @@ def _files(store: Store, record: Record, evidence: Evidence, task: Task) -> None
 
 
 def _canonical(text: str, evidence: Evidence) -> None:
-    """What is published is made again from the record's data, so its text must be the one that a run writes."""
+    """Check that the text of a record is the one that a run writes, because publishing generates it from the data."""
     if text != records.canonical(json.loads(text)):
         evidence.problems.append(
             f"{evidence.where}: not the text that a run writes (order, blanks or a field twice); "
@@ -361,7 +361,7 @@ def _key(record: Record) -> str:
 
 
 def _shipped(record: Record) -> bool:
-    """Whether the repository makes the references of a run again; True for a corpus that it does not know."""
+    """Return True if the repository can make the references of a run again, or does not know its corpus."""
     data = _data(_key(record))
     return data is None or data.shipped
 

@@ -1,4 +1,4 @@
-"""Where the models of the study stand on Multi30k, beside what others report of theirs.
+"""Leaderboard: the models of the study on Multi30k, beside published results of others.
 
 Of each family the published arm with the best mean BLEU on validation, whichever sweep it is of, pruned models aside.
 The tests are looked at for the arm that validation chose, and have no part in choosing it.
@@ -48,7 +48,7 @@ class Candidate:
 
     @property
     def diverged(self) -> int:
-        """How many runs diverged, and so have no score."""
+        """Number of runs that diverged and therefore have no score."""
         return sum(record.status == "diverged" for record in self.made)
 
     def bleu(self, split: str) -> list[float]:

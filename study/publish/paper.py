@@ -90,7 +90,7 @@ def _facts(
 
 
 def _is_pruned(record: Record) -> bool:
-    """Whether a run prunes a model that another run trained; to retrain with a mask is to train."""
+    """Return True if a run prunes a model that another run trained. Retraining with a mask counts as training."""
     pruning = record.config.get("pruning")
     return pruning is not None and pruning["question"] != "retrain"
 
@@ -130,7 +130,7 @@ def _usual(values: Iterable[Any]) -> Any:
 
 
 def _tiers(published: list[tuple[Manifest, Spec]], made: dict[str, Record]) -> dict[str, dict[str, Any]]:
-    """What each tier took: runs, each in one tier, their hours and their devices."""
+    """Count runs, hours and devices of each tier. Each run belongs to one tier."""
     tiers: dict[str, list[Record]] = {"quickstart": [], "embedded": [], "further": []}
     sweeps: dict[str, set[str]] = {name: set() for name in made}
     named = {manifest.name for manifest, spec in published if "embedded" in spec.tags}
@@ -167,7 +167,7 @@ def _sweep(manifest: Manifest, spec: Spec, made: dict[str, Record]) -> dict[str,
 
 
 def _answers(verdicts: Sequence[Verdict]) -> dict[str, int]:
-    """How many claims there are, and how many of each verdict."""
+    """Count the claims in total and by verdict."""
     counted = Counter(summaries(verdicts).values())
     return {"total": counted.total()} | {name.replace(" ", "_"): counted[name] for name in get_args(Outcome)}
 
@@ -184,7 +184,7 @@ def _configurations(published: list[tuple[Manifest, Spec]], made: dict[str, Reco
 
 
 def _common(spec: Spec) -> str:
-    """What all cells of a sweep set alike, `field=value`."""
+    """Join the fields that all cells of a sweep set alike, as `field=value`."""
     first = spec.cells[0].overrides
     return " ".join(f"{name}={text(value)}" for name, value in first.items() if name not in (*spec.varied, "seed"))
 

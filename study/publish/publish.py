@@ -34,11 +34,11 @@ NAMED = 3
 
 @dataclass(frozen=True)
 class Published:
-    """What a call did."""
+    """Result of publishing a sweep."""
 
     manifest: Manifest
     states: dict[str, int]
-    """Of the declared runs: finished, diverged, failed, missing."""
+    """Number of declared runs by state: finished, diverged, failed, missing."""
     new: int
     """Runs that were not published before."""
     kept: int
@@ -163,12 +163,12 @@ def _named(what: str, ids: Sequence[str]) -> str:
 
 
 def check_provenance(record: Record, where: str) -> str | None:
-    """What is wrong with where a run says that it comes from; None where nothing is. A failure has no numbers."""
+    """Return the problem with a run's provenance; None if there is none, or if the run failed and has no numbers."""
     return None if record.status == "failed" else from_commit(record.provenance, where)
 
 
 def from_commit(made: Provenance | None, where: str, verb: str = "run") -> str | None:
-    """What is wrong with a file's provenance: no commit, or one that is not what made it."""
+    """Return the problem with a file's provenance: its commit is unknown, or uncommitted code made it."""
     if made is None or None in made.of_calls("git_commit") or (made.calls and made.calls[0].from_step):
         return (
             f"{where}: provenance.git_commit: unknown, so its code cannot be checked out; {verb} it again in a checkout"

@@ -28,7 +28,7 @@ from study.publish.store import ROOT, Manifest, Results
 from study.records import write
 
 OUTPUTS = ("results", "paper", "README.md", "docs")
-"""What is generated and committed."""
+"""Generated files and folders that are committed."""
 DRAWN = re.compile(r"\.(svg|pdf)$")
 """Bytes of these depend on the version of matplotlib."""
 
@@ -188,7 +188,7 @@ def _unchanged(results: Results, say: Callable[[str], None]) -> bool:
 
 
 def _other_matplotlib() -> str:
-    """How matplotlib differs from the locked one; empty where it does not, or there is no lock."""
+    """Describe a matplotlib other than the locked one; empty if the versions agree or there is no lock."""
     try:
         lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     except OSError:

@@ -25,7 +25,7 @@ from study.records import Score, rounded
 Counts = NDArray[np.int64]
 ORDER = 4
 COLUMNS = ("source_words", "exact", "sys_len", "ref_len", *(f"correct{n}" for n in range(1, ORDER + 1)))
-"""Of a file of statistics. The totals of sacreBLEU follow: total_n = max(0, sys_len - n + 1)."""
+"""Columns of a file of statistics. The totals of sacreBLEU follow from them: total_n = max(0, sys_len - n + 1)."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Rescorer:
         self._reference_counts = self._counted[truth]
 
     def score(self, hypotheses: Sequence[str], split: str) -> tuple[list[Score], Statistics]:
-        """What `scoring.score_split` says of these translations, and the statistics to store beside them.
+        """Score translations as `scoring.score_split` does, and return the statistics to store beside them.
 
         Raises:
             ValueError: not one translation per reference.

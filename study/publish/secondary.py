@@ -1,4 +1,4 @@
-"""What every published arm scores beside its sweep's own table: other splits, alignment, what the model looks at."""
+"""Table of secondary scores of every published arm: other splits, alignment, and diagnostics of attention."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is published, and where: the files of `results/`, and the one that says that a sweep is published.
+"""Files of `results/`: published runs, and the manifest of every published sweep.
 
 `runs/` has the records and translations of all runs, each once, by arm (see `study.store`).
 `sweeps/<name>.json` says that a sweep is published, which runs it has, and what is missing of it.
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Partial(Section):
-    """What is missing of a sweep that was published with holes."""
+    """Missing runs of a sweep that was published in part."""
 
     reason: str = Field(description="Why it was published so.")
     missing: list[str] = Field(description="Identities of the declared runs without a record.")
@@ -41,7 +41,7 @@ class Code(Section):
 
 
 class Manifest(Section):
-    """That a sweep is published."""
+    """Manifest of a published sweep."""
 
     schema_version: Literal[1] = Field(1, description="Version of this schema.")
     name: str = Field(description="Name of the sweep.")
@@ -72,11 +72,11 @@ class Results:
 
     @property
     def benchmarks(self) -> Path:
-        """What was measured of time and memory."""
+        """Folder of measured times and memory."""
         return self.root / "benchmarks"
 
     def manifest_path(self, name: str) -> Path:
-        """Where it stands that a sweep is published."""
+        """Path of a sweep's manifest."""
         return self.root / "sweeps" / f"{name}.json"
 
     @cached_property

@@ -19,13 +19,13 @@ from study.sweep.spec import Spec
 
 @dataclass
 class Verification:
-    """What was found. `problems` is empty where everything is as it says."""
+    """Result of a verification. `problems` is empty if everything agrees."""
 
     sweeps: int
     states: Counter[str]
     problems: list[str] = field(default_factory=list)
     partial: dict[str, tuple[int, str]] = field(default_factory=dict)
-    """Sweep ↦ how many of its runs are missing, and the reason given."""
+    """Sweep ↦ number of missing runs, and the reason given."""
     hashed: int = 0
     """Files of translations whose SHA-256 is right."""
     rescored: int | None = None
@@ -124,7 +124,7 @@ def _readable(store: Store, problems: list[str]) -> Iterator[str]:
 
 
 def _other_roots(results: Results) -> Iterator[str]:
-    """Where another root hash is printed than the manifests have: a record and its hashes may be changed together."""
+    """Yield files that print a root hash other than the manifests': a record and its hashes may be changed together."""
     root = results.root_hash
     for path, printed in results.printed_hashes.items():
         if printed != root:
@@ -205,7 +205,7 @@ def _holes(spec: Spec, manifest: Manifest, made: dict[str, Record], store: Store
 
 
 def _there(store: Store, identity: str) -> bool:
-    """Whether a run has a record; True where the file of its arm cannot be read, which is told elsewhere."""
+    """Return True if a run has a record, or if its arm's file cannot be read, which is reported elsewhere."""
     try:
         return identity in store
     except InputError:
