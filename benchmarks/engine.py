@@ -143,7 +143,7 @@ def disturbed(folder: Path, trials: int, steps: int, at_once: int, every: float)
 
 
 def complete(spec: Spec, out: Path) -> bool:
-    """Whether every trial has a good record."""
+    """Return True if every trial has a record without failure."""
     return not local.tasks(spec, spec.cells, out)
 
 

@@ -123,7 +123,7 @@ def _new(target: Path | None) -> Path:
 
 
 def _written_through(path: Path) -> bool:
-    """Whether a path, or what it links to, is no place for a new file."""
+    """Return True if a path or its link target is a device, pipe or stream, which no file can replace."""
     step = os.path.abspath(path)
     for _ in range(40):  # as many links as Linux follows
         if step.startswith(SYSTEM):

@@ -64,7 +64,7 @@ class Store:
         """The last archive that was read."""
 
     def __contains__(self, identity: str) -> bool:
-        """Whether the run has a record."""
+        """Return True if the run has a record."""
         return self._working(identity).is_file() or identity in self._published(arm_of(identity))
 
     def arms(self) -> list[str]:
@@ -307,7 +307,7 @@ def sha256(content: bytes) -> str:
 
 
 def is_results(folder: Path) -> bool:
-    """Whether this is a folder of published results, and not one of runs."""
+    """Return True if this is a folder of published results rather than of runs."""
     return (folder / "sweeps").is_dir() and (folder / "runs").is_dir()
 
 

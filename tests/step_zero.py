@@ -24,7 +24,7 @@ NEAR = 2e-3
 
 
 def has_start(record: Record) -> bool:
-    """Whether a record has a step 0 of its own; a pruning without training has none."""
+    """Return True if a record has its own step 0. A pruning without training has none."""
     return record.diagnostics.get("gradients", {}).get("start", {}).get("step") == 0
 
 

@@ -22,7 +22,7 @@ MARKS = {"model": "", "paired": " †", "welch": " ‡", "resampled": " §", "wi
 DIFFERENCE = (Column("interval", "95% CI"), Column("holm", "Holm p"))
 TRAINED = (Column("entropy", "entropy"), Column("speed", "tokens / s"))
 PRUNED = {"curve": Column("freed", "number free"), "best_head": Column("with_one_head", "BLEU, one head a layer")}
-"""What a table ends with: of trained models, and by the question of pruned ones."""
+"""Last columns of a table: of trained models, and of pruned models by their question."""
 
 
 def analyse(spec: Spec, frame: pd.DataFrame) -> list[Facet]:
@@ -46,7 +46,7 @@ def shown_metrics(spec: Spec) -> list[str]:
 
 
 def has_bleu(spec: Spec, facet: str) -> bool:
-    """Whether a facet is of sentences. The targets of many a probe are shorter than the four words that BLEU needs."""
+    """Return True if a facet's targets are sentences. BLEU needs four words; targets of probes are often shorter."""
     return any(c.experiment.data.sentences for c in spec.cells if c.experiment and spec.facet(c) == facet)
 
 

@@ -87,7 +87,7 @@ class Arm:
 
     @property
     def complete(self) -> bool:
-        """Whether every run has a value."""
+        """Return True if every run has a value."""
         return bool(self.values) and not self.holes and not self.diverged
 
 
@@ -180,14 +180,14 @@ def _named(arms: Mapping[str, Arm], weights: Weights) -> list[Arm]:
 
 
 def collapsed(arm: Arm, base: Arm) -> bool:
-    """Whether a run diverged, or validation BLEU is below half the baseline's."""
+    """Return True if a run of the arm diverged, or if its validation BLEU is below half the baseline's."""
     if arm.diverged:
         return True
     return arm.valid_bleu is not None and base.valid_bleu is not None and arm.valid_bleu < base.valid_bleu / 2
 
 
 def threefold(arms: Sequence[Arm]) -> bool:
-    """Whether the largest standard deviation among the arms is three times the smallest, or more."""
+    """Return True if the largest standard deviation among the arms is at least three times the smallest."""
     low, *_, high = sorted(deviation(arm.values.values()) or 0.0 for arm in arms)
     return high > 0 and high >= THREEFOLD * low
 
@@ -428,5 +428,5 @@ def inside(test: Test, margin: float) -> bool:
 
 
 def exact(residuals: Any, scores: Any) -> bool:
-    """Whether residuals are zero but for rounding."""
+    """Return True if all residuals are zero up to rounding."""
     return float(np.abs(residuals).max()) <= 1e-9 * max(1.0, float(np.abs(np.asarray(scores)).max()))

@@ -28,7 +28,7 @@ DIAGNOSED = {
     "gradients/start/by_way": "gradient at gold ÷ its mean over the source",
     "gradients/middle/by_way": "gradient at gold ÷ its mean over the source",
 }
-"""How diagnostics that claims ask for are printed; others are named by their place in the record."""
+"""Names and units of the diagnostics that claims use; others are named by their path in the record."""
 
 EDGE = 0.01
 """Within this share of a score's range from its floor or ceiling, a score is saturated."""
@@ -40,12 +40,12 @@ PARTS = re.compile(rf"one of ({'|'.join(prunings.SITES)}) \d+|without ({'|'.join
 
 @dataclass(frozen=True)
 class Measure:
-    """What is read of a run."""
+    """Quantity that is read from a run's record."""
 
     metric: str
     by_length: bool = False
     by_sentences: bool = False
-    """Whether a group of lengths weighs as many sentences as it has; else every group weighs the same."""
+    """True: length groups are weighted by their number of sentences. False: all groups have the same weight."""
     costing: float | None = None
     """Instead of the metric: the share of heads, in %, that cost more than this when they are removed alone."""
 
@@ -65,14 +65,14 @@ class Measure:
 
     @property
     def decimals(self) -> int:
-        """How many decimals it is printed with."""
+        """Number of decimals in print."""
         if self.by_length or is_diagnostic(self.metric):
             return 3
         return metrics.decimals(self.metric)
 
 
 def is_diagnostic(metric: str) -> bool:
-    """Whether a metric is read from a record's diagnostics."""
+    """Return True if a metric is read from a record's diagnostics."""
     return metric.startswith(DIAGNOSTICS)
 
 
@@ -101,7 +101,7 @@ def check(metric: str, splits: Collection[str]) -> None:
 
 
 def _has(score: str, subset: str) -> bool:
-    """Whether some run could have this part of a score."""
+    """Return True if a run can have this part of a score."""
     by_heads = subset in KEPT or PARTS.fullmatch(subset)
     return bool(by_heads and score in with_parts("heads")) or (subset in BUCKETS and score in with_parts("length"))
 
@@ -200,7 +200,7 @@ def _diagnostic(record: Record, metric: str) -> float | None:
 
 
 def _leaves(tree: Any, path: list[str]) -> Iterator[Any]:
-    """What lies at the path, through every layer and head on the way."""
+    """Yield the values at the path, of every layer and head on the way."""
     if isinstance(tree, list):
         for item in tree:
             yield from _leaves(item, path)

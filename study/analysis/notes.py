@@ -1,4 +1,4 @@
-"""What stands under a comparison table: the rules, the numbers of runs, and everything that is not there."""
+"""Notes under a comparison table: the rules, the numbers of runs, and everything that is missing."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _columns(frame: pd.DataFrame) -> str:
 
 
 def _of_pruning(spec: Spec, frame: pd.DataFrame) -> str:
-    """What a pruned model's columns mean."""
+    """Explain the columns of a pruned model."""
     asked, shares = prunings.questions(spec), ", ".join(f"{share:g}" for share in prunings.fractions(spec))
     parts = [f"BLEU and exact match are of the model without the first {shares} of the heads in the order."] * bool(
         shares

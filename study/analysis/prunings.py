@@ -1,4 +1,4 @@
-"""What the record of a pruning says beside its scores: how many heads go for free, and where heads are left."""
+"""Facts from the record of a pruning beside its scores: the number of free heads, and the layers of the rest."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ SCORES = {"curve": ("free", "area"), "each_head": ("needed", "harmful")}
 
 
 def questions(spec: Spec) -> tuple[str, ...]:
-    """What the prunings of a sweep ask; nothing where none of its runs is one."""
+    """Return the questions of a sweep's pruning runs; empty if it has none."""
     sections = [cell.experiment.pruning for cell in spec.cells if cell.experiment]
     return tuple(dict.fromkeys(section.question for section in sections if section))
 
 
 def compares(spec: Spec) -> bool:
-    """Whether the arms of a sweep end in different models: questions that mask heads leave the model as it is."""
+    """Return True if the arms of a sweep end in different models. Questions that only mask heads keep the model."""
     asked = questions(spec)
     return not asked or bool({"curve", "retrain"}.intersection(asked))
 
@@ -47,7 +47,7 @@ def left(record: Record, site: str) -> float | None:
 
 
 def freed(record: Record) -> float | None:
-    """How many heads go for free: the number nearest to the free share of them; of several orders their mean share."""
+    """Return the number of heads that are free to remove: free share × heads, rounded unless a mean over orders."""
     heads, share = order(record), next((s.value for s in record.scores if s.metric == "free"), None)
     if not heads or share is None:
         return None
@@ -62,7 +62,7 @@ def with_one_head(record: Record) -> float | None:
 
 
 def number_of_heads(record: Record) -> int | None:
-    """How many heads the order has; None without one."""
+    """Return the number of heads in the order; None without an order."""
     return len(order(record)) or None
 
 

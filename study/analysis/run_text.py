@@ -172,7 +172,7 @@ def heat_map(attention: dict[str, Any]) -> Iterator[str]:
 
 
 def map_title(attention: dict[str, Any]) -> str:
-    """Which site, layer and head."""
+    """Name the site, layer and head of a map."""
     head = attention.get("head")
     return f"{attention['site']}, layer {attention['layer']}, " + (
         "mean over heads" if head is None else f"head {head}"

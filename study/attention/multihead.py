@@ -107,7 +107,7 @@ class Attention(Part):
 
     @property
     def fusable(self) -> bool:
-        """Whether torch's fused kernel computes this."""
+        """Return True if PyTorch's fused kernel can compute this attention."""
         return self.score.fusable and self.weights.fusable and self.reach.fusable
 
     def _fused(self, query: Tensor, memory: Memory, view: View) -> Tensor:

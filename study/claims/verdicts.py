@@ -87,7 +87,7 @@ class Finding:
 
     @property
     def straddles(self) -> bool:
-        """Whether an equivalence is undecided though there is a difference: it may or may not pass the margin."""
+        """Return True if an equivalence is undecided despite a significant difference, which may pass the margin."""
         return self.word == UNDECIDED and self.comparison.significant and not self.diverged and self.margin is not None
 
 
@@ -274,7 +274,7 @@ def direction(contrast: Contrast, metric: str) -> int:
 
 
 def saturated(kind: Kind, question: Question, contrast: Contrast, weighted: WeightedContrast) -> bool:
-    """Whether no difference could show: see the rule on top.
+    """Return True if scores at floor or ceiling hide any difference; see the rule at the top of this module.
 
     A loss shows in an arm that is compared with one at the ceiling; a gain does not.
     """

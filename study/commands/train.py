@@ -86,7 +86,7 @@ def _out(experiment: Experiment | None = None) -> Path:
 
 
 def _plausible(overrides: dict[str, Any]) -> bool:
-    """Whether each field could have its value in some experiment: then the combination is what is rejected."""
+    """Return True if each value is valid by itself, so that only their combination is rejected."""
     try:
         for name, value in overrides.items():
             fields.check(name, value)

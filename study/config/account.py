@@ -1,10 +1,10 @@
-"""Whether this machine is signed in to W&B: without that, runs are kept offline."""
+"""Check for W&B credentials on this machine. Without them, runs stay offline."""
 
 from __future__ import annotations
 
 
 def signed_in() -> bool:
-    """Whether W&B finds credentials for its host, wherever it keeps them. Asks neither the user nor the network.
+    """Return True if W&B finds credentials for its host. Uses neither a prompt nor the network.
 
     Raises:
         Exception: W&B refuses what the environment, or a settings file of the user, says to it.

@@ -126,7 +126,7 @@ class Section(Frozen):
         return None
 
     def at_hand(self) -> bool:
-        """Whether `read` needs no network. False: checks go on without references."""
+        """Return True if `read` needs no network. If False, checks skip the references."""
         return True
 
     def read(self) -> Corpus:

@@ -92,7 +92,7 @@ class Files(Section):
         return frozenset({"alignment"} if split in (self.gold or "").split() else ())
 
     def at_hand(self) -> bool:
-        """Whether this text is in the folder, and not another one."""
+        """Return True if the folder contains exactly this text."""
         try:
             return content(self._splits()) == self.content
         except (InputError, OSError):

@@ -24,7 +24,7 @@ def explained(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
 
 
 def in_order(told: str, *lines: str) -> bool:
-    """Whether these are lines of it, next to each other."""
+    """Return True if the text has these lines, one directly after the other."""
     return "\n".join(f"     {line}" for line in lines) in told
 
 

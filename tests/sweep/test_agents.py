@@ -103,7 +103,7 @@ def free(folder):
 
 
 def alive(pid):
-    """Whether it runs: one that nobody has waited for is there, and dead."""
+    """Return True if the process runs. A zombie, which nobody has waited for, does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):

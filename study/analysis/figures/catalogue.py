@@ -26,7 +26,7 @@ class NamedFigure:
     points: Callable[[Sequence[Sweep]], pd.DataFrame]
     draw: Callable[[pd.DataFrame], Figure]
     nothing: str
-    """What is missing where runs make an empty table."""
+    """Data to name in the message if the table is empty."""
 
 
 FIGURES = (

@@ -1,4 +1,4 @@
-"""How many heads, and how wide: the score against H at fixed H·K, H at fixed K, and K at fixed H."""
+"""Figure of the number and width of heads: score against H at fixed H·K, H at fixed K, and K at fixed H."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
 
 
 def _questions(heads: int, width: int) -> list[tuple[str, str, int]]:
-    """What a run may help to answer: the question, what it holds fixed, and where the run stands."""
+    """Return the panels that a run belongs to, each as (question, fixed quantity, horizontal position)."""
     return [
         (AT_PRODUCT, f"H·K={heads * width}", heads),
         (AT_WIDTH, f"K={width}", heads),

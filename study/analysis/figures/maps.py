@@ -1,4 +1,4 @@
-"""Where arms look: cross-attention of one sentence beside its gold alignment, an arm a panel, weights from 0 to 1."""
+"""Figure of attention maps: cross-attention of one sentence and its gold alignment, one panel an arm, weights 0–1."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Kind = Literal["log", "even", "plain"]
-"""How places stand on the horizontal axis: by their logarithm, one after the other, or by their value."""
+"""Scale of the horizontal axis: logarithmic, evenly spaced categories, or linear."""
 
 SPREAD = 0.62
 """Share of the gap between two places that the arms take up."""
@@ -146,7 +146,7 @@ def _line(axes: Axes, rows: pd.DataFrame, look: style.Look, at: Mapping[Any, flo
 
 
 def absences(rows: pd.DataFrame) -> list[str]:
-    """Which marks stand for the runs without a score, each once."""
+    """List the marks of runs without a score, each once."""
     states = set(rows["state"][rows["score"].isna()])
     return [name for name in ABSENT if name in ({"diverged"} & states) | ({"hole"} if states - {"diverged"} else set())]
 
@@ -191,7 +191,7 @@ def legend(figure: Figure, looks: Mapping[str, style.Look], table: pd.DataFrame,
 
 
 def handle(look: style.Look, text: str) -> Any:
-    """What stands for an arm in a legend."""
+    """Return the legend handle of an arm."""
     from matplotlib.lines import Line2D
 
     return Line2D(
@@ -213,6 +213,6 @@ def mark(look: style.Look, size: float) -> dict[str, Any]:
 
 
 def key(figure: Figure, text: str) -> None:
-    """How to read it, in small letters under all panels."""
+    """Write an explanation in small type under all panels."""
     fitting = int(figure.get_figwidth() * 72 / (0.55 * style.SMALL))
     figure.supxlabel(textwrap.fill(text, fitting), fontsize=style.SMALL, color=INK)

@@ -1,4 +1,4 @@
-"""What heads are worth: BLEU against the share of heads that are gone, by site and by the order in which they go."""
+"""Figure of pruning: BLEU against the share of removed heads, by site and by order of removal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SITES = {
 }
 """In the order of reading."""
 FREE = ("site", "order", "draws", "penalty", "gate_steps")
-"""What the runs of the figure may differ in."""
+"""Fields in which the runs of the figure may differ."""
 SCORE, SHARE = "bleu", "free"
 CHANCE = "order=random"
 

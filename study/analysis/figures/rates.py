@@ -1,4 +1,4 @@
-"""How wide the band of good learning rates is: the score against the rate, diverged runs marked."""
+"""Figure of learning rates: the score against the rate, with diverged runs marked."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
 
 
 def at_base(run: Run, base: Run) -> bool:
-    """Whether a run has the learning rate of its baseline."""
+    """Return True if a run has the learning rate of its baseline."""
     return bool(run.at(RATE) == base.at(RATE))
 
 

@@ -1,4 +1,4 @@
-"""What the figures draw: the declared runs of a sweep with their records, chosen by fields of the experiment."""
+"""Data of the figures: the declared runs of a sweep with their records, selected by fields of the experiment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 CROSS = "model.attention.cross"
 CELL = ["row", "column", "line", "x"]
-"""What makes the runs of one mean: the panel, the line in it and the place on the line."""
+"""Columns that group runs into one mean: the panel, its line and the position on the line."""
 
 NUMBERS = ["score", "mean", "low", "high"]
 
@@ -40,7 +40,7 @@ class Sweep:
 
     @property
     def begun(self) -> bool:
-        """Whether any run has a record."""
+        """Return True if any run has a record."""
         return any(run.record for run in self.runs)
 
     def comparable(self, *free: str, where: Callable[[Run], bool] = lambda run: True) -> list[Run]:

@@ -1,4 +1,4 @@
-"""How every figure looks, and how it is written so that the same data give the same bytes."""
+"""Style of all figures, and a writer that turns the same data into the same bytes."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def subplots(
 
 @dataclass(frozen=True)
 class Look:
-    """How an arm is drawn. Variants of an arm have its colour, and are hollow and dashed."""
+    """Style of an arm's marks. Variants of an arm share its colour, with hollow markers and dashed lines."""
 
     colour: Any
     marker: str = "o"

@@ -31,7 +31,7 @@ LABEL, TICKS = 50, 6
 
 
 def points(facets: list[Facet]) -> pd.DataFrame:
-    """What the figure shows, one line a run: facet, arm, seed, score, difference to the same seed of the baseline.
+    """Table of the plotted values, one row a run: facet, arm, seed, score, difference to the same seed of the baseline.
 
     Beside them the mean of the arm and the deciding estimate with its 95% interval, the same on every line of an arm.
     """

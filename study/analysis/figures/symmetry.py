@@ -40,7 +40,7 @@ def points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
 
 
 def _floors(runs: Sequence[Run], metric: str) -> list[dict[str, Any]]:
-    """What symmetric scores can look at and what follows from that for a blind guess, at every dose."""
+    """Return the floors of a score under symmetric attention, at every dose."""
     rows = []
     for dose, data in {run.at(DOSE): run.experiment.data for run in runs}.items():
         assert isinstance(data, Graph)

@@ -127,7 +127,7 @@ def _selection(words: Lexicon, being: int, without: Gender | None) -> tuple[Noun
 
 
 def _plain(clause: Clause) -> bool:
-    """Whether no noun occurs twice, and forms show the subject where order does not: masculine case, or number."""
+    """Return True if no noun repeats, and case or number shows the subject where word order does not."""
     subject, complement = clause.subject, clause.object
     nouns = [p.noun for p in (subject, complement, clause.place) if p and not p.antecedent]
     if len(set(nouns)) < len(nouns):

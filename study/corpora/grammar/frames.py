@@ -42,7 +42,7 @@ def _candidates(kind: Kind) -> Iterator[Frame]:
 
 
 def _well_formed(frame: Frame, kind: Kind) -> bool:
-    """Whether the parts of a frame fit together."""
+    """Return True if the parts of a frame fit together."""
     fits = [
         (frame.object > 0) == (frame.valency == "transitive"),
         not (frame.separated and (frame.perfect or kind != "main" or frame.valency in ("reporting", "copula"))),

@@ -29,7 +29,7 @@ class Noun:
 
     @property
     def human(self) -> bool:
-        """Whether English says he or she."""
+        """Return True if the English pronoun is he or she."""
         return self.being == 2
 
 

@@ -27,7 +27,7 @@ _AUXILIARIES = {"haben": ("hat", "haben"), "sein": ("ist", "sind")}
 
 
 def _bare(gender: Gender, case: Case, plural: bool) -> bool:
-    """Whether "ein" has no ending and leaves it to the adjective (mixed declension)."""
+    """Return True if "ein" has no ending, so that the adjective carries it (mixed declension)."""
     return not plural and case in (
         ("nominative", "accusative") if gender == "n" else ("nominative",) if gender == "m" else ()
     )

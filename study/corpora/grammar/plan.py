@@ -124,7 +124,7 @@ def _subordinate(part: Part, frame: Frame, host: Clause, lexicon: Lexicon, draw:
 
 
 def _allows(conjunction: Conjunction, host: Frame, inner: Frame) -> bool:
-    """Whether a conjunction goes with the tenses of both clauses."""
+    """Return True if a conjunction fits the tenses of both clauses."""
     if conjunction.plain and (inner.negated or inner.valency == "copula"):
         return False
     match conjunction.tense:
@@ -159,7 +159,7 @@ def _with_pronoun(units: list[Clause], coordinators: list[str], neutral: bool, d
 
 
 def _takes_things(mention: Mention) -> bool:
-    """Whether a thing may stand there: as an object, a place, or the subject of what happens to things too."""
+    """Return True if a thing fits there: as an object, a place, or the subject of a verb that takes things."""
     frames = [mention.clause.frame] if mention.slot == "subject" else []
     if mention.phrase.relative and mention.phrase.relative.frame.gap == "subject":
         frames.append(mention.phrase.relative.frame)
