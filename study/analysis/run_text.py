@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from study import metrics as table
 from study.analysis import wording
 from study.config import Experiment
+from study.corpora.catalogue import KINDS
 from study.records import Record
 
 SHADES = " ░▒▓█"
@@ -67,11 +68,18 @@ def configuration(record: Record) -> Iterator[str]:
 
 
 def _defaults(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The fields of a corpus and a family; none of one that this program does not have."""
-    tags = {"data": {"name": config.get("data.name")}, "model": {"family": config.get("model.family")}}
-    named = {section: tag for section, tag in tags.items() if None not in tag.values()}
+    """The fields of a corpus and a family; none of one that this program does not have.
+
+    Fields that a corpus cannot do without, such as the languages of `files`, have no default.
+    """
+    kind, family = KINDS.get(str(config.get("data.name"))), config.get("model.family")
+    data = kind.example() if kind else None
+    given: dict[str, Any] = {"data": data} if data else {}
+    given |= {"model": {"family": family}} if family else {}
+    needed = {f"data.{name}" for name in data.model_fields_set} if data else set()
     with suppress(ValidationError):
-        yield from flat(Experiment.model_validate(named).model_dump(mode="json"))
+        default = flat(Experiment.model_validate(given).model_dump(mode="json"))
+        yield from ((name, value) for name, value in default if name not in needed)
 
 
 def flat(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -84,7 +92,7 @@ def flat(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    return value if isinstance(value, str) and value else json.dumps(value)
 
 
 def scores(record: Record) -> Iterator[str]:

@@ -124,7 +124,7 @@ def documents(results: Path, verdicts: Sequence[Verdict]) -> dict[Path, str]:
         for block, content in parts.items():
             text = filled(text, block, content, name)
         made[ROOT / name] = text
-    made[ROOT / VERDICTS] = "\n".join(_page(claims, whole, tables / "standing.md"))
+    made[ROOT / VERDICTS] = "\n".join(_page(claims, whole, _tables_of(verdicts), tables / "standing.md"))
     return made
 
 
@@ -157,10 +157,13 @@ def _value(verdicts: Sequence[Verdict], value: Value) -> str:
 
 def _quickstart(path: Path) -> str:
     """The first facet of the quickstart, and the others folded."""
-    first, *others = json.loads(path.read_text(encoding="utf-8"))["blocks"]
-    folded = "\n\n".join(f"*{block['head']}*\n\n{_pipes(block['rows'])}" for block in others)
+    first, *others = (
+        f"*{block['head']}*\n\n{_pipes(block['rows'])}"
+        for block in json.loads(path.read_text(encoding="utf-8"))["blocks"]
+    )
+    folded = "\n\n".join(others)
     where = "Every column and note: [results/tables/quickstart.md](results/tables/quickstart.md)."
-    return f"{_pipes(first['rows'])}\n\n<details><summary>The rest</summary>\n\n{folded}\n\n{where}\n\n</details>"
+    return f"{first}\n\n<details><summary>The rest</summary>\n\n{folded}\n\n{where}\n\n</details>"
 
 
 def _rows(path: Path, arms: Sequence[str]) -> str:
@@ -202,12 +205,13 @@ def _summary(claims: Mapping[str, Sequence[Mapping[str, str]]], whole: Mapping[s
     return "\n".join([*lines, "", f"Of all {len(whole)} claims, {_counts(whole)}."])
 
 
-PLURAL = {"holds": "hold", "fails": "fail", "mixed": "are mixed", "not decided": "are not decided"}
+VERBS = {"holds": ("holds", "hold"), "fails": ("fails", "fail")}
 
 
 def _counts(whole: Mapping[str, str]) -> str:
-    """`10 hold, 12 are mixed, …`, in the order of the first claim of each kind."""
-    return ", ".join(f"{n} {PLURAL.get(word, f'are {word}')}" for word, n in Counter(whole.values()).items())
+    """`10 hold, 1 is mixed, …`, in the order of the first claim of each kind."""
+    counts = Counter(whole.values()).items()
+    return ", ".join(f"{n} {VERBS.get(word, (f'is {word}', f'are {word}'))[n > 1]}" for word, n in counts)
 
 
 INTRODUCTION = """\
@@ -243,7 +247,23 @@ COLUMNS = {
 }
 
 
-def _page(claims: Mapping[str, Sequence[Mapping[str, str]]], whole: Mapping[str, str], standing: Path) -> Iterator[str]:
+def _tables_of(verdicts: Sequence[Verdict]) -> dict[str, list[str]]:
+    """The tables of the runs behind each claim, by its id: those of its sweeps, or of the measured costs."""
+    found: dict[str, dict[str, None]] = {}
+    for verdict in verdicts:
+        asked = verdict.question
+        names = (asked.sweep, *asked.with_sweeps) if asked.sweep else (asked.benchmark,)
+        if verdict.outcome != NOT_RUN:
+            found.setdefault(str(verdict.claim.id), {}).update(dict.fromkeys(name for name in names if name))
+    return {claim: list(names) for claim, names in found.items()}
+
+
+def _page(
+    claims: Mapping[str, Sequence[Mapping[str, str]]],
+    whole: Mapping[str, str],
+    behind: Mapping[str, Sequence[str]],
+    standing: Path,
+) -> Iterator[str]:
     """docs/verdicts.md: a list of all claims, a section for each one, and the study's models on Multi30k."""
     yield INTRODUCTION
     yield f"Of {len(whole)} claims, {_counts(whole)}.\n"
@@ -255,6 +275,8 @@ def _page(claims: Mapping[str, Sequence[Mapping[str, str]]], whole: Mapping[str,
         yield f"## Claim {claim}\n\n**{rows[0]['claim']}**: {whole[claim]}.\n"
         if published := rows[0].get("published"):
             yield f"Published effect: {published}.\n"
+        if claim in behind:
+            yield f"Sweeps: {', '.join(f'[{name}](../results/tables/{name}.md)' for name in behind[claim])}.\n"
         there = [row for row in rows if not row["verdict"].startswith(NOT_RUN)]
         if there:
             yield "| " + " | ".join(COLUMNS.values()) + " |\n|---|---|---|---|--:|--:|--:|--:|--:|"

@@ -1,13 +1,17 @@
 import json
+import re
 
 import pytest
 
+from study.analysis.run_text import configuration
 from study.commands import figures
 from study.commands.report import main as report
 from study.commands.show import find, main
 from study.commands.sweep import main as sweep
+from study.corpora.catalogue import KINDS
 from study.errors import InputError
 from study.records import ModelFacts, Provenance
+from study.store import Store
 
 MAP = {
     "site": "cross",
@@ -36,6 +40,18 @@ def test_a_run_as_text_and_picture(tiny, capsys):
     assert "    a  █•" in said
     assert "  dog    ▒•▒▒" in said
     assert png.read_bytes().startswith(b"\x89PNG")
+
+
+def test_text_of_ones_own_differs_from_the_defaults_in_few_fields(tiny):
+    path = tiny.write("dot", 1, 80.0)
+    record = Store(tiny.runs).record(path.parent.name)
+    own = KINDS["files"].example().model_dump(mode="json") | {"source": "xx", "tokens": "words"}
+    shown = list(configuration(record.model_copy(update={"config": record.config | {"data": own}})))
+    said = "\n".join(shown)
+    assert re.search(r"data.tokens +words +\(default subwords\)", said)
+    assert re.search(r"data.source +xx$", said, re.MULTILINE)  # a language has no default
+    assert re.search(r'data.gold +""$', said, re.MULTILINE)
+    assert "model.cell" not in said
 
 
 def test_a_published_run_has_its_map_beside_it(tiny, capsys):
