@@ -320,7 +320,7 @@ def parse(tree: Any, where: str) -> Record:
         where: the place of the data, for messages.
 
     Raises:
-        InputError: it has no known schema version, or breaks the schema.
+        InputError: it has no known schema version, breaks the schema, or names a file of code.
     """
     version = tree.get("schema_version") if isinstance(tree, dict) else None
     if type(version) is not int or version < 1:  # true is 1, to Python
@@ -331,7 +331,7 @@ def parse(tree: Any, where: str) -> Record:
     for older in range(version, SCHEMA_VERSION):
         tree = MIGRATIONS[older](tree) | {"schema_version": older + 1}
     try:
-        return Record.model_validate(tree, extra="allow" if version > SCHEMA_VERSION else None)
+        record = Record.model_validate(tree, extra="allow" if version > SCHEMA_VERSION else None)
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
@@ -339,6 +339,8 @@ def parse(tree: Any, where: str) -> Record:
         if version > SCHEMA_VERSION:
             cause = f"schema_version is {version}, and this program reads {SCHEMA_VERSION}; use a newer one"
         raise InputError(f"{where}: {field}: {first['msg']}; {cause}") from None
+    plugins.check_resolved(record.config, where)
+    return record
 
 
 def _without_per_sentence(tree: dict[str, Any]) -> dict[str, Any]:
@@ -369,7 +371,7 @@ def state(folder: Path) -> Literal["missing", "started", "finished", "diverged",
             f"{folder}: cannot be looked at ({problem.strerror}); check the name and your rights"
         ) from None
     if names is None:
-        raise InputError(f"{folder}: a file stands where the folder of a run belongs; remove it, or use another --out")
+        raise InputError(f"{folder}: a file stands where the folder of a run belongs; remove it, or use another --runs")
     if "record.json" in names:
         return read(folder / "record.json").status
     return "started" if names else "missing"

@@ -64,6 +64,8 @@ def main(argv: Sequence[str]) -> int:
         given = flags.parse(["--verbose" if word == "-v" else word for word in argv], HELP, EXTRA)
         verbose = str(given.pop("verbose", False)).lower() == "true"
         if (runs := given.pop("runs", None)) is not None:
+            if "out" in given:
+                raise InputError("--runs: expected once, got --out too, which is the same option. Remove one.")
             given["out"] = runs
         return _main(layers(given), verbose)
 

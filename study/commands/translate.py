@@ -129,6 +129,7 @@ def load(checkpoint: Path) -> Trained:
     try:
         whole = load_checked(path)
         plugins.remember(whole.get("mechanisms", ()))
+        plugins.check_resolved(whole["config"], str(path))
         experiment = experiment_from(whole["config"])
         torch.set_num_threads(threads_for(experiment.model.width) or torch.get_num_threads())
         vocabulary = restore(experiment.data.tokens, whole["vocabulary"])

@@ -50,6 +50,8 @@ class Plugin:
         return f"{self.name}@{digest(self.text)}"
 
 
+PLACES = ("out", "data", "trainer", "tracking")
+"""Sections of a configuration that name no mechanism, but may name folders."""
 TRUSTED = "STUDY_TRUSTED_MECHANISMS"
 """Variable with the digests of the files that a user named, for the processes that this one starts."""
 
@@ -129,6 +131,28 @@ def check_trust(plugin: Plugin) -> None:
             f"{plugin.value}: this code came with a run or a model and is not run unasked. Read it; to allow it, name "
             f"it once: study check RUN/{FOLDER}/{plugin.value}{ENDING}"
         )
+
+
+def check_resolved(config: Mapping[str, Any], where: str) -> None:
+    """Refuse a file's name in the configuration of a record or a model, which has `CLASS@DIGEST` there.
+
+    To read that name would count as the user's permission to run the file.
+
+    Raises:
+        NotTrustedError: the configuration names a file.
+    """
+    values = [value for name, value in config.items() if name not in PLACES]
+    while values:
+        value = values.pop()
+        if isinstance(value, Mapping):
+            values.extend(value.values())
+        elif isinstance(value, list | tuple):
+            values.extend(value)
+        elif isinstance(value, str) and _parts(value):
+            raise NotTrustedError(
+                f"{where}: expected a mechanism such as Distance@0123456789ab, got {value!r}, which is not run "
+                "unasked. Restore this file, or train again."
+            )
 
 
 def _content(path: str) -> str:

@@ -72,8 +72,10 @@ class Files(Section):
             raise ValueError(told if told.startswith(("folder: ", "tests: ")) else f"folder: {told}") from None
         tests = [name for name in splits if name not in ("train", "valid")]
         object.__setattr__(self, "tests", " ".join(tests))
-        gold = [name for name, pairs in splits.items() if pairs[0].alignment is not None]
-        object.__setattr__(self, "gold", " ".join(gold))
+        gold = " ".join(name for name, pairs in splits.items() if pairs[0].alignment is not None)
+        if self.gold not in (None, gold):
+            raise ValueError(f"gold: expected {gold!r}, as in the files, got {self.gold!r}. Remove it.")
+        object.__setattr__(self, "gold", gold)
         found = content(splits)
         if self.content not in (None, found):
             raise ValueError(f"content: {_other_text(self.content, found)}")

@@ -62,7 +62,7 @@ def full(folder: Path) -> str:
 def _line(folder: Path, found: OSError) -> str:
     if found.errno in FULL:
         return full(folder)
-    return f"{folder}: can't write there ({found.strerror}); mend that and repeat the command, or choose another --out"
+    return f"{folder}: can't write there ({found.strerror}); mend that and repeat the command, or choose another --runs"
 
 
 def _chain(met: BaseException | None) -> Iterator[BaseException]:

@@ -337,7 +337,7 @@ def _writable(folder: Path) -> None:
         probe.unlink()
     except OSError as problem:
         raise InputError(
-            f"{folder}: cannot write here ({problem.strerror}); choose another folder with --out"
+            f"{folder}: cannot write here ({problem.strerror}); choose another folder with --runs"
         ) from None
 
 

@@ -16,6 +16,10 @@ ONE_LINE = {
         "expected JSON ('seed' is given",
     ),
     "a flag twice": (["train", "--seed", "1", "--seed=2"], "--seed: expected once, got it twice"),
+    "an option twice under two names": (
+        ["train", "--out", "a", "--runs", "b"],
+        "--runs: expected once, got --out too, which is the same option",
+    ),
     "an option twice": (
         ["sweep", "sweep.yaml", "--slots", "1", "--slots", "2"],
         "--slots: expected once, got it",

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from study.__main__ import main
 from study.attention.part import Part
@@ -102,6 +103,27 @@ def test_from_a_sweep_to_a_table_and_back_when_the_file_is_gone(
     assert main(["check", str(copy)]) == 0
     assert main(["explain", f"--{FIELD}", str(copy), "--model.attention.maps", "separate"]) == 0
     assert "e = (−½‖q − k‖²) · 1/√d" in capsys.readouterr().out
+
+
+def test_a_file_that_a_record_or_a_model_names_is_not_run(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Only a user names files. A run of somebody else may lie beside the code that its files name."""
+    assert main(["train", *(f"--{name}={value}" for name, value in SMALL.items())]) == 0
+    (run,) = (here / "runs").glob("grammar-*")
+    theirs = here / "theirs.py"
+    theirs.write_text("raise SystemExit('was run')\n" + DISTANCE, encoding="utf-8")
+    model = torch.load(run / "model.pt", weights_only=True)
+    record = json.loads((run / "record.json").read_bytes())
+    for config in (model["config"], record["config"]):
+        config["model"]["attention"]["cross"]["score"] = f"{theirs}:Distance"
+    torch.save(model, run / "model.pt")
+    capsys.readouterr()
+    assert main(["translate", str(run), "der Onkel schläft"]) == 2
+    assert "theirs.py:Distance', which is not run unasked" in capsys.readouterr().err
+    (run / "record.json").write_text(json.dumps(record), encoding="utf-8")
+    for verb in ("show", "prune"):
+        assert main([verb, str(run)]) == 2
+        assert "theirs.py:Distance', which is not run unasked" in capsys.readouterr().err
+    assert not list((here / "cache" / "attention-ablation").glob("mechanisms/*")), "the user has named no file"
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,14 @@ def test_text_decides_the_identity_and_neither_form_nor_place_does(tmp_path: Pat
     assert not {name for name in metrics.names(plain.data) if "aer" in name or "gold" in name}
 
 
+def test_gold_is_what_the_files_have(tmp_path: Path) -> None:
+    folder = put(tmp_path / "text", "sides")
+    found = experiment(folder)
+    assert experiment_id(experiment(folder, gold=found.data.gold)) == experiment_id(found)
+    with pytest.raises(InputError, match=r"data\.gold: expected 'train valid news talk', as in the files, got 'news'"):
+        experiment(folder, gold="news")
+
+
 def test_a_record_states_the_text_without_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A record's configuration is valid where the files are not, with the same identity; other text is refused."""
     given = experiment(put(tmp_path / "here", "sides"))
