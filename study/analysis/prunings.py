@@ -39,14 +39,14 @@ def left(record: Record, site: str) -> float | None:
 
     None for what has no such order: a mean over several, or one without heads of the site.
     """
-    heads, count = order(record), freed(record)
+    heads, count = order(record), free_heads(record)
     if count is None or "draws" in _facts(record):
         return None
     there = [head.split()[0] == site for head in heads]
     return sum(there[round(count) :]) / sum(there) if any(there) else None
 
 
-def freed(record: Record) -> float | None:
+def free_heads(record: Record) -> float | None:
     """Return the number of heads that are free to remove: free share × heads, rounded unless a mean over orders."""
     heads, share = order(record), next((s.value for s in record.scores if s.metric == "free"), None)
     if not heads or share is None:

@@ -190,7 +190,7 @@ class Runs:
                 why = f"no number where one belongs ({problem})"
                 mend = "restore the record, or run it again"
                 raise InputError(f"{self._where(run)}: history or diagnostics: {why}; {mend}") from None
-            row["freed"] = _number(prunings.freed(record))
+            row["freed"] = _number(prunings.free_heads(record))
             row["heads"] = _number(prunings.number_of_heads(record))
             row["with_one_head"] = _number(prunings.with_one_head(record))
             row["tokens_per_second"] = record.resources.tokens_per_second if record.resources else math.nan

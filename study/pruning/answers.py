@@ -37,8 +37,8 @@ Values = dict[tuple[str, str], float]
 """(split, metric) ↦ value."""
 
 
-class Bench(NamedTuple):
-    """A model and what it is scored on. The test set decides nothing."""
+class EvaluationSetup(NamedTuple):
+    """Model, data and settings of an evaluation. The test set decides nothing."""
 
     model: Translator
     vocabulary: Vocabulary
@@ -110,24 +110,24 @@ class Answer(NamedTuple):
     details: dict[str, Any]
 
 
-def measured(bench: Bench, without: Iterable[Head]) -> Values:
+def scores_without(setup: EvaluationSetup, without: Iterable[Head]) -> Values:
     """NLL on validation and test, BLEU and exact match on test, with these heads masked."""
     heads = sorted(set(without))
-    found = bench.parts.get(f"without {', '.join(map(str, heads))}", lambda: _measure(bench, heads))
+    found = setup.parts.get(f"without {', '.join(map(str, heads))}", lambda: _measure(setup, heads))
     return {(split, metric): value for split, metric, value in found}
 
 
-def _measure(bench: Bench, without: Sequence[Head]) -> list[tuple[str, str, float]]:
-    with masked(bench.model, without):
+def _measure(setup: EvaluationSetup, without: Sequence[Head]) -> list[tuple[str, str, float]]:
+    with masked(setup.model, without):
         texts = decode.translate(
-            bench.model, bench.test, bench.vocabulary, bench.decoding.beam, bench.decoding.length_penalty
+            setup.model, setup.test, setup.vocabulary, setup.decoding.beam, setup.decoding.length_penalty
         )
-        references = [example.pair.target for example in bench.test]
+        references = [example.pair.target for example in setup.test]
         return [
-            ("valid", "nll", _nll(bench.model, bench.valid).mean().item()),
-            (bench.split, "nll", _nll(bench.model, bench.test).mean().item()),
-            (bench.split, "bleu", scoring.bleu(texts, references).value),
-            (bench.split, "exact", scoring.exact_match(texts, references).value),
+            ("valid", "nll", _nll(setup.model, setup.valid).mean().item()),
+            (setup.split, "nll", _nll(setup.model, setup.test).mean().item()),
+            (setup.split, "bleu", scoring.bleu(texts, references).value),
+            (setup.split, "exact", scoring.exact_match(texts, references).value),
         ]
 
 
@@ -137,7 +137,7 @@ def _nll(model: Translator, data: Sequence[Example]) -> Tensor:
     return nll[~nll.isnan()]
 
 
-def curve(bench: Bench, orders: Sequence[Sequence[Head]], watch: Callable[[str], None]) -> Answer:
+def curve(setup: EvaluationSetup, orders: Sequence[Sequence[Head]], watch: Callable[[str], None]) -> Answer:
     """Scores without the first tenth, two tenths … of an order, the mean over orders where there are several.
 
     free: the largest share of heads, in steps of a tenth, up to which every step keeps BLEU above the whole model's
@@ -145,26 +145,26 @@ def curve(bench: Bench, orders: Sequence[Sequence[Head]], watch: Callable[[str],
     """
     known: dict[frozenset[Head], Values] = {}
     lines: list[list[Values]] = []
-    bench.parts.expect(len({frozenset(gone(order, tenth / 10)) for order in orders for tenth in TENTHS}))
+    setup.parts.expect(len({frozenset(gone(order, tenth / 10)) for order in orders for tenth in TENTHS}))
     for order in orders:
         lines.append([])
         for tenth in TENTHS:
             without = frozenset(gone(order, tenth / 10))
             if without not in known:
-                known[without] = measured(bench, without)
+                known[without] = scores_without(setup, without)
             lines[-1].append(known[without])
-        watch("BLEU without 0 … 10 tenths  " + "  ".join(f"{one[bench.split, 'bleu']:.1f}" for one in lines[-1]))
+        watch("BLEU without 0 … 10 tenths  " + "  ".join(f"{one[setup.split, 'bleu']:.1f}" for one in lines[-1]))
     scores = []
     for tenth in TENTHS:
         for split, metric in lines[0][tenth]:
             value = _mean([line[tenth][split, metric] for line in lines])
-            scores.append(_score(bench, split, metric, value, f"kept {(10 - tenth) / 10:.1f}"))
-    shapes = [shape([one[bench.split, "bleu"] for one in line]) for line in lines]
+            scores.append(_score(setup, split, metric, value, f"kept {(10 - tenth) / 10:.1f}"))
+    shapes = [shape([one[setup.split, "bleu"] for one in line]) for line in lines]
     for name in shapes[0]:
         scores.append(
-            _score(bench, bench.split, name, _mean([one[name] for one in shapes]), None, f"bleu|margin:{MARGIN}")
+            _score(setup, setup.split, name, _mean([one[name] for one in shapes]), None, f"bleu|margin:{MARGIN}")
         )
-    draws = {"draws": {"bleu": [[one[bench.split, "bleu"] for one in line] for line in lines]}}
+    draws = {"draws": {"bleu": [[one[setup.split, "bleu"] for one in line] for line in lines]}}
     return Answer(scores, draws if len(lines) > 1 else {})
 
 
@@ -177,60 +177,60 @@ def shape(bleu: Sequence[float]) -> dict[str, float]:
     return {"free": 10.0 * free, "area": _mean(bleu), "cliff": max(drops)}
 
 
-def each_head(bench: Bench, site: str, watch: Callable[[str], None]) -> Answer:
+def each_head(setup: EvaluationSetup, site: str, watch: Callable[[str], None]) -> Answer:
     """Every head masked alone, on test, and whether that changes the NLL of its sentences.
 
     needed, harmful: 100 · the share of heads without which NLL is higher, or lower, by a paired t-test over sentences
     at a false discovery rate of `LEVEL` over the heads of this model (Benjamini and Hochberg 1995).
     """
-    among = heads_of(bench.model, site)
-    whole = _nll(bench.model, bench.test)
+    among = heads_of(setup.model, site)
+    whole = _nll(setup.model, setup.test)
     scores, changes, doubts = [], [], []
-    bench.parts.expect(2 * len(among))
+    setup.parts.expect(2 * len(among))
     for head in among:
-        values = measured(bench, [head])
-        change, doubt = bench.parts.get(f"change without {head}", partial(_change, bench, head, whole))
+        values = scores_without(setup, [head])
+        change, doubt = setup.parts.get(f"change without {head}", partial(_change, setup, head, whole))
         changes.append(change)
         doubts.append(doubt)
-        scores += [_score(bench, split, name, value, f"without {head}") for (split, name), value in values.items()]
-        watch(f"without {head}  BLEU {values[bench.split, 'bleu']:.2f}  NLL {changes[-1]:+.4f}")
+        scores += [_score(setup, split, name, value, f"without {head}") for (split, name), value in values.items()]
+        watch(f"without {head}  BLEU {values[setup.split, 'bleu']:.2f}  NLL {changes[-1]:+.4f}")
     sure = false_discovery_control(doubts) < LEVEL
     for name, sign in (("needed", 1), ("harmful", -1)):
         share = _mean([100.0 * bool(yes and sign * change > 0) for yes, change in zip(sure, changes, strict=True)])
-        scores.append(_score(bench, bench.split, name, share, None, f"nll|t paired|fdr:{LEVEL}", len(among)))
+        scores.append(_score(setup, setup.split, name, share, None, f"nll|t paired|fdr:{LEVEL}", len(among)))
     return Answer(scores, {"p": _named(dict(zip(among, doubts, strict=True)))})
 
 
-def _change(bench: Bench, head: Head, whole: Tensor) -> tuple[float, float]:
+def _change(setup: EvaluationSetup, head: Head, whole: Tensor) -> tuple[float, float]:
     """Return the mean NLL of test sentences that the absence of a head adds, and the p of a paired t-test."""
-    with masked(bench.model, [head]):
-        change = _nll(bench.model, bench.test) - whole
+    with masked(setup.model, [head]):
+        change = _nll(setup.model, setup.test) - whole
     p = float(ttest_rel(change.numpy(), torch.zeros_like(change).numpy()).pvalue) if change.any() else 1
     return change.mean().item(), p
 
 
-def best_head(bench: Bench, site: str, watch: Callable[[str], None]) -> Answer:
+def best_head(setup: EvaluationSetup, site: str, watch: Callable[[str], None]) -> Answer:
     """Each layer with one head alone, the others of it masked: the one with the lowest loss on validation, on test."""
     scores, chosen = [], {}
     layers: dict[tuple[str, int], list[Head]] = {}
-    for head in heads_of(bench.model, site):
+    for head in heads_of(setup.model, site):
         layers.setdefault((head.site, head.layer), []).append(head)
-    bench.parts.expect(len(layers))
+    setup.parts.expect(len(layers))
     for (name, layer), heads in layers.items():
         losses = {}
         for head in heads:
-            with masked(bench.model, [other for other in heads if other != head]):
-                losses[head] = loss(bench.model, bench.valid[:SEARCHED])
+            with masked(setup.model, [other for other in heads if other != head]):
+                losses[head] = loss(setup.model, setup.valid[:SEARCHED])
         best = min(heads, key=lambda head: losses[head])
-        values = measured(bench, [other for other in heads if other != best])
+        values = scores_without(setup, [other for other in heads if other != best])
         chosen[f"{name} {layer}"] = best.head
-        scores += [_score(bench, split, m, value, f"one of {name} {layer}") for (split, m), value in values.items()]
-        watch(f"{name} {layer} with head {best.head} alone  BLEU {values[bench.split, 'bleu']:.2f}")
+        scores += [_score(setup, split, m, value, f"one of {name} {layer}") for (split, m), value in values.items()]
+        watch(f"{name} {layer} with head {best.head} alone  BLEU {values[setup.split, 'bleu']:.2f}")
     return Answer(scores, {"best": chosen})
 
 
 def _score(
-    bench: Bench,
+    setup: EvaluationSetup,
     split: str,
     metric: str,
     value: float,
@@ -238,7 +238,7 @@ def _score(
     signature: str | None = None,
     n: int | None = None,
 ) -> Score:
-    sentences = len(bench.valid if split == "valid" else bench.test)
+    sentences = len(setup.valid if split == "valid" else setup.test)
     if metric in scoring.METRICS:  # a scorer has one signature, whatever it scores
         signature = scoring.METRICS[metric](["a"], ["a"]).signature
     return Score(split=split, metric=metric, value=value, n=n or sentences, subset=subset, signature=signature)

@@ -20,7 +20,7 @@ from study.errors import InputError
 from study.models import Translator, build
 from study.models.cost import bare, cost_of
 from study.pruning import answers
-from study.pruning.answers import Answer, Bench, Parts
+from study.pruning.answers import Answer, EvaluationSetup, Parts
 from study.pruning.order import Data, Ranking, gone, rank, shuffled
 from study.pruning.surgery import Head, cut_to, heads_of, remove
 from study.records import ModelFacts, Record
@@ -153,16 +153,16 @@ class Removal(Hooks):
         self.ranking = self.rank(run, run.model)
         split = run.corpus.tests[0]
         test = examples(run.corpus.splits[split], run.vocabulary)
-        bench = Bench(run.model, run.vocabulary, run.valid, test, split, run.experiment.decoding, parts)
+        setup = EvaluationSetup(run.model, run.vocabulary, run.valid, test, split, run.experiment.decoding, parts)
         match self.pruning.question:
             case "curve":
                 among, seed = heads_of(run.model, self.pruning.site), run.experiment.seed
                 draws = [shuffled(among, seed, draw) for draw in range(self.pruning.draws or 0)]
-                self.answer = answers.curve(bench, draws or [self.ranking.heads], run.watch)
+                self.answer = answers.curve(setup, draws or [self.ranking.heads], run.watch)
             case "each_head":
-                self.answer = answers.each_head(bench, self.pruning.site, run.watch)
+                self.answer = answers.each_head(setup, self.pruning.site, run.watch)
             case "best_head":
-                self.answer = answers.best_head(bench, self.pruning.site, run.watch)
+                self.answer = answers.best_head(setup, self.pruning.site, run.watch)
         remove(run.model, self.gone())
 
     def gone(self) -> list[Head]:

@@ -71,7 +71,7 @@ def of_words(seen: Seen, count: int, between: Sequence[Sides]) -> list[Words] | 
     weights = seen.over_tokens(count)
     if weights is None:
         return None
-    token, visible = weights.double().cpu().numpy(), sees(seen).expand_as(weights).cpu().numpy()
+    token, visible = weights.double().cpu().numpy(), visible_tokens(seen).expand_as(weights).cpu().numpy()
     return [pooled(token[row], visible[row], *words) for row, words in enumerate(between)]
 
 
@@ -99,7 +99,7 @@ def _membership(tokens: Sequence[int]) -> np.ndarray:
     return np.asarray(np.equal.outer(np.arange(count), np.asarray(tokens, dtype=int)), dtype=float)
 
 
-def sees(seen: Seen) -> Tensor:
+def visible_tokens(seen: Seen) -> Tensor:
     """Return the source tokens that each query sees, through the slots made of them: [B, H or 1, L or 1, S], bool."""
     if seen.origin is None:
         return seen.mask

@@ -73,12 +73,12 @@ def test_heads_left_and_heads_free_by_hand(case):
     """24 heads of which 35% go for free are 8 (8.4), the 8 of the encoder; 30 + seed 1 is 31%: 7 (7.44)."""
     path = case.path(1, pruning__order="gradient", pruning__site="all")
     record = Record.model_validate_json(path.read_text())
-    assert (prunings.freed(record), prunings.number_of_heads(record)) == (7.0, 24)
+    assert (prunings.free_heads(record), prunings.number_of_heads(record)) == (7.0, 24)
     assert [prunings.left(record, site) for site in SITES] == [1 / 8, 1.0, 1.0]
     assert measures.value(record, Measure("diagnostics/pruning/left/encoder_self")) == 1 / 8
     assert measures.value(record, Measure("test/bleu/kept 0.0")) == 1.0
     chance = Record.model_validate_json(case.path(1, pruning__order="random", pruning__site="all").read_text())
-    assert prunings.freed(chance) == pytest.approx(0.24)
+    assert prunings.free_heads(chance) == pytest.approx(0.24)
     assert prunings.left(chance, "cross") is None
     assert (measures.in_units_of("test/cliff"), measures.in_units_of("test/bleu/kept 0.5")) == ("test/bleu",) * 2
     for wrong in ("test/aer/kept 0.5", "test/bleu/kept 0.55", "test/bleu/one of mlp 0", "diagnostics/pruning/left/mlp"):

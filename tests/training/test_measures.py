@@ -178,17 +178,17 @@ def test_profile_of_the_gradient_by_hand() -> None:
     """Eight queries over four tokens, gold at the first; norms 8, 4, 2, 2 of mean 4."""
     size = torch.tensor([[8.0, 4.0, 2.0, 2.0, 0.0]] * 8, dtype=torch.float64)
     real = torch.arange(5).expand(8, -1) < 4
-    asks = torch.zeros(8, dtype=torch.long)
+    position = torch.zeros(8, dtype=torch.long)
     first = (torch.arange(5) == 0).expand(8, -1)
     for right in (first, None):  # without gold, the token of the query's own number: 0 too
-        found = profile(size, real, asks, right)
+        found = profile(size, real, position, right)
         assert found["by_distance"] == [2.0, pytest.approx((1 + 0.5 + 0.5) / 3), None, None, None]
         assert found["far_near_distance"] == pytest.approx(1 / 3)
         assert found["by_way"] == [None, 2.0, None, None, None]
         assert found["far_near_way"] is None
         assert found["norm"] == pytest.approx(math.sqrt(88))
         assert found["length_slope"] is None
-    nowhere = profile(torch.zeros_like(size), real, asks, None)
+    nowhere = profile(torch.zeros_like(size), real, position, None)
     assert nowhere == dict.fromkeys(found) | {"by_distance": [None] * 5, "by_way": [None] * 5}
     assert len(found["by_way"]) == len(POSITIONS)
 

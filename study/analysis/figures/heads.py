@@ -71,4 +71,4 @@ def draw(table: pd.DataFrame) -> Figure:
     def label(column: str) -> str:
         return "key width K" if column.endswith(AT_HEADS) else "heads H"
 
-    return small_multiples(table, "log", label, height=2.2, apart=lambda column: column.partition(":")[0])
+    return small_multiples(table, "log", label, height=2.2, axis_group=lambda column: column.partition(":")[0])

@@ -43,7 +43,7 @@ def small_multiples(
     table: pd.DataFrame,
     kind: Kind,
     label: Callable[[str], str],
-    apart: Callable[[str], str] = lambda column: "",
+    axis_group: Callable[[str], str] = lambda column: "",
     height: float = 1.7,
     note: str = "",
 ) -> Figure:
@@ -53,7 +53,7 @@ def small_multiples(
         table: what `source.with_means` makes.
         kind: how places stand on the horizontal axis.
         label: column ↦ its horizontal axis in words.
-        apart: columns of which it gives the same share their vertical axis.
+        axis_group: column ↦ its group. Columns of one group share their vertical axis.
         height: inches of a row of panels.
         note: said under the panels before the key to the marks.
     """
@@ -74,15 +74,15 @@ def small_multiples(
         named = ""
         for column, axes in zip(columns, grid[i], strict=True):
             _panel(axes, of_row[of_row["column"] == column], looks, spots[column])
-            together = of_row[of_row["column"].map(apart) == apart(column)]
+            together = of_row[of_row["column"].map(axis_group) == axis_group(column)]
             limit(axes, together)
             axes.set_title(column if i == 0 else "", loc="left", fontsize=8)
             axes.set_xlabel(label(column) if i == len(rows) - 1 else "")
             metric = str(together["metric"].iloc[0])
             axes.set_ylabel(axis(metric) if metric != named else "")
             named = metric
-            axes.tick_params(labelbottom=i == len(rows) - 1, labelleft=apart(column) not in seen)
-            seen.add(apart(column))
+            axes.tick_params(labelbottom=i == len(rows) - 1, labelleft=axis_group(column) not in seen)
+            seen.add(axis_group(column))
     legend(figure, looks, table, [line for line in lines if line not in looks])
     key(figure, f"{note}   ({KEY})" if note else KEY)
     return figure

@@ -62,4 +62,4 @@ def _known(data: Graph, metric: str) -> list[tuple[str, float]]:
 def draw(table: pd.DataFrame) -> Figure:
     """A panel for each measure."""
     label = "dose: share of words in rings of three"
-    return small_multiples(table, "plain", lambda column: label, apart=lambda column: column, height=2.6)
+    return small_multiples(table, "plain", lambda column: label, axis_group=lambda column: column, height=2.6)

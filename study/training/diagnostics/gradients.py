@@ -1,6 +1,6 @@
 """Gradient of one target token's loss with respect to each source token, by distance and by source length.
 
-B sentences · Q target tokens asked of each · S source tokens · D width of the embedding.
+B sentences · Q target tokens each · S source tokens · D width of the embedding.
 
 g_ts = ‖∂(−log p(y_t)) / ∂e_s‖, e_s the row of the embedding table for source token s. The models read √D · e_s, so the
 gradient at their input is g_ts / √D. What `Task` trains is left alone: evaluation mode, no random number, nothing into
@@ -25,7 +25,7 @@ from study.training.diagnostics.truth import Truth
 SENTENCES = 16
 """Number of sentences, the first of the diagnosed batch."""
 
-ASKED = (0.0, 1 / 3, 2 / 3, 1.0)
+TARGET_POSITIONS = (0.0, 1 / 3, 2 / 3, 1.0)
 """Relative positions of the target tokens whose loss is differentiated: 0 the first, 1 the last before the end."""
 
 FEWEST = 8
@@ -48,21 +48,21 @@ def gradients(model: Translator, batch: Batch, truth: Truth) -> dict[str, Any]:
 
     The bins are `POSITIONS`. All are null where no gradient arrives.
     """
-    few = Batch(*(tensor[:SENTENCES].repeat_interleave(len(ASKED), 0) for tensor in batch))
+    few = Batch(*(tensor[:SENTENCES].repeat_interleave(len(TARGET_POSITIONS), 0) for tensor in batch))
     length = (few.wanted != PAD).sum(1) - 1
-    share = torch.tensor(ASKED, device=length.device).repeat(len(few.source) // len(ASKED))
-    asks = (share * (length - 1).clamp(min=0)).round().long()
+    share = torch.tensor(TARGET_POSITIONS, device=length.device).repeat(len(few.source) // len(TARGET_POSITIONS))
+    position = (share * (length - 1).clamp(min=0)).round().long()
     real = few.mask.clone()
     real[torch.arange(len(real)), few.mask.sum(1) - 1] = False
-    size = (_at_source(model, few, asks) * real).double()
+    size = (_at_source(model, few, position) * real).double()
     gold = truth.get("cross")
     if gold is not None:
-        gold = gold[:SENTENCES].repeat_interleave(len(ASKED), 0)[torch.arange(len(asks)), asks] > 0
-    return profile(size, real, asks, gold)
+        gold = gold[:SENTENCES].repeat_interleave(len(TARGET_POSITIONS), 0)[torch.arange(len(position)), position] > 0
+    return profile(size, real, position, gold)
 
 
-def _at_source(model: Translator, batch: Batch, asks: Tensor) -> Tensor:
-    """‖∂(−log p(y_t)) / ∂e_s‖ for t = asks[b] of every sentence: [B, S]. Each sentence has one t, so one pass does."""
+def _at_source(model: Translator, batch: Batch, position: Tensor) -> Tensor:
+    """‖∂(−log p(y_t)) / ∂e_s‖ for t = position[b] of every sentence: [B, S]. One t a sentence, so one pass does."""
     leaves: list[Tensor] = []
 
     def leaf(module: nn.Module, given: Any, embedded: Tensor) -> Tensor:
@@ -75,8 +75,8 @@ def _at_source(model: Translator, batch: Batch, asks: Tensor) -> Tensor:
     try:  # cuDNN's recurrent layers have no backward pass in evaluation mode
         with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
             output = model.decode(model.encode(batch.source, batch.mask), batch.given).logits
-            row = torch.arange(len(asks), device=asks.device)
-            loss = F.cross_entropy(output[row, asks], batch.wanted[row, asks], reduction="sum")
+            row = torch.arange(len(position), device=position.device)
+            loss = F.cross_entropy(output[row, position], batch.wanted[row, position], reduction="sum")
             found: Tensor | None = torch.autograd.grad(loss, leaves, allow_unused=True)[0]
     finally:
         handle.remove()
@@ -85,21 +85,21 @@ def _at_source(model: Translator, batch: Batch, asks: Tensor) -> Tensor:
     return norm.to(batch.mask.device)
 
 
-def profile(size: Tensor, real: Tensor, asks: Tensor, gold: Tensor | None) -> dict[str, Any]:
+def profile(size: Tensor, real: Tensor, position: Tensor, gold: Tensor | None) -> dict[str, Any]:
     """Average gradient norms by distance, as `gradients` returns them.
 
     Args:
         size: norms g [B, S].
         real: source tokens that are not padding [B, S].
-        asks: position t [B] of the target token.
+        position: t [B], of the target token.
         gold: source tokens aligned with it [B, S]; None: the token at the same position.
     """
     slot = torch.arange(real.shape[1], device=real.device)
     count = real.sum(1, keepdim=True)
     if gold is None:
-        gold = slot == torch.minimum(asks[:, None], count - 1).clamp(min=0)
-    apart = (slot[:, None] - slot).abs().expand(len(gold), -1, -1)
-    nearest = apart.masked_fill(~gold[:, None], real.shape[1]).amin(-1)  # to gold, of every token
+        gold = slot == torch.minimum(position[:, None], count - 1).clamp(min=0)
+    distances = (slot[:, None] - slot).abs().expand(len(gold), -1, -1)
+    nearest = distances.masked_fill(~gold[:, None], real.shape[1]).amin(-1)  # to gold, of every token
     total = size.square().sum(1).sqrt()
     some = (total > 0) & gold.any(1)
     relative = size * count / size.sum(1, keepdim=True).clamp(min=1e-300)
