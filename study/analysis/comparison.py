@@ -64,7 +64,12 @@ def comparison_table(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Ta
     blocks = []
     for facet in facets:
         rows = [*_rows(facet, columns), *_inapplicable(facet, columns)]
-        blocks.append(Block(facet.name, rows if has_bleu(spec, facet.name) else [_without_bleu(row) for row in rows]))
+        blocks.append(
+            Block(
+                wording.arm_words(facet.name),
+                rows if has_bleu(spec, facet.name) else [_without_bleu(row) for row in rows],
+            )
+        )
     return Table(f"{spec.name}: {spec.description}".rstrip(": "), columns, blocks, notes(spec, frame, facets))
 
 
@@ -79,7 +84,7 @@ def _rows(facet: Facet, columns: list[Column]) -> list[Row]:
 def _row(facet: Facet, arm: Arm, rows: pd.DataFrame, columns: list[Column]) -> Row:
     comparison = facet.family.comparisons.get(arm.label)
     metrics = [column.key for column in columns if "/" in column.key]
-    cells = {"arm": arm.label, "n": _count(rows)}
+    cells = {"arm": wording.arm_words(arm.label), "n": _count(rows)}
     cells |= {name: _score(rows, name) for name in metrics}
     others = _difference(comparison, table.decimals(facet.metric)) | _last(rows)
     cells |= {column.key: others[column.key] for column in columns if column.key in others}
@@ -94,7 +99,7 @@ def _inapplicable(facet: Facet, columns: list[Column]) -> list[Row]:
     empty = {column.key: wording.NOTHING for column in columns}
     return [
         Row(
-            empty | {"arm": label, "n": "inapplicable"},
+            empty | {"arm": wording.arm_words(label), "n": "inapplicable"},
             numbers={"facet": facet.name, "arm": label, "n": 0, "declared": 0, "method": "inapplicable"},
         )
         for label in labels

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from study.analysis import measures
+from study.analysis import measures, wording
 from study.analysis.arms import ArmRuns, find_arm, find_levels, matching
 from study.analysis.inference import Arm, Comparison, adjusted, correlated
 from study.analysis.measures import Measure
@@ -38,6 +38,7 @@ class WeightedContrast:
     """A contrast ready to be tested: its arms, the weight of each, and those whose scores are compared."""
 
     name: str
+    """The contrast in words."""
     arms: dict[str, Arm]
     weights: dict[str, float]
     sides: tuple[str, ...]
@@ -49,6 +50,8 @@ class WeightedContrast:
     declared: int
     """Runs of an arm."""
     notes: tuple[str, ...] = ()
+    fields: str = ""
+    """The contrast by names of fields."""
 
 
 @dataclass(frozen=True)
@@ -161,6 +164,7 @@ def _weighted(
         bases = tuple(arms)
     return WeightedContrast(
         name=name_of(contrast),
+        fields=fields_of(contrast),
         arms={key: among.values(arm) for key, arm in arms.items()},
         weights=weights,
         sides=tuple(key for key in arms if key not in bases),
@@ -172,37 +176,62 @@ def _weighted(
 
 
 def name_of(contrast: AnyContrast) -> str:
-    """The contrast in words: the fields in which its arms differ."""
+    """Return a contrast in words, such as `all states − final state`."""
+    return _named(contrast, words=True)
+
+
+def fields_of(contrast: AnyContrast) -> str:
+    """Return a contrast by names of fields, such as `memory states − memory final`."""
+    return _named(contrast, words=False)
+
+
+def _named(contrast: AnyContrast, words: bool) -> str:
+    """Return the settings in which the arms of a contrast differ."""
     if contrast.name:
         return contrast.name
     if isinstance(contrast, Correlation):
-        return f"ρ of {' and '.join(contrast.between)}, {'between arms' if contrast.level == 'arms' else 'within arms'}"
+        both = " and ".join(_metric(name, words) for name in contrast.between)
+        return f"ρ of {both}, {'between arms' if contrast.level == 'arms' else 'within arms'}"
     if isinstance(contrast, Within):
-        taken = f"the mean of {', '.join(contrast.metrics)}" if len(contrast.metrics) > 1 else contrast.minus
-        return f"{contrast.of} − {text(taken) if isinstance(taken, float) else ''.join(taken)}"
+        taken = [_metric(name, words) for name in contrast.metrics]
+        mean = f"the mean of {', '.join(taken)}" if len(taken) > 1 else "".join(taken)
+        base = text(contrast.minus) if isinstance(contrast.minus, float) else mean
+        return f"{_metric(contrast.of, words)} − {base}"
     if isinstance(contrast, Costly):
         return f"heads that cost more than the margin − {text(contrast.minus)} %"
-    arm, base = contrast.arm, contrast.baseline or {}
-    sides = [side for side in (_side(arm, base), _side(base, arm)) if side]
+    arm, base_arm = contrast.arm, contrast.baseline or {}
+    sides = [side for side in (_side(arm, base_arm, words), _side(base_arm, arm, words)) if side]
     if isinstance(contrast, Ratio):
-        shared = {name: value for name, value in arm.items() if base.get(name) == value}
-        return ", ".join([" ÷ ".join(sides), *([_side(shared, {})] if shared else [])])
+        shared = {name: value for name, value in arm.items() if base_arm.get(name) == value}
+        return ", ".join([" ÷ ".join(sides), *([_side(shared, {}, words)] if shared else [])])
     name = " − ".join(sides)
     match contrast:
         case Interaction():
-            return f"({name}) − ({_side(contrast.minus.arm, arm)})"
+            return f"({name}) − ({_side(contrast.minus.arm, arm, words)})"
         case Trend():
-            return f"slope of {name} over {contrast.over.rpartition('.')[2]}"
+            return f"slope of {name} over {_field(contrast.over, words)}"
         case Band():
-            return f"{name}, band of good {contrast.over.rpartition('.')[2]}s"
+            return f"{name}, band of good {_field(contrast.over, words)}s"
         case Difference(best_over=[*over]) if over:
-            return f"{name}, each at its best {' and '.join(one.rpartition('.')[2] for one in over)}"
+            return f"{name}, each at its best {' and '.join(_field(one, words) for one in over)}"
     return name
 
 
-def _side(side: Overrides, other: Overrides) -> str:
+def _side(side: Overrides, other: Overrides, words: bool) -> str:
     own = {name: value for name, value in side.items() if name not in other or other[name] != value}
-    return ", ".join(f"{name.rpartition('.')[2]} {text(value)}" for name, value in (own or side).items())
+    return ", ".join(
+        wording.setting(name.rpartition(".")[2], text(value)) if words else f"{_field(name, words)} {text(value)}"
+        for name, value in (own or side).items()
+    )
+
+
+def _field(name: str, words: bool) -> str:
+    last = name.rpartition(".")[2]
+    return last.replace("_", " ") if words else last
+
+
+def _metric(name: str, words: bool) -> str:
+    return Measure(name).title if words else name
 
 
 def _best(contrast: Difference, among: QuestionArms) -> WeightedContrast:
@@ -215,15 +244,15 @@ def _best(contrast: Difference, among: QuestionArms) -> WeightedContrast:
         parts.append((weight, arm))
         at = [_place(name, i, values, candidates) for i, name in enumerate(contrast.best_over)]
         if among.values(arm).values:
-            notes.append(f"{_side(side, {})} is best at {', '.join(at)}")
+            notes.append(f"{_side(side, {}, words=True)} is best at {', '.join(at)}")
     return _weighted(contrast, among, parts, *notes)
 
 
 def _place(name: str, i: int, values: Sequence[Any], candidates: Sequence[tuple[Sequence[Any], ArmRuns]]) -> str:
-    """`learning_rate 0.003`, and whether that is at the edge of a grid of three values or more."""
+    """`learning rate 0.003`, and whether that is at the edge of a grid of three values or more."""
     there = sorted({one[i] for one, _ in candidates})
     edge = " (the edge of the grid)" if len(there) > 2 and values[i] in (there[0], there[-1]) else ""
-    return f"{name.rpartition('.')[2]} {text(values[i])}{edge}"
+    return f"{_field(name, words=True)} {text(values[i])}{edge}"
 
 
 def _chosen(arms: Sequence[Arm], select: str) -> int:
@@ -262,9 +291,10 @@ def _bands(contrast: Band, among: QuestionArms) -> WeightedContrast:
         rates = among.levels(side, contrast.over)
         key = f"band within {contrast.within} of {' '.join(arm.key for _, arm in rates)}"
         arms[key], edge = band(key, [(rate, among.values(arm)) for (rate,), arm in rates], contrast.within)
-        weights[key], labels[key], declared = weight, _side(side, {}), len(rates[0][1].cells)
+        weights[key], labels[key], declared = weight, _side(side, {}, words=True), len(rates[0][1].cells)
         notes += [f"{labels[key]}: the best rate is at the grid's edge in {edge} of {declared} runs"] if edge else []
-    return WeightedContrast(name_of(contrast), arms, weights, (), (), labels, declared, tuple(notes))
+    names = name_of(contrast), fields_of(contrast)
+    return WeightedContrast(names[0], arms, weights, (), (), labels, declared, tuple(notes), names[1])
 
 
 def band(label: str, rates: Sequence[tuple[float, Arm]], within: float) -> tuple[Arm, int]:
@@ -302,6 +332,7 @@ def _within(contrast: Within, among: QuestionArms) -> WeightedContrast:
     arms = {key: _above(key, of, taken), side: of, **bases}
     return WeightedContrast(
         name=name_of(contrast),
+        fields=fields_of(contrast),
         arms=arms,
         weights={key: 1.0},
         sides=(side,),
@@ -318,6 +349,7 @@ def _costly(contrast: Costly, among: QuestionArms) -> WeightedContrast:
     key = f"{declared.key} heads that cost more than {margin} − {contrast.minus}"
     return WeightedContrast(
         name=contrast.name or f"{measure.title} − {text(contrast.minus)} %",
+        fields=contrast.name or f"{measure.title} − {text(contrast.minus)} %",
         arms={key: _above(key, among.values(declared, measure), contrast.minus)},
         weights={key: 1.0},
         sides=(),

@@ -17,7 +17,7 @@ from typing import Literal
 from pydantic import Field
 
 from study.analysis.inference import Arm, Test, contrasted
-from study.claims.contrasts import WeightedContrast, joined, name_of
+from study.claims.contrasts import WeightedContrast, fields_of, joined, name_of
 from study.claims.schema import Claim, Kind, Question, Ratio
 from study.claims.verdicts import NOT_RUN, Finding, Verdict, combined, finding
 from study.errors import InputError
@@ -145,6 +145,7 @@ def _weigh(contrast: Ratio, question: Question, costs: Costs) -> WeightedContras
     key = f"{arm.site} ÷ {base.site}"
     return WeightedContrast(
         name=name_of(contrast),
+        fields=fields_of(contrast),
         arms={key: Arm(key, dict(enumerate(log_ratios(arm, base), 1)))},
         weights={key: 1.0},
         sides=(),

@@ -12,7 +12,7 @@ from study.analysis.inference import contrasted, inner
 from study.analysis.measures import Measure
 from study.analysis.runs import Runs
 from study.claims import costs, verdicts
-from study.claims.contrasts import QuestionArms, correlate, joined, name_of, named_arms, weigh
+from study.claims.contrasts import QuestionArms, correlate, fields_of, joined, name_of, named_arms, weigh
 from study.claims.costs import Costs
 from study.claims.schema import (
     AnyContrast,
@@ -193,6 +193,7 @@ def _correlations(kind: Kind, question: Question, among: QuestionArms, margin: f
         out.append(
             Finding(
                 name=name_of(contrast),
+                fields=fields_of(contrast),
                 word=word,
                 comparison=comparison,
                 n=len(arms.pairs),

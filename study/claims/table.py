@@ -280,7 +280,7 @@ def _numbers(verdict: Verdict, found: Finding | None) -> dict[str, Any]:
     out |= {"corpus": verdict.corpus, "family": verdict.family, "part": question.part}
     out |= {"post_hoc": question.post_hoc, "verdict": verdict.outcome, "finding": verdict.word}
     metric = "time" if question.benchmark else question.metric if question.contrasts else ""
-    out |= {"metric": metric, "contrast": found.name if found else ""}
+    out |= {"metric": metric, "contrast": found.fields if found else ""}
     out |= {"alone": found.word if found else "", "margin": found.margin if found else None}
     comparison = found.comparison if found else None
     test, model = (comparison.test, comparison.model) if comparison else (None, None)

@@ -74,6 +74,7 @@ class Finding:
     """One contrast: its test and its word."""
 
     name: str
+    """The contrast in words."""
     word: Word
     comparison: Comparison
     n: int
@@ -82,6 +83,8 @@ class Finding:
     diverged: tuple[str, ...] = ()
     """The rate of each arm with a diverged run, such as `2 of 5 runs of scale=none diverged`."""
     notes: tuple[str, ...] = ()
+    fields: str = ""
+    """The contrast by names of fields."""
     inner: tuple[float, float] | None = None
     """The 90% interval, which an equivalence holds against the margin."""
 
@@ -248,6 +251,7 @@ def finding(kind: Kind, question: Question, contrast: AnyContrast, weighted: Wei
         sides = [1, -1]
     return Finding(
         name=weighted.name,
+        fields=weighted.fields,
         word=judged(kind, comparison, sign, margin, saturated(kind, question, contrast, weighted), sides),
         comparison=comparison,
         n=min(len(arm.values) for arm in weighted.arms.values()),

@@ -448,7 +448,10 @@ MAPS = Axis(
             source="Vaswani et al. 2017", help="W_Q and W_K, without bias", label="separate maps", place=0
         ),
         "raw": Maps(
-            help="the states, sliced among the heads (the base arm of the recurrent family)", weights=False, place=3
+            help="the states, sliced among the heads (the base arm of the recurrent family)",
+            weights=False,
+            label="raw maps",
+            place=3,
         ),
         "tied": Maps(
             source="Kitaev et al. 2020; Courtois et al. 2024",
@@ -468,8 +471,8 @@ MAPS = Axis(
 )
 VALUES = Axis(
     {
-        "projected": Projection(help="W_V, without bias"),
-        "raw": Projection(help="the states, sliced among the heads", weights=False),
+        "projected": Projection(help="W_V, without bias", label="projected values"),
+        "raw": Projection(help="the states, sliced among the heads", weights=False, label="raw values"),
     }
 )
 OUTPUT = Axis(

@@ -201,7 +201,7 @@ def _arms(spec: Spec, made: dict[str, Record]) -> Iterator[Row]:
         facts = record.model
         yield Row(
             {
-                "arm": where,
+                "arm": wording.arm_words(where),
                 "parameters": wording.number(facts.parameters if facts else None, 0),
                 "attention": wording.number(facts.parameters_attention if facts else None, 0),
                 "hash": record.config_hash[:8],

@@ -146,7 +146,7 @@ def _value(verdicts: Sequence[Verdict], value: Value) -> str:
     for verdict in verdicts:
         for found in verdict.findings:
             same = (str(verdict.claim.id), verdict.corpus) == (value.claim, value.corpus)
-            same = same and value.contrast in found.name and value.part in verdict.question.part
+            same = same and value.contrast in found.fields and value.part in verdict.question.part
             if same and (test := found.comparison.test) and test.low is not None and test.high is not None:
                 signed = not value.base
                 number = wording.number(test.difference + value.base, value.digits, signed)
@@ -170,7 +170,7 @@ def _rows(path: Path, arms: Sequence[str]) -> str:
     """Some arms of a table in short."""
     blocks = json.loads(path.read_text(encoding="utf-8"))["blocks"]
     rows = {row["cells"]["arm"]: row for block in blocks for row in block["rows"]}
-    return _pipes([rows[arm] for arm in arms])
+    return _pipes([rows[wording.arm_words(arm)] for arm in arms])
 
 
 SHORT = {

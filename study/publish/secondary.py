@@ -54,7 +54,7 @@ def _blocks(spec: Spec, runs: Runs) -> list[Block]:
 
 
 def _head(spec: Spec, facet: str) -> str:
-    return f"{spec.name}: {facet}" if facet else spec.name
+    return f"{spec.name}: {wording.arm_words(facet)}" if facet else spec.name
 
 
 def _rows(spec: Spec, facet: str, frame: pd.DataFrame) -> list[Row]:
@@ -63,7 +63,12 @@ def _rows(spec: Spec, facet: str, frame: pd.DataFrame) -> list[Row]:
         known = {name: frame.loc[frame["arm"] == arm, name].dropna() for name in SCORES}
         cells = {name: _cell(name, values) for name, values in known.items()}
         numbers = {name: float(values.mean()) if len(values) else None for name, values in known.items()}
-        rows.append(Row({"arm": arm} | cells, numbers={"sweep": spec.name, "facet": facet, "arm": arm} | numbers))
+        rows.append(
+            Row(
+                {"arm": wording.arm_words(arm)} | cells,
+                numbers={"sweep": spec.name, "facet": facet, "arm": arm} | numbers,
+            )
+        )
     return rows
 
 

@@ -90,7 +90,7 @@ def test_a_table_of_pruned_runs_by_site(case):
     frame = Runs(case.runs).table(case.spec, shown_metrics(case.spec))
     facets = analyse(case.spec, frame)
     table = comparison_table(case.spec, frame, facets)
-    assert [block.head for block in table.blocks] == ["site=all", "site=cross"]
+    assert [block.head for block in table.blocks] == ["all sites", "cross-attention"]
     keys = [column.key for column in table.columns]
     assert keys == [
         "arm",
@@ -105,7 +105,7 @@ def test_a_table_of_pruned_runs_by_site(case):
         "freed",
     ]
     base, other = table.blocks[0].rows
-    assert (base.cells["interval"], other.cells["arm"]) == ("baseline", "order=gradient")
+    assert (base.cells["interval"], other.cells["arm"]) == ("baseline", "gradient")
     assert other.cells["test/free"] == "33.0 ± 1.6"
     assert (base.cells["freed"], other.cells["freed"]) == ("0.7 of 24", "7.8 of 24")
     assert other.numbers["difference"] == pytest.approx(ABOVE, abs=1e-4)
@@ -122,7 +122,7 @@ def test_the_figure_of_curves_by_hand(case):
     half = 2.7764451051977987 * math.sqrt(2.5 / 5)
     assert (set(here["mean"]), set(here["low"])) == ({43.0}, {round(43 - half, 4)})
     assert here["free"].tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
-    hole = table[(table["column"] == "cross-attention") & (table["line"] == "order=gradient")]
+    hole = table[(table["column"] == "cross-attention") & (table["line"] == "gradient")]
     assert hole["mean"].isna().all()
     said = [text.get_text() for text in pruning.draw(table).legends[0].get_texts()]
     assert said == ["random orders", "gradient", "no result"]

@@ -132,7 +132,7 @@ def test_a_report_from_the_command_line(tiny, capsys):
     tiny.complete()
     to = tiny.runs / "tables"
     assert report(["--sweep", str(tiny.spec.path), "--runs", str(tiny.runs), "--to", str(to)]) == 0
-    assert "score=bilinear" in capsys.readouterr().out
+    assert "bilinear " in capsys.readouterr().out
     assert (to / "table.csv").is_file()
 
 

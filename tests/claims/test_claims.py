@@ -100,7 +100,7 @@ def test_a_claim_of_ones_own_by_hand(study):
     assert (test.difference, test.se, test.df) == pytest.approx((9.8, math.sqrt(0.7 / 5), 4))
     row = claims_table.table([verdict]).blocks[0].rows[0]
     assert row.cells["estimate"] == "+9.8"
-    assert row.cells["contrast"] == "score dot − score bilinear: exact match, %"
+    assert row.cells["contrast"] == "dot − bilinear: exact match, %"
     assert (row.cells["n"], row.bold) == ("5", frozenset({"estimate", "interval"}))
     assert (row.numbers["verdict"], row.numbers["finding"]) == ("holds", "supported")
     half = 2.131847 * math.sqrt(0.7 / 5)
@@ -178,8 +178,8 @@ def test_each_arm_at_its_best_rate_by_validation(study):
     (verdict,) = study.ask(where={}, contrasts=[CLAIM["questions"][0]["contrasts"][0] | {"best_over": [RATE]}])
     assert verdict.deciding.comparison.test.difference == pytest.approx(9.8)
     assert verdict.deciding.notes == (
-        "score dot is best at learning_rate 0.001",
-        "score bilinear is best at learning_rate 0.004",
+        "dot is best at learning rate 0.001",
+        "bilinear is best at learning rate 0.004",
     )
 
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from study.analysis.figures import panels, style
 from study.analysis.figures.maps import AXES
 from study.analysis.figures.source import Sweep, arm, base_of, first_of_family, interval, point, with_means
-from study.analysis.figures.words import axis, words
+from study.analysis.figures.words import axis
 from study.analysis.inference import FEW
 from study.analysis.tables import DECIMALS
+from study.analysis.wording import arm_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +83,7 @@ def _names(panel: pd.DataFrame) -> tuple[dict[str, style.Look], int]:
     for line, look in panels.looks_of(list(dict.fromkeys(panel["line"]))).items():
         rows = panel[panel["line"] == line]
         there = len(rows.dropna(subset=["aer", "score"]))
-        names[words(line) + (f" ({there} of {len(rows)})" if there < len(rows) else "")] = look
+        names[arm_words(line) + (f" ({there} of {len(rows)})" if there < len(rows) else "")] = look
     lengths = [len(name) for name in names]
     half = -(-len(lengths) // 2)
     return names, 2 if max(lengths[:half]) + max(lengths[half:], default=0) < LETTERS else 1

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from study.analysis.figures import style
 from study.analysis.figures.panels import small_multiples
 from study.analysis.figures.source import Sweep, arm, base_of, first_of_family, point, with_means
-from study.analysis.figures.words import words
 from study.analysis.runs import Run
+from study.analysis.wording import arm_words
 from study.metrics import LENGTHS
 from study.scoring import BY_LENGTH
 
@@ -41,7 +41,7 @@ def points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
 
 def _column(run: Run) -> str:
     init = run.at("model.init")
-    starts = f",\n{words(f'init={init}')}" if init else ""
+    starts = f",\n{arm_words(f'init={init}')}" if init else ""
     return f"{run.at('model.family')}{starts}"
 
 

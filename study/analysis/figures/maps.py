@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from study.analysis.figures import style
 from study.analysis.figures.source import CROSS, Sweep, arm, base_of, first_of_family
-from study.analysis.figures.words import words
 from study.analysis.runs import Run
 from study.analysis.tables import DECIMALS
+from study.analysis.wording import arm_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -142,4 +142,4 @@ def _panel(axes: Axes, rows: pd.DataFrame, sentence: pd.DataFrame) -> Any:
 def _title(line: str, error: Any) -> str:
     if line == GOLD:
         return GOLD
-    return textwrap.fill(words(line), 28) + (f"\nAER {error:.2f}" if error == error else "")
+    return textwrap.fill(arm_words(line), 28) + (f"\nAER {error:.2f}" if error == error else "")

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from study import metrics
 from study.analysis.figures import style
-from study.analysis.figures.words import axis, tick, words
+from study.analysis.figures.words import axis, tick
 from study.analysis.inference import FEW
+from study.analysis.wording import arm_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -174,8 +175,8 @@ def legend(figure: Figure, looks: Mapping[str, style.Look], table: pd.DataFrame,
     """Above the panels: the arms, then floors, and the marks of what is not there if there are any."""
     from matplotlib.lines import Line2D
 
-    handles = [handle(look, words(line)) for line, look in looks.items()]
-    handles += [Line2D([], [], color=INK, label=words(line), **FLOORS[line]) for line in floors]
+    handles = [handle(look, arm_words(line)) for line, look in looks.items()]
+    handles += [Line2D([], [], color=INK, label=arm_words(line), **FLOORS[line]) for line in floors]
     handles += [Line2D([], [], color=INK, linestyle="", label=NAMED[name], **ABSENT[name]) for name in absences(table)]
     longest = max(len(str(handle.get_label())) for handle in handles)
     fitting = int(figure.get_figwidth() * 72 // (longest * 4.1 + 36))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from study.analysis.figures import style
 from study.analysis.figures.panels import small_multiples
 from study.analysis.figures.source import CROSS, Sweep, arm, base_of, first_of_family, point, size_of, with_means
-from study.analysis.figures.words import words
 from study.analysis.runs import Run
+from study.analysis.wording import arm_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +32,7 @@ def points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
     for run in runs:
         base = base_of(run, bases)
         line = arm(run, base, f"{CROSS}.scale", INIT)
-        panel = f"{run.at('model.family')},\n{words('score=' + run.at(SCORE))}"
+        panel = f"{run.at('model.family')},\n{arm_words('score=' + run.at(SCORE))}"
         if run.at(RATE) == base.at(RATE):
             by_size.append(point(run, sweep.metric, line, size_of(run), column=panel))
         if (run.at(SCORE), size_of(run)) == (base.at(SCORE), size_of(base)):

@@ -16,6 +16,7 @@ from study.analysis import wording
 from study.analysis.figures import style
 from study.analysis.inference import FEW, Arm, Facet
 from study.analysis.tables import DECIMALS
+from study.analysis.wording import arm_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,7 +113,7 @@ def _panel(axes: Axes, facet: Facet, differences: bool) -> list[tuple[list[float
     axes.set_ylim(len(facet.arms) - 0.45, -0.55)
     axes.margins(x=ROOM)
     axes.grid(False, axis="y")
-    axes.set_title(facet.name, loc="left")
+    axes.set_title(arm_words(facet.name), loc="left")
     axes.tick_params(axis="x", labelbottom=True)
     axes.spines[["top", "right", "left"]].set_visible(False)
     return texts
@@ -120,7 +121,7 @@ def _panel(axes: Axes, facet: Facet, differences: bool) -> list[tuple[list[float
 
 def _lines(arm: Arm) -> list[str]:
     """An arm's name as it stands beside its row."""
-    return textwrap.wrap(arm.label, LABEL, break_long_words=False, break_on_hyphens=False)
+    return textwrap.wrap(arm_words(arm.label), LABEL, break_long_words=False, break_on_hyphens=False)
 
 
 def _axis(metric: str, differences: bool) -> str:

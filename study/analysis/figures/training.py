@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from study.analysis.figures import panels, style
 from study.analysis.figures.scaling import FREE, INIT, SCORE, at_base
 from study.analysis.figures.source import CROSS, Sweep, arm, base_of, first_of_family, size_of, with_means
-from study.analysis.figures.words import words
 from study.analysis.inference import FEW
 from study.analysis.runs import Run
+from study.analysis.wording import arm_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +40,7 @@ def by_size(sweeps: Sequence[Sweep]) -> pd.DataFrame:
     kept.sort(key=lambda run: (order.index((run.at("model.family"), run.at(SCORE))), size_of(run)))
     return _table(
         kept,
-        lambda run: f"{run.at('model.family')},\n{words('score=' + run.at(SCORE))}, d = {size_of(run)}",
+        lambda run: f"{run.at('model.family')},\n{arm_words('score=' + run.at(SCORE))}, d = {size_of(run)}",
         lambda run: arm(run, base_of(run, bases), f"{CROSS}.scale", INIT),
     )
 
