@@ -56,8 +56,8 @@ class Recurrent(Frozen):
     )
     dropout: Rate = Field(
         0.1,
-        description="Dropout on embeddings, between layers, on the memory and on the readout; never on "
-        "attention weights.",
+        description="Dropout on embeddings, between layers, on the memory that attention reads and on the readout; "
+        "never on attention weights.",
     )
     attention: RecurrentSites = Field(default_factory=RecurrentSites, description="Attention, by site.")
 

@@ -50,7 +50,7 @@ def test_hard_attention_resumes_exactly(tmp_path: Path) -> None:
 
     def interrupt(line: str) -> None:
         said.append(line)
-        if len(said) == 2:
+        if len(said) == 3:  # the first line says what begins
             raise Stopped
 
     said: list[str] = []
@@ -58,7 +58,7 @@ def test_hard_attention_resumes_exactly(tmp_path: Path) -> None:
         run(experiment, tmp_path / "broken", interrupt)
     said.clear()
     run(experiment, tmp_path / "broken", said.append)
-    assert said[0].startswith("continuing")
+    assert any(line.startswith("continuing") for line in said)
     assert timeless(tmp_path / "broken") == timeless(tmp_path / "whole")
 
 
