@@ -5,11 +5,12 @@ from study.attention.mixing import Mixing
 from study.attention.multihead import Attention
 from study.attention.reach import Reach
 from study.attention.score import Scale, Score
-from study.attention.view import Lengths, Memory, Seen, Terms, View
+from study.attention.view import AttentionCall, Lengths, Memory, Terms, View
 from study.attention.weighting import Weighting
 
 __all__ = [
     "Attention",
+    "AttentionCall",
     "Combine",
     "Lengths",
     "Memory",
@@ -17,7 +18,6 @@ __all__ = [
     "Reach",
     "Scale",
     "Score",
-    "Seen",
     "Terms",
     "View",
     "Weighting",

@@ -19,7 +19,7 @@ from study.attention.part import Part
 from study.attention.reach import build_reach, without_self
 from study.attention.score import build_scale
 from study.attention.scores import build_score
-from study.attention.view import Lengths, Memory, Seen, Terms, View, gather
+from study.attention.view import AttentionCall, Lengths, Memory, Terms, View, gather
 from study.attention.weighting import build_weights, to_float32, unmask_empty, without_autocast
 from study.config import Attention as Config
 
@@ -54,7 +54,7 @@ class Attention(Part):
         self.gather_from = max(self.score.gather_from, FUSED_GATHER_FROM if self.fusable else 0.0)
         self.gate: nn.Module = nn.Identity()
         self.combine = build_combine(config, config.mixed_width(memory_width), query_width)
-        self.tap: Callable[[Seen], None] | None = None
+        self.tap: Callable[[AttentionCall], None] | None = None
         self.width = config.output_width(query_width, memory_width)
         self.kept: tuple[int, ...] = tuple(range(config.heads))
         """The heads that are there, by their numbers in the configuration."""
@@ -126,7 +126,9 @@ class Attention(Part):
         heads: Tensor = self.gate(weights @ to_float32(memory.values))
         if self.tap is not None:
             facts = self.weights.facts.sums_to_one, self.weights.facts.softmax
-            self.tap(Seen(query, memory.keys, logits, normalised, weights, heads, view.mask, *facts, memory.origin))
+            self.tap(
+                AttentionCall(query, memory.keys, logits, normalised, weights, heads, view.mask, *facts, memory.origin)
+            )
         return heads, terms
 
     def _gathered(self, query: Tensor, memory: Memory, view: View, slots: Tensor) -> tuple[Tensor, Terms]:

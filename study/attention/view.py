@@ -99,7 +99,7 @@ def in_sequence(steps: Sequence[Terms]) -> Terms:
     )
 
 
-class Seen(NamedTuple):
+class AttentionCall(NamedTuple):
     """Values of one call that a tap receives."""
 
     query: Tensor

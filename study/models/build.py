@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from study.attention import Attention, Lengths, Seen
+from study.attention import Attention, AttentionCall, Lengths
 from study.attention.part import Part
 from study.config import Recurrent as RecurrentConfig
 from study.config import Transformer as TransformerConfig
@@ -110,7 +110,7 @@ def _logit_sd(model: Translator, attention: Attention, source: Tensor, mask: Ten
     """Standard deviation [H] of the visible logits of one attention, over a batch; 0 where there are none."""
     seen: list[list[Tensor]] = []
 
-    def collect(call: Seen) -> None:
+    def collect(call: AttentionCall) -> None:
         visible = call.mask.expand_as(call.logits)
         seen.append([call.logits[:, h][visible[:, h]] for h in range(call.logits.shape[1])])
 

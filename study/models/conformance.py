@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from study.attention import (
     Attention,
+    AttentionCall,
     Combine,
     Lengths,
     Memory,
@@ -21,7 +22,6 @@ from study.attention import (
     Reach,
     Scale,
     Score,
-    Seen,
     View,
     Weighting,
 )
@@ -229,8 +229,8 @@ def removed_heads(axis: str, value: str) -> None:
     )
 
 
-def _seen(site: Attention, query: Tensor, states: Tensor, mask: Tensor) -> Seen:
-    calls: list[Seen] = []
+def _seen(site: Attention, query: Tensor, states: Tensor, mask: Tensor) -> AttentionCall:
+    calls: list[AttentionCall] = []
     site.tap = calls.append
     _context(site, query, site.remember(states, mask), _view(mask))
     site.tap = None

@@ -16,7 +16,7 @@ from study.records import Score
 from study.training import decode
 from study.training.alignment import Gold, alignment_error, gold_mass, gold_of
 from study.training.batches import Batch, Example
-from study.training.diagnostics import Sight, Site
+from study.training.diagnostics import Site, SiteObservation
 from study.training.reading import Words, of_words, readings, sides
 from study.training.vocabulary import Vocabulary
 
@@ -111,7 +111,7 @@ def _hit(weights: np.ndarray, gold: list[int]) -> float:
 
 
 def validation_error(
-    sights: Mapping[Site, Sight], batch: Batch, data: Sequence[Example], vocabulary: Vocabulary
+    observations: Mapping[Site, SiteObservation], batch: Batch, data: Sequence[Example], vocabulary: Vocabulary
 ) -> float | None:
     """AER of the batch that `data` was collated to, heads averaged, of the layer where it is lowest.
 
@@ -122,8 +122,8 @@ def validation_error(
         return None
     between = [sides(example, vocabulary, "cross") for example in data]
     errors = []
-    for (site, _), sight in sights.items():
-        found = of_words(sight.seen, batch.source.shape[1], between) if site == "cross" else None
+    for (site, _), observation in observations.items():
+        found = of_words(observation.call, batch.source.shape[1], between) if site == "cross" else None
         if found is not None:
             errors.append(alignment_error(found, gold))
     return min(errors, default=None)

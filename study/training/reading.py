@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
-from study.attention import Seen
+from study.attention import AttentionCall
 from study.models import Translator
 from study.training import decode
 from study.training.batches import Example
@@ -49,11 +49,11 @@ def readings(model: Translator, data: Sequence[Example], vocabulary: Vocabulary,
     out: dict[int, list[Words]] = {}
     for chosen, batch in decode.fitting(model, data):
         between = [sides(data[i], vocabulary, site) for i in chosen]
-        for (seen_site, layer), seen in observe(model, batch).items():
-            read = of_words(seen, batch.source.shape[1], between) if seen_site == site else None
+        for (at, layer), call in observe(model, batch).items():
+            read = of_words(call, batch.source.shape[1], between) if at == site else None
             if read is None:
                 continue
-            nothing = np.zeros((seen.weights.shape[1], 0, 0))
+            nothing = np.zeros((call.weights.shape[1], 0, 0))
             found = out.setdefault(layer, [Words(nothing, nothing, nothing > 0)] * len(data))
             for i, reading in zip(chosen, read, strict=True):
                 found[i] = reading
@@ -66,12 +66,12 @@ def sides(example: Example, vocabulary: Vocabulary, site: str) -> Sides:
     return source, vocabulary.words(example.pair.target) if site == "cross" else source
 
 
-def of_words(seen: Seen, count: int, between: Sequence[Sides]) -> list[Words] | None:
+def of_words(call: AttentionCall, count: int, between: Sequence[Sides]) -> list[Words] | None:
     """One call over `count` source tokens, each sentence between its words; None where slots are not made of them."""
-    weights = seen.over_tokens(count)
+    weights = call.over_tokens(count)
     if weights is None:
         return None
-    token, visible = weights.double().cpu().numpy(), visible_tokens(seen).expand_as(weights).cpu().numpy()
+    token, visible = weights.double().cpu().numpy(), visible_tokens(call).expand_as(weights).cpu().numpy()
     return [pooled(token[row], visible[row], *words) for row, words in enumerate(between)]
 
 
@@ -99,9 +99,9 @@ def _membership(tokens: Sequence[int]) -> np.ndarray:
     return np.asarray(np.equal.outer(np.arange(count), np.asarray(tokens, dtype=int)), dtype=float)
 
 
-def visible_tokens(seen: Seen) -> Tensor:
+def visible_tokens(call: AttentionCall) -> Tensor:
     """Return the source tokens that each query sees, through the slots made of them: [B, H or 1, L or 1, S], bool."""
-    if seen.origin is None:
-        return seen.mask
-    through: Tensor = seen.mask.to(seen.origin.dtype) @ (seen.origin > 0).to(seen.origin.dtype)[:, None]
+    if call.origin is None:
+        return call.mask
+    through: Tensor = call.mask.to(call.origin.dtype) @ (call.origin > 0).to(call.origin.dtype)[:, None]
     return through > 0

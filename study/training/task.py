@@ -229,9 +229,9 @@ class Task(pl.LightningModule):
 
     def look_at_attention(self) -> dict[str, Any]:
         """Diagnose attention in one pass over the fixed batch, and return the point for the history."""
-        sights = look(self.model, self.fixed)
-        self.diagnostics = diagnose(sights, self.fixed, self.truth)
-        error = gold.validation_error(sights, self.fixed, self.diagnosed, self.vocabulary)
+        observations = look(self.model, self.fixed)
+        self.diagnostics = diagnose(observations, self.fixed, self.truth)
+        error = gold.validation_error(observations, self.fixed, self.diagnosed, self.vocabulary)
         return {"valid_aer": error, **in_history(self.diagnostics)}
 
     def _gradients_if_due(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from study.attention import Attention, Lengths, Seen, View
+from study.attention import Attention, AttentionCall, Lengths, View
 from study.config import Attention as Config
 from study.models import initialise
 
@@ -40,9 +40,9 @@ def view(mask: Tensor, queries: int = L, start: int = 0) -> View:
     return View(mask[:, None, None], torch.arange(start, start + queries))
 
 
-def seen(attention: Attention, query: Tensor, states: Tensor, mask: Tensor, sight: View | None = None) -> Seen:
+def seen(attention: Attention, query: Tensor, states: Tensor, mask: Tensor, sight: View | None = None) -> AttentionCall:
     """Return one call as a tap receives it, under a view of its own or that of the mask."""
-    calls: list[Seen] = []
+    calls: list[AttentionCall] = []
     attention.tap = calls.append
     attention(query, attention.remember(states, mask), sight or view(mask, query.shape[1]))
     attention.tap = None

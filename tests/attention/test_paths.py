@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from study.attention import Attention, Lengths, Seen, View, blockwise
+from study.attention import Attention, AttentionCall, Lengths, View, blockwise
 from study.attention.scores import Score
 from study.config import Attention as Config
 from study.config import experiment_from
@@ -157,7 +157,7 @@ def test_attention_stays_in_float32_under_bfloat16(family: str, fields: dict[str
     source, target = batch()
     with torch.autocast("cpu", dtype=torch.bfloat16), taps(translator) as calls:
         logits = translator.decode(translator.encode(source, source != PAD), target).logits
-    seen: list[Seen] = [call for site in calls.values() for call in site]
+    seen: list[AttentionCall] = [call for site in calls.values() for call in site]
     assert seen
     for call in seen:
         parts = (call.query, call.keys, call.logits, call.weights)
@@ -213,7 +213,7 @@ def test_the_gate_multiplies_heads_before_they_are_combined(tapped: bool) -> Non
     initialise(attention, 1)
     states, mask = torch.randn(2, 5, width), torch.ones(2, 5, dtype=torch.bool)
     view = View(mask[:, None, None], torch.arange(5))
-    calls: list[Seen] = []
+    calls: list[AttentionCall] = []
     attention.tap = calls.append
     attention(states, attention.remember(states, mask), view)
     heads = calls[0].heads * torch.tensor([0.5, 0.0, 1.0])[:, None, None]

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from study.attention import Seen
+from study.attention import AttentionCall
 from study.config import experiment_from
 from study.models import build, match_logits
 from study.models.translator import PAD
@@ -126,7 +126,7 @@ def logit_sds(model, source: Tensor, target: Tensor) -> dict[tuple[str, int], Te
     }
 
 
-def _head(call: Seen, h: int) -> Tensor:
+def _head(call: AttentionCall, h: int) -> Tensor:
     return call.logits[:, h][call.mask.expand_as(call.logits)[:, h]]
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from study.attention import Seen
+from study.attention import AttentionCall
 from study.config import Recurrent, Transformer, experiment_from
 from study.errors import InputError
 from study.models import Translator
@@ -38,7 +38,7 @@ def test_dropout_takes_from_the_memory_that_attention_reads_as_its_help_says(mon
     inner = attention.remember
     monkeypatch.setattr(attention, "remember", lambda x, mask: read.append(x) or inner(x, mask))
     torch.manual_seed(1)
-    shown: list[Seen] = []
+    shown: list[AttentionCall] = []
     attention.tap = shown.append
     translator.decode(translator.encode(SOURCE, SOURCE != PAD), TARGET)
     assert (read[0] == 0).double().mean() == pytest.approx(0.5, abs=0.1)
@@ -119,7 +119,7 @@ def test_one_annotation_gives_the_score_no_gradient(family: str) -> None:
 def test_alignment_goes_through_the_annotations(family: str) -> None:
     """As many annotations as tokens: the slots are told from tokens all the same."""
     translator = model(family, memory="structured", annotations=S)
-    seen: Seen = observe(translator, BATCH)["cross", 0]
+    seen: AttentionCall = observe(translator, BATCH)["cross", 0]
     assert seen.origin is not None
     weights = seen.over_tokens(S)
     assert weights is not None

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from study.attention import Seen
+from study.attention import AttentionCall
 from study.config import experiment_from
 from study.models import build
 from study.models.translator import EOS, PAD, Encoded, Output, Translator
@@ -36,7 +36,7 @@ class Shown(Translator):
             weights = self.weights[:, :, rows]
             query = torch.full((1, weights.shape[1], len(rows), 4), 1.5)
             mask = self.visible[None, None, None]
-            self.attention.tap(Seen(query, weights, weights, weights, weights, weights, mask))
+            self.attention.tap(AttentionCall(query, weights, weights, weights, weights, weights, mask))
         return Output(torch.zeros(1, length, 5), ())
 
 
@@ -91,7 +91,7 @@ def test_what_narrow_windows_see_together_has_a_spread_of_at_most_one() -> None:
     found = {}
     for name, visible in {"w 0": apart == 0, "w 1": apart <= 1, "exclude_self": apart > 0}.items():
         weights = (visible / visible.sum(-1, keepdim=True))[None, None].double()
-        call = Seen(*[weights] * 6, visible[None, None])
+        call = AttentionCall(*[weights] * 6, visible[None, None])
         rows = measures.Rows.of(call, torch.ones(1, n, dtype=torch.bool))
         found[name] = {measure: float(v) for measure, v in measures.entropies(weights, rows, True).items()}
     assert math.isnan(found["w 0"]["entropy"])
@@ -118,10 +118,10 @@ def test_what_a_reach_does_to_the_weights_hides_no_entropy(reach: str, weights: 
     model = build(experiment_from(fields).model, 23, 1)
     source, target = torch.tensor([[7, 8, 9, 10, EOS], [9, EOS, PAD, PAD, PAD]]), torch.tensor([[2, 5, 6], [2, 6, PAD]])
     batch = Batch(source, source != PAD, target, target)
-    sight = look(model, batch)["cross", 0].seen
-    torch.testing.assert_close(sight.normalised.sum(-1), torch.ones(2, 1, 3))
+    observation = look(model, batch)["cross", 0].call
+    torch.testing.assert_close(observation.normalised.sum(-1), torch.ones(2, 1, 3))
     if reach == "hard":
-        assert sight.weights.unique().tolist() == [0, 1]
+        assert observation.weights.unique().tolist() == [0, 1]
     (layer,) = diagnose(look(model, batch), batch, {})["cross"]
     assert 0 < layer["entropy"][0] <= 1
     assert 0 < layer["spread"][0] <= 1

@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as F
 
 from study import records
-from study.attention import Lengths, Seen
+from study.attention import AttentionCall, Lengths
 from study.config import experiment_from
 from study.corpora import Link, Pair, load
 from study.models import build
@@ -34,7 +34,7 @@ def rows_of(weights: torch.Tensor, mask: torch.Tensor | None = None, asked: torc
     """Rows of weights [B, H, L, S] under a mask; every query asked unless some are said to be."""
     visible = torch.ones(1, 1, 1, weights.shape[-1], dtype=torch.bool) if mask is None else mask
     real = torch.ones(len(weights), weights.shape[2], dtype=torch.bool) if asked is None else asked
-    return measures.Rows.of(Seen(weights, weights, weights, weights, weights, weights, visible), real)
+    return measures.Rows.of(AttentionCall(weights, weights, weights, weights, weights, weights, visible), real)
 
 
 def test_shares_of_weight_by_hand() -> None:
@@ -167,7 +167,7 @@ def test_the_diagnosed_mass_on_gold_is_the_scored_one() -> None:
     weights = torch.randn(1, 2, 7, 4, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     right = truth([example], vocabulary, batch)["cross"]
     found = measures.masses(weights, rows_of(weights), batch.mask, right)["gold_mass"]
-    call = Seen(*[weights] * 6, torch.ones(1, 1, 1, 4, dtype=torch.bool))
+    call = AttentionCall(*[weights] * 6, torch.ones(1, 1, 1, 4, dtype=torch.bool))
     read = of_words(call, 4, [sides(example, vocabulary, "cross")])
     assert read is not None
     scored = [gold_mass(read, [pair.alignment or ()], head) for head in (0, 1)]
@@ -227,9 +227,9 @@ def test_attention_scored_on_who_attends_to_whom() -> None:
     scores = {(s.split, s.metric): s for s in gold.attends(model, data, data["valid"], VOCABULARY)}
     assert {metric for _, metric in scores} == {"attends_mass", "attends_argmax", "attends_head"}
     masses: dict[int, float] = {}
-    for (site, layer), sight in look(model, collate(data["valid"])).items():
+    for (site, layer), observation in look(model, collate(data["valid"])).items():
         if site == "encoder_self":
-            together = sight.seen.weights.mean(1)
+            together = observation.call.weights.mean(1)
             links = [
                 (b, link.target, link.source) for b, e in enumerate(data["valid"]) for link in e.pair.attends or ()
             ]

@@ -2,14 +2,14 @@
 
 from study.training.diagnostics.diagnose import Diagnostics, diagnose
 from study.training.diagnostics.gradients import gradients
-from study.training.diagnostics.seen import Sight, Site, look, observe, taps
 from study.training.diagnostics.summary import for_record, in_history, scalars, short, site_means
+from study.training.diagnostics.taps import Site, SiteObservation, look, observe, taps
 from study.training.diagnostics.truth import Truth, truth
 
 __all__ = [
     "Diagnostics",
-    "Sight",
     "Site",
+    "SiteObservation",
     "Truth",
     "diagnose",
     "for_record",

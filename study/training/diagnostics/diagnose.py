@@ -14,7 +14,7 @@ from torch import Tensor
 from study.models.translator import PAD
 from study.training.batches import Batch
 from study.training.diagnostics import measures
-from study.training.diagnostics.seen import Sight, Site
+from study.training.diagnostics.taps import Site, SiteObservation
 from study.training.diagnostics.truth import Truth
 
 Layer = dict[str, Any]
@@ -27,31 +27,35 @@ POSITIONS = (0, 1, 4, 8, 16)
 """Bins of position and distance, named by where they begin: 0, 1–3, 4–7, 8–15, 16 and more."""
 
 
-def diagnose(sights: dict[Site, Sight], batch: Batch, truth: Truth) -> Diagnostics:
+def diagnose(observations: dict[Site, SiteObservation], batch: Batch, truth: Truth) -> Diagnostics:
     """The measures of every site on one batch, from what `look` saw of it."""
     found: Diagnostics = {}
-    for (site, _), sight in sights.items():
+    for (site, _), observation in observations.items():
         asked = batch.mask if site == "encoder_self" else batch.wanted != PAD
-        rows = measures.Rows.of(sight.seen, asked)
-        layer = _by_name(_values(sight, site, rows, batch, truth)) | states(sight.states, rows, site != "decoder_self")
+        rows = measures.Rows.of(observation.call, asked)
+        layer = _by_name(_values(observation, site, rows, batch, truth)) | states(
+            observation.states, rows, site != "decoder_self"
+        )
         found.setdefault(site, []).append(layer)
     return found
 
 
-def _values(sight: Sight, site: str, rows: measures.Rows, batch: Batch, truth: Truth) -> measures.Values:
+def _values(
+    observation: SiteObservation, site: str, rows: measures.Rows, batch: Batch, truth: Truth
+) -> measures.Values:
     """Every measure of one site, null where it means nothing there."""
-    seen = sight.seen
-    found = measures.norms(seen.query, sight.keys, rows)
+    call = observation.call
+    found = measures.norms(call.query, observation.keys, rows)
     none = torch.full_like(found["query_norm"], torch.nan)
-    if seen.weights.shape[-1]:
-        found |= measures.logits(seen.logits, rows) | measures.contexts(seen.heads, rows)
-        found |= measures.entropies(seen.normalised, rows, seen.sums_to_one, seen.softmax)
-        over_tokens = seen.over_tokens(batch.source.shape[1]) if site == "cross" else seen.weights
+    if call.weights.shape[-1]:
+        found |= measures.logits(call.logits, rows) | measures.contexts(call.heads, rows)
+        found |= measures.entropies(call.normalised, rows, call.sums_to_one, call.softmax)
+        over_tokens = call.over_tokens(batch.source.shape[1]) if site == "cross" else call.weights
         tokens = batch.mask[:, :0] if site == "decoder_self" else batch.mask
         if over_tokens is not None:
             found |= measures.masses(over_tokens, rows, tokens, truth.get(site))
         if site == "encoder_self":  # elsewhere no pair of slots sees each other
-            found["symmetry"] = measures.symmetry(seen.logits, rows)
+            found["symmetry"] = measures.symmetry(call.logits, rows)
     return {name: found.get(name, none) for name in NAMES}
 
 

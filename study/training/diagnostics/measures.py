@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from study.attention import Seen
+from study.attention import AttentionCall
 
 Values = dict[str, Tensor]
 
@@ -29,9 +29,9 @@ class Rows(NamedTuple):
     """[B, 1, L]: the queries that are not padding."""
 
     @classmethod
-    def of(cls, seen: Seen, asked: Tensor) -> Rows:
+    def of(cls, call: AttentionCall, asked: Tensor) -> Rows:
         """The rows of the queries `asked` [B, L] that are not padding."""
-        visible = seen.mask.expand_as(seen.weights) & asked[:, None, :, None]
+        visible = call.mask.expand_as(call.weights) & asked[:, None, :, None]
         return cls(visible, visible.sum(-1), asked[:, None])
 
 

@@ -1,4 +1,4 @@
-"""Seeing what passes every attention, without changing it.
+"""Taps: record the values that pass every attention, without changing them.
 
 B batch · L queries · S slots · H heads · D, K widths of memory states and of a head's key.
 """
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from study.attention import Seen
+from study.attention import AttentionCall
 from study.models import Translator
 from study.training.batches import Batch
 
@@ -21,10 +21,10 @@ Site = tuple[str, int]
 """A site and its layer."""
 
 
-class Sight(NamedTuple):
-    """One site of one layer during a teacher-forced pass."""
+class SiteObservation(NamedTuple):
+    """Values at one site of one layer during a teacher-forced pass."""
 
-    seen: Seen
+    call: AttentionCall
     states: Tensor | None
     """[B, S, D]: the memory's states, what the keys are made of."""
     keys: Tensor | None
@@ -32,9 +32,9 @@ class Sight(NamedTuple):
 
 
 @contextmanager
-def taps(model: Translator) -> Iterator[dict[Site, list[Seen]]]:
+def taps(model: Translator) -> Iterator[dict[Site, list[AttentionCall]]]:
     """Every call of every attention while the context is open: a decoder that goes step by step calls L times."""
-    seen: dict[Site, list[Seen]] = {(site, layer): [] for site, layer, _ in model.sites()}
+    seen: dict[Site, list[AttentionCall]] = {(site, layer): [] for site, layer, _ in model.sites()}
     for site, layer, attention in model.sites():
         attention.tap = seen[site, layer].append
     try:
@@ -63,22 +63,22 @@ def _memories(model: Translator) -> Iterator[dict[Site, tuple[Tensor, Tensor]]]:
 
 
 @torch.no_grad()
-def look(model: Translator, batch: Batch) -> dict[Site, Sight]:
-    """Teacher-forced decoding of a batch, seen at every site with all queries together. In evaluation mode."""
+def look(model: Translator, batch: Batch) -> dict[Site, SiteObservation]:
+    """Return the values at every site, all queries together, of a teacher-forced pass in evaluation mode."""
     training = model.training
     model.eval()
     with taps(model) as calls, _memories(model) as made:
         model.decode(model.encode(batch.source, batch.mask), batch.given)
     model.train(training)
-    return {site: Sight(_together(seen), *made.get(site, (None, None))) for site, seen in calls.items()}
+    return {site: SiteObservation(_together(seen), *made.get(site, (None, None))) for site, seen in calls.items()}
 
 
-def observe(model: Translator, batch: Batch) -> dict[Site, Seen]:
+def observe(model: Translator, batch: Batch) -> dict[Site, AttentionCall]:
     """Return the tapped calls of `look`, without the memories."""
-    return {site: sight.seen for site, sight in look(model, batch).items()}
+    return {site: observation.call for site, observation in look(model, batch).items()}
 
 
-def _together(calls: list[Seen]) -> Seen:
+def _together(calls: list[AttentionCall]) -> AttentionCall:
     """Calls of one query each as one call of many."""
     if len(calls) == 1:
         return calls[0]
