@@ -13,6 +13,7 @@ from study.pruning.answers import shape
 from study.pruning.run import run
 from study.publish.evidence import Task, examine
 from study.store import Store
+from study.sweep import lease
 
 SMALL = {
     "data.name": "copy",
@@ -141,6 +142,9 @@ def test_questions_of_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert again.history[-1]["step"] == 6
     assert again.score("test", "nll") != curve.score("test", "nll")
 
+    other = tmp_path / experiment_id(experiment_from(SMALL, {"pruning": {"question": "best_head", "site": "cross"}}))
+    with lease.holding(other), pytest.raises(InputError, match="another process runs this now"):
+        prune.main([str(base), "--question", "best_head", "--site", "cross"])
     assert prune.main([str(base), "--order", "gradient"]) == 0
     assert "kept 0.9" in capsys.readouterr().out
     with pytest.raises(InputError, match="expected a trained run, got a pruned one"):

@@ -11,7 +11,7 @@ import torch
 
 from study.__main__ import main
 from study.config import experiment_from
-from study.sweep import stopping
+from study.sweep import lease, stopping
 from study.training import provenance, tracking
 from study.training.batches import Batch
 from study.training.run import run
@@ -164,8 +164,11 @@ def test_interrupted_at_the_command_line_it_says_how_to_go_on(
         assert said in last
         assert len(list(tmp_path.glob("*/checkpoint.ckpt"))) == 2 - signals
     monkeypatch.undo()
-    assert main(command) == 0
     (folder,) = tmp_path.iterdir()
+    with lease.holding(folder):
+        assert main(command) == 2
+    assert "another process runs this now" in capsys.readouterr().err
+    assert main(command) == 0
     left = {folder / name: name for name in ("checkpoint.ckpt", "checkpoint.tmp", "pruning.jsonl")}
     for path, text in left.items():
         path.write_text(text)
