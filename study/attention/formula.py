@@ -74,7 +74,7 @@ def _weights(site: Attention) -> Iterator[str]:
 
 
 def combined(site: Attention) -> str:
-    """From heads to the output."""
+    """Combine the heads into the output."""
     formula = site.combine.formula
     if site.config.heads == 1:  # what joins or sums one head is that head
         for several in ("[o_1; …; o_H]", "(1/H Σ_n o_n)", "(Σ_n o_n)", "Σ_n o_n"):

@@ -1,4 +1,4 @@
-"""From the entry of a contrast to arms and weights: the declared arms that it names, and how they are put together.
+"""Resolve the entry of a contrast into the declared arms that it names and their weights.
 
 Some contrasts are of *synthetic arms*: per-seed values computed from several runs (the width of a band), or from
 several scores of one run (one metric above another).

@@ -39,7 +39,7 @@ class Outlet(io.RawIOBase):
 
 @contextmanager
 def lasting() -> Iterator[list[Outlet]]:
-    """Within, `sys.stdout` and `sys.stderr` are outlets. Streams that somebody has replaced stay as they are.
+    """Replace `sys.stdout` and `sys.stderr` by outlets in this context. Streams that were replaced before stay.
 
     Characters that the encoding of the terminal lacks become question marks.
     """

@@ -1,4 +1,4 @@
-"""From dotted overrides (`model.attention.heads` ↦ 4) to an `Experiment`, and from a validation error to one line."""
+"""Convert dotted overrides (`model.attention.heads` ↦ 4) to an `Experiment`, and validation errors to one line."""
 
 from __future__ import annotations
 

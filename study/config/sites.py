@@ -66,7 +66,7 @@ def _content_free(score: Any) -> bool:
 
 
 def _set(fields: dict[str, Any]) -> dict[str, Any]:
-    """Without the fields left at None: they are derived, not given."""
+    """Return the given fields, without those left at None, which are derived."""
     return {name: value for name, value in fields.items() if value is not None}
 
 

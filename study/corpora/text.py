@@ -95,7 +95,7 @@ def links(text: str, source: str, target: str) -> tuple[Link, ...]:
 
 
 def _tokens(text: str) -> list[list[int]]:
-    """For every token between blanks the indices of its words."""
+    """Return the indices of the words in every token between blanks."""
     out: list[list[int]] = []
     before = 0
     for token in text.split():

@@ -1,4 +1,4 @@
-"""From encoder to decoder: the memory that the decoder may look at, and its initial state. Source side only.
+"""Bridge from encoder to decoder: the memory that the decoder reads, and its initial state. Source side only.
 
 B batch · S source tokens · D width of the states · r annotations · U hidden width.
 """

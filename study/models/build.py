@@ -1,4 +1,4 @@
-"""From a configuration to a model with its initial values.
+"""Build a model with its initial values from a configuration.
 
 Every parameter is drawn from a generator seeded by (seed, parameter name), so that adding a parameter to one arm
 leaves the initial values of all others as they were.

@@ -109,7 +109,7 @@ def cost_of(model: Translator, sizes: Sizes) -> Cost:
 
 
 def _parameters(model: Translator) -> Counter[str]:
-    """By part. What is shared counts once, where the decoder embeds."""
+    """Count parameters by part. Shared parameters count once, as the decoder's embedding."""
     sites = {id(p): site for site, _, attention in model.sites() for p in attention.parameters()}
     stored: Counter[str] = Counter()
     for name, parameter in model.named_parameters():

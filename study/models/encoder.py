@@ -59,7 +59,7 @@ class Encoder(nn.Module):
 
 
 def reversal(mask: Tensor) -> Tensor:
-    """For each sentence the positions in reverse order, padding staying where it is: [B, S]. Its own inverse."""
+    """Return the positions of each sentence in reverse order, with padding in place: [B, S]. It is its own inverse."""
     position = torch.arange(mask.shape[1], device=mask.device)
     return torch.where(mask, lengths(mask)[:, None] - 1 - position, position)
 

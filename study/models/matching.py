@@ -40,7 +40,7 @@ def parameters_of(model: Recurrent | Transformer, sizes: Sizes) -> int:
 
 
 def matches(declare: Callable[[dict[str, Any]], Experiment], sizes: Sizes, target: int) -> list[Match]:
-    """For every width that the arm has, the value nearest to `target` parameters.
+    """Return, for every width of the arm, the value whose parameter count is nearest to `target`.
 
     Args:
         declare: overrides laid over the arm ↦ the experiment, or an `InputError`.

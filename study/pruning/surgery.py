@@ -64,7 +64,7 @@ def gated(model: Translator, gates: Mapping[tuple[str, int], nn.Module]) -> Iter
 
 @contextmanager
 def masked(model: Translator, heads: Iterable[Head]) -> Iterator[None]:
-    """These heads give 0 while the context is open."""
+    """Set the output of these heads to 0 while the context is open."""
     gone = set(heads)
     device = next(model.parameters()).device
     gates: dict[tuple[str, int], nn.Module] = {}

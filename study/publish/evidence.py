@@ -1,4 +1,4 @@
-"""Is a record what it says it is? Its identity, its translations, and every score that text alone decides.
+"""Check that a record agrees with its identity, its translations, and every score that follows from text alone.
 
 `publish` asks before a record is let in, `verify` afterwards. Nothing is raised: whatever is wrong is listed, each with
 file and field.
@@ -280,7 +280,7 @@ def _against_references(
 
 
 def _against_statistics(store: Store, lines: list[str], split: str, scores: list[Score], evidence: Evidence) -> None:
-    """Without references: the statistics must be of these translations, and give the scores that they can give."""
+    """Check stored statistics against the translations and scores of a corpus whose references are missing."""
     name = f"{split}{STATISTICS}"
     content = store.content(evidence.id, name)
     try:

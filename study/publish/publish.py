@@ -129,7 +129,7 @@ def _examined(found: _Found, runs: Path, results: Results) -> list[Evidence]:
 
 
 def _check_evidence(evidence: Sequence[Evidence]) -> None:
-    """Nothing is wrong with any record."""
+    """Check the evidence of every record."""
     problems = [problem for one in evidence for problem in one.problems]
     problems += [
         f"{one.where}: config: no configuration of this program; publish with the one that made it"

@@ -53,7 +53,7 @@ class Statistics:
         return Statistics(rows)
 
     def sacrebleu(self) -> Counts:
-        """As sacreBLEU has them: sys_len, ref_len, correct 1 to 4, total 1 to 4; a row a sentence."""
+        """Counts as sacreBLEU's: sys_len, ref_len, correct 1 to 4, total 1 to 4; one row a sentence."""
         totals = np.maximum(0, self.rows[:, 2:3] - np.arange(ORDER))
         return np.concatenate([self.rows[:, 2:], totals], axis=1)
 

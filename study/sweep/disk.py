@@ -39,7 +39,7 @@ def problem(folder: Path, met: BaseException | None = None) -> str | None:
 
 @contextmanager
 def reported(folder: Path) -> Iterator[None]:
-    """Within, whatever fails because a folder takes no files becomes one line.
+    """Convert errors of a full or unwritable folder to one line while the context is open.
 
     Raises:
         InputError: the disk is full or cannot be written.

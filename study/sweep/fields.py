@@ -1,4 +1,4 @@
-"""Is this a field of the experiment, and could it ever have this value?
+"""Check the fields of an experiment: that they exist and can have the given values.
 
 A sweep file may declare combinations that no experiment allows: those cells are skipped and listed. A field that
 exists nowhere, or a value that no experiment takes whatever its other fields are, is a mistake in the file instead.

@@ -9,7 +9,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupts:
-    """Within, the first SIGINT or SIGTERM raises KeyboardInterrupt; those after it only set `again`.
+    """Context in which the first SIGINT or SIGTERM raises KeyboardInterrupt; later ones only set `again`.
 
     Were every one of them to raise, one that comes while the first is being answered would end up in whatever runs
     then: it would be lost there, or leave trials behind. A signal that is ignored on entry stays ignored, as `nohup`

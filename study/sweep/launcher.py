@@ -177,7 +177,7 @@ class Launcher:
         return self._write_failure(ended, code)
 
     def _write_failure(self, ended: Started, code: int | None) -> bool:
-        """For a trial that could not do it itself. False where another launcher has taken the run over."""
+        """Write the record of a failed trial that left none; return False if another launcher runs it now."""
         task = ended.task
         held = lease.acquire(task.folder)
         if held is None:

@@ -23,7 +23,7 @@ LAST_WORDS = 30.0
 
 @contextlib.contextmanager
 def on_request() -> Iterator[None]:
-    """Within, SIGTERM raises, so that everything under way is put in order; the status is 128 + 15."""
+    """Context in which SIGTERM raises, so that all work is ended in order; the exit status is 128 + 15."""
 
     def stop(signum: int, frame: FrameType | None) -> None:
         raise SystemExit(STOPPED)

@@ -136,7 +136,7 @@ class Curves(pl.Callback):
             return []
 
     def on_before_optimizer_step(self, trainer: pl.Trainer, task: pl.LightningModule, *_: Any) -> None:
-        """Before the gradient is clipped. On a GPU the loss is read in this step too."""
+        """Measure the gradient norm before clipping. On a GPU the loss is read in this step too."""
         if trainer.global_step % self.EVERY == 0:
             self.norm = torch.nn.utils.get_total_norm([p.grad for p in task.parameters() if p.grad is not None])
 

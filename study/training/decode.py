@@ -1,4 +1,4 @@
-"""From a model to hypotheses, forced scores and alignments, in the order of the data."""
+"""Decode with a model: hypotheses, forced scores and alignments, in the order of the data."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def trainer(
     callbacks: Sequence[pl.Callback],
     install: Callable[[], None] = lambda: None,
 ) -> pl.Trainer:
-    """So many steps of a recipe on a device, or on several; it logs, saves and prints nothing.
+    """Build a Lightning trainer for a number of steps on one device or several. It logs, saves and prints nothing.
 
     `install` sets the handlers of signals; see `Ranks.strategy`.
     """

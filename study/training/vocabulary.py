@@ -36,7 +36,7 @@ class Vocabulary:
         raise NotImplementedError
 
     def words(self, text: str) -> list[int]:
-        """For every token of a text the index of its word (`study.corpora.words`)."""
+        """Return the word index of every token of a text (`study.corpora.words`)."""
         raise NotImplementedError
 
     def decode(self, ids: list[int]) -> str:

@@ -19,7 +19,7 @@ AT_PRODUCT, AT_WIDTH, AT_HEADS = "H at fixed H·K", "H at fixed K", "K at fixed 
 
 
 def points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
-    """For each corpus and family a panel for each question that several of its arms answer."""
+    """Table of the figure: one panel for each corpus, family and question that several arms answer."""
     (sweep,) = sweeps
     runs = sweep.comparable("heads", "key_width", "value_width", "targets", "labels")
     rows = []

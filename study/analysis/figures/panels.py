@@ -158,7 +158,7 @@ def _less_is_better(rows: pd.DataFrame) -> bool:
 
 
 def limit(axes: Axes, rows: pd.DataFrame) -> None:
-    """From the lowest to the highest thing drawn, within what the score can be, with room for marks at the bad end."""
+    """Set vertical limits around drawn values, within the range of the score, with room for marks at its bad end."""
     numbers = [float(v) for name in ("score", "low", "high", "mean") for v in rows[name].dropna()]
     if not numbers:
         axes.set_yticks([])

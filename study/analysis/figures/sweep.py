@@ -155,7 +155,7 @@ def _dots(axes: Axes, place: int, values: list[float], look: style.Look) -> None
 
 
 def _summary(axes: Axes, place: int, facet: Facet, arm: Arm, differences: bool, colour: Any) -> tuple[list[float], str]:
-    """Under the dots the mean, or the estimate and its interval.
+    """Draw the mean, or the estimate and its interval, under the dots.
 
     Returns the places of all that is drawn, and what to say beside: the number, and which runs have no dot.
     """

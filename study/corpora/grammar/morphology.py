@@ -71,7 +71,7 @@ def pronoun(gender: Gender, case: Case) -> str:
 
 
 def english_pronoun(antecedent: Noun, case: Case) -> str:
-    """Its translation: German looks at the gender of the antecedent, English at what it names."""
+    """Return the translation of a pronoun. German uses the antecedent's gender, English its meaning."""
     return _PERSONAL[case][antecedent.gender] if antecedent.human else "it"
 
 

@@ -1,4 +1,4 @@
-"""From tree to tokens: each constituent is built on both sides at once, and then each side gets its own order.
+"""Convert trees to tokens: both sides of a constituent are built at once, and then each side gets its own order.
 
 Links are sure, but for those of auxiliaries of the perfect, inserted do, separated prefixes and English particles:
 these are possible.

@@ -199,7 +199,7 @@ class OneSpace(Probe):
 
 
 def named(data: Graph | MultiLookup) -> list[tuple[int, ...]]:
-    """For every node the nodes that it names, in order: fixed for the corpus by the seed of the data."""
+    """Return, for every node, the nodes that it names, in order. The seed of the data fixes them for the corpus."""
     draw = Draw("names", data.name, data.seed, data.nodes)
     order = shuffled(draw, data.nodes)
     match data:
@@ -309,7 +309,7 @@ def _frustrated(data: Graph) -> float:
 
 
 def _cycles(data: Graph) -> list[int]:
-    """For each node the length of the cycle that it is on, 0 if on none."""
+    """Return the length of each node's cycle; 0 if the node is on none."""
     names = named(data)
     return [_returns_after(names, node) for node in range(data.nodes)]
 
