@@ -29,6 +29,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from study import files, records
+from study.config import plugins
 from study.errors import InputError
 from study.records import Record, Section
 
@@ -55,6 +56,7 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "runs" if is_results(folder) else folder
+        plugins.learn(self.folder.parent)  # mechanisms of users' own that were published with their runs
         self._records: dict[str, Record | InputError] = {}
         self._arms: dict[str, list[str]] = {}
         """Arm ↦ its ids, of the arms that were read."""

@@ -16,7 +16,7 @@ DOORS = {  # all may import files, which helps to read and write
     "corpora": "schema errors",
     "config": "corpora schema errors",
     "records": "config errors",
-    "store": "records errors",
+    "store": "records config errors",
     "scoring": "metrics corpora records errors",
     "sweep": "metrics config records errors pruning",  # pruning by name, when a trial starts
     "analysis": "metrics sweep store records scoring corpora config errors",

@@ -12,7 +12,7 @@ import ast
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -141,6 +141,16 @@ def check_resolved(config: Mapping[str, Any], where: str) -> None:
     Raises:
         NotTrustedError: the configuration names a file.
     """
+    for value in values_of(config):
+        if isinstance(value, str) and _parts(value):
+            raise NotTrustedError(
+                f"{where}: expected a mechanism such as Distance@0123456789ab, got {value!r}, which is not run "
+                "unasked. Restore this file, or train again."
+            )
+
+
+def values_of(config: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield every value of a nested configuration, those of sections without numbers (`PLACES`) left out."""
     values = [value for name, value in config.items() if name not in PLACES]
     while values:
         value = values.pop()
@@ -148,11 +158,8 @@ def check_resolved(config: Mapping[str, Any], where: str) -> None:
             values.extend(value.values())
         elif isinstance(value, list | tuple):
             values.extend(value)
-        elif isinstance(value, str) and _parts(value):
-            raise NotTrustedError(
-                f"{where}: expected a mechanism such as Distance@0123456789ab, got {value!r}, which is not run "
-                "unasked. Restore this file, or train again."
-            )
+        else:
+            yield value
 
 
 def _content(path: str) -> str:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from study import files
+from study.config import plugins
 from study.errors import InputError
 from study.publish.commits import Checkout
 from study.publish.comparable import comparable
@@ -89,6 +90,7 @@ def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None)
         with store.locked():  # another call may have published some of these runs by now
             new = [run for one in evidence if (run := _new(one, found.stores[one.id], store))]
             _write(new, store)
+            plugins.keep(results.root, (value for one in made for value in plugins.values_of(one.config)))
             manifest = Manifest(
                 name=spec.name,
                 file=file,

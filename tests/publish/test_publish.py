@@ -4,11 +4,13 @@ import json
 import subprocess
 import sys
 
+import published_lab
 import pytest
 
 from study import files, records
 from study.__main__ import main
 from study.analysis.runs import Runs, arms_of_rows
+from study.config import config_hash, experiment_from, plugins
 from study.errors import InputError
 from study.publish.reproduce import reproduce
 from study.publish.store import Results
@@ -257,3 +259,31 @@ def test_two_calls_at_once_publish_other_seeds_of_the_same_arms(lab):
     assert [call.returncode for call in calls] == [0, 0], told
     assert Store(lab.results.root).ids() == sorted(lab.ids)
     assert lab.verify().problems == []
+
+
+OWN = """
+from study.attention import Score
+
+class Distance(Score):
+    facts = dict(formula="−½‖q − k‖²", scale="rsqrt", d="K", equal_sizes=True)
+"""
+
+
+def test_a_mechanism_of_ones_own_is_published_with_its_runs(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(OWN, encoding="utf-8")
+    named = f'[dot, "{tmp_path / "mine.py"}"]'
+    monkeypatch.setattr(published_lab, "SWEEP", published_lab.SWEEP.replace("[dot, bilinear]", named))
+    monkeypatch.setenv(plugins.TRUSTED, "")
+    lab = published_lab.Lab(tmp_path)
+    lab.publish()
+    (copy,) = (lab.results.root / "mechanisms").iterdir()
+    assert copy.read_text(encoding="utf-8") == OWN
+    (tmp_path / "mine.py").unlink()
+    monkeypatch.setattr(plugins, "_known", {})
+    (identity,) = [i for i in Store(lab.results.root).ids() if "distance" in i and i.endswith("-s1")]
+    record = Store(lab.results.root).record(identity)
+    assert config_hash(experiment_from(record.config)) == record.config_hash  # readable without the user's file
+    plugins._known.clear()
+    copy.unlink()
+    with pytest.raises(InputError, match="the source of Distance@"):
+        experiment_from(Store(lab.results.root).record(identity).config)
