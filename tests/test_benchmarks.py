@@ -29,8 +29,8 @@ def load(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_throughput_compares_the_two_loops(load) -> None:
-    ours, theirs, ratio = load("throughput").compare("embedded", segments=2, segment=1)
-    assert min(ours, theirs, ratio) > 0
+    ours, theirs, ratio = load("throughput").compare("embedded", segments=2, segment=1)  # the first one warms up
+    assert ratio == pytest.approx(ours / theirs)
 
 
 def test_peak_memory_by_hand(load) -> None:

@@ -38,7 +38,8 @@ def main(argv: Sequence[str]) -> int:
         if found.problem or found.note:
             print(f"      {found.problem or found.note}")
         failed += bool(found.problem)
-    print(f"{failed} checks fail" if failed else f"all checks pass; use it with --{_field(axis)} {args.mechanism}")
+    fails = "1 check fails" if failed == 1 else f"{failed} checks fail"
+    print(fails if failed else f"all checks pass; use it with --{_field(axis)} {args.mechanism}")
     return 1 if failed else 0
 
 

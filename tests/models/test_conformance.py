@@ -174,4 +174,7 @@ def test_a_mistake_is_found_by_the_check_that_is_for_it(
 ) -> None:
     name, base, facts, body = WRONG[mistake]
     assert main(["check", own(tmp_path, base, facts, body or "pass")]) == 1
-    assert f"\nfail  {name}" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"\nfail  {name}" in said
+    count = said.count("\nfail ")
+    assert said.endswith("\n1 check fails\n" if count == 1 else f"\n{count} checks fail\n")
