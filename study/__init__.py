@@ -2,7 +2,32 @@
 
 The training half (torch, Lightning, W&B) ends by writing one JSON record per run; the report half
 (numpy, pandas, statsmodels, seaborn, sacrebleu) starts from those records. Importing this package
-imports neither.
+imports neither: `train`, `load`, `results` and `Attention` import what they need when they are used.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from study.api import Results, Run, Translation, load, results, train
+    from study.errors import InputError
+    from study.models.layer import Attention
+
 __version__ = "0.1.0"
+__all__ = ["Attention", "InputError", "Results", "Run", "Translation", "load", "results", "train"]
+PLACES = dict.fromkeys(__all__, "study.api") | {"Attention": "study.models.layer", "InputError": "study.errors"}
+"""Name ↦ the module that has it."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    found = globals()[name] = getattr(importlib.import_module(PLACES[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

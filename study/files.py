@@ -27,6 +27,22 @@ STREAM = re.compile(r"/dev/(stdout|stderr)|(?:/dev|/proc/self)/fd/(\d+)")
 """Names of what this process has open."""
 
 
+def local(text: str) -> Path:
+    """Return the file or folder on this machine that a text names. A leading ~ is the user's home.
+
+    Raises:
+        ValueError: it names none.
+    """
+    if not text or "\0" in text:
+        raise ValueError(f"expected a file or folder, got {text!r}")
+    if "://" in text:
+        raise ValueError(f"expected a file or folder on this machine, got the address {text[:80]}")
+    full = os.path.expanduser(text)
+    if full.startswith("~"):
+        raise ValueError(f"expected a file or folder, got {text[:80]}, and there is no such user")
+    return Path(full)
+
+
 def write(path: Path, content: str | bytes, durable: bool = True) -> None:
     """Write a whole file; text becomes UTF-8, and missing folders are made.
 

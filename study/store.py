@@ -262,6 +262,84 @@ class Store:
         return self._files[1]
 
 
+def runs_folder(given: str | Path | None = None) -> Path:
+    """Return the folder of the runs: the one given, else $STUDY_RUNS, else runs.
+
+    Raises:
+        InputError: it is no name of a folder.
+    """
+    name, text = ("--runs", given) if given is not None else ("STUDY_RUNS", os.environ.get("STUDY_RUNS") or "runs")
+    try:
+        return files.local(str(text))
+    except ValueError as problem:
+        raise InputError(f"{name}: {problem}.") from None
+
+
+def find(run: str, runs: Path, *others: Path) -> tuple[Store, str]:
+    """Return the store and id of the run that a text names: a path, or a part of one id.
+
+    Args:
+        run: the text.
+        runs: folder in which it is looked up.
+        others: further folders; the first with a run that fits counts.
+
+    Raises:
+        InputError: no run fits, it has no record yet, or several fit.
+    """
+    found = matches(run, runs, *others)
+    if len(found) > 1:
+        some = ", ".join([name for _, name in found[:4]] + ["…"] * (len(found) > 4))
+        raise InputError(
+            f"{run}: expected one run, got {len(found)} in {found[0][0].folder} ({some}). Give more of the name."
+        )
+    return found[0]
+
+
+def found_folder(run: str, runs: Path) -> Path:
+    """Return the folder of the working run that `find` finds.
+
+    Raises:
+        InputError: see `find`.
+    """
+    store, identity = find(run, runs)
+    return store.folder / identity
+
+
+def matches(run: str, runs: Path, *others: Path) -> list[tuple[Store, str]]:
+    """Return the runs that a text names, at least one, by id.
+
+    A path or a whole id comes first, then the ids that begin with the text, then those that contain it.
+
+    Args:
+        run: the text.
+        runs: folder in which it is looked up.
+        others: further folders; the first with a run that fits counts.
+
+    Raises:
+        InputError: no run fits, or it has no record yet.
+    """
+    given = Path(run)
+    folder = given.parent if given.name == "record.json" else given
+    if (folder / "record.json").is_file():
+        folder = folder.resolve()
+        return [(Store(folder.parent), folder.name)]
+    if given.is_file() and given.suffix == ".json" and given.stem in (store := Store(given.parent)).arms():
+        return [(store, name) for name in store.ids(given.stem)]
+    folders = [folder for folder in (runs, *others) if folder.is_dir()]
+    if not folders:
+        raise InputError(f"{run}: no such run, and no folder {runs}. Name the folder of the runs with --runs.")
+    stores = [Store(folder) for folder in folders]
+    for store in stores:
+        if run in store:
+            return [(store, run)]
+        if found := store.matching(run) or [name for name in store.ids() if run and run in name]:
+            return [(store, name) for name in found]
+    if (stores[0].folder / run).is_dir() or given.is_dir():
+        raise InputError(f"{run}: no record yet. The run is in progress, or was interrupted.")
+    there = " and ".join(f"the {len(store.ids())} in {folder}" for store, folder in zip(stores, folders, strict=True))
+    raise InputError(f"{run}: no such run among {there}. `study ls runs` lists them.")
+
+
 def attention_map(content: bytes, where: str) -> dict[str, Any]:
     """The attention map in a file's content, checked: types, sizes, and links within them.
 

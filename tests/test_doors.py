@@ -28,6 +28,7 @@ DOORS = {  # all may import files, which helps to read and write
     "pruning": "training models attention config records scoring corpora errors",
     "commands": "pruning training models attention publish claims analysis sweep store records scoring metrics corpora "
     "config errors",
+    "api": "training models analysis claims publish sweep store records metrics config errors",
     "__main__": "commands errors",
 }
 REMAIN = {"study/commands/completion": {"__main__"}}  # the list of verbs

@@ -42,6 +42,14 @@ def describe(record: Record, attention: dict[str, Any] | None) -> Iterator[str]:
         yield from ["", *heat_map(attention)]
 
 
+def run_line(record: Record) -> str:
+    """Status and the score that decides, in one line."""
+    split = next((score.split for score in record.scores if score.split != "valid"), "valid")
+    value = record.score(split, "exact")
+    shown = "" if value is None else f", {split}: exact match {value:.1f}%"
+    return f"{record.status}{shown}"
+
+
 def _facts(record: Record) -> Iterator[str]:
     if record.model:
         sizes = f"{record.model.parameters:,} parameters, {record.model.parameters_attention:,} of them attention's"

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 from study.records import write
 
 if TYPE_CHECKING:
+    import pandas as pd
     from rich.console import Console
     from rich.table import Table as RichTable
 
@@ -84,14 +86,38 @@ class Table:
                 rows[name] = [p if pd.isna(p) else f"{p:.{DIGITS}g}" for p in rows[name]]
         return rows.round(DECIMALS).to_csv(index=False, lineterminator="\n")
 
-    def records_json(self) -> str:
-        """Return the numbers as a JSON list with an object per row, with the columns of the CSV as keys."""
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The numbers, with the columns of the CSV."""
         import io
 
         import pandas as pd
 
-        rows = pd.read_csv(io.StringIO(self.csv()), keep_default_na=False, na_values=[""])
-        return rows.to_json(orient="records", force_ascii=False, indent=1) + "\n"
+        text = self.csv()
+        if not text.strip():  # no row
+            return pd.DataFrame()
+        return pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""])
+
+    def records_json(self) -> str:
+        """Return the numbers as a JSON list with an object per row, with the columns of the CSV as keys."""
+        return self.frame.to_json(orient="records", force_ascii=False, indent=1) + "\n"
+
+    def html(self) -> str:
+        """The texts as HTML, a table per block, notes below."""
+        lines = [f"<p><strong>{escape(self.title)}</strong></p>"]
+        for block in self.blocks:
+            lines += [f"<p><em>{escape(block.head)}</em></p>"] if block.head else []
+            heads = "".join(f'<th style="text-align: {c.align}">{escape(c.head)}</th>' for c in self.columns)
+            lines.append(f"<table><thead><tr>{heads}</tr></thead><tbody>")
+            for row in block.rows:
+                texts = zip(self.columns, self._texts(row, escape, "<strong>{}</strong>"), strict=True)
+                cells = "".join(f'<td style="text-align: {c.align}">{text}</td>' for c, text in texts)
+                lines.append(f"<tr>{cells}</tr>")
+            lines.append("</tbody></table>")
+        return "\n".join([*lines, *(f"<p><small>{escape(note)}</small></p>" for note in self.notes)]) + "\n"
+
+    _repr_html_ = html
+    """A notebook shows the texts."""
 
     def json(self) -> str:
         """The texts, for documents that lay them out themselves."""

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from study import files
 from study.commands.options import RUNS, WHOLE, Parser, runs_folder
 from study.commands.show import RUN
-from study.commands.translate import LONGEST, Trained, checkpoint, load
+from study.commands.translate import checkpoint
 from study.errors import InputError
 
 if TYPE_CHECKING:
     from study.corpora import Corpus, Pair
     from study.training.alignment import Row
     from study.training.reading import Words
+    from study.training.translation import Trained
 
 DESCRIPTION = """\
 Align the words of sentence pairs by the cross-attention of a trained model. The model reads both sentences (forced
@@ -46,6 +47,8 @@ def main(argv: Sequence[str]) -> int:
     """
     args = _parser().parse_args(argv)
     _check(args)
+    from study.training.translation import load
+
     trained = load(checkpoint(args.run, runs_folder(args.runs)))
     from study.training.alignment import alignments, error_floor, gold_of, links, table
     from study.training.batches import examples
@@ -139,6 +142,7 @@ def _files(source: Path, target: Path) -> list[Pair]:
     """Sentence pairs of the user's own, white space made plain."""
     from study.corpora import Pair
     from study.corpora.text import read_sides
+    from study.training.translation import LONGEST
 
     pairs = [Pair(" ".join(p.source.split()), " ".join(p.target.split())) for p in read_sides(source, target)]
     for line, pair in enumerate(pairs, start=1):

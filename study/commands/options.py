@@ -13,7 +13,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from study import files
 from study.errors import InputError
+from study.store import runs_folder as runs_folder
 
 RUNS = "folder of the runs (default: $STUDY_RUNS, else runs)"
 """Help of --runs, the same for every verb."""
@@ -149,14 +151,10 @@ WHOLE = re.compile("[0-9]{1,9}")
 
 def path(text: str) -> Path:
     """File or folder on this machine. A leading ~ is the user's home, also after `=`, where no shell expands it."""
-    if not text or "\0" in text:
-        raise argparse.ArgumentTypeError(f"expected a file or folder, got {text!r}")
-    if "://" in text:
-        raise argparse.ArgumentTypeError(f"expected a file or folder on this machine, got the address {text[:80]}")
-    full = os.path.expanduser(text)
-    if full.startswith("~"):
-        raise argparse.ArgumentTypeError(f"expected a file or folder, got {text[:80]}, and there is no such user")
-    return Path(full)
+    try:
+        return files.local(text)
+    except ValueError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from None
 
 
 def folder(path: Path, option: str) -> Path:
@@ -168,19 +166,6 @@ def folder(path: Path, option: str) -> Path:
     if not path.is_dir():
         raise InputError(f"{path}: no such folder. Name another with {option}.")
     return path
-
-
-def runs_folder(given: str | None) -> Path:
-    """Return the folder of the runs: the one given, else $STUDY_RUNS, else runs.
-
-    Raises:
-        InputError: it is no name of a folder.
-    """
-    name, text = ("--runs", given) if given is not None else ("STUDY_RUNS", os.environ.get("STUDY_RUNS") or "runs")
-    try:
-        return path(text)
-    except argparse.ArgumentTypeError as problem:
-        raise InputError(f"{name}: {problem}.") from None
 
 
 def program() -> str:

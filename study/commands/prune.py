@@ -9,11 +9,12 @@ from typing import Any, get_args
 
 from study import records
 from study.commands.options import Parser, program, runs_folder
-from study.commands.show import RUN, found_folder
+from study.commands.show import RUN
 from study.config import Experiment, experiment_from, experiment_id
 from study.config.pruning import Pruning
 from study.errors import InputError
-from study.sweep import disk, display, lease, stopping, trial
+from study.store import found_folder
+from study.sweep import stopping, trial
 
 DESCRIPTION = """\
 Remove heads from a trained model and measure the loss. The result is a run of its own beside RUN: a record with the
@@ -41,13 +42,7 @@ def main(argv: Sequence[str]) -> int:
     else:
         from study.pruning.run import run
 
-        with (
-            stopping.on_request(),
-            lease.holding(folder),
-            stopping.told(folder),
-            disk.reported(folder),
-            display.following(folder),
-        ):
+        with stopping.on_request(), trial.guarded(folder):
             record = run(experiment, folder, watch=lambda line: print(line, flush=True), base=base)
     if record.status != "finished":
         print(f"{record.status}: {record.error}")

@@ -30,7 +30,7 @@ def main(argv: Sequence[str]) -> int:
 
     spec, runs = load(args.sweep), runs_folder(args.runs)
     if args.json:
-        print(compared(spec, runs)[0].records_json(), end="")
+        print(compared(spec, runs).table.records_json(), end="")
     elif is_results(runs) and args.out is None and args.format != "latex":
         report_published(spec, runs)
     else:

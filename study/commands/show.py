@@ -9,7 +9,7 @@ from pathlib import Path
 from study.commands.options import RUNS, Parser, runs_folder
 from study.errors import InputError
 from study.records import Record
-from study.store import Store
+from study.store import Store, matches
 
 DESCRIPTION = """\
 Print one run: the fields that differ from the defaults, its scores, its learning curve and one attention map. If the
@@ -57,56 +57,6 @@ def _parser() -> Parser:
     return parser
 
 
-def find(run: str, runs: Path) -> tuple[Store, str]:
-    """Return the store and id of the run that a word on the command line names: a path, or a part of one id.
-
-    Raises:
-        InputError: no run fits, it has no record yet, or several fit.
-    """
-    found = matches(run, runs)
-    if len(found) > 1:
-        some = ", ".join(_some([name for _, name in found], 4))
-        raise InputError(f"{run}: expected one run, got {len(found)} in {runs} ({some}). Give more of the name.")
-    return found[0]
-
-
-def found_folder(run: str, runs: Path) -> Path:
-    """Return the folder of the working run that `find` finds.
-
-    Raises:
-        InputError: see `find`.
-    """
-    store, identity = find(run, runs)
-    return store.folder / identity
-
-
-def matches(run: str, runs: Path) -> list[tuple[Store, str]]:
-    """Return the runs that a word names, at least one, by id.
-
-    A path or a whole id comes first, then the ids that begin with the word, then those that contain it.
-
-    Raises:
-        InputError: no run fits, or it has no record yet.
-    """
-    given = Path(run)
-    folder = given.parent if given.name == "record.json" else given
-    if (folder / "record.json").is_file():
-        folder = folder.resolve()
-        return [(Store(folder.parent), folder.name)]
-    if given.is_file() and given.suffix == ".json" and given.stem in (store := Store(given.parent)).arms():
-        return [(store, name) for name in store.ids(given.stem)]
-    if not runs.is_dir():
-        raise InputError(f"{run}: no such run, and no folder {runs}. Name the folder of the runs with --runs.")
-    store = Store(runs)
-    if run in store:
-        return [(store, run)]
-    if found := store.matching(run) or [name for name in store.ids() if run and run in name]:
-        return [(store, name) for name in found]
-    if (store.folder / run).is_dir() or given.is_dir():
-        raise InputError(f"{run}: no record yet. The run is in progress, or was interrupted.")
-    raise InputError(f"{run}: no such run among the {len(store.ids())} in {runs}. `study ls runs` lists them.")
-
-
 def _started(found: tuple[Store, str]) -> tuple[str, str]:
     store, identity = found
     provenance = store.record(identity).provenance
@@ -118,9 +68,9 @@ def _some(names: list[str], most: int = LISTED) -> list[str]:
 
 
 def _draw(record: Record, attention: dict[str, object] | None, png: Path) -> None:
-    from study.analysis.figures.run import draw_run
+    from study.analysis.figures import run, style
 
     try:
-        draw_run(record, attention, png)
+        style.write_png(run.draw_run(record, attention), png)
     except OSError as problem:
         raise InputError(f"{png}: cannot be written ({problem.strerror}). Name another file with --png.") from None

@@ -18,7 +18,7 @@ from study.commands.options import program, runs_folder
 from study.config import Experiment, experiment_from, experiment_id
 from study.errors import InputError
 from study.metrics import decimals, title
-from study.sweep import disk, display, fields, lease, stopping, trial
+from study.sweep import fields, stopping, trial
 from study.sweep.file import read_yaml
 from study.sweep.grid import expand
 
@@ -115,15 +115,8 @@ def _run(experiment: Experiment, folder: Path, verbose: bool) -> int:
     print(f"{experiment_id(experiment)} → {folder}", flush=True)
     if records.state(folder) in ("finished", "diverged") and SWEEP not in os.environ:
         print("this run has a record, so nothing is trained; remove its folder to train it again")
-        record = records.read(folder / "record.json")
-        trial.tidy(folder)
-    else:
-        from study.pruning.run import run
-
-        # A sweep's trial waits where another process has the run; a person is told.
-        wait = SWEEP in os.environ
-        with lease.holding(folder, wait), stopping.told(folder), disk.reported(folder), display.following(folder):
-            record = run(experiment, folder, lambda line: print(line, flush=True), lease.waiting)
+    # A sweep's trial waits where another process has the run; a person is told.
+    record = trial.record_of(experiment, folder, lambda line: print(line, flush=True), SWEEP in os.environ)
     if record.status != "finished":
         print(f"{record.status}: {record.error}")
         return 0 if SWEEP in os.environ else 1  # a result, which an agent would count among its failures

@@ -22,11 +22,11 @@ from study.models.cost import bare, cost_of
 from study.pruning import answers
 from study.pruning.answers import Answer, EvaluationSetup, Parts
 from study.pruning.order import Data, Ranking, gone, rank, shuffled
-from study.pruning.surgery import Head, cut_to, heads_of, remove
+from study.pruning.surgery import Head, heads_of, remove
 from study.records import ModelFacts, Record
 from study.training import Hooks, Run, train
 from study.training.batches import examples
-from study.training.checkpoint import Kept, cut, load
+from study.training.checkpoint import Kept, cut, cut_to, load
 from study.training.sizes import sizes_of
 
 Hold = Callable[[Path], AbstractContextManager[object]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -82,14 +82,6 @@ def remove(model: Translator, heads: Collection[Head]) -> None:
         left = [head for head in range(len(attention.kept)) if Head(site, layer, head) not in heads]
         if len(left) < len(attention.kept):
             _replace(model, attention, attention.reduced(left))
-
-
-def cut_to(model: Translator, kept: Mapping[str, Sequence[int]]) -> None:
-    """Leave to the attentions named by their paths in the model these of their heads, as a smaller checkpoint says."""
-    for path, heads in kept.items():
-        attention = model.get_submodule(path)
-        assert isinstance(attention, Attention)
-        _replace(model, attention, attention.reduced([attention.kept.index(head) for head in heads]))
 
 
 def _replace(model: Translator, old: Attention, new: Attention) -> None:

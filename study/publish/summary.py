@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from study.analysis.inference import Facet
     from study.analysis.tables import Table
     from study.sweep.spec import Spec
@@ -28,7 +30,7 @@ def report_sweep(spec: Spec, out: Path, to: Path | None = None, latex: bool = Fa
     from study.errors import InputError
     from study.store import Store, is_results
 
-    table, facets = compared(spec, out)
+    table, facets, _ = compared(spec, out)
     table.print()
     folder = to or out / "report" / spec.name
     written = {}
@@ -45,8 +47,17 @@ def report_sweep(spec: Spec, out: Path, to: Path | None = None, latex: bool = Fa
     print(f"{'runs':<7} {runs}")
 
 
-def compared(spec: Spec, out: Path) -> tuple[Table, list[Facet]]:
-    """Return the comparison table of a sweep, and the comparisons behind it.
+class Compared(NamedTuple):
+    """The arms of a sweep, compared."""
+
+    table: Table
+    facets: list[Facet]
+    frame: pd.DataFrame
+    """One row for each declared run."""
+
+
+def compared(spec: Spec, out: Path) -> Compared:
+    """Return the comparison table of a sweep, and what is behind it.
 
     Raises:
         InputError: a record cannot be used.
@@ -62,7 +73,7 @@ def compared(spec: Spec, out: Path) -> tuple[Table, list[Facet]]:
     table = comparison_table(spec, frame, facets)
     if is_results(out) and (manifest := Results(out).manifests.get(spec.name)):
         table = remarked(table, manifest)
-    return table, facets
+    return Compared(table, facets, frame)
 
 
 def report_published(spec: Spec, root: Path) -> None:

@@ -11,8 +11,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -23,7 +23,7 @@ import yaml
 from study import files, records
 from study.config import Experiment, config_hash, experiment_id
 from study.errors import InputError
-from study.sweep import disk, lease
+from study.sweep import disk, display, lease, stopping
 from study.sweep.ending import BUSY, STOPPED, UNWRITTEN, WRONG, error_line
 from study.sweep.stopping import CHECKPOINT, PARTS
 
@@ -51,6 +51,45 @@ def train(experiment: Experiment, folder: Path) -> object:
     from study.pruning.run import run
 
     return run(experiment, folder, hold=lease.waiting)
+
+
+@contextmanager
+def guarded(folder: Path, wait: bool = False) -> Iterator[None]:
+    """Make a run within, in this process: with its lease, its progress on a terminal, and problems in one line.
+
+    Args:
+        folder: the run's folder.
+        wait: wait as long as another process has the run; else that is an error.
+
+    Raises:
+        InputError: another process has the run, or the folder cannot be written.
+    """
+    with lease.holding(folder, wait), stopping.told(folder), disk.reported(folder), display.following(folder):
+        yield
+
+
+def record_of(
+    experiment: Experiment, folder: Path, watch: Callable[[str], object] = print, in_sweep: bool = False
+) -> records.Record:
+    """Return the record of a run, which is made in this process if there is none.
+
+    Args:
+        experiment: what to run.
+        folder: the run's folder.
+        watch: called with a line of text now and then.
+        in_sweep: wait for another process that has the run, and tell W&B of a record that is there already.
+
+    Raises:
+        InputError: another process has the run, or data, device or folder cannot be used.
+    """
+    if records.state(folder) in ("finished", "diverged") and not in_sweep:
+        record = records.read(folder / "record.json")
+        tidy(folder)
+        return record
+    from study.pruning.run import run
+
+    with guarded(folder, wait=in_sweep):
+        return run(experiment, folder, watch, lease.waiting)
 
 
 def stamp(folder: Path) -> int | None:

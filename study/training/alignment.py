@@ -149,9 +149,16 @@ def alignment_scores(
 
 
 def attention_map(
-    model: Translator, data: Sequence[Example], vocabulary: Vocabulary, layer: int | None
+    model: Translator,
+    data: Sequence[Example],
+    vocabulary: Vocabulary,
+    layer: int | None,
+    decimals: int | None = 4,
 ) -> dict[str, Any] | None:
-    """Cross-attention (heads averaged) over the tokens of the first sentence of about ten words."""
+    """Cross-attention (heads averaged) over the tokens of the first sentence of about ten words.
+
+    Weights are rounded to `decimals`, unless that is None.
+    """
     readable = [example for example in data if decode.fits(model, example)]
     if not readable:
         return None
@@ -179,7 +186,7 @@ def attention_map(
         "head": None,
         "source": vocabulary.tokens([*example.source, EOS]),
         "target": vocabulary.tokens([*example.target, EOS]),
-        "weights": [[round(w, 4) for w in row] for row in weights.tolist()],
+        "weights": [[w if decimals is None else round(w, decimals) for w in row] for row in weights.tolist()],
         "gold": gold,
         "text": {"source": example.pair.source, "target": example.pair.target},
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,6 +39,14 @@ def cut(model: Translator) -> dict[str, list[int]]:
     """The heads that are left of each attention that has lost some, by its path in the model."""
     attentions = ((path, module) for path, module in model.named_modules() if isinstance(module, Attention))
     return {path: list(a.kept) for path, a in attentions if len(a.kept) < a.config.heads}
+
+
+def cut_to(model: Translator, kept: Mapping[str, Sequence[int]]) -> None:
+    """Leave to the attentions named by their paths in the model these of their heads, as a smaller checkpoint says."""
+    for path, heads in kept.items():
+        attention = model.get_submodule(path)
+        assert isinstance(attention, Attention)
+        model.set_submodule(path, attention.reduced([attention.kept.index(head) for head in heads]))
 
 
 class Kept(NamedTuple):

@@ -299,7 +299,8 @@ runs = Runs(Path({str(scales.runs)!r}), Path({str(scales.sweeps)!r}))
 table = scaling.points([read_sweep(runs.spec("scaling"), runs)])
 figure = scaling.draw(table)
 paths = style.write(figure, table, Path({str(tmp_path / "out")!r}))
-assert type(figure) is matplotlib.figure.Figure, figure
+assert isinstance(figure, matplotlib.figure.Figure), figure
+assert figure._repr_png_().startswith(b"\\x89PNG")
 assert all(path.stat().st_size for path in paths)
 assert (plt.get_fignums(), plt.gcf(), matplotlib.get_backend()) == ([1], own, "template")
 assert matplotlib.rcParams["font.size"] == size

@@ -6,12 +6,12 @@ import pytest
 from study.analysis.run_text import configuration
 from study.commands import figures
 from study.commands.report import main as report
-from study.commands.show import find, main
+from study.commands.show import main
 from study.commands.sweep import main as sweep
 from study.corpora.catalogue import KINDS
 from study.errors import InputError
 from study.records import ModelFacts, Provenance
-from study.store import Store
+from study.store import Store, find
 
 MAP = {
     "site": "cross",

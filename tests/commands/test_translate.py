@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from study.__main__ import main
+from study.analysis.figures.run import title
 from study.attention import Lengths
-from study.commands.translate import load, title, translate, unknown
 from study.config import experiment_from
 from study.models import build
 from study.training.checkpoint import save_model
+from study.training.translation import load, translate, unknown
 from study.training.vocabulary import Subwords, Vocabulary, Words
 
 TEXTS = ["Der Mann sieht den Ärger über die Haustür.", "The man sees the trouble over the front door."]
@@ -57,23 +58,26 @@ def test_the_title_of_a_map_names_the_model_and_both_sentences_and_its_entropy()
 
 def test_the_map_is_of_the_translation_that_was_found(run: Path) -> None:
     trained = load(run)
-    text, attention = translate(trained, SENTENCE, beam=3, layer=0)
+    found = translate(trained, SENTENCE, beam=3, layer=0)
+    text, attention = found.text, found.attention
     assert attention is not None
     assert attention["source"] == ["Der", "Mann", "sieht", "die", "Haustür", ".", "</s>"]
     (ids,) = trained.vocabulary.encode([text])
     assert attention["target"][-1] == "</s>"
     assert attention["target"][:-1] == trained.vocabulary.tokens(ids)
     weights = torch.tensor(attention["weights"])
-    torch.testing.assert_close(weights.sum(1), torch.ones(len(weights)), rtol=0, atol=1e-3)
+    torch.testing.assert_close(weights.sum(1), torch.ones(len(weights)), rtol=0, atol=1e-6)
     assert attention["layer"] == 0
-    assert translate(trained, SENTENCE, beam=3, layer=None)[1]["layer"] == 1
-    assert attention["weights"] != translate(trained, SENTENCE, beam=3, layer=None)[1]["weights"]
+    other = translate(trained, SENTENCE, beam=3).attention
+    assert other["layer"] == 1
+    assert attention["weights"] != other["weights"]
+    assert (found.source, found.target) == (attention["source"], attention["target"])
 
 
 def test_unknown_words_are_named_once(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["translate", str(run), "Der Xaver sieht die Yacht, Xaver."]) == 0
     assert capsys.readouterr().err == "study: not in the vocabulary of this model: Xaver, Yacht, ,\n"
-    assert translate(load(run), "Der Xaver", None, None)[1]["source"] == ["Der", "Xaver?", "</s>"]
+    assert translate(load(run), "Der Xaver").source == ["Der", "Xaver?", "</s>"]
     assert main(["translate", str(run), "Der 火"]) == 0
     assert capsys.readouterr().out.endswith("alignment.png   (the font lacks 火; boxes are drawn instead)\n")
 
@@ -117,10 +121,10 @@ def test_wrong_input_is_one_line_and_status_2(run: Path, capsys: pytest.CaptureF
         assert wanted in said
         assert said.count("\n") == 1
     for options, wanted in [
-        ([" \n"], "SENTENCE: expected words, got an empty text"),
+        ([" \n"], "sentence: expected words, got an empty text"),
         ([], "SENTENCE"),
         ([SENTENCE, "--beam", "0"], "expected a whole number from 1"),
-        ([SENTENCE, "--layer", "2"], "--layer: expected one of 0, 1, got 2."),
+        ([SENTENCE, "--layer", "2"], "layer: expected one of 0, 1, got 2."),
         ([SENTENCE, "--png", "text.pt/x.png"], "text.pt/x.png: cannot be written"),
         ([SENTENCE, "--png", "."], "cannot be written"),
         ([SENTENCE, "--nonsense"], "--nonsense"),

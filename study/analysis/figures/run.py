@@ -2,49 +2,69 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import math
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 from study.analysis.figures import style
-from study.analysis.run_text import map_title, series
+from study.analysis.run_text import map_title, run_line, series
 from study.records import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
-def draw_run(record: Record, attention: dict[str, Any] | None, path: Path) -> None:
-    """Write a PNG of the curve and, if there is one, of the attention map.
+@style.styled()
+def draw_run(record: Record, attention: dict[str, Any] | None) -> Figure:
+    """The figure of a run: the curve and, if there is one, the attention map.
 
     The curve of a pruned run is BLEU against the share of heads kept; of others, validation BLEU and loss by step.
     """
-    with style.styled():
-        ratios = [1.0, 1.5] if attention else [1.0]
-        height = 3.0 if attention is None else max(3.0, 0.13 * len(attention["target"]) + 1.3)
-        figure, axes = style.subplots(
-            1,
-            len(ratios),
-            figsize=(style.PAGE if attention else style.COLUMN, height),
-            width_ratios=ratios,
-            squeeze=False,
-        )
-        figure.suptitle(f"{record.id}: {run_line(record)}", fontsize=8.5, x=0.01, ha="left")
-        if points := pruning_curve(record):
-            draw_pruning(axes[0][0], points)
-        else:
-            draw_curve(axes[0][0], record)
-        if attention:
-            draw_map(axes[0][1], attention)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, metadata={"Software": None}, format="png")
+    ratios = [1.0, 1.5] if attention else [1.0]
+    height = 3.0 if attention is None else max(3.0, 0.13 * len(attention["target"]) + 1.3)
+    figure, axes = style.subplots(
+        1,
+        len(ratios),
+        figsize=(style.PAGE if attention else style.COLUMN, height),
+        width_ratios=ratios,
+        squeeze=False,
+    )
+    figure.suptitle(f"{record.id}: {run_line(record)}", fontsize=8.5, x=0.01, ha="left")
+    if points := pruning_curve(record):
+        draw_pruning(axes[0][0], points)
+    else:
+        draw_curve(axes[0][0], record)
+    if attention:
+        draw_map(axes[0][1], attention)
+    return figure
 
 
-def run_line(record: Record) -> str:
-    """Corpus, family and the score that decides, in one line."""
-    split = next((score.split for score in record.scores if score.split != "valid"), "valid")
-    value = record.score(split, "exact")
-    shown = "" if value is None else f", {split}: exact match {value:.1f}%"
-    return f"{record.status}{shown}"
+@style.styled()
+def draw_translation(attention: dict[str, Any], model: str) -> Figure:
+    """The figure of one attention map, as large as its tokens need, titled with the model and both sentences."""
+    width = max(style.COLUMN, 0.22 * len(attention["source"]) + 1.7)
+    height = max(2.4, 0.18 * len(attention["target"]) + 1.5)
+    figure, axes = style.subplots(figsize=(width, height))
+    draw_map(axes, attention)
+    head = title(attention, model)
+    head = "\n".join(part for line in head.splitlines() for part in textwrap.wrap(line, int(16 * width)) or [""])
+    figure.suptitle(head, fontsize=8, x=0.01, ha="left")
+    axes.tick_params(axis="both", labelsize=7.5)  # the figure grows with its tokens, so they need not shrink
+    return figure
+
+
+def title(attention: dict[str, Any], model: str) -> str:
+    """Title of the map: the model, both sentences, and the entropy of the weights, 0 (one slot) to 1 (uniform)."""
+    texts = attention.get("text") or {}
+    return "\n".join([f"{model}: entropy {entropy(attention):.2f}", *(text for text in texts.values() if text)])
+
+
+def entropy(attention: dict[str, Any]) -> float:
+    """Entropy of the weights of a map, 0 (one slot) to 1 (uniform): the mean over target tokens."""
+    slots = max(len(attention["source"]), 2)
+    rows = [-sum(w * math.log(w) for w in row if w > 0) / math.log(slots) for row in attention["weights"]]
+    return float(sum(rows) / max(len(rows), 1))
 
 
 def pruning_curve(record: Record) -> list[tuple[float, float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from collections.abc import Iterator
@@ -10,20 +11,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from matplotlib.figure import Figure
+
 from study import files
 from study.config import mechanisms
 from study.config.mechanisms import VARIANTS
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
 COLUMN, PAGE = 3.3, 6.9
 """Printed widths in inches: one column, the whole page. Figures are drawn at the size at which they are read."""
 
 GREY = "#7a7a7a"
 MARKERS = "osD^vPX*<>"
-DPI = 200
+DPI, SCREEN = 200, 130
+"""Pixels per inch of a file, and in a notebook."""
 SMALL = 7
 """The smallest letters, in points at printed size."""
 
@@ -72,10 +75,18 @@ def subplots(
     rows: int = 1, columns: int = 1, figsize: tuple[float, float] | None = None, **grid: Any
 ) -> tuple[Figure, Any]:
     """A figure with a grid of axes, as `pyplot.subplots` makes it, which no window and no global list knows."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=figsize)
+    figure = NotebookFigure(figsize=figsize)
     return figure, figure.subplots(rows, columns, **grid)
+
+
+class NotebookFigure(Figure):
+    """A figure that a notebook shows by itself, whatever its backend."""
+
+    def _repr_png_(self) -> bytes:
+        buffer = io.BytesIO()
+        with styled():
+            self.savefig(buffer, format="png", dpi=SCREEN)
+        return buffer.getvalue()
 
 
 @dataclass(frozen=True)
@@ -142,6 +153,17 @@ def write(figure: Figure, data: pd.DataFrame, path: Path, **to_csv: Any) -> list
     table = path.with_name(f"{path.name}.csv")
     files.write(table, data.to_csv(index=False, lineterminator="\n", **to_csv))
     return [*_save(figure, path), table]
+
+
+@styled()
+def write_png(figure: Figure, path: Path, dpi: float = DPI) -> None:
+    """Write a figure as a PNG.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    with files.replacing(path) as temporary:
+        figure.savefig(temporary, metadata={"Software": None}, format="png", dpi=dpi)
 
 
 @styled()

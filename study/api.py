@@ -1,0 +1,331 @@
+"""The Python API: `study.train`, `study.load`, `study.results`. Verbs of the command line call the same functions.
+
+pandas, matplotlib and torch are imported when they are used. Functions raise `study.InputError` where the command line
+prints its text, and figures are of matplotlib's `Figure`: no window is opened and no backend chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from study import records, store
+from study.config import Experiment, experiment_from, experiment_id
+from study.errors import InputError
+from study.records import Record
+from study.store import Store
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from study.analysis.tables import Table
+    from study.publish.summary import Compared
+    from study.training.translation import Trained
+    from study.training.translation import Translation as Found
+
+CHECKOUT = Path(__file__).parents[1]
+
+
+def train(
+    preset: str | None = None,
+    /,
+    *,
+    runs: str | Path | None = None,
+    watch: Callable[[str], object] | None = print,
+    **fields: Any,
+) -> Run:
+    """Train, test and record one experiment in this process, as `study train` does.
+
+    A run that has a record is not trained again, and an interrupted one continues. Its identity is that of the same
+    fields on the command line.
+
+    Args:
+        preset: a published model, such as "luong2015_general"; the fields lie over its own.
+        runs: folder of the runs (default: $STUDY_RUNS, else runs).
+        watch: called with a line of text now and then; None: nothing is printed.
+        fields: fields of the experiment: names as in the arms of sweep files (`scale="none"`, `lr=1e-3`), dotted names
+            (`**{"model.attention.scale": "none"}`) or sections (`model={"width": 32}`).
+
+    Returns:
+        The run. Its `record.status` is finished, diverged or failed.
+
+    Raises:
+        InputError: a field or value that no experiment takes, or data, a device or a folder that cannot be used.
+    """
+    from study.sweep.trial import record_of
+
+    experiment = _experiment(preset, fields)
+    folder = store.runs_folder(runs) / experiment_id(experiment)
+    say = watch or (lambda line: None)
+    if records.state(folder) in ("finished", "diverged"):
+        record_of(experiment, folder, say)
+    else:
+        with _threads_kept():
+            record_of(experiment, folder, say)
+    return Run(Store(folder.parent), folder.name)
+
+
+def _experiment(preset: str | None, fields: dict[str, Any]) -> Experiment:
+    from study.config.overrides import PRESET
+    from study.sweep.fields import full_name
+    from study.sweep.grid import expand
+
+    given: dict[str, Any] = {}
+    for name, value in expand(fields).items():
+        full = full_name(name)
+        if full in given or (full == PRESET and preset is not None):
+            raise InputError(f"{full}: expected once, got it twice. Remove one.")
+        if full == "out":
+            raise InputError("out: expected no folder among the fields. Give it as runs.")
+        given[full] = value
+    return experiment_from(*([] if preset is None else [{PRESET: preset}]), given)
+
+
+def load(run: str | Path, *, runs: str | Path | None = None) -> Run:
+    """Find a run of your own, or a published one.
+
+    Args:
+        run: its folder, its id, or the beginning or a part of the id.
+        runs: folder of the runs (default: $STUDY_RUNS, else runs). Published runs are found as well.
+
+    Raises:
+        InputError: no run fits, several fit, or the record cannot be read.
+    """
+    found, identity = store.find(str(run), store.runs_folder(runs), _published())
+    return Run(found, identity)
+
+
+def results(sweep: str | Path, *, runs: str | Path | None = None) -> Results:
+    """The results of a sweep: of the published runs, or of runs of your own. Needs no torch.
+
+    Args:
+        sweep: name of a published sweep, such as "scaling", or a sweep file.
+        runs: folder of runs of your own (default: the published ones).
+
+    Raises:
+        InputError: there is no such sweep or folder, or the sweep is not published.
+    """
+    return Results(str(sweep), _published() if runs is None else store.runs_folder(runs))
+
+
+def _published() -> Path:
+    """The folder of published results: that of the working directory, else that of this package's checkout."""
+    here = Path("results")
+    return here if store.is_results(here) else CHECKOUT / "results"
+
+
+class Run:
+    """One run that has a record."""
+
+    def __init__(self, found: Store, identity: str) -> None:
+        self._store = found
+        self.id = identity
+        """Identity: corpus, family, score of cross-attention, hash of the fields, seed."""
+        self.record: Record = found.record(identity)
+        """All that is recorded: configuration, scores, learning curve, provenance."""
+
+    @property
+    def folder(self) -> Path | None:
+        """Folder of the run; None for a published run."""
+        path = self._store.folder / self.id
+        return path if path.is_dir() else None
+
+    @cached_property
+    def scores(self) -> pd.DataFrame:
+        """One row for each score: split, metric, subset (empty: the whole split), value, n, signature."""
+        import pandas as pd
+
+        columns = ["split", "metric", "subset", "value", "n", "signature"]
+        return pd.DataFrame([score.model_dump(include=set(columns)) for score in self.record.scores], columns=columns)
+
+    @cached_property
+    def history(self) -> pd.DataFrame:
+        """One row for each validation: step, losses, BLEU, learning rate; `diagnostics.cross.entropy` and others."""
+        import pandas as pd
+
+        return pd.json_normalize(self.record.history)
+
+    def plot(self) -> Figure:
+        """The learning curve and, if the run has one, its attention map."""
+        from study.analysis.figures.run import draw_run
+
+        return draw_run(self.record, self._store.attention(self.id))
+
+    def translate(self, sentence: str, *, beam: int | None = None, layer: int | None = None) -> Translation:
+        """Translate a sentence, as `study translate` does.
+
+        Args:
+            sentence: source text.
+            beam: beam width (default: as in the test of the run).
+            layer: layer of cross-attention to read, from 0 (default: the last).
+
+        Raises:
+            InputError: the run has no model, the sentence is empty or too long, or there is no such layer.
+        """
+        if beam is not None and (type(beam) is not int or beam < 1):
+            raise InputError(f"beam: expected a whole number from 1, got {beam!r}.")
+        with _threads_kept():
+            from study.training import translation
+
+            return Translation(translation.translate(self._trained, sentence, beam, layer), self.id)
+
+    @cached_property
+    def _trained(self) -> Trained:
+        from study.training.translation import load
+
+        if self.folder is None:
+            raise InputError(
+                f"{self.id}: expected a run with a model, got a published one. Train it again: "
+                "study.train(**run.record.config)."
+            )
+        return load(self.folder)
+
+    def __repr__(self) -> str:
+        from study.analysis.run_text import run_line
+
+        return f"<Run {self.id}: {run_line(self.record)}>"
+
+    def _repr_html_(self) -> str:
+        import pandas as pd
+
+        from study import metrics
+
+        whole = self.scores[self.scores["subset"].isna() & self.scores["value"].notna()]
+        splits, scores = whole["split"].unique(), whole["metric"].unique()
+        wide = whole.pivot(index="metric", columns="split", values="value").reindex(index=scores, columns=splits)
+        digits = {name: metrics.decimals(f"test/{name}") for name in scores}
+        texts = [[format(v, f".{digits[name]}f") if v == v else "" for v in wide.loc[name]] for name in scores]
+        wide = pd.DataFrame(texts, [metrics.title(f"test/{name}") for name in scores], splits)
+        return f"<p><strong>{escape(self.id)}</strong>: {escape(self.record.status)}</p>\n{wide.to_html()}"
+
+
+class Translation:
+    """A translation and the attention behind it: T target tokens, S source tokens, end-of-sentence counted."""
+
+    def __init__(self, found: Found, model: str) -> None:
+        self.text = found.text
+        """The translation."""
+        self.source, self.target = found.source, found.target
+        """Tokens of both sentences. A word that the model does not know has a question mark."""
+        self.model = model
+        """Identity of the run."""
+        self._map = found.attention
+
+    @cached_property
+    def weights(self) -> NDArray[np.float64] | None:
+        """Cross-attention [T, S], the mean over heads; None if the memory does not hold the source tokens."""
+        import numpy as np
+
+        return None if self._map is None else np.asarray(self._map["weights"], dtype=float)
+
+    def plot(self) -> Figure:
+        """The weights as a heat map.
+
+        Raises:
+            InputError: there are none.
+        """
+        from study.analysis.figures.run import draw_translation
+
+        if self._map is None:
+            raise InputError(f"{self.model}: expected attention over source tokens, got none. Choose another run.")
+        return draw_translation(self._map, self.model)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"<Translation {self.text!r}>"
+
+
+class Results:
+    """The runs of a sweep, compared with its baseline."""
+
+    def __init__(self, sweep: str, folder: Path) -> None:
+        from study.analysis.runs import Runs
+        from study.publish.store import Results as Published
+
+        beside = folder.resolve().parent / "sweeps"
+        sweeps = next((path for path in (beside, Path("sweeps"), CHECKOUT / "sweeps") if path.is_dir()), beside)
+        self._runs = Runs(folder, sweeps)
+        self._spec = self._runs.spec(sweep)
+        self.name = self._spec.name
+        """Name of the sweep."""
+        self.folder = folder
+        """Folder of the records."""
+        if store.is_results(folder) and self.name not in (known := Published(folder).manifests):
+            raise InputError(f"{self.name}: expected a published sweep ({', '.join(known) or 'none'}). Or give runs.")
+
+    @cached_property
+    def _compared(self) -> Compared:
+        from study.publish.summary import compared
+
+        return compared(self._spec, self.folder)
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """One row for each declared run: facet, arm, seed, id, state and scores. A run that is missing is a row too."""
+        return self._compared.frame
+
+    def table(self) -> Table:
+        """The comparison table: means, differences to the baseline, intervals. `.frame` has its numbers."""
+        return self._compared.table
+
+    def plot(self) -> Figure:
+        """The figure of the sweep: every run a dot, with the intervals of the table.
+
+        Raises:
+            InputError: the sweep asks a question of single models, such as which heads can go.
+        """
+        from study.analysis import prunings
+        from study.analysis.figures.sweep import draw
+
+        if not prunings.compares(self._spec):
+            raise InputError(f"{self.name}: expected a sweep that compares arms. `study figures` draws this one.")
+        return draw(self._compared.facets)
+
+    def verdicts(self, claims: str | Path | None = None) -> Table:
+        """The verdicts on the claims that this sweep decides. `.frame` has their numbers.
+
+        Args:
+            claims: file with claims of your own, which are added to those of the study.
+
+        Raises:
+            InputError: a claim that cannot be evaluated, or a record that cannot be used.
+        """
+        from study.claims import schema
+        from study.claims.evaluate import evaluate
+        from study.claims.table import table
+
+        files = schema.read_all(None if claims is None else Path(claims))
+        wanted = [str(claim.id) for file in files for claim in file.claims if any(map(self._decides, claim.questions))]
+        found = evaluate(files, self._runs, None, wanted) if wanted else []
+        return table([verdict for verdict in found if self._decides(verdict.question)])
+
+    def _decides(self, question: Any) -> bool:
+        named = (question.sweep, *question.with_sweeps)
+        return any(name is not None and Path(name).stem == self.name for name in named)
+
+    def __repr__(self) -> str:
+        return f"<Results of {self.name} in {self.folder}>"
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
+
+@contextmanager
+def _threads_kept() -> Iterator[None]:
+    """Give torch its number of threads back: small models take one, and the caller's own may want more."""
+    import torch
+
+    before = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

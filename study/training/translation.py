@@ -1,0 +1,124 @@
+"""A trained model as it was saved, and its translation of one sentence with the attention behind it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from study.attention import Lengths
+from study.config import Experiment, experiment_from, plugins
+from study.config.experiment import threads_for
+from study.corpora import Pair, words
+from study.errors import InputError
+from study.models import Translator, build
+from study.models.search import beam_search
+from study.models.translator import EOS, UNK
+from study.training import checkpoint
+from study.training.alignment import attention_map
+from study.training.batches import Example, collate
+from study.training.vocabulary import Vocabulary, restore
+
+LONGEST = 2000
+"""Tokens of a sentence: time grows with the square of their number."""
+
+
+class Trained(NamedTuple):
+    """Content of a checkpoint."""
+
+    experiment: Experiment
+    vocabulary: Vocabulary
+    model: Translator
+
+
+class Translation(NamedTuple):
+    """One sentence translated."""
+
+    text: str
+    source: list[str]
+    """Tokens, end-of-sentence last. An unknown word is as it is written, with a question mark."""
+    target: list[str]
+    """Tokens, end-of-sentence last."""
+    attention: dict[str, Any] | None
+    """Weights of cross-attention, target × source, and what they are of; None where no slot is a source token."""
+
+
+def load(path: Path) -> Trained:
+    """Load a trained model on the CPU, in evaluation mode, and take as many threads as its training does.
+
+    Args:
+        path: the file, or the folder of the run.
+
+    Raises:
+        InputError: there is no such file, or it is not a checkpoint that this version can read.
+    """
+    path = path / "model.pt" if path.is_dir() else path
+    if not path.is_file():
+        raise InputError(f"{path}: no such model. A run writes its model.pt when it has finished.")
+    try:
+        whole = checkpoint.load(path)
+        plugins.remember(whole.get("mechanisms", ()))
+        plugins.check_resolved(whole["config"], str(path))
+        experiment = experiment_from(whole["config"])
+        torch.set_num_threads(threads_for(experiment.model.width) or torch.get_num_threads())
+        vocabulary = restore(experiment.data.tokens, whole["vocabulary"])
+        lengths = Lengths(**whole["lengths"]) if "lengths" in whole else None
+        model = build(experiment.model, len(vocabulary), experiment.seed, lengths)
+        checkpoint.cut_to(model, whole.get("kept", {}))
+        model.load_state_dict(whole["state"])
+    except plugins.NotTrustedError:
+        raise
+    except InputError as problem:
+        raise InputError(f"{path}: expected a model of this version, got another ({problem})") from None
+    except Exception:  # What a file that is something else can raise has no end.
+        raise InputError(f"{path}: expected a model of this program. Name a run, or its model.pt.") from None
+    return Trained(experiment, vocabulary, model.eval())
+
+
+def unknown(vocabulary: Vocabulary, sentence: str) -> dict[int, str]:
+    """The tokens that the model sees as unknown: position ↦ the word as it is written."""
+    written = [word for word, _, _ in words(sentence)]
+    (ids,) = vocabulary.encode([sentence])
+    return {i: written[word] for i, word in enumerate(vocabulary.words(sentence)) if ids[i] == UNK}
+
+
+def translate(trained: Trained, sentence: str, beam: int | None = None, layer: int | None = None) -> Translation:
+    """Translate a sentence by beam search.
+
+    Args:
+        trained: the model.
+        sentence: source text; runs of white space count as one blank.
+        beam: beam width (default: as in the test of the run).
+        layer: layer of cross-attention to read, from 0 (default: the last).
+
+    Raises:
+        InputError: the sentence is empty or too long, or the model has no such layer of cross-attention.
+    """
+    experiment, vocabulary, model = trained
+    sentence = " ".join(sentence.split())
+    if not sentence:
+        raise InputError('sentence: expected words, got an empty text. Give one in quotes, such as "Ein Mann schläft."')
+    layers = [at for site, at, _ in model.sites() if site == "cross"]
+    if layer is not None and layer not in layers:
+        raise InputError(f"layer: expected one of {', '.join(map(str, layers))}, got {layer}.")
+    (source,) = vocabulary.encode([sentence])
+    if len(source) > LONGEST:
+        raise InputError(f"sentence: expected at most {LONGEST} tokens, got {len(source)}. Split it.")
+    if model.longest is not None and len(source) >= model.longest:
+        raise InputError(f"sentence: expected at most {model.longest - 1} tokens, got {len(source)}. Shorten it.")
+    batch = collate([Example(source, [], Pair(sentence, ""))])
+    (ids,) = beam_search(
+        model,
+        batch.source,
+        batch.mask,
+        beam=beam or experiment.decoding.beam,
+        length_penalty=experiment.decoding.length_penalty,
+    )
+    text = vocabulary.decode(ids)
+    attention = attention_map(model, [Example(source, ids, Pair(sentence, text))], vocabulary, layer, decimals=None)
+    strange = unknown(vocabulary, sentence)
+    tokens = [f"{strange[i]}?" if i in strange else token for i, token in enumerate(vocabulary.tokens([*source, EOS]))]
+    if attention is not None:
+        attention["source"] = tokens
+    return Translation(text, tokens, vocabulary.tokens([*ids, EOS]), attention)

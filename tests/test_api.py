@@ -1,0 +1,228 @@
+"""The Python API: the page that describes it is run, and what it gives is compared with the command line and torch."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import study
+from study.__main__ import main
+from study.attention.part import Part
+from study.config import experiment_from, experiment_id
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+PAGE = BLOCK.findall((ROOT / "docs" / "python.md").read_text(encoding="utf-8"))
+(SCORE,) = BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+SENTENCE = "Der Onkel schläft."
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The names that the page has given when all its blocks have run, in a folder of the user's own."""
+    names: dict[str, Any] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("notebook"))
+        names["runs"] = Path("runs").absolute()
+        threads = torch.get_num_threads()
+        torch.set_num_threads(2)
+        try:
+            for block in PAGE:
+                exec(block, names)
+            assert torch.get_num_threads() == 2  # as the caller had it, whatever the model takes
+        finally:
+            torch.set_num_threads(threads)
+    return names
+
+
+def test_a_run_is_that_of_the_command_line(page: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    run, small = page["run"], page["small"]
+    fields = {"data.train_pairs": 500, "data.test_pairs": 20, "model.width": 16, "training.steps": 40}
+    fields |= {"preset": "luong2015_general", "model.attention.scale": "none", "seed": 3, "training.validate_every": 20}
+    assert run.id == experiment_id(experiment_from(fields))
+    flags = [f"--{name}={value}" for name, value in fields.items()]
+    assert main(["train", *flags, "--runs", str(page["runs"])]) == 0
+    assert "nothing is trained" in capsys.readouterr().out
+    record = (page["runs"] / run.id / "record.json").read_bytes()
+    again = study.train("luong2015_general", scale="none", seed=3, runs=page["runs"], watch=None, **small)
+    assert (again.id, again.folder) == (run.id, page["runs"] / run.id)
+    assert study.train(**run.record.config, runs=page["runs"]).id == run.id
+    assert (page["runs"] / run.id / "record.json").read_bytes() == record
+    assert capsys.readouterr().out == ""
+    exact = run.scores.query("split == 'test' and metric == 'exact' and subset.isna()")
+    assert exact["value"].tolist() == [run.record.score("test", "exact")]
+    assert run.history["step"].tolist() == [20, 40]
+    assert "exact match" in run._repr_html_()
+    assert run.plot()._repr_png_().startswith(b"\x89PNG")
+
+
+def test_a_run_is_found_by_folder_id_and_beginning_and_published_runs_after_own_ones(page: dict[str, Any]) -> None:
+    run, runs = page["run"], page["runs"]
+    for name in (runs / run.id, run.id, run.id[:-5]):
+        assert study.load(name, runs=runs).record == run.record
+    published = study.load("grammar-recurrent-dot-c61874e4-s1", runs=runs)
+    assert published.folder is None
+    assert experiment_id(experiment_from(published.record.config)) == published.id
+    with pytest.raises(study.InputError, match="no such run among the 1 in"):
+        study.load("nothing", runs=runs)
+    with pytest.raises(study.InputError, match=r"got a published one\. Train it again"):
+        published.translate(SENTENCE)
+
+
+def test_a_translation_is_that_of_the_command_line(
+    page: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    t = page["run"].translate(SENTENCE)
+    assert main(["translate", page["run"].id, SENTENCE, "--runs", str(page["runs"]), "--png", str(tmp_path / "a")]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == t.text == str(t) == page["t"].text
+    assert t.source[-1] == "</s>"
+    assert t.weights.shape == (len(t.target), len(t.source))
+    np.testing.assert_allclose(t.weights.sum(1), 1, atol=1e-6)
+    assert t.plot()._repr_png_() == page["t"].plot()._repr_png_()
+    for wanted, given in {"sentence": {"sentence": " "}, "beam": {"beam": 0}, "layer": {"layer": 7}}.items():
+        with pytest.raises(study.InputError, match=f"^{wanted}: expected"):
+            page["run"].translate(**{"sentence": SENTENCE} | given)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"scael": 1}, "scael: no such field"),
+        ({"scale": "nones"}, "model.attention.scale: expected none, rsqrt"),
+        ({"score": "dot", "arm": "score=dot"}, "model.attention.score: expected once"),
+        ({"out": "x"}, "out: expected no folder among the fields"),
+        ({"preset": "luong2015_dott"}, "preset: no preset"),
+    ],
+)
+def test_fields_that_no_experiment_takes_are_refused(fields: dict[str, Any], problem: str, tmp_path: Path) -> None:
+    with pytest.raises(study.InputError, match=problem):
+        study.train(runs=tmp_path / "runs", **fields)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_results_need_no_torch_and_verdicts_are_the_published_ones() -> None:
+    script = """
+import json, sys
+import study
+heavy = {"torch", "wandb", "pandas", "numpy", "matplotlib", "pytorch_lightning"}
+assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()
+s = study.results("quickstart")
+assert len(s.frame) == 16 and set(s.frame["state"]) == {"finished"}
+assert s.plot()._repr_png_() and "<table>" in s._repr_html_()
+run = study.load(s.frame["id"][0])
+assert run.plot() and len(run.scores) and "finished" in repr(run)
+try:
+    study.results("nothing")
+except study.InputError as problem:
+    assert "no sweep nothing" in str(problem)
+print(json.dumps([s.table().csv(), study.results("scaling").verdicts().csv()]))
+assert not {"torch", "wandb", "pytorch_lightning", "sentencepiece"} & sys.modules.keys()
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    table, verdicts = json.loads(done.stdout)
+    assert table == (ROOT / "results" / "tables" / "quickstart.csv").read_text(encoding="utf-8")
+    lines = (ROOT / "results" / "tables" / "claims.csv").read_text(encoding="utf-8").splitlines()
+    ours = verdicts.splitlines()
+    assert ours[0] == lines[0]
+    assert len(ours) > 4
+    assert set(ours) <= set(lines)
+    assert {line for line in lines if line.startswith("4,unscaled-dot,superiority,grammar,recurrent")} <= set(ours)
+
+
+def test_own_results_are_read_from_a_folder_of_runs(three: Any) -> None:
+    for seed in three.spec.seeds:
+        three.write("dot", seed, 80.0 + seed)
+        three.write("bilinear", seed, 70.0 + 2 * seed)
+    s = study.results(three.spec.path, runs=three.runs)
+    assert s.table().frame["difference"].dropna().tolist() == [-8.0]
+    assert isinstance(s.frame, pd.DataFrame)
+    assert sorted(s.frame["test/exact"]) == [72, 74, 76, 81, 82, 83]
+    assert s.verdicts().frame.empty
+    with pytest.raises(study.InputError, match="expected a published sweep"):
+        study.results(three.spec.path)
+
+
+def test_a_layer_is_torchs_multi_head_attention_on_the_same_weights() -> None:
+    layer = study.Attention(24, heads=3).double()
+    theirs = torch.nn.MultiheadAttention(24, 3, bias=False, batch_first=True).double()
+    site = layer.site
+    with torch.no_grad():
+        maps = [part.weight.flatten(0, 1) for part in (site.map_query, site.map_key, site.map_value)]
+        theirs.in_proj_weight.copy_(torch.cat(maps))
+        theirs.out_proj.weight.copy_(site.combine.weight.flatten(0, 1).T)
+    query, memory, mask = states()
+    wanted, theirs_weights = theirs(query, memory, memory, key_padding_mask=~mask, average_attn_weights=False)
+    contexts, weights = layer(query, memory, mask, weights=True)
+    for found in (contexts, layer(query, memory, mask), layer(query, memory, mask[:, None].expand(-1, 5, -1))):
+        torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(weights, theirs_weights)
+    later = torch.ones(5, 5, dtype=torch.bool).triu(1)
+    torch.testing.assert_close(layer(query, causal=True), theirs(query, query, query, attn_mask=later)[0])
+
+
+def test_an_additive_layer_is_its_formula_and_learns() -> None:
+    fields = {"memory_width": 20, "score": "additive", "heads": 2, "additive_width": 7}
+    layer = study.Attention(24, **fields).double()
+    query, memory, mask = states(20)
+    site = layer.site
+    q, k, v = (
+        torch.einsum("btd,hkd->bhtk", x, part.weight)
+        for x, part in ((query, site.map_query), (memory, site.map_key), (memory, site.map_value))
+    )
+    of_query, of_key = site.score.weight.split([q.shape[-1], k.shape[-1]], -1)
+    pairs = torch.einsum("bhlk,hak->bhla", q, of_query)[:, :, :, None]
+    pairs = pairs + torch.einsum("bhsk,hak->bhsa", k, of_key)[:, :, None]
+    scores = torch.einsum("bhlsa,ha->bhls", pairs.tanh(), site.score.vector)
+    scores = scores.masked_fill(~mask[:, None, None], -torch.inf)
+    wanted = torch.einsum("bhls,bhsv,hvd->bld", scores.softmax(-1), v, site.combine.weight)
+    contexts = layer(query, memory, mask)
+    torch.testing.assert_close(contexts, wanted)
+    contexts.square().sum().backward()
+    assert all(parameter.grad.abs().sum() > 0 for parameter in layer.parameters())
+    same, other = study.Attention(24, **fields).double(), study.Attention(24, **fields, seed=2).double()
+    torch.testing.assert_close(same(query, memory, mask), contexts)
+    assert not torch.allclose(other(query, memory, mask), contexts)
+    other.load_state_dict(layer.state_dict())
+    torch.testing.assert_close(other(query, memory, mask), contexts)
+
+
+def test_a_layer_takes_a_score_of_ones_own_and_refuses_what_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(Part, "_values", dict(Part._values))
+    Path("my_scores.py").write_text(SCORE, encoding="utf-8")
+    query, memory, mask = states()
+    layer = study.Attention(24, score="my_scores.py:Distance", heads=2).double()
+    weights = layer(query, memory, mask, weights=True)[1]
+    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 2, 5).double())
+    assert "Distance@" in repr(layer)
+    for given, problem in (
+        ({"haeds": 2}, "haeds: no such field of an attention. Did you mean heads"),
+        ({"heads": 5}, "heads: expected a divisor of the width 24"),
+        ({"score": "fixed_random"}, "longest: expected the largest number of slots"),
+        ({"logit_init": "matched"}, "logit_init: expected standard"),
+    ):
+        with pytest.raises(study.InputError, match=problem):
+            study.Attention(24, **given)
+    with pytest.raises(study.InputError, match=r"mask: expected torch\.bool of shape"):
+        layer(query, memory, mask.T)
+    assert study.Attention(24, score="fixed_random", longest=9)(query.float()).shape == query.shape
+
+
+def states(width: int = 24) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Queries [2, 5, 24], a memory [2, 7, width] and a mask that hides three slots of the second sentence."""
+    generator = torch.Generator().manual_seed(0)
+    query, memory = (torch.randn(2, n, d, generator=generator).double() for n, d in ((5, 24), (7, width)))
+    mask = torch.ones(2, 7, dtype=torch.bool)
+    mask[1, 4:] = False
+    return query, memory, mask
