@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from study import records
-from study.commands import prune, translate
+from study.commands import prune
 from study.config import config_hash, experiment_from, experiment_id
 from study.errors import InputError
 from study.pruning.answers import shape
@@ -14,6 +14,7 @@ from study.pruning.run import run
 from study.publish.evidence import Task, examine
 from study.store import Store
 from study.sweep import lease
+from study.training import translation
 
 SMALL = {
     "data.name": "copy",
@@ -103,7 +104,7 @@ def test_questions_of_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert (curve.history, curve.selection) == (whole.history, whole.selection)
     assert curve.model is not None
     assert whole.model is not None
-    parameters = sum(p.numel() for p in translate.load(folder).model.parameters())
+    parameters = sum(p.numel() for p in translation.load(folder).model.parameters())
     embedded = sum(t.numel() for n, t in torch.load(folder / "model.pt")["state"].items() if not n.endswith("sign"))
     assert curve.model.parameters == parameters == embedded < whole.model.parameters
     assert curve.model.parameters_attention == whole.model.parameters_attention // 2

@@ -15,6 +15,7 @@ from study.models import Translator, build
 from study.models.search import beam_search
 from study.models.translator import PAD
 from study.pruning.surgery import heads_of, masked, remove
+from study.training import translation
 from study.training.checkpoint import save_model
 from study.training.vocabulary import Words
 
@@ -127,7 +128,7 @@ def test_a_smaller_checkpoint_translates(last: bool, tmp_path: Path, capsys: pyt
     gone = [head for head in heads_of(translator, "cross") if head.layer == 1 or not last]
     remove(translator, [*gone, heads_of(translator)[0]])
     save_model(tmp_path / "model.pt", experiment, vocabulary, cases.LENGTHS, translator)
-    loaded = translate.load(tmp_path).model
+    loaded = translation.load(tmp_path).model
     assert [a.kept for _, _, a in loaded.sites()] == [a.kept for _, _, a in translator.sites()]
     source, target = cases.batch()
     source, target = source % len(vocabulary), target % len(vocabulary)
