@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from torch import Tensor, nn
 
 from study.attention import Attention as Site
-from study.attention import Lengths, Seen, Terms, View
+from study.attention import AttentionCall, Lengths, Terms, View
 from study.config import Attention as Config
 from study.config.mechanisms import LOGIT_INIT
 from study.config.overrides import one_line
@@ -108,7 +108,7 @@ class Attention(nn.Module):
         position = torch.arange(queries, device=query.device)
         if causal:
             visible = visible & (torch.arange(slots, device=query.device) <= position[:, None])
-        seen: list[Seen] = []
+        seen: list[AttentionCall] = []
         self.site.tap = seen.append if weights else None
         try:
             real = visible.any(2)[:, 0]
