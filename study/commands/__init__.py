@@ -14,6 +14,7 @@ GROUPS = {
         "show": "print one run: configuration, scores, learning curve, attention map",
         "translate": "translate a sentence with a trained model and draw its alignment",
         "align": "align the words of sentence pairs by attention",
+        "wandb": "send runs to W&B from their records",
     },
     "analyse (no torch)": {
         "report": "print and write the table and the figure of a sweep",

@@ -31,9 +31,10 @@ from study.training.alignment import attention_map
 from study.training.batches import Example, Steps, examples, sentence_lengths
 from study.training.callbacks import Checkpoint, Curves, Interruption, Progress, StoppedError
 from study.training.checkpoint import Kept, check_resumable, save_model
-from study.training.diagnostics import for_record, scalars, short
+from study.training.diagnostics import for_record, short
 from study.training.evaluate import Evaluation, evaluate
 from study.training.machine import device_for, keep_memory, peak_memory
+from study.training.points import scalars
 from study.training.provenance import continued, data_facts, provenance
 from study.training.sizes import check_windows, sizes_of
 from study.training.task import DivergedError, Task

@@ -7,9 +7,8 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,13 @@ from pydantic import ValidationError
 from study.config import Experiment, account, experiment_id
 from study.config.experiment import Tracking
 from study.records import Record, Wandb
+from study.training import points
 
 START, END = 30.0, 60.0
 """Seconds that W&B has to start a run, and to take the rest of it at the end."""
 OFFLINE: Any = "offline"
+BEST = {"valid_bleu": "max", "valid_exact": "max", "valid_loss": "min"}
+"""Best value of a curve, which the summary shows beside the scores of the tested step."""
 SWEEP = ("WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH")
 KEPT = ("WANDB_CACHE_DIR", "WANDB_CONFIG_DIR", "WANDB_DATA_DIR", "WANDB_ERROR_REPORTING")
 """Environment variables of W&B as a whole, not of one run."""
@@ -62,10 +64,7 @@ class Run:
         self._logged.append((step, values))
         try:
             if self.run is not None:
-                image = (
-                    {} if shown is None else {"attention": wandb.Image(drawn(shown), caption=shown["text"]["source"])}
-                )
-                self.run.log({**values, **image}, step=step)
+                log(self.run, values, step, shown)
         except Exception as problem:
             self._go_offline(problem)
 
@@ -92,13 +91,13 @@ class Run:
             self._go_offline(problem)
             with suppress(Exception):
                 self._finish(record)
-        _forget()
+        forget()
 
     def _finish(self, record: Record | None) -> None:
         if self.run is None:
             return
         if record is not None:
-            self.run.summary.update({"status": record.status, **summary(record)})
+            self.run.summary.update(results(record))
         self.run.finish(exit_code=0 if record is not None else self.unfinished)
         found = self._folders(glob.escape(self.run.id))
         if (own := self._files().resolve()) in found:
@@ -127,14 +126,17 @@ class Run:
         whole = [name for name in os.environ if name.startswith("WANDB_") and name not in KEPT]
         refused = SWEEP if "not found" in str(problem) else ()  # sent later, it would name that sweep again
         for plain, left_out in ((False, refused), (True, whole)):
-            _forget()
-            with suppress(Exception), _without(left_out):
+            forget()
+            with suppress(Exception), without(left_out):
                 self.run = self._begin(OFFLINE, plain)
                 for step, values in self._logged:
-                    self.run.log(values, step=step)
+                    log(self.run, values, step)
                 break
-        goes = "offline, and `wandb sync` sends it later" if self.run else "without it"
-        self.watch(f"W&B: {_cause(problem)}; the run goes on {goes}")
+        later = (
+            "`study wandb push` sends it later under another id" if deleted(problem) else "`wandb sync` sends it later"
+        )
+        goes = f"offline, and {later}" if self.run else "without it"
+        self.watch(f"W&B: {cause(problem)}; the run goes on {goes}")
 
     def _begin(self, mode: Any, plain: bool = False) -> wandb.Run:
         """A W&B run, or nothing of it on disk."""
@@ -142,7 +144,7 @@ class Run:
         try:
             return _init(self.experiment, self.folder, mode, plain)
         except Exception:
-            _forget()
+            forget()
             for half in self._folders("*") - before:
                 shutil.rmtree(half, ignore_errors=True)
             raise
@@ -155,10 +157,16 @@ def _init(experiment: Experiment, folder: Path, mode: Any, plain: bool = False) 
     """Begin the W&B run of an experiment; `plain`: as nobody asked for anything."""
     name, tracking = experiment_id(experiment), Tracking() if plain else experiment.tracking
     tags = (experiment.data.name, experiment.model.family)
-    return _begin(name, tracking, folder, mode, _config(experiment), tags, _job(experiment))
+    pruned = experiment.pruning.question if experiment.pruning else None
+    return _begin(name, tracking, folder, mode, _config(experiment), tags, job(pruned))
 
 
-def _cause(problem: Exception) -> str:
+def deleted(problem: Exception) -> bool:
+    """Whether W&B refuses an id since a run of that id was deleted: it never takes the id again."""
+    return "HTTP 409" in str(problem)
+
+
+def cause(problem: Exception) -> str:
     """An error of W&B's client in one line."""
     if isinstance(problem, ValidationError):
         first = problem.errors()[0]
@@ -173,11 +181,9 @@ def _config(experiment: Experiment) -> dict[str, Any]:
     return {**whole, "experiment_id": experiment_id(experiment)}
 
 
-def _job(experiment: Experiment) -> str:
-    """Job type: train, prune or retrain."""
-    if experiment.pruning is None:
-        return "train"
-    return "retrain" if experiment.pruning.question == "retrain" else "prune"
+def job(question: str | None) -> str:
+    """Job type: train, prune or retrain. `question` is the field pruning.question; None: nothing is pruned."""
+    return "train" if question is None else "retrain" if question == "retrain" else "prune"
 
 
 def _begin(
@@ -187,17 +193,48 @@ def _begin(
     mode: Any,
     config: dict[str, Any],
     tags: tuple[str, ...],
-    job: str,
+    job_type: str,
 ) -> wandb.Run:
-    told = (*tracking.tags, *os.environ.get("WANDB_TAGS", "").split(","), *tags)
-    return wandb.init(
-        project=os.environ.get("WANDB_PROJECT") or tracking.project,
-        entity=os.environ.get("WANDB_ENTITY") or tracking.entity,
+    return begin(
+        os.environ.get("WANDB_RUN_ID") or name,
+        name,
+        os.environ.get("WANDB_ENTITY") or tracking.entity,
+        os.environ.get("WANDB_PROJECT") or tracking.project,
+        folder,
+        mode,
+        config=config,
         group=os.environ.get("WANDB_RUN_GROUP") or tracking.group,
-        job_type=job,
-        id=os.environ.get("WANDB_RUN_ID") or name,
+        tags=(*tracking.tags, *os.environ.get("WANDB_TAGS", "").split(","), *tags),
+        job_type=job_type,
+    )
+
+
+def begin(
+    identity: str,
+    name: str,
+    entity: str | None,
+    project: str,
+    folder: Path,
+    mode: Any,
+    *,
+    config: dict[str, Any],
+    group: str | None,
+    tags: Sequence[str],
+    job_type: str,
+) -> wandb.Run:
+    """Begin a W&B run; online, continue the one of this identity if there is one.
+
+    Raises:
+        Exception: W&B refuses it, or cannot be reached.
+    """
+    run = wandb.init(
+        project=project,
+        entity=entity,
+        group=group,
+        job_type=job_type,
+        id=identity,
         name=name,
-        tags=list(dict.fromkeys(tag[:64] for tag in told if tag)),
+        tags=list(dict.fromkeys(tag[:64] for tag in tags if tag)),
         dir=folder,
         mode=mode,
         resume="allow" if mode == "online" else None,
@@ -212,9 +249,21 @@ def _begin(
             x_disable_meta=True,
         ),
     )
+    run.define_metric("*", step_metric="step")
+    for metric, best in BEST.items():
+        run.define_metric(metric, step_metric="step", summary=best)
+    return run
 
 
-def _forget() -> None:
+def log(run: wandb.Run, values: dict[str, Any], step: int, shown: dict[str, Any] | None = None) -> None:
+    """Log scalars at a step, and an attention map as an image."""
+    told: dict[str, Any] = {"step": step, **values}
+    if shown is not None:
+        told["attention"] = wandb.Image(drawn(shown), caption=(shown.get("text") or {}).get("source"))
+    run.log(told, step=step)
+
+
+def forget() -> None:
     """End this process's session with W&B, which keeps the environment that it began in, the sweep's included."""
 
     def end() -> None:
@@ -227,7 +276,7 @@ def _forget() -> None:
 
 
 @contextmanager
-def _without(names: Iterable[str]) -> Iterator[None]:
+def without(names: Iterable[str]) -> Iterator[None]:
     """Without some of what the environment says to W&B: it may be what W&B refuses."""
     taken = {name: os.environ.pop(name) for name in names if name in os.environ}
     taken.pop("WANDB_SERVICE", None)  # a process that may be gone
@@ -264,36 +313,38 @@ def summary(record: Record) -> dict[str, float | None]:
     return {f"{score.split}/{score.metric}": score.value for score in record.scores if score.subset is None}
 
 
+def costs(record: Record) -> dict[str, float | None]:
+    """Sizes and resources of a run as `cost/<name>`: numbers, operations per target token, tokens/s, s, bytes."""
+    found: dict[str, float | None] = {}
+    if record.model:
+        found |= record.model.model_dump()
+    if record.resources:
+        found |= record.resources.model_dump()
+    return {f"cost/{name}": value for name, value in found.items() if value is not None}
+
+
+def results(record: Record) -> dict[str, Any]:
+    """Return the summary of a run: its status, the tested step, the scores of that step, and costs."""
+    tested = {} if record.selection is None else {"tested_step": record.selection.step}
+    return {"status": record.status, **tested, **summary(record), **costs(record)}
+
+
 def replay(experiment: Experiment, record: Record, folder: Path) -> None:
     """Log a finished run again, so that a sweep whose trial was trained elsewhere completes."""
     run = Run(experiment, folder)
-    points = sorted([*_lines(folder / "training.jsonl"), *_validations(record, folder)], key=itemgetter(0))
+    found = points.of_record(record, _content(folder / "training.jsonl"), _content(folder / "history.jsonl"))
     shown = _shown(folder / "attention.json")
-    for number, (step, values) in enumerate(points, 1):
-        run.log(values, step, shown if number == len(points) else None)
+    for number, (step, values) in enumerate(found, 1):
+        run.log(values, step, shown if number == len(found) else None)
     run.finish(record)
 
 
-def _validations(record: Record, folder: Path) -> Iterator[tuple[int, dict[str, float]]]:
-    """Yield step and logged values of every validation, from the record's short history if the full one is missing."""
-    from study.training.diagnostics import scalars  # with torch
-
-    found = record.diagnostics.get("gradients", {})
-    for step, values in _lines(folder / "history.jsonl") or _with_steps(record.history):
-        yield step, scalars({"step": step, **values}, found)
-
-
-def _lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
-    """The points of a file of JSON lines; none where it is absent or damaged."""
+def _content(path: Path) -> bytes | None:
+    """The bytes of a file; None where it cannot be read."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        return _with_steps([json.loads(line) for line in lines])
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
-
-
-def _with_steps(points: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
-    return [(int(point["step"]), {name: value for name, value in point.items() if name != "step"}) for point in points]
+        return path.read_bytes()
+    except OSError:
+        return None
 
 
 def _shown(path: Path) -> dict[str, Any] | None:
@@ -313,4 +364,4 @@ def inapplicable(overrides: dict[str, Any], reason: str, folder: Path) -> None:
         run.summary.update({"status": "inapplicable", "reason": reason})
         run.finish(exit_code=0)
     except Exception as problem:
-        print(f"W&B: {_cause(problem)}")
+        print(f"W&B: {cause(problem)}")

@@ -147,10 +147,25 @@ class Loopback(ThreadingHTTPServer):
         if points := run.get("points"):
             last = json.dumps(points[-1])
             bucket = {"id": told["name"], "name": told["name"], "displayName": run["displayName"], "tags": run["tags"]}
-            bucket |= {"historyLineCount": len(points), "eventsLineCount": 0, "logLineCount": 0, "config": "{}"}
-            bucket |= {"historyTail": json.dumps([last]), "eventsTail": "[]", "summaryMetrics": "{}", "notes": ""}
+            bucket |= {"historyLineCount": len(points), "eventsLineCount": 0, "logLineCount": 0}
+            bucket |= {"historyTail": json.dumps([last]), "eventsTail": "[]", "notes": ""}
+            bucket["summaryMetrics"] = json.dumps(run.get("summary", {}))
+            bucket["config"] = json.dumps(run["config"])
             bucket["wandbConfig"] = json.dumps({"t": {}})
         return {"model": {"id": "P", "name": told["project"], **FIELDS, "bucket": bucket}}
+
+    def on_Runs(self, told):  # noqa: N802
+        """All runs of a project on one page."""
+        edges = []
+        for name, run in self.runs.items():
+            if (run.get("entity") or ENTITY, run.get("project")) == (told["entity"], told["project"]):
+                node = {"id": name, "name": name, "projectId": 1, "state": run["state"], "tags": run["tags"] or []}
+                node |= {"displayName": run["displayName"], "group": run["groupName"], "jobType": run["jobType"]}
+                node |= {"config": json.dumps(run["config"]), "summaryMetrics": json.dumps(run.get("summary", {}))}
+                edges.append({"node": {**node, "systemMetrics": "{}", "historyKeys": None}, "cursor": name})
+        page = {"endCursor": None, "hasNextPage": False}
+        found = {"internalId": 1, "readOnly": False, "runCount": len(edges), "runs": {"edges": edges, "pageInfo": page}}
+        return {"project": found if edges else None}
 
     def on_CreateRunFiles(self, told):  # noqa: N802
         files = [{"name": name, "uploadUrl": f"{self.url}/upload"} for name in told["files"]]

@@ -44,6 +44,7 @@ def test_every_validation_tells_each_head_to_wandb_and_to_the_history(
         logged.setdefault(step, {}).update(values)
 
     stub = SimpleNamespace(id="stub", dir=tmp_path, summary={}, finish=lambda exit_code: None, log=log)
+    stub.define_metric = lambda name, step_metric, summary=None: None
     monkeypatch.setenv("WANDB_MODE", "disabled")
     monkeypatch.setattr(tracking.wandb, "init", lambda **_: stub)
     model = {"model.family": "transformer", "model.layers": 2, "model.attention.heads": 2, "model.width": 16}
@@ -59,7 +60,7 @@ def test_every_validation_tells_each_head_to_wandb_and_to_the_history(
     assert list(logged) == [1, 2, 4]
     lines = [json.loads(line) for line in (tmp_path / "training.jsonl").read_text().splitlines()]
     assert lines == [{"step": 1, **logged[1]}]
-    assert logged[1].keys() == {"train/loss", "train/lr", "train/gradient_norm"}, "no speed of a first step"
+    assert logged[1].keys() == {"step", "train/loss", "train/lr", "train/gradient_norm"}, "no speed of a first step"
     for point in points:
         told = logged[point["step"]]
         for site in ("encoder_self", "decoder_self", "cross"):

@@ -2,7 +2,7 @@
 
 from study.training.diagnostics.diagnose import Diagnostics, diagnose
 from study.training.diagnostics.gradients import gradients
-from study.training.diagnostics.summary import for_record, in_history, scalars, short, site_means
+from study.training.diagnostics.summary import for_record, in_history, short, site_means
 from study.training.diagnostics.taps import Site, SiteObservation, look, observe, taps
 from study.training.diagnostics.truth import Truth, truth
 
@@ -17,7 +17,6 @@ __all__ = [
     "in_history",
     "look",
     "observe",
-    "scalars",
     "short",
     "site_means",
     "taps",

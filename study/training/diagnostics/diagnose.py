@@ -16,6 +16,7 @@ from study.training.batches import Batch
 from study.training.diagnostics import measures
 from study.training.diagnostics.taps import Site, SiteObservation
 from study.training.diagnostics.truth import Truth
+from study.training.points import NAMES
 
 Layer = dict[str, Any]
 """name ↦ one value a head, or None where the measure means nothing; and what `states` says of the layer."""
@@ -57,14 +58,6 @@ def _values(
         if site == "encoder_self":  # elsewhere no pair of slots sees each other
             found["symmetry"] = measures.symmetry(call.logits, rows)
     return {name: found.get(name, none) for name in NAMES}
-
-
-NAMES = (
-    *("logit_mean", "logit_sd", "logit_max", "entropy", "information", "spread", "max_weight", "softmax_gradient"),
-    *("query_norm", "key_norm", "cosine", "context_norm", "context_slope"),
-    *("gold_mass", "argmax_on_gold", "last_two_mass", "end_mass", "diagonal_mass", "symmetry"),
-)
-"""Names of all measures, in the order in which they are written."""
 
 
 def _by_name(values: measures.Values) -> Layer:

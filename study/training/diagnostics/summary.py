@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from study.training.diagnostics.diagnose import NAMES, Diagnostics
+from study.training.diagnostics.diagnose import Diagnostics
+from study.training.points import NAMES
 
 KEPT = ("logit_max", "entropy", "spread", "gold_mass")
 """Means over layers and heads that a record's history has, where they mean something. The history's file has every
@@ -58,32 +59,6 @@ def short(point: dict[str, Any]) -> dict[str, Any]:
     sites = point["diagnostics"].items()
     kept = {site: {name: values[name] for name in KEPT if values[name] is not None} for site, values in sites}
     return {name: value for name, value in point.items() if name != "heads"} | {"diagnostics": brief(kept)}
-
-
-def scalars(point: dict[str, Any], gradients: dict[str, Any]) -> dict[str, float]:
-    """A point of the history as W&B has it: every number that is one, by a path.
-
-    The point's own by their names, the means of a site as `site/name`, a head's value as `site/layer/head/name`, that
-    of a layer as `site/layer/name`, and of `gradients` those found at the point's step as `gradients/name`.
-    """
-    found = {name: value for name, value in point.items() if isinstance(value, int | float)}
-    for site, means in point.get("diagnostics", {}).items():
-        found |= {f"{site}/{name}": mean for name, mean in means.items() if mean is not None}
-    for site, layers in point.get("heads", {}).items():
-        for at, layer in enumerate(layers):
-            found |= dict(_of_layer(f"{site}/{at}", layer))
-    for traced in gradients.values():
-        if traced["step"] == point["step"]:
-            found |= {f"gradients/{name}": value for name, value in traced.items() if isinstance(value, float)}
-    return found
-
-
-def _of_layer(path: str, layer: dict[str, Any]) -> Iterator[tuple[str, float]]:
-    for name, values in layer.items():
-        if name in NAMES and values is not None:
-            yield from ((f"{path}/{head}/{name}", value) for head, value in enumerate(values) if value is not None)
-        elif isinstance(values, float):
-            yield f"{path}/{name}", values
 
 
 def brief(tree: Any) -> Any:

@@ -1,0 +1,159 @@
+"""Runs of W&B made from records: what a project lacks is sent, what it has is left alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import wandb
+
+from study.config import account
+from study.config.experiment import Tracking
+from study.errors import InputError
+from study.training import tracking
+from study.training.points import Point
+
+PUSHED = "view_sha256"
+"""Field of the summary: SHA-256 of the view that was sent. It is written last, so an interrupted run lacks it."""
+MOST = 9
+"""Ids that are tried for one run. W&B never takes the id of a deleted run again."""
+OF_A_RUN = (
+    *(*tracking.SWEEP, "WANDB_RUN_ID", "WANDB_RUN_GROUP", "WANDB_TAGS", "WANDB_NAME", "WANDB_NOTES"),
+    *("WANDB_JOB_TYPE", "WANDB_RESUME", "WANDB_DIR"),
+)
+"""What the environment says of one run; a push sends many."""
+
+
+@dataclass(frozen=True)
+class View:
+    """A run as W&B shows it. `shown` returns its attention map, drawn only if the run is sent."""
+
+    id: str
+    name: str
+    group: str | None
+    tags: tuple[str, ...]
+    job_type: str
+    config: dict[str, Any]
+    points: list[Point]
+    summary: dict[str, Any]
+    shown: Callable[[], dict[str, Any] | None]
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of all but the map, in hexadecimals."""
+        told = [self.name, self.group, self.tags, self.job_type, self.config, self.points, self.summary]
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def state(self) -> str:
+        """W&B's word for the end of the run."""
+        return "failed" if self.summary["status"] == "failed" else "finished"
+
+
+class Project:
+    """A project of W&B, and the runs that it has. Made by `opened`.
+
+    Args:
+        folder: W&B's own files, for the time of the push.
+
+    Raises:
+        Exception: W&B cannot be reached, or refuses.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        api = wandb.Api()
+        self.folder = folder
+        self.entity = os.environ.get("WANDB_ENTITY") or Tracking().entity or api.default_entity
+        self.name = os.environ.get("WANDB_PROJECT") or Tracking().project
+        self.runs: dict[str, list[tuple[str, str, str | None]]] = {}
+        """Identity of an experiment ↦ id, state and `PUSHED` of its runs."""
+        with suppress(ValueError):  # no such project: the first run makes it
+            for run in api.runs(f"{self.entity}/{self.name}", per_page=100, include_sweeps=False, lazy=False):
+                identity = run.config.get("experiment_id") or run.id
+                self.runs.setdefault(identity, []).append((run.id, run.state, run.summary_metrics.get(PUSHED)))
+
+    def send(self, view: View, force: bool = False) -> tuple[str, str]:
+        """Send a run if the project lacks it or has it in part. What was sent stays if this is interrupted.
+
+        Args:
+            view: the run.
+            force: send name, configuration, tags and summary again if the run is complete, too.
+
+        Returns:
+            `sent`, `updated` or `complete`, and the run's id in W&B.
+
+        Raises:
+            Exception: W&B cannot be reached, or refuses.
+        """
+        there = sorted(self.runs.get(view.id, []), key=lambda run: (run[0] != view.id, run[0]))
+        if (view.state, view.sha256) in [(state, pushed) for _, state, pushed in there] and not force:
+            return "complete", next(name for name, _, pushed in there if pushed == view.sha256)
+        names = [name for name, *_ in there] or [view.id, *(f"{view.id}-{n}" for n in range(2, MOST + 1))]
+        for name in names:
+            try:
+                self._send(view, name)
+            except Exception as problem:
+                tracking.forget()
+                if name == names[-1] or not tracking.deleted(problem):
+                    raise
+            else:
+                return ("updated" if there else "sent"), name
+        raise AssertionError(names)
+
+    def _send(self, view: View, name: str) -> None:
+        run = tracking.begin(
+            name,
+            view.name,
+            self.entity,
+            self.name,
+            self.folder,
+            "online",
+            config=view.config,
+            group=view.group,
+            tags=view.tags,
+            job_type=view.job_type,
+        )
+        try:
+            missing = [(step, values) for step, values in view.points if step >= run.starting_step]
+            for number, (step, values) in enumerate(missing, 1):
+                tracking.log(run, values, step, view.shown() if number == len(missing) else None)
+            run.summary.update({**view.summary, PUSHED: view.sha256})
+        except BaseException:
+            with suppress(Exception):
+                run.finish(exit_code=1)
+            raise
+        run.finish(exit_code=int(view.state == "failed"))
+
+
+@contextmanager
+def opened() -> Iterator[Project]:
+    """Open the project that the environment and the account name, for the time of the context.
+
+    Raises:
+        InputError: there is no account, or W&B cannot be reached.
+    """
+    if (mode := os.environ.get("WANDB_MODE") or "online") != "online":
+        raise InputError(f"WANDB_MODE: expected online, got {mode}. Unset it.")
+    with TemporaryDirectory(prefix="study-wandb-") as folder, tracking.without(OF_A_RUN):
+        tracking.forget()
+        os.environ["WANDB_DIR"] = folder
+        try:
+            if not account.signed_in():
+                raise InputError("account: expected a key for W&B, got none. Call `wandb login`.")
+            project = Project(Path(folder))
+        except InputError:
+            raise
+        except Exception as problem:
+            raise InputError(f"W&B: {tracking.cause(problem)}. Check the network and the key.") from None
+        else:
+            yield project
+        finally:
+            os.environ.pop("WANDB_DIR", None)
+            tracking.forget()

@@ -1,0 +1,196 @@
+"""`study wandb push`: records become runs of W&B, each once, whatever happened before."""
+
+import copy
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from loopback import ENTITY, Loopback
+from test_wandb_outages import SMALL, named
+
+import wandb
+from study.__main__ import main
+from study.config import experiment_from, experiment_id
+from study.store import Store
+from study.sweep.spec import load
+from study.training import push, tracking
+from study.training.run import run as train
+
+ROOT = Path(__file__).parents[2]
+WITHOUT_TORCH = """
+import sys
+sys.modules.update(dict.fromkeys(("torch", "pytorch_lightning", "sentencepiece")))
+from study.__main__ import main
+sys.exit(main(["wandb", "push", *sys.argv[1:]]))
+"""
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    """A server, and an account there."""
+    for name in [name for name in os.environ if name.startswith("WANDB_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(ROOT)
+    wandb.teardown()
+    with Loopback() as running:
+        for name, value in running.environment().items():
+            monkeypatch.setenv(name, value)
+        yield running
+        running.shutdown()
+    wandb.teardown()
+
+
+@pytest.fixture
+def results(tmp_path):
+    """Published results of two arms of the quickstart: four runs."""
+    folder = tmp_path / "results"
+    for name in ("runs", "sweeps"):
+        (folder / name).mkdir(parents=True)
+    cells = load(ROOT / "sweeps" / "quickstart.yaml").cells
+    for arm in dict.fromkeys(cell.id.rpartition("-s")[0] for cell in cells[:2]):
+        for file in (ROOT / "results" / "runs").glob(f"{arm}.*"):
+            shutil.copy(file, folder / "runs")
+    return folder
+
+
+def test_published_runs_are_sent_once_with_their_place_in_the_sweeps(server, results, monkeypatch, capsys):
+    monkeypatch.setenv("WANDB_RUN_ID", "of-another-run")
+    monkeypatch.setenv("WANDB_SWEEP_ID", "unknown")
+    assert main(["wandb", "push", str(results)]) == 0
+    store, lines = Store(results), capsys.readouterr().out.splitlines()
+    assert lines[0] == f"W&B: 4 runs for the project {ENTITY}/attention-ablation"
+    assert [line.split()[:3] for line in lines[1:5]] == [[f"{n}/4", "sent", i] for n, i in enumerate(store.ids(), 1)]
+    assert lines[5:] == ["4 sent"]
+    assert sorted(server.runs) == store.ids()
+    spec = load(ROOT / "sweeps" / "quickstart.yaml")
+    for number, cell in enumerate(spec.cells[:2]):
+        run, record = server.runs[cell.id], store.record(cell.id)
+        scale = ("rsqrt", "none")[number]
+        assert run["displayName"] == f"family=recurrent · key_width=16 scale={scale} · seed 1"
+        assert run["groupName"] == f"quickstart: family=recurrent key_width=16 scale={scale}"
+        assert (run["jobType"], run["tags"], run["state"]) == ("train", ["quickstart", *spec.tags], "finished")
+        config = {name: field["value"] for name, field in run["config"].items() if name != "_wandb"}
+        assert config["model"] == record.config["model"]
+        assert (config["sweep"], config["question"]) == (["quickstart"], spec.description)
+        assert (config["facet"], config["arm"]) == ("family=recurrent", f"key_width=16 scale={scale}")
+        assert (config["baseline"], config["seed"]) == (number == 0, 1)
+        assert [point["step"] for point in run["points"]] == [200, 400, 600, 800]
+        assert [point["valid_bleu"] for point in run["points"]] == [point["valid_bleu"] for point in record.history]
+        summary = run["summary"]
+        assert summary["valid_bleu"] == {"max": max(point["valid_bleu"] for point in record.history)}
+        assert summary["test/exact"] == record.score("test", "exact")
+        assert summary["cost/parameters"] == record.model.parameters
+        assert summary["cost/tokens_per_second"] == record.resources.tokens_per_second
+        assert summary["attention"]["_type"] == "image-file"
+
+    before, calls = copy.deepcopy(server.runs), len(server.calls)
+    again = [sys.executable, "-P", "-c", WITHOUT_TORCH, str(results), "--sweep", "quickstart"]
+    told = subprocess.run(again, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.splitlines()[-1] == "4 complete"
+    assert server.runs == before
+    assert {name for name, _ in server.calls[calls:]} == {"Viewer", "Runs"}, "nothing is written"
+    gone = spec.cells[0].id
+    del server.runs[gone]
+    server.deleted.add(gone)
+    monkeypatch.setattr(tracking, "START", 1.0)
+    for expected in ("1 sent, 3 complete", "4 complete"):
+        assert main(["wandb", "push", str(results)]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[-1] == expected
+        assert sum(f"{gone}-2 " in line and f"does not take the id {gone} again" in line for line in lines) == 1
+    assert len(server.runs) == 4
+    assert [point["step"] for point in server.runs[f"{gone}-2"]["points"]] == [200, 400, 600, 800]
+
+
+def test_an_interrupted_push_continues_and_a_server_that_dies_ends_it(server, results, monkeypatch, capsys):
+    log, calls = tracking.log, []
+
+    def interrupted(run, values, step, shown=None):
+        calls.append(step)
+        if len(calls) == 7:
+            raise KeyboardInterrupt
+        log(run, values, step, shown)
+
+    with monkeypatch.context() as here:
+        here.setattr(tracking, "log", interrupted)
+        assert main(["wandb", "push", str(results)]) == 130
+    assert "interrupted: 1 of 4 runs done; the same command again continues" in capsys.readouterr().out
+    assert [run["state"] for run in server.runs.values()] == ["finished", "failed"]
+    assert main(["wandb", "push", str(results)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "2 sent, 1 updated, 1 complete"
+    assert len(server.runs) == 4
+    for run in server.runs.values():
+        assert run["state"] == "finished"
+        assert [point["_step"] for point in run["points"]] == [200, 400, 600, 800]
+
+    server.runs.clear()
+    monkeypatch.setattr(tracking, "START", 1.0)
+    monkeypatch.setattr(tracking, "END", 1.0)
+    send = push.Project.send
+    monkeypatch.setattr(push.Project, "send", lambda *told: (server.dead or server.die(), send(*told))[1])
+    assert main(["wandb", "push", str(results)]) == 1
+    printed = capsys.readouterr()
+    assert printed.out.splitlines()[-1] == "3 failed"
+    assert "3 runs in a row failed" in printed.err
+
+
+def test_a_run_that_wandb_lost_is_completed_and_agrees_with_one_that_was_logged_live(
+    server, tmp_path, monkeypatch, capsys
+):
+    """The process of the second run dies between its record and W&B's end; a third leaves a torn file and no record."""
+    runs = tmp_path / "runs"
+    whole, lost = (experiment_from(SMALL, {"seed": seed}) for seed in (1, 2))
+    train(whole, runs / experiment_id(whole), lambda line: None)
+    with monkeypatch.context() as here:
+        here.setattr(tracking.Run, "_finish", lambda self, record: self.run.finish(exit_code=1))
+        train(lost, runs / experiment_id(lost), lambda line: None)
+    torn = runs / "graph-transformer-dot-01234567-s1" / "wandb" / "offline-run-1-x" / "run-x.wandb"
+    torn.parent.mkdir(parents=True)
+    torn.write_bytes(b":W&B\xd4\xbf")
+    live, dead = (server.runs[experiment_id(one)] for one in (whole, lost))
+    assert dead["state"] == "failed"
+    assert "test/exact" not in dead["summary"]
+    before = copy.deepcopy(live)
+    assert main(["wandb", "push", str(runs)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "2 updated"
+    assert len(server.runs) == 2
+    assert torn.read_bytes() == b":W&B\xd4\xbf"
+    for run in (live, dead):
+        assert run["state"] == "finished"
+        assert [point["_step"] for point in run["points"]] == [1, 2, 4], "no point twice"
+        assert named(run["summary"]) == named(before["summary"]) | {push.PUSHED}
+        assert [named(point) for point in run["points"]] == [named(point) for point in before["points"]]
+    for run in list(server.runs):
+        del server.runs[run]
+    assert main(["wandb", "push", str(runs)]) == 0
+    sent = server.runs[experiment_id(whole)]
+    assert [named(point) for point in sent["points"]] == [named(point) for point in before["points"]]
+    assert named(sent["summary"]) == named(before["summary"]) | {push.PUSHED}
+    assert before["config"].keys() <= sent["config"].keys()
+
+
+REFUSED = {
+    "no account": ([], {"WANDB_API_KEY": None}, "account: expected a key for W&B, got none. Call `wandb login`."),
+    "offline": ([], {"WANDB_MODE": "offline"}, "WANDB_MODE: expected online, got offline. Unset it."),
+    "wrong key": ([], {"WANDB_API_KEY": "9876543210" * 4}, "W&B: "),
+    "unknown sweep": (["--sweep", "nothing"], {}, "--sweep: expected "),
+    "of no run": (["--sweep", "copy_far"], {}, "expected records, got none of that sweep."),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_sent_is_one_line(server, results, monkeypatch, capsys, case):
+    options, told, expected = REFUSED[case]
+    for name, value in told.items():
+        monkeypatch.delenv(name) if value is None else monkeypatch.setenv(name, value)
+    assert main(["wandb", "push", str(results), *options]) == 2
+    printed = capsys.readouterr()
+    (line,) = printed.err.splitlines()
+    assert expected in line
+    assert printed.out == ""
+    assert not server.runs
