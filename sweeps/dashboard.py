@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
+import wandb
 import wandb_workspaces.reports.v2 as wr
 import wandb_workspaces.workspaces as ws
 
-import wandb
 from study.config import Experiment
 from study.sweep.spec import Spec, load
 from study.training import tracking

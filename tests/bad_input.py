@@ -109,9 +109,9 @@ def _no_training() -> None:
 def run_all(count: str = "100000", part: str = "1/1", only: str = "") -> int:
     """Run a sample of the cases and print what was found; the exit status."""
     import torch  # noqa: F401
+    import wandb  # noqa: F401
 
     import study.pruning.run  # noqa: F401
-    import wandb  # noqa: F401
 
     top = Path(tempfile.mkdtemp(prefix="bad-input-"))
     template = top / "template"

@@ -11,9 +11,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import wandb
 from loopback import ENTITY, KEY, Loopback
 
-import wandb
 from study import records
 from study.__main__ import main
 from study.sweep import agents, lease, local

@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
+import wandb
 from loopback import ENTITY, KEY, Loopback
 
-import wandb
 from study.config import account, experiment_from, experiment_id
 from study.pruning.run import run as prune
 from study.training import tracking

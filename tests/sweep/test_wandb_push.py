@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import wandb
 from loopback import ENTITY, Loopback
 from test_wandb_outages import SMALL, named
 
-import wandb
 from study.__main__ import main
 from study.config import experiment_from, experiment_id
 from study.store import Store
@@ -70,7 +70,7 @@ def test_published_runs_are_sent_once_with_their_place_in_the_sweeps(server, res
     for number, cell in enumerate(spec.cells[:2]):
         run, record = server.runs[cell.id], store.record(cell.id)
         scale = ("rsqrt", "none")[number]
-        assert run["displayName"] == f"family=recurrent · key_width=16 scale={scale} · seed 1"
+        assert run["displayName"] == f"recurrent · key width 16, {('1/√d', 'unscaled')[number]} · seed 1"
         assert run["groupName"] == f"quickstart: family=recurrent key_width=16 scale={scale}"
         assert (run["jobType"], run["tags"], run["state"]) == ("train", ["quickstart", *spec.tags], "finished")
         config = {name: field["value"] for name, field in run["config"].items() if name != "_wandb"}
