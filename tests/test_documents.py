@@ -248,7 +248,8 @@ def test_a_block_is_replaced_and_the_rest_kept() -> None:
 
 def test_generated_parts_are_what_the_results_say() -> None:
     results = Results(ROOT / "results")
-    made = documents(results.root, Inputs(results).verdicts)
+    verdicts = Inputs(results).verdicts
+    made = documents(results.root, verdicts)
     assert {path.name for path in made} == {"README.md", "getting-started.md", "verdicts.md"}
     for path, text in made.items():
         assert path.read_text(encoding="utf-8") == text, "rewrite it: study reproduce readme"
@@ -256,6 +257,10 @@ def test_generated_parts_are_what_the_results_say() -> None:
     seventh = made[ROOT / "docs/verdicts.md"].split("## Claim 7\n")[1].split("## Claim 8\n")[0]
     assert "Sweeps: [decoders](../results/tables/decoders.md)." in seventh
     assert "*recurrent*" in made[ROOT / "README.md"].split("<details>")[0]
+    shown = re.search(r"\| \[7\]\(.*", made[ROOT / "README.md"])
+    deciding = next(verdict.deciding for verdict in verdicts if verdict.claim.id == 7)
+    assert shown
+    assert f"{deciding.comparison.test.difference:+.1f}" in shown[0], "the weakest contrast, not the first one"
 
 
 def test_the_tree_of_the_readme_is_that_of_the_package() -> None:

@@ -196,7 +196,10 @@ def _claims(verdicts: Sequence[Verdict]) -> dict[str, list[Mapping[str, str]]]:
 
 
 def _summary(claims: Mapping[str, Sequence[Mapping[str, str]]], whole: Mapping[str, str]) -> str:
-    lines = ["| # | claim | verdict | first contrast | estimate | 95% CI |", "|--:|---|---|---|--:|--:|"]
+    lines = [
+        "| # | claim | verdict | deciding contrast of the first part | estimate | 95% CI |",
+        "|--:|---|---|---|--:|--:|",
+    ]
     for claim in SUMMARY:
         first = claims[claim][0]
         cells = [f"[{claim}]({VERDICTS}#claim-{claim})", first["claim"], f"**{whole[claim]}**"]
