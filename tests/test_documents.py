@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import typst
 import yaml
 from scipy.stats import t as student
 
@@ -323,3 +324,8 @@ def test_the_lock_holds_versions_and_nothing_else() -> None:
     pinned = [line for line in lines if not line.startswith("#")]
     assert "torch==2.13.0" in pinned
     assert [line for line in pinned if not re.fullmatch(r"[\w.-]+==[\w.]+", line)] == []
+
+
+def test_the_paper_finds_every_row_and_number_that_its_text_names() -> None:
+    pdf = typst.compile(str(ROOT / "paper" / "main.typ"), root=str(ROOT), ignore_system_fonts=True)
+    assert pdf.startswith(b"%PDF")

@@ -68,6 +68,7 @@ def comparison_table(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Ta
             Block(
                 wording.arm_words(facet.name),
                 rows if has_bleu(spec, facet.name) else [_without_bleu(row) for row in rows],
+                facet.name,
             )
         )
     return Table(f"{spec.name}: {spec.description}".rstrip(": "), columns, blocks, notes(spec, frame, facets))

@@ -54,6 +54,8 @@ class Block:
 
     head: str
     rows: Sequence[Row]
+    fields: str = ""
+    """The heading by names of fields; empty if it is the same."""
 
 
 @dataclass(frozen=True)
@@ -127,13 +129,21 @@ class Table:
             "blocks": [
                 {
                     "head": block.head,
-                    "rows": [{"cells": dict(row.cells), "bold": sorted(row.bold)} for row in block.rows],
+                    "fields": block.fields or block.head,
+                    "rows": [
+                        {"cells": dict(row.cells), "bold": sorted(row.bold), "fields": self._fields(row)}
+                        for row in block.rows
+                    ],
                 }
                 for block in self.blocks
             ],
             "notes": list(self.notes),
         }
         return json.dumps(tree, ensure_ascii=False, indent=1) + "\n"
+
+    def _fields(self, row: Row) -> str:
+        """Return the name of a row by names of fields, which documents find it by."""
+        return str(row.numbers.get("arm") or row.numbers.get("contrast") or row.cells[self.columns[0].key])
 
     def markdown(self) -> str:
         """A GitHub table per block, notes below."""

@@ -50,11 +50,18 @@ def secondary_table(results: Results, runs: Runs) -> Table:
 
 def _blocks(spec: Spec, runs: Runs) -> list[Block]:
     frame = runs.table(spec, list(SCORES))
-    return [Block(_head(spec, facet), _rows(spec, facet, frame[frame["facet"] == facet])) for facet in spec.arms]
+    return [
+        Block(
+            _head(spec, wording.arm_words(facet)),
+            _rows(spec, facet, frame[frame["facet"] == facet]),
+            _head(spec, facet),
+        )
+        for facet in spec.arms
+    ]
 
 
 def _head(spec: Spec, facet: str) -> str:
-    return f"{spec.name}: {wording.arm_words(facet)}" if facet else spec.name
+    return f"{spec.name}: {facet}" if facet else spec.name
 
 
 def _rows(spec: Spec, facet: str, frame: pd.DataFrame) -> list[Row]:
