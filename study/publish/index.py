@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from study import files, records
+from study.analysis.run_text import flat
 from study.publish.store import Results
 from study.records import Record
 
@@ -39,7 +40,7 @@ def dumps(results: Results, made: Mapping[str, Record]) -> str:
         for name in manifest.files:
             if (identity := name.removesuffix(".json")) in sweeps:
                 sweeps[identity].append(manifest.name)
-    configs = {name: dict(_flat(record.config)) for name, record in made.items()}
+    configs = {name: dict(flat(record.config)) for name, record in made.items()}
     fields = sorted({field for config in configs.values() for field in config})
     fields = [f for f in fields if f == "seed" or len({repr(config.get(f)) for config in configs.values()}) > 1]
     scores = sorted({(s.split, s.metric) for record in made.values() for s in record.scores if s.subset is None})
@@ -51,15 +52,6 @@ def dumps(results: Results, made: Mapping[str, Record]) -> str:
         cells = [name, " ".join(sweeps[name]), record.status, *map(configs[name].get, fields)]
         writer.writerow([*cells, *_facts(record).values(), *map(known.get, scores)])
     return out.getvalue()
-
-
-def _flat(section: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every field of a configuration by its dotted name."""
-    for name, value in section.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def _facts(record: Record | None) -> dict[str, Any]:
