@@ -36,6 +36,8 @@ from study.files import write as write
 SCHEMA_VERSION = 2
 LARGEST = 2**26
 """Bytes of a record."""
+CHECKPOINT, PARTS = "checkpoint.ckpt", "pruning.jsonl"
+"""Files that a stopped training, or pruning, continues from; useless once there is a record."""
 
 NUMBERS = re.compile(r"\[(?:\n +(?:-?\d[\d.e+-]*|null),?)+\n +\]")
 """A list of numbers and nulls in indented JSON. No string holds a line break there."""

@@ -23,15 +23,13 @@ from study.pruning import answers
 from study.pruning.answers import Answer, EvaluationSetup, Parts
 from study.pruning.order import Data, Ranking, gone, rank, shuffled
 from study.pruning.surgery import Head, heads_of, remove
-from study.records import ModelFacts, Record
+from study.records import PARTS, ModelFacts, Record
 from study.training import Hooks, Run, train
 from study.training.batches import examples
 from study.training.checkpoint import Kept, cut, cut_to, load
 from study.training.sizes import sizes_of
 
 Hold = Callable[[Path], AbstractContextManager[object]]
-PARTS = "pruning.jsonl"
-"""File of the measurements of a stopped pruning."""
 OF_A_TRIAL = ("WANDB_RUN_ID", "WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH", "WANDB_RUN_GROUP", "WANDB_TAGS")
 """Variables that name this process's run and its sweep to W&B."""
 

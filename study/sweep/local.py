@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from study.errors import INTERRUPTED as INTERRUPTED
 from study.errors import InputError
 from study.sweep import disk, lease, server, slots
 from study.sweep.display import Progress
@@ -20,7 +21,6 @@ from study.sweep.spec import Cell, Spec
 from study.sweep.task import Policy, Task
 from study.sweep.trial import Trial, due, stamp, tidy, train
 
-INTERRUPTED = 130
 POLICY = Policy()
 NO_SWEEP: Mapping[str, str] = MappingProxyType({})
 """No server has made the sweep."""

@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
+from study.records import CHECKPOINT, PARTS
 from study.sweep.ending import STOPPED
 
-CHECKPOINT, PARTS = "checkpoint.ckpt", "pruning.jsonl"
-"""Files that a stopped training, or pruning, continues from; useless once there is a record."""
 LOOK = 0.5
 LAST_WORDS = 30.0
 """Seconds for the checkpoint and for what a server is still to be told."""

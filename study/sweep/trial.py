@@ -25,7 +25,6 @@ from study.config import Experiment, config_hash, experiment_id
 from study.errors import InputError
 from study.sweep import disk, display, lease, stopping
 from study.sweep.ending import BUSY, STOPPED, UNWRITTEN, WRONG, error_line
-from study.sweep.stopping import CHECKPOINT, PARTS
 
 Trial = Callable[[Experiment, Path], object]
 
@@ -109,7 +108,9 @@ def due(folder: Path, seen: int | None) -> bool:
 def tidy(folder: Path) -> None:
     """Remove what a killed process has left beside a good record: temporary files, its claim and its checkpoint."""
     with suppress(OSError, InputError):  # somebody else's folder
-        names = [name for name in os.listdir(folder) if name in (CHECKPOINT, PARTS) or LEFT.fullmatch(name)]
+        names = [
+            name for name in os.listdir(folder) if name in (records.CHECKPOINT, records.PARTS) or LEFT.fullmatch(name)
+        ]
         if not (names or lease.claimed(folder)) or (held := lease.acquire(folder)) is None:
             return
         try:

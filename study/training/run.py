@@ -25,7 +25,7 @@ from study.corpora import Corpus, load
 from study.errors import InputError
 from study.models import Translator, build, match_logits
 from study.models.cost import cost
-from study.records import ModelFacts, Record, Resources, Score, Selection
+from study.records import CHECKPOINT, ModelFacts, Record, Resources, Score, Selection
 from study.training import gold, ranks, tracking
 from study.training.alignment import attention_map
 from study.training.batches import Example, Steps, examples, sentence_lengths
@@ -41,7 +41,6 @@ from study.training.task import DivergedError, Task
 from study.training.trainer import trainer
 from study.training.vocabulary import Vocabulary, vocabulary_for
 
-CHECKPOINT = "checkpoint.ckpt"
 UNRECORDED: Any = {"trainer": True, "tracking": True, "out": True, "data": {"folder"}}
 """Fields that decide no number and may contain a path or a name."""
 
