@@ -28,7 +28,7 @@ OF_A_RUN = (
     *(*tracking.SWEEP, "WANDB_RUN_ID", "WANDB_RUN_GROUP", "WANDB_TAGS", "WANDB_NAME", "WANDB_NOTES"),
     *("WANDB_JOB_TYPE", "WANDB_RESUME", "WANDB_DIR"),
 )
-"""What the environment says of one run; a push sends many."""
+"""Environment variables of a single run. A push ignores them, because it sends several runs."""
 
 
 @dataclass(frozen=True)

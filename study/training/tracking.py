@@ -162,7 +162,7 @@ def _init(experiment: Experiment, folder: Path, mode: Any, plain: bool = False) 
 
 
 def deleted(problem: Exception) -> bool:
-    """Whether W&B refuses an id since a run of that id was deleted: it never takes the id again."""
+    """Return True if W&B refuses an id because its run was deleted. W&B never accepts such an id again."""
     return "HTTP 409" in str(problem)
 
 
