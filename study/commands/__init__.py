@@ -13,6 +13,7 @@ GROUPS = {
         "explain": "print formulas, parameters and FLOPs of an experiment before it runs",
         "show": "print one run: configuration, scores, learning curve, attention map",
         "translate": "translate a sentence with a trained model and draw its alignment",
+        "compare": "translate a sentence with several models and draw their alignments side by side",
         "align": "align the words of sentence pairs by attention",
         "wandb": "send runs to W&B from their records",
     },

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from study.__main__ import main
-from study.analysis.figures.run import title
+from study.analysis.figures.run import entropy, title
 from study.attention import Lengths
 from study.config import experiment_from
 from study.models import build
@@ -134,3 +134,26 @@ def test_wrong_input_is_one_line_and_status_2(run: Path, capsys: pytest.CaptureF
         assert wanted in said
         assert said.count("\n") == 1
     assert not list(Path().glob("*.png"))
+
+
+def test_models_are_compared_as_each_translates_alone(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("other").mkdir()
+    saved(Path("other"), Words.learn(TEXTS), family="transformer", layers=2, memory="mean")
+    alone = [translate(load(path), SENTENCE) for path in (run, Path("other"))]
+    assert main(["compare", str(run), "other", str(run), SENTENCE, "--png", "both.png"]) == 0
+    head, *lines, drawn = capsys.readouterr().out.splitlines()
+    assert head.split() == ["entropy", "translation"]
+    entropies = [line.split()[1] for line in lines]
+    assert entropies == [f"{entropy(alone[0].attention):.2f}", "–", entropies[0]]
+    assert [line.split(maxsplit=2)[2:] for line in lines] == [[one.text] * bool(one.text) for one in (*alone, alone[0])]
+    assert drawn == "maps  both.png"
+    one = main(["translate", str(run), SENTENCE]), matplotlib.image.imread("alignment.png").shape
+    assert matplotlib.image.imread("both.png").shape[1] == pytest.approx(2 * one[1][1], abs=4)
+    for words, problem in (
+        (["compare", SENTENCE], "SENTENCE: expected a value"),
+        (["compare", "absent", SENTENCE], "absent: no such run"),
+        (["compare", "other", SENTENCE, "--png", "x.png"], "--png: expected attention over source tokens"),
+        (["compare", *[str(run)] * 13, SENTENCE], "RUN: expected at most 12 runs"),
+    ):
+        assert main(words) == 2
+        assert problem in capsys.readouterr().err

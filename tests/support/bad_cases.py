@@ -174,6 +174,7 @@ def required(run: str) -> dict[str, list[str]]:
         "show": [run],
         "prune": [f"runs/{run}", "--question", "curve", "--out", "pruned"],
         "translate": [f"runs/{run}", SENTENCE],
+        "compare": [f"runs/{run}", f"runs/{run}", SENTENCE],
         "align": [run, "--source", "a.de", "--target", "a.en", "--layer", "0"],
         "softmax": ["--out", "figure"],
         "report": ["--sweep", "sweep.yaml", "--to", "report"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from study.analysis.figures import style
@@ -51,6 +52,21 @@ def draw_translation(attention: dict[str, Any], model: str) -> Figure:
     head = "\n".join(part for line in head.splitlines() for part in textwrap.wrap(line, int(16 * width)) or [""])
     figure.suptitle(head, fontsize=8, x=0.01, ha="left")
     axes.tick_params(axis="both", labelsize=7.5)  # the figure grows with its tokens, so they need not shrink
+    return figure
+
+
+@style.styled()
+def draw_translations(maps: Sequence[tuple[dict[str, Any], str]]) -> Figure:
+    """The figure of several attention maps with their models, side by side, titled with the source sentence."""
+    widths = [max(style.COLUMN, 0.22 * len(attention["source"]) + 1.7) for attention, _ in maps]
+    height = max(2.6, 0.18 * max(len(attention["target"]) for attention, _ in maps) + 1.7)
+    figure, axes = style.subplots(1, len(maps), figsize=(sum(widths), height), width_ratios=widths, squeeze=False)
+    for one, (attention, model), width in zip(axes[0], maps, widths, strict=True):
+        draw_map(one, attention)
+        lines = [f"{model}: entropy {entropy(attention):.2f}", (attention.get("text") or {}).get("target", "")]
+        one.set_title("\n".join(textwrap.fill(line, int(15 * width)) for line in lines if line), loc="left", fontsize=8)
+        one.tick_params(axis="both", labelsize=7.5)
+    figure.suptitle((maps[0][0].get("text") or {}).get("source", ""), fontsize=8, x=0.01, ha="left")
     return figure
 
 
