@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from study.__main__ import main
-from study.analysis.figures.run import entropy, title
+from study.analysis.figures.run import draw_translations, entropy, title
 from study.attention import Lengths
 from study.config import experiment_from
 from study.models import build
@@ -149,6 +149,10 @@ def test_models_are_compared_as_each_translates_alone(run: Path, capsys: pytest.
     assert drawn == "maps  both.png"
     one = main(["translate", str(run), SENTENCE]), matplotlib.image.imread("alignment.png").shape
     assert matplotlib.image.imread("both.png").shape[1] == pytest.approx(2 * one[1][1], abs=4)
+    long = alone[0].attention | {"text": {"source": SENTENCE, "target": "gesehen " * 20}}
+    figure = draw_translations([(long, "grammar-recurrent-distance-50bd7463-s1")] * 2)
+    figure.draw_without_rendering()
+    assert all(axes.get_tightbbox().x1 <= figure.bbox.x1 for axes in figure.axes)  # no title is cut off
     for words, problem in (
         (["compare", SENTENCE], "SENTENCE: expected a value"),
         (["compare", "absent", SENTENCE], "absent: no such run"),

@@ -63,8 +63,8 @@ def draw_translations(maps: Sequence[tuple[dict[str, Any], str]]) -> Figure:
     figure, axes = style.subplots(1, len(maps), figsize=(sum(widths), height), width_ratios=widths, squeeze=False)
     for one, (attention, model), width in zip(axes[0], maps, widths, strict=True):
         draw_map(one, attention)
-        lines = [f"{model}: entropy {entropy(attention):.2f}", (attention.get("text") or {}).get("target", "")]
-        one.set_title("\n".join(textwrap.fill(line, int(15 * width)) for line in lines if line), loc="left", fontsize=8)
+        lines = [model, f"entropy {entropy(attention):.2f}", (attention.get("text") or {}).get("target", "")]
+        one.set_title("\n".join(textwrap.fill(line, int(11 * width)) for line in lines if line), loc="left", fontsize=8)
         one.tick_params(axis="both", labelsize=7.5)
     figure.suptitle((maps[0][0].get("text") or {}).get("source", ""), fontsize=8, x=0.01, ha="left")
     return figure
