@@ -56,9 +56,7 @@ def _differences(spec: Spec, tests: Sequence[Test]) -> str:
         said.append("Intervals are unadjusted 95% t intervals; p is Holm's over the tests of a block; bold: p < .05")
         said.append(f"{wording.NOTHING}: nothing to estimate it from")
     if any(test.method == "few" for test in tests):
-        said.append(
-            f"Arms of fewer than {FEWEST} runs have no interval, p or bold: so few say next to nothing of their spread"
-        )
+        said.append(f"Arms of fewer than {FEWEST} runs have no interval, p or bold, since so few show no spread")
     return f"{'. '.join(said)}."
 
 
@@ -86,7 +84,7 @@ def _models(facets: list[Facet]) -> Iterator[tuple[Facet, str, Test]]:
 
 def _beside(facet: Facet, arm: str, model: Test) -> str:
     digits = metrics.decimals(facet.metric)
-    where = f"{facet.name}, {arm}" if facet.name else arm
+    where = ", ".join(wording.arm_words(label) for label in (facet.name, arm) if label)
     bounds = wording.interval(model.low, model.high, digits)
     p = f", unadjusted p {wording.p_value(model.p)}"
     return f"{wording.number(model.difference, digits, True)} {bounds}{p} ({where})"
@@ -95,7 +93,8 @@ def _beside(facet: Facet, arm: str, model: Test) -> str:
 def _columns(frame: pd.DataFrame) -> str:
     devices = sorted(set(frame["device"]) - {""})
     return (
-        "Entropy: of cross-attention at the last validation, H / log(slots): 0 one slot, 1 all alike. "
+        "Entropy: of cross-attention at the last validation, H / log(slots): 0 = one slot has all the weight, 1 = all "
+        "have the same. "
         f"Tokens/s: in training{', on ' + ' and '.join(devices) if devices else ''}; less where "
         "runs shared the machine with other work."
     )
@@ -132,7 +131,7 @@ def _power(facets: list[Facet]) -> Iterator[str]:
             parts.append(f"smallest difference that these runs could show {' to '.join(ends)} (power .80)")
         if parts:
             text = "; ".join(parts)
-            yield f"{facet.name}: {text}." if facet.name else f"{text[0].upper()}{text[1:]}."
+            yield f"{wording.arm_words(facet.name)}: {text}." if facet.name else f"{text[0].upper()}{text[1:]}."
 
 
 def _absent(frame: pd.DataFrame) -> Iterator[str]:
