@@ -76,17 +76,7 @@ class Part(nn.Module):
 
 def _run(plugin: plugins.Plugin, base: type[Part]) -> type[Part]:
     """Return the class of a user's own file, which is run as a module of its own."""
-    plugins.check_trust(plugin)
-    module = ModuleType(f"study_mechanism_{plugins.digest(plugin.text)}")
-    file = f"<{plugin.value}>"
-    linecache.cache[file] = (len(plugin.text), None, plugin.text.splitlines(keepends=True), file)
-    sys.modules[module.__name__] = module
-    try:
-        exec(compile(plugin.text, file, "exec"), vars(module))
-    except Exception as problem:
-        del sys.modules[module.__name__]
-        raise InputError(f"{plugin.value}: the file cannot be run ({type(problem).__name__}: {problem})") from problem
-    found = vars(module).get(plugin.name)
+    found = vars(_module(plugin)).get(plugin.name)
     if not isinstance(found, type) or not issubclass(found, base) or not found.axis:
         kinds = (
             [base] if base.axis else [kind for kind in base.__subclasses__() if AXES.get(kind.axis, SCORE).extensible]
@@ -94,6 +84,23 @@ def _run(plugin: plugins.Plugin, base: type[Part]) -> type[Part]:
         names = ", ".join(sorted(kind.__name__ for kind in kinds if kind.axis))
         raise InputError(f"{plugin.value}: expected a subclass of study.attention.{names}")
     return found
+
+
+def _module(plugin: plugins.Plugin) -> ModuleType:
+    """Return the module that a user's own file makes. It is run once in a process."""
+    plugins.check_trust(plugin)
+    module = ModuleType(f"study_mechanism_{plugins.digest(plugin.text)}")
+    if module.__name__ in sys.modules:
+        return sys.modules[module.__name__]
+    file = f"<{plugin.value}>"
+    linecache.cache[file] = (len(plugin.text), None, plugin.text.splitlines(keepends=True), file)
+    sys.modules[module.__name__] = module
+    try:
+        exec(compile(plugin.text, file, "exec"), vars(module))
+    except (Exception, SystemExit) as problem:
+        del sys.modules[module.__name__]
+        raise InputError(f"{plugin.value}: the file cannot be run ({type(problem).__name__}: {problem})") from problem
+    return module
 
 
 def _rows(tensor: Tensor, heads: Sequence[int]) -> Tensor:

@@ -16,6 +16,8 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 
+from study import files
+
 
 class StoppedError(Exception):
     """Training ends here because it was asked to; its checkpoint is saved."""
@@ -119,7 +121,7 @@ class Curves(pl.Callback):
 
     def on_train_start(self, trainer: pl.Trainer, task: pl.LightningModule) -> None:
         kept = [point for point in self._written() if point["step"] <= trainer.global_step]
-        self.path.write_text("".join(json.dumps(point) + "\n" for point in kept), encoding="utf-8")
+        files.write(self.path, "".join(json.dumps(point) + "\n" for point in kept), durable=False)
         history: Any = task.history
         for point in sorted([*kept, *history], key=itemgetter("step")):
             if "train/loss" in point:

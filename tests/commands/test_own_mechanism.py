@@ -54,6 +54,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget what this process has read and run, as a new one would."""
+    for name in [name for name in sys.modules if name.startswith("study_mechanism_")]:
+        del sys.modules[name]
     plugins._known.clear()
     monkeypatch.setenv(plugins.TRUSTED, "")
     for key in [key for key in Part._values if "@" in key[1]]:
@@ -146,6 +148,7 @@ def test_a_file_that_a_record_or_a_model_names_is_not_run(here: Path, capsys: py
             "expected a subclass of study.attention.Score",
         ),
         (DISTANCE.replace("import torch", "import torhc"), "distance.py", "cannot be run (ModuleNotFoundError"),
+        ("raise SystemExit(3)\n" + DISTANCE, "distance.py", "cannot be run (SystemExit"),
     ],
 )
 def test_a_file_that_cannot_be_used_gets_one_line(
