@@ -51,10 +51,6 @@ def _scores(spec: Spec, frame: pd.DataFrame) -> str:
 def _differences(spec: Spec, tests: Sequence[Test]) -> str:
     short = metrics.title("/".join(spec.metric), unit=False)
     said = [f"Δ: {short} minus the baseline's (first arm)"]
-    if any(test.method != "few" for test in tests):
-        said[0] += ", by least squares of score ~ arm + seed"
-        said.append("Intervals are unadjusted 95% t intervals; p is Holm's over the tests of a block; bold: p < .05")
-        said.append(f"{wording.NOTHING}: nothing to estimate it from")
     if any(test.method == "few" for test in tests):
         said.append(f"Arms of fewer than {FEWEST} runs have no interval, p or bold, since so few show no spread")
     return f"{'. '.join(said)}."
@@ -92,12 +88,8 @@ def _beside(facet: Facet, arm: str, model: Test) -> str:
 
 def _columns(frame: pd.DataFrame) -> str:
     devices = sorted(set(frame["device"]) - {""})
-    return (
-        "Entropy: of cross-attention at the last validation, H / log(slots): 0 = one slot has all the weight, 1 = all "
-        "have the same. "
-        f"Tokens/s: in training{', on ' + ' and '.join(devices) if devices else ''}; less where "
-        "runs shared the machine with other work."
-    )
+    trained = f"Trained on {' and '.join(devices)}. " if devices else ""
+    return f'{trained}docs/statistics.md explains the columns under "Comparison tables".'
 
 
 def _of_pruning(spec: Spec, frame: pd.DataFrame) -> str:
