@@ -6,6 +6,7 @@ A device or a pipe is written to, never replaced.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -13,6 +14,7 @@ import shutil
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +25,8 @@ SUFFIX = ".tmp"
 TEMPORARY = re.compile(r"\..*\.[0-9a-f]{8}\.tmp")
 """Names of temporary files. Nobody else's files have such names."""
 SYSTEM = ("/dev/", "/proc/")
+PATIENCE = 5.0
+"""Seconds that a pipe is given to get a reader."""
 STREAM = re.compile(r"/dev/(stdout|stderr)|(?:/dev|/proc/self)/fd/(\d+)")
 """Names of what this process has open."""
 
@@ -154,11 +158,26 @@ def _written_through(path: Path) -> bool:
     return not (stat.S_ISREG(kind) or stat.S_ISDIR(kind))
 
 
+def _opened(path: Path) -> int:
+    """Open a device or pipe to write. A pipe that nobody reads within `PATIENCE` seconds is an error."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError as problem:
+            if problem.errno != errno.ENXIO or time.monotonic() > until:
+                raise
+            time.sleep(0.02)
+        else:
+            os.set_blocking(handle, True)
+            return handle
+
+
 def _pour(source: Path, path: Path) -> None:
     """Copy a file into a device, a pipe or a stream; a stream keeps its place, so that nothing is overwritten."""
     found = STREAM.fullmatch(os.path.abspath(path))
     if found is None:
-        handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        handle = _opened(path)
     else:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()

@@ -367,7 +367,10 @@ def attention_map(content: bytes, where: str) -> dict[str, Any]:
         raise InputError(
             f"{where}: expected source, target, weights of their sizes and gold links; restore the file, or remove it"
         )
-    return dict(tree)
+    return {
+        **tree,
+        "weights": [[float(weight) for weight in row] for row in tree["weights"]],
+    }  # JSON has large integers
 
 
 def arm_of(identity: str) -> str:

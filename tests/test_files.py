@@ -41,7 +41,7 @@ def test_nobody_can_prepare_the_temporary_file(tmp_path: Path) -> None:
     assert len(seen) == 3
 
 
-def test_devices_and_pipes_are_written_to(tmp_path: Path) -> None:
+def test_devices_and_pipes_are_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     null, link = tmp_path / "null", tmp_path / "link"
     try:
         os.mknod(null, stat.S_IFCHR | 0o666, os.makedev(1, 3))  # a null device of our own
@@ -59,6 +59,9 @@ def test_devices_and_pipes_are_written_to(tmp_path: Path) -> None:
     files.write(pipe, "through")
     reader.join()
     assert got == [b"through"]
+    monkeypatch.setattr(files, "PATIENCE", 0.05)
+    with pytest.raises(OSError, match="No such device or address"):
+        files.write(pipe, "nobody reads this")
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 

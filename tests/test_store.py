@@ -125,6 +125,13 @@ def test_a_map_of_another_shape_is_refused(working, changes):
         working.attention(name)
 
 
+def test_a_weight_of_many_digits_is_a_number(working):
+    name = record(1).id
+    (working.folder / name / "attention.json").write_text(json.dumps(MAP | {"weights": [[10**300, 0.75]]}))
+    assert working.attention(name)["weights"] == [[1e300, 0.75]]
+    assert type(working.attention(name)["weights"][0][0]) is float
+
+
 def test_translations_that_are_no_text_are_refused(working):
     name = record(1).id
     (working.folder / name / "test.hyp.txt").write_bytes(b"\xff\xfe")
