@@ -98,9 +98,9 @@ class Section(Frozen):
     tier: ClassVar[str] = "embedded"
     """Group of the README's table of costs: embedded for what is generated, else the name of the corpus."""
     sentences: ClassVar[bool] = True
-    """Whether targets are sentences: only then is BLEU a column of its tables."""
+    """True if targets are sentences. Only then is BLEU a column of its tables."""
     shipped: ClassVar[bool] = True
-    """Whether this repository makes the references again. If not, `publish` keeps BLEU's counts beside translations."""
+    """True if this repository makes the references again. If not, `publish` keeps BLEU's counts beside translations."""
 
     @classmethod
     def example(cls) -> Self:

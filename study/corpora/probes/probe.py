@@ -33,7 +33,7 @@ class Probe(Section):
 
     sentences: ClassVar[bool] = False
     has_attends: ClassVar[bool] = False
-    """Whether the gold of encoder self-attention is known."""
+    """True if the gold of encoder self-attention is known."""
 
     def offers(self, split: str) -> frozenset[str]:
         return frozenset({"alignment", "attends"} if self.has_attends else {"alignment"})
