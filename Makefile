@@ -1,8 +1,10 @@
 # Everything runs in .venv, with the versions of requirements.lock. Further arguments: make sweep ARGS='--slots 4'
 
 SWEEP ?= sweeps/quickstart.yaml
-FITS = import ensurepip, sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))
-PYTHON ?= $(shell for p in python3.12 python3.11 python3; do $$p -c '$(FITS)' 2>/dev/null && echo $$p && break; done)
+# The newest Python that starts, has venv with pip (Debian packages them apart), and has wheels of all locked packages.
+FITS = import ensurepip, ssl, sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
+PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; do \
+  $$p -c '$(FITS)' 2>/dev/null && echo $$p && break; done)
 PIP = .venv/bin/python -m pip --disable-pip-version-check install -qq -c requirements.lock
 
 help: ## this list
@@ -49,8 +51,9 @@ lock: .venv/bin/python ## rewrite requirements.lock for pyproject.toml; what it 
 	@{ sed -n '/^#/p' requirements.lock; cat .cache/lock/lines; } > .cache/lock/new && mv .cache/lock/new requirements.lock
 
 .venv/bin/python:
-	@test -n "$(PYTHON)" || { echo "no Python 3.11 or 3.12 with venv here; install one, or name it: make PYTHON=/path/to/python3.12" >&2; exit 2; }
-	@$(PYTHON) -m venv .venv
+	@p="$(PYTHON)"; $${p:-false} -c '$(FITS)' 2>/dev/null || { echo "PYTHON: expected Python 3.11 to 3.14 with venv,\
+	 got $${p:-none}. Install one, for example python3 and python3-venv, or name one: make PYTHON=/path/to/python3" >&2;\
+	 exit 2; }; $$p -m venv .venv
 
 .venv/.core: pyproject.toml requirements.lock | .venv/bin/python
 	@echo "installing what reports need into .venv (once; a minute)"
