@@ -309,7 +309,7 @@ def margin() -> float:
 
 def test_the_files_of_the_documents_are_read(tmp_path: Path) -> None:
     claim, sweep = (
-        re.search(r"```yaml\n(.*?)```", TEXTS[page], re.DOTALL)[1] for page in ("docs/own-data.md", "docs/sweeps.md")
+        re.search(r"```yaml\n(.*?)```", TEXTS[page], re.DOTALL)[1] for page in ("docs/statistics.md", "docs/sweeps.md")
     )
     (tmp_path / "mine.yaml").write_text(claim, encoding="utf-8")
     (tmp_path / "sweep.yaml").write_text(sweep, encoding="utf-8")

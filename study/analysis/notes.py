@@ -21,6 +21,9 @@ RULES = {
 }
 """The field training.select, in words."""
 
+MARKED = {"paired": "† paired t-test", "welch": "‡ Welch's t-test"}
+"""Methods of a comparison table that have a mark, in words."""
+
 LISTED = 6
 """So many failures or inapplicable cells are listed by name, the rest counted."""
 
@@ -57,18 +60,12 @@ def _differences(spec: Spec, tests: Sequence[Test]) -> str:
 
 
 def _other_tests(facets: list[Facet]) -> Iterator[str]:
-    paired = [_beside(facet, arm, model) for facet, arm, model in _models(facets)]
-    if paired:
-        yield (
-            "† Standard deviations differ threefold from the baseline's: the paired t decides, and the model of the "
-            f"other arms goes without this one. One model of all says {'; '.join(paired)}."
-        )
-    tests = [c.test for facet in facets for c in facet.family.comparisons.values() if c.test]
-    if any(test.method == "welch" for test in tests):
-        yield (
-            "‡ Collapsed (a run diverged, or the mean BLEU on validation, as training measured it, is below half the "
-            "baseline's) or against such a baseline: Welch's t over the runs with a score, out of the model."
-        )
+    methods = {c.test.method for facet in facets for c in facet.family.comparisons.values() if c.test}
+    marks = [words for method, words in MARKED.items() if method in methods]
+    if marks:
+        yield f"{', '.join(marks)}: docs/statistics.md#marks."
+    if paired := [_beside(facet, arm, model) for facet, arm, model in _models(facets)]:
+        yield f"† One model of all arms gives {'; '.join(paired)}."
 
 
 def _models(facets: list[Facet]) -> Iterator[tuple[Facet, str, Test]]:
@@ -89,7 +86,7 @@ def _beside(facet: Facet, arm: str, model: Test) -> str:
 def _columns(frame: pd.DataFrame) -> str:
     devices = sorted(set(frame["device"]) - {""})
     trained = f"Trained on {' and '.join(devices)}. " if devices else ""
-    return f'{trained}docs/statistics.md explains the columns under "Comparison tables".'
+    return f"{trained}docs/statistics.md#comparison-tables explains the columns."
 
 
 def _of_pruning(spec: Spec, frame: pd.DataFrame) -> str:

@@ -14,32 +14,10 @@ from study.analysis.inference import FEWEST
 from study.analysis.measures import Measure
 from study.analysis.tables import Block, Column, Row, Table
 from study.claims.contrasts import name_of
+from study.claims.schema import Claim
 from study.claims.verdicts import DESCRIPTIVE, NOT_RUN, UNDECIDED, Finding, Verdict, stance
 
-RULES = (
-    "Verdict: what the row says of the claim. holds: every contrast is supported, or one of them where one is "
-    "enough, or an equivalence is shown. fails: a contrast is contradicted, or a difference that the claim predicts "
-    "is not larger than the margin. mixed: some contrasts hold and some fail. not decided: none of these. not asked "
-    "as published: the row tests something else than the published claim, for the reason that is given. A dash: the "
-    "row is descriptive. post hoc: asked when its answer could be known.",
-    "Finding: supported, contradicted: Holm p < .05 over the contrasts of the row, in that direction; below the "
-    "margin: the estimate is smaller than it. Of an equivalence, contradicted: the 95% CI also lies outside the "
-    "margin; no difference larger than the margin: the 90% CI lies inside it (two one-sided tests), and a smaller "
-    "difference is possible. saturated: no difference could show, because all arms are at the ceiling or floor of "
-    "the score, or because the claim predicts a difference past the end at which the baseline is. undecided: none "
-    "of these.",
-    "If a claim needs several contrasts, the row shows the weakest one; if one is enough, the strongest. Estimate = "
-    "first arm − second arm (claim 29: ratio of times). The model is score ~ arm + seed over the arms that the row "
-    "names. Intervals are unadjusted t intervals, and error is controlled within a row. † Standard deviations "
-    "differ threefold, so the paired t decides. ‡ An arm diverged or collapsed, so Welch's t decides. § Arms are "
-    "resampled; the interval is on Fisher's scale. ¶ Student's t of differences within runs, or of logarithms of "
-    "ratios within processes. Arms of fewer than three runs have a difference and no test.",
-    "Margin: the smallest difference of interest, fixed before the runs (study/claims/claims.yaml; that of claim 29 "
-    "after some times). On the grammar it is a twentieth of what attention gains over the final state in "
-    "`bottleneck`. Of a ratio m stands for 1/m to m. A dash: none. Estimate ÷ margin: how far the estimate lies "
-    "beyond the margin (above 1) or within it; of ratios the logarithms are divided.",
-    "Detectable: the smallest difference that these runs could show with power .80 at Holm's first level.",
-)
+RULES = ("docs/statistics.md explains verdicts, findings, columns and the marks † ‡ § ¶.",)
 WIDTH = 100
 
 
@@ -96,7 +74,7 @@ def contrasts_table(verdicts: Sequence[Verdict]) -> Table:
         for verdict in verdicts
         for found in verdict.findings
     ]
-    return Table("Contrasts behind the verdicts", columns, [Block("", rows)], RULES[1:])
+    return Table("Contrasts behind the verdicts", columns, [Block("", rows)], RULES)
 
 
 def write(verdicts: Sequence[Verdict], folder: Path) -> list[Path]:
@@ -113,6 +91,8 @@ def lines(verdicts: Sequence[Verdict], contrasts: bool) -> Iterator[str]:
             yield from ("", *_wrapped(f"{shown.id}  {shown.statement} ({shown.type})", 4, -4))
             if shown.published:
                 yield from _wrapped(f"published: {shown.published}", 4)
+            if contrasts and (behind := sweeps(verdicts, shown)):
+                yield from _wrapped(f"sweeps: {', '.join(behind)}", 4)
         became, found_ = _verdict(verdict), _finding(verdict, verdict.deciding)
         told = found_ if became in (wording.NOTHING, NOT_RUN) else f"{became} ({found_})"
         yield from _wrapped(": ".join(one for one in (asked_in(verdict), told) if one != wording.NOTHING), 4)
@@ -123,6 +103,13 @@ def lines(verdicts: Sequence[Verdict], contrasts: bool) -> Iterator[str]:
             yield from _wrapped(_sentence(verdict, found, contrasts), 8)
         if verdict.note:
             yield from _wrapped(verdict.note, 8)
+
+
+def sweeps(verdicts: Sequence[Verdict], claim: Claim) -> list[str]:
+    """Return the names of the sweeps behind a claim; `cost` stands for the measured times."""
+    asked = [verdict.question for verdict in verdicts if verdict.claim is claim]
+    names = [name for one in asked for name in (one.sweep, *one.with_sweeps, one.benchmark) if name]
+    return list(dict.fromkeys(names))
 
 
 def _sentence(verdict: Verdict, found: Finding, alone: bool) -> str:

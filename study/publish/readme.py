@@ -123,7 +123,7 @@ def documents(results: Path, verdicts: Sequence[Verdict]) -> dict[Path, str]:
         for block, content in parts.items():
             text = filled(text, block, content, name)
         made[ROOT / name] = text
-    made[ROOT / VERDICTS] = "\n".join(_page(claims, whole, _tables_of(verdicts), tables / "standing.md"))
+    made[ROOT / VERDICTS] = "\n".join(_page(claims, whole, _tables_of(verdicts, tables), tables / "standing.md"))
     return made
 
 
@@ -206,18 +206,10 @@ Every claim with its verdict and the numbers that decide it, computed from the p
 by `make reproduce`; [Statistics and claims](statistics.md) explains how a verdict is computed.
 """
 NOTES = """\
-## How to read a row
+[Verdict tables](statistics.md#verdict-tables) explains the columns, [Marks](statistics.md#marks) explains † ‡ § ¶, and
+[contrasts.md](../results/tables/contrasts.md) has every contrast.
 
-- **estimate**: first arm − second arm (claim 29: ratio of times). Higher is better, except for NLL, alignment error and
-  time.
-- **margin**: the smallest difference of interest (of a ratio m: from 1/m to m).
-- If a claim needs several contrasts, the row shows the weakest one; if one is enough, the strongest.
-  [contrasts.md](../results/tables/contrasts.md) has every contrast.
-- **detectable**: the smallest difference that these runs could show.
-- † The standard deviations differ threefold, so the paired t-test decides. ‡ An arm collapsed, so Welch's test decides.
-  § Arms are resampled. ¶ Student's t of differences within runs, or of ratios within processes.
-- `graph`: accuracy on directed links. `multi_lookup`: several targets per word. `copy_far`: copying from a distance.
-  `one_space`: one embedding for meaning and attention. [Corpora](own-data.md#corpora) describes them.
+The data `graph`, `multi_lookup`, `copy_far` and `one_space` are [probes](own-data.md#corpora).
 """
 COLUMNS = {
     "asked": "data and model",
@@ -232,15 +224,15 @@ COLUMNS = {
 }
 
 
-def _tables_of(verdicts: Sequence[Verdict]) -> dict[str, list[str]]:
-    """The tables of the runs behind each claim, by its id: those of its sweeps, or of the measured costs."""
-    found: dict[str, dict[str, None]] = {}
-    for verdict in verdicts:
-        asked = verdict.question
-        names = (asked.sweep, *asked.with_sweeps) if asked.sweep else (asked.benchmark,)
-        if verdict.outcome != NOT_RUN:
-            found.setdefault(str(verdict.claim.id), {}).update(dict.fromkeys(name for name in names if name))
-    return {claim: list(names) for claim, names in found.items()}
+def _tables_of(verdicts: Sequence[Verdict], tables: Path) -> dict[str, list[str]]:
+    """Return the published tables behind each claim, by its id."""
+    claims = {str(verdict.claim.id): verdict.claim for verdict in verdicts}
+    behind = {name: verdict_table.sweeps(verdicts, claim) for name, claim in claims.items()}
+    return {
+        claim: there
+        for claim, names in behind.items()
+        if (there := [n for n in names if (tables / f"{n}.md").exists()])
+    }
 
 
 def _page(
