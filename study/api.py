@@ -17,6 +17,7 @@ from study import records, store
 from study.config import Experiment, experiment_from, experiment_id
 from study.errors import InputError
 from study.records import Record
+from study.run_names import find, model_of, published, sweeps_of
 from study.store import Store
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from study.publish.summary import Compared
     from study.training.translation import Trained
     from study.training.translation import Translation as Found
-
-CHECKOUT = Path(__file__).parents[1]
 
 
 def train(
@@ -92,14 +91,13 @@ def load(run: str | Path, *, runs: str | Path | None = None) -> Run:
     """Find a run of your own, or a published one.
 
     Args:
-        run: its folder, its id, or the beginning or a part of the id.
+        run: its folder, its id, a unique part of the id, "SWEEP/NUMBER" such as "quickstart/2", or "last".
         runs: folder of the runs (default: $STUDY_RUNS, else runs). Published runs are found as well.
 
     Raises:
         InputError: no run fits, several fit, or the record cannot be read.
     """
-    found, identity = store.find(str(run), store.runs_folder(runs), _published())
-    return Run(found, identity)
+    return Run(*find(str(run), store.runs_folder(runs)))
 
 
 def results(sweep: str | Path, *, runs: str | Path | None = None) -> Results:
@@ -112,13 +110,7 @@ def results(sweep: str | Path, *, runs: str | Path | None = None) -> Results:
     Raises:
         InputError: there is no such sweep or folder, or the sweep is not published.
     """
-    return Results(str(sweep), _published() if runs is None else store.runs_folder(runs))
-
-
-def _published() -> Path:
-    """The folder of published results: that of the working directory, else that of this package's checkout."""
-    here = Path("results")
-    return here if store.is_results(here) else CHECKOUT / "results"
+    return Results(str(sweep), published() if runs is None else store.runs_folder(runs))
 
 
 class Run:
@@ -178,14 +170,9 @@ class Run:
 
     @cached_property
     def _trained(self) -> Trained:
-        from study.training.translation import load
+        from study.training.translation import read
 
-        if self.folder is None:
-            raise InputError(
-                f"{self.id}: expected a run with a model, got a published one. Train it again: "
-                "study.train(**run.record.config)."
-            )
-        return load(self.folder)
+        return read(model_of(self._store, self.id), self.id)
 
     def __repr__(self) -> str:
         from study.analysis.run_text import run_line
@@ -251,9 +238,7 @@ class Results:
         from study.analysis.runs import Runs
         from study.publish.store import Results as Published
 
-        beside = folder.resolve().parent / "sweeps"
-        sweeps = next((path for path in (beside, Path("sweeps"), CHECKOUT / "sweeps") if path.is_dir()), beside)
-        self._runs = Runs(folder, sweeps)
+        self._runs = Runs(folder, sweeps_of(folder))
         self._spec = self._runs.spec(sweep)
         self.name = self._spec.name
         """Name of the sweep."""

@@ -6,6 +6,8 @@ A published folder has two files for each arm, which is an id without its seed:
     <arm>.json      list of the arm's records by seed; one line for each score and each validation
     <arm>.tar.xz    the other files of these runs, each named `<id>.<name>`
 
+Beside it, `models/` has the trained models of some published runs, `<id>.pt` or in parts `<id>.pt.1`, `<id>.pt.2`.
+
 The published text of a record is not that of the working file, so its SHA-256 is taken of `records.canonical`.
 """
 
@@ -36,6 +38,8 @@ from study.records import Record, Section
 AnySection = TypeVar("AnySection", bound=Section)
 HYPOTHESES, STATISTICS, ATTENTION = ".hyp.txt", ".bleu.tsv", "attention.json"
 ARCHIVE = ".tar.xz"
+MODEL, MODELS = "model.pt", "models"
+"""File of a run's trained model, and the folder of the published ones."""
 DAMAGED = (OSError, EOFError, lzma.LZMAError, tarfile.TarError)
 
 
@@ -81,16 +85,11 @@ class Store:
         """
         if arm is not None:
             return list(self._published(arm))
-        working = {path.parent.name for path in self.folder.glob("*/record.json")}
-        return sorted(working.union(*map(self._published, self.arms())))
+        return sorted({*self.working()}.union(*map(self._published, self.arms())))
 
-    def matching(self, beginning: str) -> list[str]:
-        """The ids that begin so, sorted. Only the files of arms that can have one are read."""
-        working = {path.parent.name for path in self.folder.glob("*/record.json")}
-        for arm in self.arms():
-            if arm.startswith(beginning) or beginning.startswith(arm):
-                working.update(self._published(arm))
-        return sorted(identity for identity in working if identity.startswith(beginning))
+    def working(self) -> list[str]:
+        """The ids of the runs that have a folder and a record, sorted."""
+        return sorted(path.parent.name for path in self.folder.glob("*/record.json"))
 
     def state(self, identity: str) -> str:
         """State of a run: missing, started, finished, diverged or failed.
@@ -188,6 +187,20 @@ class Store:
         content = self.content(identity, ATTENTION)
         return None if content is None else attention_map(content, f"{self.where(identity)}: {ATTENTION}")
 
+    def model(self, identity: str) -> bytes | None:
+        """The file of the trained model; None if there is none. Large published files are stored in parts.
+
+        Raises:
+            InputError: it cannot be read.
+        """
+        working = self._working(identity).with_name(MODEL)
+        published = [] if working.is_file() else sorted((self.folder.parent / MODELS).glob(f"{identity}.pt*"))
+        paths = [working] if working.is_file() else published
+        try:
+            return b"".join(path.read_bytes() for path in paths) if paths else None
+        except OSError as problem:
+            raise InputError(f"{paths[0]}: cannot be read ({problem.strerror}); mend that") from None
+
     def digests(self, identity: str) -> dict[str, str]:
         """SHA-256 of the canonical record (`<id>.json`) and, if there is one, of the attention map.
 
@@ -273,71 +286,6 @@ def runs_folder(given: str | Path | None = None) -> Path:
         return files.local(str(text))
     except ValueError as problem:
         raise InputError(f"{name}: {problem}.") from None
-
-
-def find(run: str, runs: Path, *others: Path) -> tuple[Store, str]:
-    """Return the store and id of the run that a text names: a path, or a part of one id.
-
-    Args:
-        run: the text.
-        runs: folder in which it is looked up.
-        others: further folders; the first with a run that fits counts.
-
-    Raises:
-        InputError: no run fits, it has no record yet, or several fit.
-    """
-    found = matches(run, runs, *others)
-    if len(found) > 1:
-        some = ", ".join([name for _, name in found[:4]] + ["…"] * (len(found) > 4))
-        raise InputError(
-            f"{run}: expected one run, got {len(found)} in {found[0][0].folder} ({some}). Give more of the name."
-        )
-    return found[0]
-
-
-def found_folder(run: str, runs: Path) -> Path:
-    """Return the folder of the working run that `find` finds.
-
-    Raises:
-        InputError: see `find`.
-    """
-    store, identity = find(run, runs)
-    return store.folder / identity
-
-
-def matches(run: str, runs: Path, *others: Path) -> list[tuple[Store, str]]:
-    """Return the runs that a text names, at least one, by id.
-
-    A path or a whole id comes first, then the ids that begin with the text, then those that contain it.
-
-    Args:
-        run: the text.
-        runs: folder in which it is looked up.
-        others: further folders; the first with a run that fits counts.
-
-    Raises:
-        InputError: no run fits, or it has no record yet.
-    """
-    given = Path(run)
-    folder = given.parent if given.name == "record.json" else given
-    if (folder / "record.json").is_file():
-        folder = folder.resolve()
-        return [(Store(folder.parent), folder.name)]
-    if given.is_file() and given.suffix == ".json" and given.stem in (store := Store(given.parent)).arms():
-        return [(store, name) for name in store.ids(given.stem)]
-    folders = [folder for folder in (runs, *others) if folder.is_dir()]
-    if not folders:
-        raise InputError(f"{run}: no such run, and no folder {runs}. Name the folder of the runs with --runs.")
-    stores = [Store(folder) for folder in folders]
-    for store in stores:
-        if run in store:
-            return [(store, run)]
-        if found := store.matching(run) or [name for name in store.ids() if run and run in name]:
-            return [(store, name) for name in found]
-    if (stores[0].folder / run).is_dir() or given.is_dir():
-        raise InputError(f"{run}: no record yet. The run is in progress, or was interrupted.")
-    there = " and ".join(f"the {len(store.ids())} in {folder}" for store, folder in zip(stores, folders, strict=True))
-    raise InputError(f"{run}: no such run among {there}. `study ls runs` lists them.")
 
 
 def attention_map(content: bytes, where: str) -> dict[str, Any]:

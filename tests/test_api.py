@@ -70,9 +70,9 @@ def test_a_run_is_found_by_folder_id_and_beginning_and_published_runs_after_own_
     published = study.load("grammar-recurrent-dot-c61874e4-s1", runs=runs)
     assert published.folder is None
     assert experiment_id(experiment_from(published.record.config)) == published.id
-    with pytest.raises(study.InputError, match="no such run among the 1 in"):
+    with pytest.raises(study.InputError, match="nothing: no such run in "):
         study.load("nothing", runs=runs)
-    with pytest.raises(study.InputError, match=r"got a published one\. Train it again"):
+    with pytest.raises(study.InputError, match=r"Train it again: `study rerun "):
         published.translate(SENTENCE)
 
 

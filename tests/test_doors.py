@@ -19,6 +19,7 @@ DOORS = {  # all may import files, which helps to read and write
     "store": "records config errors",
     "scoring": "metrics corpora records errors",
     "sweep": "metrics config records errors pruning",  # pruning by name, when a trial starts
+    "run_names": "sweep store errors",
     "analysis": "metrics sweep store records scoring corpora config errors",
     "claims": "metrics analysis sweep store records scoring corpora config errors",
     "publish": "metrics claims analysis sweep store records scoring corpora config errors",
@@ -27,8 +28,8 @@ DOORS = {  # all may import files, which helps to read and write
     "training": "models attention config records scoring corpora errors",
     "pruning": "training models attention config records scoring corpora errors",
     "commands": "pruning training models attention publish claims analysis sweep store records scoring metrics corpora "
-    "config errors",
-    "api": "training models analysis claims publish sweep store records metrics config errors",
+    "run_names config errors",
+    "api": "run_names training models analysis claims publish sweep store records metrics config errors",
     "__main__": "commands errors",
 }
 REMAIN = {"study/commands/completion": {"__main__"}}  # the list of verbs

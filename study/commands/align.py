@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from study import files
 from study.commands.options import RUNS, WHOLE, Parser, runs_folder
-from study.commands.show import RUN
-from study.commands.translate import checkpoint
+from study.commands.translate import load
 from study.errors import InputError
+from study.run_names import RUN
 
 if TYPE_CHECKING:
     from study.corpora import Corpus, Pair
@@ -47,9 +47,7 @@ def main(argv: Sequence[str]) -> int:
     """
     args = _parser().parse_args(argv)
     _check(args)
-    from study.training.translation import load
-
-    trained = load(checkpoint(args.run, runs_folder(args.runs)))
+    trained = load(args.run, runs_folder(args.runs))
     from study.training.alignment import alignments, error_floor, gold_of, links, table
     from study.training.batches import examples
     from study.training.decode import fits

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from study.commands.options import RUNS, Parser, positive, runs_folder
-from study.commands.show import RUN
-from study.commands.translate import checkpoint
+from study.commands.translate import load
 from study.errors import InputError
+from study.run_names import RUN
 
 DESCRIPTION = """\
 Translate one sentence with several trained models. A line per model has the entropy of its cross-attention, from 0 (one
@@ -29,12 +29,11 @@ def main(argv: Sequence[str]) -> int:
         raise InputError(f"RUN: expected at most {MOST} runs, got {len(args.run)}. Give fewer.")
     from study.analysis.figures.run import entropy
     from study.config import experiment_id
-    from study.training.translation import load, translate
+    from study.training.translation import translate
 
-    paths = [checkpoint(run, runs_folder(args.runs)) for run in args.run]
     maps, rows = [], []
-    for path in paths:
-        trained = load(path)
+    for run in args.run:
+        trained = load(run, runs_folder(args.runs))
         name, found = experiment_id(trained.experiment), translate(trained, args.sentence, args.beam, args.layer)
         shown = "–" if found.attention is None else f"{entropy(found.attention):.2f}"
         rows.append((name, shown, found.text))

@@ -9,11 +9,10 @@ from typing import Any, get_args
 
 from study import records
 from study.commands.options import Parser, program, runs_folder
-from study.commands.show import RUN
 from study.config import Experiment, experiment_from, experiment_id
 from study.config.pruning import Pruning
 from study.errors import InputError
-from study.store import found_folder
+from study.run_names import RUN, find
 from study.sweep import stopping, trial
 
 DESCRIPTION = """\
@@ -74,8 +73,14 @@ def _metavar(annotation: Any) -> str:
 
 def _base(run: str, runs: Path) -> Path:
     """Return the folder of the run to prune."""
-    path = Path(run)
-    return path if path.is_dir() else path.parent if path.name == "record.json" else found_folder(run, runs)
+    if (path := Path(run)).is_dir():
+        return path
+    store, identity = find(run, runs)
+    if not (store.folder / identity).is_dir():
+        raise InputError(
+            f"{identity}: expected a run of your own, got a published one. `study rerun {identity}` first."
+        )
+    return store.folder / identity
 
 
 def _experiment(base: Path, pruning: dict[str, Any]) -> Experiment:

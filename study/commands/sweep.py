@@ -217,7 +217,8 @@ def _published(todo: list[Cell]) -> list[Record]:
     """Published records of the same corpora and families."""
     store = Store(Path(__file__).parents[2] / "results")
     kinds = {(cell.experiment.data.name, cell.experiment.model.family) for cell in todo if cell.experiment}
-    return [store.record(name) for corpus, family in sorted(kinds) for name in store.matching(f"{corpus}-{family}-")]
+    arms = [arm for arm in store.arms() if any(arm.startswith(f"{corpus}-{family}-") for corpus, family in kinds)]
+    return [store.record(name) for arm in arms for name in store.ids(arm)]
 
 
 def _at_a_time(todo: list[Cell], wanted: int | None) -> int:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from study.commands.options import RUNS, Parser, positive, runs_folder
-from study.commands.show import RUN
 from study.errors import InputError
-from study.store import found_folder
+from study.run_names import RUN, find, model_of
+
+if TYPE_CHECKING:
+    from study.training.translation import Trained
 
 DESCRIPTION = """\
 Translate one sentence with a trained model and draw the alignment as a heat map. The map shows cross-attention,
@@ -31,9 +32,10 @@ def main(argv: Sequence[str]) -> int:
         raise InputError("SENTENCE: expected UTF-8, got other bytes. Save or type it as UTF-8.")
     args = _parser().parse_args(argv)
     from study.config import experiment_id
-    from study.training.translation import load, translate, unknown
 
-    trained = load(checkpoint(args.run, runs_folder(args.runs)))
+    trained = load(args.run, runs_folder(args.runs))
+    from study.training.translation import translate, unknown
+
     found = translate(trained, args.sentence, args.beam, args.layer)
     if strange := dict.fromkeys(unknown(trained.vocabulary, args.sentence).values()):
         print(f"study: not in the vocabulary of this model: {', '.join(strange)}", file=sys.stderr)
@@ -77,13 +79,18 @@ def _readable(argument: str) -> bool:
     return True
 
 
-def checkpoint(run: str, runs: Path) -> Path:
-    """Return the path that RUN names: a path as it is, else the folder of the run with this identity.
+def load(run: str, runs: Path) -> Trained:
+    """Return the trained model of a run; RUN may also be the file of a model.
 
     Raises:
-        InputError: no run, or several runs, have this name.
+        InputError: no run, or several runs, have this name, or the run has no model.
     """
-    return Path(run) if Path(run).exists() or os.sep in run else found_folder(run, runs)
+    from study.training import translation
+
+    if (path := Path(run)).exists() and path.name != "record.json":
+        return translation.load(path)
+    store, identity = find(run, runs)
+    return translation.read(model_of(store, identity), identity)
 
 
 def draw(attention: dict[str, Any], path: Path, model: str) -> str:

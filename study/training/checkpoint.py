@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -79,8 +80,8 @@ def check_resumable(path: Path, model: Translator) -> Kept | None:
     return Kept(kept["global_step"], calls)
 
 
-def load(path: Path) -> dict[str, Any]:
-    """Load a file that `torch.save` wrote. Nothing in it is run, and its bytes are checked first.
+def load(path: Path | io.BytesIO) -> dict[str, Any]:
+    """Load a file, or its content, that `torch.save` wrote. Nothing in it is run, and its bytes are checked first.
 
     Raises:
         InputError: bytes have changed since it was written.
@@ -89,5 +90,7 @@ def load(path: Path) -> dict[str, Any]:
     with zipfile.ZipFile(path) as archive:
         if (damaged := archive.testzip()) is not None:
             raise InputError(f"{damaged} does not have its checksum")
+    if isinstance(path, io.BytesIO):
+        path.seek(0)
     whole: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     return whole

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,10 +57,19 @@ def load(path: Path) -> Trained:
     path = path / "model.pt" if path.is_dir() else path
     if not path.is_file():
         raise InputError(f"{path}: no such model. A run writes its model.pt when it has finished.")
+    return read(path.read_bytes(), str(path))
+
+
+def read(content: bytes, where: str) -> Trained:
+    """Load a trained model from the content of its file, as `load` does. Messages begin with `where`.
+
+    Raises:
+        InputError: it is not a checkpoint that this version can read.
+    """
     try:
-        whole = checkpoint.load(path)
+        whole = checkpoint.load(io.BytesIO(content))
         plugins.remember(whole.get("mechanisms", ()))
-        plugins.check_resolved(whole["config"], str(path))
+        plugins.check_resolved(whole["config"], where)
         experiment = experiment_from(whole["config"])
         torch.set_num_threads(threads_for(experiment.model.width) or torch.get_num_threads())
         vocabulary = restore(experiment.data.tokens, whole["vocabulary"])
@@ -70,9 +80,9 @@ def load(path: Path) -> Trained:
     except plugins.NotTrustedError:
         raise
     except InputError as problem:
-        raise InputError(f"{path}: expected a model of this version, got another ({problem})") from None
+        raise InputError(f"{where}: expected a model of this version, got another ({problem})") from None
     except Exception:  # What a file that is something else can raise has no end.
-        raise InputError(f"{path}: expected a model of this program. Name a run, or its model.pt.") from None
+        raise InputError(f"{where}: expected a model of this program. Name a run, or its model.pt.") from None
     return Trained(experiment, vocabulary, model.eval())
 
 

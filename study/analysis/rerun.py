@@ -1,0 +1,140 @@
+"""Comparison of a run with its rerun: every number that does not measure time, and the likely cause of a difference."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from study.records import Provenance, Record, Score
+from study.store import ATTENTION, Store
+
+MISSING = "nothing"
+PER_STEP, TIMES = "training.jsonl", ("train/tokens_per_second",)
+"""File with the loss of every 20th step, and what it measures in time."""
+
+
+class RerunDifference(NamedTuple):
+    """One place in which a rerun differs."""
+
+    where: str
+    before: Any
+    now: Any
+
+    def __str__(self) -> str:
+        return f"{self.where}: {_short(self.before)} before, {_short(self.now)} now"
+
+
+def differences(before: Store, now: Store, identity: str) -> Iterator[RerunDifference]:
+    """Yield the differences of a rerun from its run, in the order in which they arise while it trains.
+
+    Compared is all that the first record holds, except times, provenance and W&B: data, sizes of the model, losses, the
+    history of validations, the tested step, scores, translations, diagnostics and the attention map. What only the
+    rerun has is no difference, because later versions record more.
+
+    Raises:
+        InputError: a record or a file of them cannot be read.
+    """
+    first, second = before.record(identity), now.record(identity)
+    old, new = (record.model_dump(mode="json") for record in (first, second))
+    for name in ("protocol", "config", "data", "model"):
+        yield from _differing(name, old[name], new[name])
+    yield from _steps(before, now, identity)
+    for name in ("history", "status", "error", "selection"):
+        yield from _differing(name, old[name], new[name])
+    yield from _scores(first, second)
+    yield from _files(before, now, first)
+    yield from _differing("diagnostics", old["diagnostics"], new["diagnostics"])
+
+
+def _differing(where: str, before: Any, now: Any) -> Iterator[RerunDifference]:
+    if isinstance(before, dict) and isinstance(now, dict):
+        for name, value in before.items():
+            yield from _differing(f"{where}.{name}", value, now.get(name, MISSING))
+    elif isinstance(before, list) and isinstance(now, list):
+        for number, value in enumerate(before):
+            step = f" (step {value['step']})" if isinstance(value, dict) and "step" in value else ""
+            yield from _differing(f"{where}[{number}]{step}", value, now[number] if number < len(now) else MISSING)
+        if len(now) > len(before):
+            yield RerunDifference(f"{where}[{len(before)}]", MISSING, now[len(before)])
+    elif type(before) is not type(now) or before != now:
+        yield RerunDifference(where, before, now)
+
+
+def _steps(before: Store, now: Store, identity: str) -> Iterator[RerunDifference]:
+    """Loss, rate and gradient by step, if both runs have them: a published run does not."""
+    texts = [store.content(identity, PER_STEP) for store in (before, now)]
+    if texts[0] is None or texts[1] is None:
+        return
+    points = [[json.loads(line) for line in text.decode().splitlines()] for text in texts if text is not None]
+    kept = [[{k: v for k, v in point.items() if k not in TIMES} for point in some] for some in points]
+    yield from _differing("losses", *kept)
+
+
+def _scores(first: Record, second: Record) -> Iterator[RerunDifference]:
+    made = {_key(score): score.model_dump(mode="json") for score in second.scores}
+    for score in first.scores:
+        where = "scores: " + "/".join(part for part in _key(score) if part)
+        yield from _differing(where, score.model_dump(mode="json"), made.get(_key(score), MISSING))
+
+
+def _key(score: Score) -> tuple[str, str, str]:
+    return score.split, score.metric, score.subset or ""
+
+
+def _files(before: Store, now: Store, record: Record) -> Iterator[RerunDifference]:
+    """The first line that differs of each file of translations, and the attention map."""
+    named = dict.fromkeys(score.hypotheses for score in record.scores if score.hypotheses)
+    for name in (*named, *record.per_sentence, ATTENTION):
+        contents = [store.content(record.id, name) for store in (before, now)]
+        if contents[0] is None or contents[0] == contents[1]:
+            continue
+        lines = [content.decode("utf-8", "replace").split("\n") if content else [] for content in contents]
+        at = next((i for i, pair in enumerate(zip(*lines, strict=False)) if pair[0] != pair[1]), min(map(len, lines)))
+        shown = [some[at] if at < len(some) else MISSING for some in lines]
+        yield RerunDifference(f"{name}, line {at + 1}", *shown)
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 100 else f"{text[:99]}…"
+
+
+def cause(first: Record, second: Record) -> str:
+    """Return the likely cause of a difference: what the two runs do not share, the likeliest first."""
+    if first.data and second.data and first.data.files != second.data.files:
+        return "the data: their SHA-256 differ"
+    before, now = first.provenance, second.provenance
+    if before is None or now is None:
+        return "not known: a record has no provenance"
+    found = [*_versions(before, now), *_machine(before, now)]
+    if found:
+        return "; ".join(found)
+    code = _changed("commit", before.of_calls("git_commit"), now.of_calls("git_commit"))
+    if code or now.git_dirty:
+        return ", ".join(["the code", *code, *["changes without a commit"] * bool(now.git_dirty)])
+    if not (before.deterministic and now.deterministic):
+        return "operations that are not deterministic: such a run differs from call to call"
+    return "not known: versions, device, threads and code are the same. Perhaps a file was changed by hand"
+
+
+def _versions(before: Provenance, now: Provenance) -> Iterator[str]:
+    yield from _changed("Python", before.python, now.python)
+    for name in before.packages:
+        if name not in ("attention-ablation", "wandb"):
+            yield from _changed(name, before.packages[name], now.packages.get(name))
+
+
+def _machine(before: Provenance, now: Provenance) -> Iterator[str]:
+    yield from _changed("device", before.device, now.device)
+    yield from _changed("devices", before.device_count, now.device_count)
+    if before.threads is not None:
+        yield from _changed("threads", before.threads, now.threads)
+    yield from _changed("precision", before.precision, now.precision)
+
+
+def _changed(name: str, before: Any, now: Any) -> list[str]:
+    if before == now:
+        return []
+    shown = (" and ".join(str(v)[:12] for v in value) if isinstance(value, list) else value for value in (before, now))
+    return [f"{name} {' → '.join(map(str, shown))}"]

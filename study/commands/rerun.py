@@ -1,0 +1,88 @@
+"""`study rerun RUN`: a run trained again from its record, and compared with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from study import records
+from study.commands.options import RUNS, Parser, runs_folder
+from study.config import Experiment, experiment_from, experiment_id
+from study.errors import InputError
+from study.records import Record
+from study.run_names import RUN, find, published
+from study.store import Store
+from study.sweep import stopping, trial
+
+DESCRIPTION = """\
+Train a run again from its record, and compare both: data, losses, the history of validations, the tested step, scores,
+translations, diagnostics and the attention map. Measured times are not compared. The last line is `equal bit for bit`,
+or the first difference and its likely cause.
+
+A published run is trained in RUNS/ID, so that its model is there for `study translate`, another run in RUNS/rerun/ID. A
+rerun that was interrupted continues. A rerun that is finished is compared without training; remove its folder to train
+again. A run that was made on one CPU thread is made so again. Nothing is sent to W&B, unless WANDB_MODE is set.
+"""
+EPILOG = "exit status: 0 equal bit for bit; 1 something differs, or the rerun failed; 2 wrong input\n"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the verb; the exit status.
+
+    Raises:
+        InputError: no such run, a record of another version, or data or a folder that cannot be used.
+    """
+    args = _parser().parse_args(argv)
+    runs = runs_folder(args.runs)
+    store, identity = find(args.run, runs)
+    if published().is_dir() and identity in (results := Store(published())):
+        store, folder = results, runs / identity
+    else:
+        folder = runs / "rerun" / identity
+    experiment = _experiment(store.record(identity), store.where(identity), args.data)
+    print(f"{identity}: {store.where(identity)} → {folder}", flush=True)
+    if records.state(folder) in ("finished", "diverged"):
+        print("this rerun has a record, so nothing is trained; remove its folder to train it again")
+    os.environ.setdefault("WANDB_MODE", "disabled")
+    with stopping.on_request():
+        made = trial.record_of(experiment, folder, lambda line: print(line, flush=True))
+    from study.analysis.rerun import cause, differences
+
+    found = list(differences(store, Store(folder.parent), identity))
+    if not found:
+        print("equal bit for bit")
+        return 0
+    print(f"first difference: {found[0]}")
+    if len(found) > 1:
+        print(f"further differences: {len(found) - 1}, such as {found[-1].where}")
+    print(f"likely cause: {cause(store.record(identity), made)}")
+    return 1
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="study rerun", description=DESCRIPTION, epilog=EPILOG)
+    add = parser.add_argument
+    add("run", metavar="RUN", help=RUN)
+    add("--data", metavar="DIR", help="folder of the corpus, if the run has text of its own or Multi30k")
+    add("--runs", metavar="DIR", help=RUNS)
+    return parser
+
+
+def _experiment(record: Record, where: str, data: str | None) -> Experiment:
+    """Return the experiment of a record.
+
+    Raises:
+        InputError: this version gives it another identity.
+    """
+    if record.status == "failed":
+        raise InputError(f"{where}: expected a finished run, got one that failed. Choose another.")
+    given = {"data.folder": data} if data is not None else {}
+    if record.provenance and record.provenance.deterministic:
+        given |= {"trainer.device": "cpu", "trainer.threads": "1"}
+    experiment = experiment_from(record.config, given)
+    if experiment_id(experiment) != record.id:
+        raise InputError(
+            f"{where}: expected a configuration of this version, got one that it names {experiment_id(experiment)}. "
+            "Use the version that made the run."
+        )
+    return experiment

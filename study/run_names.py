@@ -1,0 +1,141 @@
+"""Names of runs: the RUN of every verb, and of `study.load`.
+
+    runs/ID, runs/ID/record.json    folder of a run, or its record
+    ID                              a whole id, the beginning of one id, or a part of one id
+    quickstart/2                    the second run of a sweep, as the sweep file declares them
+    last                            the run in the folder of runs whose record is the newest
+
+Runs of one's own come before published ones.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from pathlib import Path
+
+from study.errors import InputError
+from study.store import Store, is_results
+
+RUN = (
+    "a run: its folder, its id, a unique part of the id, SWEEP/NUMBER such as quickstart/2, or last (the newest in the "
+    "folder of runs); your own runs first, then the published ones"
+)
+"""Help of RUN, the same for every verb."""
+LAST = "last"
+CHECKOUT = Path(__file__).parents[1]
+LISTED = 4
+
+
+def published() -> Path:
+    """Return the folder of published results: that of the working directory, else that of this package's checkout."""
+    here = Path("results")
+    return here if is_results(here) else CHECKOUT / "results"
+
+
+def sweeps_of(folder: Path) -> Path:
+    """Return the folder of sweep files: beside a folder of runs, in the working directory, or in the checkout."""
+    beside = folder.resolve().parent / "sweeps"
+    return next((path for path in (beside, Path("sweeps"), CHECKOUT / "sweeps") if path.is_dir()), beside)
+
+
+def stores(runs: Path) -> list[Store]:
+    """Return the runs of a folder and the published ones, each if it is there."""
+    folders = [folder for folder in (runs, published()) if folder.is_dir()]
+    return [Store(folder) for folder in folders[: 1 if is_results(runs) else 2]]
+
+
+def find(run: str, runs: Path) -> tuple[Store, str]:
+    """Return the store and the id of the run that a text names.
+
+    Args:
+        run: the text, see above.
+        runs: folder of the runs.
+
+    Raises:
+        InputError: no run fits, several fit, or it has no record yet. The message has the nearest ids.
+    """
+    given = Path(run)
+    folder = given.parent if given.name == "record.json" else given
+    if (folder / "record.json").is_file():
+        folder = folder.resolve()
+        return Store(folder.parent), folder.name
+    there = stores(runs)
+    if run == LAST:
+        return _last(runs)
+    identity = _of_sweep(run, runs) or (given.stem if given.is_file() else run)
+    for store in there:
+        if identity in store:
+            return store, identity
+    for store in there:
+        if found := list(_fitting(store, identity)):
+            if len(found) > 1:
+                raise InputError(f"{run}: expected one run, got {len(found)}: {_some(found)}. Give more of the id.")
+            return store, found[0]
+    if any((place / identity).is_dir() for place in (runs, Path())):
+        raise InputError(f"{run}: no record yet. The run is in progress, or was interrupted.")
+    if identity != run:
+        raise InputError(f"{run}: expected a run that has a record, got {identity}, which has not run. Train it first.")
+    near = difflib.get_close_matches(run, [name for store in there for name in store.ids()], LISTED, 0.3)
+    raise InputError(
+        f"{run}: no such run in {' and '.join(str(store.folder) for store in there) or runs}. "
+        + (f"The nearest: {_some(near)}. " if near else "")
+        + "`study ls runs` lists all."
+    )
+
+
+def _fitting(store: Store, text: str) -> Iterator[str]:
+    """The ids that begin with a text, else those that contain it. Only the files of arms that can have one are read."""
+    arm = text.rpartition("-s")[0]
+    arms = [name for name in store.arms() if text in name or (arm and name.endswith(arm))]
+    ids = [*store.working(), *(identity for name in arms for identity in store.ids(name))]
+    found = [identity for identity in ids if identity.startswith(text)]
+    yield from dict.fromkeys(found or [identity for identity in ids if text in identity])
+
+
+def _of_sweep(run: str, runs: Path) -> str | None:
+    """The id that `SWEEP/NUMBER` names; None for another text."""
+    sweep, _, number = run.rpartition("/")
+    if not sweep or not number.isdecimal() or len(number) > 9:
+        return None
+    from study.sweep.spec import load
+
+    path = Path(sweep) if sweep.endswith((".yaml", ".yml")) else sweeps_of(runs) / f"{sweep}.yaml"
+    if not path.is_file():
+        raise InputError(f"{run}: no such run, because there is no sweep {path}. `study ls sweeps` lists them.")
+    cells = load(path).cells
+    if not 1 <= int(number) <= len(cells):
+        raise InputError(f"{run}: expected a number from 1 to {len(cells)}, got {number}.")
+    cell = cells[int(number) - 1]
+    if cell.id is None:
+        raise InputError(f"{run}: expected a run, got a combination that the configuration refuses: {cell.reason}.")
+    return cell.id
+
+
+def _last(runs: Path) -> tuple[Store, str]:
+    paths = [path for path in runs.glob("*/record.json") if path.is_file()]
+    if not paths:
+        raise InputError(f"{LAST}: expected a folder with runs, got {runs}, which has none. Name one with --runs.")
+    newest = max(paths, key=lambda path: (path.stat().st_mtime_ns, path.parent.name))
+    return Store(runs), newest.parent.name
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join([*names[:LISTED], *["…"] * (len(names) > LISTED)])
+
+
+def model_of(store: Store, identity: str) -> bytes:
+    """Return the file of a run's trained model; for a run without one, that of the published run of this id.
+
+    Raises:
+        InputError: there is none.
+    """
+    for place in (store, *([Store(published())] if published().is_dir() else [])):
+        if (content := place.model(identity)) is not None:
+            return content
+    state = store.state(identity)
+    if state != "finished":
+        raise InputError(f"{identity}: expected a run with a model, got one that {state}. Choose another run.")
+    raise InputError(
+        f"{identity}: expected a run with a model, got a record alone. Train it again: `study rerun {identity}`."
+    )

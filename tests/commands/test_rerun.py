@@ -1,0 +1,129 @@
+"""`study rerun` on a run that is trained for the test, interrupted, repeated, and compared with altered records."""
+
+import json
+import re
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from study.__main__ import main
+from study.config import experiment_from, experiment_id
+from study.store import Run, Store, arm_of
+from study.training.batches import Batch
+from study.training.run import run
+from study.training.task import Task
+
+EXPERIMENT = experiment_from(
+    {"data.train_pairs": 200, "data.test_pairs": 20, "model.width": 16, "decoding.beam": 1, "training.steps": 4},
+    {"training.validate_every": 2, "training.batch_tokens": 300, "trainer.threads": 1, "trainer.device": "cpu"},
+)
+ID = experiment_id(EXPERIMENT)
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run, and published results with the same run."""
+    root = tmp_path_factory.mktemp("checkout")
+    run(EXPERIMENT, root / "made" / ID, lambda line: None)
+    (root / "results" / "sweeps").mkdir(parents=True)
+    publish(root)
+    return root
+
+
+def publish(root: Path, change: Callable[[dict[str, Any]], None] = lambda tree: None, **texts: bytes) -> None:
+    """Publish the run of the folder, its record and files altered."""
+    folder = root / "made" / ID
+    tree = json.loads((folder / "record.json").read_text(encoding="utf-8"))
+    change(tree)
+    contents = {path.name: path.read_bytes() for path in [*folder.glob("*.hyp.txt"), folder / "attention.json"]}
+    (root / "results" / "runs").mkdir(exist_ok=True)
+    Store(root / "results").add(arm_of(ID), [Run(tree, contents | {f"{k}.hyp.txt": v for k, v in texts.items()})])
+
+
+def test_a_rerun_that_was_stopped_goes_on_and_is_equal(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(checkout)
+    begin = Task.on_train_batch_start
+
+    def stopped(task: Task, batch: Batch, batch_idx: int) -> None:
+        begin(task, batch, batch_idx)
+        if task.global_step + 1 == 3:
+            signal.raise_signal(signal.SIGTERM)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Task, "on_train_batch_start", stopped)
+        assert main(["rerun", ID]) == 143
+    assert not Path("runs", ID, "record.json").exists()
+    assert main(["rerun", f"{arm_of(ID)}-s"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert f"{ID}: results/runs/{arm_of(ID)}.json: {ID} → runs/{ID}" in said
+    assert any(line.startswith("continuing from checkpoint.ckpt") for line in said)
+    assert said[-1] == "equal bit for bit"
+    assert main(["translate", "last", "Der Onkel schläft.", "--png", "map.png"]) == 0  # the rerun has a model
+    assert main(["rerun", "last"]) == 0
+    assert "nothing is trained" in capsys.readouterr().out
+    assert main(["rerun", f"made/{ID}", "--runs", "elsewhere"]) == 0  # published, so compared with what is published
+    (checkout / "results" / "sweeps").rename(checkout / "away")
+    own = [f"made/{ID}", "--runs", "runs"]
+    assert main(["rerun", *own]) == 0
+    states = [torch.load(Path(*folder, ID, "model.pt"))["state"] for folder in (("runs", "rerun"), ("made",))]
+    assert all(torch.equal(value, states[1][name]) for name, value in states[0].items())
+    losses = Path("made", ID, "training.jsonl")
+    losses.write_text(losses.read_text(encoding="utf-8").replace('"train/loss": 5.', '"train/loss": 6.'))
+    capsys.readouterr()
+    assert main(["rerun", *own]) == 1
+    assert "first difference: losses[0] (step 1).train/loss: 6." in capsys.readouterr().out
+    (checkout / "away").rename(checkout / "results" / "sweeps")
+
+
+def of_torch(tree: dict[str, Any]) -> None:
+    tree["history"][1]["valid_loss"] += 0.5
+    tree["scores"][0]["value"] = 77.0
+    tree["provenance"]["packages"]["torch"] = "1.0.0"
+
+
+def of_a_device(tree: dict[str, Any]) -> None:
+    tree["scores"].append(tree["scores"][0] | {"metric": "gone", "value": 1.0})
+    tree["provenance"] |= {"device": "a GPU", "threads": 4}
+
+
+def of_data(tree: dict[str, Any]) -> None:
+    tree["data"]["files"]["train"] = "0" * 64
+
+
+@pytest.mark.parametrize(
+    ("change", "texts", "first", "cause"),
+    [
+        (of_torch, {}, r"history\[1\] \(step 4\).valid_loss: ", r"torch 1\.0\.0 → \d"),
+        (of_a_device, {}, r"scores: \w+/gone: .* before, nothing now", r"device a GPU → .*; threads 4 → 1"),
+        (of_data, {}, r"data\.files\.train: 0000", "the data: their SHA-256 differ"),
+        (None, {"test": b"one\n"}, r"test\.hyp\.txt, line 1: one before, ", "not known|the code, changes"),
+    ],
+)
+def test_a_changed_record_is_named_with_its_cause(
+    checkout: Path,
+    change: Callable[[dict[str, Any]], None] | None,
+    texts: dict[str, bytes],
+    first: str,
+    cause: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(checkout)
+    publish(checkout, change or (lambda tree: None), **texts)
+    try:
+        assert main(["rerun", ID, "--runs", "made"]) == 1
+    finally:
+        publish(checkout)
+    said = capsys.readouterr().out.splitlines()
+    lines = [line for line in said if line.startswith(("first difference: ", "likely cause: "))]
+    assert [line.split(": ")[0] for line in lines] == ["first difference", "likely cause"]
+    assert re.match(f"first difference: {first}", lines[0]), lines
+    assert re.match(f"likely cause: ({cause})", lines[1]), lines
+    if change is of_torch:
+        assert any(line.startswith("further differences: 1, such as scores: ") for line in said)
