@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+    from study.analysis.comparison import Compared
     from study.analysis.tables import Table
-    from study.publish.summary import Compared
     from study.training.translation import Trained
     from study.training.translation import Translation as Found
 
@@ -249,7 +249,7 @@ class Results:
 
     @cached_property
     def _compared(self) -> Compared:
-        from study.publish.summary import compared
+        from study.publish.report import compared
 
         return compared(self._spec, self.folder)
 
@@ -268,10 +268,10 @@ class Results:
         Raises:
             InputError: the sweep asks a question of single models, such as which heads can go.
         """
-        from study.analysis import prunings
+        from study.analysis.comparison import compares
         from study.analysis.figures.sweep import draw
 
-        if not prunings.compares(self._spec):
+        if not compares(self._spec):
             raise InputError(f"{self.name}: expected a sweep that compares arms. `study figures` draws this one.")
         return draw(self._compared.facets)
 

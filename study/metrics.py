@@ -2,14 +2,16 @@
 
 Sweep files, claims, tables, figures and the documents of results take what they say of a score from here. A metric is
 named `split/score` (`test/exact`), or `split/score/subset` for a part of a split or of a model's heads
-(`test/bleu/length 4-7`, `test/bleu/kept 0.5`).
+(`test/bleu/length 4-7`, `test/bleu/kept 0.5`). Claims also name diagnostics by their place in the record, the mean over
+layers and heads (`diagnostics/cross/information`); `diagnostics/pruning/left/<site>` follows from a pruning's order.
 """
 
 from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -192,6 +194,25 @@ BUCKETS = tuple(f"length {low}-{high}" for low, high in LENGTHS)
 """Names of these subsets."""
 KEPT = tuple(f"kept {tenth / 10:.1f}" for tenth in range(11))
 """Subsets of a model's heads, by their share: points of a pruning's curve."""
+SITES = ("encoder_self", "decoder_self", "cross")
+PARTS = re.compile(rf"one of ({'|'.join(SITES)}) \d+|without ({'|'.join(SITES)}) \d+ \d+")
+"""Subsets of a model's heads: a layer with one head alone, or the model without one, counted from 0."""
+
+DIAGNOSTICS = "diagnostics/"
+LEFT = "diagnostics/pruning/left/"
+"""Beginning of the metric, before the site."""
+DIAGNOSED = {
+    "cross/information": "query information, nats",
+    "cross/last_two_mass": "weight on the last two source tokens, 0–1",
+    "gradients/start/far_near_way": "gradient, far ÷ near",
+    "gradients/middle/far_near_way": "gradient, far ÷ near",
+    "gradients/start/by_way": "gradient at gold ÷ its mean over the source",
+    "gradients/middle/by_way": "gradient at gold ÷ its mean over the source",
+} | {f"pruning/left/{site}": "heads left, 0–1" for site in SITES}
+"""Names and units of the diagnostics that claims use; others are named by their path in the record."""
+
+EDGE = 0.01
+"""Within this share of a score's range from its floor or ceiling, a score is saturated."""
 
 
 class Corpus(Protocol):
@@ -226,13 +247,37 @@ def score_of(name: str) -> str:
 
 def metric_of(name: str) -> Metric:
     """Facts about the score of a metric; those of an unnamed number (a title of its own, one decimal) for others."""
+    if is_diagnostic(name):
+        place = name.removeprefix(DIAGNOSTICS)
+        words = DIAGNOSED.get(place, place.replace("/", " ").replace("_", " "))
+        return Metric(words, "", None, (-math.inf, math.inf), decimals=3)
     score = score_of(name)
     return METRICS.get(score) or Metric(score, "", bounds=(-math.inf, math.inf))
 
 
+def is_diagnostic(name: str) -> bool:
+    """Return True if a metric is read from a record's diagnostics."""
+    return name.startswith(DIAGNOSTICS)
+
+
+def unit_metric(name: str) -> str:
+    """Return the score of a whole split that has a metric's unit: BLEU for its parts and for what a curve sums up."""
+    if is_diagnostic(name):
+        return name
+    split, score = name.split("/")[:2]
+    return f"{split}/{'bleu' if score in ('area', 'cliff') else score}"
+
+
+def end(mean: float, limits: tuple[float, float]) -> int:
+    """Return 1 for a mean within 1% of the range from its ceiling, or past it, −1 at its floor, and 0 between."""
+    floor, ceiling = limits
+    slack = EDGE * (ceiling - floor)
+    return 1 if mean >= ceiling - slack else -1 if mean <= floor + slack else 0
+
+
 def title(name: str, unit: bool = True) -> str:
     """`test/exact` ↦ `exact match, %`; `test/exact/kept 0.5` ↦ `exact match (kept 0.5), %`."""
-    metric, subset = metric_of(name), name.split("/", 2)[2:]
+    metric, subset = metric_of(name), [] if is_diagnostic(name) else name.split("/", 2)[2:]
     words = " ".join([metric.title, *(f"({part})" for part in subset)])
     return f"{words}, {metric.unit}" if unit and metric.unit else words
 
@@ -278,6 +323,31 @@ def check(name: str, goal: str | None, corpora: Iterable[Corpus]) -> Goal:
     if goal not in (None, found):
         raise InputError(f"metric.goal: expected {found} for {score}, got {goal}. Correct the goal or leave it out.")
     return found
+
+
+def check_claimed(name: str, splits: Collection[str]) -> None:
+    """Refuse the name of a metric or diagnostic that no run has, as a claim gives it.
+
+    Raises:
+        InputError: says what was expected.
+    """
+    if is_diagnostic(name) and name.count("/") >= 2:
+        if name.startswith(LEFT) and name.removeprefix(LEFT) not in SITES:
+            raise InputError(f"{name}: there is no such site; the sites are {', '.join(SITES)}")
+        return
+    split, score, subset = [*name.split("/", 2), "", ""][:3]
+    if split not in splits or score not in directed():
+        raise InputError(
+            f"there is no metric {name!r}; write split/score such as test/exact (splits: {', '.join(splits)}; "
+            f"scores: {', '.join(directed())}), or diagnostics/site/name such as diagnostics/cross/information"
+        )
+    by_heads = (subset in KEPT or PARTS.fullmatch(subset)) and score in with_parts("heads")
+    if subset and not by_heads and not (subset in BUCKETS and score in with_parts("length")):
+        raise InputError(
+            f"{name}: there is no part {subset!r} of {score}; {' and '.join(with_parts('length'))} have parts such "
+            f"as {BUCKETS[0]!r}, and {', '.join(with_parts('heads'))} 'kept 0.5', 'one of cross 0' and "
+            "'without cross 0 0'"
+        )
 
 
 def _instead(name: str, known: list[str]) -> str:

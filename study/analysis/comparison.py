@@ -1,15 +1,15 @@
-"""The arms of a sweep against its baseline: analysed once, then a table here and a figure elsewhere."""
+"""The arms of a sweep against its baseline: the table, and the notes under it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from study import metrics as table
-from study.analysis import prunings, wording
-from study.analysis.inference import Arm, Comparison, Facet, compare, deviation
-from study.analysis.notes import notes
-from study.analysis.runs import HOLES, arms_of_rows, primary
+from study.analysis import labels
+from study.analysis.inference import FEW, FEWEST, Arm, Comparison, Facet, Test, compare, deviation
+from study.analysis.runs import HOLES, Runs, primary
 from study.analysis.tables import Block, Column, Row, Table
 from study.sweep.spec import Spec
 
@@ -23,16 +23,61 @@ DIFFERENCE = (Column("interval", "95% CI"), Column("holm", "Holm p"))
 TRAINED = (Column("entropy", "entropy"), Column("speed", "tokens / s"))
 PRUNED = {"curve": Column("freed", "number free"), "best_head": Column("with_one_head", "BLEU, one head a layer")}
 """Last columns of a table: of trained models, and of pruned models by their question."""
+PRUNING_SCORES = {"curve": ("free", "area"), "each_head": ("needed", "harmful")}
+"""Question ↦ the scores of its answer that a table shows."""
+RULES = {
+    "best_valid_bleu": "the step with the best BLEU on validation",
+    "best_valid_loss": "the step with the lowest loss on validation",
+    "last": "the last step",
+}
+"""The field training.select, in words."""
+
+MARKED = {"paired": "† paired t-test", "welch": "‡ Welch's t-test"}
+"""Methods of a comparison table that have a mark, in words."""
+
+LISTED = 6
+"""So many failures or inapplicable cells are listed by name, the rest counted."""
 
 
-def analyse(spec: Spec, frame: pd.DataFrame) -> list[Facet]:
-    """Every facet of a sweep, compared in its primary metric."""
-    metric, facets = primary(spec), []
+class Compared(NamedTuple):
+    """The arms of a sweep, compared with its baseline."""
+
+    table: Table
+    facets: list[Facet]
+    frame: pd.DataFrame
+    """One row for each declared run."""
+
+
+def compare_arms(spec: Spec, runs: Runs) -> Compared:
+    """Compare the arms of every facet of a sweep in its primary metric.
+
+    Raises:
+        InputError: a record cannot be used.
+    """
+    frame, facets = runs.table(spec, shown_metrics(spec)), []
     for name in spec.arms:
+        arms = runs.arms(spec, name, primary(spec))
         rows = frame[frame["facet"] == name]
-        arms = tuple(arms_of_rows(rows, metric))
-        facets.append(Facet(name, metric, rows, arms, compare(arms, spec.baseline(name))))
-    return facets
+        facets.append(Facet(name, primary(spec), rows, arms, compare(arms, spec.baseline(name))))
+    return Compared(_table(spec, frame, facets), facets, frame)
+
+
+def questions(spec: Spec) -> tuple[str, ...]:
+    """Return the questions of a sweep's pruning runs; empty if it has none."""
+    sections = [cell.experiment.pruning for cell in spec.cells if cell.experiment]
+    return tuple(dict.fromkeys(section.question for section in sections if section))
+
+
+def compares(spec: Spec) -> bool:
+    """Return True if the arms of a sweep end in different models. Questions that only mask heads keep the model."""
+    asked = questions(spec)
+    return not asked or bool({"curve", "retrain"}.intersection(asked))
+
+
+def fractions(spec: Spec) -> list[float]:
+    """The shares of heads that the pruned models of a sweep lack."""
+    sections = [cell.experiment.pruning for cell in spec.cells if cell.experiment]
+    return sorted({section.fraction for section in sections if section and section.fraction is not None})
 
 
 def shown_metrics(spec: Spec) -> list[str]:
@@ -40,7 +85,7 @@ def shown_metrics(spec: Spec) -> list[str]:
 
     And that metric. A sweep of probes alone has no BLEU.
     """
-    found = [score for question in prunings.questions(spec) for score in prunings.SCORES.get(question, ())]
+    found = [score for question in questions(spec) for score in PRUNING_SCORES.get(question, ())]
     names = [*(("bleu",) if any(has_bleu(spec, facet) for facet in spec.arms) else ()), "exact", *found]
     return list(dict.fromkeys([*(f"{spec.metric[0]}/{name}" for name in names), primary(spec)]))
 
@@ -50,15 +95,15 @@ def has_bleu(spec: Spec, facet: str) -> bool:
     return any(c.experiment.data.sentences for c in spec.cells if c.experiment and spec.facet(c) == facet)
 
 
-def comparison_table(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Table:
+def _table(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Table:
     """The main table: every declared arm, what ran of it, its scores and its difference to the baseline."""
-    metrics, asked = shown_metrics(spec), prunings.questions(spec)
+    metrics, asked = shown_metrics(spec), questions(spec)
     short = table.title(primary(spec), unit=False)
     columns = [
         Column("arm", "arm", "left"),
         Column("n", "runs", fold=", "),
         *(Column(name, table.title(name)) for name in metrics),
-        *([Column("difference", f"Δ {short}"), *DIFFERENCE] if prunings.compares(spec) else ()),
+        *([Column("difference", f"Δ {short}"), *DIFFERENCE] if compares(spec) else ()),
         *([PRUNED[name] for name in asked if name in PRUNED] if asked else TRAINED),
     ]
     blocks = []
@@ -66,12 +111,12 @@ def comparison_table(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Ta
         rows = [*_rows(facet, columns), *_inapplicable(facet, columns)]
         blocks.append(
             Block(
-                wording.arm_words(facet.name),
+                labels.arm_words(facet.name),
                 rows if has_bleu(spec, facet.name) else [_without_bleu(row) for row in rows],
                 facet.name,
             )
         )
-    return Table(f"{spec.name}: {spec.description}".rstrip(": "), columns, blocks, notes(spec, frame, facets))
+    return Table(f"{spec.name}: {spec.description}".rstrip(": "), columns, blocks, _notes(spec, frame, facets))
 
 
 def _without_bleu(row: Row) -> Row:
@@ -85,7 +130,7 @@ def _rows(facet: Facet, columns: list[Column]) -> list[Row]:
 def _row(facet: Facet, arm: Arm, rows: pd.DataFrame, columns: list[Column]) -> Row:
     comparison = facet.family.comparisons.get(arm.label)
     metrics = [column.key for column in columns if "/" in column.key]
-    cells = {"arm": wording.arm_words(arm.label), "n": _count(rows)}
+    cells = {"arm": labels.arm_words(arm.label), "n": _count(rows)}
     cells |= {name: _score(rows, name) for name in metrics}
     others = _difference(comparison, table.decimals(facet.metric)) | _last(rows)
     cells |= {column.key: others[column.key] for column in columns if column.key in others}
@@ -96,14 +141,14 @@ def _row(facet: Facet, arm: Arm, rows: pd.DataFrame, columns: list[Column]) -> R
 def _inapplicable(facet: Facet, columns: list[Column]) -> list[Row]:
     """Arms that the configuration rejects whole: a row that says so."""
     running = {arm.label for arm in facet.arms}
-    labels = dict.fromkeys(str(label) for label in facet.rows["arm"] if label not in running)
-    empty = {column.key: wording.NOTHING for column in columns}
+    names = dict.fromkeys(str(label) for label in facet.rows["arm"] if label not in running)
+    empty = {column.key: labels.NOTHING for column in columns}
     return [
         Row(
-            empty | {"arm": wording.arm_words(label), "n": "inapplicable"},
+            empty | {"arm": labels.arm_words(label), "n": "inapplicable"},
             numbers={"facet": facet.name, "arm": label, "n": 0, "declared": 0, "method": "inapplicable"},
         )
-        for label in labels
+        for label in names
     ]
 
 
@@ -123,19 +168,19 @@ def _score(rows: pd.DataFrame, name: str) -> str:
     digits = table.decimals(name)
     if not len(known):
         states = set(rows["state"])
-        return str(rows["state"].iloc[0]) if len(states) == 1 and states != {"finished"} else wording.NOTHING
+        return str(rows["state"].iloc[0]) if len(states) == 1 and states != {"finished"} else labels.NOTHING
     if len(known) < len(rows):
-        return f"{wording.number(float(known.mean()), digits)} (n {len(known)})"
-    return wording.mean_sd(float(known.mean()), deviation(known), digits)
+        return f"{labels.number(float(known.mean()), digits)} (n {len(known)})"
+    return labels.mean_sd(float(known.mean()), deviation(known), digits)
 
 
 def _last(rows: pd.DataFrame) -> dict[str, str]:
     """The cells of the last columns, whichever they are."""
     return {
-        "entropy": wording.number(_mean(rows["entropy"]), 2),
-        "speed": wording.number(_mean(rows["tokens_per_second"]), 0),
+        "entropy": labels.number(_mean(rows["entropy"]), 2),
+        "speed": labels.number(_mean(rows["tokens_per_second"]), 0),
         "freed": _freed(rows),
-        "with_one_head": wording.number(_mean(rows["with_one_head"]), 1),
+        "with_one_head": labels.number(_mean(rows["with_one_head"]), 1),
     }
 
 
@@ -143,9 +188,9 @@ def _freed(rows: pd.DataFrame) -> str:
     """`7.2 of 24`: the mean number of heads that go for free, and how many there are."""
     known = rows["freed"].dropna()
     if not len(known):
-        return wording.NOTHING
+        return labels.NOTHING
     several = f" (n {len(known)})" if len(known) < len(rows) else ""
-    return f"{wording.number(float(known.mean()), 1)} of {wording.number(_mean(rows['heads']), 0)}{several}"
+    return f"{labels.number(float(known.mean()), 1)} of {labels.number(_mean(rows['heads']), 0)}{several}"
 
 
 def _difference(comparison: Comparison | None, digits: int) -> dict[str, str]:
@@ -154,9 +199,9 @@ def _difference(comparison: Comparison | None, digits: int) -> dict[str, str]:
         return {"difference": "", "interval": comparison.why if comparison else "baseline", "holm": ""}
     test = comparison.test
     return {
-        "difference": wording.number(test.difference, digits, True) + MARKS[test.method],
-        "interval": wording.interval(test.low, test.high, digits),
-        "holm": wording.p_value(comparison.holm),
+        "difference": labels.number(test.difference, digits, True) + MARKS[test.method],
+        "interval": labels.interval(test.low, test.high, digits),
+        "holm": labels.p_value(comparison.holm),
     }
 
 
@@ -189,3 +234,115 @@ def _beside(rows: pd.DataFrame, columns: list[Column]) -> dict[str, Any]:
     trained = TRAINED[0] in columns
     names = ("entropy", "tokens_per_second") if trained else ("freed", "heads", "with_one_head")
     return {name: _mean(rows[name]) for name in names}
+
+
+def _notes(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> list[str]:
+    """The notes of a table, in the order of reading."""
+    compared = facets if compares(spec) else []
+    tests = [c.test for facet in compared for c in facet.family.comparisons.values() if c.test]
+    return [
+        _score_rule(spec, frame),
+        *([_difference_rule(spec, tests)] if compared else ()),
+        *_other_tests(compared),
+        _of_pruning(spec, frame) if questions(spec) else _trained_on(frame),
+        *_power(compared),
+        *_absent(frame),
+    ]
+
+
+def _score_rule(spec: Spec, frame: pd.DataFrame) -> str:
+    rules = [RULES.get(rule, rule) for rule in sorted(set(frame["rule"]) - {""})]
+    few = f" n < {FEW} is a quick look: expect wide intervals." if FEWEST <= len(spec.seeds) < FEW else ""
+    return (
+        f"Scores: split {spec.metric[0]}, mean ± sd over runs; n = {len(spec.seeds)} declared per arm (seeds "
+        f"{', '.join(map(str, spec.seeds))}). Tested: {', '.join(rules) or 'nothing yet'}.{few}"
+    )
+
+
+def _difference_rule(spec: Spec, tests: Sequence[Test]) -> str:
+    short = table.title("/".join(spec.metric), unit=False)
+    said = [f"Δ: {short} minus the baseline's (first arm)"]
+    if any(test.method == "few" for test in tests):
+        said.append(f"Arms of fewer than {FEWEST} runs have no interval, p or bold, since so few show no spread")
+    return f"{'. '.join(said)}."
+
+
+def _other_tests(facets: list[Facet]) -> Iterator[str]:
+    methods = {c.test.method for facet in facets for c in facet.family.comparisons.values() if c.test}
+    marks = [words for method, words in MARKED.items() if method in methods]
+    if marks:
+        yield f"{', '.join(marks)}: docs/statistics.md#marks."
+    if paired := [_pooled(facet, arm, model) for facet, arm, model in _models(facets)]:
+        yield f"† One model of all arms gives {'; '.join(paired)}."
+
+
+def _models(facets: list[Facet]) -> Iterator[tuple[Facet, str, Test]]:
+    for facet in facets:
+        for arm, comparison in facet.family.comparisons.items():
+            if comparison.model:
+                yield facet, arm, comparison.model
+
+
+def _pooled(facet: Facet, arm: str, model: Test) -> str:
+    digits = table.decimals(facet.metric)
+    where = ", ".join(labels.arm_words(label) for label in (facet.name, arm) if label)
+    bounds = labels.interval(model.low, model.high, digits)
+    p = f", unadjusted p {labels.p_value(model.p)}"
+    return f"{labels.number(model.difference, digits, True)} {bounds}{p} ({where})"
+
+
+def _trained_on(frame: pd.DataFrame) -> str:
+    devices = sorted(set(frame["device"]) - {""})
+    trained = f"Trained on {' and '.join(devices)}. " if devices else ""
+    return f"{trained}docs/statistics.md#comparison-tables explains the columns."
+
+
+def _of_pruning(spec: Spec, frame: pd.DataFrame) -> str:
+    """Explain the columns of a pruned model."""
+    asked, shares = questions(spec), ", ".join(f"{share:g}" for share in fractions(spec))
+    parts = [f"BLEU and exact match are of the model without the first {shares} of the heads in the order."] * bool(
+        shares
+    )
+    if "curve" in asked:
+        parts.append(
+            f"Of the curve in steps of a tenth: {table.METRICS['free'].title}, the largest share up to which no step "
+            f"costs more than the margin (also as a number of heads); {table.METRICS['area'].title}, over all steps."
+        )
+    if set(asked) - {"curve", "retrain"}:
+        parts.append("Where heads were masked alone, BLEU, exact match and NLL are the whole model's.")
+    if "best_head" in asked:
+        parts.append("One head a layer: the layer that suffers most when the best of its heads has to serve alone.")
+    devices = sorted(set(frame["device"]) - {""})
+    return " ".join([*parts, f"On {' and '.join(devices)}."] if devices else parts)
+
+
+def _power(facets: list[Facet]) -> Iterator[str]:
+    for facet in facets:
+        known = [c.detectable for c in facet.family.comparisons.values() if c.detectable is not None]
+        parts = []
+        if facet.family.correlation is not None:
+            parts.append(f"same-seed correlation {labels.number(facet.family.correlation, 2)}")
+        if known:
+            digits = table.decimals(facet.metric)
+            ends = dict.fromkeys(labels.number(end, digits) for end in (min(known), max(known)))
+            parts.append(f"smallest difference that these runs could show {' to '.join(ends)} (power .80)")
+        if parts:
+            text = "; ".join(parts)
+            yield f"{labels.arm_words(facet.name)}: {text}." if facet.name else f"{text[0].upper()}{text[1:]}."
+
+
+def _absent(frame: pd.DataFrame) -> Iterator[str]:
+    """Failures and divergences with their error, cells that are no experiments with the reason."""
+    for state, head in (("failed", "Failed"), ("diverged", "Diverged"), ("inapplicable", "Inapplicable, not run")):
+        rows = frame[frame["state"] == state]
+        if not len(rows):
+            continue
+        if state == "inapplicable":
+            said = [f"{arm} ({note})" for arm, note in zip(rows["arm"], rows["note"], strict=True)]
+        else:
+            said = [
+                f"{name} ({note or 'no reason given'})" for name, note in zip(rows["id"], rows["note"], strict=True)
+            ]
+        listed = list(dict.fromkeys(said))
+        more = f"; and {len(listed) - LISTED} more" if len(listed) > LISTED else ""
+        yield f"{head}: {'; '.join(listed[:LISTED])}{more}."

@@ -1,41 +1,21 @@
-"""One run ↦ one number: a score, its slope over source length, or a diagnostic.
+"""Numbers of one record: a score, its slope over source length, a diagnostic, or a fact from a pruning.
 
-Metrics are named as in a sweep: `split/score` (test/exact, valid/nll), `split/score/subset` for a part of the split or
-of the model's heads (test/bleu/kept 0.5), or `diagnostics/…` by their place in the record, the mean over layers and
-heads (diagnostics/cross/information, diagnostics/gradients/middle/far_near_way). diagnostics/pruning/left/<site> is
-computed from the order of a pruning (`prunings.left`).
+`study.metrics` says how metrics are named.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from study import metrics
-from study.analysis import prunings, wording
+from study.analysis import labels
 from study.errors import InputError
-from study.metrics import BUCKETS, KEPT, with_parts
 from study.records import Record
 
-DIAGNOSTICS = "diagnostics/"
-DIAGNOSED = {
-    "cross/information": "query information, nats",
-    "cross/last_two_mass": "weight on the last two source tokens, 0–1",
-    "gradients/start/far_near_way": "gradient, far ÷ near",
-    "gradients/middle/far_near_way": "gradient, far ÷ near",
-    "gradients/start/by_way": "gradient at gold ÷ its mean over the source",
-    "gradients/middle/by_way": "gradient at gold ÷ its mean over the source",
-}
-"""Names and units of the diagnostics that claims use; others are named by their path in the record."""
-
-EDGE = 0.01
-"""Within this share of a score's range from its floor or ceiling, a score is saturated."""
-
 LENGTH = re.compile(r"length (\d+)-(\d+)")
-PARTS = re.compile(rf"one of ({'|'.join(prunings.SITES)}) \d+|without ({'|'.join(prunings.SITES)}) \d+ \d+")
-"""Subsets of a model's heads: a layer with one head alone, or the model without one, counted from 0."""
 
 
 @dataclass(frozen=True)
@@ -52,110 +32,39 @@ class Measure:
     @property
     def title(self) -> str:
         """`exact match, %`; `query information, nats`; `exact match, % per source word`."""
+        name = metrics.title(self.metric)
         if self.costing is not None:
-            return (
-                f"heads that cost more than {wording.number(self.costing, self.decimals)} {metrics.title(self.metric)}"
-            )
-        if self.metric.startswith(prunings.LEFT):
-            return "heads left, 0–1"
-        if is_diagnostic(self.metric):
-            place = self.metric.removeprefix(DIAGNOSTICS)
-            return DIAGNOSED.get(place, place.replace("/", " ").replace("_", " "))
-        return metrics.title(self.metric) + (" per source word" if self.by_length else "")
+            return f"heads that cost more than {labels.number(self.costing, self.decimals)} {name}"
+        return f"{name} per source word" if self.by_length else name
 
     @property
     def decimals(self) -> int:
         """Number of decimals in print."""
-        if self.by_length or is_diagnostic(self.metric):
-            return 3
-        return metrics.decimals(self.metric)
+        return 3 if self.by_length else metrics.decimals(self.metric)
 
+    def of(self, record: Record) -> float | None:
+        """The number; None where the record says null: it means nothing in this run.
 
-def is_diagnostic(metric: str) -> bool:
-    """Return True if a metric is read from a record's diagnostics."""
-    return metric.startswith(DIAGNOSTICS)
-
-
-def check(metric: str, splits: Collection[str]) -> None:
-    """Refuse the name of a metric that no run has.
-
-    Raises:
-        InputError: says what was expected.
-    """
-    if is_diagnostic(metric) and metric.count("/") >= 2:
-        if metric.startswith(prunings.LEFT) and metric.removeprefix(prunings.LEFT) not in prunings.SITES:
-            raise InputError(f"{metric}: there is no such site; the sites are {', '.join(prunings.SITES)}")
-        return
-    split, score, subset = [*metric.split("/", 2), "", ""][:3]
-    if split not in splits or score not in metrics.directed():
-        raise InputError(
-            f"there is no metric {metric!r}; write split/score such as test/exact (splits: {', '.join(splits)}; "
-            f"scores: {', '.join(metrics.directed())}), or diagnostics/site/name such as diagnostics/cross/information"
-        )
-    if subset and not _has(score, subset):
-        raise InputError(
-            f"{metric}: there is no part {subset!r} of {score}; {' and '.join(with_parts('length'))} have parts such "
-            f"as {BUCKETS[0]!r}, and {', '.join(with_parts('heads'))} 'kept 0.5', 'one of cross 0' and "
-            "'without cross 0 0'"
-        )
-
-
-def _has(score: str, subset: str) -> bool:
-    """Return True if a run can have this part of a score."""
-    by_heads = subset in KEPT or PARTS.fullmatch(subset)
-    return bool(by_heads and score in with_parts("heads")) or (subset in BUCKETS and score in with_parts("length"))
-
-
-def in_units_of(metric: str) -> str:
-    """The score of a whole split whose unit a metric has: BLEU for a part of BLEU, and for what a curve sums up."""
-    if is_diagnostic(metric):
-        return metric
-    split, score = metric.split("/")[:2]
-    return f"{split}/{'bleu' if score in ('area', 'cliff') else score}"
-
-
-def better(metric: str) -> int:
-    """+1 where more is better, −1 where less is, 0 for a diagnostic, which is neither."""
-    if is_diagnostic(metric):
-        return 0
-    return metrics.metric_of(metric).direction
-
-
-def bounds(metric: str) -> tuple[float, float] | None:
-    """Floor and ceiling of a score; None where it has none."""
-    return None if is_diagnostic(metric) else metrics.metric_of(metric).limits
-
-
-def end(mean: float, limits: tuple[float, float]) -> int:
-    """Return 1 for a mean within 1% of the range from its ceiling, or past it, −1 at its floor, and 0 between."""
-    floor, ceiling = limits
-    slack = EDGE * (ceiling - floor)
-    return 1 if mean >= ceiling - slack else -1 if mean <= floor + slack else 0
-
-
-def value(record: Record, measure: Measure) -> float | None:
-    """The number; None where the record says null: it means nothing in this run.
-
-    Raises:
-        InputError: the record has no such score or diagnostic.
-    """
-    if is_diagnostic(measure.metric):
-        return _diagnostic(record, measure.metric)
-    split, score, *part = measure.metric.split("/", 2)
-    subset = part[0] if part else None
-    if measure.costing is not None:
-        found = _costing(record, split, score, measure.costing)
-    elif measure.by_length:
-        found = _slope(record, split, score, measure.by_sentences)
-    else:
-        found = record.score(split, score, subset)
-        if found is None and any((s.split, s.metric, s.subset) == (split, score, subset) for s in record.scores):
-            return None
-    if found is None:
-        there = sorted({f"{s.split}/{s.metric}" for s in record.scores})
-        by = " by source length" if measure.by_length else " without each head" if measure.costing is not None else ""
-        raise InputError(f"scores: no {measure.metric}{by}; the record has {', '.join(there) or 'none at all'}")
-    return found
+        Raises:
+            InputError: the record has no such score or diagnostic.
+        """
+        if metrics.is_diagnostic(self.metric):
+            return _diagnostic(record, self.metric)
+        split, score, *part = self.metric.split("/", 2)
+        subset = part[0] if part else None
+        if self.costing is not None:
+            found = _costing(record, split, score, self.costing)
+        elif self.by_length:
+            found = _slope(record, split, score, self.by_sentences)
+        else:
+            found = record.score(split, score, subset)
+            if found is None and any((s.split, s.metric, s.subset) == (split, score, subset) for s in record.scores):
+                return None
+        if found is None:
+            there = sorted({f"{s.split}/{s.metric}" for s in record.scores})
+            by = " by source length" if self.by_length else " without each head" if self.costing is not None else ""
+            raise InputError(f"scores: no {self.metric}{by}; the record has {', '.join(there) or 'none at all'}")
+        return found
 
 
 def _costing(record: Record, split: str, score: str, threshold: float) -> float | None:
@@ -188,15 +97,14 @@ def _slope(record: Record, split: str, score: str, by_sentences: bool) -> float 
 
 
 def _diagnostic(record: Record, metric: str) -> float | None:
-    if metric.startswith(prunings.LEFT) and "pruning" in record.diagnostics:
-        return prunings.left(record, metric.removeprefix(prunings.LEFT))
-    path = metric.removeprefix(DIAGNOSTICS).split("/")
+    if metric.startswith(metrics.LEFT) and "pruning" in record.diagnostics:
+        return heads_left(record, metric.removeprefix(metrics.LEFT))
+    path = metric.removeprefix(metrics.DIAGNOSTICS).split("/")
     found = list(_leaves(record.diagnostics, path))
-    known = [float(leaf) for leaf in found if isinstance(leaf, int | float)]
     if not found:
         there = ", ".join(record.diagnostics) or "none"
         raise InputError(f"diagnostics: {'.'.join(path)} is not there; the record has {there}")
-    return sum(known) / len(known) if known else None
+    return _mean([float(leaf) for leaf in found if isinstance(leaf, int | float)])
 
 
 def _leaves(tree: Any, path: list[str]) -> Iterator[Any]:
@@ -208,3 +116,61 @@ def _leaves(tree: Any, path: list[str]) -> Iterator[Any]:
         yield tree
     elif isinstance(tree, dict) and path[0] in tree:
         yield from _leaves(tree[path[0]], path[1:])
+
+
+def _mean(known: list[float]) -> float | None:
+    return sum(known) / len(known) if known else None
+
+
+def entropy(record: Record, site: str = "cross") -> float | None:
+    """Attention entropy of a site, 0–1: H(weights) / log(visible slots), the mean over layers and heads.
+
+    0: every query looks at one slot; 1: at all alike. None where no head has one (a memory of one slot or none).
+    """
+    return _mean([value for value in _leaves(record.diagnostics, [site, "entropy"]) if value is not None])
+
+
+def validation_bleu(record: Record) -> float | None:
+    """BLEU on validation at the selected step, else at the last one that has any."""
+    known = [point for point in record.history if point.get("valid_bleu") is not None]
+    step = record.selection.step if record.selection else None
+    chosen = [point for point in known if point.get("step") == step] or known[-1:]
+    return float(chosen[-1]["valid_bleu"]) if chosen else None
+
+
+def heads_left(record: Record, site: str) -> float | None:
+    """Share of a site's heads, 0–1, that are left when all have gone that go for free, in the order of the record.
+
+    None for what has no such order: a mean over several, or one without heads of the site.
+    """
+    heads, count = head_order(record), free_heads(record)
+    if count is None or "draws" in _pruning(record):
+        return None
+    there = [head.split()[0] == site for head in heads]
+    return sum(there[round(count) :]) / sum(there) if any(there) else None
+
+
+def free_heads(record: Record) -> float | None:
+    """Return the number of heads that are free to remove: free share × heads, rounded unless a mean over orders."""
+    heads, share = head_order(record), next((s.value for s in record.scores if s.metric == "free"), None)
+    if not heads or share is None:
+        return None
+    exactly = share / 100 * len(heads)
+    return exactly if "draws" in _pruning(record) else float(int(exactly + 0.5))
+
+
+def with_one_head(record: Record) -> float | None:
+    """BLEU of the layer that suffers most when its best head has to serve alone; None where that was not asked."""
+    known = [s.value for s in record.scores if s.metric == "bleu" and (s.subset or "").startswith("one of ")]
+    return min((value for value in known if value is not None), default=None)
+
+
+def head_order(record: Record) -> list[str]:
+    """The heads in the order of their removal, `site layer head`; empty without an order."""
+    found: list[str] = _pruning(record).get("order", [])
+    return found
+
+
+def _pruning(record: Record) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = record.diagnostics.get("pruning", {})
+    return found

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from study import metrics as table
-from study.analysis import wording
+from study.analysis import labels
 from study.config import Experiment
 from study.corpora.catalogue import KINDS
 from study.records import Record
@@ -112,7 +112,7 @@ def scores(record: Record) -> Iterator[str]:
     yield f"  {'':<{width}}  {'n':>5}" + "".join(f"  {_head(metric):>{_width(metric)}}" for metric in metrics)
     for name, (split, subset) in zip(names, places, strict=True):
         there = {s.metric: s for s in record.scores if (s.split, s.subset) == (split, subset)}
-        cells = [wording.number(there[m].value, table.decimals(f"{split}/{m}")) if m in there else "" for m in metrics]
+        cells = [labels.number(there[m].value, table.decimals(f"{split}/{m}")) if m in there else "" for m in metrics]
         count = next(iter(there.values())).n
         yield f"  {name:<{width}}  {count:>5}" + "".join(
             f"  {cell:>{_width(metric)}}" for cell, metric in zip(cells, metrics, strict=True)
@@ -161,7 +161,7 @@ def plot(points: Sequence[tuple[int, float]], height: int = HEIGHT, width: int =
     for row in range(height - 1, -1, -1):
         label = {height - 1: top, 0: bottom}.get(row)
         cells = (" ▁▂▃▄▅▆▇█"[min(8, max(0, level - 8 * row))] * bar for level in levels)
-        yield f"  {'' if label is None else wording.number(label, 2):>8} │{' '.join(cells)}".rstrip()
+        yield f"  {'' if label is None else labels.number(label, 2):>8} │{' '.join(cells)}".rstrip()
     length = len(shown) * (bar + 1) - 1
     first, last = str(points[0][0]), str(points[-1][0])
     yield f"  {'':8} └{'─' * length}"

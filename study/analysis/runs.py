@@ -1,24 +1,28 @@
-"""Declared runs: one row for each, with its record; a run that is not there is a row too. Each record is read once."""
+"""Declared runs of sweeps: each record is read once; arms are found by the fields of their experiments.
+
+A run that is not there is a row, too.
+"""
 
 from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from study import store
-from study.analysis import measures, prunings
-from study.analysis.arms import ArmRuns
+from study.analysis import measures
 from study.analysis.inference import Arm
 from study.analysis.measures import Measure
 from study.config import Experiment, config_hash
 from study.errors import InputError
 from study.records import Record
+from study.sweep import fields
+from study.sweep.grid import text
 from study.sweep.spec import Cell, Spec, load
 
 if TYPE_CHECKING:
@@ -28,10 +32,18 @@ HOLES = ("missing", "started", "failed")
 """States that leave a declared run without a result. `diverged` is a result, `inapplicable` no run."""
 
 NUMBERS = ("valid_bleu", "entropy", "tokens_per_second", "freed", "heads", "with_one_head")
+PACKAGES = ("torch", "numpy", "sacrebleu", "sentencepiece")
+"""Packages that decide numbers."""
+
+SHARED = "model.attention."
+NOWHERE = object()
+
+Overrides = Mapping[str, Any]
+"""Field ↦ value, such as `model.attention.scale: none`."""
 
 
 @dataclass(frozen=True)
-class Run:
+class DeclaredRun:
     """One declared cell of a sweep: finished, diverged, failed, started, missing or inapplicable.
 
     `record` is None unless the run is finished, diverged or failed.
@@ -69,6 +81,25 @@ class Run:
         return self.record.score(split, metric, subset)
 
 
+@dataclass(frozen=True)
+class ArmRuns:
+    """One arm in one corpus and family: an experiment without its seed, and a cell for each seed."""
+
+    key: str
+    cells: Mapping[int, Cell]
+    spec: Spec = field(repr=False)
+
+    @property
+    def label(self) -> str:
+        """The arm's label in its sweep."""
+        return self.spec.arm(self.cell)
+
+    @property
+    def cell(self) -> Cell:
+        """One of the cells; they differ in the seed alone."""
+        return next(iter(self.cells.values()))
+
+
 class Runs:
     """The runs of all sweeps that have records in one folder.
 
@@ -81,7 +112,7 @@ class Runs:
         self.folder, self.sweeps = folder, sweeps
         self.store = store.Store(folder) if folder else None
         self._specs: dict[Path, Spec] = {}
-        self._declared: dict[Path, tuple[Run, ...]] = {}
+        self._declared: dict[Path, tuple[DeclaredRun, ...]] = {}
         self._hashes: dict[str, str | None] = {}
 
     def spec(self, name: str, beside: Path = Path()) -> Spec:
@@ -106,7 +137,7 @@ class Runs:
         """
         return {identity: self.store.record(identity) for identity in self.store.ids()} if self.store else {}
 
-    def of(self, spec: Spec) -> tuple[Run, ...]:
+    def of(self, spec: Spec) -> tuple[DeclaredRun, ...]:
         """Every declared cell of a sweep, in the order of the file.
 
         Raises:
@@ -117,8 +148,11 @@ class Runs:
             file = shlex.quote(str(spec.path))
             raise InputError(f"{self.folder}: no such folder of runs; `study sweep {file}` makes one, --runs names it")
         if spec.path not in self._declared:
-            facts: dict[str, dict[str, tuple[str, str]]] = {}
-            self._declared[spec.path] = tuple(self._run(spec, cell, facts) for cell in spec.cells)
+            runs = tuple(self._run(spec, cell) for cell in spec.cells)
+            found = [(run.facet, self._where(run), run.record) for run in runs if run.record]
+            for problem in differences(found, _compared_facts):
+                raise InputError(problem)
+            self._declared[spec.path] = runs
         return self._declared[spec.path]
 
     def table(self, spec: Spec, metrics: Sequence[str] = ()) -> pd.DataFrame:
@@ -126,7 +160,7 @@ class Runs:
 
         Columns: facet, arm, seed, id, state (finished, diverged, failed, started, missing, inapplicable), note (an
         error, or why a cell is no experiment), valid_bleu (0–100), entropy (0–1), tokens_per_second, freed, heads,
-        with_one_head (of a pruning, see `prunings`), rule, device, and one column for each metric: the sweep's
+        with_one_head (of a pruning, see `measures`), rule, device, and one column for each metric: the sweep's
         own and `metrics`, each named `split/metric` or `split/metric/subset`. NaN: no such value.
 
         Raises:
@@ -144,34 +178,47 @@ class Runs:
             InputError: a record cannot be used (see `of`), or lacks the number.
         """
         ids = {cell.id for cell in arm.cells.values()}
-        runs = [run for run in self.of(arm.spec) if run.id in ids]
-        finished = [run for run in runs if run.state == "finished" and measure is not None]
-        values = {run.experiment.seed: self._value(run, measure) for run in finished if measure is not None}
+        return self._arm(arm.key, [run for run in self.of(arm.spec) if run.id in ids], measure)
+
+    def arms(self, spec: Spec, facet: str, metric: str) -> tuple[Arm, ...]:
+        """The arms of one facet of a sweep with their scores, as listed; cells that are no experiments left out.
+
+        Raises:
+            InputError: a record cannot be used (see `of`).
+        """
+        runs: dict[str, list[DeclaredRun]] = {}
+        for run in self.of(spec):
+            if run.facet == facet and run.state != "inapplicable":
+                runs.setdefault(run.arm, []).append(run)
+        return tuple(self._arm(label, some, Measure(metric)) for label, some in runs.items())
+
+    def _arm(self, label: str, runs: Sequence[DeclaredRun], measure: Measure | None) -> Arm:
+        finished = [run for run in runs if run.state == "finished"] if measure else []
+        values = {run.experiment.seed: self._value(run, measure) for run in finished if measure}
         made = [run.record for run in runs if run.record and run.state in ("finished", "diverged")]
-        bleu = [score for record in made if (score := validation_bleu(record)) is not None]
+        bleu = [score for record in made if (score := measures.validation_bleu(record)) is not None]
         return Arm(
-            label=arm.key,
+            label=label,
             values={} if None in values.values() else {seed: v for seed, v in values.items() if v is not None},
             diverged=sum(run.state == "diverged" for run in runs),
             holes=sum(run.state in HOLES for run in runs),
             valid_bleu=sum(bleu) / len(bleu) if bleu else None,
         )
 
-    def _run(self, spec: Spec, cell: Cell, facts: dict[str, dict[str, tuple[str, str]]]) -> Run:
+    def _run(self, spec: Spec, cell: Cell) -> DeclaredRun:
         """One cell with its record, checked."""
         facet, arm = spec.facet(cell), spec.arm(cell)
         if cell.experiment is None or cell.id is None:
-            return Run(cell, facet, arm, "inapplicable")
+            return DeclaredRun(cell, facet, arm, "inapplicable")
         if self.store is None or cell.id not in self.store:
-            return Run(cell, facet, arm, self.store.state(cell.id) if self.store else "missing")
+            return DeclaredRun(cell, facet, arm, self.store.state(cell.id) if self.store else "missing")
         record, where = self.store.record(cell.id), self.store.where(cell.id)
         self._check_identity(record, cell, where)
-        _check_facts(record, where, facts.setdefault(facet, {}))
         if record.status == "finished":
             _check_score(record, primary(spec), where)
-        return Run(cell, facet, arm, record.status, record)
+        return DeclaredRun(cell, facet, arm, record.status, record)
 
-    def _row(self, run: Run, names: Sequence[str]) -> dict[str, Any]:
+    def _row(self, run: DeclaredRun, names: Sequence[str]) -> dict[str, Any]:
         row: dict[str, Any] = {"facet": run.facet, "arm": run.arm, "seed": None, "id": run.cell.id}
         row |= {"state": run.state, "note": ""} | dict.fromkeys((*NUMBERS, *names), math.nan)
         row |= {"rule": "", "device": ""}
@@ -185,27 +232,30 @@ class Runs:
         if record.status != "failed":
             row |= {name: _number(record.score(*name.split("/", 2))) for name in names}
             try:
-                row |= {"valid_bleu": _number(validation_bleu(record)), "entropy": _number(entropy(record))}
+                row |= {
+                    "valid_bleu": _number(measures.validation_bleu(record)),
+                    "entropy": _number(measures.entropy(record)),
+                }
             except (TypeError, ValueError) as problem:
                 why = f"no number where one belongs ({problem})"
                 mend = "restore the record, or run it again"
                 raise InputError(f"{self._where(run)}: history or diagnostics: {why}; {mend}") from None
-            row["freed"] = _number(prunings.free_heads(record))
-            row["heads"] = _number(prunings.number_of_heads(record))
-            row["with_one_head"] = _number(prunings.with_one_head(record))
+            row["freed"] = _number(measures.free_heads(record))
+            row["heads"] = len(measures.head_order(record)) or math.nan
+            row["with_one_head"] = _number(measures.with_one_head(record))
             row["tokens_per_second"] = record.resources.tokens_per_second if record.resources else math.nan
         row["rule"] = record.selection.rule if record.selection else ""
         row["device"] = record.provenance.device if record.provenance else ""
         return row
 
-    def _value(self, run: Run, measure: Measure) -> float | None:
+    def _value(self, run: DeclaredRun, measure: Measure) -> float | None:
         assert run.record is not None
         try:
-            return measures.value(run.record, measure)
+            return measure.of(run.record)
         except InputError as problem:
             raise InputError(f"{self._where(run)}: {problem}") from None
 
-    def _where(self, run: Run) -> str:
+    def _where(self, run: DeclaredRun) -> str:
         return self.store.where(run.id) if self.store else run.id
 
     def _check_identity(self, record: Record, cell: Cell, where: str) -> None:
@@ -234,66 +284,6 @@ def primary(spec: Spec) -> str:
     return "/".join(spec.metric)
 
 
-def entropy(record: Record, site: str = "cross") -> float | None:
-    """Attention entropy of a site, 0–1: H(weights) / log(visible slots), the mean over layers and heads.
-
-    0: every query looks at one slot; 1: at all alike. None where no head has one (a memory of one slot or none).
-    """
-    known = [value for value in _named(record.diagnostics.get(site, []), "entropy") if value is not None]
-    return sum(known) / len(known) if known else None
-
-
-def _named(tree: Any, name: str) -> Iterator[Any]:
-    """Every value of that name in a site's diagnostics, through layers and heads."""
-    for item in tree if isinstance(tree, list) else [tree]:
-        if isinstance(item, list):
-            yield from _named(item, name)
-        elif isinstance(item, dict):
-            yield from _named(item.get(name), name)
-        else:
-            yield item
-
-
-def validation_bleu(record: Record) -> float | None:
-    """BLEU on validation at the selected step, else at the last one that has any."""
-    known = [point for point in record.history if point.get("valid_bleu") is not None]
-    step = record.selection.step if record.selection else None
-    chosen = [point for point in known if point.get("step") == step] or known[-1:]
-    return float(chosen[-1]["valid_bleu"]) if chosen else None
-
-
-def arms_of_rows(frame: pd.DataFrame, metric: str) -> list[Arm]:
-    """The arms of one facet's rows of the table; cells that are no experiments left out.
-
-    Raises:
-        InputError: arms declare unequal lists of seeds.
-    """
-    out = []
-    first: tuple[str, set[int]] | None = None
-    for label, rows in frame[frame["state"] != "inapplicable"].groupby("arm", sort=False):
-        seeds = {int(seed) for seed in rows["seed"]}
-        first = first or (str(label), seeds)
-        if seeds != first[1]:
-            raise InputError(
-                f"arm {label}: seeds {sorted(seeds)}, and arm {first[0]} has {sorted(first[1])}; "
-                "a comparison needs the same list for every arm"
-            )
-        known = rows[rows[metric].notna()]
-        if (rows[metric].isna() & (rows["state"] == "finished")).any():
-            known = known[:0]
-        bleu = rows["valid_bleu"].dropna()
-        out.append(
-            Arm(
-                label=str(label),
-                values={int(seed): float(value) for seed, value in zip(known["seed"], known[metric], strict=True)},
-                diverged=int((rows["state"] == "diverged").sum()),
-                holes=int(rows["state"].isin(HOLES).sum()),
-                valid_bleu=float(bleu.mean()) if len(bleu) else None,
-            )
-        )
-    return out
-
-
 def _number(value: float | None) -> float:
     return math.nan if value is None else float(value)
 
@@ -306,16 +296,45 @@ def _rehashed(record: Record) -> str | None:
         return None
 
 
-def _check_facts(record: Record, where: str, facts: dict[str, tuple[str, str]]) -> None:
-    """One data checksum and one signature per score in a comparison."""
-    now = {f"scores.{s.split}.{s.metric}.signature": s.signature for s in record.scores if s.metric in ("bleu", "chrf")}
-    now |= {f"data.files.{name}": digest for name, digest in (record.data.files if record.data else {}).items()}
-    for name, value in now.items():
-        first, there = facts.setdefault(name, (str(value), where))
-        if str(value) != first:
-            raise InputError(
-                f"{where}: {name}: {value}, and {there} has {first}; they can't be compared: run one of them again"
-            )
+def differences(
+    cells: Iterable[tuple[str, str, Record]], facts: Callable[[Record], Mapping[str, Any]]
+) -> Iterator[str]:
+    """Yield one line for each fact in which compared runs differ.
+
+    Args:
+        cells: (facet, place, record) of each run.
+        facts: the facts that the runs of a facet must share. Signatures of scores are those of all facets.
+    """
+    first: dict[tuple[str, str], tuple[Any, str]] = {}
+    for facet, where, record in cells:
+        for name, value in facts(record).items():
+            usual, there = first.setdefault(("" if name.startswith("scores.") else facet, name), (value, where))
+            if value != usual:
+                yield (
+                    f"{where}: {name}: {value}, and {there} has {usual}; they can't be compared: run one of them again"
+                )
+
+
+def _compared_facts(record: Record) -> dict[str, Any]:
+    """Collect what no comparison may mix: files of data, and signatures of scores, with the version of sacreBLEU."""
+    facts = {f"data.files.{name}": digest for name, digest in (record.data.files if record.data else {}).items()}
+    signed = [s for s in record.scores if s.hypotheses is not None or s.metric in ("bleu", "chrf")]
+    return facts | {f"scores.{s.metric}.signature": s.signature for s in signed}
+
+
+def published_facts(record: Record) -> dict[str, Any]:
+    """Collect what published runs of a comparison share: the same, and machine, packages, precision and subwords."""
+    facts = _compared_facts(record)
+    if data := record.data:
+        facts |= {"data.version": data.version, "data.subwords": data.subwords}
+    if made := record.provenance:
+        facts |= {f"provenance.packages.{name}": made.packages.get(name) for name in PACKAGES}
+        facts["provenance.precision"] = made.precision
+        for name in ("device", "device_count", "threads"):
+            values = made.of_calls(name)
+            if values != [None]:  # older records do not say with how many threads
+                facts[f"provenance.{name}"] = ", then ".join(map(str, values))
+    return facts
 
 
 def _check_score(record: Record, name: str, where: str) -> None:
@@ -327,3 +346,110 @@ def _check_score(record: Record, name: str, where: str) -> None:
             f"{where}: scores: no {name}, which the sweep's metric names; "
             f"the record has {', '.join(there) or 'none at all'}"
         )
+
+
+def arms_of(spec: Spec, corpus: str, family: str) -> list[ArmRuns]:
+    """The arms of a sweep in one corpus and family, in the order in which they are listed."""
+    found: dict[str, dict[int, Cell]] = {}
+    for cell in spec.runnable:
+        assert cell.experiment is not None
+        assert cell.id is not None
+        if (cell.experiment.data.name, cell.experiment.model.family) == (corpus, family):
+            found.setdefault(cell.id.rpartition("-s")[0], {})[cell.experiment.seed] = cell
+    return [ArmRuns(key, cells, spec) for key, cells in found.items()]
+
+
+def field_of(cell: Cell, name: str) -> Any:
+    """The value of a field: the sweep's, else the one that the experiment resolves to; `NOWHERE` if it has none.
+
+    A field of all attention sites has a value where all sites agree.
+    """
+    if name in cell.overrides:
+        return cell.overrides[name]
+    assert cell.experiment is not None
+    found = _resolved(cell.experiment, name.split("."))
+    if found is NOWHERE and name.startswith(SHARED):
+        sites = cell.experiment.model.attention
+        leaf = name.removeprefix(SHARED).split(".")
+        values = [_resolved(site, leaf) for site in dict(sites).values() if site is not None]
+        return values[0] if len({repr(value) for value in values}) == 1 else NOWHERE
+    return found
+
+
+def _resolved(section: Any, path: Sequence[str]) -> Any:
+    for name in path:
+        if not isinstance(section, BaseModel) or name not in type(section).model_fields:
+            return NOWHERE
+        section = getattr(section, name)
+    return NOWHERE if isinstance(section, BaseModel) else section
+
+
+def check_fields(chosen: Overrides) -> None:
+    """Refuse a field or value that no experiment has.
+
+    Raises:
+        InputError: names the field.
+    """
+    for name, value in chosen.items():
+        try:
+            fields.check(name, value)
+        except InputError as problem:
+            raise InputError(f"{name}: {problem}") from None
+
+
+def matching(arms: Sequence[ArmRuns], chosen: Overrides) -> list[ArmRuns]:
+    """The arms that have these values."""
+    return [arm for arm in arms if all(_same(field_of(arm.cell, name), value) for name, value in chosen.items())]
+
+
+def _same(found: Any, wanted: Any) -> bool:
+    return isinstance(found, bool) == isinstance(wanted, bool) and bool(found == wanted)
+
+
+def find_arm(arms: Sequence[ArmRuns], chosen: Overrides) -> ArmRuns:
+    """The one arm that has these values.
+
+    Raises:
+        InputError: there is none, or several.
+    """
+    return find_levels(arms, chosen)[0][1]
+
+
+def find_levels(arms: Sequence[ArmRuns], chosen: Overrides, *over: str) -> list[tuple[tuple[Any, ...], ArmRuns]]:
+    """The arms that have these values, one for each value of the fields `over`, in the order of those values.
+
+    Raises:
+        InputError: there is none, or two that differ in anything else.
+    """
+    found = matching(arms, chosen)
+    if not found:
+        raise InputError(f"no arm has {_words(chosen)}{_nearest(arms, chosen)}")
+    values = [tuple(field_of(arm.cell, name) for name in over) for arm in found]
+    for i, value in enumerate(values):
+        if value in values[:i]:
+            apart = _differing(found[values.index(value)].cell, found[i].cell, chosen)
+            raise InputError(f"{_words(chosen)} is more than one arm; they differ in {apart}: say which is meant")
+    if over and len(found) < 2:
+        raise InputError(f"{_words(chosen)} is one arm, and over {' and '.join(over)} needs several")
+    return sorted(zip(values, found, strict=True), key=lambda pair: pair[0])
+
+
+def _words(chosen: Overrides) -> str:
+    return " ".join(f"{name}={text(value)}" for name, value in chosen.items()) or "nothing given"
+
+
+def _nearest(arms: Sequence[ArmRuns], chosen: Overrides) -> str:
+    """The values that the arms have of the first field without the value that is wanted."""
+    for name, wanted in chosen.items():
+        there = [value for arm in arms if (value := field_of(arm.cell, name)) is not NOWHERE]
+        if not any(_same(value, wanted) for value in there):
+            return f"; {name} is {', '.join(dict.fromkeys(map(text, there))) or 'nowhere'} there"
+    return "; each value is there, and not all in one arm"
+
+
+def _differing(first: Cell, second: Cell, chosen: Overrides) -> str:
+    names = dict.fromkeys([*first.overrides, *second.overrides])
+    apart = [
+        n for n in names if n not in chosen and n != "seed" and repr(field_of(first, n)) != repr(field_of(second, n))
+    ]
+    return ", ".join(apart)

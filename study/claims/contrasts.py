@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from study.analysis import measures, wording
-from study.analysis.arms import ArmRuns, find_arm, find_levels, matching
+from study import metrics
 from study.analysis.inference import Arm, Comparison, adjusted, correlated
+from study.analysis.labels import setting
 from study.analysis.measures import Measure
-from study.analysis.runs import Runs
+from study.analysis.runs import ArmRuns, Runs, find_arm, find_levels, matching
 from study.claims.schema import (
     AnyContrast,
     Band,
@@ -220,7 +220,7 @@ def _named(contrast: AnyContrast, words: bool) -> str:
 def _side(side: Overrides, other: Overrides, words: bool) -> str:
     own = {name: value for name, value in side.items() if name not in other or other[name] != value}
     return ", ".join(
-        wording.setting(name.rpartition(".")[2], text(value)) if words else f"{_field(name, words)} {text(value)}"
+        setting(name.rpartition(".")[2], text(value)) if words else f"{_field(name, words)} {text(value)}"
         for name, value in (own or side).items()
     )
 
@@ -262,7 +262,7 @@ def _chosen(arms: Sequence[Arm], select: str) -> int:
         return holes[0]
     sound = [i for i, arm in enumerate(arms) if not arm.diverged] or [i for i, arm in enumerate(arms) if arm.values]
     means = {i: sum(arms[i].values.values()) / len(arms[i].values) for i in sound}
-    return max(means, key=lambda i: means[i] * measures.better(select)) if means else 0
+    return max(means, key=lambda i: means[i] * metrics.metric_of(select).direction) if means else 0
 
 
 def _trend(contrast: Trend, among: QuestionArms) -> WeightedContrast:
@@ -403,7 +403,7 @@ def correlate(contrasts: Sequence[Correlation], among: QuestionArms) -> list[tup
 
 def _correlated_arms(contrast: Correlation, among: QuestionArms) -> CorrelatedArms:
     x, y = contrast.between
-    limits, out = measures.bounds(y), CorrelatedArms()
+    limits, out = metrics.metric_of(y).limits, CorrelatedArms()
     for arm in among.sharing:
         first, second = (among.values(arm, Measure(metric)) for metric in (x, y))
         if first.holes:
@@ -412,7 +412,7 @@ def _correlated_arms(contrast: Correlation, among: QuestionArms) -> CorrelatedAr
             out.diverged.append(f"{first.diverged} of {len(arm.cells)} runs of {arm.label} diverged")
         elif not first.values or not second.values:
             out.without += 1
-        elif limits and measures.end(sum(second.values.values()) / len(second.values), limits):
+        elif limits and metrics.end(sum(second.values.values()) / len(second.values), limits):
             out.saturated += 1
         else:
             out.pairs.append([(first.values[seed], second.values[seed]) for seed in sorted(first.values)])

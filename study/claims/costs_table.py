@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from study.analysis import wording
+from study.analysis import labels
 from study.analysis.tables import Block, Column, Row, Table
 from study.claims.costs import Costs, Measured, Site, log_ratios
 from study.config import Attention
@@ -21,7 +21,7 @@ def table(costs: Costs) -> Table:
     widths = sorted({one.site.width for one in costs.measured})
     blocks = [Block(f"width {width}", list(_rows(costs, width, lengths))) for width in widths]
     notes = (
-        f"One self-attention site over {wording.number(costs.tokens, 0)} words in sentences of S, on {costs.machine}: "
+        f"One self-attention site over {labels.number(costs.tokens, 0)} words in sentences of S, on {costs.machine}: "
         f"processor time, geometric mean of {costs.processes} processes. Memory: the largest sum of what was "
         "allocated. Forward and backward, or forward alone where it says so. Four heads where no number is said, the "
         "dot product where no score is, a window of 4 words on either side: it is looked up where that is estimated to "
@@ -41,7 +41,7 @@ def _rows(costs: Costs, width: int, lengths: list[int]) -> Iterator[Row]:
         for slots in lengths:
             arm, under = (costs.one(one.model_dump() | {"slots": slots}) for one in (site, base))
             found = {"time": _ratio(arm, under), "memory": arm.megabytes / under.megabytes}
-            cells |= {f"{what} {slots}": wording.number(value, 2) for what, value in found.items()}
+            cells |= {f"{what} {slots}": labels.number(value, 2) for what, value in found.items()}
             numbers |= {f"{what} {slots}": value for what, value in found.items()}
         yield Row(cells, numbers=numbers)
 

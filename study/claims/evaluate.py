@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from study.analysis import measures
-from study.analysis.arms import ArmRuns, arms_of, check_fields, find_arm
+from study import metrics
 from study.analysis.inference import contrasted, inner
 from study.analysis.measures import Measure
-from study.analysis.runs import Runs
+from study.analysis.runs import ArmRuns, Runs, arms_of, check_fields, find_arm
 from study.claims import costs, verdicts
 from study.claims.contrasts import QuestionArms, correlate, fields_of, joined, name_of, named_arms, weigh
 from study.claims.costs import Costs
@@ -98,7 +97,7 @@ class _Evaluator:
         if not among.arms:
             raise InputError(f"{where}.asked: sweep {question.sweep} has no runs in {pair}")
         splits = _splits(among)
-        _at(f"{where}.metric", measures.check, question.metric, splits)
+        _at(f"{where}.metric", metrics.check_claimed, question.metric, splits)
         _at(f"{where}.where", check_fields, question.where)
         seeds: dict[tuple[int, ...], ArmRuns] = {}
         for number, contrast in enumerate(question.contrasts):
@@ -155,7 +154,7 @@ class _Evaluator:
         """The margin, and why it is not known if it should be."""
         if question.margin != "gap":
             return question.margin, ""
-        place = (corpus, family, measures.in_units_of(question.metric))
+        place = (corpus, family, metrics.unit_metric(question.metric))
         if place not in self.margins:
             self.margins[place] = self._gap_margin(*place)
         assert self.gap is not None
@@ -226,11 +225,11 @@ def _check_contrast(contrast: AnyContrast, question: Question, splits: tuple[str
     """Refuse fields, values and metrics of a contrast that no run has."""
     if isinstance(contrast, Correlation | Within):
         for metric in contrast.named:
-            measures.check(metric, splits)
+            metrics.check_claimed(metric, splits)
         check_fields(contrast.arm if isinstance(contrast, Within) else {})
         return
     if isinstance(contrast, Costly):
-        measures.check(f"{question.metric}/without cross 0 0", splits)
+        metrics.check_claimed(f"{question.metric}/without cross 0 0", splits)
         check_fields(contrast.arm)
         return
     sides = [contrast.arm, contrast.baseline or {}]
@@ -239,8 +238,8 @@ def _check_contrast(contrast: AnyContrast, question: Question, splits: tuple[str
     for side in sides:
         check_fields(side)
     if isinstance(contrast, Difference) and contrast.best_over:
-        measures.check(contrast.select, splits)
+        metrics.check_claimed(contrast.select, splits)
         if not contrast.select.startswith("valid/"):
             raise InputError(f"select: {contrast.select} is not of validation; name one such as valid/nll")
-    if isinstance(contrast, Band) and measures.better(question.metric) >= 0:
+    if isinstance(contrast, Band) and metrics.metric_of(question.metric).direction >= 0:
         raise InputError(f"a band is of a loss, and metric is {question.metric}; use valid/nll")

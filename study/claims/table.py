@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from study.analysis import wording
+from study.analysis import labels
 from study.analysis.comparison import MARKS
 from study.analysis.inference import FEWEST
 from study.analysis.measures import Measure
@@ -94,8 +94,8 @@ def lines(verdicts: Sequence[Verdict], contrasts: bool) -> Iterator[str]:
             if contrasts and (behind := sweeps(verdicts, shown)):
                 yield from _wrapped(f"sweeps: {', '.join(behind)}", 4)
         became, found_ = _verdict(verdict), _finding(verdict, verdict.deciding)
-        told = found_ if became in (wording.NOTHING, NOT_RUN) else f"{became} ({found_})"
-        yield from _wrapped(": ".join(one for one in (asked_in(verdict), told) if one != wording.NOTHING), 4)
+        told = found_ if became in (labels.NOTHING, NOT_RUN) else f"{became} ({found_})"
+        yield from _wrapped(": ".join(one for one in (asked_in(verdict), told) if one != labels.NOTHING), 4)
         if verdict.question.post_hoc:
             yield from _wrapped(f"post hoc: {verdict.question.post_hoc}", 8)
         findings = verdict.findings if contrasts else [found] if (found := verdict.deciding) else []
@@ -139,7 +139,7 @@ def _wrapped(text: str, indent: int, first: int = 0) -> list[str]:
 def asked_in(verdict: Verdict) -> str:
     """`grammar, recurrent; at the best rate (post hoc)`."""
     where = ", ".join(one for one in (verdict.corpus, verdict.family) if one)
-    said = "; ".join(one for one in (where, verdict.question.part) if one) or wording.NOTHING
+    said = "; ".join(one for one in (where, verdict.question.part) if one) or labels.NOTHING
     return f"{said} (post hoc)" if verdict.question.post_hoc else said
 
 
@@ -161,7 +161,7 @@ def _measure(verdict: Verdict) -> Measure:
 
 def _cells(verdict: Verdict) -> dict[str, str]:
     found = verdict.deciding
-    cells = dict.fromkeys(("contrast", *(column.key for column in NUMBERS)), wording.NOTHING)
+    cells = dict.fromkeys(("contrast", *(column.key for column in NUMBERS)), labels.NOTHING)
     if found is not None:
         evidence = _evidence(verdict, found)
         cells |= {column.key: evidence[column.key] for column in NUMBERS}
@@ -174,7 +174,7 @@ def _cells(verdict: Verdict) -> dict[str, str]:
         "asked": asked_in(verdict),
         "verdict": _verdict(verdict),
         "finding": _finding(verdict, found),
-        "published": verdict.claim.published or wording.NOTHING,
+        "published": verdict.claim.published or labels.NOTHING,
     }
 
 
@@ -182,7 +182,7 @@ def _verdict(verdict: Verdict) -> str:
     """The verdict, and behind it how it is mixed, or why the claim was not asked as it was published."""
     match verdict.outcome:
         case "none":
-            return wording.NOTHING
+            return labels.NOTHING
         case "not asked as published":
             return f"{verdict.outcome}: {verdict.question.not_asked}"
         case "mixed":
@@ -211,14 +211,14 @@ def _evidence(verdict: Verdict, found: Finding) -> dict[str, str]:
     test, model, digits = found.comparison.test, found.comparison.model, _measure(verdict).decimals
     digits = 2 if _kinds(verdict) & {"band", "correlation", "ratio"} else digits
     signed = "ratio" not in _kinds(verdict)
-    estimate = interval = wording.NOTHING
-    inner = wording.NOTHING if found.inner is None else wording.interval(*found.inner, digits, signed)
+    estimate = interval = labels.NOTHING
+    inner = labels.NOTHING if found.inner is None else labels.interval(*found.inner, digits, signed)
     if test is not None:
-        estimate = wording.number(test.difference, digits, signed) + MARKS[test.method]
-        interval = wording.interval(test.low, test.high, digits, signed)
-    beside = wording.NOTHING
+        estimate = labels.number(test.difference, digits, signed) + MARKS[test.method]
+        interval = labels.interval(test.low, test.high, digits, signed)
+    beside = labels.NOTHING
     if model is not None:
-        beside = f"{wording.number(model.difference, digits, True)} {wording.interval(model.low, model.high, digits)}"
+        beside = f"{labels.number(model.difference, digits, True)} {labels.interval(model.low, model.high, digits)}"
     return {
         "id": str(verdict.claim.id),
         "asked": asked_in(verdict),
@@ -228,13 +228,13 @@ def _evidence(verdict: Verdict, found: Finding) -> dict[str, str]:
         "estimate": estimate,
         "interval": interval,
         "inner": inner,
-        "margins": wording.number(_in_margins(verdict, found), 2, True),
-        "holm": wording.p_value(found.comparison.holm),
+        "margins": labels.number(_in_margins(verdict, found), 2, True),
+        "holm": labels.p_value(found.comparison.holm),
         "model": beside,
-        "margin": wording.number(found.margin, digits),
+        "margin": labels.number(found.margin, digits),
         "n": _count(verdict, found),
-        "smallest": wording.number(found.comparison.detectable, digits),
-        "notes": "; ".join([*found.diverged, *found.notes]) or wording.NOTHING,
+        "smallest": labels.number(found.comparison.detectable, digits),
+        "notes": "; ".join([*found.diverged, *found.notes]) or labels.NOTHING,
     }
 
 

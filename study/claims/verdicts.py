@@ -29,7 +29,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from study.analysis import measures
+from study import metrics
 from study.analysis.inference import Arm, Comparison, inner, inside
 from study.claims.contrasts import WeightedContrast
 from study.claims.schema import AnyContrast, Band, Claim, Contrast, Costly, Difference, Kind, Question, Within
@@ -273,7 +273,7 @@ def direction(contrast: Contrast, metric: str) -> int:
         return 0
     if contrast.expect in ("higher", "lower"):
         return 1 if contrast.expect == "higher" else -1
-    better = 1 if isinstance(contrast, Band) else measures.better(metric)
+    better = 1 if isinstance(contrast, Band) else metrics.metric_of(metric).direction
     return better if contrast.expect == "better" else -better
 
 
@@ -282,10 +282,10 @@ def saturated(kind: Kind, question: Question, contrast: Contrast, weighted: Weig
 
     A loss shows in an arm that is compared with one at the ceiling; a gain does not.
     """
-    limits = None if question.by_length else measures.bounds(question.metric)
+    limits = None if question.by_length else metrics.metric_of(question.metric).limits
     if limits is None or not weighted.bases:
         return False
-    ends = {key: measures.end(_mean(weighted.arms[key]), limits) for key in (*weighted.sides, *weighted.bases)}
+    ends = {key: metrics.end(_mean(weighted.arms[key]), limits) for key in (*weighted.sides, *weighted.bases)}
     at_base = {ends[key] for key in weighted.bases}
     if len(at_base) > 1 or at_base == {0}:
         return False

@@ -26,8 +26,8 @@ def main(argv: Sequence[str]) -> int:
 
     runs = folder(Path(args.runs), "--runs") if args.runs else folder(args.results, "--results") / "runs"
     out = args.out or (runs / "report" / "figures" if args.runs else args.results / "figures")
-    for line in draw_all(chosen(args.names), Runs(runs, folder(args.sweeps, "--sweeps")), out):
-        print(line, flush=True)
+    for drawn in draw_all(chosen(args.names), Runs(runs, folder(args.sweeps, "--sweeps")), out):
+        print(drawn.line, flush=True)
     return 0
 
 

@@ -24,7 +24,7 @@ def main(argv: Sequence[str]) -> int:
     args.sweep = args.sweep or getattr(args, "flagged", None)
     if args.sweep is None:
         raise InputError("SWEEP: expected a sweep file, got none. See `study report --help`.")
-    from study.publish.summary import compared, report_published, report_sweep
+    from study.publish.report import compared, report_published, report_sweep
     from study.store import is_results
     from study.sweep.spec import load
 

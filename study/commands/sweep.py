@@ -91,7 +91,7 @@ def _report(spec: Spec, out: Path, part: bool) -> None:
     if part and (found["missing"] or found["interrupted"] or found["running"]):
         print(f"the last shard prints the table; so does `{program()} report {spec.path} --runs {out}`")
     elif found["finished"]:
-        from study.publish.summary import report_sweep
+        from study.publish.report import report_sweep
 
         report_sweep(spec, out)
         where = "" if out == Path("runs") else f" --runs {shlex.quote(str(out))}"

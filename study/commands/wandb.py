@@ -182,7 +182,7 @@ def _parts(place: Place) -> Iterator[str]:
 
 def _name(record: Record, places: Sequence[Place]) -> str:
     """Name of a run in W&B: its arm in words and its seed."""
-    from study.analysis.wording import arm_words
+    from study.analysis.labels import arm_words
 
     arm = " · ".join(map(arm_words, _parts(places[0]))) if places else record.id.rpartition("-s")[0]
     return f"{arm} · seed {record.seed}"

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from study.analysis import wording
+from study.analysis import labels
 from study.analysis.runs import HOLES, Runs
 from study.claims.costs import Costs
 from study.metrics import METRICS
@@ -147,7 +147,7 @@ def _row(name: str, declared: int | None, runs: list[Record], inapplicable: int 
     missing = None if declared is None else declared - len(runs)
     counts = (declared, states["finished"], states["diverged"], states["failed"], missing, inapplicable)
     cells = ["" if count is None else str(count) for count in counts]
-    return _pipes([name, *cells, ", ".join(devices), wording.number(hours, 2)])
+    return _pipes([name, *cells, ", ".join(devices), labels.number(hours, 2)])
 
 
 def _remarks(manifest: Manifest, absent: set[str]) -> Iterator[str]:

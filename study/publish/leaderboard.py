@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from study.analysis import wording
+from study.analysis import labels
 from study.analysis.inference import FEWEST, deviation, one_sample
 from study.analysis.runs import Runs
 from study.analysis.tables import Block, Column, Row, Table
@@ -138,12 +138,12 @@ def _row(family: str, arm: Candidate) -> Row:
     return Row(
         {
             "system": _named(first),
-            "bleu": wording.mean_sd(statistics.fmean(tests), deviation(tests), 2),
+            "bleu": labels.mean_sd(statistics.fmean(tests), deviation(tests), 2),
             "interval": _printed(low, high),
-            "second": wording.mean_sd(statistics.fmean(second), deviation(second), 2),
-            "valid": wording.mean_sd(statistics.fmean(valid), deviation(valid), 2),
+            "second": labels.mean_sd(statistics.fmean(second), deviation(second), 2),
+            "valid": labels.mean_sd(statistics.fmean(valid), deviation(valid), 2),
             "n": str(len(tests)) if len(tests) == len(arm.runs) else f"{len(tests)} of {len(arm.runs)}",
-            "parameters": wording.number(parameters, 0),
+            "parameters": labels.number(parameters, 0),
             "scorer": f"sacreBLEU, beam {beam}; {' and '.join(sorted(signatures))}",
             "source": f"sweep {arm.sweep}",
         },
@@ -183,14 +183,14 @@ def _interval(values: list[float]) -> tuple[float, float] | tuple[None, None]:
 
 
 def _printed(low: float | None, high: float | None) -> str:
-    return wording.NOTHING if low is None else f"[{wording.number(low, 2)}, {wording.number(high, 2)}]"
+    return labels.NOTHING if low is None else f"[{labels.number(low, 2)}, {labels.number(high, 2)}]"
 
 
 def _other(system: dict[str, Any]) -> Row:
-    cells = dict.fromkeys(("interval", "second", "valid", "parameters"), wording.NOTHING)
+    cells = dict.fromkeys(("interval", "second", "valid", "parameters"), labels.NOTHING)
     runs = system.get("runs")
     cells |= {name: system[name] for name in ("system", "scorer", "source")}
-    bleu = ", ".join(wording.number(value, 2) for value in system["bleu"])
-    cells |= {"bleu": bleu, "n": str(runs or wording.NOTHING)}
+    bleu = ", ".join(labels.number(value, 2) for value in system["bleu"])
+    cells |= {"bleu": bleu, "n": str(runs or labels.NOTHING)}
     numbers = {"system": system["system"], "n": runs, "bleu": statistics.fmean(system["bleu"])}
     return Row(cells, numbers=numbers | {"source": system["source"]})

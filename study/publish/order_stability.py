@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from statistics import fmean
 
-from study.analysis import prunings, wording
+from study.analysis import labels
 from study.analysis.inference import deviation
+from study.analysis.measures import head_order
 from study.analysis.runs import Runs
 from study.analysis.tables import Block, Column, Row, Table
 from study.config import config_hash
@@ -64,7 +65,7 @@ def _blocks(spec: Spec, runs: Runs) -> list[Block]:
         rest = (word for word in spec.label(cell).split() if word.partition("=")[0] not in ("seed", *OF_PRUNINGS))
         heads.setdefault(key, " ".join([f"site={asked.site}", *rest]))
         by_seed = sites.setdefault(key, {}).setdefault(asked.order, {})
-        by_seed[cell.experiment.seed] = record if record and prunings.order(record) else None
+        by_seed[cell.experiment.seed] = record if record and head_order(record) else None
     blocks = []
     for key, orders in sites.items():
         greedy = {seed: _heads(record) for seed, record in orders.get(GREEDY, {}).items() if record}
@@ -85,10 +86,10 @@ def _row(sweep: str, head: str, order: str, runs: Mapping[int, Record | None], g
     cells = {
         "order": order,
         "n": str(len(made)) if len(made) == len(runs) else f"{len(made)} of {len(runs)}",
-        "greedy": wording.mean_sd(fmean(alike), deviation(alike), 2) if alike else wording.NOTHING,
-        "layers": wording.number(layers, 2),
-        "heads": wording.number(heads, 2),
-        "free": f"{min(free):.0f} to {max(free):.0f}" if free else wording.NOTHING,
+        "greedy": labels.mean_sd(fmean(alike), deviation(alike), 2) if alike else labels.NOTHING,
+        "layers": labels.number(layers, 2),
+        "heads": labels.number(heads, 2),
+        "free": f"{min(free):.0f} to {max(free):.0f}" if free else labels.NOTHING,
     }
     numbers = {"sweep": sweep, "block": head, "order": order, "n": len(made), "declared": len(runs)}
     found = {"as_greedy": fmean(alike) if alike else None, "layers_over_seeds": layers, "within_layers": heads}
@@ -96,7 +97,7 @@ def _row(sweep: str, head: str, order: str, runs: Mapping[int, Record | None], g
 
 
 def _heads(record: Record) -> Places:
-    return {head: float(place) for place, head in enumerate(prunings.order(record))}
+    return {head: float(place) for place, head in enumerate(head_order(record))}
 
 
 def _layers(places: Places) -> Places:

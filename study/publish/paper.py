@@ -21,7 +21,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
 
-from study.analysis import wording
+from study.analysis import labels
 from study.analysis.runs import Runs
 from study.analysis.tables import Block, Column, Row, Table
 from study.claims import costs, costs_table
@@ -79,7 +79,7 @@ def _facts(
         "trainings": sum(not _is_pruned(record) for record in made.values()),
         "runs_diverged": states["diverged"],
         "runs_failed": states["failed"],
-        "hours": wording.number(seconds / 3600),
+        "hours": labels.number(seconds / 3600),
         "devices": sorted({record.provenance.device for record in made.values() if record.provenance}),
         "claims": _answers(verdicts),
         "published": [manifest.name for manifest, _ in published],
@@ -107,20 +107,18 @@ def _sizes(trained: list[Record]) -> dict[str, Any]:
         words = lexicon(data["lexicon"])
         seconds = statistics.median(r.resources.wall_seconds for r in grammar if r.resources)
         out["grammar"] = {
-            "train_pairs": wording.number(data["train_pairs"], 0),
-            "test_pairs": wording.number(data["test_pairs"], 0),
+            "train_pairs": labels.number(data["train_pairs"], 0),
+            "test_pairs": labels.number(data["test_pairs"], 0),
             "lexicon": sum(len(getattr(words, field.name)) for field in fields(words)),
             "width": _usual(r.config["model"]["width"] for r in grammar),
-            "seconds": wording.number(seconds, 0),
+            "seconds": labels.number(seconds, 0),
         }
     for family in sorted({r.config["model"]["family"] for r in real}):
         recipes = [r.config["training"] for r in real if r.config["model"]["family"] == family]
         rates = sorted({recipe["learning_rate"] for recipe in recipes})
         out.setdefault("multi30k", {})[family] = {
             "learning_rate": " and ".join(text(rate) for rate in rates),
-            "steps": " and ".join(
-                wording.number(steps, 0) for steps in sorted({recipe["steps"] for recipe in recipes})
-            ),
+            "steps": " and ".join(labels.number(steps, 0) for steps in sorted({recipe["steps"] for recipe in recipes})),
         }
     return out
 
@@ -151,7 +149,7 @@ def _tiers(published: list[tuple[Manifest, Spec]], made: dict[str, Record]) -> d
 def _took(runs: list[Record]) -> dict[str, Any]:
     seconds = sum(record.resources.wall_seconds for record in runs if record.resources)
     devices = {record.provenance.device for record in runs if record.provenance}
-    return {"runs": len(runs), "hours": wording.number(seconds / 3600), "devices": sorted(devices)}
+    return {"runs": len(runs), "hours": labels.number(seconds / 3600), "devices": sorted(devices)}
 
 
 def _sweep(manifest: Manifest, spec: Spec, made: dict[str, Record]) -> dict[str, Any]:
@@ -201,9 +199,9 @@ def _arms(spec: Spec, made: dict[str, Record]) -> Iterator[Row]:
         facts = record.model
         yield Row(
             {
-                "arm": wording.arm_words(where),
-                "parameters": wording.number(facts.parameters if facts else None, 0),
-                "attention": wording.number(facts.parameters_attention if facts else None, 0),
+                "arm": labels.arm_words(where),
+                "parameters": labels.number(facts.parameters if facts else None, 0),
+                "attention": labels.number(facts.parameters_attention if facts else None, 0),
                 "hash": record.config_hash[:8],
             },
             numbers={
@@ -225,17 +223,17 @@ def _signatures(made: Any) -> Table:
     for record in made:
         for score in record.scores:
             if score.subset is None:
-                signature = re.sub(r"\b(layer|head):\d+", r"\1:*", score.signature or wording.NOTHING)
+                signature = re.sub(r"\b(layer|head):\d+", r"\1:*", score.signature or labels.NOTHING)
                 counted[score.metric, signature] += 1
     columns = [Column("metric", "metric", "left"), Column("signature", "signature", "left"), Column("n", "scores")]
     rows = [
         Row(
-            {"metric": metric, "signature": signature, "n": wording.number(count, 0)},
+            {"metric": metric, "signature": signature, "n": labels.number(count, 0)},
             numbers={"metric": metric, "signature": signature, "scores": count},
         )
         for (metric, signature), count in sorted(counted.items())
     ]
-    unsigned = any(signature == wording.NOTHING for _, signature in counted)
+    unsigned = any(signature == labels.NOTHING for _, signature in counted)
     return Table("Signatures", columns, [Block("", rows)], [UNSIGNED] if unsigned else [])
 
 

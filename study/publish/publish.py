@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from study import files
+from study.analysis.runs import differences, published_facts
 from study.config import plugins
 from study.errors import InputError
 from study.publish.commits import Checkout
-from study.publish.comparable import comparable
 from study.publish.evidence import Evidence, Task, examine_all, hypothesis_files
 from study.publish.store import Code, Manifest, Partial, Results
 from study.records import Provenance, Record
@@ -82,7 +82,7 @@ def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None)
     made = [found.record(one.id) for one in evidence]
     _check_commits(made, found, checkout)
     facets = {cell.id: spec.facet(cell) for cell in spec.runnable}
-    for problem in comparable(spec.name, [(facets[one.id], found.where(one.id), one) for one in made]):
+    for problem in differences([(facets[one.id], found.where(one.id), one) for one in made], published_facts):
         raise InputError(problem)
     code = _code(made, checkout)
     try:

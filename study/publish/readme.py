@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from study.analysis import wording
-from study.analysis.wording import NOTHING
+from study.analysis import labels
+from study.analysis.labels import NOTHING
 from study.claims import table as verdict_table
 from study.claims.verdicts import NOT_RUN, Verdict, summaries
 from study.corpora.catalogue import KINDS
@@ -148,9 +148,9 @@ def _value(verdicts: Sequence[Verdict], value: Value) -> str:
             same = same and value.contrast in found.fields and value.part in verdict.question.part
             if same and (test := found.comparison.test) and test.low is not None and test.high is not None:
                 signed = not value.base
-                number = wording.number(test.difference + value.base, value.digits, signed)
+                number = labels.number(test.difference + value.base, value.digits, signed)
                 ends = test.low + value.base, test.high + value.base
-                return f"{number} {wording.interval(*ends, value.digits, signed)}"
+                return f"{number} {labels.interval(*ends, value.digits, signed)}"
     raise ValueError(f"no verdict has the contrast {value}")
 
 

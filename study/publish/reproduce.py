@@ -7,16 +7,13 @@ verdicts are computed once. A step writes the same bytes from the same input.
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 
-from study.analysis import prunings
 from study.analysis.runs import Runs
-from study.analysis.tables import Table
 from study.claims import costs, schema, table
 from study.claims.evaluate import evaluate
 from study.claims.verdicts import Verdict
@@ -24,8 +21,8 @@ from study.errors import InputError
 from study.publish import dictionary, paper, readme
 from study.publish.commits import Checkout
 from study.publish.index import write_index
-from study.publish.store import ROOT, Manifest, Results
-from study.records import write
+from study.publish.report import write_comparison
+from study.publish.store import ROOT, Results
 
 OUTPUTS = ("results", "paper", "README.md", "docs")
 """Generated files and folders that are committed."""
@@ -59,57 +56,14 @@ def tables_and_figures(inputs: Inputs) -> list[Path]:
     return [path for manifest in manifests for path in write_comparison(inputs.results, manifest, inputs.runs)[1]]
 
 
-def write_comparison(results: Results, manifest: Manifest, runs: Runs) -> tuple[Table, list[Path]]:
-    """One sweep's table, and the files of it and of its figure: `tables/<name>.*` and `figures/sweep-<name>.*`.
-
-    There is no figure where arms are not compared.
-
-    Raises:
-        InputError: a record cannot be used.
-    """
-    from study.analysis.comparison import analyse, comparison_table, shown_metrics
-    from study.analysis.figures import sweep as figure
-
-    spec = results.spec(manifest)
-    frame = runs.table(spec, shown_metrics(spec))
-    facets = analyse(spec, frame)
-    made = remarked(comparison_table(spec, frame, facets), manifest)
-    paths = made.write(results.root / "tables", manifest.name)
-    if not prunings.compares(spec):
-        return made, paths
-    with tempfile.TemporaryDirectory() as folder:
-        for path in figure.write(facets, Path(folder) / f"sweep-{manifest.name}"):
-            if path.suffix != ".png":  # committed as SVG, with its data
-                paths.append(results.root / "figures" / path.name)
-                write(paths[-1], path.read_text(encoding="utf-8"))
-    return made, paths
-
-
-def remarked(table: Table, manifest: Manifest) -> Table:
-    """The table with what was said when the sweep was published before its notes."""
-    notes = []
-    if manifest.partial:
-        notes.append(f"Published in part, with runs missing or failed: {manifest.partial.reason}.")
-    if len(manifest.code) > 1:
-        states = ", ".join(f"{code.runs} runs of {code.state}" for code in manifest.code)
-        notes.append(f"The code that decides numbers was changed between these runs, under one protocol: {states}.")
-    return replace(table, notes=[*notes, *table.notes])
-
-
 def figures(inputs: Inputs) -> list[Path]:
     """The study's named figures, as SVG with their data, of the sweeps that are published."""
     from study.analysis.figures.catalogue import chosen, draw_all
 
-    paths, results = [], inputs.results
+    results = inputs.results
     published = (replace(f, sweeps=tuple(s for s in f.sweeps if s in results.manifests)) for f in chosen([]))
-    with tempfile.TemporaryDirectory() as folder:
-        for _ in draw_all([f for f in published if f.sweeps], inputs.runs, Path(folder)):
-            pass
-        for path in sorted(Path(folder).iterdir()):
-            if path.suffix != ".png":
-                paths.append(results.root / "figures" / path.name)
-                write(paths[-1], path.read_text(encoding="utf-8"))
-    return paths
+    drawn = draw_all([f for f in published if f.sweeps], inputs.runs, results.root / "figures", png=False)
+    return [path for one in drawn for path in one.paths]
 
 
 def verdicts(inputs: Inputs) -> list[Path]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from study import metrics
-from study.analysis import wording
+from study.analysis import labels
 from study.analysis.inference import deviation
 from study.analysis.runs import Runs
 from study.analysis.tables import Block, Column, Row, Table
@@ -52,7 +52,7 @@ def _blocks(spec: Spec, runs: Runs) -> list[Block]:
     frame = runs.table(spec, list(SCORES))
     return [
         Block(
-            _head(spec, wording.arm_words(facet)),
+            _head(spec, labels.arm_words(facet)),
             _rows(spec, facet, frame[frame["facet"] == facet]),
             _head(spec, facet),
         )
@@ -72,7 +72,7 @@ def _rows(spec: Spec, facet: str, frame: pd.DataFrame) -> list[Row]:
         numbers = {name: float(values.mean()) if len(values) else None for name, values in known.items()}
         rows.append(
             Row(
-                {"arm": wording.arm_words(arm)} | cells,
+                {"arm": labels.arm_words(arm)} | cells,
                 numbers={"sweep": spec.name, "facet": facet, "arm": arm} | numbers,
             )
         )
@@ -80,4 +80,4 @@ def _rows(spec: Spec, facet: str, frame: pd.DataFrame) -> list[Row]:
 
 
 def _cell(name: str, values: pd.Series) -> str:
-    return wording.mean_sd(float(values.mean()), deviation(values), metrics.decimals(name)) if len(values) else ""
+    return labels.mean_sd(float(values.mean()), deviation(values), metrics.decimals(name)) if len(values) else ""

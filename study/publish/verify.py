@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from study.analysis.runs import differences, published_facts
 from study.claims import costs
 from study.errors import InputError
-from study.publish.comparable import comparable
 from study.publish.evidence import Evidence, Task, examine_all
 from study.publish.publish import check_provenance, from_commit
 from study.publish.store import Code, Manifest, Results
@@ -181,7 +181,7 @@ def _check_sweep(
             )
     found.problems += _holes(spec, manifest, made, store, found)
     cells = [(spec.facet(c), store.where(c.id), made[c.id]) for c in spec.runnable if c.id and c.id in made]
-    found.problems += comparable(manifest.name, cells)
+    found.problems += differences(cells, published_facts)
     if other := _code(manifest.code, [record for _, _, record in cells]):
         found.problems.append(f"{path}: {other}")
     return {str(cell.id) for cell in spec.runnable}

@@ -5,8 +5,9 @@ import pytest
 import yaml
 from plot_cases import Case
 
-from study.analysis import measures, prunings
-from study.analysis.comparison import analyse, comparison_table, shown_metrics
+from study import metrics
+from study.analysis import measures
+from study.analysis.comparison import compare_arms
 from study.analysis.figures import pruning
 from study.analysis.figures.source import read_sweep
 from study.analysis.measures import Measure
@@ -73,23 +74,21 @@ def test_heads_left_and_heads_free_by_hand(case):
     """24 heads of which 35% go for free are 8 (8.4), the 8 of the encoder; 30 + seed 1 is 31%: 7 (7.44)."""
     path = case.path(1, pruning__order="gradient", pruning__site="all")
     record = Record.model_validate_json(path.read_text())
-    assert (prunings.free_heads(record), prunings.number_of_heads(record)) == (7.0, 24)
-    assert [prunings.left(record, site) for site in SITES] == [1 / 8, 1.0, 1.0]
-    assert measures.value(record, Measure("diagnostics/pruning/left/encoder_self")) == 1 / 8
-    assert measures.value(record, Measure("test/bleu/kept 0.0")) == 1.0
+    assert (measures.free_heads(record), len(measures.head_order(record))) == (7.0, 24)
+    assert [measures.heads_left(record, site) for site in SITES] == [1 / 8, 1.0, 1.0]
+    assert Measure("diagnostics/pruning/left/encoder_self").of(record) == 1 / 8
+    assert Measure("test/bleu/kept 0.0").of(record) == 1.0
     chance = Record.model_validate_json(case.path(1, pruning__order="random", pruning__site="all").read_text())
-    assert prunings.free_heads(chance) == pytest.approx(0.24)
-    assert prunings.left(chance, "cross") is None
-    assert (measures.in_units_of("test/cliff"), measures.in_units_of("test/bleu/kept 0.5")) == ("test/bleu",) * 2
+    assert measures.free_heads(chance) == pytest.approx(0.24)
+    assert measures.heads_left(chance, "cross") is None
+    assert (metrics.unit_metric("test/cliff"), metrics.unit_metric("test/bleu/kept 0.5")) == ("test/bleu",) * 2
     for wrong in ("test/aer/kept 0.5", "test/bleu/kept 0.55", "test/bleu/one of mlp 0", "diagnostics/pruning/left/mlp"):
         with pytest.raises(InputError, match="there is no"):
-            measures.check(wrong, ("test",))
+            metrics.check_claimed(wrong, ("test",))
 
 
 def test_a_table_of_pruned_runs_by_site(case):
-    frame = Runs(case.runs).table(case.spec, shown_metrics(case.spec))
-    facets = analyse(case.spec, frame)
-    table = comparison_table(case.spec, frame, facets)
+    table = compare_arms(case.spec, Runs(case.runs)).table
     assert [block.head for block in table.blocks] == ["all sites", "cross-attention"]
     keys = [column.key for column in table.columns]
     assert keys == [
@@ -150,8 +149,7 @@ def test_single_heads_and_one_head_a_layer_by_hand(tmp_path):
     """Needed: 10 … 30, mean 20, sd √62.5: −30 to half. The last cross layer −20, the others −seed: −17 on the mean."""
     made = declared(tmp_path, "heads_alone", "test/bleu")
     made.write(lambda e: 40.0, scores=answer)
-    frame = Runs(made.runs).table(made.spec, shown_metrics(made.spec))
-    _, best = comparison_table(made.spec, frame, analyse(made.spec, frame)).blocks[0].rows
+    _, best = compare_arms(made.spec, Runs(made.runs)).table.blocks[0].rows
     assert (best.cells["test/needed"], best.cells["with_one_head"]) == ("–", "20.0")
     assert "difference" not in best.cells  # both arms are the same model
     few, costly, above, enough, last = asked(tmp_path, 12, 13)

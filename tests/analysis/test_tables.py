@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from study.__main__ import main
-from study.analysis import wording
-from study.analysis.comparison import analyse, comparison_table, shown_metrics
+from study.analysis import labels
+from study.analysis.comparison import compare_arms
 from study.analysis.figures.sweep import points
 from study.analysis.runs import Runs
 from study.analysis.tables import Block, Column, Row, Table
 from study.errors import InputError
-from study.publish.summary import report_sweep
+from study.publish.report import report_sweep
 from study.records import Score
 from study.store import Run, Store, arm_of
 
@@ -22,9 +22,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def report(tiny):
-    frame = Runs(tiny.runs).table(tiny.spec, shown_metrics(tiny.spec))
-    facets = analyse(tiny.spec, frame)
-    return frame, facets, comparison_table(tiny.spec, frame, facets)
+    return compare_arms(tiny.spec, Runs(tiny.runs))
 
 
 def numbers(table):
@@ -33,7 +31,7 @@ def numbers(table):
 
 def test_the_golden_table(three):
     three.complete()
-    _, _, table = report(three)
+    table, _, _ = report(three)
     for suffix, text in {"md": table.markdown(), "csv": table.csv(), "tex": table.latex()}.items():
         assert text == (GOLDEN / f"table.{suffix}").read_text(encoding="utf-8")
 
@@ -41,7 +39,7 @@ def test_the_golden_table(three):
 @pytest.mark.parametrize("width", [120, 80, 60, 40])
 def test_a_narrow_terminal_stacks_or_drops_columns_and_breaks_no_number(three, width):
     three.complete()
-    _, _, table = report(three)
+    table, _, _ = report(three)
     print_to = io.StringIO()
     table.print(print_to, width=width)
     lines = [line.rstrip() for line in print_to.getvalue().splitlines()]
@@ -59,7 +57,7 @@ def test_a_narrow_terminal_stacks_or_drops_columns_and_breaks_no_number(three, w
 def test_the_golden_numbers_by_hand(three):
     """Differences by seed are −10, −8 and −7: mean −25/3, SE √(7/9), two degrees of freedom, p = 1 − t/√(t² + 2)."""
     three.complete()
-    line = numbers(report(three)[2])["score=bilinear"]
+    line = numbers(report(three).table)["score=bilinear"]
     se = math.sqrt(7) / 3
     t = 25 / 3 / se
     p, half = 1 - t / math.sqrt(t * t + 2), 4.302653 * se
@@ -84,7 +82,7 @@ def test_the_golden_numbers_by_hand(three):
 
 def test_two_runs_of_an_arm_give_a_difference_and_a_footnote_that_says_why(tiny, three):
     tiny.complete()
-    _, facets, table = report(tiny)
+    table, facets, _ = report(tiny)
     row = table.blocks[0].rows[1]
     assert [row.cells[key] for key in ("difference", "interval", "holm")] == ["−9.0", "–", "–"]
     assert (row.bold, facets[0].family.correlation) == (frozenset(), None)
@@ -93,11 +91,11 @@ def test_two_runs_of_an_arm_give_a_difference_and_a_footnote_that_says_why(tiny,
     assert "least squares" not in notes
     assert "could show" not in notes
     three.complete()
-    assert "fewer than" not in " ".join(report(three)[2].notes)
+    assert "fewer than" not in " ".join(report(three).table.notes)
 
 
 def test_p_values_keep_their_exponents_in_every_format():
-    columns, row = [Column("holm", "Holm p")], Row({"holm": wording.p_value(3.14e-8)}, numbers={"holm": 3.14159e-8})
+    columns, row = [Column("holm", "Holm p")], Row({"holm": labels.p_value(3.14e-8)}, numbers={"holm": 3.14159e-8})
     table = Table("x", columns, [Block("", [row, Row({"holm": "–"}, numbers={"holm": None})])])
     assert table.csv() == 'holm\n3.14e-08\n""\n'
     assert "| 3e-8 |" in table.markdown()
@@ -106,7 +104,7 @@ def test_p_values_keep_their_exponents_in_every_format():
 def test_every_hole_is_a_row_and_no_average_hides_one(tiny):
     tiny.complete()
     tiny.write("bilinear", 2, 76.0, status="failed", error="out of memory")
-    frame, facets, table = report(tiny)
+    table, facets, frame = report(tiny)
     assert list(frame["state"]) == ["finished", "finished", "finished", "failed"]
     cells = table.blocks[0].rows[1].cells
     assert cells["n"] == "1 of 2, 1 failed"
@@ -121,9 +119,9 @@ def test_a_score_that_is_null_in_a_finished_run_leaves_its_arm_without_a_mean(ti
     tiny.complete()
     nothing = [Score(split="test", metric="exact", value=None, n=50)]
     tiny.write("bilinear", 2, 0.0, scores=nothing)
-    assert report(tiny)[2].blocks[0].rows[1].cells["interval"] == "no value"
+    assert report(tiny).table.blocks[0].rows[1].cells["interval"] == "no value"
     tiny.write("dot", 1, 0.0, scores=nothing)
-    assert report(tiny)[2].blocks[0].rows[1].cells["interval"] == "no baseline"
+    assert report(tiny).table.blocks[0].rows[1].cells["interval"] == "no baseline"
     path = tiny.write("dot", 1, 80.0, history=[{"step": 20, "valid_bleu": "many"}])
     with pytest.raises(InputError, match=rf"{path}: history or diagnostics: no number where one belongs"):
         report(tiny)
@@ -135,7 +133,7 @@ def test_diverged_started_and_missing_runs_show_as_such(tiny):
     tiny.write("bilinear", 1, 0.0, status="diverged", scores=[], error="the loss became NaN")
     (tiny.runs / tiny.cells["score=bilinear", 2].id).mkdir()
     (tiny.runs / tiny.cells["score=bilinear", 2].id / "history.jsonl").touch()
-    frame, _, table = report(tiny)
+    table, _, frame = report(tiny)
     assert list(frame["state"]) == ["finished", "diverged", "finished", "started"]
     cells = table.blocks[0].rows[1].cells
     assert cells["n"] == "0 of 2, 1 diverged, 1 started"
@@ -144,12 +142,12 @@ def test_diverged_started_and_missing_runs_show_as_such(tiny):
 
 def test_published_records_read_like_working_ones(tiny):
     tiny.complete()
-    working = report(tiny)[2].csv()
+    working = report(tiny).table.csv()
     store = Store(tiny.runs)
     for identity in store.ids():
         store.add(arm_of(identity), [Run(json.loads(store.text(identity)))])
         shutil.rmtree(tiny.runs / identity)
-    assert report(tiny)[2].csv() == working
+    assert report(tiny).table.csv() == working
 
 
 @pytest.mark.parametrize(
@@ -178,7 +176,7 @@ def test_runs_of_other_data_or_another_scorer_are_not_compared(tiny):
     tiny.complete()
     path = tiny.write("bilinear", 2, 76.0)
     path.write_text(path.read_text().replace("tok:13a", "tok:intl"))
-    with pytest.raises(InputError, match=r"scores\.test\.bleu\.signature: tok:intl"):
+    with pytest.raises(InputError, match=r"scores\.bleu\.signature: tok:intl"):
         report(tiny)
     path.write_text(path.read_text().replace("tok:intl", "tok:13a").replace('"test": "ab"', '"test": "cd"'))
     with pytest.raises(InputError, match=r"data\.files\.test: cd"):
@@ -205,10 +203,10 @@ def test_a_sweep_that_has_not_run_reports_holes(tiny, capsys):
 
 
 def test_words_for_numbers():
-    assert wording.number(-0.04) == "0.0"
-    assert wording.number(-1234.56, sign=True) == "−1,234.6"
-    assert wording.number(0.04, sign=True) == "0.0"
-    assert wording.number(None) == wording.number(float("nan")) == "–"
-    assert wording.interval(-1, 2, 1) == "[−1.0, +2.0]"
-    assert [wording.p_value(p) for p in (2.6e-17, 0.0004, 0.0126, 1.0)] == ["3e-17", "4e-4", ".013", "1.000"]
-    assert [wording.p_value(p) for p in (0.0, None)] == ["<1e-300", "–"]
+    assert labels.number(-0.04) == "0.0"
+    assert labels.number(-1234.56, sign=True) == "−1,234.6"
+    assert labels.number(0.04, sign=True) == "0.0"
+    assert labels.number(None) == labels.number(float("nan")) == "–"
+    assert labels.interval(-1, 2, 1) == "[−1.0, +2.0]"
+    assert [labels.p_value(p) for p in (2.6e-17, 0.0004, 0.0126, 1.0)] == ["3e-17", "4e-4", ".013", "1.000"]
+    assert [labels.p_value(p) for p in (0.0, None)] == ["<1e-300", "–"]

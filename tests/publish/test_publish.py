@@ -9,7 +9,7 @@ import pytest
 
 from study import files, records
 from study.__main__ import main
-from study.analysis.runs import Runs, arms_of_rows
+from study.analysis.runs import Runs
 from study.config import config_hash, experiment_from, plugins
 from study.errors import InputError
 from study.publish.reproduce import reproduce
@@ -204,13 +204,6 @@ def test_a_seed_changed_in_the_configuration_alone_is_refused(lab):
     lab.edit(1, {"config.seed": 9})
     with pytest.raises(InputError, match=rf"{lab.ids[1]}: config\.seed: 9, and the run declared here has 1"):
         Runs(lab.results.root).table(lab.spec)
-
-
-def test_arms_with_unequal_seeds_are_not_compared(lab):
-    lab.publish()
-    frame = Runs(lab.results.root).table(lab.spec)
-    with pytest.raises(InputError, match=r"arm score=bilinear: seeds \[1\], and arm score=dot has \[1, 2\]"):
-        arms_of_rows(frame.drop(index=3), "test/exact")
 
 
 def test_the_verbs_from_the_command_line(lab, monkeypatch, capsys):

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from study.analysis.figures import panels, style
 from study.analysis.figures.maps import AXES
 from study.analysis.figures.source import Sweep, arm, base_of, first_of_family, interval, point, with_means
-from study.analysis.figures.words import axis
 from study.analysis.inference import FEW
+from study.analysis.labels import arm_words, axis
 from study.analysis.tables import DECIMALS
-from study.analysis.wording import arm_words
 
 if TYPE_CHECKING:
     import pandas as pd

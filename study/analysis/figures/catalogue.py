@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from study.analysis.figures import aer, heads, lengths, maps, pruning, rates, scaling, style, symmetry, training
 from study.analysis.figures.source import Sweep, read_sweep
@@ -27,6 +27,13 @@ class NamedFigure:
     draw: Callable[[pd.DataFrame], Figure]
     nothing: str
     """Data to name in the message if the table is empty."""
+
+
+class Drawn(NamedTuple):
+    """One figure: a line about it, and its files; none if it could not be drawn."""
+
+    line: str
+    paths: Sequence[Path] = ()
 
 
 FIGURES = (
@@ -59,8 +66,8 @@ def chosen(names: Sequence[str]) -> list[NamedFigure]:
     return [figure for figure in FIGURES if not names or figure.name in names]
 
 
-def draw_all(figures: Sequence[NamedFigure], runs: Runs, out: Path) -> Iterator[str]:
-    """Draw figures from the sweep files and the records of a folder, each as .svg, .png and .csv; a line about each.
+def draw_all(figures: Sequence[NamedFigure], runs: Runs, out: Path, png: bool = True) -> Iterator[Drawn]:
+    """Draw figures from the sweep files and the records of a folder, each as .svg, .png and .csv.
 
     Raises:
         InputError: a sweep file or record cannot be used, or the folder cannot be written.
@@ -69,31 +76,25 @@ def draw_all(figures: Sequence[NamedFigure], runs: Runs, out: Path) -> Iterator[
     for figure in figures:
         for name in figure.sweeps:
             if name not in read:
-                read[name] = _read(name, runs)
+                read[name] = read_sweep(runs.spec(name), runs) if (runs.sweeps / f"{name}.yaml").is_file() else None
         begun = [sweep for name in figure.sweeps if (sweep := read[name]) and sweep.begun]
-        if not begun:
-            yield f"{figure.name}: not drawn, since {runs.folder} has no record of {' or '.join(figure.sweeps)}"
-            continue
-        table = figure.points(begun)
-        if table.empty:
-            yield f"{figure.name}: not drawn, since the records in {runs.folder} have no {figure.nothing}"
-            continue
-        yield f"{figure.name}: {_written(figure, table, out)}, from {_count(begun)}"
-
-
-def _read(name: str, runs: Runs) -> Sweep | None:
-    return read_sweep(runs.spec(name), runs) if (runs.sweeps / f"{name}.yaml").is_file() else None
+        table = figure.points(begun) if begun else None
+        if table is None:
+            yield Drawn(f"{figure.name}: not drawn, since {runs.folder} has no record of {' or '.join(figure.sweeps)}")
+        elif table.empty:
+            yield Drawn(f"{figure.name}: not drawn, since the records in {runs.folder} have no {figure.nothing}")
+        else:
+            path = out / figure.name
+            try:
+                paths = style.write(figure.draw(table), table, path, png)
+            except OSError as problem:
+                why = f"{out}: can't be written ({problem.strerror}); give another folder with --out"
+                raise InputError(why) from None
+            yield Drawn(
+                f"{figure.name}: {path}.{{{','.join(p.suffix[1:] for p in paths)}}}, from {_count(begun)}", paths
+            )
 
 
 def _count(sweeps: Sequence[Sweep]) -> str:
     counts = [(sum(run.record is not None for run in s.runs), len(s.runs), s.spec.name) for s in sweeps]
     return ", ".join(f"{there} of {declared} runs of {name}" for there, declared, name in counts)
-
-
-def _written(figure: NamedFigure, table: pd.DataFrame, out: Path) -> str:
-    path = out / figure.name
-    try:
-        style.write(figure.draw(table), table, path)
-    except OSError as problem:
-        raise InputError(f"{out}: can't be written ({problem.strerror}); give another folder with --out") from None
-    return f"{path}.{{svg,png,csv}}"

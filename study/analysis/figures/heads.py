@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from study.analysis.figures import style
 from study.analysis.figures.panels import small_multiples
 from study.analysis.figures.source import Sweep, point, with_means
-from study.analysis.runs import Run
+from study.analysis.runs import DeclaredRun
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +24,7 @@ def points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
     runs = sweep.comparable("heads", "key_width", "value_width", "targets", "labels")
     rows = []
     for name, among in _corpora(runs).items():
-        lines: dict[tuple[str, str], list[tuple[Run, int]]] = {}
+        lines: dict[tuple[str, str], list[tuple[DeclaredRun, int]]] = {}
         for run in among:
             for question, line, place in _questions(*sizes(run)):
                 lines.setdefault((question, line), []).append((run, place))
@@ -45,16 +45,16 @@ def _questions(heads: int, width: int) -> list[tuple[str, str, int]]:
     ]
 
 
-def sizes(run: Run) -> tuple[int, int]:
+def sizes(run: DeclaredRun) -> tuple[int, int]:
     """H and K of encoder self-attention, or of cross-attention where there is none (raw maps slice the states)."""
     site = next(site for site in SITES if run.at(site) is not None)
     heads = run.at(f"{site}.heads")
     return heads, run.at(f"{site}.key_width") or run.at("model.width") // heads
 
 
-def _corpora(runs: Sequence[Run]) -> dict[str, list[Run]]:
+def _corpora(runs: Sequence[DeclaredRun]) -> dict[str, list[DeclaredRun]]:
     """Corpus and family in words ↦ its runs."""
-    out: dict[str, list[Run]] = {}
+    out: dict[str, list[DeclaredRun]] = {}
     families = len({run.at("model.family") for run in runs}) > 1
     for run in runs:
         targets = run.at("data.targets")

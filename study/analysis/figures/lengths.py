@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from study.analysis.figures import style
 from study.analysis.figures.panels import small_multiples
 from study.analysis.figures.source import Sweep, arm, base_of, first_of_family, point, with_means
-from study.analysis.runs import Run
-from study.analysis.wording import arm_words
+from study.analysis.labels import arm_words
+from study.analysis.runs import DeclaredRun
 from study.metrics import LENGTHS
 from study.scoring import BY_LENGTH
 
@@ -39,13 +39,13 @@ def points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
     return with_means(rows)
 
 
-def _column(run: Run) -> str:
+def _column(run: DeclaredRun) -> str:
     init = run.at("model.init")
     starts = f",\n{arm_words(f'init={init}')}" if init else ""
     return f"{run.at('model.family')}{starts}"
 
 
-def _buckets(runs: Sequence[Run]) -> dict[str, str]:
+def _buckets(runs: Sequence[DeclaredRun]) -> dict[str, str]:
     """Bucket ↦ split that it is read on, of the buckets that any run has."""
     out = {}
     for bucket, subset in SUBSETS.items():

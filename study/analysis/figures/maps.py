@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from study.analysis.figures import style
 from study.analysis.figures.source import CROSS, Sweep, arm, base_of, first_of_family
-from study.analysis.runs import Run
+from study.analysis.labels import arm_words
+from study.analysis.runs import DeclaredRun
 from study.analysis.tables import DECIMALS
-from study.analysis.wording import arm_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,7 +50,7 @@ def points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
     main, variants, free = AXES[sweep.spec.name]
     runs = sweep.comparable(*free)
     bases = first_of_family(runs)
-    arms: dict[str, list[Run]] = {}
+    arms: dict[str, list[DeclaredRun]] = {}
     for run in runs:
         family = f"family={run.at('model.family')} " if len(bases) > 1 else ""
         arms.setdefault(family + arm(run, base_of(run, bases), main, *variants), []).append(run)
@@ -68,7 +68,7 @@ def points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
     return pd.DataFrame(rows).astype(dict.fromkeys(("seed", "t", "s"), "Int64") | {"gold": "boolean"})
 
 
-def _first_map(sweep: Sweep, runs: Sequence[Run]) -> tuple[Run, dict[str, Any] | None]:
+def _first_map(sweep: Sweep, runs: Sequence[DeclaredRun]) -> tuple[DeclaredRun, dict[str, Any] | None]:
     """The first run with a map, working (`<id>/attention.json`) or published (`<id>.attention.json`)."""
     for run in runs:
         seen = sweep.store.attention(run.id) if sweep.store else None
@@ -82,7 +82,9 @@ def _as_weights(gold: set[tuple[Any, ...]], shown: dict[str, Any]) -> list[list[
     return [[float((s, t) in gold) for s in range(len(shown["source"]))] for t in range(len(shown["target"]))]
 
 
-def _weights(line: str, run: Run | None, seen: dict[str, Any], weights: Any, gold: set[Any]) -> list[dict[str, Any]]:
+def _weights(
+    line: str, run: DeclaredRun | None, seen: dict[str, Any], weights: Any, gold: set[Any]
+) -> list[dict[str, Any]]:
     facts: dict[str, Any] = {"line": line, "id": run.id if run else "", "seed": run.experiment.seed if run else None}
     facts |= {"layer": seen["layer"], "aer": run.score("test/aer") if run else None}
     return [

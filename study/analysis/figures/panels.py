@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from study import metrics
 from study.analysis.figures import style
-from study.analysis.figures.words import axis, tick
 from study.analysis.inference import FEW
-from study.analysis.wording import arm_words
+from study.analysis.labels import arm_words, axis, tick
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from study.analysis.figures import panels, style
 from study.analysis.figures.source import Sweep, point, with_means
 from study.analysis.inference import FEW
-from study.analysis.runs import Run
+from study.analysis.runs import DeclaredRun
 from study.metrics import KEPT
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
     return with_means(rows) if rows else _nothing()
 
 
-def _curve(run: Run) -> bool:
+def _curve(run: DeclaredRun) -> bool:
     return bool(run.at("pruning.question") == "curve")
 
 

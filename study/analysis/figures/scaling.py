@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from study.analysis.figures import style
 from study.analysis.figures.panels import small_multiples
 from study.analysis.figures.source import CROSS, Sweep, arm, base_of, first_of_family, point, size_of, with_means
-from study.analysis.runs import Run
-from study.analysis.wording import arm_words
+from study.analysis.labels import arm_words
+from study.analysis.runs import DeclaredRun
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +41,7 @@ def points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
     return with_means([*by_size, *_several(by_rate)])
 
 
-def at_base(run: Run, base: Run) -> bool:
+def at_base(run: DeclaredRun, base: DeclaredRun) -> bool:
     """Return True if a run has the learning rate of its baseline."""
     return bool(run.at(RATE) == base.at(RATE))
 

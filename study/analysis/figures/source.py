@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from study.analysis.inference import FEW, mean_interval
-from study.analysis.runs import Run, Runs, primary
+from study.analysis.runs import DeclaredRun, Runs, primary
 from study.analysis.tables import DECIMALS
 from study.config.identity import scientific
 from study.store import Store
@@ -30,7 +30,7 @@ class Sweep:
     """A sweep file with its declared runs, in the order of the file; cells that are no experiments left out."""
 
     spec: Spec
-    runs: tuple[Run, ...]
+    runs: tuple[DeclaredRun, ...]
     store: Store | None = None
 
     @property
@@ -43,7 +43,7 @@ class Sweep:
         """Return True if any run has a record."""
         return any(run.record for run in self.runs)
 
-    def comparable(self, *free: str, where: Callable[[Run], bool] = lambda run: True) -> list[Run]:
+    def comparable(self, *free: str, where: Callable[[DeclaredRun], bool] = lambda run: True) -> list[DeclaredRun]:
         """The runs which are as the first of their corpus and family in everything but the `free` fields.
 
         `free` are last parts of dotted names (`scale`), so that they hold for every site.
@@ -65,33 +65,35 @@ def read_sweep(spec: Spec, runs: Runs) -> Sweep:
     return Sweep(spec, tuple(run for run in runs.of(spec) if run.cell.experiment), runs.store)
 
 
-def size_of(run: Run) -> int | None:
+def size_of(run: DeclaredRun) -> int | None:
     """d, the number of terms that the score of cross-attention sums over; None where it sums nothing."""
     at = (run.at(f"{CROSS}.{name}") for name in ("rank", "additive_width", "key_width"))
     found: int | None = next((size for size in at if size is not None), None)
     return found
 
 
-def arm(run: Run, base: Run, main: str, *variants: str) -> str:
+def arm(run: DeclaredRun, base: DeclaredRun, main: str, *variants: str) -> str:
     """Name of a run's arm, as `style.look` takes it: the value of `main`, and of the variants that are not `base`'s."""
     named = [main, *(name for name in variants if run.at(name) is not None and run.at(name) != base.at(name))]
     return " ".join(f"{_last(name)}={text(run.at(name))}" for name in named)
 
 
-def first_of_family(runs: Iterable[Run]) -> dict[tuple[Any, ...], Run]:
+def first_of_family(runs: Iterable[DeclaredRun]) -> dict[tuple[Any, ...], DeclaredRun]:
     """(Corpus, family) ↦ the first run listed: the baseline there."""
-    out: dict[tuple[Any, ...], Run] = {}
+    out: dict[tuple[Any, ...], DeclaredRun] = {}
     for run in runs:
         out.setdefault(_family(run), run)
     return out
 
 
-def base_of(run: Run, bases: dict[tuple[Any, ...], Run]) -> Run:
+def base_of(run: DeclaredRun, bases: dict[tuple[Any, ...], DeclaredRun]) -> DeclaredRun:
     """The baseline of a run's corpus and family."""
     return bases[_family(run)]
 
 
-def point(run: Run, metric: str, line: str, x: Any, row: str = "", column: str = "", **more: Any) -> dict[str, Any]:
+def point(
+    run: DeclaredRun, metric: str, line: str, x: Any, row: str = "", column: str = "", **more: Any
+) -> dict[str, Any]:
     """One line of a figure's table: a run in its place, with its score in `metric` or `more`'s."""
     place = {"row": row, "column": column, "line": line, "x": x}
     facts = {"seed": run.experiment.seed, "id": run.id, "state": run.state, "metric": metric}
@@ -130,7 +132,7 @@ def interval(values: Sequence[float]) -> tuple[float, float, float]:
     return mean, *mean_interval(values)[1:]
 
 
-def _family(run: Run) -> tuple[Any, ...]:
+def _family(run: DeclaredRun) -> tuple[Any, ...]:
     return run.at("data.name"), run.at("model.family")
 
 

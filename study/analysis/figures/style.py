@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -148,11 +147,24 @@ def _numbered(place: int) -> Look:
     return Look(colour, MARKERS[1 + (at + turn) % (len(MARKERS) - 1)])
 
 
-def write(figure: Figure, data: pd.DataFrame, path: Path, **to_csv: Any) -> list[Path]:
-    """Write a figure and its data: `path` with the endings .svg, .png and .csv; the paths written."""
-    table = path.with_name(f"{path.name}.csv")
+@styled()
+def write(figure: Figure, data: pd.DataFrame, path: Path, png: bool = True, **to_csv: Any) -> list[Path]:
+    """Write a figure and its data: `path` with the endings .svg, .png (unless told not to) and .csv, without dates.
+
+    Returns:
+        The paths written.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    drawing, picture, table = (path.with_name(path.name + suffix) for suffix in (".svg", ".png", ".csv"))
+    svg = io.StringIO()
+    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+    files.write(drawing, renamed(svg.getvalue()))
+    if png:
+        write_png(figure, picture)
     files.write(table, data.to_csv(index=False, lineterminator="\n", **to_csv))
-    return [*_save(figure, path), table]
+    return [drawing, picture, table] if png else [drawing, table]
 
 
 @styled()
@@ -164,22 +176,6 @@ def write_png(figure: Figure, path: Path, dpi: float = DPI) -> None:
     """
     with files.replacing(path) as temporary:
         figure.savefig(temporary, metadata={"Software": None}, format="png", dpi=dpi)
-
-
-@styled()
-def _save(figure: Figure, path: Path) -> list[Path]:
-    """Write `path` with the endings .svg and .png, without dates; missing folders are made."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    written = []
-    for suffix, metadata in ((".svg", {"Date": None, "Creator": None}), (".png", {"Software": None})):
-        target = path.with_name(path.name + suffix)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}{suffix}")
-        figure.savefig(temporary, metadata=metadata)
-        if suffix == ".svg":
-            temporary.write_text(renamed(temporary.read_text(encoding="utf-8")), encoding="utf-8")
-        os.replace(temporary, target)
-        written.append(target)
-    return written
 
 
 NAMED = re.compile(r"(?<=[\"#])([a-z])[0-9a-f]{10}(?=[\")])")

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from study import metrics
-from study.analysis import wording
+from study.analysis import labels
 from study.analysis.figures import style
 from study.analysis.inference import FEW, Arm, Facet
+from study.analysis.labels import arm_words
 from study.analysis.tables import DECIMALS
-from study.analysis.wording import arm_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,9 +57,9 @@ def points(facets: list[Facet]) -> pd.DataFrame:
     return frame.astype(dict.fromkeys(numbers, float)).round(dict.fromkeys(numbers, DECIMALS))
 
 
-def write(facets: list[Facet], path: Path) -> list[Path]:
+def write(facets: list[Facet], path: Path, png: bool = True) -> list[Path]:
     """Write the sweep's figure and its data: `path` with the endings .svg, .png and .csv; the paths written."""
-    return style.write(draw(facets), points(facets), path)
+    return style.write(draw(facets), points(facets), path, png)
 
 
 @style.styled()
@@ -169,7 +169,7 @@ def _summary(axes: Axes, place: int, facet: Facet, arm: Arm, differences: bool, 
     if centre is not None:
         span = [place + 0.08, place + 0.36] if differences else [place - 0.36, place + 0.32]
         axes.plot([centre, centre], span, color=colour, linewidth=1.6, clip_on=False, zorder=2)
-    text = "" if centre is None else wording.number(centre, metrics.decimals(facet.metric), differences)
+    text = "" if centre is None else labels.number(centre, metrics.decimals(facet.metric), differences)
     return ends, ", ".join(word for word in (text, _absences(facet, arm)) if word)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from study.analysis.figures import style
 from study.analysis.figures.panels import small_multiples
 from study.analysis.figures.source import Sweep, arm, base_of, first_of_family, point, with_means
-from study.analysis.runs import Run
+from study.analysis.runs import DeclaredRun
 from study.corpora.probes.lookup import Graph, within_reach
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
     return with_means(rows)
 
 
-def _floors(runs: Sequence[Run], metric: str) -> list[dict[str, Any]]:
+def _floors(runs: Sequence[DeclaredRun], metric: str) -> list[dict[str, Any]]:
     """Return the floors of a score under symmetric attention, at every dose."""
     rows = []
     for dose, data in {run.at(DOSE): run.experiment.data for run in runs}.items():

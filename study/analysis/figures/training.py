@@ -9,8 +9,8 @@ from study.analysis.figures import panels, style
 from study.analysis.figures.scaling import FREE, INIT, SCORE, at_base
 from study.analysis.figures.source import CROSS, Sweep, arm, base_of, first_of_family, size_of, with_means
 from study.analysis.inference import FEW
-from study.analysis.runs import Run
-from study.analysis.wording import arm_words
+from study.analysis.labels import arm_words
+from study.analysis.runs import DeclaredRun
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +57,9 @@ def by_width(sweeps: Sequence[Sweep]) -> pd.DataFrame:
     )
 
 
-def _table(runs: Sequence[Run], column: Callable[[Run], str], line: Callable[[Run], str]) -> pd.DataFrame:
+def _table(
+    runs: Sequence[DeclaredRun], column: Callable[[DeclaredRun], str], line: Callable[[DeclaredRun], str]
+) -> pd.DataFrame:
     rows = []
     for name in QUANTITIES:
         for run in runs:
@@ -70,7 +72,7 @@ def _table(runs: Sequence[Run], column: Callable[[Run], str], line: Callable[[Ru
     return table if table.empty else whole(table).astype({"x": "Int64"})
 
 
-def history(run: Run, name: str) -> list[tuple[int, float | None]]:
+def history(run: DeclaredRun, name: str) -> list[tuple[int, float | None]]:
     """(Step, value) over the validations of a run, of a quantity of the history itself or of its site."""
     points = run.record.history if run.record else []
     found = [(p["step"], p.get(name, (p.get("diagnostics") or {}).get(SITE, {}).get(name))) for p in points]

@@ -1,7 +1,10 @@
-"""Numbers and arms as they are printed: every table and figure words them alike."""
+"""Labels of tables and figures: numbers, arms and axes as they are printed."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from study import metrics
 from study.config.mechanisms import AXES
 
 NOTHING = "–"
@@ -90,3 +93,16 @@ def p_value(p: float | None) -> str:
 def mean_sd(mean: float | None, sd: float | None, digits: int) -> str:
     """`83.4 ± 1.2`, without the second part where there is one run."""
     return number(mean, digits) if sd is None else f"{number(mean, digits)} ± {number(sd, digits)}"
+
+
+def axis(metric: str) -> str:
+    """`test/exact` ↦ `exact match, %`; other splits than test are named."""
+    split = metric.partition("/")[0]
+    return metrics.title(metric) + ("" if split == "test" else f" ({split})")
+
+
+def tick(value: Any) -> str:
+    """A place on an axis: `512`, `0.5`, `3e-4`, `4–7`."""
+    if isinstance(value, str):
+        return value
+    return f"{value:.0e}".replace("e-0", "e-") if 0 < value < 0.05 else f"{value:g}"

@@ -1,0 +1,118 @@
+"""The comparison of one sweep: printed, and written with its figure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from study.errors import InputError
+from study.store import Store, is_results
+
+if TYPE_CHECKING:
+    from study.analysis.comparison import Compared
+    from study.analysis.runs import Runs
+    from study.analysis.tables import Table
+    from study.publish.store import Manifest, Results
+    from study.sweep.spec import Spec
+
+
+def report_sweep(spec: Spec, out: Path, to: Path | None = None, latex: bool = False) -> None:
+    """Print the comparison table of a sweep and write table and figure.
+
+    Args:
+        spec: the sweep.
+        out: folder of the runs.
+        to: folder for table.{csv,md,json} and figure.{svg,png,csv} (default: `out/report/<name of the sweep>`).
+        latex: whether to write table.tex, too.
+
+    Raises:
+        InputError: a record cannot be used, or the folder cannot be written.
+    """
+    from study.analysis.comparison import compares
+    from study.analysis.figures import sweep as figure
+
+    table, facets, _ = compared(spec, out)
+    table.print()
+    folder = to or out / "report" / spec.name
+    written = {}
+    try:
+        written["table"] = table.write(folder, latex=latex)
+        if compares(spec):
+            written["figure"] = figure.write(facets, folder / "figure")
+    except OSError as problem:
+        raise InputError(f"{folder}: cannot be written ({problem.strerror}). Name another folder with --out.") from None
+    print()
+    for what, paths in written.items():
+        print(f"{what:<7} {paths[0].with_suffix('')}.{{{','.join(path.suffix[1:] for path in paths)}}}")
+    runs = f"{Store(out).folder}/<arm>.json" if is_results(out) else f"{out}/<id>/"
+    print(f"{'runs':<7} {runs}")
+
+
+def report_published(spec: Spec, root: Path) -> None:
+    """Print the comparison table of a published sweep and write table and figure where `study reproduce` does.
+
+    Raises:
+        InputError: the sweep is not published, or a record cannot be used.
+    """
+    from study.analysis.runs import Runs
+    from study.publish.store import Results
+
+    results = Results(root)
+    if spec.name not in results.manifests:
+        there = ", ".join(results.manifests) or "none"
+        raise InputError(
+            f"{spec.name}: expected a published sweep ({there}). `study publish {spec.path}` publishes it."
+        )
+    table, paths = write_comparison(results, results.manifests[spec.name], Runs(root))
+    table.print()
+    print()
+    for path in paths:
+        print(path)
+
+
+def compared(spec: Spec, out: Path) -> Compared:
+    """Return the comparison table of a sweep, and what is behind it.
+
+    Raises:
+        InputError: a record cannot be used.
+    """
+    from study.analysis.comparison import compare_arms
+    from study.analysis.runs import Runs
+    from study.publish.store import Results
+
+    found = compare_arms(spec, Runs(out))
+    if is_results(out) and (manifest := Results(out).manifests.get(spec.name)):
+        return found._replace(table=remarked(found.table, manifest))
+    return found
+
+
+def write_comparison(results: Results, manifest: Manifest, runs: Runs) -> tuple[Table, list[Path]]:
+    """One sweep's table, and the files of it and of its figure: `tables/<name>.*` and `figures/sweep-<name>.*`.
+
+    There is no figure where arms are not compared.
+
+    Raises:
+        InputError: a record cannot be used.
+    """
+    from study.analysis.comparison import compare_arms, compares
+    from study.analysis.figures import sweep as figure
+
+    spec = results.spec(manifest)
+    table, facets, _ = compare_arms(spec, runs)
+    table = remarked(table, manifest)
+    paths = table.write(results.root / "tables", manifest.name)
+    if compares(spec):
+        paths += figure.write(facets, results.root / "figures" / f"sweep-{manifest.name}", png=False)
+    return table, paths
+
+
+def remarked(table: Table, manifest: Manifest) -> Table:
+    """The table with what was said when the sweep was published before its notes."""
+    notes = []
+    if manifest.partial:
+        notes.append(f"Published in part, with runs missing or failed: {manifest.partial.reason}.")
+    if len(manifest.code) > 1:
+        states = ", ".join(f"{code.runs} runs of {code.state}" for code in manifest.code)
+        notes.append(f"The code that decides numbers was changed between these runs, under one protocol: {states}.")
+    return replace(table, notes=[*notes, *table.notes])
