@@ -112,9 +112,7 @@ def overview() -> str:
     for title, verbs in GROUPS.items():
         lines += ["", f"{title}:", *(f"  {verb:<{width}}  {line}" for verb, line in verbs.items())]
     lines += ["", "exit status:", *(f"  {code:<{width}}  {meaning}" for code, meaning in EXIT_STATUS.items())]
-    return "\n".join(
-        [*lines, "", "`study help VERB` lists the options of a verb. `study --version` prints the version."]
-    )
+    return "\n".join([*lines, "", "`study help VERB` lists the options of a verb, `study --version` the version."])
 
 
 def _unknown(verb: str) -> str:

@@ -11,10 +11,10 @@ GROUPS = {
         "ls": "list sweeps, runs, presets, scores, sites or corpora",
         "data": "check parallel text of your own before training on it",
         "check": "run the standard tests on a mechanism of your own",
-        "explain": "print formulas, parameters and FLOPs of an experiment before it runs",
-        "show": "print one run: configuration, scores, learning curve, attention map",
-        "translate": "translate a sentence with a trained model and draw its alignment",
-        "compare": "translate a sentence with several models and draw their alignments side by side",
+        "explain": "print formulas, parameters and FLOPs of an experiment",
+        "show": "print one run: fields, scores, learning curve, attention map",
+        "translate": "translate a sentence and draw its alignment",
+        "compare": "translate a sentence with several models, side by side",
         "align": "align the words of sentence pairs by attention",
         "wandb": "send runs to W&B from their records",
     },
@@ -27,7 +27,7 @@ GROUPS = {
     "publish and check (no torch)": {
         "publish": "check the runs of a sweep and copy them to results/",
         "verify": "recompute published scores and hashes",
-        "reproduce": "recompute published tables, figures and the paper, and compare them with git",
+        "reproduce": "recompute tables, figures and paper, and compare with git",
     },
     "the command line": {
         "help": "print the help of a verb",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 
 from study.commands.options import Parser
@@ -48,11 +47,6 @@ def _field(axis: str) -> str:
 
 
 def _parser() -> Parser:
-    parser = Parser(
-        prog="study check",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("mechanism", metavar="FILE.py[:CLASS]", help="a file of yours, and the class in it")
+    parser = Parser(prog="study check", description=DESCRIPTION)
+    parser.add_argument("mechanism", metavar="FILE.py[:CLASS]", help="a Python file, and the class if it has several")
     return parser

@@ -1,8 +1,7 @@
-"""`study data check FOLDER`: own parallel text, looked through before anything is trained on it."""
+"""`study data check FOLDER`: a check of own parallel text before training."""
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,10 +12,10 @@ from study.corpora.parallel import Rows, Split, content, find, read
 from study.errors import InputError
 
 DESCRIPTION = """\
-Look through the parallel text of a folder (data.name files) before anything is trained. The folder has train, valid and
-test splits. Each is a pair of files (train.cs, train.en), a table with tabs (train.tsv) or JSON lines (train.jsonl),
-plain or gzip. Gold alignments stand in train.align, in the third column, or under "alignment", as 0-0 1-2 (sure) or
-0?0 (possible), counted in tokens between blanks.
+Check parallel text of your own (data.name files) before training on it. The folder has train, valid and
+test splits. Each split is a pair of files (train.cs, train.en), a table with tabs (train.tsv) or JSON lines
+(train.jsonl), plain or gzip. Gold alignments stand in train.align, in the third column, or under "alignment":
+0-0 is a sure link, 0?0 a possible one, counted in tokens between blanks.
 
 The report has sizes and lengths of every split, repeated pairs, sentences that are the same on both sides, the overlap
 of every split with train, and every line that cannot be used, such as an empty one or one that is not UTF-8.
@@ -65,13 +64,13 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> Parser:
-    parser = Parser(prog="study data", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("check",), help="the one thing there is to do")
+    parser = Parser(prog="study data", description=DESCRIPTION)
+    parser.add_argument("what", choices=("check",), help="read every split and report")
     add = parser.add_argument
     add("folder", type=Path, metavar="FOLDER", help="folder with the files of the splits")
-    add("--source", required=True, metavar="LANGUAGE", help="language of the source, the ending of its files, as in cs")
-    add("--target", required=True, metavar="LANGUAGE", help="language of the target, the ending of its files, as in en")
-    add("--all", action="store_true", help=f"print every problem (default: {SHOWN} a split)")
+    add("--source", required=True, metavar="LANGUAGE", help="source language: the ending of its files, such as cs")
+    add("--target", required=True, metavar="LANGUAGE", help="target language: the ending of its files, such as en")
+    add("--all", action="store_true", help=f"print every problem (default: {SHOWN} per split)")
     return parser
 
 

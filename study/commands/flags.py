@@ -6,6 +6,8 @@ Flags are read as text. `experiment_from` validates them.
 from __future__ import annotations
 
 import argparse
+import re
+import shutil
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
@@ -14,13 +16,14 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, CliSettingsSource, SettingsConfigDict, SettingsError
 from pydantic_settings.sources import CLI_SUPPRESS
 
-from study.commands.options import joined, reworded
+from study.commands.options import Help, joined, reworded
 from study.config.attention import Attention
 from study.config.experiment import Experiment
 from study.config.mechanisms import choices
 from study.config.sites import Sites
 from study.errors import InputError
 
+ONE_SITE = re.compile(r"--model\.attention\.\w+\.")
 NO_NONE = "\0"
 """Text that means None. Nobody can type it."""
 
@@ -108,11 +111,15 @@ class _Flags(BaseSettings):
     )
 
 
-class _Help(argparse.RawDescriptionHelpFormatter):
-    """Help with a short usage line. It omits defaults that are derived or depend on the family."""
+class _Help(Help):
+    """Help with a short usage line. It omits the fields of single sites, and defaults that are derived."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=34, width=118)
+        super().__init__(prog, max_help_position=30, width=min(118, shutil.get_terminal_size().columns - 2))
+
+    def add_argument(self, action: argparse.Action) -> None:
+        if not any(ONE_SITE.match(flag) for flag in action.option_strings):
+            super().add_argument(action)
 
     def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None = None) -> None:
         super().add_usage(f"{self._prog} [--config FILE] [--FIELD VALUE …]", actions, groups, prefix)
@@ -134,18 +141,20 @@ def _fields(sections: Sequence[type[BaseModel]]) -> dict[str, Any]:
     for section in sections:
         for name, field in section.model_fields.items():
             found.setdefault(name, []).append((section, field))
-    return {name: _flag(name, uses, len(sections)) for name, uses in found.items()}
+    return {name: _flag(name, uses, sections) for name, uses in found.items()}
 
 
-def _flag(name: str, uses: list[tuple[type[BaseModel], FieldInfo]], kinds: int) -> tuple[Any, Any]:
+def _flag(
+    name: str, uses: list[tuple[type[BaseModel], FieldInfo]], kinds: Sequence[type[BaseModel]]
+) -> tuple[Any, Any]:
     inner = list(dict.fromkeys(section for _, field in uses for section in _sections(field.annotation)))
     if inner:
         doc = " ".join((inner[0].__doc__ or "").split()) if len(inner) == 1 else "One of: " + ", ".join(_kinds(inner))
         nested = _site_fields(inner) if issubclass(inner[0], Sites) else _fields(inner)
-        section = create_model(name.title(), __doc__=SITES if issubclass(inner[0], Sites) else doc, **nested)
-        return section, Field(section.model_construct())
+        section = create_model(name.title(), __doc__=doc, **nested)
+        return section, Field(section.model_construct(), description=SITES if issubclass(inner[0], Sites) else None)
     by_kind = "" if name in ("name", "family") else _defaults(uses)
-    only = f" [{', '.join(_kinds([section for section, _ in uses]))}]" if len(uses) < kinds else ""
+    only = _only([section for section, _ in uses], kinds)
     fields = [field for _, field in uses]
     told = dict.fromkeys(field.description or "" for field in fields)
     descriptions = [one for one in told if not any(o != one and o.startswith(one.removesuffix(".")) for o in told)]
@@ -154,6 +163,13 @@ def _flag(name: str, uses: list[tuple[type[BaseModel], FieldInfo]], kinds: int) 
     if fields[0].is_required():  # the experiment, not the flag, says that it is missing
         default = None
     return _type(fields), Field(default, description=" / ".join(descriptions) + only + by_kind)
+
+
+def _only(having: Sequence[type[BaseModel]], kinds: Sequence[type[BaseModel]]) -> str:
+    """Return the kinds of a section that have a field, or those that lack it if these are few: ` [all but files]`."""
+    lacking = [kind for kind in kinds if kind not in having]
+    few = 2 * len(lacking) < len(having)
+    return f" [{'all but ' * few}{', '.join(_kinds(lacking if few else having))}]" if lacking else ""
 
 
 def _defaults(uses: list[tuple[type[BaseModel], FieldInfo]]) -> str:
@@ -172,9 +188,9 @@ def _defaults(uses: list[tuple[type[BaseModel], FieldInfo]]) -> str:
 
 
 SITES = (
-    "What attends: at every site of the model, or at one (encoder_self, decoder_self, cross). Fields left out are "
-    "those of the base arm: raw maps, values and output and one head in the recurrent family; four heads with separate "
-    "maps, projected values and a projected output in the transformer."
+    "--model.attention.FIELD sets a field at every site of the model. --model.attention.SITE.FIELD sets it at one "
+    "site: cross, or in the transformer also encoder_self or decoder_self. Defaults of the recurrent family: raw maps, "
+    "values and output, one head. Defaults of the transformer: separate maps, projected values and output, four heads."
 )
 
 

@@ -9,6 +9,7 @@ import re
 import shlex
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -23,11 +24,27 @@ RESULTS = "folder of the published results (default: results)"
 """Help of --results, the same for every verb."""
 
 
+class Help(argparse.RawDescriptionHelpFormatter):
+    """Help as wide as the terminal. Paragraphs are filled; indented lines, such as lists, stay lines."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        filled = []
+        for paragraph in text.strip().split("\n\n"):
+            lines = paragraph.splitlines()
+            if not any(line.startswith(" ") for line in lines):
+                lines = [" ".join(lines)]
+            for line in lines:
+                more = "" if line == line.lstrip() else "      "
+                filled += textwrap.wrap(line, width, initial_indent=indent, subsequent_indent=indent + more)
+            filled.append("")
+        return "\n".join(filled[:-1])
+
+
 class Parser(argparse.ArgumentParser):
     """Argument parser of a verb. It raises a mistake as `InputError` instead of printing the usage."""
 
     def __init__(self, **given: Any) -> None:
-        super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False, **given})
+        super().__init__(**{"formatter_class": Help, "allow_abbrev": False, **given})
         self.given: set[str] = set()
         self.register("type", Path, path)
         for name in (None, "store"):

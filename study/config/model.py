@@ -36,7 +36,7 @@ class Recurrent(Frozen):
     """A recurrent encoder-decoder."""
 
     family: Literal["recurrent"] = Field("recurrent", description="Family of the model.")
-    width: Size = Field(64, description="D: embeddings, decoder states and readout.")
+    width: Size = Field(64, description="D, the width of embeddings, states and readout, or of the residual stream.")
     encoder_width: Size | None = Field(None, description="Width of the encoder's states, both directions (derived: D).")
     layers: Layers = Field(1, description="Layers of the encoder and of the decoder.")
     cell: Literal["gru", "lstm"] = Field("gru", description="The recurrent cell.")
@@ -88,7 +88,7 @@ class Transformer(Frozen):
     """A pre-norm transformer."""
 
     family: Literal["transformer"] = Field("transformer", description="Family of the model.")
-    width: Size = Field(64, description="D, the width of the residual stream.")
+    width: Size = Field(64, description="D, the width of embeddings, states and readout, or of the residual stream.")
     layers: Layers = Field(2, description="Layers of the encoder and of the decoder.")
     feedforward: int | None = Field(None, ge=0, description="Hidden width of the feed-forward blocks (derived: 4 D).")
     positions: Annotated[str, Choice("positions")] = Field(

@@ -60,13 +60,16 @@ class Multi30k(Section):
     """Multi30k German→English, task 1, raw text. Downloaded and checked, or read from a folder."""
 
     name: Literal["multi30k"] = Field("multi30k", description="Corpus or probe.")
-    version: Literal[1] = Field(1, description="Version of the reading of the files; part of the identity.")
+    version: Literal[1] = Field(
+        1, description="Version of the generator, or of the reader of the files; part of the identity."
+    )
     folder: Name | None = Field(
         None, description="Folder with the corpus files (else $STUDY_MULTI30K, else the download cache)."
     )
     tokens: Literal["words", "subwords"] = Field("subwords", description="Unit of a token.")
     vocabulary: Size | None = Field(
-        None, description="Subword vocabulary, shared by both languages (derived: 8000 with subwords)."
+        None,
+        description="Subword vocabulary of both languages (derived: 400 grammar, 8000 multi30k, 4000 files).",
     )
 
     title: ClassVar[str] = "Multi30k"

@@ -38,7 +38,9 @@ class Files(Section):
     """Parallel text of your own: a folder with train, valid and test splits, in any two languages."""
 
     name: Literal["files"] = Field("files", description="Corpus or probe.")
-    version: Literal[1] = Field(1, description="Version of the reading of the files; part of the identity.")
+    version: Literal[1] = Field(
+        1, description="Version of the generator, or of the reader of the files; part of the identity."
+    )
     folder: Name | None = Field(None, description=f"Folder with the files of the splits (else ${FOLDER}).")
     source: Language = Field(description="Language of the source, the ending of its files, such as cs.")
     target: Language = Field(description="Language of the target, the ending of its files, such as en.")
@@ -52,7 +54,8 @@ class Files(Section):
     )
     tokens: Literal["words", "subwords"] = Field("subwords", description="Unit of a token.")
     vocabulary: Size | None = Field(
-        None, description="Subword vocabulary, shared by both languages (derived: 4000 with subwords)."
+        None,
+        description="Subword vocabulary of both languages (derived: 400 grammar, 8000 multi30k, 4000 files).",
     )
 
     title: ClassVar[str] = "own parallel text"

@@ -108,6 +108,11 @@ def test_help_mentions_every_field(capsys: pytest.CaptureFixture[str]) -> None:
     told = capsys.readouterr().out
     names = set(fields(Experiment))
     names.remove("out")  # --runs in every verb
+    sites = {name for name in names if name.startswith("model.attention.") and name.count(".") == 3}
+    assert len(sites) > 50
+    assert [name for name in sites if f"--{name} " in told] == [], "one line on SITE stands for them"
+    assert "--model.attention.SITE.FIELD" in told
+    names -= sites
     assert len(names) > 80
     assert [name for name in sorted(names) if f"--{name} " not in told] == []
     plain = " ".join(told.split())
