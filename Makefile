@@ -19,26 +19,26 @@ embedded: .venv/.train ## one sweep after another: thirteen on the embedded corp
 report: .venv/.core ## print and write the table and figure of SWEEP again, from the records in runs/; no torch
 	@.venv/bin/python -P -m study report $(SWEEP) $(ARGS)
 
-reproduce: .venv/.core ## verify and re-score results/, then all tables, figures, README and paper again: no difference in git
+reproduce: .venv/.paper ## verify and re-score results/, then all tables, figures, README and paper again: no difference in git
 	@.venv/bin/python -P -m study verify --rescore
 	@.venv/bin/python -P -m study reproduce $(ARGS)
 
-tables figures paper: .venv/.core ## that part of it
+tables figures paper: .venv/.paper ## that part of it
 	@.venv/bin/python -P -m study reproduce $@ $(ARGS)
 
 verify: .venv/.core ## check every published file, in seconds; ARGS=--rescore scores every translation again; no torch
 	@.venv/bin/python -P -m study verify $(ARGS)
 
-test: .venv/.train ## all tests, on all cores; ARGS='-n 0 -k lease' takes one process and some of them
+test: .venv/.dev ## all tests, on all cores; ARGS='-n 0 -k lease' takes one process and some of them
 	@.venv/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal $(ARGS)
 
 docs: .venv/.docs ## the pages of docs/ as a site in site/, with every link checked
 	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet --strict && echo "site/index.html"
 
-check: .venv/.train ## lint, formatting and types
+check: .venv/.dev ## lint, formatting and types
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
 
-bench: .venv/.train ## training speed against a plain torch.nn.Transformer loop; time and memory of mechanisms; the engine
+bench: .venv/.dev ## training speed against a plain torch.nn.Transformer loop; time and memory of mechanisms; the engine
 	@.venv/bin/python benchmarks/throughput.py
 	@.venv/bin/python benchmarks/attention.py $(ARGS)
 	@.venv/bin/python benchmarks/pruning.py $(ARGS)
@@ -46,7 +46,7 @@ bench: .venv/.train ## training speed against a plain torch.nn.Transformer loop;
 	@.venv/bin/python benchmarks/cost.py $(ARGS)
 
 lock: .venv/bin/python ## rewrite requirements.lock for pyproject.toml; what it names stays, a deleted line moves to the newest
-	@.venv/bin/python -m venv --clear .cache/lock && $(subst .venv,.cache/lock,$(PIP)) -e '.[train,docs,dev]'
+	@.venv/bin/python -m venv --clear .cache/lock && $(subst .venv,.cache/lock,$(PIP)) -e '.[dev,docs]'
 	@.cache/lock/bin/pip freeze --all --exclude pip --exclude-editable | sed -E '/^(nvidia|cuda|triton)/d; s/\+.*//' > .cache/lock/lines
 	@{ sed -n '/^#/p' requirements.lock; cat .cache/lock/lines; } > .cache/lock/new && mv .cache/lock/new requirements.lock
 
@@ -59,9 +59,17 @@ lock: .venv/bin/python ## rewrite requirements.lock for pyproject.toml; what it 
 	@echo "installing what reports need into .venv (once; a minute)"
 	@$(PIP) -e . && touch $@
 
+.venv/.paper: pyproject.toml requirements.lock | .venv/bin/python
+	@echo "installing what reports and the paper need into .venv (once; a minute)"
+	@$(PIP) -e '.[paper]' && touch .venv/.core $@
+
 .venv/.train: pyproject.toml requirements.lock | .venv/bin/python
 	@echo "installing torch and the rest into .venv (once; some minutes, most of them for torch)"
-	@$(PIP) -e '.[train,dev]' && touch .venv/.core $@
+	@$(PIP) -e '.[train,wandb]' && touch .venv/.core $@
+
+.venv/.dev: pyproject.toml requirements.lock | .venv/bin/python
+	@echo "installing torch, the test tools and the rest into .venv (once; some minutes, most of them for torch)"
+	@$(PIP) -e '.[dev]' && touch .venv/.core .venv/.paper .venv/.train $@
 
 .venv/.docs: pyproject.toml requirements.lock | .venv/bin/python
 	@$(PIP) -e '.[docs]' && touch $@

@@ -12,13 +12,20 @@ from pathlib import Path
 
 from study import __version__
 from study.commands import GROUPS, VERBS, output
-from study.errors import BROKEN, EXIT_STATUS, INTERRUPTED, UNWRITTEN, InputError
+from study.errors import BROKEN, EXIT_STATUS, INSTALL, INTERRUPTED, UNWRITTEN, InputError
 
 TRACEBACK = "STUDY_TRACEBACK"
 """In the environment: print the traceback of whatever ends a command."""
 LONGEST = 300
 """Characters of an unexpected error's own text."""
-TRAINING = ("torch", "pytorch_lightning", "sentencepiece", "wandb")
+EXTRAS = {
+    **dict.fromkeys(("torch", "pytorch_lightning", "sentencepiece", "entmax"), "train"),
+    "wandb": "wandb",
+    "typst": "paper",
+    "submitit": "slurm",
+    "ray": "ray",
+}
+"""Module ↦ the extra that installs it."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -89,8 +96,8 @@ def _explained(problem: Exception) -> tuple[str, int]:
     """One line about an exception, and the exit status."""
     if isinstance(problem, InputError):
         return str(problem), 2
-    if isinstance(problem, ModuleNotFoundError) and problem.name in TRAINING:
-        return f"{problem.name}: not installed, and this verb needs it. Install it with `pip install -e '.[train]'`.", 2
+    if isinstance(problem, ModuleNotFoundError) and problem.name in EXTRAS:
+        return f"{problem.name}: not installed, and this verb needs it. " + INSTALL.format(EXTRAS[problem.name]), 2
     if isinstance(problem, OSError) and isinstance(problem.filename, str):
         remedy = "Make room" if problem.errno in (errno.ENOSPC, errno.EDQUOT) else "Check the name and your rights"
         return f"{problem.filename}: {problem.strerror}. {remedy}, then repeat the command.", 2

@@ -1,4 +1,4 @@
-"""The exception that a user's mistake raises, and the exit statuses of the command line."""
+"""The exception that a user's mistake raises, the exit statuses of the command line, and how to install an extra."""
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C: 128 + SIGINT."""
@@ -6,6 +6,9 @@ BROKEN = 70
 """Exit status of an error of the program itself."""
 UNWRITTEN = 74
 """Exit status if standard output cannot be written."""
+
+INSTALL = "Install it with `pip install -e '.[{}]'` in the checkout."
+"""Remedy where a package is missing; the extra that brings it goes between the brackets."""
 
 EXIT_STATUS = {
     0: "done",

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from study.commands.options import RUNS, WHOLE, Parser, natural, positive, program, runs_folder
-from study.errors import InputError
+from study.errors import INSTALL, InputError
 from study.records import Record
 from study.store import Store
 from study.sweep import disk, local, slots, status
@@ -234,7 +234,7 @@ def _check_folder(out: Path) -> None:
 
 def _check_installed() -> None:
     if importlib.util.find_spec("torch") is None:
-        raise InputError("torch: not installed, and training needs it. Install it with `pip install -e '.[train]'`.")
+        raise InputError("torch: not installed, and training needs it. " + INSTALL.format("train"))
 
 
 def _check_writable(out: Path) -> None:

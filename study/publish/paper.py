@@ -242,11 +242,12 @@ def build(results: Results) -> list[Path]:
 
     Raises:
         InputError: typst stops: a file, a table, a row or a reference that the text names is not there.
+        ModuleNotFoundError: typst is not installed.
     """
-    import typst
-
     if results.root.resolve().parent != ROOT:
         return []
+    import typst
+
     target = SOURCE.with_suffix(".pdf")
     try:
         # Without tags, which double the size: every cell of every table would be an object.

@@ -17,7 +17,7 @@ from study.analysis.runs import Runs
 from study.claims import costs, schema, table
 from study.claims.evaluate import evaluate
 from study.claims.verdicts import Verdict
-from study.errors import InputError
+from study.errors import INSTALL, InputError
 from study.publish import dictionary, paper, readme
 from study.publish.commits import Checkout
 from study.publish.index import write_index
@@ -117,6 +117,11 @@ def reproduce(results: Results, say: Callable[[str], None] = print, steps: Seque
             paths = make(inputs)
         except OSError as problem:
             raise InputError(f"{problem.filename}: can't be written ({problem.strerror}); mend that") from None
+        except ModuleNotFoundError as missing:
+            if missing.name != "typst":
+                raise
+            say(f"{name}: tables are written, the PDF is not, because typst is not installed. " + INSTALL.format(name))
+            continue
         say(f"{name}: {len(paths)} {'file' if len(paths) == 1 else 'files'}")
     return _unchanged(results, say)
 

@@ -10,10 +10,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import wandb
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -21,8 +20,12 @@ from pydantic import ValidationError
 
 from study.config import Experiment, account, experiment_id
 from study.config.experiment import Tracking
+from study.errors import INSTALL
 from study.records import Record, Wandb
 from study.training import points
+
+if TYPE_CHECKING:
+    import wandb
 
 START, END = 30.0, 60.0
 """Seconds that W&B has to start a run, and to take the rest of it at the end."""
@@ -36,6 +39,8 @@ KEPT = ("WANDB_CACHE_DIR", "WANDB_CONFIG_DIR", "WANDB_DATA_DIR", "WANDB_ERROR_RE
 
 class Run:
     """One W&B run. The environment decides the mode; without WANDB_MODE a key means online and no key offline.
+
+    Where W&B is not installed, no run is tracked.
 
     W&B never decides whether a run is made. What it refuses, or loses, is said in a line, and the run goes on offline,
     with all that was logged before; where even that fails, it goes on without W&B.
@@ -110,7 +115,14 @@ class Run:
 
     def _start(self) -> None:
         """As the environment says, else offline, else offline whatever the environment says, else not at all."""
+        if not installed():
+            self.mode = "disabled"
+            if os.environ.get("WANDB_MODE", "disabled") != "disabled":
+                self.watch("W&B: not installed, so the run is not tracked. " + INSTALL.format("wandb"))
+            return
         try:
+            import wandb
+
             self.mode = mode()
             if self.mode == "online" and not account.signed_in():
                 raise wandb.errors.UsageError("no key; call `wandb login`, or set WANDB_API_KEY")
@@ -227,6 +239,8 @@ def begin(
     Raises:
         Exception: W&B refuses it, or cannot be reached.
     """
+    import wandb
+
     run = wandb.init(
         project=project,
         entity=entity,
@@ -259,6 +273,8 @@ def log(run: wandb.Run, values: dict[str, Any], step: int, shown: dict[str, Any]
     """Log scalars at a step, and an attention map as an image."""
     told: dict[str, Any] = {"step": step, **values}
     if shown is not None:
+        import wandb
+
         told["attention"] = wandb.Image(drawn(shown), caption=(shown.get("text") or {}).get("source"))
     run.log(told, step=step)
 
@@ -268,6 +284,8 @@ def forget() -> None:
 
     def end() -> None:
         with suppress(Exception, SystemExit):
+            import wandb
+
             wandb.teardown()
 
     ending = threading.Thread(target=end, name="wandb-teardown", daemon=True)
@@ -301,6 +319,15 @@ def drawn(shown: dict[str, Any]) -> np.ndarray:
     canvas.draw()  # type: ignore[no-untyped-call]
     pixels: np.ndarray = np.asarray(canvas.buffer_rgba())  # type: ignore[no-untyped-call]
     return pixels[..., :3]
+
+
+def installed() -> bool:
+    """Return True if W&B is installed. Its folder of local runs, beside which this may run, is no package."""
+    try:
+        from wandb import init  # noqa: F401
+    except ImportError:
+        return False
+    return True
 
 
 def mode() -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-pytest.importorskip("wandb_workspaces", reason="wandb-workspaces is not installed (it comes with the extra `train`)")
+pytest.importorskip("wandb_workspaces", reason="wandb-workspaces is not installed (it comes with the extra `wandb`)")
 
 from study import metrics
 from study.config import Grammar, experiment_from

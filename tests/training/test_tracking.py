@@ -46,7 +46,7 @@ def test_every_validation_tells_each_head_to_wandb_and_to_the_history(
     stub = SimpleNamespace(id="stub", dir=tmp_path, summary={}, finish=lambda exit_code: None, log=log)
     stub.define_metric = lambda name, step_metric, summary=None: None
     monkeypatch.setenv("WANDB_MODE", "disabled")
-    monkeypatch.setattr(tracking.wandb, "init", lambda **_: stub)
+    monkeypatch.setattr("wandb.init", lambda **_: stub)
     model = {"model.family": "transformer", "model.layers": 2, "model.attention.heads": 2, "model.width": 16}
     data = {"data.name": "graph", "data.train_pairs": 60, "data.test_pairs": 4, "decoding.beam": 1}
     recipe = {"training.steps": 4, "training.validate_every": 2, "training.batch_tokens": 300}
