@@ -6,12 +6,9 @@ from measure import Table, Work, relative_times
 from mechanisms import FAMILIES, update
 
 from study.config import experiment_from
-from study.corpora import load
-from study.models import build
-from study.training.batches import Batch, Steps, examples, sentence_lengths
+from study.training.batches import Batch
 from study.training.diagnostics import gradients
 from study.training.task import Task
-from study.training.vocabulary import vocabulary_for
 
 GRADIENTS = 3
 """Passes for the gradient at the source in a run: at its start, middle and end."""
@@ -44,12 +41,8 @@ def prepared(family: str, pairs: int = 2000) -> tuple[Task, list[Batch]]:
     """A task at the size of a minute's run, and a few of its training batches."""
     size = {"model.family": family, "model.width": 64, "data.train_pairs": pairs, "data.test_pairs": 100}
     experiment = experiment_from(size)
-    corpus = load(experiment.data)
-    vocabulary = vocabulary_for(experiment.data, corpus)
-    train, valid = (examples(corpus.splits[split], vocabulary) for split in ("train", "valid"))
-    model = build(experiment.model, len(vocabulary), 1, sentence_lengths(train))
-    task = Task(experiment, model, vocabulary, train, valid, lambda point: None)
-    return task, list(Steps(train, experiment.training.batch_tokens, 1, 0, 4))
+    task = Task(experiment)
+    return task, list(task.data.steps(0, 4))
 
 
 def parts(task: Task) -> dict[str, Work]:

@@ -22,13 +22,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from study.attention.positions import sinusoids
-from study.config import Experiment, experiment_from
+from study.config import experiment_from
 from study.corpora import Pair
 from study.models import build
 from study.models.translator import PAD
 from study.training.batches import Batch, Example, Steps
 from study.training.machine import keep_memory
-from study.training.task import Task
+from study.training.task import DataModule, Task
 from study.training.vocabulary import Words
 
 SIZES = {
@@ -85,37 +85,17 @@ def plain_segment(model: Plain, optimiser: torch.optim.Optimizer, batches: Seque
     return time.perf_counter() - start
 
 
-class Given:
-    """Batches as a loader: Lightning takes a bare list for a list of loaders."""
+class Given(DataModule):
+    """Given batches in place of those of a corpus."""
 
-    def __init__(self, batches: list[Batch]) -> None:
-        self.batches = batches
+    def __init__(self, vocabulary: int, data: list[Example], batches: list[Batch]) -> None:
+        pl.LightningDataModule.__init__(self)
+        self.vocabulary = Words(json.dumps([str(token) for token in range(vocabulary)]).encode())
+        self.train, self.valid, self.batches = data, data[:2], batches
 
-    def __iter__(self) -> Iterator[Batch]:
+    def train_dataloader(self) -> Iterator[Batch]:  # type: ignore[override]
+        """An iterator: Lightning takes a bare list for a list of loaders."""
         return iter(self.batches)
-
-
-class Replay(Task):
-    """The study's task on given batches, without validation."""
-
-    def __init__(self, experiment: Experiment, vocabulary: int, data: Sequence[Example], batches: list[Batch]) -> None:
-        model = build(experiment.model, vocabulary, 1)
-        super().__init__(
-            experiment,
-            model,
-            Words(json.dumps([str(token) for token in range(vocabulary)]).encode()),
-            data,
-            data[:2],
-            lambda point: None,
-        )
-        self.batches = batches
-        self.took: list[float] = []
-
-    def train_dataloader(self) -> Given:  # type: ignore[override]
-        return Given(self.batches)
-
-    def validation_step(self, batch: int, batch_idx: int) -> None:
-        """Nothing: only updates are timed."""
 
 
 class Alternate(pl.Callback):
@@ -149,20 +129,20 @@ def compare(size: str, segments: int, segment: int) -> tuple[float, float, float
             yield plain_segment(plain, optimiser, batches, recipe.label_smoothing)
 
     callback = Alternate(theirs(), segment)
-    task = Replay(experiment, vocabulary, random_examples(vocabulary, 40), batches * segments + batches[:1])
+    data = Given(vocabulary, random_examples(vocabulary, 40), batches * segments + batches[:1])
+    task = Task(experiment, data, build(config, vocabulary, 1))
     pl.Trainer(
         accelerator="cpu",
         devices=1,
         max_steps=recipe.steps,
         max_epochs=-1,
         limit_val_batches=0,
-        gradient_clip_val=recipe.clip,
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
         callbacks=[callback],
-    ).fit(task)
+    ).fit(task, data)
     pairs = list(zip(callback.ours, callback.theirs, strict=False))[1:]  # the first segment warms up
     rates = [[tokens / seconds for seconds in side] for side in zip(*pairs, strict=True)]
     return (*(statistics.median(side) for side in rates), statistics.median(t / o for o, t in pairs))  # type: ignore[return-value]

@@ -2,7 +2,7 @@
 
 The training half (torch, Lightning, W&B) ends by writing one JSON record per run; the report half
 (numpy, pandas, statsmodels, seaborn, sacrebleu) starts from those records. Importing this package
-imports neither: `train`, `load`, `results` and `Attention` import what they need when they are used.
+imports neither: every name imports what it needs when it is used.
 """
 
 from __future__ import annotations
@@ -10,13 +10,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from study.api import Results, Run, Translation, load, results, train
+    from study.api import Results, Run, Translation, experiment, load, results, train
     from study.errors import InputError
     from study.models.layer import Attention
+    from study.training.task import DataModule, Task
 
 __version__ = "0.1.0"
-__all__ = ["Attention", "InputError", "Results", "Run", "Translation", "load", "results", "train"]
-PLACES = dict.fromkeys(__all__, "study.api") | {"Attention": "study.models.layer", "InputError": "study.errors"}
+__all__ = [
+    "Attention",
+    "DataModule",
+    "InputError",
+    "Results",
+    "Run",
+    "Task",
+    "Translation",
+    "experiment",
+    "load",
+    "results",
+    "train",
+]
+PLACES = dict.fromkeys(__all__, "study.api") | {
+    "Attention": "study.models.layer",
+    "DataModule": "study.training.task",
+    "InputError": "study.errors",
+    "Task": "study.training.task",
+}
 """Name ↦ the module that has it."""
 
 

@@ -60,18 +60,27 @@ def train(
     """
     from study.sweep.trial import record_of
 
-    experiment = _experiment(preset, fields)
-    folder = store.runs_folder(runs) / experiment_id(experiment)
+    declared = experiment(preset, **fields)
+    folder = store.runs_folder(runs) / experiment_id(declared)
     say = watch or (lambda line: None)
     if records.state(folder) in ("finished", "diverged"):
-        record_of(experiment, folder, say)
+        record_of(declared, folder, say)
     else:
         with _threads_kept():
-            record_of(experiment, folder, say)
+            record_of(declared, folder, say)
     return Run(Store(folder.parent), folder.name)
 
 
-def _experiment(preset: str | None, fields: dict[str, Any]) -> Experiment:
+def experiment(preset: str | None = None, /, **fields: Any) -> Experiment:
+    """Declare an experiment, for `Task` and `DataModule`.
+
+    Args:
+        preset: a published model, such as "luong2015_general"; the fields lie over its own.
+        fields: fields of the experiment, as `train` takes them.
+
+    Raises:
+        InputError: a field or value that no experiment takes.
+    """
     from study.config.overrides import PRESET
     from study.sweep.fields import full_name
     from study.sweep.grid import expand

@@ -25,9 +25,9 @@ from study.pruning.order import Data, Ranking, gone, rank, shuffled
 from study.pruning.surgery import Head, heads_of, remove
 from study.records import PARTS, ModelFacts, Record
 from study.training import Hooks, Run, train
-from study.training.batches import examples
 from study.training.checkpoint import Kept, cut, cut_to, load
 from study.training.sizes import sizes_of
+from study.training.task import initial_model
 
 Hold = Callable[[Path], AbstractContextManager[object]]
 OF_A_TRIAL = ("WANDB_RUN_ID", "WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH", "WANDB_RUN_GROUP", "WANDB_TAGS")
@@ -112,7 +112,7 @@ class Removal(Hooks):
         Raises:
             InputError: the file is not that model.
         """
-        model = build(run.experiment.model, len(run.vocabulary), run.experiment.seed, run.lengths)
+        model = build(run.experiment.model, len(run.data.vocabulary), run.experiment.seed, run.data.lengths)
         try:
             model.load_state_dict(load(self.base)["state"])
         except Exception:  # What a file that is something else can raise has no end.
@@ -135,7 +135,7 @@ class Removal(Hooks):
             return Ranking([], {})
         started, experiment = time.perf_counter(), run.experiment
         run.watch(f"ranking heads by {self.pruning.order}")
-        data = Data(run.train, run.valid, experiment.training.batch_tokens, experiment.seed)
+        data = Data(run.data.train, run.data.valid, experiment.training.batch_tokens, experiment.seed)
         ranking = rank(model.to(run.device).eval(), self.pruning, data)
         first = ", ".join(map(str, ranking.heads[:3]))
         run.watch(f"order {self.pruning.order} in {time.perf_counter() - started:.1f} s; first to go: {first}")
@@ -149,9 +149,11 @@ class Removal(Hooks):
             run.watch(f"continuing: {len(parts.known)} parts are known from an earlier call")
         parts.begin(run.calls)
         self.ranking = self.rank(run, run.model)
-        split = run.corpus.tests[0]
-        test = examples(run.corpus.splits[split], run.vocabulary)
-        setup = EvaluationSetup(run.model, run.vocabulary, run.valid, test, split, run.experiment.decoding, parts)
+        split = run.data.corpus.tests[0]
+        test = run.data.examples(split)
+        setup = EvaluationSetup(
+            run.model, run.data.vocabulary, run.data.valid, test, split, run.experiment.decoding, parts
+        )
         match self.pruning.question:
             case "curve":
                 among, seed = heads_of(run.model, self.pruning.site), run.experiment.seed
@@ -169,9 +171,9 @@ class Removal(Hooks):
 
     def finish(self, run: Run, record: Record) -> Record:
         """With the sizes of what is left, and what was found."""
-        model = bare(run.experiment.model, len(run.vocabulary), run.lengths)
+        model = bare(run.experiment.model, len(run.data.vocabulary), run.data.lengths)
         cut_to(model, cut(run.model))
-        cost = cost_of(model, sizes_of(run.train, len(run.vocabulary)))
+        cost = cost_of(model, sizes_of(run.data.train, len(run.data.vocabulary)))
         facts = ModelFacts(
             parameters=cost.parameters,
             parameters_attention=cost.parameters_attention,
@@ -212,7 +214,7 @@ class Retraining(Hooks):
     def model(self, run: Run) -> Translator:
         if not self.removal.ranking.heads:  # another rank gets it with these hooks
             self.removal.ranking = self.removal.rank(run, self.removal.trained(run))
-        model = run.initial_model()
+        model = initial_model(run.experiment, run.data)
         remove(model, self.removal.gone())
         return model
 

@@ -15,31 +15,28 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytorch_lightning as pl
 import torch
 
 from study import records, scoring
-from study.attention import Lengths
 from study.config import Experiment, config_hash, experiment_id, plugins, scientific
 from study.config.experiment import threads_for
-from study.corpora import Corpus, load
 from study.errors import InputError
-from study.models import Translator, build, match_logits
+from study.models import Translator
 from study.models.cost import cost
 from study.records import CHECKPOINT, ModelFacts, Record, Resources, Score, Selection
 from study.training import gold, ranks, tracking
 from study.training.alignment import attention_map
-from study.training.batches import Example, Steps, examples, sentence_lengths
 from study.training.callbacks import Checkpoint, Curves, Interruption, Progress, StoppedError
 from study.training.checkpoint import Kept, check_resumable, save_model
 from study.training.diagnostics import for_record, short
-from study.training.evaluate import Evaluation, evaluate
+from study.training.evaluate import Evaluation
 from study.training.machine import device_for, keep_memory, peak_memory
 from study.training.points import scalars
 from study.training.provenance import continued, data_facts, provenance
-from study.training.sizes import check_windows, sizes_of
-from study.training.task import DivergedError, Task
+from study.training.sizes import sizes_of
+from study.training.task import DataModule, DivergedError, Task, initial_model
 from study.training.trainer import trainer
-from study.training.vocabulary import Vocabulary, vocabulary_for
 
 UNRECORDED: Any = {"trainer": True, "tracking": True, "out": True, "data": {"folder"}}
 """Fields that decide no number and may contain a path or a name."""
@@ -91,7 +88,7 @@ class Hooks:
 
     def model(self, run: Run) -> Translator:
         """Return the model to begin with."""
-        return run.initial_model()
+        return initial_model(run.experiment, run.data)
 
     def fit(self, run: Run) -> None:
         """Bring the model to what is tested."""
@@ -126,12 +123,7 @@ class Run:
         InputError: the data or the device cannot be used, or the folder holds a checkpoint that cannot.
     """
 
-    corpus: Corpus
-    vocabulary: Vocabulary
-    train: list[Example]
-    valid: list[Example]
-    lengths: Lengths
-    """Lengths of the training sentences."""
+    data: DataModule
     device: torch.device
     model: Translator
     task: Task
@@ -158,34 +150,14 @@ class Run:
         torch.set_flush_denormal(True)
         keep_memory()
         self.provenance = provenance(self.device, self.ranks.count, experiment.training.precision)
-        self.corpus = load(experiment.data)
-        self.vocabulary = vocabulary_for(experiment.data, self.corpus)
-        self.train = examples(self.corpus.splits["train"], self.vocabulary)
-        self.valid = examples(self.corpus.splits["valid"], self.vocabulary)
-        self.lengths = sentence_lengths(self.train)
-        check_windows(experiment.model, self.corpus, self.vocabulary)
-        self.cost = cost(experiment.model, sizes_of(self.train, len(self.vocabulary)))
+        self.data = DataModule(experiment)
+        self.cost = cost(experiment.model, sizes_of(self.data.train, len(self.data.vocabulary)))
         self.model = self.hooks.model(self)
         self.calls, self.provenance = continued(self.provenance, self.hooks.kept(self))
-        self.task = self._task()
-
-    def initial_model(self) -> Translator:
-        """Return the model that training begins with.
-
-        Raises:
-            InputError: no batch holds a sentence.
-        """
-        model = build(self.experiment.model, len(self.vocabulary), self.experiment.seed, self.lengths)
-        recipe = self.experiment.training
-        shortest = min(example.length for example in self.train)
-        if recipe.batch_tokens < shortest:
-            raise InputError(
-                f"training.batch_tokens: {recipe.batch_tokens} tokens hold no sentence, so that every batch would be "
-                f"one pair whatever the number; the shortest pair has {shortest}, use that or more"
-            )
-        first = next(iter(Steps(self.train, recipe.batch_tokens, self.experiment.seed, 0, 1)))
-        match_logits(model, first.source, first.mask, first.given)
-        return model
+        self.task = Task(experiment, self.data, self.model)
+        self.task.began, self.task.calls = self.started, [call.model_dump() for call in self.calls]
+        self.task.report = self._report
+        self.task.asked = lambda: self.interruption.asked
 
     def record(self) -> Record:
         """Fit, evaluate, and write everything, the record last."""
@@ -208,19 +180,6 @@ class Run:
         (self.folder / CHECKPOINT).unlink(missing_ok=True)
         return record
 
-    def _task(self) -> Task:
-        return Task(
-            self.experiment,
-            self.model,
-            self.vocabulary,
-            self.train,
-            self.valid,
-            self._report,
-            self.started,
-            lambda: self.interruption.asked,
-            self.calls,
-        )
-
     def fit(self) -> None:
         """Train, from the checkpoint where there is one, and take the weights that the recipe selects.
 
@@ -233,21 +192,23 @@ class Run:
             if self.ranks.rank == 0:
                 self.interruption.answer()
         if self.ranks.rank == 0:
-            self.model.load_state_dict(self.task.best["state"])
+            self.task.take_selected()
 
     def _train(self) -> None:
         recipe, checkpoint = self.experiment.training, self.folder / CHECKPOINT
-        curves = [Curves(self.folder / "training.jsonl", self.wandb.log, self._log)] if self.ranks.rank == 0 else []
-        callbacks = [self.progress, *curves, Checkpoint(checkpoint)]  # which may end the step for all after it
+        callbacks: list[pl.Callback] = [self.progress]
+        if self.ranks.rank == 0:
+            callbacks.append(Curves(self.folder / "training.jsonl", self.wandb.log, self._log))
+        callbacks.append(Checkpoint(checkpoint))  # which may end the step for all after it
         self.trainer = trainer(recipe, self.device, self.ranks, callbacks, self.interruption.install)
         resume = str(checkpoint) if checkpoint.exists() else None
         every = min(recipe.validate_every, recipe.steps)
         begins = f"continuing from {checkpoint.name}" if resume else "training"
         self.watch(f"{begins}: {recipe.steps:,} steps, a validation every {every:,}")
         try:
-            self.trainer.fit(self.task, ckpt_path=resume, weights_only=True)
+            self.trainer.fit(self.task, self.data, ckpt_path=resume, weights_only=True)
             if (self.task.history[-1]["step"] if self.task.history else 0) < recipe.steps:
-                self.trainer.validate(self.task, verbose=False)
+                self.trainer.validate(self.task, self.data, verbose=False)
         except SystemExit as ending:  # Lightning's, from a KeyboardInterrupt
             if isinstance(ending.__context__, KeyboardInterrupt):
                 raise ending.__context__ from None
@@ -257,7 +218,7 @@ class Run:
         """A validation: to the history, to W&B and to who watches."""
         lines = "".join(json.dumps(records.rounded(p), sort_keys=True) + "\n" for p in self.task.history)
         records.write(self.folder / "history.jsonl", lines)
-        shown = attention_map(self.model, self.valid, self.vocabulary, None) if self.wandb.shows else None
+        shown = attention_map(self.model, self.data.valid, self.data.vocabulary, None) if self.wandb.shows else None
         self._log(point, shown)
         rate = self.task.tokens / max(self.task.train_seconds, 1e-9)
         ahead = self.experiment.training.steps - point["step"]
@@ -272,10 +233,10 @@ class Run:
         self.wandb.log(scalars(point, self.task.gradients), point["step"], shown)
 
     def _evaluate(self) -> Evaluation:
-        self.model.to(self.device).eval()
+        self.model.to(self.device)
         self.progress.write(self.progress.steps)
-        self.watch(f"testing on {', '.join(['valid', *self.corpus.tests])}")
-        return evaluate(self.experiment, self.model, self.vocabulary, self.corpus, self.valid)
+        self.watch(f"testing on {', '.join(['valid', *self.data.corpus.tests])}")
+        return self.task.evaluate()
 
     def _finished(self, evaluation: Evaluation) -> Record:
         scores = [self._with_hypotheses(score, evaluation.hypotheses) for score in evaluation.scores]
@@ -284,7 +245,7 @@ class Run:
             records.write(self.folder / f"{split}.hyp.txt", _text(lines))
         if evaluation.shown is not None:
             records.write(self.folder / "attention.json", json.dumps(evaluation.shown, ensure_ascii=False) + "\n")
-        save_model(self.folder / "model.pt", self.experiment, self.vocabulary, self.lengths, self.model)
+        save_model(self.folder / "model.pt", self.experiment, self.data.vocabulary, self.data.lengths, self.model)
         return self._record("finished", scores=scores, speed=evaluation.sentences_per_second)
 
     def _with_hypotheses(self, score: Score, hypotheses: dict[str, list[str]]) -> Score:
@@ -306,7 +267,7 @@ class Run:
             config=self.experiment.model_dump(mode="json", exclude=UNRECORDED),
             config_hash=config_hash(self.experiment),
             seed=self.experiment.seed,
-            data=data_facts(self.corpus, self.vocabulary),
+            data=data_facts(self.data.corpus, self.data.vocabulary),
             model=ModelFacts(
                 parameters=self.cost.parameters,
                 parameters_attention=self.cost.parameters_attention,

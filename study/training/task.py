@@ -1,10 +1,16 @@
-"""The Lightning module: one recipe for every arm, and a history that survives interruption."""
+"""The Lightning module and its data: one recipe for every arm, and a history that survives interruption.
+
+`study train` uses them with a trainer of its own; a user's `pl.Trainer` reaches the same weights at the same step:
+
+    data = study.DataModule(experiment)
+    pl.Trainer(max_steps=100, logger=..., callbacks=[...]).fit(study.Task(experiment, data), data)
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytorch_lightning as pl
@@ -15,15 +21,19 @@ from torch.nn import functional as F
 from study import scoring
 from study.attention import Terms
 from study.config import Experiment
-from study.models import Translator
+from study.config.experiment import threads_for
+from study.corpora import load
+from study.errors import InputError
+from study.models import Translator, build, match_logits
 from study.models.translator import PAD
-from study.records import Call
 from study.training import decode, gold, sampling
-from study.training.batches import Batch, Example, Share, Steps, collate, share
+from study.training.batches import Batch, Example, Share, Steps, collate, examples, sentence_lengths, share
 from study.training.diagnostics import Diagnostics, diagnose, gradients, in_history, look, truth
+from study.training.evaluate import Evaluation, evaluate
 from study.training.ranks import mean_over_ranks
+from study.training.sizes import check_windows
 from study.training.step import factor, penalties, step_seed
-from study.training.vocabulary import Vocabulary
+from study.training.vocabulary import vocabulary_for
 
 DIAGNOSED = 64
 """Sentences of the fixed validation batch that is diagnosed."""
@@ -33,54 +43,143 @@ class DivergedError(Exception):
     """The loss is not a number any more."""
 
 
+class DataModule(pl.LightningDataModule):
+    """Data of an experiment, read when the object is made: batches are functions of (seed, step).
+
+    One epoch of Lightning is the whole training: `max_steps` of the trainer, or the steps of the recipe if the trainer
+    has no `max_steps`. Validation and test have one batch each, because `Task` forms batches by length itself.
+
+    Attributes:
+        corpus: sentence pairs by split.
+        vocabulary: tokens, learned on the training split.
+        train, valid: examples of these splits.
+        lengths: sentence lengths of the training split.
+
+    Args:
+        experiment: what is trained.
+
+    Raises:
+        InputError: the data cannot be used, or a window of the model hides no slot of any sentence.
+    """
+
+    def __init__(self, experiment: Experiment) -> None:
+        super().__init__()
+        self.experiment = experiment
+        self.corpus = load(experiment.data)
+        self.vocabulary = vocabulary_for(experiment.data, self.corpus)
+        self.train = self.examples("train")
+        self.valid = self.examples("valid")
+        self.lengths = sentence_lengths(self.train)
+        check_windows(experiment.model, self.corpus, self.vocabulary)
+
+    def examples(self, split: str) -> list[Example]:
+        """Return the tokenised pairs of a split."""
+        return examples(self.corpus.splits[split], self.vocabulary)
+
+    def steps(self, first: int, last: int) -> Steps:
+        """Return the training batches of the updates `first` to `last` − 1, counted from 0."""
+        return Steps(self.train, self.experiment.training.batch_tokens, self.experiment.seed, first, last)
+
+    def train_dataloader(self) -> Steps:
+        assert self.trainer is not None
+        last = self.trainer.max_steps
+        return self.steps(self.trainer.global_step, self.experiment.training.steps if last < 0 else last)
+
+    def val_dataloader(self) -> range:
+        return range(1)
+
+    def test_dataloader(self) -> range:
+        return range(1)
+
+
+def initial_model(experiment: Experiment, data: DataModule) -> Translator:
+    """Return the model that training begins with.
+
+    Raises:
+        InputError: no batch holds a sentence.
+    """
+    model = build(experiment.model, len(data.vocabulary), experiment.seed, data.lengths)
+    shortest = min(example.length for example in data.train)
+    if experiment.training.batch_tokens < shortest:
+        raise InputError(
+            f"training.batch_tokens: expected at least {shortest}, the tokens of the shortest pair, got "
+            f"{experiment.training.batch_tokens}. Use more."
+        )
+    first = next(iter(data.steps(0, 1)))
+    match_logits(model, first.source, first.mask, first.given)
+    return model
+
+
 class Task(pl.LightningModule):
-    """Trains, validates, remembers the selected weights, and keeps the history.
+    """Training, validation and test of an experiment under any `pl.Trainer`.
+
+    Optimiser, learning rate, clipping and random draws follow the recipe of the experiment, whatever the trainer. Its
+    `max_steps` may end training earlier. Small models take one CPU thread, as in `study train`.
+
+    Logged values have the names of `study.metrics`:
+
+    - every `log_every_n_steps` of the trainer: `train/loss` (nats per token, with label smoothing) and `train/lr`;
+    - each validation: `valid/loss` (nats per token), `valid/nll`, `valid/perplexity`, `valid/bleu` and `valid/exact`,
+      the last two by greedy search;
+    - `trainer.test`: every score of a record, of the weights that the model has. `take_selected` takes those that the
+      recipe selects.
 
     Args:
         experiment: what to train.
-        model: its model.
-        vocabulary: its tokens.
-        train: training examples.
-        valid: validation examples.
-        report: called with every point of the history.
-        began: when this call began, as `time.perf_counter` has it (default: now).
-        asked: whether this process has been asked to end (default: never).
-        calls: the calls that make this run, for its checkpoints.
+        data: its data (default: read again).
+        model: the model (default: that of the experiment, with its initial values).
+
+    Raises:
+        InputError: the data cannot be used, or the experiment is a pruning and no model is given.
     """
 
-    def __init__(
-        self,
-        experiment: Experiment,
-        model: Translator,
-        vocabulary: Vocabulary,
-        train: Sequence[Example],
-        valid: Sequence[Example],
-        report: Callable[[dict[str, Any]], None],
-        began: float | None = None,
-        asked: Callable[[], bool] = lambda: False,
-        calls: Sequence[Call] = (),
-    ) -> None:
+    def __init__(self, experiment: Experiment, data: DataModule | None = None, model: Translator | None = None) -> None:
         super().__init__()
+        if experiment.pruning is not None and model is None:
+            raise InputError("pruning: expected an experiment that is trained, got a pruning. Use `study prune`.")
         self.experiment, self.recipe = experiment, experiment.training
-        self.model, self.vocabulary = model, vocabulary
-        self.train_data, self.valid_data, self.report = train, valid, report
-        self.fitting = [example for example in valid if decode.fits(model, example)]
+        self.data = data or DataModule(experiment)
+        self.model = model or initial_model(experiment, self.data)
+        self.vocabulary = self.data.vocabulary
+        self.fitting = [example for example in self.data.valid if decode.fits(self.model, example)]
         self.diagnosed = self.fitting[:DIAGNOSED]
         self.fixed = collate(self.diagnosed)
-        self.truth = truth(self.diagnosed, vocabulary, self.fixed)
+        self.truth = truth(self.diagnosed, self.vocabulary, self.fixed)
         self.history: list[dict[str, Any]] = []
         self.diagnostics: Diagnostics = {}
         self.initial: Diagnostics = {}
         self.gradients: dict[str, Any] = {}
         self.best: dict[str, Any] = {"step": 0, "value": None, "state": None}
-        self.baseline = torch.tensor(-math.log(len(vocabulary)))
+        self.baseline = torch.tensor(-math.log(len(self.vocabulary)))
         self.tokens, self.train_seconds = 0, 0.0
-        self.began, self.earlier_seconds = time.perf_counter() if began is None else began, 0.0
-        self.asked, self._ending = asked, False
-        self.calls = [call.model_dump() for call in calls]
+        self.began, self.earlier_seconds = time.perf_counter(), 0.0
+        self.report: Callable[[dict[str, Any]], None] = lambda point: None
+        """Gets every new point of the history."""
+        self.asked: Callable[[], bool] = lambda: False
+        """Return True once this process has been asked to end."""
+        self.calls: list[dict[str, Any]] = []
+        """Calls of the program that make this run, for its checkpoints."""
         self._counted: Tensor | int = 0
-        self._last_loss, self._started = 0.0, False
+        self._last_loss, self._started, self._ending = 0.0, False, False
         self._since = time.perf_counter()
+        self._threads = 0
+
+    def setup(self, stage: str) -> None:
+        """Take the threads that the experiment declares; `teardown` gives the caller's back.
+
+        Raises:
+            InputError: the trainer has the data of another experiment.
+        """
+        data: Any = self.trainer.datamodule  # type: ignore[attr-defined]
+        if isinstance(data, DataModule) and data.vocabulary.sha256 != self.vocabulary.sha256:
+            raise InputError("datamodule: expected the data of the task, got another vocabulary. Give both the same.")
+        self._threads = torch.get_num_threads()
+        asked, gpu = self.experiment.trainer.threads, self.trainer.strategy.root_device.type != "cpu"
+        torch.set_num_threads(threads_for(self.experiment.model.width, asked, gpu) or self._threads)
+        torch.set_flush_denormal(True)
+
+    def teardown(self, stage: str) -> None:
+        torch.set_num_threads(self._threads)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.Adam(
@@ -91,26 +190,21 @@ class Task(pl.LightningModule):
             fused=True,
         )
 
-    def train_dataloader(self) -> Steps:
-        return Steps(
-            self.train_data, self.recipe.batch_tokens, self.experiment.seed, self.global_step, self.recipe.steps
-        )
+    def configure_gradient_clipping(
+        self, optimizer: Any, gradient_clip_val: float | None = None, gradient_clip_algorithm: str | None = None
+    ) -> None:
+        """Clip the norm as the recipe says, unless the trainer has a limit of its own."""
+        limit = self.recipe.clip if gradient_clip_val is None else gradient_clip_val
+        self.clip_gradients(optimizer, limit, gradient_clip_algorithm or "norm")
 
     def validates(self, step: int) -> bool:
-        """Return True if Lightning validates after a step. The last step is always validated, after training."""
+        """Return True if `study train` validates after a step. It validates the last step in any case."""
         return step % min(self.recipe.validate_every, self.recipe.steps) == 0
 
     @property
     def ending(self) -> bool:
         """Return True if training must end after this step. Ranks agree on it when they share the loss."""
         return self._ending if self.trainer.world_size > 1 else self.asked()
-
-    def val_dataloader(self) -> range:
-        """One step that validates everything: the batching belongs to `decode`."""
-        return range(1)
-
-    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
-        return batch.to(device) if isinstance(batch, Batch) else batch
 
     def on_fit_start(self) -> None:
         self.fixed = self.fixed.to(self.device)
@@ -130,9 +224,13 @@ class Task(pl.LightningModule):
         torch.manual_seed(step_seed(self.experiment.seed, self.global_step, own))
         for site, layer, attention in self.model.sites():
             attention.reseed(step_seed(self.experiment.seed, self.global_step, f":{site}:{layer}{own}"))
-        rate = self.recipe.learning_rate * factor(self.global_step, self.recipe)
+        self._rate = self.recipe.learning_rate * factor(self.global_step, self.recipe)
         for group in self.trainer.optimizers[0].param_groups:
-            group["lr"] = rate
+            group["lr"] = self._rate
+
+    def on_train_epoch_end(self) -> None:
+        if self.global_step >= self.recipe.steps:  # for a trainer that counts epochs
+            self.trainer.should_stop = True
 
     def training_step(self, whole: Batch, batch_idx: int) -> Tensor:
         mine = share(whole, self.global_rank, self.trainer.world_size)
@@ -148,6 +246,9 @@ class Task(pl.LightningModule):
         terms = (*encoded.terms, *output.terms)
         loss = mine.tokens * loss + mine.sentences * penalties(terms)
         self._check(loss)
+        every: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
+        if every and (self.global_step + 1) % every == 0:  # Lightning takes a millisecond for it
+            self.log_dict({"train/loss": self._last_loss, "train/lr": self._rate}, batch_size=1)
         self._counted = self._counted + (whole.wanted != PAD).sum()  # read at validation: reading waits for a GPU
         return loss + self._sampled(terms, output.logits, mine) if sampling.samples(terms) else loss
 
@@ -171,23 +272,45 @@ class Task(pl.LightningModule):
             self._last_loss = value
 
     def validation_step(self, batch: int, batch_idx: int) -> None:
+        if self.trainer.sanity_checking:
+            return
         self._count()
-        problem = self.trainer.strategy.broadcast(self._validated())  # the other ranks wait here
+        values, problem = self.trainer.strategy.broadcast(self._validated())  # the other ranks wait here
         if problem:
             raise DivergedError(problem)
+        self.log_dict(values, batch_size=1, rank_zero_only=False)
         self._since = time.perf_counter()
 
-    def _validated(self) -> str | None:
-        """Validate, on rank 0; where the loss is no number, a text that says so."""
+    def _validated(self) -> tuple[dict[str, float], str]:
+        """Validate, on rank 0. Return the values to log; if the loss is no number, a text that says so."""
         if not self.trainer.is_global_zero:
-            self.history.append({"step": self.global_step})  # so that all ranks know what has been validated
-            return None
+            if self._is_new_step():
+                self.history.append({"step": self.global_step})  # so that all ranks know what has been validated
+            return {}, ""
         try:
             with torch.autocast(self.device.type, enabled=False):
-                self._validate()
+                return self._validate(), ""
         except DivergedError as problem:
-            return str(problem)
-        return None
+            return {}, str(problem)
+
+    def _is_new_step(self) -> bool:
+        """Return True if this step is later than those of the history, so that its validation belongs there."""
+        return self.global_step > (self.history[-1]["step"] if self.history else 0)
+
+    def test_step(self, batch: int, batch_idx: int) -> None:
+        with torch.autocast(self.device.type, enabled=False):
+            scores = self.evaluate().scores
+        named = {"/".join(filter(None, (one.split, one.metric, one.subset))): one.value for one in scores}
+        self.log_dict({name: value for name, value in named.items() if value is not None}, batch_size=1)
+
+    def evaluate(self) -> Evaluation:
+        """Score validation and all test splits with the weights that the model has."""
+        return evaluate(self.experiment, self.model.eval(), self.vocabulary, self.data.corpus, self.data.valid)
+
+    def take_selected(self) -> None:
+        """Take the weights that the recipe selects, if there has been a validation."""
+        if self.best["state"] is not None:
+            self.model.load_state_dict(self.best["state"])
 
     def trained(self) -> tuple[int, float]:
         """Target tokens so far, and seconds in training steps."""
@@ -204,28 +327,32 @@ class Task(pl.LightningModule):
         self.tokens, self._counted = self.tokens + int(self._counted), 0
         self.train_seconds, self._since = self.train_seconds + now - self._since, now
 
-    def _validate(self) -> None:
+    def _validate(self) -> dict[str, float]:
         nll = decode.forced_nll(self.model, self.fitting)
         loss = float(nll.sum()) / sum(len(example.target) + 1 for example in self.fitting)
         if not loss == loss:
             raise DivergedError(f"the validation loss became NaN at step {self.global_step}")
-        hypotheses = decode.translate(self.model, self.valid_data, self.vocabulary, 1, 0.0)
-        references = [example.pair.target for example in self.valid_data]
-        found = self.look_at_attention()
-        self._gradients_if_due()
-        point = {
-            "step": self.global_step,
-            "tokens": self.tokens,
-            "train_loss": self._last_loss,
-            "valid_loss": loss,
-            "valid_bleu": scoring.bleu(hypotheses, references).value,
-            "valid_exact": scoring.exact_match(hypotheses, references).value,
-            "lr": self.recipe.learning_rate * factor(self.global_step - 1, self.recipe),
-            **found,
-        }
-        self.history.append(point)
-        self._select(point)
-        self.report(point)
+        hypotheses = decode.translate(self.model, self.data.valid, self.vocabulary, 1, 0.0)
+        references = [example.pair.target for example in self.data.valid]
+        bleu, exact = scoring.bleu(hypotheses, references).value, scoring.exact_match(hypotheses, references).value
+        if self._is_new_step():
+            found = self.look_at_attention()
+            self._gradients_if_due()
+            point = {
+                "step": self.global_step,
+                "tokens": self.tokens,
+                "train_loss": self._last_loss,
+                "valid_loss": loss,
+                "valid_bleu": bleu,
+                "valid_exact": exact,
+                "lr": self.recipe.learning_rate * factor(self.global_step - 1, self.recipe),
+                **found,
+            }
+            self.history.append(point)
+            self._select(point)
+            self.report(point)
+        means = {"valid/loss": loss, "valid/nll": float(nll.mean()), "valid/perplexity": math.exp(min(loss, 700.0))}
+        return {**means, "valid/bleu": bleu, "valid/exact": exact}
 
     def look_at_attention(self) -> dict[str, Any]:
         """Diagnose attention in one pass over the fixed batch, and return the point for the history."""

@@ -26,7 +26,7 @@ def trainer(
     """
     for name in ("pytorch_lightning", "pytorch_lightning.utilities.rank_zero", "lightning_fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore", module="pytorch_lightning")
+    warnings.filterwarnings("ignore", module="pytorch_lightning|lightning_fabric")
     return pl.Trainer(
         accelerator="gpu" if device.type == "cuda" else "cpu",
         devices=ranks.count,
@@ -37,7 +37,6 @@ def trainer(
         max_epochs=-1,
         val_check_interval=min(recipe.validate_every, recipe.steps),
         check_val_every_n_epoch=None,
-        gradient_clip_val=recipe.clip,
         num_sanity_val_steps=0,
         logger=False,
         enable_checkpointing=False,

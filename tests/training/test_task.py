@@ -1,0 +1,117 @@
+"""A user's own Lightning trainer reaches the weights, scores and checkpoints of `study train`."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytorch_lightning as pl
+import torch
+
+import study
+from study.config import experiment_from
+from study.training.run import run
+
+SMALL = {
+    "data.train_pairs": 300,
+    "data.test_pairs": 20,
+    "model.width": 24,
+    "training.steps": 9,
+    "training.validate_every": 4,
+    "training.batch_tokens": 400,
+    "training.select": "last",
+    "decoding.beam": 2,
+    "trainer.device": "cpu",
+}
+FAMILIES = {
+    "recurrent": {"model.attention.reach": "hard"},  # draws a slot for each query
+    "transformer": {"model.family": "transformer", "model.layers": 1},
+}
+
+
+class Losses(pl.Callback):
+    """A user's callback: what has been logged by each step."""
+
+    def __init__(self) -> None:
+        self.train: list[float] = []
+        self.valid: list[dict[str, float]] = []
+
+    def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
+        self.train.append(float(trainer.callback_metrics["train/loss"]))
+
+    def on_validation_end(self, trainer: pl.Trainer, *_: Any) -> None:
+        if not trainer.sanity_checking:
+            self.valid.append({name: float(value) for name, value in trainer.callback_metrics.items()})
+
+
+def trainer(folder: Path, **options: Any) -> pl.Trainer:
+    usual: dict[str, Any] = {"accelerator": "cpu", "devices": 1, "default_root_dir": folder}
+    return pl.Trainer(**usual | {"enable_progress_bar": False, "enable_model_summary": False} | options)
+
+
+@pytest.mark.filterwarnings("ignore")  # Lightning's advice on workers and plugins
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_trainer_of_ones_own_reaches_the_weights_of_a_run(family: str, tmp_path: Path) -> None:
+    """Uninterrupted, and from a checkpoint of Lightning's own; validated with a period that is not the recipe's."""
+    experiment = experiment_from(SMALL, FAMILIES[family])
+    record = run(experiment, tmp_path / "run", lambda line: None)
+    wanted = torch.load(tmp_path / "run" / "model.pt")["state"]
+    losses, data = Losses(), study.DataModule(experiment)
+    kept = pl.callbacks.ModelCheckpoint(tmp_path, "best", monitor="valid/nll")
+    logger = pl.loggers.CSVLogger(tmp_path, "logs")
+    task = study.Task(experiment, data)
+    threads = torch.get_num_threads()
+    own = trainer(
+        tmp_path, max_steps=9, val_check_interval=3, log_every_n_steps=1, callbacks=[losses, kept], logger=logger
+    )
+    own.fit(task, data)
+    assert own.global_step == 9
+    for name, tensor in task.model.state_dict().items():
+        assert torch.equal(tensor, wanted[name]), name
+    assert [point["step"] for point in task.history] == [3, 6, 9]
+    last, again = task.history[-1], record.history[-1]
+    for name in ("train_loss", "valid_loss", "valid_bleu", "valid_exact"):
+        assert float(f"{last[name]:.6g}") == again[name], name
+    assert losses.train[-1] == pytest.approx(last["train_loss"])
+    logged = losses.valid[-1]
+    assert logged["valid/perplexity"] == pytest.approx(torch.tensor(last["valid_loss"]).exp().item(), rel=1e-5)
+    assert (logged["valid/bleu"], logged["valid/exact"]) == pytest.approx((last["valid_bleu"], last["valid_exact"]))
+    with (Path(logger.log_dir) / "metrics.csv").open() as file:
+        rows = [float(row["train/loss"]) for row in csv.DictReader(file) if row["train/loss"]]
+    assert rows == pytest.approx(losses.train, rel=1e-5)
+    (tested,) = own.test(task, data, verbose=False)
+    scores = {(score.split, score.metric, score.subset): score.value for score in record.scores}
+    assert tested["test/nll"] == pytest.approx(scores["test", "nll", None], rel=1e-5)
+    assert {name for name in tested if name.startswith("valid/")} >= {"valid/bleu", "valid/exact", "valid/nll"}
+    assert len(tested) == sum(value is not None for (_, metric, _), value in scores.items() if metric != "onset")
+    assert torch.get_num_threads() == threads
+
+    early = study.Task(experiment, data)
+    trainer(tmp_path, max_steps=5, logger=False, callbacks=[pl.callbacks.ModelCheckpoint(tmp_path, "five")]).fit(
+        early, data
+    )
+    assert [point["step"] for point in early.history] == [5]  # by default, after the last step
+    late = study.Task(experiment, data)
+    trainer(tmp_path, logger=False, enable_checkpointing=False).fit(late, data, ckpt_path=tmp_path / "five.ckpt")
+    assert all(torch.equal(tensor, wanted[name]) for name, tensor in late.model.state_dict().items())
+    before = len(late.history)
+    (found,) = trainer(tmp_path, logger=False).validate(late, data, verbose=False)
+    assert found["valid/nll"] == pytest.approx(logged["valid/nll"])
+    assert len(late.history) == before
+
+
+def test_a_limit_of_the_trainer_and_the_data_of_another_experiment(tmp_path: Path) -> None:
+    experiment = experiment_from(SMALL, {"training.steps": 2, "training.validate_every": 2})
+    limited, plain = study.Task(experiment), study.Task(experiment)
+    quiet = {"logger": False, "enable_checkpointing": False, "limit_val_batches": 0, "max_steps": 1}
+    trainer(tmp_path, gradient_clip_val=1e-30, **quiet).fit(limited, limited.data)
+    trainer(tmp_path, **quiet).fit(plain, plain.data)
+    moved = [task.model.unembedding.bias.abs().max() for task in (limited, plain)]
+    assert moved[0] < 1e-6 < moved[1]
+    other = study.DataModule(experiment_from(SMALL, {"data.train_pairs": 40}))
+    with pytest.raises(study.InputError, match="datamodule: expected the data of the task, got another vocabulary"):
+        trainer(tmp_path, **quiet).fit(plain, other)
+    with pytest.raises(study.InputError, match="pruning: expected an experiment that is trained"):
+        study.Task(
+            experiment_from({"model.attention.heads": 2, "pruning.question": "curve", "pruning.order": "greedy"})
+        )
