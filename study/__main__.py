@@ -12,7 +12,7 @@ from pathlib import Path
 
 from study import __version__
 from study.commands import GROUPS, VERBS, output
-from study.errors import BROKEN, EXIT_STATUS, INSTALL, INTERRUPTED, UNWRITTEN, InputError
+from study.errors import BROKEN, BUSY, EXIT_STATUS, INSTALL, INTERRUPTED, UNWRITTEN, BusyError, InputError
 
 TRACEBACK = "STUDY_TRACEBACK"
 """In the environment: print the traceback of whatever ends a command."""
@@ -95,7 +95,7 @@ def _is_text(argument: str) -> bool:
 def _explained(problem: Exception) -> tuple[str, int]:
     """One line about an exception, and the exit status."""
     if isinstance(problem, InputError):
-        return str(problem), 2
+        return str(problem), BUSY if isinstance(problem, BusyError) else 2
     if isinstance(problem, ModuleNotFoundError) and problem.name in EXTRAS:
         return f"{problem.name}: not installed, and this verb needs it. " + INSTALL.format(EXTRAS[problem.name]), 2
     if isinstance(problem, OSError) and isinstance(problem.filename, str):

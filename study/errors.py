@@ -5,7 +5,9 @@ INTERRUPTED = 130
 BROKEN = 70
 """Exit status of an error of the program itself."""
 UNWRITTEN = 74
-"""Exit status if standard output cannot be written."""
+"""Exit status if standard output, or the folder of a run, cannot be written."""
+BUSY = 75
+"""Exit status if another process has the run."""
 
 INSTALL = "Install it with `pip install -e '.[{}]'` in the checkout."
 """Remedy where a package is missing; the extra that brings it goes between the brackets."""
@@ -16,6 +18,7 @@ EXIT_STATUS = {
     2: "wrong input: one line on stderr says what was expected",
     BROKEN: "error of the program itself; please report it",
     UNWRITTEN: "standard output cannot be written",
+    BUSY: "another process has this run; the same command works once that one has ended",
     INTERRUPTED: "interrupted with Ctrl-C; the same command continues",
     143: "ended by SIGTERM; the same command continues",
 }
@@ -24,3 +27,7 @@ EXIT_STATUS = {
 
 class InputError(Exception):
     """Wrong input from the user. The message is one line: `field: expected X, got Y.`, then the remedy."""
+
+
+class BusyError(InputError):
+    """Another process has the run that was asked for."""

@@ -34,7 +34,7 @@ DOORS = {  # all may import files, which helps to read and write
 }
 REMAIN = {"study/commands/completion": {"__main__"}}  # the list of verbs
 WITH_TORCH = ("attention", "models", "training", "pruning")
-WANDB = ("study/training/tracking", "study/sweep/agents", "study/config/account", "study/training/push")
+WANDB = ("study/training/tracking", "study/sweep/engines/wandb", "study/config/account", "study/training/push")
 BLOCKED = """
 import importlib, sys
 sys.modules.update(dict.fromkeys(("torch", "wandb", "pytorch_lightning", "sentencepiece")))

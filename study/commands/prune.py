@@ -13,7 +13,7 @@ from study.config import Experiment, experiment_from, experiment_id
 from study.config.pruning import Pruning
 from study.errors import InputError
 from study.run_names import RUN, find
-from study.sweep import stopping, trial
+from study.sweep import signals, trial
 
 DESCRIPTION = """\
 Remove heads from a trained model and measure the loss. The result is a run of its own beside RUN: a record with the
@@ -41,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
     else:
         from study.pruning.run import run
 
-        with stopping.on_request(), trial.guarded(folder):
+        with signals.on_request(), trial.guarded(folder):
             record = run(experiment, folder, watch=lambda line: print(line, flush=True), base=base)
     if record.status != "finished":
         print(f"{record.status}: {record.error}")

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from study.store import Store
 from study.sweep import disk, local, slots, status
 from study.sweep.estimate import estimate
 from study.sweep.file import tagged
+from study.sweep.launcher import labels
 from study.sweep.spec import Cell, Spec, load
 from study.sweep.task import Policy
 
@@ -66,6 +68,10 @@ def _sweep(path: Path, args: argparse.Namespace) -> int:
         print(told)
         return 0
     todo = [task.cell for task in local.tasks(spec, cells, out)][: args.limit]
+    if args.print:
+        for cell in todo:
+            print(_command(spec, cell, out))
+        return 0
     if args.dry_run:
         _list(spec, cells, todo, args.shard)
         print(estimate(todo, out, _at_a_time(todo, args.slots), _published(todo)))
@@ -83,6 +89,13 @@ def _sweep(path: Path, args: argparse.Namespace) -> int:
     if code != local.INTERRUPTED:
         _report(spec, out, args.shard is not None)
     return code
+
+
+def _command(spec: Spec, cell: Cell, out: Path) -> str:
+    """Return the line for a shell that makes one run as the local engine does."""
+    settings = [f"{name}={value}" for name, value in labels(spec, cell).items()]
+    train = [sys.executable, "-P", "-m", "study", "train", "--overrides-json", cell.overrides_json]
+    return shlex.join(["env", *settings, *train, "--runs", str(out.resolve())])
 
 
 def _report(spec: Spec, out: Path, part: bool) -> None:
@@ -107,9 +120,9 @@ def _check_whole(args: argparse.Namespace) -> None:
 
 
 def _by_agents(spec: Spec, out: Path, args: argparse.Namespace) -> int:
-    from study.sweep import agents
+    from study.sweep.engines import wandb
 
-    return agents.run_sweep(spec, out, args.slots, policy=Policy(args.retries))
+    return wandb.run_sweep(spec, out, args.slots, policy=Policy(args.retries))
 
 
 def _parser() -> Parser:
@@ -135,6 +148,11 @@ def _parser() -> Parser:
     what.add_argument("--status", action="store_true", help="print the state of every run, and stop")
     add("--json", action="store_true", help="with --status: print JSON, one object per run")
     what.add_argument("--dry-run", action="store_true", help="list the runs to do and estimate the time, and stop")
+    what.add_argument(
+        "--print",
+        choices=("commands",),
+        help="print a shell command for each run to do, one a line, for xargs or GNU parallel, and stop",
+    )
     add(
         "--only",
         action="append",

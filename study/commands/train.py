@@ -18,7 +18,7 @@ from study.commands.options import program, runs_folder
 from study.config import Experiment, experiment_from, experiment_id
 from study.errors import InputError
 from study.metrics import decimals, title
-from study.sweep import fields, stopping, trial
+from study.sweep import fields, signals, trial
 from study.sweep.file import read_yaml
 from study.sweep.grid import expand
 
@@ -59,8 +59,8 @@ def main(argv: Sequence[str]) -> int:
     and can be resumed.
     """
     if SWEEP in os.environ:
-        stopping.with_parent()
-    with stopping.on_request():
+        signals.with_parent()
+    with signals.on_request():
         given = flags.parse(["--verbose" if word == "-v" else word for word in argv], HELP, EXTRA)
         verbose = str(given.pop("verbose", False)).lower() == "true"
         if (runs := given.pop("runs", None)) is not None:

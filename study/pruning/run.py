@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from study import records
-from study.config import Experiment, experiment_id
+from study.config import Experiment, account, experiment_id
 from study.config.pruning import CUTTING, Pruning
 from study.errors import InputError
 from study.models import Translator, build
@@ -30,8 +30,6 @@ from study.training.sizes import sizes_of
 from study.training.task import initial_model
 
 Hold = Callable[[Path], AbstractContextManager[object]]
-OF_A_TRIAL = ("WANDB_RUN_ID", "WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH", "WANDB_RUN_GROUP", "WANDB_TAGS")
-"""Variables that name this process's run and its sweep to W&B."""
 
 
 def run(
@@ -83,7 +81,7 @@ def _base(experiment: Experiment, folder: Path, watch: Any, hold: Hold) -> Path:
 @contextmanager
 def _by_itself() -> Iterator[None]:
     """The run to prune is no trial of the sweep that wants it pruned."""
-    taken = {name: os.environ.pop(name) for name in OF_A_TRIAL if name in os.environ}
+    taken = {name: os.environ.pop(name) for name in account.OF_A_RUN if name in os.environ}
     try:
         yield
     finally:

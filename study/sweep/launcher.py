@@ -7,6 +7,7 @@ run again as often as the call allows, on another GPU if there is one.
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
@@ -16,14 +17,14 @@ from multiprocessing import connection
 from pathlib import Path
 
 from study import records
-from study.config import plugins, scientific
+from study.config import Experiment, plugins, scientific
+from study.config.experiment import threads_for
 from study.errors import InputError
 from study.metrics import decimals
 from study.sweep import disk, lease, server, slots
 from study.sweep.display import Progress, Running, choose, clock
-from study.sweep.ending import BUSY, LOST, UNWRITTEN, WRONG, cause, memory_kills
-from study.sweep.placing import environment, placed
-from study.sweep.spec import Spec
+from study.sweep.outcome import BUSY, LOST, UNWRITTEN, WRONG, cause, memory_kills
+from study.sweep.spec import Cell, Spec
 from study.sweep.task import Policy, Started, Task
 from study.sweep.trial import GRACE, Job, Trial, due, stamp, write_failure
 
@@ -121,10 +122,10 @@ class Launcher:
 
     def _start(self, task: Task, slot: slots.Slot) -> None:
         job = Job(
-            placed(task, slot, self.out),
+            _placed(task, slot, self.out),
             task.folder,
             task.cell.given,
-            environment(task, slot, self.spec, self.sweep),
+            _environment(task, slot, self.spec, self.sweep),
             task.seen,
         )
         with suppress(OSError):  # the trial meets it too, and says so
@@ -267,3 +268,34 @@ class Launcher:
                 self.elsewhere.remove(task)
                 self.progress.elsewhere = len(self.elsewhere)
                 self.pending.append(task)
+
+
+def _placed(task: Task, slot: slots.Slot, out: Path) -> Experiment:
+    """The experiment with what depends on this machine and this call, none of it part of the identity."""
+    trainer = task.experiment.trainer
+    threads = threads_for(task.experiment.model.width, trainer.threads, slot.gpu is not None) or slot.threads
+    here = trainer.model_copy(update={"threads": threads})
+    return task.experiment.model_copy(update={"out": str(out), "trainer": here})
+
+
+def labels(spec: Spec, cell: Cell) -> dict[str, str]:
+    """Return the variables by which W&B shows the runs of a sweep together."""
+    assert cell.experiment is not None
+    tags = spec.name, cell.experiment.data.name, cell.experiment.model.family
+    return {"WANDB_RUN_GROUP": spec.name, "WANDB_TAGS": ",".join(tags)}
+
+
+def _environment(task: Task, slot: slots.Slot, spec: Spec, sweep: Mapping[str, str]) -> dict[str, str]:
+    """Return the W&B environment of a trial: as an agent sets it, but without a sweep that no server has.
+
+    `sweep` names the one that a server has made, with its project and entity. A run that names another one is refused
+    (404), online and when it is sent later.
+    """
+    contract = {
+        "WANDB_MODE": os.environ.get("WANDB_MODE", "offline"),
+        **sweep,
+        "WANDB_RUN_ID": task.folder.name,
+        **labels(spec, task.cell),
+        "WANDB_DIR": str(task.folder.resolve()),
+    }
+    return contract | ({"CUDA_VISIBLE_DEVICES": slot.gpu} if slot.gpu is not None else {})

@@ -34,7 +34,7 @@ from functools import cache
 from pathlib import Path
 
 from study import files
-from study.errors import InputError
+from study.errors import BusyError, InputError
 
 FILE = "lease"
 CLAIM = "claim."
@@ -170,7 +170,7 @@ def holding(folder: Path, wait: bool = False) -> Iterator[None]:
         if not wait:
             claims = [path.name for _, path in _claims(folder)[:1]]
             by = f" (its sign of life is {claims[0]})" if claims else ""
-            raise InputError(
+            raise BusyError(
                 f"{folder}: another process runs this now{by}. Wait for it, or choose another folder with --runs."
             )
         time.sleep(POLL)

@@ -15,8 +15,8 @@ from study.errors import INTERRUPTED as INTERRUPTED
 from study.errors import InputError
 from study.sweep import disk, lease, server, slots
 from study.sweep.display import Progress
-from study.sweep.interrupts import Interrupts
 from study.sweep.launcher import Launcher
+from study.sweep.signals import Interrupts
 from study.sweep.spec import Cell, Spec
 from study.sweep.task import Policy, Task
 from study.sweep.trial import Trial, due, stamp, tidy, train

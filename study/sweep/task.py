@@ -11,7 +11,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 from study.config import Experiment
-from study.sweep.ending import memory_kills
+from study.sweep.outcome import memory_kills
 from study.sweep.slots import Slot
 from study.sweep.spec import Cell
 

@@ -21,10 +21,10 @@ from typing import Any, NoReturn
 import yaml
 
 from study import files, records
-from study.config import Experiment, config_hash, experiment_id
+from study.config import Experiment, account, config_hash, experiment_id
 from study.errors import InputError
-from study.sweep import disk, display, lease, stopping
-from study.sweep.ending import BUSY, STOPPED, UNWRITTEN, WRONG, error_line
+from study.sweep import disk, display, lease, signals
+from study.sweep.outcome import BUSY, STOPPED, UNWRITTEN, WRONG, error_line
 
 Trial = Callable[[Experiment, Path], object]
 
@@ -63,7 +63,7 @@ def guarded(folder: Path, wait: bool = False) -> Iterator[None]:
     Raises:
         InputError: another process has the run, or the folder cannot be written.
     """
-    with lease.holding(folder, wait), stopping.told(folder), disk.reported(folder), display.following(folder):
+    with lease.holding(folder, wait), signals.announced(folder), disk.reported(folder), display.following(folder):
         yield
 
 
@@ -121,7 +121,7 @@ def tidy(folder: Path) -> None:
 
 
 def main(trial: Trial, job: Job) -> NoReturn:
-    """The process of one trial. Its exit status: 0 there is a good record, else one of `study.sweep.ending`, or 1."""
+    """The process of one trial. Its exit status: 0 there is a good record, else one of `study.sweep.outcome`, or 1."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the launcher to answer
     with suppress(OSError):
         os.setpgid(0, 0)  # what a trial starts can be ended with it
@@ -226,7 +226,7 @@ def _end_with_launcher() -> threading.Event:
 
 def _environment(job: Job) -> None:
     """Set the environment as a W&B agent does; sweep parameters only if the trial belongs to a W&B sweep."""
-    for name in ("WANDB_SERVICE", "WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH"):  # of whoever called the launcher
+    for name in account.OF_A_PROCESS:  # of whoever called the launcher
         os.environ.pop(name, None)
     os.environ.update(job.environment)
     if "WANDB_SWEEP_ID" in job.environment:

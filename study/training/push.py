@@ -25,7 +25,7 @@ PUSHED = "view_sha256"
 MOST = 9
 """Ids that are tried for one run. W&B never takes the id of a deleted run again."""
 OF_A_RUN = (
-    *(*tracking.SWEEP, "WANDB_RUN_ID", "WANDB_RUN_GROUP", "WANDB_TAGS", "WANDB_NAME", "WANDB_NOTES"),
+    *(*account.OF_A_RUN, "WANDB_NAME", "WANDB_NOTES"),
     *("WANDB_JOB_TYPE", "WANDB_RESUME", "WANDB_DIR"),
 )
 """Environment variables of a single run. A push ignores them, because it sends several runs."""

@@ -32,7 +32,6 @@ START, END = 30.0, 60.0
 OFFLINE: Any = "offline"
 BEST = {"valid_bleu": "max", "valid_exact": "max", "valid_loss": "min"}
 """Best value of a curve, which the summary shows beside the scores of the tested step."""
-SWEEP = ("WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH")
 KEPT = ("WANDB_CACHE_DIR", "WANDB_CONFIG_DIR", "WANDB_DATA_DIR", "WANDB_ERROR_REPORTING")
 """Environment variables of W&B as a whole, not of one run."""
 
@@ -136,7 +135,7 @@ class Run:
         """Say why, and begin again offline with what was logged."""
         self.run, self.mode = None, "offline"
         whole = [name for name in os.environ if name.startswith("WANDB_") and name not in KEPT]
-        refused = SWEEP if "not found" in str(problem) else ()  # sent later, it would name that sweep again
+        refused = account.OF_A_SWEEP if "not found" in str(problem) else ()  # it would be sent under that sweep
         for plain, left_out in ((False, refused), (True, whole)):
             forget()
             with suppress(Exception), without(left_out):

@@ -5,7 +5,7 @@ import threading
 import time
 from pathlib import Path
 
-from study.sweep import agents
+from study.sweep.engines import wandb as agents
 from study.sweep.spec import load
 
 

@@ -16,7 +16,8 @@ from loopback import ENTITY, KEY, Loopback
 
 from study import records
 from study.__main__ import main
-from study.sweep import agents, lease, local
+from study.sweep import lease, local
+from study.sweep.engines import wandb as agents
 from study.sweep.spec import load
 from study.training import tracking  # noqa: F401  (importing it takes longer than what is timed here)
 

@@ -4,7 +4,9 @@ import json
 import os
 import resource
 import select
+import shlex
 import signal
+import subprocess
 import time
 from collections import Counter
 from dataclasses import replace
@@ -21,9 +23,9 @@ from study.config import experiment_from
 from study.errors import InputError
 from study.sweep import lease, slots
 from study.sweep.display import Progress, Running
-from study.sweep.ending import error_line
 from study.sweep.estimate import estimate
 from study.sweep.local import run_sweep
+from study.sweep.outcome import error_line
 from study.sweep.spec import load
 
 
@@ -230,6 +232,32 @@ def test_the_command_lists_narrows_and_refuses(file, out, capsys, tmp_path):
         assert expected in message
         assert message.startswith("study: ")
         assert message.count("\n") == 1
+
+
+def test_the_commands_of_the_runs_to_do_work_in_a_shell_and_once(tmp_path, capfd, monkeypatch):
+    """Quotes and blanks are kept by xargs, by sh and by the JSON inside."""
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    path, out = tmp_path / "it's small.yaml", tmp_path / "it's mine"
+    fixed = {"data.train_pairs": 200, "data.test_pairs": 20, "model.width": 16, "decoding.beam": 1, "training.steps": 2}
+    fixed |= {"trainer.device": "cpu", "trainer.threads": 1}
+    arms = {"values": ["score=dot tracking.group='a b'", "score=additive"]}
+    tree = {"name": "its own", "method": "grid", "metric": {"name": "test/exact"}}
+    tree["parameters"] = {"arm": arms, **{name: {"value": value} for name, value in fixed.items()}}
+    path.write_text(yaml.safe_dump(tree))
+    cells = load(path).cells
+    order = ["sweep", str(path), "--runs", str(out), "--print", "commands"]
+    assert main(order) == 0
+    first, second = capfd.readouterr().out.splitlines()
+    assert not out.exists()
+    subprocess.run(["xargs", "-d", "\\n", "-n", "1", "sh", "-c"], input=f"{first}\n", text=True, check=True)
+    assert records.read(out / cells[0].id / "record.json").status == "finished"
+    capfd.readouterr()
+    assert main(order) == 0
+    assert capfd.readouterr().out.splitlines() == [second]
+    words = shlex.split(first)
+    assert words[:3] == ["env", "WANDB_RUN_GROUP=its own", "WANDB_TAGS=its own,grammar,recurrent"]
+    assert main(words[words.index("train") :]) == 0  # nothing is trained again
+    assert "this run has a record" in capfd.readouterr().out
 
 
 def test_a_record_of_another_schema_stops_the_call(file, out, capsys):

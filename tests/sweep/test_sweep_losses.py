@@ -19,9 +19,9 @@ from study.__main__ import main
 from study.commands.sweep import _shard
 from study.errors import InputError
 from study.sweep import disk, lease, local, slots
-from study.sweep.ending import cause
-from study.sweep.interrupts import Interrupts
 from study.sweep.local import run_sweep
+from study.sweep.outcome import cause
+from study.sweep.signals import Interrupts
 from study.sweep.spec import load
 from study.sweep.task import Policy
 

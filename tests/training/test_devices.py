@@ -8,7 +8,7 @@ import torch
 
 from study.config import Experiment, experiment_from, experiment_id
 from study.errors import InputError
-from study.sweep import stopping
+from study.sweep import signals
 from study.training import machine
 from study.training import task as training
 from study.training.batches import Batch, share
@@ -78,7 +78,7 @@ def _stop_inside_an_exchange(experiment: Experiment, folder: Path, monkeypatch: 
     with monkeypatch.context() as patch:
         patch.setenv("WANDB_MODE", "disabled")
         patch.setattr(training, "mean_over_ranks", interrupted)
-        with stopping.on_request(), pytest.raises(SystemExit):
+        with signals.on_request(), pytest.raises(SystemExit):
             run(experiment, folder, lambda line: None)
     assert torch.load(folder / "checkpoint.ckpt", weights_only=True)["global_step"] == 4
 

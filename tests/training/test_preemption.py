@@ -11,7 +11,8 @@ import torch
 
 from study.__main__ import main
 from study.config import experiment_from
-from study.sweep import lease, stopping
+from study.errors import BUSY
+from study.sweep import lease, signals
 from study.training import provenance, tracking
 from study.training.batches import Batch
 from study.training.run import run
@@ -72,7 +73,7 @@ def stop(monkeypatch: pytest.MonkeyPatch) -> Stop:
         with monkeypatch.context() as patch:
             patch.setattr(Task, "on_train_batch_start", in_a_step)
             patch.setattr(Task, "validation_step", in_a_validation)
-            with stopping.on_request(), pytest.raises(CODES[number]) as ended:
+            with signals.on_request(), pytest.raises(CODES[number]) as ended:
                 run(EXPERIMENT, folder, lambda line: None)
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
         assert not (folder / "record.json").exists()
@@ -152,21 +153,21 @@ def test_interrupted_at_the_command_line_it_says_how_to_go_on(
     """Exit status 130. The second of two signals in one step ends the run inside it, where nothing can be kept."""
     flags = {"data.train_pairs": 200, "data.test_pairs": 20, "model.width": 16, "training.steps": 4, "decoding.beam": 1}
     command = ["train", "--out", str(tmp_path), *(f"--{name}={value}" for name, value in flags.items())]
-    for signals, said in ((2, "the same command starts again"), (1, "the same command continues from")):
+    for count, said in ((2, "the same command starts again"), (1, "the same command continues from")):
 
-        def interrupted(task: Task, batch: Batch, batch_idx: int, signals: int = signals) -> None:
-            for _ in range(signals):
+        def interrupted(task: Task, batch: Batch, batch_idx: int, count: int = count) -> None:
+            for _ in range(count):
                 signal.raise_signal(signal.SIGINT)
 
         monkeypatch.setattr(Task, "on_train_batch_start", interrupted)
         assert main(command) == 130
         (last,) = capsys.readouterr().err.splitlines()
         assert said in last
-        assert len(list(tmp_path.glob("*/checkpoint.ckpt"))) == 2 - signals
+        assert len(list(tmp_path.glob("*/checkpoint.ckpt"))) == 2 - count
     monkeypatch.undo()
     (folder,) = tmp_path.iterdir()
     with lease.holding(folder):
-        assert main(command) == 2
+        assert main(command) == BUSY
     assert "another process runs this now" in capsys.readouterr().err
     assert main(command) == 0
     left = {folder / name: name for name in ("checkpoint.ckpt", "checkpoint.tmp", "pruning.jsonl")}

@@ -28,13 +28,12 @@ from study.config import account
 from study.errors import InputError
 from study.sweep import lease, local, server, slots, status
 from study.sweep.file import read_file
-from study.sweep.interrupts import Interrupts
-from study.sweep.placing import agent_environment
+from study.sweep.signals import Interrupts
 from study.sweep.spec import Cell, Spec
 from study.sweep.task import Policy
 from study.sweep.trial import GRACE, Trial, train
 
-AGENT = ("-m", "study.sweep.agents")
+AGENT = ("-m", "study.sweep.engines.wandb")
 POLL = 1.0
 IDLE = 120.0
 """Seconds without a trial or a word after which agents are taken for forgotten by the server."""
@@ -215,10 +214,26 @@ def _start(spec: Spec, out: Path, sweep: str, number: int, slot: slots.Slot) -> 
             stdin=subprocess.PIPE,
             stdout=file,
             stderr=subprocess.STDOUT,
-            env=agent_environment(spec, out, slot),
+            env=_environment(spec, out, slot),
             process_group=0,  # Ctrl-C is for the launcher to answer
         )
     return Agent(process, log, slot)
+
+
+def _environment(spec: Spec, out: Path, slot: slots.Slot) -> dict[str, str]:
+    """An agent's environment, which its trials inherit."""
+    inherited = {name: value for name, value in os.environ.items() if name not in account.OF_A_PROCESS}
+    told = {
+        "WANDB_AGENT_DISABLE_FLAPPING": "true",
+        "WANDB_AGENT_MAX_INITIAL_FAILURES": str(len(spec.cells) + 1),  # five failures would end it with status 0
+        "WANDB_DIR": str((out / "agents").resolve()),
+        "WANDB_RUN_GROUP": spec.name,
+        "WANDB_TAGS": spec.name,
+        "STUDY_RUNS": str(out.resolve()),
+        "OMP_NUM_THREADS": str(slot.threads),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",  # ${interpreter} is `python`
+    }
+    return inherited | told | ({"CUDA_VISIBLE_DEVICES": slot.gpu} if slot.gpu is not None else {})
 
 
 def _replace(spec: Spec, out: Path, sweep: str, host: str, agents: list[Agent]) -> None:

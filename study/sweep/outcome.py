@@ -6,13 +6,11 @@ import re
 import signal
 from pathlib import Path
 
+from study.errors import BUSY as BUSY
+from study.errors import UNWRITTEN as UNWRITTEN
 from study.errors import InputError
 from study.sweep.display import clock
 
-BUSY = 75
-"""Exit status of a trial whose lease another process holds."""
-UNWRITTEN = 74
-"""Exit status of a trial whose folder is full or not writable."""
 WRONG = 2
 """Exit status of a trial with invalid input. It would fail again."""
 STOPPED = 128 + signal.SIGTERM
