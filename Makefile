@@ -47,7 +47,7 @@ bench: .venv/.dev ## training speed against a plain torch.nn.Transformer loop; t
 
 lock: .venv/bin/python ## rewrite requirements.lock for pyproject.toml; what it names stays, a deleted line moves to the newest
 	@.venv/bin/python -m venv --clear .cache/lock && $(subst .venv,.cache/lock,$(PIP)) -e '.[dev,docs]'
-	@.cache/lock/bin/pip freeze --all --exclude pip --exclude-editable | sed -E '/^(nvidia|cuda|triton)/d; s/\+.*//' > .cache/lock/lines
+	@.cache/lock/bin/pip freeze --all --exclude pip --exclude-editable | sed -E '/^nvidia-ml-py/!{/^(nvidia|cuda|triton)/d}; s/\+.*//' > .cache/lock/lines
 	@{ sed -n '/^#/p' requirements.lock; cat .cache/lock/lines; } > .cache/lock/new && mv .cache/lock/new requirements.lock
 
 .venv/bin/python:

@@ -13,7 +13,6 @@ The published text of a record is not that of the working file, so its SHA-256 i
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import io
 import json
@@ -28,6 +27,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar
 
+from filelock import lock_descriptor
 from pydantic import ValidationError
 
 from study import files, records
@@ -215,7 +215,7 @@ class Store:
         self.folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.folder, os.O_RDONLY)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            lock_descriptor(descriptor)
             yield
         finally:
             os.close(descriptor)

@@ -12,7 +12,7 @@ from study.errors import InputError
 from study.records import Record
 from study.run_names import RUN, find, published
 from study.store import Store
-from study.sweep import stopping, trial
+from study.sweep import signals, trial
 
 DESCRIPTION = """\
 Train a run again from its record, and compare both: data, losses, the history of validations, the tested step, scores,
@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
     if records.state(folder) in ("finished", "diverged"):
         print("this rerun has a record, so nothing is trained; remove its folder to train it again")
     os.environ.setdefault("WANDB_MODE", "disabled")
-    with stopping.on_request():
+    with signals.on_request():
         made = trial.record_of(experiment, folder, lambda line: print(line, flush=True))
     from study.analysis.rerun import cause, differences
 

@@ -1,39 +1,39 @@
 """Lease on a run's folder: the training process holds it, and it ends with that process.
 
-On one machine the lease is an flock: the kernel releases it however its holder ends, and nothing has to be cleaned up.
-On a folder that machines share an flock may be refused, known to one machine only, or kept by a dead one. So a holder
-also leaves a claim, a file `claim.<n>` that it touches every few seconds. A claim of this machine is judged by the
-flock, one of another machine by its heartbeat: beyond `LIMIT` seconds without one it is stale.
+Both locks of it are those of the library filelock:
 
-Taking over the stale claim n is making the file n + 1, which succeeds once, whoever else tries. A holder that was only
-asleep finds the higher claim at its next beat, and ends. Ages are differences between times of the file server, so
-clocks need not agree. Should the server's clock be set back, a claim's time lies ahead: whoever wants the run sets it
-to now, so that a dead holder's claim gets stale all the same.
+* a native lock on the file `lease`. The kernel releases it however its holder ends, and nothing has to be cleaned up;
+* a `SoftFileLease`, the file `claim.<n>`, for machines that share the folder. There a native lock may be refused, known
+  to one machine only, or kept by a dead one. The claim names its machine, and a thread touches it every few seconds.
+
+A claim of this machine is judged by the native lock, one of another machine by its heartbeat: beyond `LIMIT` seconds
+without one it is stale. So is one that was made without the native lock; its name ends in `.beats`. Ages are
+differences between times of the file server, so clocks need not agree. Should the server's clock be set back, a claim's
+time lies ahead: whoever wants the run sets it to now.
+
+filelock takes over a stale file by exchanging two names, which NFS and SMB refuse. So who takes over the stale claim n
+makes the claim n + 1 beside it, which succeeds once, then removes the stale one, by which a holder that was only asleep
+learns of its loss. A new claim that finds another one beside it, but those that were judged stale, is given back.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
-import hashlib
 import os
-import platform
 import random
 import re
 import signal
 import stat
 import sys
 import tempfile
-import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from study import files
+from filelock import OwnerRecord, SoftFileLease, Timeout, lock_descriptor
+
 from study.errors import BusyError, InputError
 
 FILE = "lease"
@@ -42,60 +42,59 @@ BEAT = 10.0
 """Seconds from one sign of life to the next."""
 LIMIT = 12 * BEAT
 """Seconds of silence that make a claim of another machine stale; above the minute that NFS may cache a time."""
-UNUSABLE = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
-"""Errors of flock on file systems without locks."""
+UNUSABLE = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL, errno.EBADF)
+"""Errors of a native lock on file systems without locks; NFS has none on a file that is open for reading (EBADF)."""
 POLL = 0.5
 """Seconds between two looks of who waits for a lease."""
-LONGEST = 4096
-"""Bytes of a claim."""
-
-
 PATIENCE = 0.25
 """Seconds in which a lock counts as passing: who looks at a lease has it for a moment, too."""
-NUMBERED = re.compile(r"claim\.(\d{1,9})", re.ASCII)
+NUMBERED = re.compile(r"claim\.(\d{1,9})(\.beats)?", re.ASCII)
 """A claim, and no copy of one that an editor or a file service has made."""
+OPEN = sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NONBLOCK"))
+"""Flags for opening. Without O_NONBLOCK, opening a pipe of that name waits for ever; Windows has neither."""
 
 
-@dataclass
 class Lease:
-    """A lease that this process holds: the flock's descriptor, and the claim beside it."""
+    """A lease that this process holds.
 
-    claim: Path
-    descriptor: int
-    _over: threading.Event = field(default_factory=threading.Event)
+    Args:
+        descriptor: the open file of the native lock.
+        claim: path of the claim, which must not exist.
+    """
+
+    def __init__(self, descriptor: int, claim: Path) -> None:
+        self.claim, self.descriptor = claim, descriptor
+        self._lost: Callable[[], object] | None = None
+        self._soft = SoftFileLease(
+            claim, lease_duration=LIMIT, heartbeat_interval=BEAT, on_compromise=self._tell, thread_local=False
+        )
+        self._soft.acquire(blocking=False)
+
+    @property
+    def lost(self) -> bool:
+        """Return True if another machine has taken the run over."""
+        return self._soft.compromise is not None
+
+    def keep(self, lost: Callable[[], object]) -> None:
+        """Set what is called once, from a thread, if another machine takes the lease over."""
+        self._lost = lost
+        if self.lost:
+            lost()
+
+    def _tell(self, _: object) -> None:
+        if self._lost is not None:
+            self._lost()
 
     def release(self, forget: bool = False) -> None:
         """Give it back. `forget`: remove a folder in which nothing was done, which would count as interrupted."""
-        self._over.set()
-        folder = self.claim.parent
+        self._lost, folder = None, self.claim.parent
         with suppress(OSError):
-            # Not a higher one: it is of the machine that took the run over. The own one goes last.
-            for _, path in reversed([c for c in _claims(folder) if c[0] <= _number(self.claim)]):
-                path.unlink(missing_ok=True)
+            self._soft.release()
+        with suppress(OSError):
             if forget and os.listdir(folder) == [FILE]:
                 (folder / FILE).unlink()
                 folder.rmdir()
         os.close(self.descriptor)
-
-    def beat(self) -> bool:
-        """Give a sign of life. False: another machine thought this one dead, and has the run now."""
-        with suppress(OSError):  # a server that does not answer now may answer next time
-            if any(number > _number(self.claim) for number, _ in _claims(self.claim.parent)):
-                return False
-            os.utime(self.claim)
-        return True
-
-    def keep(self, lost: Callable[[], object]) -> None:
-        """Beat from a thread until it is given back; `lost` is called once if another machine takes it over."""
-
-        def beats() -> None:
-            while not self._over.wait(BEAT):
-                if not self.beat():
-                    if not self._over.is_set():
-                        lost()
-                    return
-
-        threading.Thread(target=beats, name="heartbeat", daemon=True).start()
 
 
 def acquire(folder: Path) -> Lease | None:
@@ -120,36 +119,46 @@ def acquire(folder: Path) -> Lease | None:
 def _try(folder: Path) -> Lease | bool | None:
     """A lease, or None where another has it. True: another may have it for a moment. False: the folder is gone."""
     folder.mkdir(parents=True, exist_ok=True)
-    # Without O_NONBLOCK, opening a pipe of that name waits for ever.
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
     try:
-        descriptor = os.open(folder / FILE, flags, 0o644)
+        descriptor = os.open(folder / FILE, os.O_RDWR | os.O_CREAT | OPEN, 0o644)
     except FileNotFoundError:
         return False
+    got: Lease | bool | None = None
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise InputError(f"{folder / FILE}: expected a file, got a pipe or a device. Remove it.")
-        locked = _lock(descriptor, fcntl.LOCK_EX)
-        if locked and not _same(descriptor, folder / FILE):
+        locked = _lock(descriptor)
+        got = False if locked and not _same(descriptor, folder / FILE) else _claim(folder, descriptor, locked)
+    except (Timeout, FileNotFoundError):  # somebody else took it over, or gave it back, just now
+        got = True
+    finally:
+        if not isinstance(got, Lease):
             os.close(descriptor)
-            return False
-        claims = _claims(folder)
-        by_flock = locked is not None and (not claims or _by_flock_here(claims[0][1]))
-        if not by_flock and claims and _living(claims[0][1]):
-            os.close(descriptor)
-            return None
-        if by_flock and not locked:
-            os.close(descriptor)
-            return True
-        claim = folder / f"{CLAIM}{claims[0][0] + 1 if claims else 1}"
-        _write(claim, f"{_machine()} {'flock' if locked else 'beats'}\n")
-    except (FileExistsError, FileNotFoundError):  # somebody else took it over, or gave it back, just now
-        os.close(descriptor)
+    return got
+
+
+def _claim(folder: Path, descriptor: int, locked: bool | None) -> Lease | bool | None:
+    """A lease from the state of the native lock and the claims that are there; else as `_try`."""
+    stale = {path: _owner(path) for _, path in _claims(folder)}
+    newest = next(iter(stale), None)
+    by_lock = locked is not None and (newest is None or _by_lock_here(newest))
+    if not by_lock and newest is not None and _living(newest):
+        return None
+    if by_lock and not locked:
         return True
+    number = _number(newest) + 1 if newest else 1
+    lease = Lease(descriptor, folder / f"{CLAIM}{number}{'' if locked else '.beats'}")
+    try:
+        others = [path for _, path in _claims(folder) if path != lease.claim]
+        if all(path in stale and _owner(path) == stale[path] for path in others):
+            for path in others:
+                path.unlink(missing_ok=True)
+            return lease
     except BaseException:
-        os.close(descriptor)
+        lease._soft.release()
         raise
-    return Lease(claim, descriptor)
+    lease._soft.release()  # a claim that was not there before: whoever made it may have the run
+    return True
 
 
 @contextmanager
@@ -201,7 +210,7 @@ def held(folder: Path) -> bool:
         claims = _claims(folder)
         if not claims:
             return False
-        if _by_flock_here(claims[0][1]) and (free := _free(folder / FILE)) is not None:
+        if _by_lock_here(claims[0][1]) and (free := _free(folder / FILE)) is not None:
             return not free
         age = _time_of(folder) - claims[0][1].stat().st_mtime
     except (FileNotFoundError, NotADirectoryError, PermissionError):
@@ -228,28 +237,27 @@ AHEAD: dict[int, float] = {}
 
 
 def _free(lease: Path) -> bool | None:
-    """Return True if no process on this machine holds the flock; None if the file system has no locks."""
+    """Return True if no process on this machine holds the native lock; None if it cannot be tried."""
     try:
-        descriptor = os.open(lease, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = os.open(lease, os.O_RDONLY | OPEN)
     except FileNotFoundError:
         return True
     try:
-        return _lock(descriptor, fcntl.LOCK_SH)
+        return _lock(descriptor)
     finally:
         os.close(descriptor)
 
 
-def _lock(descriptor: int, kind: int) -> bool | None:
-    """True: ours, so no other process of this machine has it; False: another has it; None: there is no flock here."""
+def _lock(descriptor: int) -> bool | None:
+    """True: ours, so no other process of this machine has it; False: another has it; None: there is none here."""
     try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):  # CIFS has the second for the first
+        return lock_descriptor(descriptor, blocking=False)
+    except PermissionError:  # CIFS has it for a lock that another has
         return False
     except OSError as problem:
         if problem.errno in UNUSABLE:
             return None
         raise
-    return True
 
 
 def _same(descriptor: int, path: Path) -> bool:
@@ -267,18 +275,37 @@ def _claims(folder: Path) -> list[tuple[int, Path]]:
 
 
 def _number(claim: Path) -> int:
-    return int(claim.name.removeprefix(CLAIM))
+    return int(claim.name.split(".")[1])
 
 
-def _by_flock_here(claim: Path) -> bool:
-    """Return True if a claim is of this machine and held by flock."""
-    machine, _, by = files.read(claim, LONGEST).decode("utf-8", "replace").strip().partition(" ")
-    return machine == _machine() and by == "flock"
+def _owner(claim: Path) -> OwnerRecord | None:
+    """Return the process that made a claim; None for a file that is something else."""
+    return SoftFileLease(claim).owner
+
+
+def _by_lock_here(claim: Path) -> bool:
+    """Return True if a claim is of this machine since it was started, and was made with the native lock.
+
+    On Linux, the number by which filelock tells a process from later ones of its number begins with that of the start
+    of the machine, so that two machines of one name are told apart.
+    """
+    own, owner = _self(), _owner(claim)
+    if owner is None or claim.suffix == ".beats":
+        return False
+    return (owner.hostname, (owner.start or 0) >> 64) == (own.hostname, (own.start or 0) >> 64)
+
+
+@cache
+def _self() -> OwnerRecord:
+    """Return what filelock writes about a process of this machine."""
+    with tempfile.TemporaryDirectory() as folder, SoftFileLease(Path(folder) / CLAIM) as lease:
+        assert lease.owner is not None
+        return lease.owner
 
 
 def _living(claim: Path) -> bool:
     """Return True if the heartbeat of a claim is younger than `LIMIT`."""
-    files.read(claim, LONGEST)  # opening makes NFS ask the server for the time
+    _owner(claim)  # opening makes NFS ask the server for the time
     age = _now(claim.parent) - claim.stat().st_mtime
     if age < 0:
         with suppress(OSError):
@@ -298,28 +325,3 @@ def _now(folder: Path) -> float:
 def _time_of(folder: Path) -> float:
     """The file server's time as far as it is known without writing."""
     return time.time() + AHEAD.get(os.stat(folder).st_dev, 0.0)
-
-
-def _write(claim: Path, text: str) -> None:
-    """Make a claim whole or not at all: a name that is taken fails, and nobody reads half of it."""
-    draft = claim.with_name(f".{CLAIM}{uuid.uuid4().hex[:8]}{files.SUFFIX}")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        os.link(draft, claim)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without links; one that is full says so again
-        with claim.open("x", encoding="utf-8") as file:
-            file.write(text)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-@cache
-def _machine() -> str:
-    """This machine since it was started: containers on one kernel, which share its flocks, are one."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
-    except OSError:
-        boot = f"{platform.node()} {uuid.getnode()}"
-    return hashlib.sha256(boot.encode()).hexdigest()[:16]

@@ -11,8 +11,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Iterable
-from multiprocessing import forkserver
-from multiprocessing.context import ForkServerProcess
+from multiprocessing.process import BaseProcess
 
 from study.sweep.trial import Job, Trial, main
 
@@ -28,6 +27,8 @@ def start(preload: Iterable[str], threads: int) -> None:
         "OMP_NUM_THREADS": str(threads),  # for numpy's share; torch is told by the trial
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # asking for GPUs must not initialise CUDA before the fork
     }
+    from multiprocessing import forkserver  # here, since Windows has none
+
     before = dict(os.environ)
     os.environ.update({name: value for name, value in settings.items() if name not in before})
     os.environ["MPLBACKEND"] = "agg"  # that of a notebook is no module here, and importing it fails
@@ -47,7 +48,7 @@ def start(preload: Iterable[str], threads: int) -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
-def spawn(trial: Trial, job: Job) -> ForkServerProcess:
+def spawn(trial: Trial, job: Job) -> BaseProcess:
     """A trial's process. The server may have been killed since the last one: asking again starts another."""
     context = multiprocessing.get_context("forkserver")
     for attempt in range(3):

@@ -7,7 +7,7 @@ import signal
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from multiprocessing.context import ForkServerProcess
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from study.config import Experiment
@@ -50,7 +50,7 @@ class Started:
 
     task: Task
     slot: Slot
-    process: ForkServerProcess
+    process: BaseProcess
     pid: int
     overdue: bool = False
     kills: int = field(default_factory=memory_kills)

@@ -1,6 +1,5 @@
 """The W&B engine with the real client, real agents and real signals, against a stand-in for W&B's server."""
 
-import fcntl
 import json
 import os
 import signal
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import wandb
+from filelock import lock_descriptor
 from loopback import ENTITY, KEY, Loopback
 
 from study import records
@@ -100,7 +100,7 @@ def waiting(launcher, out):
 def free(folder):
     """Until nobody has the run's lease: whoever trained there is gone."""
     with (folder / lease.FILE).open("r+") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+        lock_descriptor(held.fileno())
 
 
 def alive(pid):

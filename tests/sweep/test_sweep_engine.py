@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import sweep_trials
 import yaml
+from filelock import lock_descriptor
 from sweep_launch import launch
 
 from study import records
@@ -65,8 +66,10 @@ def test_what_a_killed_process_has_left_beside_a_record_is_removed_by_the_next_c
     assert run_sweep(spec, out, 2, trial=sweep_trials.quick, preload=()) == 0
     done, other = (out / cell.id for cell in spec.cells)
     kept = sorted(os.listdir(done))
+    with lease.holding(out / "other"):
+        of_here = (out / "other" / "claim.1").read_text()
     for name in (".record.json.0a1b2c3d.tmp", ".record.json.4711", "checkpoint.ckpt", "model.tmp", "claim.3"):
-        (done / name).write_text(f"{lease._machine()} flock")
+        (done / name).write_text(of_here)
     (other / "checkpoint.ckpt").touch()
     with lease.holding(other):  # somebody is finishing it just now
         assert run_sweep(spec, out, 2, trial=sweep_trials.quick, preload=()) == 0
@@ -148,7 +151,7 @@ def test_a_launcher_that_is_stopped_or_killed_is_continued(number, file, out):
     printed = launcher.communicate(timeout=90)[0]
     for cell in spec.cells[1:]:  # a blocking lock: released when the trial has ended
         descriptor = os.open(out / cell.id / lease.FILE, os.O_RDWR)
-        lease.fcntl.flock(descriptor, lease.fcntl.LOCK_EX)
+        lock_descriptor(descriptor)
         os.close(descriptor)
     assert time.monotonic() - began < 60  # they would wait for ten minutes
     if number == signal.SIGINT:

@@ -1,17 +1,20 @@
 """Nothing is lost: trials that fail, hang or are killed, broken GPUs, full disks, and machines that share a folder."""
 
-import fcntl
 import itertools
 import os
 import random
+import re
 import select
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
 import sweep_trials
+from filelock import lock_descriptor
 from sweep_launch import launch
 
 from study import records
@@ -106,55 +109,85 @@ def test_shards_are_a_partition_and_wrong_ones_are_refused(file, capsys):
         assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_a_lease_of_another_machine_lives_by_its_heartbeat(tmp_path, monkeypatch):
+HOLDER = """
+import sys, time
+from pathlib import Path
+from study.sweep import lease
+lease.BEAT = 0.05
+with lease.holding(Path(sys.argv[1])):
+    print(flush=True)
+    time.sleep(60)
+"""
+
+
+def claim_of_another_machine(run):
+    """Let a claim of this machine seem to be one of another."""
+    (claim,) = run.glob("claim.*")
+    claim.write_text(re.sub("^host=.*", "host=there", claim.read_text(), flags=re.MULTILINE))
+    return claim
+
+
+@pytest.mark.parametrize("locks", [True, False], ids=["the dead one's lock is kept", "no locks"])
+def test_a_run_of_another_machine_is_taken_over_once_it_is_silent(locks, tmp_path, monkeypatch):
+    """The other machine is a process that is stopped. When it goes on, it finds that its run is taken, and ends."""
     run = tmp_path / "run"
-    here = lease._machine()
-    monkeypatch.setattr(lease, "_lock", lambda *_: None)  # a file system without flock
-    monkeypatch.setattr(lease, "_machine", lambda: "there")
-    theirs = lease.acquire(run)
-    monkeypatch.setattr(lease, "_machine", lambda: here)
+    theirs = subprocess.Popen([sys.executable, "-c", HOLDER, run], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    theirs.stdout.readline()
+    if not locks:
+        monkeypatch.setattr(lease, "_lock", lambda *_: None)
+    claim = claim_of_another_machine(run)
     assert lease.held(run)
     assert lease.acquire(run) is None
-    assert theirs.beat()
+    theirs.send_signal(signal.SIGSTOP)
+    os.waitpid(theirs.pid, os.WUNTRACED)
     long_ago = time.time() - lease.LIMIT - 5
-    os.utime(theirs.claim, (long_ago, long_ago))
+    os.utime(claim, (long_ago, long_ago))
     assert not lease.held(run)
     ours = lease.acquire(run)
+    assert ours is not None
     assert lease.acquire(run) is None
-    assert not theirs.beat()  # it was only asleep, and ends now
-    theirs.release()
+    theirs.send_signal(signal.SIGCONT)
+    assert "another machine has taken this run over" in theirs.communicate(timeout=30)[1].decode()
+    assert theirs.returncode == -signal.SIGTERM
     assert lease.held(run)
-    assert ours.beat()
+    assert not ours.lost
     ours.release()
     assert not lease.held(run)
     assert os.listdir(run) == [lease.FILE]
 
 
-def test_a_lock_that_a_dead_machine_has_kept_is_no_obstacle(tmp_path, monkeypatch):
-    run = tmp_path / "run"
-    theirs = lease.acquire(run)  # its flock stays held
-    theirs.claim.write_text("there flock\n")
+def test_a_claim_that_appears_beside_a_new_one_decides(tmp_path, monkeypatch):
+    """Two find the same stale claim. One takes the run over and gives it back, a third takes it; the second is late."""
+    run, made = tmp_path / "run", lease.Lease.__init__
+    with lease.holding(tmp_path / "third"):
+        of_the_third = (tmp_path / "third" / "claim.1").read_text()
+    run.mkdir()
+    (run / "claim.1").write_text("stale")
+    os.utime(run / "claim.1", (0, 0))
+
+    def late(*given):
+        made(*given)
+        (run / "claim.1").write_text(of_the_third)
+
+    monkeypatch.setattr(lease, "_lock", lambda *_: None)
+    monkeypatch.setattr(lease.Lease, "__init__", late)
     assert lease.acquire(run) is None
-    long_ago = time.time() - lease.LIMIT - 5
-    os.utime(theirs.claim, (long_ago, long_ago))
-    ours = lease.acquire(run)
-    assert ours is not None
-    assert lease.acquire(run) is None
+    assert sorted(os.listdir(run)) == ["claim.1", lease.FILE]
+    assert lease.held(run)
 
 
-def test_a_claim_from_the_future_ends_too(tmp_path, monkeypatch):
+def test_a_claim_from_the_future_ends_too(tmp_path):
     """The file server's clock was set back: such a claim would never get old."""
-    run, here = tmp_path / "run", lease._machine()
-    monkeypatch.setattr(lease, "_machine", lambda: "there")
+    run = tmp_path / "run"
     theirs = lease.acquire(run)
-    monkeypatch.setattr(lease, "_machine", lambda: here)
+    claim_of_another_machine(run)
     ahead = time.time() + 10**6
     os.utime(theirs.claim, (ahead, ahead))
     assert not lease.held(run)  # so that a launcher tries
     assert lease.acquire(run) is None
     assert abs(theirs.claim.stat().st_mtime - time.time()) < 60  # from here on it ages like any other
     assert lease.held(run)
-    os.close(theirs.descriptor)
+    theirs.release()
 
 
 def test_who_looks_takes_and_touches_nothing(tmp_path):
@@ -166,7 +199,7 @@ def test_who_looks_takes_and_touches_nothing(tmp_path):
     assert not lease.held(run)
     assert {path.name: path.stat().st_mtime_ns for path in run.iterdir()} == before
     looker = os.open(run / lease.FILE, os.O_RDONLY)
-    fcntl.flock(looker, fcntl.LOCK_SH)  # as another process does for the moment of its look
+    lock_descriptor(looker)  # as another process does for the moment of its look
     threading.Timer(0.05, os.close, [looker]).start()
     ours = lease.acquire(run)
     assert ours is not None
@@ -200,11 +233,11 @@ def test_a_lease_is_renewed_while_it_is_held_and_a_run_taken_over_ends(tmp_path,
             time.sleep(0.005)
         with pytest.raises(InputError, match=r"another process runs this now .*claim\.1.*\. Wait for it"):
             lease.holding(run).__enter__()
-        (run / "claim.2").write_text("there beats\n")
+        claim.unlink()  # as who takes it over does
         assert asked.wait(30)
         (run / "checkpoint.ckpt").touch()
     assert "another machine has taken this run over" in capsys.readouterr().err
-    assert sorted(os.listdir(run)) == ["checkpoint.ckpt", "claim.2", lease.FILE]
+    assert sorted(os.listdir(run)) == ["checkpoint.ckpt", lease.FILE]
 
 
 def test_a_run_in_which_nothing_was_done_leaves_no_folder(tmp_path):
