@@ -333,18 +333,18 @@ def check_claimed(name: str, splits: Collection[str]) -> None:
     """
     if is_diagnostic(name) and name.count("/") >= 2:
         if name.startswith(LEFT) and name.removeprefix(LEFT) not in SITES:
-            raise InputError(f"{name}: there is no such site; the sites are {', '.join(SITES)}")
+            raise InputError(f"{name}: no such site. The sites are {', '.join(SITES)}.")
         return
     split, score, subset = [*name.split("/", 2), "", ""][:3]
     if split not in splits or score not in directed():
         raise InputError(
-            f"there is no metric {name!r}; write split/score such as test/exact (splits: {', '.join(splits)}; "
-            f"scores: {', '.join(directed())}), or diagnostics/site/name such as diagnostics/cross/information"
+            f"no such metric: {name!r}. Write split/score such as test/exact (splits: {', '.join(splits)}; "
+            f"scores: {', '.join(directed())}), or diagnostics/site/name such as diagnostics/cross/information."
         )
     by_heads = (subset in KEPT or PARTS.fullmatch(subset)) and score in with_parts("heads")
     if subset and not by_heads and not (subset in BUCKETS and score in with_parts("length")):
         raise InputError(
-            f"{name}: there is no part {subset!r} of {score}; {' and '.join(with_parts('length'))} have parts such "
+            f"{name}: no such part of {score}: {subset!r}. {' and '.join(with_parts('length'))} have parts such "
             f"as {BUCKETS[0]!r}, and {', '.join(with_parts('heads'))} 'kept 0.5', 'one of cross 0' and "
             "'without cross 0 0'"
         )

@@ -290,11 +290,11 @@ def read_text(path: Path) -> str:
     try:
         return files.read(path, LARGEST).decode("utf-8")
     except FileNotFoundError:
-        raise InputError(f"{path}: no such record; `study sweep FILE --status` lists what has run") from None
+        raise InputError(f"{path}: no such record. `study sweep FILE --status` lists the finished runs.") from None
     except (OSError, ValueError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else " ".join(str(problem).split())[:100]
         raise InputError(
-            f"{path}: not a readable JSON record ({reason}); restore it, or remove it to run again"
+            f"{path}: expected a JSON record, got something else ({reason}). Restore it, or remove it to run again."
         ) from None
 
 
@@ -310,7 +310,7 @@ def read_json(path: Path) -> Any:
     except (ValueError, RecursionError) as problem:
         reason = " ".join(str(problem).split())[:100]
         raise InputError(
-            f"{path}: not a readable JSON record ({reason}); restore it, or remove it to run again"
+            f"{path}: expected a JSON record, got something else ({reason}). Restore it, or remove it to run again."
         ) from None
 
 
@@ -369,11 +369,9 @@ def state(folder: Path) -> Literal["missing", "started", "finished", "diverged",
     except NotADirectoryError:
         names = None
     except OSError as problem:
-        raise InputError(
-            f"{folder}: cannot be looked at ({problem.strerror}); check the name and your rights"
-        ) from None
+        raise InputError(f"{folder}: cannot be read ({problem.strerror}). Check the name and your rights.") from None
     if names is None:
-        raise InputError(f"{folder}: a file stands where the folder of a run belongs; remove it, or use another --runs")
+        raise InputError(f"{folder}: expected a folder, got a file. Remove it, or name another folder with --runs.")
     if "record.json" in names:
         return read(folder / "record.json").status
     return "started" if names else "missing"

@@ -132,7 +132,7 @@ class Store:
             return records.read_text(path)
         trees = self._read_arm(arm_of(identity))
         if identity not in trees:
-            raise InputError(f"{self.where(identity)}: no such record")
+            raise InputError(f"{self.where(identity)}: no such record.")
         return records.canonical(trees[identity])
 
     def names(self, identity: str) -> list[str]:
@@ -162,7 +162,7 @@ class Store:
         try:
             return path.read_bytes() if path.is_file() else None
         except OSError as problem:
-            raise InputError(f"{path}: cannot be read ({problem.strerror}); mend that") from None
+            raise InputError(f"{path}: cannot be read ({problem.strerror}). Check the file and your rights.") from None
 
     def hypotheses(self, identity: str, split: str) -> list[str]:
         """The translations of a split, in the order of the corpus.
@@ -199,7 +199,9 @@ class Store:
         try:
             return b"".join(path.read_bytes() for path in paths) if paths else None
         except OSError as problem:
-            raise InputError(f"{paths[0]}: cannot be read ({problem.strerror}); mend that") from None
+            raise InputError(
+                f"{paths[0]}: cannot be read ({problem.strerror}). Check the file and your rights."
+            ) from None
 
     def digests(self, identity: str) -> dict[str, str]:
         """SHA-256 of the canonical record (`<id>.json`) and, if there is one, of the attention map.
@@ -271,7 +273,9 @@ class Store:
             try:
                 self._files = arm, _unpacked(path) if path.is_file() else {}
             except DAMAGED as problem:
-                raise InputError(f"{path}: not a readable archive ({problem}); restore the file") from None
+                raise InputError(
+                    f"{path}: expected an archive, got something else ({problem}). Restore the file."
+                ) from None
         return self._files[1]
 
 

@@ -121,7 +121,7 @@ assert run.plot() and len(run.scores) and "finished" in repr(run)
 try:
     study.results("nothing")
 except study.InputError as problem:
-    assert "no sweep nothing" in str(problem)
+    assert "no such sweep: nothing" in str(problem)
 print(json.dumps([s.table().csv(), study.results("scaling").verdicts().csv()]))
 assert not {"torch", "wandb", "pytorch_lightning", "sentencepiece"} & sys.modules.keys()
 """

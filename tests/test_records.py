@@ -127,7 +127,7 @@ def test_the_state_of_a_run_is_what_is_on_disk(tmp_path):
     records.write(folder / "record.json", records.dumps(TINY))
     assert records.state(folder) == "finished"
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="a file stands where the folder of a run belongs"):
+    with pytest.raises(InputError, match="expected a folder, got a file"):
         records.state(tmp_path / "file")
 
 
@@ -136,7 +136,7 @@ def test_what_cannot_be_looked_at_is_not_missing(tmp_path):
     (tmp_path / "run").mkdir()
     os.mkfifo(tmp_path / "run" / "record.json")
     for path, reason in (
-        (tmp_path / "loop", "cannot be looked at"),
+        (tmp_path / "loop", "cannot be read"),
         (tmp_path / ("a" * 300), "File name too long"),
         (tmp_path / "run", "found a pipe"),
     ):

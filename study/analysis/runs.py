@@ -125,7 +125,7 @@ class Runs:
         if path not in self._specs:
             if not path.is_file():
                 there = ", ".join(sorted(file.stem for file in self.sweeps.glob("*.yaml")))
-                raise InputError(f"there is no sweep {name} ({path}); those in {self.sweeps} are {there or 'none'}")
+                raise InputError(f"no such sweep: {name} ({path}). {self.sweeps} has {there or 'none'}.")
             self._specs[path] = load(path)
         return self._specs[path]
 
@@ -146,7 +146,9 @@ class Runs:
         """
         if self.folder is not None and not self.folder.is_dir():
             file = shlex.quote(str(spec.path))
-            raise InputError(f"{self.folder}: no such folder of runs; `study sweep {file}` makes one, --runs names it")
+            raise InputError(
+                f"{self.folder}: no such folder of runs. `study sweep {file}` makes it; --runs names another."
+            )
         if spec.path not in self._declared:
             runs = tuple(self._run(spec, cell) for cell in spec.cells)
             found = [(run.facet, self._where(run), run.record) for run in runs if run.record]
@@ -423,14 +425,16 @@ def find_levels(arms: Sequence[ArmRuns], chosen: Overrides, *over: str) -> list[
     """
     found = matching(arms, chosen)
     if not found:
-        raise InputError(f"no arm has {_words(chosen)}{_nearest(arms, chosen)}")
+        raise InputError(f"no arm has {_words(chosen)}.{_nearest(arms, chosen)}")
     values = [tuple(field_of(arm.cell, name) for name in over) for arm in found]
     for i, value in enumerate(values):
         if value in values[:i]:
             apart = _differing(found[values.index(value)].cell, found[i].cell, chosen)
-            raise InputError(f"{_words(chosen)} is more than one arm; they differ in {apart}: say which is meant")
+            raise InputError(
+                f"expected one arm, got several with {_words(chosen)}. They differ in {apart}. Add one of these fields."
+            )
     if over and len(found) < 2:
-        raise InputError(f"{_words(chosen)} is one arm, and over {' and '.join(over)} needs several")
+        raise InputError(f"over: expected several values of {' and '.join(over)}, got one arm with {_words(chosen)}.")
     return sorted(zip(values, found, strict=True), key=lambda pair: pair[0])
 
 

@@ -106,13 +106,15 @@ def named_arms(contrast: AnyContrast, among: QuestionArms) -> list[ArmRuns]:
             sides = [side for side in (contrast.arm, contrast.baseline) if side is not None]
             found = [among.levels(side, contrast.over) for side in sides]
             if len({tuple(value for value, _ in side) for side in found}) > 1:
-                raise InputError(f"arm and baseline have other values of {contrast.over}; give both the same")
+                raise InputError(
+                    f"over: expected the same values of {contrast.over} for arm and baseline, got different ones."
+                )
             _slopes(contrast, found[0])
         case Band():
             found = [among.levels(side, contrast.over) for side in (contrast.arm, contrast.baseline)]
     keys = [tuple(arm.key for _, arm in side) for side in found]
     if len(set(keys[:2])) < len(keys[:2]):
-        raise InputError("arm and baseline are the same; give what tells them apart")
+        raise InputError("expected different arms, got the same arm and baseline. Name a field in which they differ.")
     return [arm for side in found for _, arm in side]
 
 

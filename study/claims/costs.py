@@ -78,7 +78,7 @@ class Costs(Section):
         found = [m for m in self.measured if all(getattr(m.site, name) == value for name, value in chosen.items())]
         if len(found) != 1:
             said = ", ".join(f"{name}={value}" for name, value in chosen.items())
-            raise InputError(f"{len(found)} of the measured sites have {said}; name one by its fields")
+            raise InputError(f"expected the fields of one measured site, got {said}, which {len(found)} sites have.")
         return found[0]
 
 
@@ -112,7 +112,7 @@ def check(question: Question, costs: Costs | None) -> None:
             chosen = question.where | side
             if unknown := chosen.keys() - Site.model_fields.keys():
                 fields = ", ".join(Site.model_fields)
-                raise InputError(f"contrasts.{number}: there is no field {min(unknown)}; {fields} tell sites apart")
+                raise InputError(f"contrasts.{number}: expected fields of a site ({fields}), got {min(unknown)}.")
             try:
                 _ = costs and costs.one(chosen)
             except InputError as problem:

@@ -50,7 +50,7 @@ def evaluate(
     evaluator = _Evaluator(runs, measured, gap)
     claims, names = [claim for file in files for claim in file.claims], set(wanted)
     if unknown := names - {name for claim in claims for name in (str(claim.id), claim.slug)}:
-        raise InputError(f"there is no claim {min(unknown)}; there are {', '.join(str(claim.id) for claim in claims)}")
+        raise InputError(f"no such claim: {min(unknown)}. Choose from {', '.join(str(claim.id) for claim in claims)}.")
     found = []
     for file in files:
         for claim in file.claims:
@@ -95,7 +95,7 @@ class _Evaluator:
     def _check_pair(self, file: ClaimFile, claim: Claim, question: Question, pair: str, where: str) -> None:
         among = _at(f"{where}.sweep", self._arms, file, question, pair)
         if not among.arms:
-            raise InputError(f"{where}.asked: sweep {question.sweep} has no runs in {pair}")
+            raise InputError(f"{where}.asked: expected a corpus/family of sweep {question.sweep}, got {pair}.")
         splits = _splits(among)
         _at(f"{where}.metric", metrics.check_claimed, question.metric, splits)
         _at(f"{where}.where", check_fields, question.where)
@@ -105,15 +105,15 @@ class _Evaluator:
             directed = contrast.expect == "different" or verdicts.direction(contrast, question.metric) != 0
             if not directed and claim.kind(question) != "equivalence":
                 raise InputError(
-                    f"{place}.expect: {question.metric} is neither better nor worse; say higher, lower or different"
+                    f"{place}.expect: expected higher, lower or different with {question.metric}, which has no better."
                 )
             _at(place, _check_contrast, contrast, question, splits)
             seeds |= {tuple(sorted(arm.cells)): arm for arm in _at(place, named_arms, contrast, among)}
         if len(seeds) > 1:
             (a, first), (b, second) = list(seeds.items())[:2]
             raise InputError(
-                f"{where}: {first.label} has seeds {list(a)}, and {second.label} {list(b)}; "
-                "a comparison needs the same list for every arm"
+                f"{where}: expected the same seeds for every arm, got {list(a)} for {first.label} and {list(b)} for "
+                f"{second.label}."
             )
         if question.margin == "gap":
             _at(f"{where}.margin", self._gap_arms, *pair.split("/"))
@@ -158,14 +158,20 @@ class _Evaluator:
         if place not in self.margins:
             self.margins[place] = self._gap_margin(*place)
         assert self.gap is not None
-        return self.margins[place], "" if self.margins[place] else f"the margin needs the sweep {self.gap.sweep}"
+        return self.margins[place], "" if self.margins[
+            place
+        ] else f"the margin needs the runs of sweep {self.gap.sweep}"
 
     def _gap_arms(self, corpus: str, family: str) -> list[ArmRuns]:
         if self.gap is None:
-            raise InputError("gap is not defined; give the file a `gap:`, or a number here")
+            raise InputError(
+                "expected a number, got gap, which the file does not define. Add `gap:` to it, or give a number."
+            )
         arms = arms_of(self.runs.spec(self.gap.sweep), corpus, family)
         if not arms:
-            raise InputError(f"gap: sweep {self.gap.sweep} has no runs in {corpus}/{family}; give a number")
+            raise InputError(
+                f"expected a number in {corpus}/{family}, got gap, and sweep {self.gap.sweep} has no such runs."
+            )
         shared = self.gap.where.get(family, {})
         return [find_arm(arms, shared | side) for side in (self.gap.arm, self.gap.baseline)]
 
@@ -240,6 +246,6 @@ def _check_contrast(contrast: AnyContrast, question: Question, splits: tuple[str
     if isinstance(contrast, Difference) and contrast.best_over:
         metrics.check_claimed(contrast.select, splits)
         if not contrast.select.startswith("valid/"):
-            raise InputError(f"select: {contrast.select} is not of validation; name one such as valid/nll")
+            raise InputError(f"select: expected a metric of validation such as valid/nll, got {contrast.select}.")
     if isinstance(contrast, Band) and metrics.metric_of(question.metric).direction >= 0:
-        raise InputError(f"a band is of a loss, and metric is {question.metric}; use valid/nll")
+        raise InputError(f"metric: expected a loss such as valid/nll with band, got {question.metric}.")

@@ -127,7 +127,7 @@ class Within(Contrast):
     @classmethod
     def _something(cls, given: str | tuple[str, ...] | float) -> str | tuple[str, ...] | float:
         if given == ():
-            raise ValueError("name a metric, or several, or a number")
+            raise ValueError("minus: expected a metric, a list of metrics or a number, got an empty list")
         return given
 
     @property
@@ -189,23 +189,29 @@ class Question(Entry):
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if (self.sweep is None) == (self.benchmark is None):
-            raise ValueError("give either sweep or benchmark")
+            raise ValueError("expected either sweep or benchmark. Give one of them")
         self._cost()
         if self.sweep is not None and not (self.asked and self.contrasts):
-            raise ValueError("a sweep needs asked (pairs such as grammar/recurrent) and contrasts")
+            raise ValueError(
+                "expected asked (corpus/family, such as grammar/recurrent) and contrasts with a sweep. Add them"
+            )
         kinds = {one.statistic for one in self.contrasts}
         if len(kinds) > 1 and kinds & set(ALONE):
-            raise ValueError(f"{' or '.join(ALONE)} is not compared with other contrasts; ask it in its own question")
+            raise ValueError(
+                f"contrasts: expected {' or '.join(ALONE)} alone in a question. Move the others to another question"
+            )
         if "costly" in kinds and (self.margin is None or self.by_length):
-            raise ValueError("costly needs a margin, which is the cost of a head, and has no by_length")
+            raise ValueError("costly: expected a margin, which is the cost of a head, and no by_length")
         if self.with_sweeps and kinds != {"correlation"}:
-            raise ValueError("with_sweeps is for correlations; other contrasts take arms of one sweep")
+            raise ValueError(
+                "with_sweeps: expected correlations only, because other contrasts compare arms of one sweep"
+            )
         if any(pair.count("/") != 1 for pair in self.asked):
-            raise ValueError("asked lists pairs of corpus and family, such as grammar/recurrent")
+            raise ValueError("asked: expected corpus/family, such as grammar/recurrent")
         if self.by_sentences and not self.by_length:
-            raise ValueError("by_sentences weighs the groups of by_length; give that too")
+            raise ValueError("by_sentences: expected by_length: true too. Add it")
         if self.by_length and self.margin == "gap":
-            raise ValueError("margin gap is in units of the metric, and by_length asks a slope; give a number")
+            raise ValueError("margin: expected a number with by_length, got gap, which is in units of the metric")
         return self
 
     def _cost(self) -> None:
@@ -214,13 +220,11 @@ class Question(Entry):
         if self.benchmark is None and not any(ratios):
             return
         if self.benchmark is None or not ratios or not all(ratios):
-            raise ValueError("benchmark and contrasts with `statistic: ratio` need each other")
+            raise ValueError("expected `statistic: ratio` in every contrast with a benchmark, and only there")
         if self.asked or not isinstance(self.margin, float) or self.margin <= 1:
-            raise ValueError("a benchmark has no asked, and a margin that is a ratio above 1, such as 1.1")
+            raise ValueError("benchmark: expected no asked, and a margin that is a ratio above 1, such as 1.1")
         if idle := self.model_fields_set & {"metric", "by_length"}:
-            raise ValueError(
-                f"{min(idle)} changes nothing in a question of a benchmark, which is asked of times; leave it out"
-            )
+            raise ValueError(f"{min(idle)}: expected none with a benchmark, which compares times. Remove it")
 
 
 class Claim(Entry):
@@ -244,10 +248,12 @@ class Claim(Entry):
         for question in self.questions:
             for pair in question.asked:
                 if self.kind(question) == "equivalence" and question.margin is None:
-                    raise ValueError(f"an equivalence needs a margin, and there is none for {pair}")
+                    raise ValueError(f"margin: expected a number or gap for an equivalence, got none for {pair}")
         rows = [(pair, question.part) for question in self.questions for pair in question.asked]
         if len(set(rows)) < len(rows):
-            raise ValueError("a pair of corpus and family is asked twice; tell the questions apart by part")
+            raise ValueError(
+                "asked: expected each corpus/family once, got one twice. Give the questions different values of part"
+            )
         return self
 
 
@@ -291,7 +297,9 @@ def read_all(beside: Path | None = None) -> list[ClaimFile]:
     taken = {name for claim in ours.claims for name in (str(claim.id), claim.slug)}
     for claim in theirs.claims:
         if same := taken & {str(claim.id), claim.slug}:
-            raise InputError(f"{beside}: claim {claim.id}: {min(same)} is a claim of this study; take another name")
+            raise InputError(
+                f"{beside}: claim {claim.id}: expected a new id and slug, got {min(same)} of this study. Rename it."
+            )
     return [ours, theirs]
 
 
@@ -302,17 +310,17 @@ def read(path: Path) -> ClaimFile:
         InputError: no such file, no YAML, or an entry that is not whole; with the claim and the field.
     """
     if not os.path.exists(path):
-        raise InputError(f"{path}: no such file of claims")
+        raise InputError(f"{path}: no such file of claims. Name another with --claims.")
     tree = read_yaml(path)
     if not isinstance(tree, dict):
-        raise InputError(f"{path}: a file of claims is a mapping with `claims:`, a list of entries")
+        raise InputError(f"{path}: expected a mapping with `claims:`, a list of entries.")
     try:
         found = Claims.model_validate(tree)
     except ValidationError as error:
         raise InputError(f"{path}: {_one_line(error, tree)}") from None
     ids = [str(claim.id) for claim in found.claims]
     if twice := [one for one in ids if ids.count(one) > 1]:
-        raise InputError(f"{path}: claims: {twice[0]} is the id of two claims; give each its own")
+        raise InputError(f"{path}: claims: expected each id once, got {twice[0]} twice. Rename one.")
     return ClaimFile(path, found.claims, found.gap)
 
 
@@ -324,7 +332,7 @@ def _one_line(error: ValidationError, tree: Mapping[str, Any]) -> str:
         where[:2] = [f"claim {entry.get('id', where[1]) if isinstance(entry, dict) else where[1]}"]
     what = str(first["msg"]).removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
-        what = "there is no such field here"
+        what = "no such field here; docs/statistics.md lists the fields"
     elif not isinstance(first["input"], dict | list) and not str(first["msg"]).startswith("Value error"):
         what += f", not {first['input']!r}"
     return f"{'.'.join(where)}: {what}"

@@ -270,7 +270,7 @@ class Axis(dict[str, Row]):
         kind = type(next(iter(self.values())))
         known = [declared.name for declared in fields(kind) if declared.init]
         if unknown := sorted(facts.keys() - set(known)):
-            raise ValueError(f"{where}: there is no fact {unknown[0]}; there are {', '.join(known)}")
+            raise ValueError(f"{where}: no such fact: {unknown[0]}. The facts are {', '.join(known)}")
         try:
             row = TypeAdapter(kind).validate_json(json.dumps(dict(facts), default=repr), strict=True)
         except ValidationError as error:

@@ -95,7 +95,7 @@ def read(value: str) -> Plugin:
         text = _known.get(match["digest"])
         if text is None:
             raise ValueError(
-                f"the source of {value} is not known here. Name its file instead, such as my_file.py:{match['name']}; "
+                f"no file is known for {value}. Name the file, such as my_file.py:{match['name']}; "
                 f"runs keep a copy in their folder {FOLDER}/"
             )
         return _plugin(text, match["name"], value)
@@ -168,7 +168,7 @@ def _content(path: str) -> str:
             raise ValueError(f"{path}: expected a file of Python code of at most {LARGEST} bytes")
         return Path(path).read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
     except FileNotFoundError:
-        raise ValueError(f"{path}: there is no such file. Paths start at the working directory") from None
+        raise ValueError(f"{path}: no such file. Paths start at the working directory") from None
     except (OSError, UnicodeDecodeError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else "it is no UTF-8 text"
         raise ValueError(f"{path}: cannot be read ({reason})") from None
@@ -188,7 +188,7 @@ def _plugin(text: str, name: str, where: str) -> Plugin:
             raise ValueError(f"{where}: expected one class with facts, got {listed}. Name it, such as {where}:CLASS")
         name = mechanisms[0]
     if name not in declared:
-        raise ValueError(f"{where}: there is no class {name}. Classes with facts: {listed}")
+        raise ValueError(f"{where}: no such class: {name}. Classes with facts: {listed}")
     node = declared[name]
     if node is None:
         raise ValueError(f"{where}: class {name} has no facts. Add a line such as facts = dict(formula='q·k')")

@@ -115,7 +115,9 @@ def _given(folder: str, origin: str) -> dict[str, Path]:
     try:
         path = Path(folder).expanduser()
     except RuntimeError:
-        raise InputError(f"the Multi30k folder {folder} ({origin}): there is no such user; mend {origin}") from None
+        raise InputError(
+            f"{origin}: expected a folder with Multi30k, got {folder}, and there is no such user."
+        ) from None
     if not path.is_dir():
         raise InputError(
             f"the Multi30k folder {path} ({origin}) does not exist; expected one with {', '.join(SHA256)}: "

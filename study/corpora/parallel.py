@@ -171,7 +171,7 @@ def find(folder: Path, source: str, target: str) -> dict[str, Split]:
             have.
     """
     if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder; give one with train.{source} and train.{target} in it")
+        raise InputError(f"{folder}: no such folder. Give one with train.{source} and train.{target} in it.")
     ends = (f".{source}", f".{target}", ALIGNED, *TABLES)
     parts: dict[str, dict[str, Path]] = {}
     for path in sorted(folder.iterdir()):

@@ -27,7 +27,7 @@ def read_sides(source: Path, target: Path) -> list[Pair]:
     if len(first) != len(second):
         raise InputError(
             f"{source} has {len(first)} lines and {target} has {len(second)}; "
-            "both sides need one sentence a line, in the same order: get both files anew"
+            "both need one sentence per line, in the same order. Get both files again."
         )
     return [Pair(*pair) for pair in zip(first, second, strict=True)]
 
@@ -49,7 +49,9 @@ def read_lines(path: Path, blank: bool = False) -> list[str]:
             with gzip.open(io.BytesIO(content)) as file:
                 content = file.read(LARGEST + 1)
             if len(content) > LARGEST:
-                raise InputError(f"{path} unpacks to more than {LARGEST // 2**20} MiB; give a smaller file")
+                raise InputError(
+                    f"{path}: expected at most {LARGEST // 2**20} MiB of text, got more. Give a smaller file."
+                )
         text = content.decode("utf-8-sig")
     except FileNotFoundError:
         raise InputError(f"{path} does not exist; expected a file with one sentence a line: check the folder") from None

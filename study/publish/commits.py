@@ -26,7 +26,9 @@ class Checkout:
         self.top = folder
         found = self._run("rev-parse", "--show-toplevel")
         if found is None:
-            raise InputError(f"{folder}: not in a git checkout, which tells what made the runs; publish from one")
+            raise InputError(
+                f"{folder}: expected a git checkout, which has the code of the runs, got none. Publish from a checkout."
+            )
         self.top = Path(found)
 
     def require_committed(self, path: Path) -> str:
@@ -38,7 +40,7 @@ class Checkout:
         name = path.resolve().relative_to(self.top.resolve()).as_posix()
         tracked = self._run("ls-files", "--error-unmatch", "--", name) is not None
         if not tracked or self._run("status", "--porcelain", "--", name):
-            raise InputError(f"{path}: not committed as it is, so nobody could tell what was declared; commit it first")
+            raise InputError(f"{path}: expected a committed file, got changes. Commit it first.")
         return name
 
     def reaches(self, commit: str) -> bool:

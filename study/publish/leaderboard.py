@@ -61,7 +61,7 @@ class Candidate:
         for record in self.made:
             value = record.score(split, "bleu")
             if value is None:
-                raise InputError(f"{record.id}: scores: no {split}/bleu, needed for the table of systems; run it again")
+                raise InputError(f"{record.id}: scores: expected {split}/bleu, got none. Run it again.")
             found.append(value)
         return found
 

@@ -103,7 +103,7 @@ def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None)
             _write_manifest(manifest, results)
     except OSError as problem:
         raise InputError(
-            f"{results.root}: cannot be written ({problem.strerror}); mend that and publish again, which completes it"
+            f"{results.root}: cannot be written ({problem.strerror}). Mend that; the same command does the rest."
         ) from None
     states = {state: sum(one.status == state for one in made) for state in ("finished", "diverged", "failed")}
     return Published(manifest, states | {"missing": len(found.missing)}, len(new), len(made) - len(new))
@@ -147,16 +147,18 @@ def _check_complete(spec: Spec, found: _Found, reason: str | None) -> None:
     failed = [identity for identity in found.stores if found.record(identity).status == "failed"]
     holes = [text for text in (_named("missing", found.missing), _named("failed", failed)) if text]
     if not found.stores:
-        raise InputError(f"{spec.path}: no run of it is there, so nothing can be published; `study sweep` makes them")
+        raise InputError(f"{spec.path}: expected finished runs, got none. Make them with `study sweep {spec.path}`.")
     if reason is not None and not reason.strip():
-        raise InputError("--partial: the reason is empty; say why runs are missing, it is printed with the table")
+        raise InputError(
+            "--partial: expected a reason, which the table prints, got an empty text. Say why runs are missing."
+        )
     if holes and reason is None:
         raise InputError(
-            f"{spec.path}: {'; '.join(holes)}, of {len(spec.runnable)} declared; `study sweep {spec.path}` runs them, "
-            'or publish with these holes: --partial "the reason"'
+            f"{spec.path}: {'; '.join(holes)}, of {len(spec.runnable)} declared. `study sweep {spec.path}` runs them; "
+            '--partial "the reason" publishes without them.'
         )
     if reason is not None and not holes:
-        raise InputError(f"--partial: every run that {spec.path} declares is there; leave --partial out")
+        raise InputError(f"--partial: expected missing or failed runs of {spec.path}, got none. Remove --partial.")
 
 
 def _named(what: str, ids: Sequence[str]) -> str:
@@ -237,8 +239,8 @@ def _new(evidence: Evidence, source: Store, published: Store) -> Run | None:
     there = {"record": published.text(identity).encode()} | {n: published.content(identity, n) for n in contents}
     if wrong := [name for name, content in ({"record": text.encode()} | contents).items() if there[name] != content]:
         raise InputError(
-            f"{published.where(identity)}: {wrong[0]}: published already, and {source.where(identity)} says otherwise; "
-            "a published run is never replaced: leave the new one out, or take the old one back in a commit of its "
+            f"{published.where(identity)}: {wrong[0]}: published with another value than in {source.where(identity)}; "
+            "a published run is never replaced. Remove the new one, or withdraw the old one in a commit of its "
             "own, which the history shows"
         )
     return None

@@ -301,5 +301,5 @@ def filled(text: str, name: str, content: str, document: str = "README.md") -> s
     """
     block = re.compile(rf"(<!-- {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
     if not block.search(text):
-        raise InputError(f"{document} has no block `<!-- {name} -->` … `<!-- end -->`; add one")
+        raise InputError(f"{document}: no block `<!-- {name} -->` … `<!-- end -->`. Add one.")
     return block.sub(lambda found: f"{found[1]}{content.strip()}\n{found[2]}", text)

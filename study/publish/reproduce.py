@@ -106,9 +106,11 @@ def reproduce(results: Results, say: Callable[[str], None] = print, steps: Seque
     """
     for step in steps:
         if step not in STEPS:
-            raise InputError(f"there is no step {step!r}; the steps are {', '.join(STEPS)}")
+            raise InputError(f"no such step: {step!r}. The steps are {', '.join(STEPS)}.")
     if not results.manifests:
-        raise InputError(f"{results.root / 'sweeps'}: nothing is published yet; `study publish SWEEP` does that")
+        raise InputError(
+            f"{results.root / 'sweeps'}: nothing is published here. Publish a sweep with `study publish SWEEP`."
+        )
     inputs = Inputs(results)
     for name, make in STEPS.items():
         if steps and name not in steps:
@@ -116,7 +118,9 @@ def reproduce(results: Results, say: Callable[[str], None] = print, steps: Seque
         try:
             paths = make(inputs)
         except OSError as problem:
-            raise InputError(f"{problem.filename}: can't be written ({problem.strerror}); mend that") from None
+            raise InputError(
+                f"{problem.filename}: cannot be written ({problem.strerror}). Check the file and your rights."
+            ) from None
         except ModuleNotFoundError as missing:
             if missing.name != "typst":
                 raise

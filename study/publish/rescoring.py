@@ -35,7 +35,7 @@ class Statistics:
     rows: Counts
 
     def dumps(self) -> str:
-        """A heading and one line a sentence, tabs between."""
+        """A heading and one line per sentence, tabs between."""
         lines = ["\t".join(COLUMNS), *("\t".join(map(str, row)) for row in self.rows.tolist())]
         return "\n".join(lines) + "\n"
 
@@ -49,7 +49,7 @@ class Statistics:
         head, *lines = text.removesuffix("\n").split("\n")
         rows = np.array([line.split("\t") for line in lines], dtype=np.int64)
         if head.split("\t") != list(COLUMNS) or rows.shape != (len(lines), len(COLUMNS)) or rows.min() < 0:
-            raise ValueError(f"expected the columns {', '.join(COLUMNS)} and one line a sentence")
+            raise ValueError(f"expected the columns {', '.join(COLUMNS)} and one line per sentence")
         return Statistics(rows)
 
     def sacrebleu(self) -> Counts:
@@ -93,7 +93,7 @@ class Rescorer:
             ValueError: not one translation per reference.
         """
         if len(hypotheses) != len(self.references):
-            raise ValueError(f"{len(hypotheses)} lines, and the split has {len(self.references)} sentences")
+            raise ValueError(f"expected {len(self.references)} lines, one per sentence, got {len(hypotheses)}")
         rows = self._rows(hypotheses)
         found = self._counted[rows]
         counts = _Counts(*found[:, : len(_Counts._fields)].T)

@@ -101,7 +101,9 @@ class Results:
             InputError: the folder is absent, or a file in it is no manifest.
         """
         if not self.root.is_dir():
-            raise InputError(f"{self.root}: no such folder; `study publish SWEEP` makes it, --results says where it is")
+            raise InputError(
+                f"{self.root}: no such folder. Make it with `study publish SWEEP`, or name another with --results."
+            )
         found = [_read(path) for path in sorted((self.root / "sweeps").glob("[!.]*.json"))]
         return {manifest.name: manifest for manifest in found}
 
@@ -142,5 +144,7 @@ class Results:
 def _read(path: Path) -> Manifest:
     manifest = read_section(Manifest, path, "publish the sweep again")
     if manifest.name != path.stem:
-        raise InputError(f"{path}: name: {manifest.name}, and the file is named {path.stem}; publish the sweep again")
+        raise InputError(
+            f"{path}: name: expected {path.stem}, as the file is called, got {manifest.name}. Publish the sweep again."
+        )
     return manifest

@@ -83,7 +83,7 @@ def verify(
     ids = list(_readable(store, problems))
     if not manifests and not ids and not problems:
         raise InputError(
-            f"{results.root}: nothing is published here; `study publish SWEEP` does that, --results says where it is"
+            f"{results.root}: nothing is published here. `study publish SWEEP` does that; --results names another."
         )
     progress(0, len(ids))
     evidence = examine_all(

@@ -142,7 +142,7 @@ def test_figures_without_records_are_left_out_with_a_line(scales, capsys):
         f"maps-scaling: not drawn, since the records in {scales.runs} have no attention maps",
     ]
     assert not (scales.runs.parent / "figures").exists()
-    with pytest.raises(InputError, match=r"no figure 'haeds'; the figures are quickstart, scaling"):
+    with pytest.raises(InputError, match=r"no such figure: 'haeds'. Choose from quickstart, scaling"):
         main(["haeds"])
 
 

@@ -327,7 +327,7 @@ def test_tables_and_the_verb(study, tmp_path, capsys, monkeypatch):
     assert set(written) == {f"{stem}.{s}" for stem in ("claims", "contrasts") for s in ("csv", "md", "json")}
     assert command.main(options) == 0
     assert {path.name: path.read_bytes() for path in to.iterdir()} == written
-    with pytest.raises(InputError, match="no claim 99; there are mine"):
+    with pytest.raises(InputError, match=r"no such claim: 99\. Choose from mine"):
         command.main(["99", *options])
     with pytest.raises(InputError, match="no such folder of runs"):
         command.main(["--results", str(tmp_path / "nowhere")])
@@ -340,33 +340,39 @@ def contrast(**changes):
 @pytest.mark.parametrize(
     ("question", "said"),
     [
-        ({"sweep": "wid"}, r"questions\.0\.sweep: there is no sweep wid .* are wide"),
-        ({"metric": "test/blue"}, r"questions\.0\.metric: there is no metric 'test/blue'"),
+        ({"sweep": "wid"}, r"questions\.0\.sweep: no such sweep: wid .* has wide"),
+        ({"metric": "test/blue"}, r"questions\.0\.metric: no such metric: 'test/blue'"),
         ({"asked": ["gramar/recurrent"]}, r"questions\.0\.asked: .*'gramar'"),
-        ({"asked": ["grammar/transformer"]}, r"questions\.0\.asked: sweep wide has no runs in grammar/transformer"),
+        (
+            {"asked": ["grammar/transformer"]},
+            r"questions\.0\.asked: expected a corpus/family of sweep wide, got grammar/transformer",
+        ),
         ({"where": {RATE: 0.5}}, r"contrasts\.0: no arm has .*learning_rate is 0.001, 0.004 there"),
-        ({"where": {}}, rf"contrasts\.0: {SCORE}=dot is more than one arm; they differ in {RATE}"),
+        ({"where": {}}, rf"contrasts\.0: expected one arm, got several with {SCORE}=dot. They differ in {RATE}"),
         (contrast(arm={SCORE: "dots"}), r"contrasts\.0: model\.attention\.score: .*'dots'"),
         (
             contrast(arm={"model.attention.scor": "dot"}),
             r"model\.attention\.scor: no such field. Did you mean",
         ),
-        (contrast(arm={SCORE: "bilinear"}), r"contrasts\.0: arm and baseline are the same"),
-        (contrast(best_over=[RATE], select="test/nll"), r"contrasts\.0: select: test/nll is not of validation"),
-        ({"metric": "diagnostics/cross/entropy"}, r"contrasts\.0\.expect: .* say higher, lower or different"),
-        (contrast(margin=3), r"questions\.0\.contrasts\.0\.margin: there is no such field here"),
-        ({"margin": "gap"}, r"questions\.0\.margin: gap is not defined"),
-        ({"benchmark": "cost"}, r"questions\.0: give either sweep or benchmark"),
-        ({"awaits": "more"}, r"questions\.0\.awaits: there is no such field here"),
-        ({"asked": ["grammar"]}, r"asked lists pairs of corpus and family"),
-        ({"by_sentences": True}, r"by_sentences weighs the groups of by_length; give that too"),
+        (contrast(arm={SCORE: "bilinear"}), r"contrasts\.0: expected different arms, got the same arm and baseline"),
+        (
+            contrast(best_over=[RATE], select="test/nll"),
+            r"contrasts\.0: select: expected a metric of validation such as valid/nll, got test/nll",
+        ),
+        ({"metric": "diagnostics/cross/entropy"}, r"contrasts\.0\.expect: expected higher, lower or different"),
+        (contrast(margin=3), r"questions\.0\.contrasts\.0\.margin: no such field here"),
+        ({"margin": "gap"}, r"questions\.0\.margin: expected a number, got gap, which the file does not define"),
+        ({"benchmark": "cost"}, r"questions\.0: expected either sweep or benchmark"),
+        ({"awaits": "more"}, r"questions\.0\.awaits: no such field here"),
+        ({"asked": ["grammar"]}, r"asked: expected corpus/family, such as grammar/recurrent"),
+        ({"by_sentences": True}, r"by_sentences: expected by_length: true too"),
         (
             {"margin": None, "contrasts": [{"statistic": "costly", "arm": {SCORE: "dot"}, "minus": 50}]},
-            r"questions\.0: costly needs a margin, which is the cost of a head",
+            r"questions\.0: costly: expected a margin, which is the cost of a head",
         ),
         (
             {"metric": "test/aer", "contrasts": [{"statistic": "costly", "arm": {SCORE: "dot"}, "minus": 50}]},
-            r"contrasts\.0: test/aer/without cross 0 0: there is no part",
+            r"contrasts\.0: test/aer/without cross 0 0: no such part",
         ),
     ],
 )
@@ -376,14 +382,16 @@ def test_a_claim_that_is_wrong_is_refused_with_file_and_field(study, question, s
 
 
 def test_an_equivalence_without_a_margin_and_ids_that_are_taken_are_refused(study, tmp_path):
-    with pytest.raises(InputError, match="an equivalence needs a margin, and there is none for grammar/recurrent"):
+    with pytest.raises(
+        InputError, match="margin: expected a number or gap for an equivalence, got none for grammar/recurrent"
+    ):
         study.ask({"type": "equivalence"}, margin=None)
     own = tmp_path / "own.yaml"
     own.write_text(yaml.safe_dump({"claims": [CLAIM | {"id": 3}]}))
-    with pytest.raises(InputError, match=r"own\.yaml: claim 3: 3 is a claim of this study"):
+    with pytest.raises(InputError, match=r"own\.yaml: claim 3: expected a new id and slug, got 3 of this study"):
         read_all(own)
     own.write_text(yaml.safe_dump({"claims": [CLAIM, CLAIM]}))
-    with pytest.raises(InputError, match="mine is the id of two claims"):
+    with pytest.raises(InputError, match="claims: expected each id once, got mine twice"):
         read(own)
 
 
@@ -409,7 +417,9 @@ def test_a_correlation_over_the_arms_of_a_sweep_and_no_arm_of_other_seeds(study)
     assert all(found.comparison.test.p is None for found in verdict.findings)  # every draw has ρ = −1
     other = WIDE.replace("wide", "other").replace("[1, 2, 3, 4, 5]", "[1, 2]").replace("[0.001, 0.004]", "[0.002]")
     (study.folder / "sweeps" / "other.yaml").write_text(other)
-    with pytest.raises(InputError, match=r"questions\.0: score=.* has seeds \[1, 2, 3, 4, 5\], and .* \[1, 2\]"):
+    with pytest.raises(
+        InputError, match=r"questions\.0: expected the same seeds for every arm, got \[1, 2, 3, 4, 5\] .* \[1, 2\]"
+    ):
         study.ask({"type": "equivalence"}, **question, with_sweeps=["other"])
 
 

@@ -100,12 +100,15 @@ def test_what_was_not_measured_is_not_yet_run_or_refused(folder, tmp_path):
     (verdict,) = ask(tmp_path / "absent", tmp_path)
     assert (verdict.word, verdict.note) == ("not yet run", costs.AWAITS)
     there = folder()
-    with pytest.raises(InputError, match=r"questions\.0: contrasts\.0: 0 of the measured sites have .*heads=3"):
+    with pytest.raises(
+        InputError, match=r"questions\.0: contrasts\.0: expected the fields of one measured site, got .*heads=3"
+    ):
         ask(there, tmp_path, arm={"heads": 3, "slots": 16})
-    with pytest.raises(InputError, match=r"contrasts\.0: 2 of the measured sites have width=64, slots=16; name one"):
+    with pytest.raises(InputError, match=r"contrasts\.0: expected .* got width=64, slots=16, which 2 sites have"):
         ask(there, tmp_path, arm={"slots": 16})
     with pytest.raises(
-        InputError, match=r"contrasts\.0: there is no field head; width, score, heads, reach, slots, training"
+        InputError,
+        match=r"contrasts\.0: expected fields of a site \(width, score, heads, reach, slots, training\), got head",
     ):
         ask(there, tmp_path, arm={"head": 4})
     for wrong in ({"margin": 0.5}, {"margin": "gap"}, {"asked": ["grammar/recurrent"]}, {"contrasts": []}):
@@ -113,9 +116,9 @@ def test_what_was_not_measured_is_not_yet_run_or_refused(folder, tmp_path):
         with pytest.raises(ValueError, match="benchmark"):
             Question(**given | wrong)
     for idle in ({"metric": "test/exact"}, {"by_length": True}):
-        with pytest.raises(ValueError, match="changes nothing in a question of a benchmark"):
+        with pytest.raises(ValueError, match="expected none with a benchmark"):
             Question(benchmark="cost", margin=1.1, contrasts=[RATIO], **idle)
-    with pytest.raises(ValueError, match="need each other"):
+    with pytest.raises(ValueError, match="expected `statistic: ratio` in every contrast with a benchmark"):
         Question(sweep="x", asked=["grammar/recurrent"], contrasts=[RATIO])
 
 

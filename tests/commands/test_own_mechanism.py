@@ -101,7 +101,7 @@ def test_from_a_sweep_to_a_table_and_back_when_the_file_is_gone(
     assert main(["show", str(run)]) == 0
     assert score in capsys.readouterr().out
     assert main(["report", "--sweep", "mine.yaml"]) == 2
-    assert "distance.py: there is no such file" in capsys.readouterr().err
+    assert "distance.py: no such file" in capsys.readouterr().err
     assert main(["check", str(copy)]) == 0
     assert main(["explain", f"--{FIELD}", str(copy), "--model.attention.maps", "separate"]) == 0
     assert "e = (−½‖q − k‖²) · 1/√d" in capsys.readouterr().out
@@ -131,15 +131,15 @@ def test_a_file_that_a_record_or_a_model_names_is_not_run(here: Path, capsys: py
 @pytest.mark.parametrize(
     ("text", "value", "said"),
     [
-        (None, "none.py", "none.py: there is no such file"),
-        (None, ".py", ".py: there is no such file"),
-        (None, "distance.py:Cosine", "there is no class Cosine. Classes with facts: Distance"),
-        (None, "Distance@0123456789ab", "the source of Distance@0123456789ab is not known here"),
+        (None, "none.py", "none.py: no such file"),
+        (None, ".py", ".py: no such file"),
+        (None, "distance.py:Cosine", "no such class: Cosine. Classes with facts: Distance"),
+        (None, "Distance@0123456789ab", "no file is known for Distance@0123456789ab"),
         ("x = 1\n", "distance.py", "expected one class with facts, got none"),
         ("class Distance(\n", "distance.py", "no valid Python, line 1"),
         (DISTANCE.replace("facts", "fact"), "distance.py:Distance", "class Distance has no facts"),
         (DISTANCE.replace('"K"', "K"), "distance.py", "expected plain values"),
-        (DISTANCE.replace("equal_sizes", "equal_size"), "distance.py", "there is no fact equal_size"),
+        (DISTANCE.replace("equal_sizes", "equal_size"), "distance.py", "no such fact: equal_size"),
         (DISTANCE.replace("equal_sizes=True", "equal_sizes='yes'"), "distance.py", "facts.equal_sizes"),
         (DISTANCE.replace('"−½‖q − k‖²", s', "'', s"), "distance.py", "facts.formula: expected the equation"),
         (

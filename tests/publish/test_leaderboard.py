@@ -82,5 +82,5 @@ def test_a_diverged_run_keeps_its_arm_out_and_is_said_and_a_failed_one_is_a_hole
         assert any("heads=2 of heads, 1 of 3 runs diverged" in note for note in table.notes) == (status == "diverged")
     record.scores.pop()
     records.write(path, records.dumps(record))
-    with pytest.raises(InputError, match="scores: no test_2017_flickr/bleu"):
+    with pytest.raises(InputError, match="scores: expected test_2017_flickr/bleu, got none"):
         board(tmp_path)

@@ -86,7 +86,7 @@ def test_what_is_no_file_of_statistics_is_refused(text):
 
 
 def test_the_number_of_lines_must_fit():
-    with pytest.raises(ValueError, match="3 lines, and the split has 120 sentences"):
+    with pytest.raises(ValueError, match="expected 120 lines, one per sentence, got 3"):
         Rescorer(PAIRS).score(["a"] * 3, "test")
 
 

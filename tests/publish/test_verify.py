@@ -122,7 +122,7 @@ def test_an_archive_that_cannot_be_read_is_told_once(lab):
     for content in (b"", path.read_bytes()[:-40], path.read_bytes().replace(b"a", b"b")):
         path.write_bytes(content)
         found = lab.verify()
-        assert len([p for p in found.problems if p.startswith(f"{path}: not a readable archive")]) == 1
+        assert len([p for p in found.problems if p.startswith(f"{path}: expected an archive")]) == 1
         assert found.rescored == 4
     path.unlink()
     assert problems(lab).count("test.hyp.txt: no such file") == 2

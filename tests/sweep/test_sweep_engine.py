@@ -278,7 +278,7 @@ def test_a_file_where_a_run_belongs_stops_the_call(file, out, capsys):
     (out / load(path).cells[1].id).touch()
     for option in ("--status", "--dry-run", "--limit=1"):
         assert main(["sweep", str(path), "--out", str(out), option]) == 2
-        assert "a file stands where the folder of a run belongs" in capsys.readouterr().err
+        assert "expected a folder, got a file" in capsys.readouterr().err
     with pytest.raises(InputError, match="cannot be written"):
         lease.acquire(out / load(path).cells[1].id)
 

@@ -62,7 +62,7 @@ def chosen(names: Sequence[str]) -> list[NamedFigure]:
     known = [figure.name for figure in FIGURES]
     for name in names:
         if name not in known:
-            raise InputError(f"there is no figure {name!r}; the figures are {', '.join(known)}")
+            raise InputError(f"no such figure: {name!r}. Choose from {', '.join(known)}.")
     return [figure for figure in FIGURES if not names or figure.name in names]
 
 

@@ -70,7 +70,9 @@ def splits(data: Probe, kind: str, draw_pair: Callable[[Draw], Pair]) -> dict[st
             if all(len(found[name]) == size for name, size in sizes.items()):
                 return found
     short = ", ".join(f"{name} {len(found[name])} of {size}" for name, size in sizes.items())
-    raise InputError(f"data: this {kind} has too few different sources ({short}); ask for fewer pairs or a larger task")
+    raise InputError(
+        f"data: {kind} has too few different sources ({short}). Lower the number of pairs, or use a larger task."
+    )
 
 
 def _pool(seed: int, source: str) -> str:
