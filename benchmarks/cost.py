@@ -27,8 +27,8 @@ from measure import peak_memory, relative_times
 from study.claims.costs import FILE, Costs, Measured, Site
 from study.config.mechanisms import REACH
 from study.errors import InputError
-from study.publish.commits import Checkout
-from study.records import write
+from study.files import write
+from study.publish.publish import Checkout
 from study.training.machine import keep_memory
 from study.training.provenance import provenance
 

@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 
 from study.publish.store import Results
-from study.store import Run, Store, arm_of
+from study.store import NewRun, Store, arm_of
 from study.sweep.spec import load
 
 ROOT = Path(__file__).parents[1]
@@ -46,13 +46,13 @@ def multiply(clone: Path, runs: int) -> int:
     return len(made) * len(steps)
 
 
-def _copy(store: Store, identity: str, step: int) -> Run:
+def _copy(store: Store, identity: str, step: int) -> NewRun:
     tree = json.loads(store.text(identity))
     seed = tree["seed"] + step
     tree |= {"id": f"{arm_of(identity)}-s{seed}", "seed": seed}
     if "seed" in tree["config"]:
         tree["config"]["seed"] = seed
-    return Run(tree, {name: store.content(identity, name) or b"" for name in store.names(identity)})
+    return NewRun(tree, {name: store.content(identity, name) or b"" for name in store.names(identity)})
 
 
 def main() -> int:

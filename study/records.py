@@ -31,7 +31,6 @@ from pydantic import (
 from study import files
 from study.config import plugins
 from study.errors import InputError
-from study.files import write as write
 
 SCHEMA_VERSION = 2
 LARGEST = 2**26

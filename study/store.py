@@ -44,7 +44,7 @@ DAMAGED = (OSError, EOFError, lzma.LZMAError, tarfile.TarError)
 
 
 @dataclass(frozen=True)
-class Run:
+class NewRun:
     """A run to publish: its record as plain data, and the files beside it by name."""
 
     tree: dict[str, Any]
@@ -222,7 +222,7 @@ class Store:
         finally:
             os.close(descriptor)
 
-    def add(self, arm: str, runs: Iterable[Run]) -> None:
+    def add(self, arm: str, runs: Iterable[NewRun]) -> None:
         """Add runs to a published arm. What is there of other runs stays; the archive is written before the records.
 
         Raises:

@@ -5,7 +5,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from study import records
+from study import files, records
 from study.errors import InputError
 from study.records import Record, Score
 from study.store import Store
@@ -31,7 +31,7 @@ def test_bytes_are_canonical_and_survive_a_round_trip(tmp_path):
     assert '"ü": null' in text
     assert '"z": 0.1234567890123' in text
     assert '"value": 0.666667' in text
-    records.write(tmp_path / "run" / "record.json", text)
+    files.write(tmp_path / "run" / "record.json", text)
     assert records.dumps(records.read(tmp_path / "run" / "record.json")) == text
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["record.json"]
 
@@ -124,7 +124,7 @@ def test_the_state_of_a_run_is_what_is_on_disk(tmp_path):
     assert records.state(folder) == "missing"
     (folder / "history.jsonl").touch()
     assert records.state(folder) == "started"
-    records.write(folder / "record.json", records.dumps(TINY))
+    files.write(folder / "record.json", records.dumps(TINY))
     assert records.state(folder) == "finished"
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="expected a folder, got a file"):

@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
-from study.records import write
+from study.files import write
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -26,7 +26,7 @@ def main(argv: Sequence[str]) -> int:
     args = _parser().parse_args(argv)
     import shtab
 
-    print(shtab.complete(program(), args.shell))
+    print(shtab.complete(command_line(), args.shell))
     return 0
 
 
@@ -36,7 +36,7 @@ def _parser() -> Parser:
     return parser
 
 
-def program() -> argparse.ArgumentParser:
+def command_line() -> argparse.ArgumentParser:
     """Return one parser of all verbs."""
     from study.commands import VERBS
 

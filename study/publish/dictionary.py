@@ -1,23 +1,26 @@
-"""`results/README.md`: what every field of the published files means, and what is published; generated."""
+"""Index of `results/`: README.md, runs.csv with a row for each run, and record.schema.json; all are generated."""
 
 from __future__ import annotations
 
+import json
 import types
 import typing
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
+from study import files, records
 from study.analysis import labels
+from study.analysis.run_text import flat
 from study.analysis.runs import HOLES, Runs
 from study.claims.costs import Costs
 from study.metrics import METRICS
-from study.publish import rescoring
+from study.publish import counts
 from study.publish.store import Manifest, Results
-from study.records import Record, write
+from study.records import Record
 
 HEAD = """\
 # Published results
@@ -109,15 +112,65 @@ LISTED = 6
 """So many missing runs are named, the rest counted."""
 
 
-def write_readme(results: Results, runs: Runs) -> list[Path]:
-    """Write `README.md` of a results folder; the paths written.
+def write_index(results: Results, runs: Runs) -> list[Path]:
+    """Write `README.md`, `runs.csv` and `record.schema.json` of a results folder; the paths written.
 
     Raises:
         InputError: a sweep file or a record cannot be read.
     """
-    path = results.root / "README.md"
-    write(path, "\n".join([HEAD, *_counts(results, runs), *_dictionary()]) + "\n")
-    return [path]
+    texts = {
+        "README.md": "\n".join([HEAD, *_counts(results, runs), *_dictionary()]) + "\n",
+        "runs.csv": runs_csv(results, runs.records()),
+        "record.schema.json": json.dumps(records.schema(), indent=1, ensure_ascii=False) + "\n",
+    }
+    for name, text in texts.items():
+        files.write(results.root / name, text)
+    return [results.root / name for name in texts]
+
+
+def runs_csv(results: Results, made: Mapping[str, Record]) -> str:
+    """The table of runs as CSV, by id; an empty cell: not known, or no such field.
+
+    Columns: id, sweeps (that declare the run, blanks between), status, every field of the configuration in which runs
+    differ (dotted), parameters, flops_per_token, seconds of training and of all calls, tokens per second, the tested
+    step, commit, device, and every score of a whole split (`split/metric`).
+    """
+    import pandas as pd
+
+    sweeps: dict[str, list[str]] = {name: [] for name in made}
+    for manifest in results.manifests.values():
+        for name in manifest.files:
+            if (identity := name.removesuffix(".json")) in sweeps:
+                sweeps[identity].append(manifest.name)
+    configs = {name: dict(flat(record.config)) for name, record in made.items()}
+    names = sorted({name for config in configs.values() for name in config})
+    names = [n for n in names if n == "seed" or len({repr(config.get(n)) for config in configs.values()}) > 1]
+    rows = [
+        {"id": name, "sweeps": " ".join(sweeps[name]), "status": record.status}
+        | {field: configs[name].get(field) for field in names}
+        | _facts(record)
+        | {f"{s.split}/{s.metric}": s.value for s in record.scores if s.subset is None}
+        for name, record in sorted(made.items())
+    ]
+    table = pd.DataFrame(rows, dtype=object)
+    scores = {(s.split, s.metric) for record in made.values() for s in record.scores if s.subset is None}
+    others = [name for name in table if tuple(str(name).split("/", 1)) not in scores]
+    return table[[*others, *map("/".join, sorted(scores))]].to_csv(index=False, lineterminator="\n")
+
+
+def _facts(record: Record) -> dict[str, Any]:
+    """Columns between configuration and scores."""
+    model, took, chosen, made = record.model, record.resources, record.selection, record.provenance
+    return {
+        "parameters": model and model.parameters,
+        "flops_per_token": model and model.flops_per_token,
+        "train_seconds": took and took.train_seconds,
+        "wall_seconds": took and took.wall_seconds,
+        "tokens_per_second": took and took.tokens_per_second,
+        "tested_step": chosen and chosen.step,
+        "git_commit": made and made.git_commit,
+        "device": made and made.device,
+    }
 
 
 def _counts(results: Results, runs: Runs) -> Iterator[str]:
@@ -177,7 +230,7 @@ def _dictionary() -> Iterator[str]:
     yield "\n### Scores\n\n| metric | |\n|---|---|"
     yield from (_pipes([f"`{name}`", metric.description]) for name, metric in METRICS.items())
     yield "\n### Columns of a file of statistics\n\n| column | |\n|---|---|"
-    yield from (_pipes([f"`{c}`", COLUMNS.get(c, "The same.")]) for c in rescoring.COLUMNS)
+    yield from (_pipes([f"`{c}`", COLUMNS.get(c, "The same.")]) for c in counts.COLUMNS)
     yield "\n## Fields of a published sweep"
     yield from _section(Manifest)
     yield "\n## Fields of the measured costs"

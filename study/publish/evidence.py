@@ -22,7 +22,7 @@ from study import records
 from study.config import Data, Experiment, config_hash, experiment_id
 from study.corpora import Corpus
 from study.errors import InputError
-from study.publish.rescoring import Rescorer, Statistics, references, tokens
+from study.publish.counts import Rescorer, Statistics, references, tokens
 from study.records import Record, Score
 from study.store import ATTENTION, HYPOTHESES, STATISTICS, Store, sha256
 

@@ -19,24 +19,29 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
+from study import metrics
 from study.analysis import labels
+from study.analysis.inference import deviation
 from study.analysis.runs import Runs
 from study.analysis.tables import Block, Column, Row, Table
-from study.claims import costs, costs_table
+from study.claims import costs
 from study.claims.verdicts import Outcome, Verdict, summaries
 from study.config.experiment import PROTOCOL
 from study.corpora.catalogue import KINDS
 from study.corpora.grammar.lexicon import lexicon
 from study.errors import InputError
+from study.files import write
 from study.publish.leaderboard import leaderboard_table
 from study.publish.order_stability import stability_table
-from study.publish.secondary import secondary_table
 from study.publish.store import ROOT, Manifest, Results
-from study.records import Record, write
+from study.records import Record
 from study.sweep.grid import text
 from study.sweep.spec import Spec
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SOURCE = ROOT / "paper" / "main.typ"
 
@@ -57,11 +62,11 @@ def write_data(results: Results, runs: Runs, verdicts: Sequence[Verdict]) -> lis
     )
     paths += _configurations(published, made).write(tables, "configurations")
     paths += _signatures(made.values()).write(tables, "signatures")
-    paths += secondary_table(results, runs).write(tables, "further")
+    paths += further_scores(results, runs).write(tables, "further")
     paths += stability_table(results, runs).write(tables, "orders")
     paths += leaderboard_table(results, runs).write(tables, "standing")
     if measured := costs.read(results.benchmarks):
-        paths += costs_table.table(measured).write(tables, "cost")
+        paths += costs.costs_table(measured).write(tables, "cost")
     return paths
 
 
@@ -212,6 +217,74 @@ def _arms(spec: Spec, made: dict[str, Record]) -> Iterator[Row]:
                 "config_hash": record.config_hash,
             },
         )
+
+
+SCORES = {
+    "test/nll": "NLL",
+    "test/accuracy": "words",
+    "long/exact": "long",
+    "deep/exact": "deep",
+    "pronoun/contrast": "pronouns",
+    "test/aer": "AER",
+    "test/attends_argmax": "on gold",
+    "test_2016_flickr/bleu": "2016",
+    "test_2017_flickr/bleu": "2017",
+}
+"""Score ↦ head of its column; a record has those of its corpus."""
+
+FURTHER = (
+    "Mean ± sd over runs. NLL: nats per sentence of test. Words: right words, %. Long, deep: exact match on sentences "
+    "longer, or nested deeper, than any that was trained on, %. Pronouns: pairs of sentences told apart in which only "
+    "the antecedent tells the pronoun, %. AER: of cross-attention on test. On gold: words whose largest weight is on "
+    "a relevant one, %. 2016, 2017: BLEU on Multi30k's test sets."
+)
+
+
+def further_scores(results: Results, runs: Runs) -> Table:
+    """One block for each sweep, corpus and family; none for sweeps that look at validation alone.
+
+    Raises:
+        InputError: a sweep file or a record cannot be used.
+    """
+    columns = [Column("arm", "arm", "left"), *(Column(name, head) for name, head in SCORES.items())]
+    told = [manifest for manifest in results.manifests.values() if not manifest.metric.startswith("valid/")]
+    blocks = [block for manifest in told for block in _sweep_blocks(results.spec(manifest), runs)]
+    return Table("Further scores", columns, blocks, [FURTHER])
+
+
+def _sweep_blocks(spec: Spec, runs: Runs) -> list[Block]:
+    frame = runs.table(spec, list(SCORES))
+    return [
+        Block(
+            _titled(spec, labels.arm_words(facet)),
+            _score_rows(spec, facet, frame[frame["facet"] == facet]),
+            _titled(spec, facet),
+        )
+        for facet in spec.arms
+    ]
+
+
+def _titled(spec: Spec, facet: str) -> str:
+    return f"{spec.name}: {facet}" if facet else spec.name
+
+
+def _score_rows(spec: Spec, facet: str, frame: pd.DataFrame) -> list[Row]:
+    rows = []
+    for arm in spec.arms[facet]:
+        known = {name: frame.loc[frame["arm"] == arm, name].dropna() for name in SCORES}
+        cells = {name: _mean_sd(name, values) for name, values in known.items()}
+        numbers = {name: float(values.mean()) if len(values) else None for name, values in known.items()}
+        rows.append(
+            Row(
+                {"arm": labels.arm_words(arm)} | cells,
+                numbers={"sweep": spec.name, "facet": facet, "arm": arm} | numbers,
+            )
+        )
+    return rows
+
+
+def _mean_sd(name: str, values: pd.Series) -> str:
+    return labels.mean_sd(float(values.mean()), deviation(values), metrics.decimals(name)) if len(values) else ""
 
 
 UNSIGNED = "–: computed with the model at hand, from its probabilities; results/README.md defines every score."

@@ -13,8 +13,10 @@ the same, and all four are checked. States of the code that differ are counted i
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Sequence
+import subprocess
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,15 +24,20 @@ from study import files
 from study.analysis.runs import differences, published_facts
 from study.config import plugins
 from study.errors import InputError
-from study.publish.commits import Checkout
 from study.publish.evidence import Evidence, Task, examine_all, hypothesis_files
 from study.publish.store import Code, Manifest, Partial, Results
 from study.records import Provenance, Record
-from study.store import ATTENTION, Run, Store, arm_of
+from study.store import ATTENTION, NewRun, Store, arm_of
 from study.sweep.spec import Spec
 
 NAMED = 3
 """So many runs are named in a refusal, the rest counted."""
+
+
+DECIDING = tuple(
+    f"study/{name}" for name in ("attention", "config", "corpora", "models", "training", "pruning", "scoring.py")
+)
+"""With requirements.lock: what decides a run's numbers."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +228,7 @@ def _commit(record: Record) -> str | None:
     return record.provenance.git_commit if record.provenance else None
 
 
-def _new(evidence: Evidence, source: Store, published: Store) -> Run | None:
+def _new(evidence: Evidence, source: Store, published: Store) -> NewRun | None:
     """A run to write; None for one that is published.
 
     Raises:
@@ -235,7 +242,7 @@ def _new(evidence: Evidence, source: Store, published: Store) -> Run | None:
     contents = {name: content for name in named if (content := source.content(identity, name)) is not None}
     contents |= evidence.statistics
     if identity not in published:
-        return Run(json.loads(text), contents)
+        return NewRun(json.loads(text), contents)
     there = {"record": published.text(identity).encode()} | {n: published.content(identity, n) for n in contents}
     if wrong := [name for name, content in ({"record": text.encode()} | contents).items() if there[name] != content]:
         raise InputError(
@@ -246,11 +253,11 @@ def _new(evidence: Evidence, source: Store, published: Store) -> Run | None:
     return None
 
 
-def _write(runs: Sequence[Run], store: Store) -> None:
+def _write(runs: Sequence[NewRun], store: Store) -> None:
     """Add the runs, arm by arm. Temporary files that an interrupted call has left are removed: nobody else writes."""
     for left in files.leftovers(store.folder):
         left.unlink(missing_ok=True)
-    arms: dict[str, list[Run]] = {}
+    arms: dict[str, list[NewRun]] = {}
     for run in runs:
         arms.setdefault(arm_of(run.tree["id"]), []).append(run)
     for arm, new in arms.items():
@@ -263,3 +270,53 @@ def _write_manifest(manifest: Manifest, results: Results) -> None:
         left.unlink(missing_ok=True)
     if not path.is_file() or path.read_bytes() != text.encode():
         files.write(path, text)
+
+
+class Checkout:
+    """A git checkout.
+
+    Raises:
+        InputError: the folder is in none.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.top = folder
+        found = self._run("rev-parse", "--show-toplevel")
+        if found is None:
+            raise InputError(
+                f"{folder}: expected a git checkout, which has the code of the runs, got none. Publish from a checkout."
+            )
+        self.top = Path(found)
+
+    def require_committed(self, path: Path) -> str:
+        """The file's path from the top.
+
+        Raises:
+            InputError: it is not in HEAD as it is here.
+        """
+        name = path.resolve().relative_to(self.top.resolve()).as_posix()
+        tracked = self._run("ls-files", "--error-unmatch", "--", name) is not None
+        if not tracked or self._run("status", "--porcelain", "--", name):
+            raise InputError(f"{path}: expected a committed file, got changes. Commit it first.")
+        return name
+
+    def reaches(self, commit: str) -> bool:
+        """Return True if HEAD is this commit or a descendant of it, so that a clone with HEAD can check it out."""
+        return self._run("merge-base", "--is-ancestor", commit, "HEAD") is not None
+
+    def state(self, commit: str) -> str:
+        """8 hexadecimals that are the same for commits at which the same code decides numbers."""
+        listing = self._run("ls-tree", commit, "--", *DECIDING, "requirements.lock") or ""
+        return hashlib.sha256(listing.encode()).hexdigest()[:8]
+
+    def changed(self, paths: Iterable[str]) -> list[str]:
+        """Lines of `git status --porcelain` below these paths."""
+        return (self._run("status", "--porcelain", "--untracked-files=all", "--", *paths) or "").splitlines()
+
+    def _run(self, *arguments: str) -> str | None:
+        """Run git and return its output; None if it fails."""
+        try:
+            done = subprocess.run(["git", *arguments], cwd=self.top, capture_output=True, text=True, check=True)
+        except (OSError, subprocess.CalledProcessError):
+            return None
+        return done.stdout.rstrip("\n")

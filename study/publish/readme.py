@@ -19,8 +19,8 @@ from study.claims import table as verdict_table
 from study.claims.verdicts import NOT_RUN, Verdict, summaries
 from study.corpora.catalogue import KINDS
 from study.errors import InputError
+from study.files import write
 from study.publish.store import Results
-from study.records import write
 
 ROOT = Path(__file__).parents[2]
 VERDICTS = "docs/verdicts.md"

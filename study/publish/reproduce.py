@@ -19,8 +19,7 @@ from study.claims.evaluate import evaluate
 from study.claims.verdicts import Verdict
 from study.errors import INSTALL, InputError
 from study.publish import dictionary, paper, readme
-from study.publish.commits import Checkout
-from study.publish.index import write_index
+from study.publish.publish import Checkout
 from study.publish.report import write_comparison
 from study.publish.store import ROOT, Results
 
@@ -84,8 +83,7 @@ def paper_and_data(inputs: Inputs) -> list[Path]:
 
 def dictionary_and_index(inputs: Inputs) -> list[Path]:
     """The files that a reader of `results/` starts from: `README.md`, `runs.csv` and `record.schema.json`."""
-    written = dictionary.write_readme(inputs.results, inputs.runs)
-    return [*written, *write_index(inputs.results, inputs.runs.records())]
+    return dictionary.write_index(inputs.results, inputs.runs)
 
 
 STEPS: dict[str, Callable[[Inputs], list[Path]]] = {

@@ -18,7 +18,7 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 
-from study import records, scoring
+from study import files, records, scoring
 from study.config import Experiment, config_hash, experiment_id, plugins, scientific
 from study.config.experiment import threads_for
 from study.errors import InputError
@@ -170,7 +170,7 @@ class Run:
                 record = self._finished(evaluation)
             except DivergedError as problem:
                 record = self._record("diverged", error=str(problem))
-            records.write(self.folder / "record.json", records.dumps(record))
+            files.write(self.folder / "record.json", records.dumps(record))
             record = records.read(self.folder / "record.json")
         except (SystemExit, KeyboardInterrupt) as ending:  # a signal: the run goes on later
             self.wandb.preempt(getattr(ending, "code", None))
@@ -217,7 +217,7 @@ class Run:
     def _report(self, point: dict[str, Any]) -> None:
         """A validation: to the history, to W&B and to who watches."""
         lines = "".join(json.dumps(records.rounded(p), sort_keys=True) + "\n" for p in self.task.history)
-        records.write(self.folder / "history.jsonl", lines)
+        files.write(self.folder / "history.jsonl", lines)
         shown = attention_map(self.model, self.data.valid, self.data.vocabulary, None) if self.wandb.shows else None
         self._log(point, shown)
         rate = self.task.tokens / max(self.task.train_seconds, 1e-9)
@@ -242,9 +242,9 @@ class Run:
         scores = [self._with_hypotheses(score, evaluation.hypotheses) for score in evaluation.scores]
         scores += gold.onset(self.task.history, len(self.task.diagnosed))
         for split, lines in evaluation.hypotheses.items():
-            records.write(self.folder / f"{split}.hyp.txt", _text(lines))
+            files.write(self.folder / f"{split}.hyp.txt", _text(lines))
         if evaluation.shown is not None:
-            records.write(self.folder / "attention.json", json.dumps(evaluation.shown, ensure_ascii=False) + "\n")
+            files.write(self.folder / "attention.json", json.dumps(evaluation.shown, ensure_ascii=False) + "\n")
         save_model(self.folder / "model.pt", self.experiment, self.data.vocabulary, self.data.lengths, self.model)
         return self._record("finished", scores=scores, speed=evaluation.sentences_per_second)
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from plot_cases import Case
 
-from study import records
-from study.analysis.figures import aer, heads, lengths, maps, panels, rates, scaling, style, symmetry, training
+from study import files
+from study.analysis.figures import aer, heads, lengths, maps, panels, scaling, style, symmetry, training
 from study.analysis.figures.source import interval, read_sweep
 from study.analysis.runs import Runs
 from study.commands.figures import main
 from study.errors import InputError
 from study.records import Score
-from study.store import Run, Store, arm_of
+from study.store import NewRun, Store, arm_of
 
 ROOT = Path(__file__).parents[2]
 SCALES = """
@@ -99,7 +99,7 @@ def test_by_rate_and_not_mixed_with_other_arms(tmp_path):
     assert list(zip(by_rate["line"], by_rate["x"], strict=True)) == [
         *((line, rate) for rate in (1e-3, 1e-2) for line in lines[:2])
     ]
-    assert set(rates.points(swept(case))["line"]) == set(lines[:3])
+    assert set(scaling.points_by_rate(swept(case))["line"]) == set(lines[:3])
 
 
 def test_an_arm_looks_the_same_everywhere(scales):
@@ -242,11 +242,11 @@ def attention(case):
     """A map beside the second seed of the baseline, and one of another sentence in the other arm's folder."""
     width = {"model__attention__key_width": 16}
     first = case.path(2, model__attention__scale="rsqrt", **width)
-    run = Run(json.loads(first.read_text()), {"attention.json": json.dumps(MAP).encode()})
+    run = NewRun(json.loads(first.read_text()), {"attention.json": json.dumps(MAP).encode()})
     Store(case.runs).add(arm_of(first.parent.name), [run])
     first.unlink()
     other = case.path(1, model__attention__scale="none", **width).with_name("attention.json")
-    records.write(other, json.dumps(MAP | {"source": ["der", "Hund"]}))
+    files.write(other, json.dumps(MAP | {"source": ["der", "Hund"]}))
 
 
 def test_maps_published_or_not_beside_gold(scales):

@@ -16,7 +16,7 @@ from study.analysis.tables import Block, Column, Row, Table
 from study.errors import InputError
 from study.publish.report import report_sweep
 from study.records import Score
-from study.store import Run, Store, arm_of
+from study.store import NewRun, Store, arm_of
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -145,7 +145,7 @@ def test_published_records_read_like_working_ones(tiny):
     working = report(tiny).table.csv()
     store = Store(tiny.runs)
     for identity in store.ids():
-        store.add(arm_of(identity), [Run(json.loads(store.text(identity)))])
+        store.add(arm_of(identity), [NewRun(json.loads(store.text(identity)))])
         shutil.rmtree(tiny.runs / identity)
     assert report(tiny).table.csv() == working
 

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from tiny_sweep import SWEEP, Tiny
 
-from study import records
+from study import files, records
 from study.analysis.runs import Runs
 from study.claims import table as claims_table
 from study.claims.evaluate import evaluate
@@ -58,7 +58,7 @@ class Study:
                 record = Tiny.record(cell, value or 0.0).model_copy(update={"status": status, **facts})
                 scores = [*record.scores, *more(value)] if status == "finished" else []
                 record = record.model_copy(update={"scores": scores})
-                records.write(self.runs / cell.id / "record.json", records.dumps(record))
+                files.write(self.runs / cell.id / "record.json", records.dumps(record))
 
     def ask(self, *changes, gap=None, **question):
         entry = json.loads(json.dumps(CLAIM))

@@ -12,7 +12,7 @@ import torch
 
 from study.__main__ import main
 from study.config import experiment_from, experiment_id
-from study.store import Run, Store, arm_of
+from study.store import NewRun, Store, arm_of
 from study.training.batches import Batch
 from study.training.run import run
 from study.training.task import Task
@@ -41,7 +41,7 @@ def publish(root: Path, change: Callable[[dict[str, Any]], None] = lambda tree: 
     change(tree)
     contents = {path.name: path.read_bytes() for path in [*folder.glob("*.hyp.txt"), folder / "attention.json"]}
     (root / "results" / "runs").mkdir(exist_ok=True)
-    Store(root / "results").add(arm_of(ID), [Run(tree, contents | {f"{k}.hyp.txt": v for k, v in texts.items()})])
+    Store(root / "results").add(arm_of(ID), [NewRun(tree, contents | {f"{k}.hyp.txt": v for k, v in texts.items()})])
 
 
 def test_a_rerun_that_was_stopped_goes_on_and_is_equal(

@@ -29,7 +29,7 @@ from study.__main__ import main
 from study.config import experiment_from, experiment_id
 from study.errors import InputError
 from study.publish.readme import TIERS
-from study.publish.rescoring import references
+from study.publish.counts import references
 from study.sweep.spec import load
 from study.training.run import run
 

@@ -3,8 +3,7 @@
 import hashlib
 import re
 
-from study.publish.dictionary import HEAD
-from study.publish.index import dumps
+from study.publish.dictionary import HEAD, runs_csv
 from study.publish.store import ROOT, Results
 from study.store import Store
 
@@ -34,7 +33,7 @@ def test_the_python_of_the_readme_reads_all_runs_their_scores_and_translations(m
 
 def test_the_table_has_a_row_a_run_and_the_fields_in_which_runs_differ(published):
     """Four runs of `tiny`, and the columns in which they differ."""
-    head, *rows = dumps(Results(published.results.root), Results(published.results.root).records).splitlines()
+    head, *rows = runs_csv(Results(published.results.root), Results(published.results.root).records).splitlines()
     columns = head.split(",")
     assert [row.split(",")[:3] for row in rows] == [[name, "tiny", "finished"] for name in sorted(published.ids)]
     assert "model.attention.cross.score" in columns

@@ -3,7 +3,7 @@
 import pytest
 from plot_cases import Case
 
-from study import records
+from study import files, records
 from study.analysis.runs import Runs
 from study.errors import InputError
 from study.publish.leaderboard import leaderboard_table
@@ -75,12 +75,12 @@ def test_a_diverged_run_keeps_its_arm_out_and_is_said_and_a_failed_one_is_a_hole
     path = made.path(2, model__attention__heads=2)
     record = records.read(path)
     for status, named, n in (("failed", "heads=2", "2 of 3"), ("diverged", "heads=1", "3")):
-        records.write(path, records.dumps(record.model_copy(update={"status": status, "scores": []})))
+        files.write(path, records.dumps(record.model_copy(update={"status": status, "scores": []})))
         table = board(tmp_path)
         (row,) = table.blocks[0].rows
         assert (row.numbers["arm"], row.cells["n"]) == (named, n)
         assert any("heads=2 of heads, 1 of 3 runs diverged" in note for note in table.notes) == (status == "diverged")
     record.scores.pop()
-    records.write(path, records.dumps(record))
+    files.write(path, records.dumps(record))
     with pytest.raises(InputError, match="scores: expected test_2017_flickr/bleu, got none"):
         board(tmp_path)

@@ -8,12 +8,12 @@ import subprocess
 import pytest
 from published_lab import edit
 
-from study import records
+from study import files, records
 from study.analysis.runs import Runs
 from study.config import Grammar
 from study.errors import InputError
 from study.publish import evidence
-from study.publish.dictionary import fields, write_readme
+from study.publish.dictionary import fields, write_index
 from study.publish.publish import publish
 from study.publish.reproduce import reproduce
 from study.publish.store import ROOT, Manifest, Results
@@ -139,7 +139,7 @@ def test_one_number_a_sentence_is_kept_and_checked(finished, tmp_path):
     record = records.read(lab.path(0))
     n = record.scores[0].n
     text = "1.25\n1.75\n" * (n // 2)  # the mean is the NLL of the record, 1.5 nats
-    records.write(lab.path(0).with_name("test.nll.txt"), text)
+    files.write(lab.path(0).with_name("test.nll.txt"), text)
     digest = hashlib.sha256(text.encode()).hexdigest()
     lab.change(0, per_sentence={"test.nll.txt": digest})
     lab.publish()
@@ -226,7 +226,7 @@ def test_the_readme_and_the_paper_of_this_repository_print_its_root_hash():
 
 def test_an_attention_map_is_the_published_one(finished, tmp_path):
     lab = finished.copy(tmp_path)
-    records.write(lab.path(0).with_name("attention.json"), "{}\n")
+    files.write(lab.path(0).with_name("attention.json"), "{}\n")
     lab.publish()
     assert lab.verify().problems == []
     lab.replace(0, "attention.json", b"[]\n")
@@ -277,9 +277,9 @@ def test_the_dictionary_has_every_field_described_and_the_counts(lab):
     described = [*fields(Record), *fields(Manifest)]
     assert [name for name, _, said in described if not said] == []
     assert ("scores[].value", "number or null") in [(name, kind) for name, kind, _ in described]
-    (path,) = write_readme(Results(lab.results.root), Runs(lab.results.root))
+    path, *_ = write_index(Results(lab.results.root), Runs(lab.results.root))
     text = path.read_text(encoding="utf-8")
     assert "| tiny | 4 | 4 | 0 | 0 | 0 | 0 | a processor | 2.00 |" in text
-    write_readme(Results(lab.results.root), Runs(lab.results.root))
+    write_index(Results(lab.results.root), Runs(lab.results.root))
     assert path.read_text(encoding="utf-8") == text
     assert Grammar().name in lab.ids[0]

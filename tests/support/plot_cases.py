@@ -1,6 +1,6 @@
 """Sweep files and records that figures can be drawn from, with nothing in them but what figures read."""
 
-from study import records
+from study import files, records
 from study.config import config_hash
 from study.records import Record, Score, Selection
 from study.sweep.spec import load
@@ -44,7 +44,7 @@ class Case:
             )
             extra = changes.pop("scores", [])
             record = record.model_copy(update={"scores": scores + extra, **changes})
-            records.write(self.runs / cell.id / "record.json", records.dumps(record))
+            files.write(self.runs / cell.id / "record.json", records.dumps(record))
 
     def path(self, seed, **fields):
         """The record of the run with these overrides."""

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tarfile
 
-from study import records, scoring
+from study import files, records, scoring
 from study.config import config_hash
 from study.corpora import load as corpus_of
 from study.publish.publish import publish
@@ -77,7 +77,7 @@ class Lab:
         lines = [pair.target for pair in self.corpus.splits[split]]
         lines[:wrong] = [line.split(" ", 1)[1] for line in lines[:wrong]]
         text = "".join(f"{line}\n" for line in lines)
-        records.write(self.runs / identity / f"{split}.hyp.txt", text)
+        files.write(self.runs / identity / f"{split}.hyp.txt", text)
         named = {"hypotheses": f"{split}.hyp.txt", "hypotheses_sha256": hashlib.sha256(text.encode()).hexdigest()}
         scores = scoring.score_split(lines, self.corpus.splits[split], split)
         nll = Score(split=split, metric="nll", value=1.5, n=len(lines))
@@ -120,7 +120,7 @@ class Lab:
         return self.runs / self.ids[place] / "record.json"
 
     def write(self, record):
-        records.write(self.runs / record.id / "record.json", records.dumps(record))
+        files.write(self.runs / record.id / "record.json", records.dumps(record))
 
     def change(self, place, **changes):
         """Dotted name ↦ value, in one working record, as by hand."""

@@ -5,8 +5,9 @@ from published_lab import Lab
 
 from study import records
 from study.config import config_hash
+from study.files import write
 from study.records import DataFacts, Provenance, Record, Resources, Score, Selection
-from study.store import Run, Store, arm_of
+from study.store import NewRun, Store, arm_of
 from study.sweep.spec import load
 
 SWEEP = """
@@ -63,10 +64,10 @@ class Tiny:
         record = self.record(self.cells[f"score={arm}", seed], exact).model_copy(update=changes)
         if published:
             arm = arm_of(record.id)
-            Store(self.runs).add(arm, [Run(json.loads(records.dumps(record)), files or {})])
+            Store(self.runs).add(arm, [NewRun(json.loads(records.dumps(record)), files or {})])
             return self.runs / f"{arm}.json"
         path = self.runs / record.id / "record.json"
-        records.write(path, records.dumps(record))
+        write(path, records.dumps(record))
         return path
 
     def complete(self):

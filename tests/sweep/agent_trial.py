@@ -11,7 +11,7 @@ import types
 
 from sweep_trials import finish, note
 
-from study import records
+from study import files, records
 from study.training import tracking
 
 tracking.END = 2.0
@@ -47,7 +47,7 @@ def _train(experiment, folder):
     checkpoint.write_text("half")
     if fate == "fail":
         raise RuntimeError("out of luck")
-    records.write(folder.parent / "waiting", f"{os.getpid()} {os.getppid()}")
+    files.write(folder.parent / "waiting", f"{os.getpid()} {os.getppid()}")
     time.sleep(100)
 
 

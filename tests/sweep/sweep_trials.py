@@ -8,7 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from study import records
+from study import files, records
 from study.config import Experiment, config_hash, experiment_id
 from study.errors import InputError
 
@@ -29,7 +29,7 @@ def finish(experiment: Experiment, folder: Path, status: str = "finished", histo
         seed=experiment.seed,
         history=list(history),
     )
-    records.write(folder / "record.json", records.dumps(record))
+    files.write(folder / "record.json", records.dumps(record))
 
 
 def quick(experiment: Experiment, folder: Path) -> None:
@@ -152,12 +152,12 @@ STEPS = 8
 
 def stepping(experiment: Experiment, folder: Path) -> None:
     """Each step is a function of the one before; one that is not kept in the checkpoint is made again."""
-    records.write(folder / "pid", str(os.getpid()))
+    files.write(folder / "pid", str(os.getpid()))
     checkpoint = folder / "checkpoint"
     state = json.loads(checkpoint.read_text()) if checkpoint.exists() else {"step": 0, "value": experiment.seed}
     while state["step"] < STEPS:
         state = {"step": state["step"] + 1, "value": (state["value"] * 1103515245 + state["step"]) % 2**31}
-        records.write(checkpoint, json.dumps(state))
+        files.write(checkpoint, json.dumps(state))
         if (folder.parent / "started").exists():
             with (folder.parent / "started").open("w") as pipe:
                 pipe.write("x")

@@ -18,7 +18,7 @@ import yaml
 from filelock import lock_descriptor
 from sweep_launch import launch
 
-from study import records
+from study import files, records
 from study.__main__ import main
 from study.config import experiment_from
 from study.errors import InputError
@@ -307,7 +307,7 @@ def test_the_time_of_runs_comes_from_records_of_their_kind(file, out):
         decode_sentences_per_second=None,
         peak_memory_bytes=1,
     )
-    records.write(folder / "record.json", records.dumps(record.model_copy(update={"resources": took})))
+    files.write(folder / "record.json", records.dumps(record.model_copy(update={"resources": took})))
     told = estimate(cells[1:], out, 2)
     assert told.startswith("time: about 1 min 00 s with 2 at a time, from 1 finished run of the same")
     longer = experiment_from({"training.steps": 3000})  # twice the steps: 60 s of training and 10 s of the rest

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from study.analysis.figures import aer, heads, lengths, maps, pruning, rates, scaling, style, symmetry, training
+from study.analysis.figures import aer, heads, lengths, maps, pruning, scaling, style, symmetry, training
 from study.analysis.figures.source import Sweep, read_sweep
 from study.analysis.runs import Runs
 from study.errors import InputError
@@ -42,7 +42,7 @@ FIGURES = (
     NamedFigure("training", ("scaling",), training.by_size, training.draw, "histories"),
     NamedFigure("collapse", ("collapse",), training.by_width, training.draw, "histories"),
     NamedFigure("lengths", ("bottleneck",), lengths.points, lengths.draw, "scores by length"),
-    NamedFigure("rates", ("learning_rate",), rates.points, rates.draw, "rates"),
+    NamedFigure("rates", ("learning_rate",), scaling.points_by_rate, scaling.draw_rates, "rates"),
     NamedFigure("symmetry", ("symmetry",), symmetry.points, symmetry.draw, "doses"),
     NamedFigure("heads", ("heads",), heads.points, heads.draw, "several numbers of heads"),
     NamedFigure("pruning", ("pruning",), pruning.points, pruning.draw, "pruning curves"),

@@ -1,4 +1,4 @@
-"""Score × scale × size: where the dot product needs its 1/√d, and whether another learning rate mends it."""
+"""Score × scale × size: where the dot product needs its 1/√d; and the score against the learning rate."""
 
 from __future__ import annotations
 
@@ -63,3 +63,23 @@ def draw(table: pd.DataFrame) -> Figure:
 def label(column: str) -> str:
     """The horizontal axis of a panel."""
     return "learning rate" if column.endswith(BY_RATE) else "d"
+
+
+def points_by_rate(sweeps: Sequence[Sweep]) -> pd.DataFrame:
+    """A panel a corpus and family; a line a scale, or a score where it is not the baseline's."""
+    (sweep,) = sweeps
+    runs = sweep.comparable("score", "scale", "learning_rate", "additive_width", "rank")
+    bases = first_of_family(runs)
+    rows = []
+    for run in runs:
+        base = base_of(run, bases)
+        main = f"{CROSS}.scale" if run.at(SCORE) == base.at(SCORE) else SCORE
+        column = f"{run.at('data.name')}, {run.at('model.family')}"
+        rows.append(point(run, sweep.metric, arm(run, base, main), run.at(RATE), column=column))
+    return with_means(rows)
+
+
+@style.styled()
+def draw_rates(table: pd.DataFrame) -> Figure:
+    """A panel, or several side by side."""
+    return small_multiples(table, "log", lambda column: "learning rate", height=2.4)

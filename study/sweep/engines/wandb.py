@@ -23,7 +23,7 @@ from pathlib import Path
 
 import wandb
 
-from study import records
+from study import files, records
 from study.config import account
 from study.errors import InputError
 from study.sweep import lease, local, server, slots, status
@@ -191,7 +191,7 @@ def _sweep(spec: Spec, out: Path) -> tuple[str, bool]:
     entity = os.environ.get("WANDB_ENTITY") or tree.get("entity") or where.entity
     name = wandb.sweep(tree, entity=entity, project=project)  # prints the address
     path = f"{os.environ.get('WANDB_ENTITY') or wandb.Api().default_entity}/{os.environ['WANDB_PROJECT']}/{name}"
-    records.write(known, path + "\n")
+    files.write(known, path + "\n")
     return path, True
 
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from study.analysis.runs import Runs
+from study.publish.paper import further_scores
 from study.publish.reproduce import reproduce
-from study.publish.secondary import secondary_table
 from study.publish.store import Results
 from study.store import Store
 
@@ -19,7 +19,7 @@ def lab(finished, tmp_path):
 def test_other_splits_by_arm_by_hand(lab):
     """Run 0, 1, 2, 3 loses a word in so many of its translations; dot has the runs 0 and 2, bilinear 1 and 3."""
     lab.publish()
-    (block,) = secondary_table(Results(lab.results.root), Runs(lab.results.root)).blocks
+    (block,) = further_scores(Results(lab.results.root), Runs(lab.results.root)).blocks
     dot, bilinear = block.rows
     assert block.head == "tiny"
     assert (dot.cells["test/nll"], dot.cells["test/aer"]) == ("1.500 ± 0.000", "")

@@ -9,8 +9,7 @@ from sacrebleu.metrics.bleu import BLEU
 from study import records, scoring
 from study.config import Grammar, Multi30k
 from study.corpora import Pair, load
-from study.publish.ngrams import NgramCounts
-from study.publish.rescoring import Rescorer, Statistics, references, tokens
+from study.publish.counts import NgramCounts, Rescorer, Statistics, references, tokens
 
 PAIRS = load(Grammar(train_pairs=2, test_pairs=120)).splits["test"]
 

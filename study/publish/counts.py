@@ -1,8 +1,11 @@
-"""Translations scored again, sentence by sentence, so that a reference is prepared once for hundreds of runs.
+"""Counts of translations and the scores that follow from them, so that a reference is prepared once for many runs.
 
 sacreBLEU adds up counts over sentences and turns the sums into a score. Here the same counts are made for all
-sentences at once (`ngrams`) and kept for each sentence: the whole and its parts by length are sums over rows, and the
-rows are what is stored where references are not. Tokens, BLEU from counts, and signatures are sacreBLEU's.
+sentences at once and kept for each sentence: the whole and its parts by length are sums over rows, and the rows are
+what is stored where references are not. Tokens, BLEU from counts, and signatures are sacreBLEU's.
+
+An n-gram of a reference has a rank among all n-grams of that length, and belongs to one sentence. A longer n-gram is
+the pair (rank of its beginning, last symbol), so that counting is sorting of integers.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,11 +23,12 @@ from sacrebleu.metrics.chrf import CHRF
 
 from study import metrics, scoring
 from study.corpora import Corpus, Pair, Section
-from study.publish.ngrams import NgramCounts
 from study.records import Score, rounded
 
 Counts = NDArray[np.int64]
 ORDER = 4
+END = ""
+"""Stands after each sentence. No reference has it, so that no n-gram goes over the end."""
 COLUMNS = ("source_words", "exact", "sys_len", "ref_len", *(f"correct{n}" for n in range(1, ORDER + 1)))
 """Columns of a file of statistics. The totals of sacreBLEU follow from them: total_n = max(0, sys_len - n + 1)."""
 
@@ -135,6 +140,77 @@ class Rescorer:
         return np.column_stack(
             [np.array(facts, dtype=np.int64), self._words.matches(tokens_, rows), self._characters.matches(bare, rows)]
         )
+
+
+class NgramCounts:
+    """The n-grams of the references of a split.
+
+    Args:
+        references: a sequence of symbols for each sentence: words, or the characters of a text.
+        order: longest n-gram.
+    """
+
+    def __init__(self, references: Sequence[Sequence[str]], order: int) -> None:
+        self.alphabet = _Alphabet()
+        for symbol in chain.from_iterable(references):
+            self.alphabet.setdefault(symbol, len(self.alphabet) + 1)
+        self._levels: list[tuple[Counts, Counts, Counts]] = []
+        """For n = 1 … order: (rank of the beginning, symbol) as one integer, sorted; how often; of which sentence."""
+        starts, symbols = self._symbols(references)
+        ranks, owners = _owners(references), np.arange(len(references))
+        for n in range(order):
+            starts, ranks, keys = self._extended(starts, ranks, symbols, n)
+            table, ranks, times = np.unique(keys, return_inverse=True, return_counts=True)
+            owners = owners[table // (len(self.alphabet) + 1)] if len(table) else owners[:0]
+            self._levels.append((table, times.astype(np.int64), owners))
+        self._count = len(references)
+
+    def matches(self, sentences: Sequence[Sequence[str]], rows: Sequence[int]) -> Counts:
+        """Number of n-grams that each sentence shares with its reference, clipped: a row a sentence, n = 1 … order.
+
+        Args:
+            sentences: symbols of each.
+            rows: place of its reference; each once.
+        """
+        found = np.zeros((len(sentences), len(self._levels)), dtype=np.int64)
+        starts, symbols = self._symbols(sentences)
+        ranks = np.array(rows, dtype=np.int64)[_owners(sentences)]
+        for n, (table, times, owners) in enumerate(self._levels):
+            starts, ranks, keys = self._extended(starts, ranks, symbols, n)
+            if not len(table):
+                break
+            places = np.minimum(np.searchsorted(table, keys), len(table) - 1)
+            known = table[places] == keys
+            starts, ranks = starts[known], places[known]
+            ours, ours_times = np.unique(ranks, return_counts=True)
+            clipped = np.minimum(ours_times, times[ours])
+            found[:, n] = np.bincount(owners[ours], clipped, minlength=self._count)[rows]
+        return found
+
+    def _symbols(self, sentences: Sequence[Sequence[str]]) -> tuple[Counts, Counts]:
+        """Places where an n-gram may start, and the number of the symbol at each place; 0: no reference has it."""
+        flat = chain.from_iterable((*sentence, END) for sentence in sentences)
+        symbols = np.fromiter(map(self.alphabet.__getitem__, flat), dtype=np.int64)
+        return np.arange(len(symbols)), symbols
+
+    def _extended(self, starts: Counts, ranks: Counts, symbols: Counts, n: int) -> tuple[Counts, Counts, Counts]:
+        """The n-grams that go on with a known symbol: where they start, rank of their beginning, and both as a key."""
+        last = symbols[np.minimum(starts + n, len(symbols) - 1)]
+        on = last > 0
+        starts, ranks, last = starts[on], ranks[on], last[on]
+        return starts, ranks, ranks * (len(self.alphabet) + 1) + last
+
+
+class _Alphabet(dict[str, int]):
+    """Symbol ↦ number from 1; 0 for all others."""
+
+    def __missing__(self, symbol: str) -> int:
+        return 0
+
+
+def _owners(sentences: Sequence[Sequence[str]]) -> Counts:
+    """The sentence of each place, its end included."""
+    return np.repeat(np.arange(len(sentences)), [len(sentence) + 1 for sentence in sentences])
 
 
 class _Counts(NamedTuple):
