@@ -38,6 +38,9 @@ docs: .venv/.docs ## the pages of docs/ as a site in site/, with every link chec
 check: .venv/.dev ## lint, formatting and types
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
 
+site: .venv/.core ## pages to look at the published results, in _site/; ARGS=--serve shows them; ARGS='--runs runs' shows your own
+	@.venv/bin/python -P -m study site $(ARGS)
+
 bench: .venv/.dev ## training speed against a plain torch.nn.Transformer loop; time and memory of mechanisms; the engine
 	@.venv/bin/python benchmarks/throughput.py
 	@.venv/bin/python benchmarks/attention.py $(ARGS)
@@ -74,4 +77,4 @@ lock: .venv/bin/python ## rewrite requirements.lock for pyproject.toml; what it 
 .venv/.docs: pyproject.toml requirements.lock | .venv/bin/python
 	@$(PIP) -e '.[docs]' && touch $@
 
-.PHONY: help sweep embedded report reproduce tables figures paper verify test check docs bench lock
+.PHONY: help sweep embedded report reproduce tables figures paper verify test docs check site bench lock

@@ -22,6 +22,7 @@ GROUPS = {
         "report": "print and write the table and the figure of a sweep",
         "claims": "print the verdict on each claim",
         "figures": "draw the figures of the study",
+        "site": "write pages to look at runs, or show them live",
         "softmax": "draw the two textbook curves behind 1/√d",
     },
     "publish and check (no torch)": {

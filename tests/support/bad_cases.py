@@ -183,6 +183,7 @@ def required(run: str) -> dict[str, list[str]]:
         "publish": ["sweep.yaml", "--results", "published"],
         "verify": ["--results", "published"],
         "reproduce": ["--results", "published"],
+        "site": ["--runs", "runs", "--out", "site"],
     }
 
 
@@ -204,7 +205,7 @@ def options(run: str) -> Iterator[Case]:
     for verb in VERBS:
         words = [verb, *given.get(verb, [])]
         for flag in flags(verb) if verb != "train" else ("--config", "--out", "--runs", "--preset", "--overrides-json"):
-            rest = _without(words, flag)
+            rest = _without(words, flag if flag != "--serve" else "--runs")  # a server would not end
             for name, value in (PATHS | (NUMBERS if verb not in SLOW else {})).items():
                 yield Case(f"{verb} {flag} {name}", (*rest, f"{flag}={value}"), None, before)
             yield Case(f"{verb} {flag} without a value", (*rest, flag), None, before)
