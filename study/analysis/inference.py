@@ -24,7 +24,7 @@ interval nor p.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -65,6 +65,12 @@ class Test:
     low: float | None = None
     high: float | None = None
     p: float | None = None
+    inner: tuple[float, float] | None = None
+    """The 90% interval, on which two one-sided tests at 5% rest; None without a standard error."""
+
+    def inside(self, margin: float) -> bool:
+        """Two one-sided tests (Schuirmann 1987): the 90% interval lies within ± margin."""
+        return self.inner is not None and -margin < self.inner[0] and self.inner[1] < margin
 
 
 @dataclass(frozen=True)
@@ -385,12 +391,13 @@ def one_sample(differences: Sequence[float], scores: Sequence[float]) -> Test:
 
 
 def t_test(method: Method, difference: float, se: float, df: float) -> Test:
-    """Test an estimate that has a standard error: 95% t interval and two-sided p."""
+    """Test an estimate that has a standard error: 95% and 90% t intervals and two-sided p."""
     from scipy.stats import t
 
-    half = float(t.ppf(1 - LEVEL / 2, df)) * se
+    half, less = (float(t.ppf(1 - tail, df)) * se for tail in (LEVEL / 2, LEVEL))
     p = 2 * float(t.sf(abs(difference) / se, df))
-    return Test(method, difference, se, df, difference - half, difference + half, p)
+    inner = difference - less, difference + less
+    return Test(method, difference, se, df, difference - half, difference + half, p, inner)
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
@@ -402,29 +409,14 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
 
 def rank_correlation(rho: float, error: float, df: float) -> Test:
     """Test a rank correlation by its standard error σ: of artanh ρ, whose error is σ / (1 − ρ²)."""
-    test = t_test("resampled", math.atanh(rho), error / (1 - rho**2), df)
-    assert test.low is not None
-    assert test.high is not None
-    return replace(test, difference=rho, low=math.tanh(test.low), high=math.tanh(test.high))
+    return replace(mapped(t_test("resampled", math.atanh(rho), error / (1 - rho**2), df), math.tanh), difference=rho)
 
 
-def inner(test: Test) -> tuple[float, float] | None:
-    """Return the 90% interval, on which two one-sided tests at 5% rest; None without a standard error."""
-    from scipy.stats import t
-
-    if test.se is None:
-        return None
-    half = float(t.ppf(1 - LEVEL, test.df)) * test.se
-    if test.method == "resampled":
-        middle = math.atanh(test.difference)
-        return math.tanh(middle - half), math.tanh(middle + half)
-    return test.difference - half, test.difference + half
-
-
-def inside(test: Test, margin: float) -> bool:
-    """Two one-sided tests (Schuirmann 1987): the 90% interval lies within ± margin."""
-    interval = inner(test)
-    return interval is not None and -margin < interval[0] and interval[1] < margin
+def mapped(test: Test, scale: Callable[[float], float]) -> Test:
+    """Return a test with its estimate and intervals on another scale; se, df and p are those of the test."""
+    low, high = (None if end is None else scale(end) for end in (test.low, test.high))
+    inner = test.inner and (scale(test.inner[0]), scale(test.inner[1]))
+    return replace(test, difference=scale(test.difference), low=low, high=high, inner=inner)
 
 
 def exact(residuals: Any, scores: Any) -> bool:

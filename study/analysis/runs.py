@@ -173,6 +173,21 @@ class Runs:
         names = list(dict.fromkeys([primary(spec), *metrics]))
         return pd.DataFrame([self._row(run, names) for run in self.of(spec)])
 
+    def declared(self, sweeps: Sequence[str], corpus: str, family: str, beside: Path = Path()) -> tuple[ArmRuns, ...]:
+        """The arms of sweeps in one corpus and family, each once, in the order in which they are listed.
+
+        Raises:
+            InputError: see `spec`.
+        """
+        found: dict[str, ArmRuns] = {}
+        for spec in [self.spec(name, beside) for name in sweeps]:
+            cells: dict[str, dict[int, Cell]] = {}
+            for cell in spec.cells:
+                if (e := cell.experiment) and (e.data.name, e.model.family) == (corpus, family):
+                    cells.setdefault(str(cell.id).rpartition("-s")[0], {})[e.seed] = cell
+            found |= {key: ArmRuns(key, some, spec) for key, some in cells.items()}
+        return tuple(found.values())
+
     def values(self, arm: ArmRuns, measure: Measure | None) -> Arm:
         """The values of one arm by seed; no values without a measure, or where a run has null for it.
 
@@ -195,10 +210,10 @@ class Runs:
         return tuple(self._arm(label, some, Measure(metric)) for label, some in runs.items())
 
     def _arm(self, label: str, runs: Sequence[DeclaredRun], measure: Measure | None) -> Arm:
-        finished = [run for run in runs if run.state == "finished"] if measure else []
+        made = [run for run in runs if run.record and run.state in ("finished", "diverged")]
+        bleu = [score for run in made if run.record and (score := measures.validation_bleu(run.record)) is not None]
+        finished = [run for run in made if run.state == "finished"] if measure else []
         values = {run.experiment.seed: self._value(run, measure) for run in finished if measure}
-        made = [run.record for run in runs if run.record and run.state in ("finished", "diverged")]
-        bleu = [score for record in made if (score := measures.validation_bleu(record)) is not None]
         return Arm(
             label=label,
             values={} if None in values.values() else {seed: v for seed, v in values.items() if v is not None},
@@ -348,17 +363,6 @@ def _check_score(record: Record, name: str, where: str) -> None:
             f"{where}: scores: no {name}, which the sweep's metric names; "
             f"the record has {', '.join(there) or 'none at all'}"
         )
-
-
-def arms_of(spec: Spec, corpus: str, family: str) -> list[ArmRuns]:
-    """The arms of a sweep in one corpus and family, in the order in which they are listed."""
-    found: dict[str, dict[int, Cell]] = {}
-    for cell in spec.runnable:
-        assert cell.experiment is not None
-        assert cell.id is not None
-        if (cell.experiment.data.name, cell.experiment.model.family) == (corpus, family):
-            found.setdefault(cell.id.rpartition("-s")[0], {})[cell.experiment.seed] = cell
-    return [ArmRuns(key, cells, spec) for key, cells in found.items()]
 
 
 def field_of(cell: Cell, name: str) -> Any:

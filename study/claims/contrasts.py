@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from study import metrics
-from study.analysis.inference import Arm, Comparison, adjusted, correlated
+from study.analysis.inference import Arm, Comparison, adjusted, contrasted, correlated
 from study.analysis.labels import setting
 from study.analysis.measures import Measure
 from study.analysis.runs import ArmRuns, Runs, find_arm, find_levels, matching
@@ -77,13 +77,8 @@ class QuestionArms:
         return find_levels(self.arms, self.question.where | chosen, *over)
 
     def values(self, arm: ArmRuns, measure: Measure | None = None) -> Arm:
-        """The values of an arm by seed."""
+        """The values of an arm by seed, of the question's measure unless another is given."""
         return self.runs.values(arm, measure or self.measure)
-
-    @property
-    def sharing(self) -> list[ArmRuns]:
-        """Every arm with the fields that the question's arms share."""
-        return matching(self.arms, self.question.where)
 
 
 def named_arms(contrast: AnyContrast, among: QuestionArms) -> list[ArmRuns]:
@@ -96,7 +91,7 @@ def named_arms(contrast: AnyContrast, among: QuestionArms) -> list[ArmRuns]:
         case Within() | Costly():
             return [among.find(contrast.arm)]
         case Correlation():
-            return among.sharing
+            return matching(among.arms, among.question.where)
         case Difference():
             found = [among.levels(side, *contrast.best_over) for side in (contrast.arm, contrast.baseline)]
         case Interaction():
@@ -376,6 +371,13 @@ def _above(label: str, of: Arm, base: Sequence[Arm] | float) -> Arm:
 class CorrelatedArms:
     """The arms of a rank correlation: pairs of scores by seed, and the arms that take no part."""
 
+    name: str
+    """The contrast in words."""
+    fields: str
+    """The contrast by names of fields."""
+    level: str
+    declared: int
+    """Number of arms."""
     pairs: list[Sequence[tuple[float, float]]] = field(default_factory=list)
     holes: bool = False
     diverged: list[str] = field(default_factory=list)
@@ -389,24 +391,27 @@ class CorrelatedArms:
         return ("n counts arms", *(f"{count} {what}" for count, what in left if count))
 
 
-def correlate(contrasts: Sequence[Correlation], among: QuestionArms) -> list[tuple[Comparison, CorrelatedArms]]:
-    """Test every correlation of a question, adjusted by Holm over all of them.
+def compare(question: Question, among: QuestionArms) -> list[tuple[WeightedContrast | CorrelatedArms, Comparison]]:
+    """Test every contrast of a question, adjusted by Holm over all of them.
 
-    An arm takes part if it is whole and its second score is not at an edge of its range. A diverged run takes its arm
-    out.
+    An arm takes part in a correlation if it is whole and its second score is not at an edge of its range. A diverged
+    run takes its arm out.
     """
-    found = [_correlated_arms(contrast, among) for contrast in contrasts]
-    plain = [
-        Comparison(why="missing runs") if arms.holes else correlated(arms.pairs, contrast.level)
-        for contrast, arms in zip(contrasts, found, strict=True)
-    ]
-    return list(zip(adjusted(plain), found, strict=True))
+    if any(isinstance(contrast, Correlation) for contrast in question.contrasts):
+        found = [_correlated_arms(one, among) for one in question.contrasts if isinstance(one, Correlation)]
+        plain = [Comparison(why="missing runs") if arms.holes else correlated(arms.pairs, arms.level) for arms in found]
+        return list(zip(found, adjusted(plain), strict=True))
+    weighted = [weigh(contrast, among) for contrast in question.contrasts]
+    reference = among.runs.values(among.arms[0], None)
+    compared = contrasted(joined(weighted), [one.weights for one in weighted], reference)
+    return list(zip(weighted, compared, strict=True))
 
 
 def _correlated_arms(contrast: Correlation, among: QuestionArms) -> CorrelatedArms:
     x, y = contrast.between
-    limits, out = metrics.metric_of(y).limits, CorrelatedArms()
-    for arm in among.sharing:
+    limits, sharing = metrics.metric_of(y).limits, matching(among.arms, among.question.where)
+    out = CorrelatedArms(name_of(contrast), fields_of(contrast), contrast.level, len(sharing))
+    for arm in sharing:
         first, second = (among.values(arm, Measure(metric)) for metric in (x, y))
         if first.holes:
             out.holes = True

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from study.analysis import labels
-from study.analysis.inference import Arm, Test, contrasted
+from study.analysis.inference import Arm, contrasted, mapped
 from study.analysis.tables import Block, Column, Row, Table
 from study.claims.contrasts import WeightedContrast, fields_of, joined, name_of
 from study.claims.schema import Claim, Kind, Question, Ratio
@@ -167,19 +167,9 @@ def log_ratios(arm: Measured, base: Measured) -> list[float]:
 def _as_ratio(found: Finding, margin: float) -> Finding:
     """Logarithms ↦ ratios. A standard error of logarithms beside them would mislead."""
     comparison = found.comparison
-    told = replace(
-        comparison,
-        test=comparison.test and _exponential(comparison.test),
-        detectable=None if comparison.detectable is None else math.exp(comparison.detectable),
-    )
-    low, high = found.inner or (None, None)
-    inner = None if low is None or high is None else (math.exp(low), math.exp(high))
-    return replace(found, comparison=told, margin=margin, inner=inner)
-
-
-def _exponential(test: Test) -> Test:
-    low, high = (None if end is None else math.exp(end) for end in (test.low, test.high))
-    return replace(test, difference=math.exp(test.difference), se=None, low=low, high=high)
+    test = comparison.test and replace(mapped(comparison.test, math.exp), se=None)
+    detectable = None if comparison.detectable is None else math.exp(comparison.detectable)
+    return replace(found, comparison=replace(comparison, test=test, detectable=detectable), margin=margin)
 
 
 def costs_table(costs: Costs) -> Table:

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from study import metrics
-from study.analysis.inference import contrasted, inner
 from study.analysis.measures import Measure
-from study.analysis.runs import ArmRuns, Runs, arms_of, check_fields, find_arm
+from study.analysis.runs import ArmRuns, Runs, check_fields, find_arm
 from study.claims import costs, verdicts
-from study.claims.contrasts import QuestionArms, correlate, fields_of, joined, name_of, named_arms, weigh
+from study.claims.contrasts import QuestionArms, compare, named_arms
 from study.claims.costs import Costs
 from study.claims.schema import (
     AnyContrast,
@@ -23,11 +22,10 @@ from study.claims.schema import (
     Difference,
     Gap,
     Interaction,
-    Kind,
     Question,
     Within,
 )
-from study.claims.verdicts import NOT_RUN, Finding, Verdict
+from study.claims.verdicts import Verdict
 from study.errors import InputError
 from study.sweep import fields
 
@@ -90,7 +88,10 @@ class _Evaluator:
             if question.benchmark is not None:
                 yield costs.verdict(claim, question, self.measured)
             for pair in question.asked:
-                yield self._verdict(claim, question, pair, self._arms(file, question, pair))
+                among = self._arms(file, question, pair)
+                margin, unknown = self._margin(question, *pair.split("/"))
+                found = compare(question, replace(among, margin=margin))
+                yield verdicts.conclude(claim, question, pair, found, margin, unknown)
 
     def _check_pair(self, file: ClaimFile, claim: Claim, question: Question, pair: str, where: str) -> None:
         among = _at(f"{where}.sweep", self._arms, file, question, pair)
@@ -122,33 +123,8 @@ class _Evaluator:
         """The arms of a question's sweeps in one corpus and family, each once."""
         assert question.sweep is not None
         corpus, family = pair.split("/")
-        specs = [self.runs.spec(name, file.path.parent) for name in (question.sweep, *question.with_sweeps)]
-        arms = {arm.key: arm for spec in specs for arm in arms_of(spec, corpus, family)}
-        return QuestionArms(self.runs, question, tuple(arms.values()))
-
-    def _verdict(self, claim: Claim, question: Question, pair: str, among: QuestionArms) -> Verdict:
-        corpus, family = pair.split("/")
-        kind = claim.kind(question)
-        margin, unknown = self._margin(question, corpus, family)
-        costly = any(isinstance(contrast, Costly) for contrast in question.contrasts)
-        if any(isinstance(contrast, Correlation) for contrast in question.contrasts):
-            findings = _correlations(kind, question, among, margin)
-        else:
-            weighted = [weigh(contrast, replace(among, margin=margin)) for contrast in question.contrasts]
-            reference = self.runs.values(among.arms[0], None)
-            compared = contrasted(joined(weighted), [one.weights for one in weighted], reference)
-            findings = [
-                verdicts.finding("shape" if unknown else kind, question, *both, None if costly else margin)
-                for both in zip(question.contrasts, weighted, compared, strict=True)
-            ]
-        if unknown and (kind == "equivalence" or costly):
-            findings = [replace(found, word=NOT_RUN) for found in findings]
-        word = verdicts.combined(question, kind, [found.word for found in findings])
-        if question.descriptive and word != NOT_RUN:
-            word = verdicts.DESCRIPTIVE
-            findings = [replace(found, word=word) for found in findings]
-        tested = any(found.comparison.test for found in findings)
-        return Verdict(claim, question, corpus, family, word, tuple(findings), unknown if tested else "")
+        arms = self.runs.declared((question.sweep, *question.with_sweeps), corpus, family, file.path.parent)
+        return QuestionArms(self.runs, question, arms)
 
     def _margin(self, question: Question, corpus: str, family: str) -> tuple[float | None, str]:
         """The margin, and why it is not known if it should be."""
@@ -158,16 +134,15 @@ class _Evaluator:
         if place not in self.margins:
             self.margins[place] = self._gap_margin(*place)
         assert self.gap is not None
-        return self.margins[place], "" if self.margins[
-            place
-        ] else f"the margin needs the runs of sweep {self.gap.sweep}"
+        margin = self.margins[place]
+        return margin, "" if margin else f"the margin needs the runs of sweep {self.gap.sweep}"
 
     def _gap_arms(self, corpus: str, family: str) -> list[ArmRuns]:
         if self.gap is None:
             raise InputError(
                 "expected a number, got gap, which the file does not define. Add `gap:` to it, or give a number."
             )
-        arms = arms_of(self.runs.spec(self.gap.sweep), corpus, family)
+        arms = self.runs.declared([self.gap.sweep], corpus, family)
         if not arms:
             raise InputError(
                 f"expected a number in {corpus}/{family}, got gap, and sweep {self.gap.sweep} has no such runs."
@@ -182,34 +157,6 @@ class _Evaluator:
             return None
         top, bottom = (sum(arm.values.values()) / len(arm.values) for arm in arms)
         return self.gap.share * abs(top - bottom)
-
-
-def _correlations(kind: Kind, question: Question, among: QuestionArms, margin: float | None) -> list[Finding]:
-    """The findings of rank correlations. A diverged run leaves no verdict but undecided."""
-    contrasts = [contrast for contrast in question.contrasts if isinstance(contrast, Correlation)]
-    out = []
-    for contrast, (comparison, arms) in zip(contrasts, correlate(contrasts, among), strict=True):
-        sign = verdicts.direction(contrast, contrast.between[1])
-        word = verdicts.judged(kind, comparison, sign, margin, diverged=(1, -1) if arms.diverged else ())
-        if kind == "equivalence" and arms.diverged and word == verdicts.CONTRADICTED:
-            word = verdicts.UNDECIDED
-        if comparison.why == "too few arms" and arms.saturated:
-            word = verdicts.SATURATED
-        out.append(
-            Finding(
-                name=name_of(contrast),
-                fields=fields_of(contrast),
-                word=word,
-                comparison=comparison,
-                n=len(arms.pairs),
-                declared=len(among.sharing),
-                margin=margin,
-                diverged=tuple(arms.diverged),
-                notes=arms.notes,
-                inner=inner(comparison.test) if comparison.test else None,
-            )
-        )
-    return out
 
 
 def _at(where: str, call: Any, *given: Any) -> Any:

@@ -26,13 +26,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from study import metrics
-from study.analysis.inference import Arm, Comparison, inner, inside
-from study.claims.contrasts import WeightedContrast
-from study.claims.schema import AnyContrast, Band, Claim, Contrast, Costly, Difference, Kind, Question, Within
+from study.analysis.inference import Arm, Comparison
+from study.claims.contrasts import CorrelatedArms, WeightedContrast
+from study.claims.schema import (
+    AnyContrast,
+    Band,
+    Claim,
+    Contrast,
+    Correlation,
+    Costly,
+    Difference,
+    Kind,
+    Question,
+    Within,
+)
 
 Word = Literal[
     "supported",
@@ -85,8 +96,11 @@ class Finding:
     notes: tuple[str, ...] = ()
     fields: str = ""
     """The contrast by names of fields."""
-    inner: tuple[float, float] | None = None
-    """The 90% interval, which an equivalence holds against the margin."""
+
+    @property
+    def inner(self) -> tuple[float, float] | None:
+        """The 90% interval, which an equivalence holds against the margin."""
+        return self.comparison.test.inner if self.comparison.test else None
 
     @property
     def straddles(self) -> bool:
@@ -137,6 +151,44 @@ def _holm(finding: Finding) -> float:
     return 1.0 if finding.comparison.holm is None else finding.comparison.holm
 
 
+def conclude(
+    claim: Claim,
+    question: Question,
+    pair: str,
+    tested: Sequence[tuple[WeightedContrast | CorrelatedArms, Comparison]],
+    margin: float | None,
+    unknown: str,
+) -> Verdict:
+    """The verdict on a question in one corpus and family.
+
+    Args:
+        claim: the claim.
+        question: one of its questions.
+        pair: corpus and family, such as `grammar/recurrent`.
+        tested: the contrasts of the question and their tests.
+        margin: the smallest difference of interest.
+        unknown: why there is no margin where there should be one; empty if there is one, or none is needed.
+    """
+    kind = claim.kind(question)
+    costly = any(isinstance(contrast, Costly) for contrast in question.contrasts)
+    findings = []
+    for contrast, (arms, comparison) in zip(question.contrasts, tested, strict=True):
+        if isinstance(arms, WeightedContrast):
+            rule, held = "shape" if unknown else kind, None if costly else margin
+            findings.append(finding(rule, question, contrast, arms, comparison, held))
+        elif isinstance(contrast, Correlation):
+            findings.append(finding_of_arms(kind, contrast, arms, comparison, margin))
+    if unknown and (kind == "equivalence" or costly):
+        findings = [replace(found, word=NOT_RUN) for found in findings]
+    word = combined(question, kind, [found.word for found in findings])
+    if question.descriptive and word != NOT_RUN:
+        word = DESCRIPTIVE
+        findings = [replace(found, word=word) for found in findings]
+    any_tested = any(found.comparison.test for found in findings)
+    corpus, family = pair.split("/")
+    return Verdict(claim, question, corpus, family, word, tuple(findings), unknown if any_tested else "")
+
+
 def judged(
     kind: Kind,
     comparison: Comparison,
@@ -171,7 +223,7 @@ def judged(
 def _tested(kind: Kind, comparison: Comparison, sign: int, margin: float | None) -> Word:
     test = comparison.test
     assert test is not None
-    equal = margin is not None and inside(test, margin)
+    equal = margin is not None and test.inside(margin)
     if kind == "equivalence":
         assert margin is not None
         apart = test.low is not None and test.high is not None and (test.low > margin or test.high < -margin)
@@ -263,7 +315,28 @@ def finding(kind: Kind, question: Question, contrast: AnyContrast, weighted: Wei
             )
         ),
         notes=weighted.notes,
-        inner=inner(comparison.test) if comparison.test else None,
+    )
+
+
+def finding_of_arms(kind: Kind, contrast: Correlation, arms: CorrelatedArms, comparison: Comparison,
+                    margin: float | None) -> Finding:  # fmt: skip
+    """A tested rank correlation with its word. A diverged run leaves none but undecided."""
+    sides = (1, -1) if arms.diverged else ()
+    word = judged(kind, comparison, direction(contrast, contrast.between[1]), margin, diverged=sides)
+    if kind == "equivalence" and arms.diverged and word == CONTRADICTED:
+        word = UNDECIDED
+    if comparison.why == "too few arms" and arms.saturated:
+        word = SATURATED
+    return Finding(
+        name=arms.name,
+        fields=arms.fields,
+        word=word,
+        comparison=comparison,
+        n=len(arms.pairs),
+        declared=arms.declared,
+        margin=margin,
+        diverged=tuple(arms.diverged),
+        notes=arms.notes,
     )
 
 

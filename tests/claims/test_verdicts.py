@@ -14,8 +14,6 @@ from study.analysis.inference import (
     adjusted,
     contrasted,
     correlated,
-    inner,
-    inside,
     rank_correlation,
     t_test,
 )
@@ -90,9 +88,9 @@ def test_two_one_sided_tests_by_hand():
     test = t_test("model", 0.3, 0.2, 4)
     assert (test.low, test.high) == pytest.approx((0.3 - 2.776445 * 0.2, 0.3 + 2.776445 * 0.2), abs=1e-6)
     edge = 0.3 + 2.131847 * 0.2
-    assert inside(test, edge + 1e-6)
-    assert not inside(test, edge - 1e-6)
-    assert not inside(Test("model", 0.0), 100.0)
+    assert test.inside(edge + 1e-6)
+    assert not test.inside(edge - 1e-6)
+    assert not Test("model", 0.0).inside(100.0)
 
 
 def test_holm_by_hand_over_the_contrasts_of_a_question():
@@ -233,10 +231,10 @@ def test_nothing_is_saturated_that_could_show(base, other, kind, expect, word):
 def test_an_interval_of_90_percent_by_hand():
     """.3 ± 2.132 · .02 with 4 degrees of freedom. A clear difference may straddle its margin."""
     test = t_test("model", 0.3, 0.02, 4)
-    low, high = inner(test)
+    low, high = test.inner
     assert (low, high) == pytest.approx((0.3 - 2.131847 * 0.02, 0.3 + 2.131847 * 0.02))
-    assert inner(Test("few", 0.3)) is None
-    found = Finding("x", "undecided", Comparison(test, holm=0.001), 5, 5, 0.3, inner=(low, high))
+    assert Test("few", 0.3).inner is None
+    found = Finding("x", "undecided", Comparison(test, holm=0.001), 5, 5, 0.3)
     assert found.straddles
     assert not replace(found, comparison=Comparison(test, holm=0.2)).straddles
     assert not replace(found, diverged=("1 of 5",)).straddles
@@ -292,7 +290,7 @@ def test_a_correlation_is_tested_where_its_interval_is_taken():
         assert -1 < test.low < rho < test.high < 1
         assert (test.p < 0.05) == (test.low > 0 or test.high < 0)
         ends = [math.tanh(math.atanh(rho) + side * stats.t.ppf(0.95, 9) * test.se) for side in (-1, 1)]
-        assert inside(test, 0.3) == (max(map(abs, ends)) < 0.3)
+        assert test.inside(0.3) == (max(map(abs, ends)) < 0.3)
     (alone,) = adjusted([Comparison(wide)])
     assert alone.detectable == pytest.approx(math.tanh((2.5706 + stats.t.ppf(0.8, 5)) * 0.8333), abs=1e-4)
 
@@ -335,16 +333,16 @@ def test_under_the_null_a_claim_is_supported_in_one_of_twenty_tables_at_most():
 def test_a_row_shows_the_weakest_contrast_or_the_strongest_if_one_is_enough(word, combine, shown):
     """A wide equivalence is weak, though its p value, of a difference from 0, is small."""
     both = [
-        Finding(name, word, SimpleNamespace(holm=holm), 5, 5, 2.0, inner=inside_)
+        Finding(name, word, SimpleNamespace(holm=holm, test=SimpleNamespace(inner=inside_)), 5, 5, 2.0)
         for name, holm, inside_ in (("narrow", 0.9, (-0.4, 0.5)), ("wide", 0.01, (-1.9, -0.7)))
     ]
     assert Verdict(None, question(combine=combine), "grammar", "recurrent", word, tuple(both)).deciding.name == shown
 
 
 def test_the_weakest_ratio_is_the_farthest_from_one():
-    asked = SimpleNamespace(combine="all", benchmark="cost")
+    asked, word = SimpleNamespace(combine="all", benchmark="cost"), "no difference larger than the margin"
     both = [
-        Finding(name, "no difference larger than the margin", SimpleNamespace(holm=1.0), 10, 10, 1.1, inner=inside_)
-        for name, inside_ in (("slower", (1.0, 1.05)), ("faster", (0.92, 0.98)))
+        Finding(name, word, SimpleNamespace(holm=1.0, test=SimpleNamespace(inner=ends)), 10, 10, 1.1)
+        for name, ends in (("slower", (1.0, 1.05)), ("faster", (0.92, 0.98)))
     ]
-    assert Verdict(None, asked, "one site", "x", both[0].word, tuple(both)).deciding.name == "faster"
+    assert Verdict(None, asked, "one site", "x", word, tuple(both)).deciding.name == "faster"
