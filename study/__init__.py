@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from study.api import Results, Run, Translation, experiment, load, results, train
+    from study.api import Comparison, Results, Run, Translation, compare, experiment, load, results, train
     from study.errors import InputError
     from study.models.layer import Attention
     from study.training.task import DataModule, Task
@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Attention",
+    "Comparison",
     "DataModule",
     "InputError",
     "Results",
     "Run",
     "Task",
     "Translation",
+    "compare",
     "experiment",
     "load",
     "results",

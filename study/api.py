@@ -6,7 +6,7 @@ prints its text, and figures are of matplotlib's `Figure`: no window is opened a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from html import escape
@@ -109,6 +109,37 @@ def load(run: str | Path, *, runs: str | Path | None = None) -> Run:
     return Run(*find(str(run), store.runs_folder(runs)))
 
 
+def compare(
+    models: Iterable[str | Path | Run],
+    sentence: str,
+    *,
+    runs: str | Path | None = None,
+    beam: int | None = None,
+    site: str = "cross",
+    layer: int | None = None,
+    head: int | None = None,
+) -> Comparison:
+    """Translate one sentence with several models, as `study compare` does.
+
+    Args:
+        models: runs, or their names as `load` takes them.
+        sentence: source text.
+        runs: folder of the runs (default: $STUDY_RUNS, else runs).
+        beam: beam width (default: as in the test of each run).
+        site: attention to read: cross, encoder_self or decoder_self.
+        layer: its layer, from 0 (default: the last).
+        head: its head, from 0 (default: the mean over heads).
+
+    Raises:
+        InputError: see `load` and `Run.translate`, or there is no run.
+    """
+    found = [model if isinstance(model, Run) else load(model, runs=runs) for model in models]
+    if not found:
+        raise InputError("models: expected runs, got none. Name one or more.")
+    read = [one.translate(sentence, beam=beam, site=site, layer=layer, head=head) for one in found]
+    return Comparison(found, read)
+
+
 def results(sweep: str | Path, *, runs: str | Path | None = None) -> Results:
     """The results of a sweep: of the published runs, or of runs of your own. Needs no torch.
 
@@ -159,23 +190,33 @@ class Run:
 
         return draw_run(self.record, self._store.attention(self.id))
 
-    def translate(self, sentence: str, *, beam: int | None = None, layer: int | None = None) -> Translation:
+    def translate(
+        self,
+        sentence: str,
+        *,
+        beam: int | None = None,
+        site: str = "cross",
+        layer: int | None = None,
+        head: int | None = None,
+    ) -> Translation:
         """Translate a sentence, as `study translate` does.
 
         Args:
             sentence: source text.
             beam: beam width (default: as in the test of the run).
-            layer: layer of cross-attention to read, from 0 (default: the last).
+            site: attention to read: cross, encoder_self or decoder_self.
+            layer: its layer, from 0 (default: the last).
+            head: its head, from 0 (default: the mean over heads).
 
         Raises:
-            InputError: the run has no model, the sentence is empty or too long, or there is no such layer.
+            InputError: the run has no model, the sentence is empty or too long, or the model has no such place.
         """
         if beam is not None and (type(beam) is not int or beam < 1):
             raise InputError(f"beam: expected a whole number from 1, got {beam!r}.")
         with _threads_kept():
             from study.training import translation
 
-            return Translation(translation.translate(self._trained, sentence, beam, layer), self.id)
+            return Translation(translation.translate(self._trained, sentence, beam, layer, site, head), self.id)
 
     @cached_property
     def _trained(self) -> Trained:
@@ -216,10 +257,17 @@ class Translation:
 
     @cached_property
     def weights(self) -> NDArray[np.float64] | None:
-        """Cross-attention [T, S], the mean over heads; None if the memory does not hold the source tokens."""
+        """Attention [T, S], of one head or the mean over heads; None if the slots are no tokens."""
         import numpy as np
 
         return None if self._map is None else np.asarray(self._map["weights"], dtype=float)
+
+    @property
+    def entropy(self) -> float | None:
+        """Entropy of the weights, from 0 (one token) to 1 (uniform); None if they are no distributions."""
+        from study.analysis.run_text import entropy
+
+        return None if self._map is None else entropy(self._map)
 
     def plot(self) -> Figure:
         """The weights as a heat map.
@@ -238,6 +286,48 @@ class Translation:
 
     def __repr__(self) -> str:
         return f"<Translation {self.text!r}>"
+
+
+class Comparison:
+    """One sentence by several models."""
+
+    def __init__(self, models: list[Run], translations: list[Translation]) -> None:
+        from study.analysis.run_text import differing
+
+        self.translations = translations
+        """A translation for each model."""
+        self.words = differing([model.record.config for model in models])
+        """The fields in which each model differs from the others, in words."""
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """One row for each model: id, differs, translation, entropy."""
+        import pandas as pd
+
+        found = zip(self.words, self.translations, strict=True)
+        return pd.DataFrame(
+            [{"id": t.model, "differs": words, "translation": t.text, "entropy": t.entropy} for words, t in found]
+        )
+
+    def plot(self) -> Figure:
+        """The attention maps side by side.
+
+        Raises:
+            InputError: no model has one.
+        """
+        from study.analysis.figures.run import draw_translations
+
+        found = zip(self.words, self.translations, strict=True)
+        maps = [(t._map, words or t.model) for words, t in found if t._map is not None]
+        if not maps:
+            raise InputError("runs: expected attention over tokens, got none. Choose other runs.")
+        return draw_translations(maps)
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {len(self.translations)} models>"
+
+    def _repr_html_(self) -> str:
+        return self.frame.to_html(index=False)
 
 
 class Results:

@@ -162,7 +162,7 @@ def test_commands_run(verb: str, trained: Path, monkeypatch: pytest.MonkeyPatch)
     assert lines
     for line in lines:
         assert main(line) == 0, line
-        for option in ("--png", "--out"):
+        for option in ("--plot", "--png", "--out"):
             if option in line:
                 assert Path(line[line.index(option) + 1]).exists()
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
@@ -21,8 +23,9 @@ SHADES = " ░▒▓█"
 HEIGHT = 8
 WIDEST = 100
 LONGEST_WORD = 12
-LARGEST = 2**26
-"""Bytes of an attention map."""
+MAIN = ("data.name", "model.family")
+"""Fields on which the defaults of others depend."""
+SITES = "model.attention."
 
 
 def describe(record: Record, attention: dict[str, Any] | None) -> Iterator[str]:
@@ -88,6 +91,29 @@ def _defaults(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     with suppress(ValidationError):
         default = flat(Experiment.model_validate(given).model_dump(mode="json"))
         yield from ((name, value) for name, value in default if name not in needed)
+
+
+def differing(configs: Sequence[dict[str, Any]]) -> list[str]:
+    """Return for each configuration the fields in which it differs from the others, in words.
+
+    Left out are fields that not every configuration has, or that have the default of their family everywhere. A field
+    that has the same value in every attention site is named once. The seed is named if nothing else differs.
+    """
+    trees = [dict(flat(config)) for config in configs]
+    usual = [dict(_defaults(tree)) for tree in trees]
+    names = [name for name in trees[0] if all(tree.get(name) is not None for tree in trees)]
+    names = [name for name in names if len({str(tree[name]) for tree in trees}) > 1 and not name.startswith("trainer.")]
+    chosen = [n for n in names if n in MAIN or any(t[n] != u.get(n) for t, u in zip(trees, usual, strict=True))]
+    chosen = [name for name in chosen if name != "seed"] or chosen
+    return [", ".join(dict.fromkeys(_setting(name, tree) for name in chosen)) for tree in trees]
+
+
+def _setting(name: str, tree: dict[str, Any]) -> str:
+    """A field in words, without its site where all sites of the model have one value."""
+    section, _, field = name.rpartition(".")
+    beside = {str(value) for other, value in tree.items() if SITES in other and other.endswith(f".{field}")}
+    place = f"{section.rpartition('.')[2]}." if SITES in name and len(beside) > 1 else ""
+    return labels.setting(place + field, str(tree[name]).lower() if isinstance(tree[name], bool) else str(tree[name]))
 
 
 def flat(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -168,22 +194,55 @@ def plot(points: Sequence[tuple[int, float]], height: int = HEIGHT, width: int =
     yield f"  {'step':>8}  {first}{last:>{max(1, length - len(first))}}"
 
 
+def beside(blocks: Sequence[Sequence[str]], width: int, gap: int = 4) -> Iterator[str]:
+    """Blocks of lines side by side, as many in a row as fit into a width in characters."""
+    rest = list(blocks)
+    while rest:
+        widths = [max(map(len, block), default=0) for block in rest]
+        count = 1
+        while count < len(rest) and sum(widths[: count + 1]) + gap * count <= width:
+            count += 1
+        for parts in itertools.zip_longest(*rest[:count], fillvalue=""):
+            yield (" " * gap).join(part.ljust(size) for part, size in zip(parts, widths, strict=False)).rstrip()
+        rest = rest[count:]
+        if rest:
+            yield ""
+
+
+def entropy(attention: dict[str, Any]) -> float | None:
+    """Entropy of the weights of a map, from 0 (one slot) to 1 (uniform over visible slots): the mean over its rows.
+
+    Rows that see one slot are left out. None if the weights of a row do not add up to 1, as those of some normalisers.
+    """
+    counts = attention.get("visible") or [len(attention["source"])] * len(attention["weights"])
+    rows = [(weights, count) for weights, count in zip(attention["weights"], counts, strict=True) if count > 1]
+    if not rows or any(min(weights) < 0 or abs(sum(weights) - 1) > 0.01 for weights, _ in rows):
+        return None
+    each = [-sum(w * math.log(w) for w in weights if w > 0) / math.log(count) for weights, count in rows]
+    return float(sum(each) / len(each))
+
+
 def heat_map(attention: dict[str, Any]) -> Iterator[str]:
     """Rows are target tokens, columns source tokens; a dot marks the gold links."""
-    source, target = ([str(token)[:LONGEST_WORD] for token in attention[side]] for side in ("source", "target"))
-    gold = {(s, t) for s, t in attention.get("gold") or []}
-    margin = max(map(len, target), default=0) + 2
-    cell = 2 if margin + 2 * len(source) <= WIDEST else 1
     yield f"Attention: {map_title(attention)}"
     for text in (attention.get("text") or {}).values():
         yield f"  {text}"
     yield ""
+    yield from cells(attention)
+
+
+def cells(attention: dict[str, Any]) -> Iterator[str]:
+    """The heat map alone, with its tokens and what a shade means."""
+    source, target = ([str(token)[:LONGEST_WORD] for token in attention[side]] for side in ("source", "target"))
+    gold = {(s, t) for s, t in attention.get("gold") or []}
+    margin = max(map(len, target), default=0) + 2
+    cell = 2 if margin + 2 * len(source) <= WIDEST else 1
     for line in range(max(map(len, source), default=0), 0, -1):
         letters = (token[len(token) - line] if line <= len(token) else " " for token in source)
         yield f"{'':{margin}}  {''.join(f'{letter:<{cell}}' for letter in letters)}".rstrip()
     for t, (token, weights) in enumerate(zip(target, attention["weights"], strict=True)):
-        cells = (_shade(weight, (s, t) in gold, cell) for s, weight in enumerate(weights))
-        yield f"{token:>{margin}}  {''.join(cells)}".rstrip()
+        shades = (_shade(weight, (s, t) in gold, cell) for s, weight in enumerate(weights))
+        yield f"{token:>{margin}}  {''.join(shades)}".rstrip()
     yield f"{'':{margin}}  weight 0 {'·'.join(SHADES)} 1{', • gold' if gold else ''}"
 
 

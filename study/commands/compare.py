@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import shutil
+import textwrap
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from study.commands.options import RUNS, Parser, positive, runs_folder
+from study.analysis import labels, run_text
+from study.commands.options import RUNS, Parser, add_site, positive, runs_folder, write_picture
 from study.commands.translate import load
 from study.errors import InputError
 from study.run_names import RUN
 
+if TYPE_CHECKING:
+    from study.training.translation import Translation
+
 DESCRIPTION = """\
-Translate one sentence with several trained models. A line per model has the entropy of its cross-attention, from 0 (one
-token) to 1 (all alike), and its translation. --png draws the attention maps side by side.
+Translate one sentence with several trained models and show their attention maps side by side: above each map the fields
+in which the models differ, the id, the translation, and the entropy of the weights, from 0 (one token) to 1 (uniform).
+Rows are target tokens, columns source tokens; in self-attention both are of one sentence. --plot draws the maps.
 """
 MOST = 12
 """Models that are compared at once: each gets a panel."""
@@ -22,43 +31,53 @@ def main(argv: Sequence[str]) -> int:
     """Run the verb; the exit status.
 
     Raises:
-        InputError: no such run or layer, a sentence that cannot be translated, or a file that cannot be written.
+        InputError: no such run, site, layer or head, a sentence that cannot be translated, or a file that cannot be
+            written.
     """
     args = _parser().parse_args(argv)
     if len(args.run) > MOST:
         raise InputError(f"RUN: expected at most {MOST} runs, got {len(args.run)}. Give fewer.")
-    from study.analysis.figures.run import entropy
     from study.config import experiment_id
     from study.training.translation import translate
 
-    maps, rows = [], []
-    for run in args.run:
-        trained = load(run, runs_folder(args.runs))
-        name, found = experiment_id(trained.experiment), translate(trained, args.sentence, args.beam, args.layer)
-        shown = "–" if found.attention is None else f"{entropy(found.attention):.2f}"
-        rows.append((name, shown, found.text))
-        if found.attention is not None:
-            maps.append((found.attention, name))
-    width = max(len(name) for name, _, _ in rows)
-    print(f"{'':{width}}  entropy  translation")
-    for name, shown, text in rows:
-        print(f"{name:{width}}  {shown:>7}  {text}")
-    if args.png is not None:
-        _draw(maps, args.png)
+    models = [load(run, runs_folder(args.runs)) for run in args.run]
+    ids = [experiment_id(model.experiment) for model in models]
+    words = run_text.differing([model.experiment.model_dump(mode="json") for model in models])
+    place = (args.beam, args.layer, args.site, args.head)
+    found = [translate(model, args.sentence, *place) for model in models]
+    if args.json:
+        print(json.dumps(list(map(_row, ids, words, found)), ensure_ascii=False, indent=1))
+    else:
+        first = next((one.attention for one in found if one.attention), None)
+        print(f"{' '.join(args.sentence.split())}   ({run_text.map_title(first) if first else 'no attention map'})\n")
+        width = shutil.get_terminal_size((120, 24)).columns
+        print("\n".join(run_text.beside([list(_block(*one)) for one in zip(ids, words, found, strict=True)], width)))
+    if args.plot is not None:
+        from study.analysis.figures import run as figures
+
+        maps = [(one.attention, words[i] or ids[i]) for i, one in enumerate(found) if one.attention is not None]
+        if not maps:
+            raise InputError("--plot: expected attention over tokens, got none. Remove it, or choose other runs.")
+        write_picture(figures.draw_translations(maps), args.plot)
     return 0
 
 
-def _draw(maps: list[tuple[dict[str, object], str]], png: Path) -> None:
-    from study.analysis.figures import run, style
+def _row(identity: str, words: str, found: Translation) -> dict[str, Any]:
+    attention = found.attention or {}
+    shown = {name: attention.get(name) for name in ("site", "layer", "head", "source", "target", "weights")}
+    spread = run_text.entropy(found.attention) if found.attention else None
+    return {"id": identity, "differs": words, "translation": found.text, "entropy": spread, **shown}
 
-    if not maps:
-        raise InputError("--png: expected attention over source tokens, got none. Remove it, or choose other runs.")
-    figure = run.draw_translations(maps)
-    try:
-        style.write_png(figure, png, dpi=min(style.DPI, 8000 / max(figure.get_size_inches())))
-    except OSError as problem:
-        raise InputError(f"{png}: cannot be written ({problem.strerror}). Name another file with --png.") from None
-    print(f"maps  {png}")
+
+def _block(identity: str, words: str, found: Translation) -> Iterator[str]:
+    """Lines of one model; the translation is as wide as its map."""
+    attention = found.attention
+    map_lines = ["no map: no slot is a token"] if attention is None else list(run_text.cells(attention))
+    spread = run_text.entropy(attention) if attention is not None else None
+    width = max(len(identity), *map(len, map_lines))
+    for text in (words, identity, f"→ {found.text}", f"entropy {labels.number(spread, 2)}"):
+        yield from textwrap.wrap(text, width)
+    yield from ["", *map_lines]
 
 
 def _parser() -> Parser:
@@ -66,8 +85,10 @@ def _parser() -> Parser:
     add = parser.add_argument
     add("run", nargs="+", metavar="RUN", help=f"{RUN}; repeatable")
     add("sentence", metavar="SENTENCE", help="a source sentence, in quotes")
-    add("--png", type=Path, metavar="FILE", help="draw the attention maps side by side into FILE")
+    add("--plot", type=Path, metavar="FILE", help="draw the maps side by side into FILE, a .png or .svg")
+    parser.alias("--png", "--plot", type=Path)
     add("--beam", type=positive, metavar="K", help="beam width (default: as in the test of each run)")
-    add("--layer", type=int, metavar="N", help="layer of cross-attention, from 0 (default: the last)")
+    add_site(parser)
+    add("--json", action="store_true", help="print JSON: a list with the translation and the weights of each run")
     add("--runs", metavar="DIR", help=RUNS)
     return parser

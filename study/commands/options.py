@@ -12,11 +12,14 @@ import sys
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from study import files
 from study.errors import InputError
 from study.store import runs_folder as runs_folder
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 RUNS = "folder of the runs (default: $STUDY_RUNS, else runs)"
 """Help of --runs, the same for every verb."""
@@ -192,3 +195,30 @@ def program() -> str:
         return "study"
     near = os.path.relpath(sys.executable)
     return f"{shlex.quote(sys.executable if near.startswith('..') else near)} -m study"
+
+
+def add_site(parser: Parser) -> None:
+    """Add the options that choose one attention of a model."""
+    parser.add_argument(
+        "--site",
+        choices=("cross", "encoder_self", "decoder_self"),
+        default="cross",
+        help="attention site: cross, encoder_self or decoder_self (default: cross)",
+    )
+    parser.add_argument("--layer", type=natural, metavar="N", help="layer, from 0 (default: the last)")
+    parser.add_argument("--head", type=natural, metavar="N", help="head, from 0 (default: the mean over heads)")
+
+
+def write_picture(figure: Figure, path: Path, option: str = "--plot") -> None:
+    """Write a figure as a PNG, or as an SVG if the name ends so.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    from study.analysis.figures import style
+
+    try:
+        style.write_picture(figure, path)
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be written ({problem.strerror}). Name another file with {option}.") from None
+    print(f"picture  {path}", file=sys.stderr)

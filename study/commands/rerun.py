@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from study import records
 from study.commands.options import RUNS, Parser, runs_folder
@@ -11,7 +12,7 @@ from study.config import Experiment, experiment_from, experiment_id
 from study.errors import InputError
 from study.records import Record
 from study.run_names import RUN, find, published
-from study.store import Store
+from study.store import MODELS, Store
 from study.sweep import signals, trial
 
 DESCRIPTION = """\
@@ -51,6 +52,8 @@ def main(argv: Sequence[str]) -> int:
     found = list(differences(store, Store(folder.parent), identity))
     if not found:
         print("equal bit for bit")
+        if args.publish:
+            _publish(store, folder)
         return 0
     print(f"first difference: {found[0]}")
     if len(found) > 1:
@@ -64,8 +67,24 @@ def _parser() -> Parser:
     add = parser.add_argument
     add("run", metavar="RUN", help=RUN)
     add("--data", metavar="DIR", help="folder of the corpus, if the run has text of its own or Multi30k")
+    help_ = "if the rerun of a published run is equal, also copy its model to results/models"
+    add("--publish", action="store_true", help=help_)
     add("--runs", metavar="DIR", help=RUNS)
     return parser
+
+
+def _publish(store: Store, folder: Path) -> None:
+    """Copy the model of a rerun to the published ones, without names of folders."""
+    from study.publish.models import publish_model
+    from study.publish.store import Results
+    from study.training.checkpoint import with_config
+
+    results = Results(store.folder.parent)
+    if folder.name not in results.store or (content := Store(folder.parent).model(folder.name)) is None:
+        raise InputError("--publish: expected a published run that has a model, got another. Remove the option.")
+    content = with_config(content, store.record(folder.name).config)
+    publish_model(results, folder.name, content)
+    print(f"model: {results.root / MODELS}, {len(content) / 1e6:.2f} MB")
 
 
 def _experiment(record: Record, where: str, data: str | None) -> Experiment:

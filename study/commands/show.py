@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from study.commands.options import RUNS, Parser, runs_folder
-from study.errors import InputError
-from study.records import Record
+from study.commands.options import RUNS, Parser, runs_folder, write_picture
 from study.run_names import RUN, find
 
 DESCRIPTION = """\
@@ -29,11 +27,11 @@ def main(argv: Sequence[str]) -> int:
     from study.analysis import run_text
 
     record, attention = store.record(identity), store.attention(identity)
-    if args.png:
-        _draw(record, attention, args.png)
+    if args.plot:
+        from study.analysis.figures.run import draw_run
+
+        write_picture(draw_run(record, attention), args.plot)
     print("\n".join(run_text.describe(record, attention)))
-    if args.png:
-        print(f"\nfigure  {args.png}")
     return 0
 
 
@@ -41,16 +39,9 @@ def _parser() -> Parser:
     parser = Parser(prog="study show", description=DESCRIPTION)
     add = parser.add_argument
     add("run", metavar="RUN", help=RUN)
-    add("--png", type=Path, metavar="FILE", help="also draw the learning curve and the attention map into FILE")
+    help_ = "also draw the learning curve and the attention map into FILE, a .png or .svg"
+    add("--plot", type=Path, metavar="FILE", help=help_)
+    parser.alias("--png", "--plot", type=Path)
     add("--json", action="store_true", help="print the record as JSON, byte for byte as the run wrote it")
     add("--runs", metavar="DIR", help=RUNS)
     return parser
-
-
-def _draw(record: Record, attention: dict[str, object] | None, png: Path) -> None:
-    from study.analysis.figures import run, style
-
-    try:
-        style.write_png(run.draw_run(record, attention), png)
-    except OSError as problem:
-        raise InputError(f"{png}: cannot be written ({problem.strerror}). Name another file with --png.") from None

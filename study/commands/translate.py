@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from study.commands.options import RUNS, Parser, positive, runs_folder
+from study.commands.options import RUNS, Parser, add_site, positive, runs_folder, write_picture
 from study.errors import InputError
 from study.run_names import RUN, find, model_of
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from study.training.translation import Trained
 
 DESCRIPTION = """\
-Translate one sentence with a trained model and draw the alignment as a heat map. The map shows cross-attention,
-averaged over heads: one column per source token, one row per target token.
+Translate one sentence with a trained model and draw its attention as a heat map: one column per source token, one row
+per target token. The map shows cross-attention, the mean over heads, unless --site, --layer or --head choose another.
 """
 
 
@@ -36,19 +36,19 @@ def main(argv: Sequence[str]) -> int:
     trained = load(args.run, runs_folder(args.runs))
     from study.training.translation import translate, unknown
 
-    found = translate(trained, args.sentence, args.beam, args.layer)
+    found = translate(trained, args.sentence, args.beam, args.layer, args.site, args.head)
     if strange := dict.fromkeys(unknown(trained.vocabulary, args.sentence).values()):
         print(f"study: not in the vocabulary of this model: {', '.join(strange)}", file=sys.stderr)
     attention = found.attention
     print(found.text)
-    if attention is None and not any(site == "cross" for site, _, _ in trained.model.sites()):
+    if attention is None and not any(site == args.site for site, _, _ in trained.model.sites()):
         print("alignment  none: this model has no head of cross-attention left")
     elif attention is None:
         memory = trained.experiment.model.memory
         print(f"alignment  none: memory {memory} has no source tokens")
     else:
-        absent = draw(attention, args.png, experiment_id(trained.experiment))
-        print(f"alignment  {args.png}" + (f"   (the font lacks {absent}; boxes are drawn instead)" if absent else ""))
+        if absent := draw(attention, args.plot, experiment_id(trained.experiment)):
+            print(f"study: the font lacks {absent}; boxes are drawn instead", file=sys.stderr)
     return 0
 
 
@@ -57,15 +57,11 @@ def _parser() -> Parser:
     add = parser.add_argument
     add("run", metavar="RUN", help=RUN)
     add("sentence", metavar="SENTENCE", help="a source sentence, in quotes")
-    add(
-        "--png",
-        type=Path,
-        metavar="FILE",
-        default=Path("alignment.png"),
-        help="file of the heat map (default: alignment.png)",
-    )
+    help_ = "file of the heat map, a .png or .svg (default: alignment.png)"
+    add("--plot", type=Path, metavar="FILE", default=Path("alignment.png"), help=help_)
+    parser.alias("--png", "--plot", type=Path)
     add("--beam", type=positive, metavar="K", help="beam width (default: as in the test of the run)")
-    add("--layer", type=int, metavar="N", help="layer of cross-attention, from 0 (default: the last)")
+    add_site(parser)
     add("--runs", metavar="DIR", help=RUNS)
     return parser
 
@@ -94,19 +90,15 @@ def load(run: str, runs: Path) -> Trained:
 
 
 def draw(attention: dict[str, Any], path: Path, model: str) -> str:
-    """Write one attention map as a PNG and return the characters that the font lacks.
+    """Write one attention map as a picture and return the characters that the font lacks.
 
     Raises:
         InputError: the file cannot be written.
     """
-    from study.analysis.figures import run, style
+    from study.analysis.figures.run import draw_translation
 
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        figure = run.draw_translation(attention, model)
-        try:  # a long sentence is drawn smaller
-            style.write_png(figure, path, dpi=min(style.DPI, 8000 / max(figure.get_size_inches())))
-        except OSError as problem:
-            raise InputError(f"{path}: cannot be written ({problem.strerror}). Name another file with --png.") from None
+        write_picture(draw_translation(attention, model), path)
     codes = (re.match(r"Glyph (\d+) ", str(warning.message)) for warning in told)
     return " ".join(dict.fromkeys(chr(int(code[1])) for code in codes if code))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from study.analysis.runs import differences, published_facts
 from study.claims import costs
 from study.errors import InputError
+from study.publish import models
 from study.publish.evidence import Evidence, Task, examine_all
 from study.publish.publish import check_provenance, from_commit
 from study.publish.store import Code, Manifest, Results
@@ -36,6 +37,8 @@ class Verification:
     unprinted: str = ""
     """The root hash, where nothing prints one to compare it with."""
     costs: str = ""
+    models: int = 0
+    """Published models whose SHA-256 was taken again."""
 
     def lines(self) -> Iterator[str]:
         """The summary, then the problems."""
@@ -48,6 +51,8 @@ class Verification:
             if self.rescored is None
             else f"; {self.rescored} re-scored against references, {self.from_statistics} from stored statistics"
         )
+        if self.models:
+            yield f"models        {self.models}, whose SHA-256 is compared with {models.FILE}"
         if self.unchecked:
             metrics = ", ".join(f"{metric} {count}" for metric, count in sorted(self.unchecked.items()))
             yield f"not checked   {self.unchecked.total()} scores that need the model or the references: {metrics}"
@@ -107,6 +112,11 @@ def verify(
     if not results.printed_hashes:
         found.unprinted = results.root_hash
     _check_costs(results, found)
+    try:
+        found.models = len(models.listed(results))
+        found.problems += models.model_problems(results)
+    except InputError as problem:
+        found.problems.append(str(problem))
     return found
 
 

@@ -13,13 +13,13 @@ import numpy as np
 
 from study.corpora import Link, words
 from study.models import Translator
-from study.models.translator import EOS
+from study.models.translator import BOS, EOS
 from study.records import Score
 from study.scoring import alignment_error_rate
 from study.training import decode
 from study.training.batches import Example, collate
 from study.training.diagnostics import observe
-from study.training.reading import Words, readings
+from study.training.reading import Words, readings, visible_tokens
 from study.training.vocabulary import Vocabulary
 
 Gold = Sequence[Sequence[Link]]
@@ -154,38 +154,57 @@ def attention_map(
     vocabulary: Vocabulary,
     layer: int | None,
     decimals: int | None = 4,
+    site: str = "cross",
+    head: int | None = None,
 ) -> dict[str, Any] | None:
-    """Cross-attention (heads averaged) over the tokens of the first sentence of about ten words.
+    """Attention over the tokens of the first sentence of about ten words; None if no slot of the site is a token.
 
-    Weights are rounded to `decimals`, unless that is None.
+    Rows are queries: the target tokens that are predicted, or in the encoder the source tokens. Columns are slots:
+    source tokens, or in the decoder's self-attention the target tokens before.
+
+    Args:
+        model: the model.
+        data: sentences with their targets.
+        vocabulary: its tokens.
+        layer: layer of the site (None: the last).
+        decimals: to which weights are rounded; None: they are not, and the map has the number of visible slots, too.
+        site: cross, encoder_self or decoder_self.
+        head: number of a head that is left (None: the mean over heads).
     """
     readable = [example for example in data if decode.fits(model, example)]
     if not readable:
         return None
     example = min(readable, key=lambda example: abs(len(example.source) - 10))
     batch = collate([example]).to(next(model.parameters()).device)
-    crosses = {at: seen for (site, at), seen in observe(model, batch).items() if site == "cross"}
-    if not crosses:
+    calls = {at: call for (name, at), call in observe(model, batch).items() if name == site}
+    if not calls:
         return None
-    at = max(crosses) if layer is None else layer
-    over_tokens = crosses[at].over_tokens(batch.source.shape[1])
+    at = max(calls) if layer is None else layer
+    over_tokens = calls[at].over_tokens((batch.given if site == "decoder_self" else batch.source).shape[1])
     if over_tokens is None:
         return None
-    weights = over_tokens[0].mean(0)
+    kept = next(module.kept for name, number, module in model.sites() if (name, number) == (site, at))
+    weights = over_tokens[0].mean(0) if head is None else over_tokens[0, kept.index(head)]
+    source, target = vocabulary.tokens([*example.source, EOS]), vocabulary.tokens([*example.target, EOS])
     gold = None
-    if example.pair.alignment is not None:
+    if example.pair.alignment is not None and site == "cross":
         gold = [
             [s, t]
             for link in example.pair.alignment
             for s in _tokens_of(vocabulary.words(example.pair.source), link.source)
             for t in _tokens_of(vocabulary.words(example.pair.target), link.target)
         ]
-    return {
-        "site": "cross",
+    shown = (
+        {}
+        if decimals is not None
+        else {"visible": visible_tokens(calls[at]).expand_as(over_tokens)[0].any(0).sum(-1).tolist()}
+    )
+    return shown | {
+        "site": site,
         "layer": at,
-        "head": None,
-        "source": vocabulary.tokens([*example.source, EOS]),
-        "target": vocabulary.tokens([*example.target, EOS]),
+        "head": head,
+        "source": vocabulary.tokens([BOS, *example.target]) if site == "decoder_self" else source,
+        "target": source if site == "encoder_self" else target,
         "weights": [[w if decimals is None else round(w, decimals) for w in row] for row in weights.tolist()],
         "gold": gold,
         "text": {"source": example.pair.source, "target": example.pair.target},

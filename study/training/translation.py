@@ -93,25 +93,32 @@ def unknown(vocabulary: Vocabulary, sentence: str) -> dict[int, str]:
     return {i: written[word] for i, word in enumerate(vocabulary.words(sentence)) if ids[i] == UNK}
 
 
-def translate(trained: Trained, sentence: str, beam: int | None = None, layer: int | None = None) -> Translation:
-    """Translate a sentence by beam search.
+def translate(
+    trained: Trained,
+    sentence: str,
+    beam: int | None = None,
+    layer: int | None = None,
+    site: str = "cross",
+    head: int | None = None,
+) -> Translation:
+    """Translate a sentence by beam search, and read the attention of one site while the translation is given.
 
     Args:
         trained: the model.
         sentence: source text; runs of white space count as one blank.
         beam: beam width (default: as in the test of the run).
-        layer: layer of cross-attention to read, from 0 (default: the last).
+        layer: layer of the site to read, from 0 (default: the last).
+        site: cross, encoder_self or decoder_self.
+        head: head to read, from 0 (default: the mean over heads).
 
     Raises:
-        InputError: the sentence is empty or too long, or the model has no such layer of cross-attention.
+        InputError: the sentence is empty or too long, or the model has no such site, layer or head.
     """
     experiment, vocabulary, model = trained
     sentence = " ".join(sentence.split())
     if not sentence:
         raise InputError('sentence: expected words, got an empty text. Give one in quotes, such as "Ein Mann schläft."')
-    layers = [at for site, at, _ in model.sites() if site == "cross"]
-    if layer is not None and layer not in layers:
-        raise InputError(f"layer: expected one of {', '.join(map(str, layers))}, got {layer}.")
+    _check_place(model, site, layer, head)
     (source,) = vocabulary.encode([sentence])
     if len(source) > LONGEST:
         raise InputError(f"sentence: expected at most {LONGEST} tokens, got {len(source)}. Split it.")
@@ -126,9 +133,24 @@ def translate(trained: Trained, sentence: str, beam: int | None = None, layer: i
         length_penalty=experiment.decoding.length_penalty,
     )
     text = vocabulary.decode(ids)
-    attention = attention_map(model, [Example(source, ids, Pair(sentence, text))], vocabulary, layer, decimals=None)
+    read_as = [Example(source, ids, Pair(sentence, text))]
+    attention = attention_map(model, read_as, vocabulary, layer, None, site, head)
     strange = unknown(vocabulary, sentence)
     tokens = [f"{strange[i]}?" if i in strange else token for i, token in enumerate(vocabulary.tokens([*source, EOS]))]
-    if attention is not None:
-        attention["source"] = tokens
+    for side in {"cross": ("source",), "encoder_self": ("source", "target")}.get(site, ()):
+        if attention is not None:
+            attention[side] = tokens
     return Translation(text, tokens, vocabulary.tokens([*ids, EOS]), attention)
+
+
+def _check_place(model: Translator, site: str, layer: int | None, head: int | None) -> None:
+    """Check that the model has a site, and this layer and head of it."""
+    sites = list(model.sites())
+    names = list(dict.fromkeys(name for name, _, _ in sites))
+    if site not in names and site != "cross":  # a pruned model may have lost its cross-attention
+        raise InputError(f"site: expected {' or '.join(names)}, got {site}.")
+    layers = {at: module for name, at, module in sites if name == site}
+    if layer is not None and layer not in layers:
+        raise InputError(f"layer: expected one of {', '.join(map(str, layers))}, got {layer}.")
+    if head is not None and layers and head not in (kept := layers[max(layers) if layer is None else layer].kept):
+        raise InputError(f"head: expected one of {', '.join(map(str, kept))}, got {head}.")

@@ -65,8 +65,15 @@ def test_a_rerun_that_was_stopped_goes_on_and_is_equal(
     assert any(line.startswith("continuing from checkpoint.ckpt") for line in said)
     assert said[-1] == "equal bit for bit"
     assert main(["translate", "last", "Der Onkel schläft.", "--png", "map.png"]) == 0  # the rerun has a model
-    assert main(["rerun", "last"]) == 0
+    capsys.readouterr()
+    assert main(["rerun", "last", "--publish"]) == 0
     assert "nothing is trained" in capsys.readouterr().out
+    assert b"runs" not in Path("results", "models", f"{ID}.pt").read_bytes()  # no name of a folder
+    maps = []
+    for runs in ("runs", "none"):  # none: the published model
+        assert main(["compare", ID, "Der Onkel schläft.", "--json", "--runs", runs]) == 0
+        maps.append(capsys.readouterr().out)
+    assert maps[0] == maps[1]
     assert main(["rerun", f"made/{ID}", "--runs", "elsewhere"]) == 0  # published, so compared with what is published
     (checkout / "results" / "sweeps").rename(checkout / "away")
     own = [f"made/{ID}", "--runs", "runs"]

@@ -1,16 +1,20 @@
 """`study translate` on small models of known vocabulary."""
 
+import json
 from pathlib import Path
 
 import matplotlib.image
+import numpy as np
 import pytest
 import torch
 
 from study.__main__ import main
-from study.analysis.figures.run import draw_translations, entropy, title
-from study.attention import Lengths
+from study.analysis.figures.run import draw_translations, title
+from study.analysis.run_text import differing, entropy
+from study.attention import AttentionCall, Lengths
 from study.config import experiment_from
 from study.models import build
+from study.models.translator import BOS, EOS
 from study.training.checkpoint import save_model
 from study.training.translation import load, translate, unknown
 from study.training.vocabulary import Subwords, Vocabulary, Words
@@ -40,14 +44,13 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_sentence_its_translation_and_a_heat_map(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["translate", str(run), SENTENCE]) == 0
     said = capsys.readouterr()
-    assert said.err == ""
-    text, path = said.out.splitlines()
-    assert path == "alignment  alignment.png"
+    (text,) = said.out.splitlines()
+    assert said.err == "picture  alignment.png\n"
     assert matplotlib.image.imread("alignment.png").shape[2] == 4
     assert not list(Path().glob(".alignment*"))
-    assert main(["translate", str(run / "model.pt"), f"  {SENTENCE}\n", "--png", "to/see.png", "--layer", "1"]) == 0
-    assert capsys.readouterr().out.splitlines() == [text, "alignment  to/see.png"]
-    assert Path("to/see.png").is_file()
+    assert main(["translate", str(run / "model.pt"), f"  {SENTENCE}\n", "--plot", "to/see.svg", "--layer", "1"]) == 0
+    assert capsys.readouterr() == (f"{text}\n", "picture  to/see.svg\n")
+    assert Path("to/see.svg").read_text(encoding="utf-8").startswith("<?xml")
 
 
 def test_the_title_of_a_map_names_the_model_and_both_sentences_and_its_entropy() -> None:
@@ -76,10 +79,10 @@ def test_the_map_is_of_the_translation_that_was_found(run: Path) -> None:
 
 def test_unknown_words_are_named_once(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["translate", str(run), "Der Xaver sieht die Yacht, Xaver."]) == 0
-    assert capsys.readouterr().err == "study: not in the vocabulary of this model: Xaver, Yacht, ,\n"
+    assert capsys.readouterr().err.startswith("study: not in the vocabulary of this model: Xaver, Yacht, ,\n")
     assert translate(load(run), "Der Xaver").source == ["Der", "Xaver?", "</s>"]
     assert main(["translate", str(run), "Der 火"]) == 0
-    assert capsys.readouterr().out.endswith("alignment.png   (the font lacks 火; boxes are drawn instead)\n")
+    assert capsys.readouterr().err.endswith("study: the font lacks 火; boxes are drawn instead\n")
 
 
 def test_subwords_know_every_word(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,7 +90,7 @@ def test_subwords_know_every_word(run: Path, capsys: pytest.CaptureFixture[str])
     saved(run, vocabulary, decoder="bahdanau")
     assert unknown(vocabulary, "Xaver, 火") == {}
     assert main(["translate", str(run), "Xaver sieht 火 über ¿", "--beam", "4"]) == 0
-    assert capsys.readouterr().err == ""
+    assert "vocabulary" not in capsys.readouterr().err
     assert Path("alignment.png").is_file()
 
 
@@ -136,19 +139,28 @@ def test_wrong_input_is_one_line_and_status_2(run: Path, capsys: pytest.CaptureF
     assert not list(Path().glob("*.png"))
 
 
-def test_models_are_compared_as_each_translates_alone(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_models_are_compared_as_each_translates_alone(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     Path("other").mkdir()
     saved(Path("other"), Words.learn(TEXTS), family="transformer", layers=2, memory="mean")
     alone = [translate(load(path), SENTENCE) for path in (run, Path("other"))]
-    assert main(["compare", str(run), "other", str(run), SENTENCE, "--png", "both.png"]) == 0
-    head, *lines, drawn = capsys.readouterr().out.splitlines()
-    assert head.split() == ["entropy", "translation"]
-    entropies = [line.split()[1] for line in lines]
-    assert entropies == [f"{entropy(alone[0].attention):.2f}", "–", entropies[0]]
-    assert [line.split(maxsplit=2)[2:] for line in lines] == [[one.text] * bool(one.text) for one in (*alone, alone[0])]
-    assert drawn == "maps  both.png"
-    one = main(["translate", str(run), SENTENCE]), matplotlib.image.imread("alignment.png").shape
-    assert matplotlib.image.imread("both.png").shape[1] == pytest.approx(2 * one[1][1], abs=4)
+    compare = ["compare", str(run), "other", str(run), SENTENCE]
+    assert main([*compare, "--plot", "three.svg", "--json"]) == 0
+    said = capsys.readouterr()
+    first, other, again = json.loads(said.out)
+    assert said.err == "picture  three.svg\n"
+    assert first == again
+    assert (first["entropy"], other["entropy"]) == (pytest.approx(entropy(alone[0].attention)), None)
+    assert (first["differs"], other["differs"]) == ("all states", "mean state")
+    assert [one["translation"] for one in (first, other)] == [one.text for one in alone]
+    assert first["weights"] == alone[0].attention["weights"]
+    assert main(compare) == 0
+    head, _, *lines = capsys.readouterr().out.splitlines()
+    assert head == f"{SENTENCE}   (cross, layer 1, mean over heads)"
+    assert lines[0].split() == ["all", "states", "mean", "state", "all", "states"]
+    assert any("no map: no slot is a token" in line for line in lines)
     long = alone[0].attention | {"text": {"source": SENTENCE, "target": "gesehen " * 20}}
     figure = draw_translations([(long, "grammar-recurrent-distance-50bd7463-s1")] * 2)
     figure.draw_without_rendering()
@@ -156,8 +168,49 @@ def test_models_are_compared_as_each_translates_alone(run: Path, capsys: pytest.
     for words, problem in (
         (["compare", SENTENCE], "SENTENCE: expected a value"),
         (["compare", "absent", SENTENCE], "absent: no such run"),
-        (["compare", "other", SENTENCE, "--png", "x.png"], "--png: expected attention over source tokens"),
+        (["compare", "other", SENTENCE, "--plot", "x.png"], "--plot: expected attention over tokens"),
         (["compare", *[str(run)] * 13, SENTENCE], "RUN: expected at most 12 runs"),
+        (["compare", str(run), SENTENCE, "--head", "4"], "head: expected one of 0, 1, 2, 3, got 4."),
     ):
         assert main(words) == 2
         assert problem in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("site", ["encoder_self", "decoder_self", "cross"])
+def test_every_site_layer_and_head_can_be_read(run: Path, site: str) -> None:
+    trained = load(run)
+    maps = [translate(trained, SENTENCE, layer=0, site=site, head=head).attention for head in (0, 1, 2, 3, None)]
+    attention, found = maps[-1], translate(trained, SENTENCE)
+    assert (attention["site"], attention["layer"], maps[1]["head"]) == (site, 0, 1)
+    np.testing.assert_allclose(np.mean([one["weights"] for one in maps[:-1]], axis=0), attention["weights"], atol=1e-6)
+    before = ["<s>", *found.target[:-1]]
+    sides = {"cross": (found.source, found.target), "encoder_self": (found.source,) * 2}
+    assert (attention["source"], attention["target"]) == sides.get(site, (before, found.target))
+    seen = range(1, len(before) + 1) if site == "decoder_self" else [len(found.source)] * len(attention["target"])
+    assert attention["visible"] == list(seen)
+    calls: list[AttentionCall] = []
+    module = next(module for name, layer, module in trained.model.sites() if (name, layer) == (site, 0))
+    module.tap = calls.append
+    source, target = (trained.vocabulary.encode([text])[0] for text in (SENTENCE, found.text))
+    trained.model.decode(
+        trained.model.encode(torch.tensor([[*source, EOS]]), torch.ones(1, len(source) + 1, dtype=torch.bool)),
+        torch.tensor([[BOS, *target]]),
+    )
+    torch.testing.assert_close(calls[0].weights[0, 2], torch.tensor(maps[2]["weights"]))
+
+
+def test_an_entropy_is_of_the_slots_that_are_seen() -> None:
+    rows = {"source": list("abcd"), "weights": [[1.0, 0.0, 0.0, 0.0], [0.5, 0.5, 0.0, 0.0], [0.25] * 4]}
+    assert entropy(rows) == pytest.approx(0.5)
+    assert entropy(rows | {"visible": [1, 2, 4]}) == 1.0  # the first row has no choice
+    assert entropy(rows | {"weights": [[-0.5, 1.5, 0.0, 0.0]]}) is None
+
+
+def test_models_are_told_apart_in_words() -> None:
+    fields = [{"model.attention.scale": "none"}, {"model.family": "transformer"}, {"seed": 2}]
+    trees = [experiment_from(given).model_dump(mode="json") for given in fields]
+    assert differing(trees[:2]) == ["recurrent, unscaled", "transformer, 1/√d"]
+    assert differing([trees[0], trees[2]]) == ["unscaled", "1/√d"]
+    assert differing([trees[2], trees[2] | {"seed": 3}]) == ["seed 2", "seed 3"]
+    own = experiment_from(fields[1], {"model.attention.encoder_self.score": "uniform"}).model_dump(mode="json")
+    assert "uniform in encoder self-attention" in differing([trees[1], own])[1]

@@ -14,6 +14,7 @@ from study.config import Grammar
 from study.errors import InputError
 from study.publish import evidence
 from study.publish.dictionary import fields, write_index
+from study.publish.models import publish_model
 from study.publish.publish import publish
 from study.publish.reproduce import reproduce
 from study.publish.store import ROOT, Manifest, Results
@@ -283,3 +284,24 @@ def test_the_dictionary_has_every_field_described_and_the_counts(lab):
     write_index(Results(lab.results.root), Runs(lab.results.root))
     assert path.read_text(encoding="utf-8") == text
     assert Grammar().name in lab.ids[0]
+
+
+def test_published_models_are_checked_by_their_hashes(lab):
+    contents = {lab.ids[0]: b"m" * 1_000_001, lab.ids[1]: b"model"}
+    for identity, content in contents.items():
+        publish_model(lab.results, identity, content)
+    folder = lab.results.root / "models"
+    assert sorted(path.name for path in folder.iterdir()) == sorted(
+        [f"{lab.ids[0]}.pt.1", f"{lab.ids[0]}.pt.2", f"{lab.ids[1]}.pt", "models.json"]
+    )
+    found = lab.verify(rescore=False)
+    assert (found.problems, found.models) == ([], 2)
+    (folder / f"{lab.ids[0]}.pt.2").write_bytes(b"n")
+    (folder / f"{lab.ids[1]}.pt").rename(folder / "other-s1.pt")
+    absent, changed, stray = lab.verify(rescore=False).problems
+    assert f"{lab.ids[0]}.pt: changed since it was published" in changed
+    assert f"{lab.ids[1]}.pt: absent, and models.json names it" in absent
+    assert "other-s1.pt: stray" in stray
+    publish_model(lab.results, "nothing-recurrent-dot-00000000-s1", b"x")
+    (folder / "other-s1.pt").unlink()
+    assert "no published run has this id" in problems(lab)

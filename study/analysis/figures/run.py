@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from study.analysis import run_text
 from study.analysis.figures import style
-from study.analysis.run_text import map_title, run_line, series
+from study.analysis.run_text import run_line, series
 from study.records import Record
 
 if TYPE_CHECKING:
@@ -57,30 +57,33 @@ def draw_translation(attention: dict[str, Any], model: str) -> Figure:
 
 @style.styled()
 def draw_translations(maps: Sequence[tuple[dict[str, Any], str]]) -> Figure:
-    """The figure of several attention maps with their models, side by side, titled with the source sentence."""
-    widths = [max(style.COLUMN, 0.22 * len(attention["source"]) + 1.7) for attention, _ in maps]
-    height = max(2.6, 0.18 * max(len(attention["target"]) for attention, _ in maps) + 1.7)
+    """The figure of several attention maps side by side, titled with the source sentence.
+
+    Args:
+        maps: each map, and the text above it: the words that tell the models apart, or their ids.
+    """
+    widths = [max(2.3, 0.17 * len(attention["source"]) + 0.9) for attention, _ in maps]
+    height = max(2.2, 0.16 * max(len(attention["target"]) for attention, _ in maps) + 1.6)
     figure, axes = style.subplots(1, len(maps), figsize=(sum(widths), height), width_ratios=widths, squeeze=False)
     for one, (attention, model), width in zip(axes[0], maps, widths, strict=True):
-        draw_map(one, attention)
-        lines = [model, f"entropy {entropy(attention):.2f}", (attention.get("text") or {}).get("target", "")]
-        one.set_title("\n".join(textwrap.fill(line, int(11 * width)) for line in lines if line), loc="left", fontsize=8)
-        one.tick_params(axis="both", labelsize=7.5)
-    figure.suptitle((maps[0][0].get("text") or {}).get("source", ""), fontsize=8, x=0.01, ha="left")
+        image = draw_weights(one, attention)
+        spread = run_text.entropy(attention)
+        text = (attention.get("text") or {}).get("target", "")
+        lines = [model, f"→ {text}", "" if spread is None else f"entropy {spread:.2f}"]
+        one.set_title("\n".join(textwrap.fill(line, int(12 * width)) for line in lines if line), loc="left", fontsize=8)
+    bar = figure.colorbar(image, ax=axes, fraction=0.02, pad=0.01, aspect=30)
+    bar.outline.set_visible(False)
+    first = maps[0][0]
+    source = (first.get("text") or {}).get("source", "")
+    figure.suptitle(f"{source}   ({run_text.map_title(first)})", fontsize=8.5, x=0.01, ha="left")
     return figure
 
 
 def title(attention: dict[str, Any], model: str) -> str:
     """Title of the map: the model, both sentences, and the entropy of the weights, 0 (one slot) to 1 (uniform)."""
-    texts = attention.get("text") or {}
-    return "\n".join([f"{model}: entropy {entropy(attention):.2f}", *(text for text in texts.values() if text)])
-
-
-def entropy(attention: dict[str, Any]) -> float:
-    """Entropy of the weights of a map, 0 (one slot) to 1 (uniform): the mean over target tokens."""
-    slots = max(len(attention["source"]), 2)
-    rows = [-sum(w * math.log(w) for w in row if w > 0) / math.log(slots) for row in attention["weights"]]
-    return float(sum(rows) / max(len(rows), 1))
+    texts, spread = attention.get("text") or {}, run_text.entropy(attention)
+    head = model if spread is None else f"{model}: entropy {spread:.2f}"
+    return "\n".join([head, *(text for text in texts.values() if text)])
 
 
 def pruning_curve(record: Record) -> list[tuple[float, float]]:
@@ -126,6 +129,14 @@ def _columns(points: list[tuple[int, float]]) -> tuple[list[int], list[float]]:
 
 
 def draw_map(axes: Axes, attention: dict[str, Any]) -> None:
+    """A map as `draw_weights` draws it, with its site as title and a bar of colours."""
+    image = draw_weights(axes, attention)
+    axes.set_title(run_text.map_title(attention) + ("; framed: gold" if attention.get("gold") else ""), loc="left")
+    bar = axes.figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02)
+    bar.outline.set_visible(False)
+
+
+def draw_weights(axes: Axes, attention: dict[str, Any]) -> Any:
     """Weights from 0 (white) to 1 (dark); target tokens down, source tokens across; gold links framed."""
     from matplotlib.patches import Rectangle
 
@@ -133,11 +144,8 @@ def draw_map(axes: Axes, attention: dict[str, Any]) -> None:
     image = axes.imshow(attention["weights"], cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
     axes.set_xticks(range(len(source)), source, rotation=60, ha="right", rotation_mode="anchor")
     axes.set_yticks(range(len(target)), target)
-    size = 7.5 if len(source) <= 25 else 5
-    axes.tick_params(axis="both", labelsize=size, length=0)
+    axes.tick_params(axis="both", labelsize=7.5 if len(source) <= 25 else 5, length=0)
     axes.grid(False)
     for s, t in attention.get("gold") or []:
         axes.add_patch(Rectangle((s - 0.45, t - 0.45), 0.9, 0.9, fill=False, edgecolor="C1", linewidth=1.0))
-    axes.set_title(map_title(attention) + ("; framed: gold" if attention.get("gold") else ""), loc="left")
-    bar = axes.figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02)
-    bar.outline.set_visible(False)
+    return image

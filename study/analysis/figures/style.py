@@ -158,24 +158,27 @@ def write(figure: Figure, data: pd.DataFrame, path: Path, png: bool = True, **to
         OSError: a file cannot be written.
     """
     drawing, picture, table = (path.with_name(path.name + suffix) for suffix in (".svg", ".png", ".csv"))
-    svg = io.StringIO()
-    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
-    files.write(drawing, renamed(svg.getvalue()))
+    write_picture(figure, drawing)
     if png:
-        write_png(figure, picture)
+        write_picture(figure, picture)
     files.write(table, data.to_csv(index=False, lineterminator="\n", **to_csv))
     return [drawing, picture, table] if png else [drawing, table]
 
 
 @styled()
-def write_png(figure: Figure, path: Path, dpi: float = DPI) -> None:
-    """Write a figure as a PNG.
+def write_picture(figure: Figure, path: Path) -> None:
+    """Write a figure as a PNG, or as an SVG if the name ends so. A long sentence is drawn smaller.
 
     Raises:
         OSError: the file cannot be written.
     """
     with files.replacing(path) as temporary:
-        figure.savefig(temporary, metadata={"Software": None}, format="png", dpi=dpi)
+        if path.suffix == ".svg":
+            figure.savefig(temporary, metadata={"Date": None, "Creator": None}, format="svg")
+            temporary.write_text(renamed(temporary.read_text(encoding="utf-8")), encoding="utf-8")
+        else:
+            dpi = min(DPI, 8000 / max(figure.get_size_inches()))
+            figure.savefig(temporary, metadata={"Software": None}, format="png", dpi=dpi)
 
 
 NAMED = re.compile(r"(?<=[\"#])([a-z])[0-9a-f]{10}(?=[\")])")
