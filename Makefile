@@ -5,7 +5,8 @@ SWEEP ?= sweeps/quickstart.yaml
 FITS = import ensurepip, ssl, sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
 PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; do \
   $$p -c '$(FITS)' 2>/dev/null && echo $$p && break; done)
-PIP = .venv/bin/python -m pip --disable-pip-version-check install -qq -c requirements.lock
+PIP = .venv/bin/python -m pip --disable-pip-version-check install -qq -c requirements.lock --report .venv/report.json
+HASHES = .venv/bin/python .ci/hashes.py .venv/report.json || { rm -rf .venv; exit 2; }
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z ]+:.*## / {printf "make %-20s %s\n", $$1, $$2}' Makefile
@@ -48,10 +49,14 @@ bench: .venv/.dev ## training speed against a plain torch.nn.Transformer loop; t
 	@.venv/bin/python benchmarks/engine.py $(ARGS)
 	@.venv/bin/python benchmarks/cost.py $(ARGS)
 
-lock: .venv/bin/python ## rewrite requirements.lock for pyproject.toml; what it names stays, a deleted line moves to the newest
-	@.venv/bin/python -m venv --clear .cache/lock && $(subst .venv,.cache/lock,$(PIP)) -e '.[dev,docs]'
-	@.cache/lock/bin/pip freeze --all --exclude pip --exclude-editable | sed -E '/^nvidia-ml-py/!{/^(nvidia|cuda|triton)/d}; s/\+.*//' > .cache/lock/lines
-	@{ sed -n '/^#/p' requirements.lock; cat .cache/lock/lines; } > .cache/lock/new && mv .cache/lock/new requirements.lock
+lock: .venv/bin/python ## rewrite requirements.* for pyproject.toml; named versions stay, a deleted line moves to the newest
+	@test -x .cache/uv/bin/uv || { .venv/bin/python -m venv .cache/uv && .cache/uv/bin/python -m pip install -qq uv; }
+	@cp requirements.lock .cache/locked && .cache/uv/bin/uv pip compile -q pyproject.toml --all-extras --universal \
+	  --python-version 3.11 --generate-hashes --no-annotate --no-header -o .cache/locked
+	@{ sed -n '/^#/p' requirements.lock; sed -nE '/^(cuda|nvidia-[cn]|triton)|pypy/d; s/^([a-z].*==[^ ]+).*/\1/p' .cache/locked; } \
+	  > .cache/new && mv .cache/new requirements.lock
+	@{ sed -n '/^#/p' requirements.hashes; awk '/^[a-z]/ { kept = !/^(cuda|nvidia-[cn]|torch=|triton)|pypy/ } kept' .cache/locked; } \
+	  > .cache/new && mv .cache/new requirements.hashes
 
 .venv/bin/python:
 	@p="$(PYTHON)"; $${p:-false} -c '$(FITS)' 2>/dev/null || { echo "PYTHON: expected Python 3.11 to 3.14 with venv,\
@@ -60,21 +65,31 @@ lock: .venv/bin/python ## rewrite requirements.lock for pyproject.toml; what it 
 
 .venv/.core: pyproject.toml requirements.lock | .venv/bin/python
 	@echo "installing what reports need into .venv (once; a minute)"
-	@$(PIP) -e . && touch $@
+	@$(PIP) -e .
+	@$(HASHES)
+	@touch $@
 
 .venv/.paper: pyproject.toml requirements.lock | .venv/bin/python
 	@echo "installing what reports and the paper need into .venv (once; a minute)"
-	@$(PIP) -e '.[paper]' && touch .venv/.core $@
+	@$(PIP) -e '.[paper]'
+	@$(HASHES)
+	@touch .venv/.core $@
 
 .venv/.train: pyproject.toml requirements.lock | .venv/bin/python
 	@echo "installing torch and the rest into .venv (once; some minutes, most of them for torch)"
-	@$(PIP) -e '.[train,wandb]' && touch .venv/.core $@
+	@$(PIP) -e '.[train,wandb]'
+	@$(HASHES)
+	@touch .venv/.core $@
 
 .venv/.dev: pyproject.toml requirements.lock | .venv/bin/python
 	@echo "installing torch, the test tools and the rest into .venv (once; some minutes, most of them for torch)"
-	@$(PIP) -e '.[dev]' && touch .venv/.core .venv/.paper .venv/.train $@
+	@$(PIP) -e '.[dev]'
+	@$(HASHES)
+	@touch .venv/.core .venv/.paper .venv/.train $@
 
 .venv/.docs: pyproject.toml requirements.lock | .venv/bin/python
-	@$(PIP) -e '.[docs]' && touch $@
+	@$(PIP) -e '.[docs]'
+	@$(HASHES)
+	@touch $@
 
 .PHONY: help sweep embedded report reproduce tables figures paper verify test docs check site bench lock

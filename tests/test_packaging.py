@@ -1,5 +1,8 @@
 """The package as it is installed: interpreter, extras, lock, wheel, other systems."""
 
+import json
+import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -77,3 +80,36 @@ def test_a_verb_names_the_extra_that_it_lacks(monkeypatch: pytest.MonkeyPatch, c
     )
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     assert set(EXTRAS.values()) <= set(extras)
+
+
+def test_every_locked_version_has_hashes() -> None:
+    lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
+    locked = [line for line in lines if not line.startswith("#")]
+    assert [line for line in locked if not re.fullmatch(r"[\w.-]+==[\w.]+", line)] == []
+    assert "torch==2.13.0" in locked
+    text = (ROOT / "requirements.hashes").read_text(encoding="utf-8")
+    hashed = re.findall(r"^([\w.-]+==[\w.]+)(?: ; [^\\]+)? \\\n    --hash=sha256:[0-9a-f]{64}\b", text, re.MULTILINE)
+    assert hashed == [line for line in locked if not line.startswith("torch==")], "make lock"
+    assert len(hashed) > 100
+
+
+@pytest.mark.parametrize(
+    ("name", "digest", "status", "told"),
+    [
+        ("NumPy", "a" * 64, 0, ""),
+        ("numpy", "b" * 64, 1, "numpy: expected a file of requirements.hashes, got another one"),
+        ("torch", "b" * 64, 0, ""),
+        ("own_thing", "b" * 64, 0, "own-thing: not in requirements.hashes"),
+    ],
+)
+def test_installed_files_are_compared_with_their_hashes(
+    name: str, digest: str, status: int, told: str, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    locked = tmp_path / "requirements.hashes"
+    locked.write_text(f"numpy==2.0 \\\n    --hash=sha256:{'a' * 64}\n", encoding="utf-8")
+    checkout = {"metadata": {"name": "attention-ablation"}, "download_info": {"dir_info": {"editable": True}}}
+    file = {"metadata": {"name": name}, "download_info": {"archive_info": {"hashes": {"sha256": digest}}}}
+    (tmp_path / "report.json").write_text(json.dumps({"install": [checkout, file]}), encoding="utf-8")
+    check = runpy.run_path(str(ROOT / ".ci" / "hashes.py"))["main"]
+    assert check(tmp_path / "report.json", locked) == status
+    assert "".join(capsys.readouterr()).startswith(told)
