@@ -10,15 +10,16 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from study.commands.options import RUNS, WHOLE, Parser, natural, positive, program, runs_folder
 from study.errors import INSTALL, InputError
 from study.records import Record
 from study.store import Store
-from study.sweep import disk, local, slots, status
-from study.sweep.estimate import estimate
+from study.sweep import disk, engines, local, slots, status
+from study.sweep.engines import ray, slurm
+from study.sweep.estimate import estimate, seconds_each
 from study.sweep.file import tagged
 from study.sweep.launcher import labels
 from study.sweep.spec import Cell, Spec, load
@@ -48,6 +49,9 @@ def main(argv: Sequence[str]) -> int:
         raise InputError("--json: expected with --status. Add --status, or remove --json.")
     if args.engine == "wandb":
         _check_whole(args)
+    for option, engine in (("slurm", "slurm"), ("ray", "ray"), ("address", "ray")):
+        if getattr(args, option) is not None and args.engine != engine:
+            raise InputError(f"--{option}: expected with --engine {engine}, got {args.engine}. Remove it.")
     worst = 0
     for path in [args.file] if args.tag is None else tagged(args.file, args.tag):
         code = _sweep(path, args)
@@ -64,8 +68,11 @@ def _sweep(path: Path, args: argparse.Namespace) -> int:
     _check_folder(out)
     cells = _shard(_narrowed(spec, args.only, args.seeds), args.shard)
     if args.status:
-        told = json.dumps(status.rows(spec, cells, out), indent=1) if args.json else status.describe(spec, cells, out)
-        print(told)
+        jobs = slurm.jobs(out)
+        if args.json:
+            print(json.dumps(status.rows(spec, cells, out, jobs), indent=1))
+        else:
+            print(status.describe(spec, cells, out, jobs))
         return 0
     todo = [task.cell for task in local.tasks(spec, cells, out)][: args.limit]
     if args.print:
@@ -83,6 +90,10 @@ def _sweep(path: Path, args: argparse.Namespace) -> int:
         _check_writable(out)
     if args.engine == "wandb":
         code = _by_agents(spec, out, args)
+    elif args.engine == "slurm":
+        return _by_slurm(spec, cells, todo, out, args)
+    elif args.engine == "ray":
+        code = _by_ray(spec, cells, todo, out, args)
     else:
         chosen = todo if args.limit is not None else cells
         code = local.run_sweep(spec, out, args.slots, cells=chosen, policy=Policy(args.retries, args.time_limit))
@@ -125,6 +136,54 @@ def _by_agents(spec: Spec, out: Path, args: argparse.Namespace) -> int:
     return wandb.run_sweep(spec, out, args.slots, policy=Policy(args.retries))
 
 
+def _by_slurm(spec: Spec, cells: Sequence[Cell], todo: list[Cell], out: Path, args: argparse.Namespace) -> int:
+    """Submit what is due and in no queue, in jobs of even length."""
+    resources = slurm.options(args.slurm)
+    engine = slurm.Slurm(resources, spec.name, out)
+    queued = {run for run, (_, state) in slurm.jobs(out).items() if state not in ("ended", "unknown")}
+    free = [cell for cell in todo if cell.id not in queued]
+    if len(todo) > len(free):
+        print(f"{len(todo) - len(free)} runs are in jobs that wait or run; --status lists them")
+    if free:
+        each = seconds_each(free, out, _published(free))
+        at_once = args.slots or max(resources.gpus * slots.SLOTS_PER_GPU, resources.cpus or 1)
+        packs = engines.packs_of(_template(spec, out, args), free, each, resources.jobs(each, at_once))
+        print(f"{spec.name}: {len(free)} runs in {len(packs)} jobs, logs in {out / slurm.FOLDER}", flush=True)
+        failed = engine.run(packs)
+        if resources.cluster != "slurm":
+            code = _checked(spec, cells, out, failed)
+            _report(spec, out, args.shard is not None)
+            return code
+        print("submitted; the same command again submits what is due then, and --status shows jobs and runs")
+    elif not todo:
+        _report(spec, out, args.shard is not None)
+    return 0
+
+
+def _by_ray(spec: Spec, cells: Sequence[Cell], todo: list[Cell], out: Path, args: argparse.Namespace) -> int:
+    """Give Ray a task for each run, and wait for them."""
+    if args.slots is not None:
+        raise InputError("--slots: expected another engine, got ray. Use --ray: cpus and gpus say how many runs fit.")
+    engine = ray.Ray(ray.options(args.ray, args.address), out)
+    packs = engines.packs_of(_template(spec, out, args, 1), todo, [None] * len(todo), len(todo))
+    try:
+        failed = engine.run(packs) if packs else {}
+    except KeyboardInterrupt:
+        print("interrupted: the same command again continues")
+        return local.INTERRUPTED
+    return _checked(spec, cells, out, failed)
+
+
+def _template(spec: Spec, out: Path, args: argparse.Namespace, at_once: int | None = None) -> engines.Pack:
+    return engines.template(spec, out, at_once or args.slots, Policy(args.retries, args.time_limit))
+
+
+def _checked(spec: Spec, cells: Sequence[Cell], out: Path, failed: Mapping[int, str]) -> int:
+    for reason in dict.fromkeys(failed.values()):
+        print(f"the engine says: {reason}")
+    return engines.check(spec, cells, out)
+
+
 def _parser() -> Parser:
     parser = Parser(
         prog="study sweep",
@@ -137,13 +196,15 @@ def _parser() -> Parser:
     add("--runs", metavar="DIR", help=RUNS)
     parser.alias("--out", "--runs")
     add("--slots", type=positive, metavar="N", help="runs at a time (default: one per core, or several per GPU)")
-    engines = ("local", "wandb")
     add(
         "--engine",
-        choices=engines,
+        choices=("local", "slurm", "ray", "wandb"),
         default="local",
-        help="local: this command starts runs; wandb: W&B agents do",
+        help="what starts runs: this command (local), jobs of SLURM, tasks of Ray, or W&B agents (default: local)",
     )
+    add("--slurm", metavar="NAME=VALUE,...", help="resources of a job: partition=gpu,time=4h,gpus=1,cpus=8,parallel=20")
+    add("--ray", metavar="NAME=VALUE,...", help="resources of a run: gpus=0.25,cpus=2 (default: cpus=1)")
+    add("--address", metavar="HOST:PORT", help="address of a Ray cluster, or auto (default: Ray on this machine)")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--status", action="store_true", help="print the state of every run, and stop")
     add("--json", action="store_true", help="with --status: print JSON, one object per run")

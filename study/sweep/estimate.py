@@ -29,12 +29,8 @@ def estimate(cells: Sequence[Cell], out: Path, slots: int, published: Iterable[R
         slots: runs at a time.
         published: records that are the basis if the folder has no similar run.
     """
-    place, known = str(out), _known(_readable(out))
-    wanted = {_values(cell.experiment.model_dump(mode="json"), ALIKE) for cell in cells if cell.experiment}
-    if not wanted & known.keys() and (others := _known(published)):
-        place, known = "results (made on another machine)", others
-    trees = [cell.experiment.model_dump(mode="json") for cell in cells if cell.experiment]
-    seconds = [_expected(tree, known[kind]) for tree in trees if (kind := _values(tree, ALIKE)) in known]
+    trees, known, place = _basis(cells, out, published)
+    seconds = [took for took in _seconds(trees, known) if took is not None]
     if not trees:
         return "time: none, nothing is to run"
     if not seconds:
@@ -50,6 +46,30 @@ def estimate(cells: Sequence[Cell], out: Path, slots: int, published: Iterable[R
     )
 
 
+def seconds_each(cells: Sequence[Cell], out: Path, published: Iterable[Record] = ()) -> list[float | None]:
+    """Return the time that each run takes alone; None where no similar run has finished. Arguments as of `estimate`."""
+    trees, known, _ = _basis(cells, out, published)
+    return list(_seconds(trees, known))
+
+
+Known = dict[tuple[Any, ...], list[tuple[float, float, float]]]
+
+
+def _basis(cells: Sequence[Cell], out: Path, published: Iterable[Record]) -> tuple[list[dict[str, Any]], Known, str]:
+    """Return the experiments as trees, the times of similar runs, and where these are from."""
+    place, known = str(out), _known(_readable(out))
+    trees = [cell.experiment.model_dump(mode="json") for cell in cells if cell.experiment]
+    if not {_values(tree, ALIKE) for tree in trees} & known.keys() and (others := _known(published)):
+        place, known = "results (made on another machine)", others
+    return trees, known, place
+
+
+def _seconds(trees: Iterable[dict[str, Any]], known: Known) -> Iterator[float | None]:
+    for tree in trees:
+        alike = known.get(_values(tree, ALIKE))
+        yield _expected(tree, alike) if alike else None
+
+
 def _readable(out: Path) -> Iterator[Record]:
     """The records of a folder; those of another sweep may be damaged, those of this one were read before."""
     for path in sorted(out.glob("*/record.json")):
@@ -57,9 +77,9 @@ def _readable(out: Path) -> Iterator[Record]:
             yield records.read(path)
 
 
-def _known(made: Iterable[Record]) -> dict[tuple[Any, ...], list[tuple[float, float, float]]]:
+def _known(made: Iterable[Record]) -> Known:
     """Values of `ALIKE` ↦ for each finished run (pace, seconds in training, all other seconds)."""
-    known: dict[tuple[Any, ...], list[tuple[float, float, float]]] = {}
+    known: Known = {}
     for record in made:
         took, pace = record.resources, _pace(record.config)
         if record.status == "finished" and took is not None and pace:

@@ -17,6 +17,8 @@ from study.sweep.trial import Job, Trial, main
 
 PRELOAD = ("torch", "pytorch_lightning", "wandb", "study.pruning.run")
 """Named, not imported: the launcher itself stays light."""
+BLOCKED = (signal.SIGINT, signal.SIGUSR2) if hasattr(signal, "SIGUSR2") else (signal.SIGINT,)
+"""Signals for the launcher alone. SLURM sends SIGUSR2, the warning before a time limit, to every process of a job."""
 LONGEST = 60
 """Bytes of the folder in which the server's socket is made; its whole name may have 107."""
 
@@ -35,7 +37,7 @@ def start(preload: Iterable[str], threads: int) -> None:
     os.environ.pop("WANDB_SERVICE", None)
     multiprocessing.get_context("forkserver").set_forkserver_preload([*preload, "study.sweep.trial"])
     # Blocked, not handled: the server inherits it, and Ctrl-C while it imports would print a traceback.
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
     folder = tempfile.tempdir
     if len(os.fsencode(tempfile.gettempdir())) > LONGEST:
         tempfile.tempdir = "/tmp"
@@ -45,7 +47,7 @@ def start(preload: Iterable[str], threads: int) -> None:
         tempfile.tempdir = folder
         os.environ.clear()
         os.environ.update(before)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED)
 
 
 def spawn(trial: Trial, job: Job) -> BaseProcess:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from study import records
 from study.sweep import lease
@@ -14,6 +15,9 @@ STATES = ("finished", "diverged", "failed", "running", "interrupted", "missing")
 WORDS = {"missing": "not started"}
 """States of runs in words; a launcher that has just begun needs some seconds until its first run has started."""
 LISTED = 20
+Jobs = Mapping[str, tuple[str, str]]
+"""Run ↦ its job in the queue of a cluster, and the state of the job."""
+NO_JOBS: Jobs = MappingProxyType({})
 
 
 def by_state(cells: Iterable[Cell], out: Path) -> dict[str, list[Cell]]:
@@ -32,20 +36,23 @@ def by_state(cells: Iterable[Cell], out: Path) -> dict[str, list[Cell]]:
     return found
 
 
-def describe(spec: Spec, cells: tuple[Cell, ...], out: Path) -> str:
-    """The sweep's state as text: counts, then the runs that want attention by name."""
+def describe(spec: Spec, cells: tuple[Cell, ...], out: Path, jobs: Jobs = NO_JOBS) -> str:
+    """The sweep's state as text: counts, then the runs that want attention by name, with their jobs in a queue."""
     found = by_state(cells, out)
     rejected = [cell for cell in cells if cell.experiment is None]
     lines = [f"{spec.name} in {out}: {len(cells)} declared"]
     lines += [f"  {WORDS.get(state, state):<13}{len(members)}" for state, members in found.items()]
     lines += [f"  {'inapplicable':<13}{len(rejected)}"]
     for state in ("failed", "running", "interrupted", "missing"):
-        lines += _list(spec, state, found[state], out)
+        lines += _list(spec, state, found[state], out, jobs)
     return "\n".join(lines + inapplicable(spec, cells))
 
 
-def rows(spec: Spec, cells: tuple[Cell, ...], out: Path) -> list[dict[str, str | None]]:
-    """One row per declared run: id, facet, arm, state and, for a cell that the configuration rejects, the reason."""
+def rows(spec: Spec, cells: tuple[Cell, ...], out: Path, jobs: Jobs = NO_JOBS) -> list[dict[str, str | None]]:
+    """One row per declared run: id, facet, arm, state and, for a cell that the configuration rejects, the reason.
+
+    With `jobs`, also the job of each run, and the state of the job.
+    """
     states = {cell.id: state for state, members in by_state(cells, out).items() for cell in members}
     return [
         {
@@ -54,6 +61,7 @@ def rows(spec: Spec, cells: tuple[Cell, ...], out: Path) -> list[dict[str, str |
             "arm": spec.arm(cell),
             "state": states.get(cell.id, "inapplicable"),
             "reason": cell.reason,
+            **(dict(zip(("job", "job_state"), jobs.get(cell.id or "", (None, None)), strict=True)) if jobs else {}),
         }
         for cell in cells
     ]
@@ -68,10 +76,11 @@ def inapplicable(spec: Spec, cells: Iterable[Cell]) -> list[str]:
     return [f"inapplicable: {reason}: {'; '.join(labels)}" for reason, labels in reasons.items()]
 
 
-def _list(spec: Spec, state: str, members: list[Cell], out: Path) -> list[str]:
+def _list(spec: Spec, state: str, members: list[Cell], out: Path, jobs: Jobs) -> list[str]:
     lines = []
     for cell in members[:LISTED]:
         assert cell.id is not None
         why = f": {records.read(out / cell.id / 'record.json').error}" if state == "failed" else ""
-        lines.append(f"{WORDS.get(state, state)}: {cell.id}  {spec.label(cell)}{why}")
+        job = f"  [job {' '.join(jobs[cell.id])}]" if cell.id in jobs else ""
+        lines.append(f"{WORDS.get(state, state)}: {cell.id}  {spec.label(cell)}{job}{why}")
     return lines + ([f"{WORDS.get(state, state)}: and {len(members) - LISTED} more"] if len(members) > LISTED else [])

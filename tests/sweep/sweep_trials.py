@@ -91,9 +91,27 @@ def together(experiment: Experiment, folder: Path) -> None:
 
 def interruptible(experiment: Experiment, folder: Path) -> None:
     """The first attempt leaves a checkpoint, says so and waits to be stopped; the next one finds it and finishes."""
+    _waiting_once(experiment, folder, experiment.seed > 1)
+
+
+def stoppable(experiment: Experiment, folder: Path) -> None:
+    """The same for seeds 1 and 2; the others finish at once."""
+    _waiting_once(experiment, folder, experiment.seed <= 2)
+
+
+def second_call(experiment: Experiment, folder: Path) -> None:
+    """Seed 2 fails in its first attempt."""
+    note(folder, f"seed {experiment.seed}")
+    if experiment.seed == 2 and not (folder / "failed").exists():
+        (folder / "failed").touch()
+        raise RuntimeError("once")
+    finish(experiment, folder)
+
+
+def _waiting_once(experiment: Experiment, folder: Path, waits: bool) -> None:
     checkpoint = folder / "checkpoint"
     note(folder, f"{experiment.seed} {'resumed' if checkpoint.exists() else 'new'}")
-    if experiment.seed > 1 and not checkpoint.exists():
+    if waits and not checkpoint.exists():
         checkpoint.write_text("half")
         with (folder.parent / "started").open("w") as pipe:
             pipe.write("x")

@@ -15,7 +15,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from http.client import HTTPException
@@ -26,10 +26,11 @@ import wandb
 from study import files, records
 from study.config import account
 from study.errors import InputError
-from study.sweep import lease, local, server, slots, status
+from study.sweep import lease, local, server, slots
+from study.sweep.engines import Pack, check, missing, template
 from study.sweep.file import read_file
 from study.sweep.signals import Interrupts
-from study.sweep.spec import Cell, Spec
+from study.sweep.spec import Spec
 from study.sweep.task import Policy
 from study.sweep.trial import GRACE, Trial, train
 
@@ -72,43 +73,63 @@ def run_sweep(
             code = here(spec, out, 1, cells=[todo[0].cell])
         if code:
             return code
-    with _one_line(host):
-        sweep, open_ = _sweep(spec, out)
-    if open_:
-        print(f"{len(layout)} agents, {slots.describe(layout)}; logs in {out / 'agents'}", flush=True)
-        agents = [_start(spec, out, sweep, number, slot) for number, slot in enumerate(layout)]
+    engine = Agents(spec, out, layout, host)
+    try:
+        engine.run([template(spec, out, len(layout), policy)])
+    except KeyboardInterrupt:
+        local.tell("interrupted: the same command again continues this sweep")
+        return local.INTERRUPTED
+    return _repair(spec, out, partial(here, wanted_slots=wanted_slots, sweep=_named(engine.sweep, host)))
+
+
+class Agents:
+    """Engine that lets the server of W&B hand out the runs of a whole sweep, to one agent per slot.
+
+    Args:
+        spec: the sweep.
+        out: the folder of runs.
+        layout: the slots.
+        host: the server's address.
+    """
+
+    def __init__(self, spec: Spec, out: Path, layout: list[slots.Slot], host: str) -> None:
+        self.spec, self.out, self.layout, self.host = spec, out, layout, host
+        with _one_line(host):
+            self.sweep, self.open = _sweep(spec, out)
+
+    def run(self, packs: Sequence[Pack]) -> Mapping[int, str]:
+        """Start agents and wait for them. The packs say nothing that the server would follow.
+
+        Raises:
+            KeyboardInterrupt: the agents were interrupted, and have ended.
+        """
+        if not self.open:
+            return {}
+        spec, out = self.spec, self.out
+        print(f"{len(self.layout)} agents, {slots.describe(self.layout)}; logs in {out / 'agents'}", flush=True)
+        agents = [_start(spec, out, self.sweep, number, slot) for number, slot in enumerate(self.layout)]
         with Interrupts() as interrupts:
             try:
-                _watch(spec, out, agents, partial(_replace, spec, out, sweep, host))
-            except KeyboardInterrupt:
-                return _interrupted()
+                _watch(spec, out, agents, partial(_replace, spec, out, self.sweep, self.host))
             finally:
                 interrupts.answer()
                 _end(spec, out, agents, hurry=lambda: interrupts.again)
         if interrupts.again:
-            return _interrupted()
-    return _repair(spec, out, partial(here, wanted_slots=wanted_slots, sweep=_named(sweep, host)))
-
-
-def _interrupted() -> int:
-    local.tell("interrupted: the same command again continues this sweep")
-    return local.INTERRUPTED
+            raise KeyboardInterrupt
+        ended = {number: agent.process.returncode for number, agent in enumerate(agents)}
+        return {number: f"ended with status {code}" for number, code in ended.items() if code}
 
 
 def _repair(spec: Spec, out: Path, here: Callable[..., int]) -> int:
     """Run here, under the same sweep, what has no good record; what still has none then is listed."""
-    missing = _missing(spec.runnable, out)
-    if missing:
-        print(f"{len(missing)} of {len(spec.runnable)} runs are not there after the agents, so they run here:")
-        print("\n".join(f"  {cell.id}  {spec.label(cell)}" for cell in missing), flush=True)
-        code = here(spec, out, cells=missing)
+    left = missing(spec.runnable, out)
+    if left:
+        print(f"{len(left)} of {len(spec.runnable)} runs are not there after the agents, so they run here:")
+        print("\n".join(f"  {cell.id}  {spec.label(cell)}" for cell in left), flush=True)
+        code = here(spec, out, cells=left)
         if code == local.INTERRUPTED:
             return code
-    left = _missing(spec.runnable, out)
-    print(f"{spec.name}: {len(spec.runnable) - len(left)} of {len(spec.runnable)} runs there, by identity")
-    for cell in left:
-        print(f"  missing  {cell.id}  {spec.label(cell)}")
-    return 1 if left else 0
+    return check(spec, spec.runnable, out)
 
 
 def _named(sweep: str, host: str) -> dict[str, str]:
@@ -118,11 +139,6 @@ def _named(sweep: str, host: str) -> dict[str, str]:
     if mode == "offline":
         print(f"{host} does not answer, so what is missing runs offline; `wandb sync` sends it to the sweep later")
     return {"WANDB_MODE": mode, "WANDB_ENTITY": entity, "WANDB_PROJECT": project, "WANDB_SWEEP_ID": name}
-
-
-def _missing(cells: Iterable[Cell], out: Path) -> list[Cell]:
-    found = status.by_state(cells, out)
-    return [cell for state in ("missing", "interrupted", "failed", "running") for cell in found[state]]
 
 
 def _check_account() -> str:

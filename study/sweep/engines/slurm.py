@@ -1,0 +1,210 @@
+"""SLURM, through submitit: each pack is a job, all of them one array, with the local engine inside the allocation."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from study.errors import InputError
+from study.sweep import local
+from study.sweep.engines import Pack, pairs
+
+FOLDER = "slurm"
+"""Folder, beside those of the runs, of the jobs' logs and of `JOBS`."""
+JOBS = "jobs.jsonl"
+"""One line per submitted job: its id, and the identities of its runs."""
+WARNING = 120
+"""Seconds before the time limit at which a job is told to stop its runs and to queue again."""
+TIMEOUTS = 1000
+"""Number of times that a job may use up its time and go on: its runs continue, so it gets nearer to its end."""
+PATIENCE = 60.0
+"""Seconds that a job which was asked to end waits to be killed: a job that is preempted must not end by itself."""
+CLUSTERS = ("slurm", "local", "debug")
+EXAMPLE = "Write, for example, partition=gpu,time=4h,gpus=1,parallel=20."
+
+
+@dataclass(frozen=True)
+class Options:
+    """Resources of one job, and how many run at a time. `others` are long options of sbatch, such as mem or account."""
+
+    minutes: int = 60
+    gpus: int = 0
+    cpus: int | None = None
+    parallel: int = 16
+    cluster: str = "slurm"
+    others: Mapping[str, str] = field(default_factory=dict)
+
+    def jobs(self, seconds: Sequence[float | None], at_once: int) -> int:
+        """Return the number of jobs for runs of these times, so many at once in a job.
+
+        At least `parallel`; more if one of so many would need more than four fifths of the time limit.
+        """
+        known = [took for took in seconds if took is not None]
+        total = sum(known) / len(known) * len(seconds) if known else 0.0
+        return max(self.parallel, math.ceil(total / at_once / (self.minutes * 60 * 0.8)))
+
+
+def options(text: str | None) -> Options:
+    """Return the resources that a text names: `time=4h,gpus=1,parallel=20,partition=gpu`.
+
+    Raises:
+        InputError: a part is no name=value, or a value is no time or number.
+    """
+    given = pairs("--slurm", text, EXAMPLE)
+    found: dict[str, Any] = {}
+    if "time" in given:
+        found["minutes"] = _minutes(given.pop("time"))
+    for name in ("gpus", "cpus", "parallel"):
+        if name in given:
+            found[name] = _count(name, given.pop(name))
+    if (cluster := given.pop("cluster", "slurm")) not in CLUSTERS:
+        raise InputError(f"--slurm: cluster: expected {', '.join(CLUSTERS)}, got {cluster}.")
+    return Options(**found, cluster=cluster, others=given)
+
+
+def _minutes(text: str) -> int:
+    found = re.fullmatch(r"(\d{1,6})(m|h|d)", text, re.ASCII)
+    minutes = int(found[1]) * {"m": 1, "h": 60, "d": 1440}[found[2]] if found else 0
+    if minutes * 60 <= WARNING:
+        raise InputError(f"--slurm: time: expected a time from 3m with its unit, such as 90m, 4h or 2d, got {text}.")
+    return minutes
+
+
+def _count(name: str, text: str) -> int:
+    if not re.fullmatch(r"\d{1,6}", text, re.ASCII) or (int(text) < 1 and name != "gpus"):
+        raise InputError(f"--slurm: {name}: expected a whole number, got {text}. {EXAMPLE}")
+    return int(text)
+
+
+@dataclass
+class Job:
+    """The function of one job. submitit calls `checkpoint` to learn what is to be run when the job is queued again."""
+
+    pack: Pack
+
+    def __call__(self) -> int:
+        """Run the pack. Before the time limit, and on preemption, end its runs and queue again.
+
+        submitit queues a job again from within the handler of a signal. Here the signal ends the local engine first,
+        as Ctrl-C does, so that each run keeps the step at which it is.
+        """
+        requeue, asked = signal.getsignal(signal.SIGUSR2), threading.Event()
+
+        def stop(number: int, frame: object) -> None:
+            asked.set()
+            signal.raise_signal(signal.SIGTERM)
+
+        if callable(requeue):
+            signal.signal(signal.SIGUSR2, stop)
+        code = self.pack()
+        # SIGTERM alone comes before the kill of a preemption, after which SLURM itself queues the job again; or it
+        # comes with `scancel`, after which the job is over.
+        if code == local.INTERRUPTED and callable(requeue) and (asked.is_set() or asked.wait(PATIENCE)):
+            requeue(signal.SIGUSR2, None)
+        return code
+
+    def checkpoint(self) -> Any:
+        """Return what is to be run again: the same, since what is done is on disk."""
+        import submitit
+
+        return submitit.helpers.DelayedSubmission(self)
+
+
+class Slurm:
+    """Engine that hands packs to SLURM and returns. With the clusters `local` and `debug` it waits for them.
+
+    Args:
+        resources: of each job.
+        name: the jobs' name.
+        out: the folder of runs, which every machine of the cluster must see.
+
+    Raises:
+        InputError: no SLURM here.
+    """
+
+    def __init__(self, resources: Options, name: str, out: Path) -> None:
+        import submitit
+
+        self.resources, self.out = resources, out
+        if resources.cluster == "slurm" and shutil.which("sbatch") is None:
+            raise InputError("--engine slurm: no sbatch here. Call it where jobs are submitted, on a login node.")
+        (out / FOLDER).mkdir(parents=True, exist_ok=True)
+        cluster, others = resources.cluster, {**resources.others, "requeue": True}
+        more: dict[str, Any] = {"slurm_max_num_timeout": TIMEOUTS} if cluster == "slurm" else {}
+        self.executor = submitit.AutoExecutor((out / FOLDER).resolve(), cluster=cluster, **more)
+        self.executor.update_parameters(
+            name=name,
+            timeout_min=resources.minutes,
+            gpus_per_node=resources.gpus or None,
+            cpus_per_task=resources.cpus,
+            slurm_array_parallelism=resources.parallel,
+            slurm_signal_delay_s=WARNING,
+            slurm_setup=["export PYTHONSAFEPATH=1"],  # a file study.py of the working directory is not the package
+            slurm_additional_parameters=others,
+        )
+
+    def run(self, packs: Sequence[Pack]) -> Mapping[int, str]:
+        """Submit packs as one array.
+
+        Raises:
+            InputError: sbatch refuses.
+        """
+        try:
+            with self.executor.batch(allow_implicit_submissions=True):
+                jobs = [self.executor.submit(Job(pack)) for pack in packs]
+        except Exception as problem:  # submitit has several for what sbatch may say
+            said = next((line for line in str(problem).splitlines() if "error" in line.lower()), str(problem))
+            raise InputError(
+                f"--engine slurm: sbatch refuses ({' '.join(said.split())[:300]}). Check --slurm."
+            ) from None
+        lines = [json.dumps({"job": job.job_id, "runs": pack.ids}) for job, pack in zip(jobs, packs, strict=True)]
+        with (self.out / FOLDER / JOBS).open("a", encoding="utf-8") as file:
+            file.write("".join(f"{line}\n" for line in lines))
+        failed: dict[int, str] = {}
+        for number, job in enumerate(jobs if self.resources.cluster != "slurm" else ()):
+            try:
+                job.result()
+            except Exception as problem:
+                failed[number] = " ".join(str(problem).split())[-300:]
+        return failed
+
+
+def jobs(out: Path) -> dict[str, tuple[str, str]]:
+    """Run ↦ (job, state) of the last job that was submitted for it.
+
+    The state is the word of squeue, such as PENDING or RUNNING. A job that is in no queue any more has `ended`; where
+    squeue does not answer, the state is `unknown`.
+    """
+    try:
+        lines = (out / FOLDER / JOBS).read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return {}
+    submitted: dict[str, str] = {}
+    for line in lines:
+        try:
+            job = json.loads(line)
+            submitted |= dict.fromkeys(map(str, job["runs"]), str(job["job"]))
+        except (ValueError, KeyError, TypeError):  # a line that was cut
+            continue
+    queue = _queue() if submitted else {}
+    return {run: (job, "unknown" if queue is None else queue.get(job, "ended")) for run, job in submitted.items()}
+
+
+def _queue() -> dict[str, str] | None:
+    """Job ↦ state, for all jobs of this user that SLURM has in its queue; None if it does not answer."""
+    command = ["squeue", "--me", "--array", "--noheader", "--format=%i|%T"]
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = (line.strip().partition("|") for line in told.splitlines())
+    return {job: state for job, _, state in found}

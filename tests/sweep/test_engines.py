@@ -1,0 +1,163 @@
+"""Engines beside the local one: packs, submitit's own executors, a real SLURM of one node, and a real Ray of two."""
+
+import json
+import os
+import select
+import shutil
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import slurm_node
+import sweep_trials
+
+from study import records
+from study.__main__ import main
+from study.commands import sweep
+from study.sweep import engines
+from study.sweep.engines import slurm
+from study.sweep.spec import load
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def use(monkeypatch):
+    """Let the command give its packs a stand-in for training, in processes of their own too."""
+    template = engines.template
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setattr(sweep, "_report", lambda *_: None)  # the stand-ins have no scores
+
+    def patch(trial):
+        monkeypatch.setattr(engines, "template", lambda *given: replace(template(*given), trial=trial, preload=()))
+
+    return patch
+
+
+def journal(out):
+    return Counter((out / "journal").read_text().splitlines())
+
+
+class Started:
+    """Waits for trials that say that they have begun, and go on only once they are stopped."""
+
+    def __init__(self, out):
+        out.mkdir(exist_ok=True)
+        os.mkfifo(out / "started")
+        self.pipe = os.open(out / "started", os.O_RDWR | os.O_NONBLOCK)
+
+    def wait(self, count):
+        while count:
+            assert select.select([self.pipe], [], [], 90)[0], "no trial started"
+            count -= len(os.read(self.pipe, count))
+
+
+def test_packs_are_of_even_length(file, out):
+    """8 + 1 and 5 + 4; the run of unknown length counts as the mean, 4.5."""
+    spec = load(file(1, 2, 3, 4))
+    empty = engines.template(spec, out)
+    names = {cell.experiment.seed: cell.id for cell in spec.cells}
+    found = engines.packs_of(empty, spec.cells, [8.0, 1.0, 5.0, 4.0], 2)
+    assert [set(pack.ids) for pack in found] == [{names[1], names[2]}, {names[3], names[4]}]
+    found = engines.packs_of(empty, spec.cells, [8.0, 1.0, None, 4.5], 2)
+    assert [set(pack.ids) for pack in found] == [{names[1], names[2]}, {names[3], names[4]}]
+    assert len(engines.packs_of(empty, spec.cells, [None] * 4, 9)) == 4
+    resources = slurm.options("time=10m,parallel=2,gpus=1,mem=8G")
+    assert (resources.minutes, resources.gpus, resources.others) == (10, 1, {"mem": "8G"})
+    assert resources.jobs([480.0] * 3, at_once=1) == 3  # four fifths of ten minutes each
+    assert resources.jobs([480.0] * 3, at_once=2) == resources.jobs([None] * 3, 1) == 2
+
+
+def test_wrong_resources_are_one_line(file, out, capsys):
+    path = str(file(1, 2))
+    bad = {
+        ("--engine", "slurm", "--slurm", "time=soon"): "--slurm: time: expected a time from 3m",
+        ("--engine", "slurm", "--slurm", "gpu"): "--slurm: expected name=value, got 'gpu'",
+        ("--engine", "slurm", "--slurm", "gpus=1,gpus=2"): "gpus: expected once",
+        ("--engine", "slurm", "--slurm", "parallel=0"): "parallel: expected a whole number",
+        ("--engine", "slurm", "--slurm", "cluster=moon"): "cluster: expected slurm, local, debug",
+        ("--slurm", "gpus=1"): "--slurm: expected with --engine slurm, got local",
+        ("--engine", "ray", "--ray", "gpus=many"): "--ray: expected cpus or gpus with a number",
+        ("--engine", "ray", "--slots", "2"): "--slots: expected another engine",
+    }
+    for words, expected in bad.items():
+        assert main(["sweep", path, "--runs", str(out), *words]) == 2
+        message = capsys.readouterr().err
+        assert expected in message
+        assert message.count("\n") == 1
+    assert not list(out.glob("*/record.json"))
+
+
+@pytest.mark.parametrize("cluster", ["local", "debug"])
+def test_submitits_own_executors_make_the_packs(cluster, file, out, use, capfd):
+    """The trial of seed 2 fails once more than it is tried, so its job leaves a hole, which the next call fills."""
+    pytest.importorskip("submitit")
+    use(sweep_trials.second_call)
+    spec = load(path := file(1, 2, 3, 4))
+    command = ["sweep", str(path), "--runs", str(out), "--engine", "slurm", "--retries", "0"]
+    command += ["--slurm", f"cluster={cluster},parallel=2"]
+    assert main(command) == 1
+    printed = capfd.readouterr().out
+    assert "4 runs in 2 jobs" in printed
+    assert "3 of 4 runs there, by identity" in printed
+    assert f"missing  {spec.cells[1].id}" in printed
+    assert main(command) == 0
+    assert "1 runs in 1 jobs" in capfd.readouterr().out
+    assert journal(out) == {"seed 1": 1, "seed 2": 2, "seed 3": 1, "seed 4": 1}
+    jobs = [json.loads(line) for line in (out / "slurm" / "jobs.jsonl").read_text().splitlines()]
+    assert [len(job["runs"]) for job in jobs] == [2, 2, 1]
+
+
+@pytest.fixture
+def node(tmp_path, monkeypatch):
+    if not slurm_node.installed() or shutil.which("srun") is None:
+        pytest.skip("needs slurm-wlm and munge, and root")
+    (tmp_path / "slurm").mkdir()
+    found = slurm_node.Node(tmp_path / "slurm")
+    for name, value in found.environment.items():
+        monkeypatch.setenv(name, value)
+    yield found
+    found.stop()
+
+
+def test_a_real_slurm_makes_every_run_once_whatever_happens_to_its_jobs(node, file, out, use, capfd):
+    """One job is warned of its time limit and queues again; another one is killed with all its processes."""
+    pytest.importorskip("submitit")
+    use(sweep_trials.stoppable)
+    started = Started(out)
+    spec = load(path := file(1, 2, 3, 4))
+    runs = {cell.experiment.seed: cell.id for cell in spec.cells}
+    folder = ["sweep", str(path), "--runs", str(out)]
+    command = [*folder, "--engine", "slurm", "--slots", "1", "--slurm", "time=30m,parallel=2,cpus=1"]
+    assert main(command) == 0
+    assert "4 runs in 2 jobs" in capfd.readouterr().out
+    started.wait(2)  # seed 1 in the first job and seed 2 in the second
+    jobs = {seed: slurm.jobs(out)[run] for seed, run in runs.items()}
+    assert jobs[1] == jobs[3] != jobs[2] == jobs[4]
+    assert jobs[1][1] == jobs[2][1] == "RUNNING"
+    assert main([*folder, "--status"]) == 0
+    assert f"running: {runs[1]}  seed=1  [job {jobs[1][0]} RUNNING]" in capfd.readouterr().out
+    assert main([*folder, "--status", "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)[3]["job_state"] == "RUNNING"
+    assert main(command) == 0  # nothing is submitted twice
+    printed = capfd.readouterr().out
+    assert "4 runs are in jobs that wait or run" in printed
+    assert "jobs, logs in" not in printed
+
+    def ended(seed):
+        job, state = slurm.jobs(out)[runs[seed]]
+        if state == "PENDING":  # SLURM lets a job that was queued again wait for two minutes
+            node.call("scontrol", "update", f"JobId={job}", "StartTime=now", check=False)
+        return state == "ended"
+
+    node.call("scancel", "--signal=USR2", jobs[1][0])  # as SLURM does before the time limit
+    node.call("scancel", "--signal=KILL", "--full", jobs[2][0])
+    node.until(lambda: ended(1) and ended(2))
+    states = {seed: records.state(out / run) for seed, run in runs.items()}
+    assert states == {1: "finished", 2: "started", 3: "finished", 4: "missing"}
+    assert main(command) == 0
+    assert "2 runs in 2 jobs" in capfd.readouterr().out
+    node.until(lambda: ended(2) and ended(4))
+    assert {records.state(out / run) for run in runs.values()} == {"finished"}
+    assert journal(out) == dict.fromkeys(["1 new", "1 resumed", "2 new", "2 resumed", "3 new", "4 new"], 1)
