@@ -99,6 +99,13 @@ def stoppable(experiment: Experiment, folder: Path) -> None:
     _waiting_once(experiment, folder, experiment.seed <= 2)
 
 
+def with_files(experiment: Experiment, folder: Path) -> None:
+    """Leave a folder beside the record."""
+    (folder / "inner").mkdir()
+    (folder / "inner" / "file").write_text("content")
+    finish(experiment, folder)
+
+
 def second_call(experiment: Experiment, folder: Path) -> None:
     """Seed 2 fails in its first attempt."""
     note(folder, f"seed {experiment.seed}")
@@ -112,7 +119,7 @@ def _waiting_once(experiment: Experiment, folder: Path, waits: bool) -> None:
     checkpoint = folder / "checkpoint"
     note(folder, f"{experiment.seed} {'resumed' if checkpoint.exists() else 'new'}")
     if waits and not checkpoint.exists():
-        checkpoint.write_text("half")
+        checkpoint.write_text(str(multiprocessing.parent_process().pid))
         with (folder.parent / "started").open("w") as pipe:
             pipe.write("x")
         time.sleep(60)

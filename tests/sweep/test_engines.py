@@ -2,21 +2,29 @@
 
 import json
 import os
+import re
 import select
 import shutil
+import signal
+import subprocess
+import threading
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+import jsonschema
 import pytest
+import ray_nodes
 import slurm_node
 import sweep_trials
+import yaml
 
 from study import records
 from study.__main__ import main
 from study.commands import sweep
-from study.sweep import engines
-from study.sweep.engines import slurm
+from study.sweep import engines, lease
+from study.sweep.engines import ray, slurm
 from study.sweep.spec import load
 
 HERE = Path(__file__).parent
@@ -161,3 +169,127 @@ def test_a_real_slurm_makes_every_run_once_whatever_happens_to_its_jobs(node, fi
     node.until(lambda: ended(2) and ended(4))
     assert {records.state(out / run) for run in runs.values()} == {"finished"}
     assert journal(out) == dict.fromkeys(["1 new", "1 resumed", "2 new", "2 resumed", "3 new", "4 new"], 1)
+
+
+@pytest.fixture
+def nodes(monkeypatch):
+    pytest.importorskip("ray")
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    found = ray_nodes.Nodes(2)
+    yield found
+    found.stop()
+
+
+def test_a_real_ray_loses_a_node_and_a_worker_and_makes_every_run_once(nodes, file, out, use, capfd):
+    use(sweep_trials.stoppable)
+    started = Started(out)
+    spec = load(path := file(1, 2, 3, 4))
+
+    def kill():
+        started.wait(2)  # one run on each node
+        workers = [int((out / cell.id / "checkpoint").read_text()) for cell in spec.cells[:2]]
+        nodes.kill(1)
+        for worker in workers:
+            with suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    command = ["sweep", str(path), "--runs", str(out), "--engine", "ray", "--address", nodes.address]
+    assert main(command) == 0
+    killer.join()
+    assert "4 of 4 runs there, by identity" in capfd.readouterr().out
+    assert journal(out) == dict.fromkeys(["1 new", "1 resumed", "2 new", "2 resumed", "3 new", "4 new"], 1)
+    assert main([*command, "--ray", "gpus=0.5", "--only", "seed=1"]) == 0  # nothing is due, so nothing is asked of Ray
+    shutil.rmtree(out / spec.cells[0].id)
+    capfd.readouterr()
+    assert main([*command, "--ray", "gpus=0.5"]) == 2
+    assert "no node has 1 CPU and 0.5 GPU; there is 1 CPU, 0 GPU." in capfd.readouterr().err
+
+
+def test_runs_come_back_where_the_folder_is_not_shared(file, out, tmp_path):
+    pytest.importorskip("ray")
+    spec = load(file(1, 2))
+    whole = replace(engines.template(spec, out), trial=sweep_trials.with_files, preload=())
+    pack = replace(whole, ids=tuple(cell.id for cell in spec.cells))
+    content = ray.make(pack, "no such file")
+    assert not out.exists()
+    out.mkdir()
+    first, second = (out / cell.id for cell in spec.cells)
+    sweep_trials.finish(spec.cells[1].experiment, second)  # by somebody else meanwhile
+    ray.store(content, out)
+    assert records.read(first / "record.json").status == "finished"
+    assert (first / "inner" / "file").read_text() == "content"
+    assert not (second / "inner").exists()
+    assert {path.name for path in out.iterdir()} == {first.name, second.name}
+    assert not lease.held(first)
+
+
+FORM = {
+    "apiVersion": {"const": "batch/v1"},
+    "kind": {"const": "Job"},
+    "metadata": {"name": {"pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"}},
+    "spec": {
+        "completionMode": {"const": "Indexed"},
+        "completions": {"type": "integer", "minimum": 1},
+        "parallelism": {"type": "integer", "minimum": 1},
+        "backoffLimitPerIndex": {"type": "integer", "minimum": 0},
+        "podFailurePolicy": {
+            "rules": {
+                "type": "array",
+                "items": {
+                    "required": ["action"],
+                    "properties": {"action": {"enum": ["Ignore", "FailJob", "FailIndex", "Count"]}},
+                },
+            }
+        },
+        "template": {
+            "spec": {
+                "restartPolicy": {"const": "Never"},
+                "terminationGracePeriodSeconds": {"type": "integer"},
+                "containers": {
+                    "type": "array",
+                    "minItems": 1,
+                    "items": {
+                        "required": ["name", "image", "command", "resources", "volumeMounts"],
+                        "properties": {
+                            "command": {"type": "array", "items": {"type": "string"}},
+                            "volumeMounts": {"type": "array", "items": {"required": ["name", "mountPath"]}},
+                        },
+                        "additionalProperties": {"type": ["string", "object"]},
+                    },
+                },
+                "volumes": {"type": "array", "items": {"required": ["name", "persistentVolumeClaim"]}},
+            }
+        },
+    },
+}
+"""Fields of an Indexed Job as Kubernetes documents them (batch/v1, 1.29 and later)."""
+
+
+def schema(form):
+    """Every field of a form is required, and there are no others; a value with a keyword of JSON schema is one."""
+    if form.keys() & {"const", "type", "pattern", "enum"}:
+        return form
+    inner = {name: schema(field) for name, field in form.items()}
+    return {"type": "object", "properties": inner, "required": list(inner), "additionalProperties": False}
+
+
+def test_the_manifest_of_kubernetes_is_an_indexed_job_over_all_parts(file, tmp_path, capsys):
+    page = (HERE.parents[1] / "docs" / "sweeps.md").read_text(encoding="utf-8")
+    tree = yaml.safe_load(re.search(r"```yaml\n(apiVersion.*?)```", page, re.DOTALL)[1])
+    jsonschema.validate(tree, schema(FORM))
+    pod = tree["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["volumeMounts"][0]["name"] == pod["volumes"][0]["name"]
+    script = container["command"][2].replace("exec study", "echo").replace("sweeps/scaling.yaml", str(file(*range(20))))
+    parts = []
+    for index in range(tree["spec"]["completions"]):
+        words = subprocess.run(
+            ["sh", "-c", script], env={"JOB_COMPLETION_INDEX": str(index)}, capture_output=True, text=True, check=True
+        ).stdout.split()
+        words[words.index("--runs") + 1] = str(tmp_path / "runs")
+        assert main([*words, "--print", "commands"]) == 0
+        parts += capsys.readouterr().out.splitlines()
+    assert len(parts) == len(set(parts)) == 20

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from study import records
+from study import files
 from study.errors import InputError
 from study.sweep import lease
 from study.sweep.engines import Pack, pairs
@@ -112,7 +112,8 @@ class Ray:
         there = {node["NodeID"]: node["Resources"] for node in ray.nodes() if node["Alive"]}.values()
         wanted = {"CPU": self.resources.cpus, "GPU": self.resources.gpus}
         if not any(all(node.get(name, 0.0) >= amount for name, amount in wanted.items()) for node in there):
-            found = "; ".join(", ".join(f"{node.get(name, 0):g} {name}" for name in wanted) for node in there)
+            each = dict.fromkeys(", ".join(f"{node.get(name, 0):g} {name}" for name in wanted) for node in there)
+            found = "; ".join(each)
             raise InputError(f"--ray: no node has {wanted['CPU']:g} CPU and {wanted['GPU']:g} GPU; there is {found}.")
 
 
@@ -150,7 +151,7 @@ def store(content: bytes, out: Path) -> None:
                     text = record.read_text(encoding="utf-8")
                     record.unlink()
                     shutil.copytree(made, there, dirs_exist_ok=True, symlinks=True)
-                    records.write(there / "record.json", text)
+                    files.write(there / "record.json", text)
 
 
 def _line(problem: BaseException) -> str:
