@@ -135,7 +135,7 @@ def _row(facet: Facet, arm: Arm, rows: pd.DataFrame, columns: list[Column]) -> R
     others = _difference(comparison, table.decimals(facet.metric)) | _last(rows)
     cells |= {column.key: others[column.key] for column in columns if column.key in others}
     bold = frozenset({"difference", "interval", "holm"}) if comparison and comparison.significant else frozenset[str]()
-    return Row(cells, bold, _numbers(facet, arm, rows, metrics) | _beside(rows, columns))
+    return Row(cells, bold, _numbers(facet, arm, rows, metrics) | _beside(rows, columns), arm.runs)
 
 
 def _inapplicable(facet: Facet, columns: list[Column]) -> list[Row]:

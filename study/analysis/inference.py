@@ -85,6 +85,8 @@ class Arm:
     """Declared runs that are missing, started or failed."""
     valid_bleu: float | None = None
     """Mean BLEU on validation, 0–100."""
+    runs: tuple[str, ...] = ()
+    """Ids of the runs that have a record."""
 
     @property
     def mean(self) -> float | None:

@@ -220,6 +220,7 @@ class Runs:
             diverged=sum(run.state == "diverged" for run in runs),
             holes=sum(run.state in HOLES for run in runs),
             valid_bleu=sum(bleu) / len(bleu) if bleu else None,
+            runs=tuple(run.id for run in made),
         )
 
     def _run(self, spec: Spec, cell: Cell) -> DeclaredRun:

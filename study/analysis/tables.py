@@ -1,10 +1,12 @@
-"""One table, formatted once, written as CSV (numbers), Markdown, LaTeX (booktabs), JSON (texts) and for a terminal."""
+"""One table, formatted once: pandas writes its numbers as CSV and JSON, and its texts as HTML and LaTeX (booktabs)."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
@@ -13,6 +15,7 @@ from study.files import write
 
 if TYPE_CHECKING:
     import pandas as pd
+    from pandas.io.formats.style import Styler
     from rich.console import Console
     from rich.table import Table as RichTable
 
@@ -41,11 +44,13 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """One row: texts by column key, which of them are bold, and the unrounded numbers for the CSV."""
+    """One row: texts by column key, which of them are bold, the unrounded numbers for the CSV, and the runs behind."""
 
     cells: Mapping[str, str]
     bold: frozenset[str] = frozenset()
     numbers: Mapping[str, Any] = field(default_factory=dict)
+    runs: Sequence[str] = ()
+    """Ids of the runs that the row is computed from."""
 
 
 @dataclass(frozen=True)
@@ -74,31 +79,26 @@ class Table:
             write(folder / f"{stem}.{suffix}", text())
         return [folder / f"{stem}.{suffix}" for suffix in texts]
 
-    def csv(self) -> str:
-        """The numbers, one line a row, rounded to `DECIMALS`, p values to `DIGITS`."""
-        import pandas as pd
-
-        numbers = [dict(row.numbers) for block in self.blocks for row in block.rows]
-        rows = pd.DataFrame(numbers)
-        for name in rows:  # whole numbers stay whole where some are missing
-            if all(type(row.get(str(name))) in (int, type(None)) for row in numbers) and rows[name].notna().any():
-                rows[name] = rows[name].astype("Int64")
-        for name in P_VALUES:
-            if name in rows:
-                rows[name] = [p if pd.isna(p) else f"{p:.{DIGITS}g}" for p in rows[name]]
-        return rows.round(DECIMALS).to_csv(index=False, lineterminator="\n")
-
-    @property
+    @cached_property
     def frame(self) -> pd.DataFrame:
-        """The numbers, with the columns of the CSV."""
-        import io
-
+        """The numbers, rounded to `DECIMALS`, p values to `DIGITS`, and `runs`: the ids of the runs behind each row."""
         import pandas as pd
 
-        text = self.csv()
-        if not text.strip():  # no row
-            return pd.DataFrame()
-        return pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""])
+        rows = [row for block in self.blocks for row in block.rows]
+        frame = pd.DataFrame([dict(row.numbers) for row in rows])
+        for name in frame:
+            known = frame[name].dropna()
+            if name in P_VALUES:
+                frame[name] = [p if pd.isna(p) else float(f"{p:.{DIGITS}g}") for p in frame[name]]
+            elif len(known) and all(type(row.numbers.get(str(name))) in (int, type(None)) for row in rows):
+                frame[name] = frame[name].astype("Int64")  # whole numbers stay whole where some are missing
+        if any(row.runs for row in rows):
+            frame["runs"] = [" ".join(dict.fromkeys(row.runs)) for row in rows]
+        return frame.round({name: DECIMALS for name in frame if name not in P_VALUES}).replace("", None)
+
+    def csv(self) -> str:
+        """The numbers, one line a row."""
+        return self.frame.to_csv(index=False, lineterminator="\n")
 
     def records_json(self) -> str:
         """Return the numbers as a JSON list with an object per row, with the columns of the CSV as keys."""
@@ -109,17 +109,43 @@ class Table:
         lines = [f"<p><strong>{escape(self.title)}</strong></p>"]
         for block in self.blocks:
             lines += [f"<p><em>{escape(block.head)}</em></p>"] if block.head else []
-            heads = "".join(f'<th style="text-align: {c.align}">{escape(c.head)}</th>' for c in self.columns)
-            lines.append(f"<table><thead><tr>{heads}</tr></thead><tbody>")
-            for row in block.rows:
-                texts = zip(self.columns, self._texts(row, escape, "<strong>{}</strong>"), strict=True)
-                cells = "".join(f'<td style="text-align: {c.align}">{text}</td>' for c, text in texts)
-                lines.append(f"<tr>{cells}</tr>")
-            lines.append("</tbody></table>")
+            styled = self._styled(block, "html")
+            for column in self.columns:
+                styled = styled.set_properties([column.head], **{"text-align": column.align})
+            lines.append(styled.to_html())
         return "\n".join([*lines, *(f"<p><small>{escape(note)}</small></p>" for note in self.notes)]) + "\n"
 
     _repr_html_ = html
     """A notebook shows the texts."""
+
+    def latex(self) -> str:
+        """A `tabular` per block for the booktabs package, notes below."""
+        shape, lines = "".join(column.align[0] for column in self.columns), []
+        for block in self.blocks:
+            lines += [rf"\par\emph{{{block.head.translate(LATEX)}}}", ""] if block.head else []
+            table = self._styled(block, "latex").to_latex(column_format=shape, hrules=True, convert_css=True)
+            lines.append(table.translate(MARKS))
+        return "\n".join([*lines, *(rf"\par{{\footnotesize {note.translate(LATEX)}}}" for note in self.notes)]) + "\n"
+
+    def _texts(self, block: Block) -> pd.DataFrame:
+        import pandas as pd
+
+        keys = [column.key for column in self.columns]
+        texts = [[row.cells[key] for key in keys] for row in block.rows]
+        return pd.DataFrame(texts, columns=[column.head for column in self.columns])
+
+    def _styled(self, block: Block, escape: Literal["html", "latex"]) -> Styler:
+        import pandas as pd
+
+        texts = self._texts(block)
+        weights = [["font-weight: bold" * (c.key in row.bold) for c in self.columns] for row in block.rows]
+        bold = pd.DataFrame(weights, texts.index, texts.columns)
+        return (
+            texts.style.hide(axis="index")
+            .format(escape=escape)
+            .format_index(escape=escape, axis="columns")
+            .apply(lambda _: bold, axis=None)
+        )
 
     def json(self) -> str:
         """The texts, for documents that lay them out themselves."""
@@ -147,26 +173,15 @@ class Table:
 
     def markdown(self) -> str:
         """A GitHub table per block, notes below."""
-        rule = ["---" if column.align == "left" else "--:" for column in self.columns]
-        lines = [f"**{self.title}**"]
+        lines, right = [f"**{self.title}**"], [escaped(c.head) for c in self.columns if c.align == "right"]
         for block in self.blocks:
-            lines += ["", f"*{_markdown(block.head)}*"] if block.head else []
-            lines += ["", _pipes(_markdown(column.head) for column in self.columns), _pipes(rule)]
-            lines += [_pipes(self._texts(row, _markdown, "**{}**")) for row in block.rows]
-        return "\n".join([*lines, *(f"\n{_markdown(note)}" for note in self.notes)]) + "\n"
-
-    def latex(self) -> str:
-        r"""A `tabular` for the booktabs package; rows end in `\tabularnewline`, so that no text reads as its option."""
-        width = len(self.columns)
-        lines = [rf"\begin{{tabular}}{{@{{}}{''.join(c.align[0] for c in self.columns)}@{{}}}}", r"\toprule"]
-        lines.append(_ampersands(_latex(column.head) for column in self.columns))
-        for block in self.blocks:
-            lines.append(r"\midrule")
-            if block.head:
-                lines.append(rf"\multicolumn{{{width}}}{{@{{}}l}}{{\emph{{{_latex(block.head)}}}}} \tabularnewline")
-            lines += [_ampersands(self._texts(row, _latex, r"\textbf{{{}}}")) for row in block.rows]
-        lines += [r"\bottomrule", r"\end{tabular}"]
-        return "\n".join([*lines, *(rf"\par{{\footnotesize {_latex(note)}}}" for note in self.notes)]) + "\n"
+            texts = self._texts(block).map(escaped).rename(columns=escaped)
+            for column, name in zip(self.columns, texts, strict=True):
+                bold = (column.key in row.bold for row in block.rows)
+                texts[name] = [f"**{text}**" if b else text for text, b in zip(texts[name], bold, strict=True)]
+            lines += ["", f"*{escaped(block.head)}*"] if block.head else []
+            lines += ["", markdown(texts, right)]
+        return "\n".join([*lines, *(f"\n{escaped(note)}" for note in self.notes)]) + "\n"
 
     def print(self, file: IO[str] | None = None, width: int | None = None) -> None:
         """Print the table to a terminal, or as plain text of 100 columns.
@@ -234,10 +249,6 @@ class Table:
             grid.add_column(column.head, justify=column.align, width=width, overflow="fold")
         return grid
 
-    def _texts(self, row: Row, escape: Any, bold: str) -> list[str]:
-        texts = ((column.key, escape(row.cells[column.key])) for column in self.columns)
-        return [bold.format(text) if key in row.bold else text for key, text in texts]
-
 
 def _room(widths: Sequence[int]) -> int:
     """Width of columns side by side."""
@@ -248,31 +259,44 @@ def _folded(text: str, column: Column) -> str:
     return text.replace(column.fold, f"{column.fold.rstrip()}\n") if column.fold else text
 
 
-def _pipes(texts: Any) -> str:
-    return f"| {' | '.join(texts)} |"
+def markdown(texts: pd.DataFrame, right: Collection[str] = ()) -> str:
+    """A GitHub table of texts that are Markdown already.
+
+    `DataFrame.to_markdown` pads every column to its longest text, so that one new text changes every line.
+
+    Args:
+        texts: one row for each row.
+        right: the columns that line up on the right.
+    """
+    lines: list[Any] = [
+        list(texts),
+        ["--:" if name in right else "---" for name in texts],
+        *texts.itertuples(index=False),
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _ampersands(texts: Any) -> str:
-    return rf"{' & '.join(texts)} \tabularnewline"
+def escaped(text: str) -> str:
+    """Return a text whose marks are no Markdown."""
+    return re.sub(r"([\\*_|<`\[\]])", r"\\\1", text)
 
 
-def _markdown(text: str) -> str:
-    for mark in "\\*_|<`[]":
-        text = text.replace(mark, f"\\{mark}")
-    return text
-
-
-LATEX = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-LATEX |= {mark: rf"\{mark}" for mark in "_%&#$"} | {
-    "<": "$<$",
-    ">": "$>$",
-    "|": r"\textbar{}",
-    "−": "$-$",
-    "±": r"$\pm$",
-}
-LATEX |= {"†": r"\textdagger{}", "‡": r"\textdaggerdbl{}", "Δ": r"$\Delta$", "–": "--", "—": "---", "√": r"$\surd$"}
-LATEX |= {"≥": r"$\geq$", "≤": r"$\leq$", "×": r"$\times$", "·": r"$\cdot$", "…": r"\dots{}"}
-
-
-def _latex(text: str) -> str:
-    return "".join(LATEX.get(mark, mark) for mark in text)
+MARKS = str.maketrans(
+    {
+        "−": "$-$",
+        "±": r"$\pm$",
+        "†": r"\textdagger{}",
+        "‡": r"\textdaggerdbl{}",
+        "–": "--",
+        "—": "---",
+        "Δ": r"$\Delta$",
+    }
+    | {"√": r"$\surd$", "≥": r"$\geq$", "≤": r"$\leq$", "×": r"$\times$", "·": r"$\cdot$", "…": r"\dots{}"}
+)
+"""Characters that pdfLaTeX does not know."""
+LATEX = MARKS | str.maketrans(
+    {mark: rf"\{mark}" for mark in "_%&#${}"}
+    | {"<": "$<$", ">": "$>$", "|": r"\textbar{}", "\\": r"\textbackslash{}", "~": r"\textasciitilde{}"}
+    | {"^": r"\textasciicircum{}"}
+)
+"""The same, and characters that LaTeX reads as its own."""

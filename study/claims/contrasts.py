@@ -53,6 +53,11 @@ class WeightedContrast:
     fields: str = ""
     """The contrast by names of fields."""
 
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """Ids of the runs of its arms."""
+        return tuple(run for arm in self.arms.values() for run in arm.runs)
+
 
 @dataclass(frozen=True)
 class QuestionArms:
@@ -316,7 +321,8 @@ def band(label: str, rates: Sequence[tuple[float, Arm]], within: float) -> tuple
         edges += best in (0, len(losses) - 1)
     holes = sum(arm.holes for _, arm in rates)
     everywhere = max(len(arm.values) + arm.diverged for _, arm in rates) - len(seeds)
-    return Arm(label, widths, diverged=0 if holes else everywhere, holes=holes), edges
+    runs = tuple(run for _, arm in rates for run in arm.runs)
+    return Arm(label, widths, diverged=0 if holes else everywhere, holes=holes, runs=runs), edges
 
 
 def _within(contrast: Within, among: QuestionArms) -> WeightedContrast:
@@ -364,7 +370,7 @@ def _above(label: str, of: Arm, base: Sequence[Arm] | float) -> Arm:
         values = {seed: v - sum(arm.values[seed] for arm in base) / len(base) for seed, v in of.values.items()}
     else:
         values = {}
-    return Arm(label, values, of.diverged, of.holes, of.valid_bleu)
+    return Arm(label, values, of.diverged, of.holes, of.valid_bleu, of.runs)
 
 
 @dataclass
@@ -381,6 +387,7 @@ class CorrelatedArms:
     pairs: list[Sequence[tuple[float, float]]] = field(default_factory=list)
     holes: bool = False
     diverged: list[str] = field(default_factory=list)
+    runs: list[str] = field(default_factory=list)
     saturated: int = 0
     without: int = 0
 
@@ -422,5 +429,6 @@ def _correlated_arms(contrast: Correlation, among: QuestionArms) -> CorrelatedAr
         elif limits and metrics.end(sum(second.values.values()) / len(second.values), limits):
             out.saturated += 1
         else:
+            out.runs += first.runs
             out.pairs.append([(first.values[seed], second.values[seed]) for seed in sorted(first.values)])
     return out

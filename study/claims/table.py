@@ -52,7 +52,8 @@ def table(verdicts: Sequence[Verdict]) -> Table:
         cells = _cells(verdict)
         if i and verdict.claim is verdicts[i - 1].claim:
             cells |= {"claim": "", "published": ""}
-        rows.append(Row(cells, _bold(verdict), _numbers(verdict, verdict.deciding)))
+        decides = verdict.deciding
+        rows.append(Row(cells, _bold(verdict), _numbers(verdict, decides), decides.runs if decides else ()))
     return Table("Verdicts", columns, [Block("", rows)], RULES)
 
 
@@ -70,7 +71,7 @@ def contrasts_table(verdicts: Sequence[Verdict]) -> Table:
         Column("notes", "notes", "left"),
     ]
     rows = [
-        Row(_evidence(verdict, found), _bold(verdict, found), _numbers(verdict, found))
+        Row(_evidence(verdict, found), _bold(verdict, found), _numbers(verdict, found), found.runs)
         for verdict in verdicts
         for found in verdict.findings
     ]

@@ -96,6 +96,8 @@ class Finding:
     notes: tuple[str, ...] = ()
     fields: str = ""
     """The contrast by names of fields."""
+    runs: tuple[str, ...] = ()
+    """Ids of the runs of its arms."""
 
     @property
     def inner(self) -> tuple[float, float] | None:
@@ -315,6 +317,7 @@ def finding(kind: Kind, question: Question, contrast: AnyContrast, weighted: Wei
             )
         ),
         notes=weighted.notes,
+        runs=weighted.runs,
     )
 
 
@@ -337,6 +340,7 @@ def finding_of_arms(kind: Kind, contrast: Correlation, arms: CorrelatedArms, com
         margin=margin,
         diverged=tuple(arms.diverged),
         notes=arms.notes,
+        runs=tuple(arms.runs),
     )
 
 

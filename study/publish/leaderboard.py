@@ -162,6 +162,7 @@ def _row(family: str, arm: Candidate) -> Row:
             "valid": statistics.fmean(valid),
             "parameters": parameters,
         },
+        runs=[record.id for record in arm.made],
     )
 
 

@@ -93,7 +93,7 @@ def _row(sweep: str, head: str, order: str, runs: Mapping[int, Record | None], g
     }
     numbers = {"sweep": sweep, "block": head, "order": order, "n": len(made), "declared": len(runs)}
     found = {"as_greedy": fmean(alike) if alike else None, "layers_over_seeds": layers, "within_layers": heads}
-    return Row(cells, numbers=numbers | found)
+    return Row(cells, numbers=numbers | found, runs=[record.id for record in made.values()])
 
 
 def _heads(record: Record) -> Places:

@@ -216,6 +216,7 @@ def _arms(spec: Spec, made: dict[str, Record]) -> Iterator[Row]:
                 "parameters_attention": facts.parameters_attention if facts else None,
                 "config_hash": record.config_hash,
             },
+            runs=[record.id],
         )
 
 
@@ -271,13 +272,15 @@ def _titled(spec: Spec, facet: str) -> str:
 def _score_rows(spec: Spec, facet: str, frame: pd.DataFrame) -> list[Row]:
     rows = []
     for arm in spec.arms[facet]:
-        known = {name: frame.loc[frame["arm"] == arm, name].dropna() for name in SCORES}
+        here = frame[frame["arm"] == arm]
+        known = {name: here[name].dropna() for name in SCORES}
         cells = {name: _mean_sd(name, values) for name, values in known.items()}
         numbers = {name: float(values.mean()) if len(values) else None for name, values in known.items()}
         rows.append(
             Row(
                 {"arm": labels.arm_words(arm)} | cells,
                 numbers={"sweep": spec.name, "facet": facet, "arm": arm} | numbers,
+                runs=list(here["id"][here["state"].isin(("finished", "diverged"))]),
             )
         )
     return rows

@@ -3,6 +3,8 @@
 import hashlib
 import re
 
+import pandas as pd
+
 from study.publish.dictionary import HEAD, runs_csv
 from study.publish.store import ROOT, Results
 from study.store import Store
@@ -39,3 +41,23 @@ def test_the_table_has_a_row_a_run_and_the_fields_in_which_runs_differ(published
     assert "model.attention.cross.score" in columns
     assert "model.width" not in columns  # alike in all
     assert {row.split(",")[columns.index("test/nll")] for row in rows} == {"1.5"}
+
+
+def test_every_row_of_a_table_of_runs_names_the_runs_behind_it():
+    """`study show ID` finds each one. Tables without such a column count no runs: times of sites, signatures."""
+    there, without = set(Store(ROOT / "results").ids()), set()
+    for path in (ROOT / "results" / "tables").glob("*.csv"):
+        table = pd.read_csv(path)
+        if "runs" not in table:
+            without.add(path.stem)
+            continue
+        named = table["runs"].fillna("").map(str.split)
+        assert set().union(*named) <= there, path
+        if "facet" in table and "finished" in table:  # of a sweep
+            made = table["finished"].fillna(0) + table["diverged"].fillna(0)
+            assert named.map(len).tolist() == made.tolist(), path
+    assert without == {"cost", "signatures"}
+    contrasts = pd.read_csv(ROOT / "results" / "tables" / "contrasts.csv")
+    tested = contrasts[contrasts["difference"].notna() & (contrasts["corpus"] != "one site")]
+    assert len(tested) > 100
+    assert tested["runs"].notna().all()
