@@ -29,8 +29,7 @@ from study.config.mechanisms import REACH
 from study.errors import InputError
 from study.files import write
 from study.publish.publish import Checkout
-from study.training.machine import keep_memory
-from study.training.provenance import provenance
+from study.training.machine import keep_memory, provenance
 
 TARGET = Path(__file__).parents[1] / "results" / "benchmarks" / FILE
 PROCESSES, ROUNDS = 10, 11

@@ -4,7 +4,7 @@ from study.attention.combine import Combine
 from study.attention.mixing import Mixing
 from study.attention.multihead import Attention
 from study.attention.reach import Reach
-from study.attention.score import Scale, Score
+from study.attention.scores import Scale, Score
 from study.attention.view import AttentionCall, Lengths, Memory, Terms, View
 from study.attention.weighting import Weighting
 

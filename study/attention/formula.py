@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from study.attention.maps import Absent, Map, Raw
 from study.attention.multihead import Attention
-from study.attention.score import Unscaled
+from study.attention.scores import Unscaled
 
 
 def equations(site: Attention, carries: bool) -> list[str]:
@@ -83,7 +83,7 @@ def combined(site: Attention) -> str:
 
 
 def _sampled(site: Attention, carries: bool) -> Iterator[str]:
-    """Terms that sampling adds to the loss, per target token (`study.training.sampling`)."""
+    """Terms that sampling adds to the loss, per target token (`study.training.step`)."""
     bonus = site.config.entropy_bonus
     if bonus is None:
         return

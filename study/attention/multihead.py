@@ -17,8 +17,7 @@ from study.attention.combine import build_combine
 from study.attention.maps import Projected, build_maps, build_values
 from study.attention.part import Part
 from study.attention.reach import build_reach, without_self
-from study.attention.score import build_scale
-from study.attention.scores import build_score
+from study.attention.scores import build_scale, build_score
 from study.attention.view import AttentionCall, Lengths, Memory, Terms, View, gather
 from study.attention.weighting import build_weights, to_float32, unmask_empty, without_autocast
 from study.config import Attention as Config

@@ -1,4 +1,4 @@
-"""Scores: those of a query and a key, those by slot alone, and two controls without content.
+"""Scores: those of a query and a key, those by slot alone, and two controls without content; and the scale put on them.
 
 B batch · H heads · L queries · S slots · Kq, Kk widths of a head's query and key · A additive width · R rank · S_max
 longest training sentence. A slot's number is its place in the memory: the source position at cross, the absolute
@@ -11,17 +11,215 @@ another fan-in; biases are 0.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from study.attention.blockwise import additive
-from study.attention.score import Learned, Scale, Score, Unscaled, known
+from study.attention.part import Part
 from study.attention.view import Lengths, View
 from study.config import Attention as Config
-from study.config.mechanisms import BILINEAR_INIT, SCALE
+from study.config.mechanisms import BILINEAR_INIT, SCALE, SCORE, SIZES
+
+
+class Score(Part):
+    """score(q, k) for every pair of query and slot.
+
+    Args:
+        heads: H.
+        query: Kq.
+        key: Kk.
+        options: those of its row, and `lengths` of the training sentences.
+    """
+
+    axis = "score"
+    fusable = False
+    """The score is `prepare_query(q) · prepare(k)`, so that torch's fused kernel can take the site."""
+    gather_from: float = 11.0
+    """S ÷ window size from which gathering a window is cheaper than masking the rest; infinite for a score that
+    reads a slot's number. Measured on a CPU, forward and backward: `benchmarks/README.md`."""
+
+    def __init__(self, heads: int, query: int, key: int, **options: Any) -> None:
+        super().__init__()
+        widths = {"": 1, "K": key, "Kk": key, "Kq": query}
+        widths |= {SIZES[option]: value for option, value in options.items() if option in SIZES}
+        self.d: int = widths[self.facts.d]
+        """The d of the scale 1/√d."""
+
+    def prepare(self, keys: Tensor) -> Tensor:
+        """Computed once per slot: [B, H, S, Kk] → [B, H, S, ·]."""
+        return keys
+
+    def prepare_query(self, query: Tensor) -> Tensor:
+        """Computed once per query: [B, H, L, Kq] → [B, H, L, ·]."""
+        return query
+
+    def narrow(self, view: View, slots: int) -> View:
+        """The view without the slots that the score cannot address."""
+        return view
+
+    def forward(self, query: Tensor, prepared: Tensor, view: View) -> Tensor:
+        """[B, H, L, Kq] and prepared keys → unscaled scores [B, H, L, S]."""
+        return self.prepare_query(query) @ prepared.transpose(-1, -2)
+
+    def rescale(self, factor: Tensor) -> bool:
+        """Multiply head h's scores by factor[h] through a parameter of the score; False if it has none."""
+        return False
+
+
+class Scale(Part):
+    """Factor on every score of a head.
+
+    Args:
+        heads: H.
+        d: width that the score sums over.
+    """
+
+    axis = "scale"
+
+    def __init__(self, heads: int, d: int) -> None:
+        super().__init__()
+
+    def forward(self) -> Tensor | float:
+        """One factor, or one for each head: [H, 1, 1]."""
+        raise NotImplementedError
+
+
+class Unscaled(Scale):
+    """1."""
+
+    name = "none"
+
+    def forward(self) -> float:
+        return 1.0
+
+
+class InverseRoot(Scale):
+    """1/√d (Vaswani et al. 2017)."""
+
+    name = "rsqrt"
+
+    def __init__(self, heads: int, d: int) -> None:
+        super().__init__(heads, d)
+        self.value: float = d**-0.5
+
+    def forward(self) -> float:
+        return self.value
+
+
+class Inverse(InverseRoot):
+    """1/d."""
+
+    name = "inverse"
+
+    def __init__(self, heads: int, d: int) -> None:
+        super().__init__(heads, d)
+        self.value = 1 / d
+
+
+class Learned(Scale):
+    """exp(g_h) per head, from g_0 = −½ ln d, or from a given g_0. It is left out of weight decay."""
+
+    name = "learned"
+
+    def __init__(self, heads: int, d: int, start: float | None = None) -> None:
+        super().__init__(heads, d)
+        self.log = nn.Parameter(torch.full((heads,), -0.5 * math.log(d) if start is None else start))
+
+    def forward(self) -> Tensor:
+        return self.log.exp()[:, None, None]
+
+    @torch.no_grad()
+    def rescale(self, factor: Tensor) -> None:
+        """Multiply head h's factor by factor[h]."""
+        self.log.add_(factor.log())
+
+
+def build_scale(config: Config, d: int) -> Scale:
+    """The factor that a resolved site declares. A score with a scale of its own gets no other."""
+    if config.scale is None:
+        raise ValueError("an unresolved site: its scale is still to be derived")
+    chosen = Unscaled if SCORE[config.score].own_scale else Scale.named(config.scale)
+    return chosen(config.heads, d)
+
+
+def known(lengths: Lengths | None) -> Lengths:
+    """Return the lengths of the training sentences, for what is sized by them.
+
+    Raises:
+        ValueError: there are none.
+    """
+    if lengths is None:
+        raise ValueError("this score is sized by the training sentences: build it with their lengths")
+    return lengths
+
+
+KEPT = 2**22
+"""Elements of tanh(q + k) up to which they are all kept: 16 MB. Training steps of a minute's run are below it."""
+BLOCK = {"cpu": 2**17, "cuda": 2**24}
+"""Elements that are computed together beyond that: on a CPU what a core's own cache holds."""
+
+
+def additive(query: Tensor, keys: Tensor, vector: Tensor) -> Tensor:
+    """v_h · tanh(q + k): queries [B, H, L, A], keys [B, H, S, A], v [H, A] → scores [B, H, L, S].
+
+    Up to `KEPT`, autograd keeps tanh for the backward pass, which saves computing it again. Beyond that, `_Blocks`.
+    """
+    if query.numel() * keys.shape[2] <= KEPT:
+        return _weigh(_hidden(query, keys), vector)
+    scores: Tensor = _Blocks.apply(query, keys, vector)  # type: ignore[no-untyped-call]
+    return scores
+
+
+def _hidden(query: Tensor, keys: Tensor) -> Tensor:
+    """tanh(q + k): [B, H, L, S, A]."""
+    return (query[:, :, :, None] + keys[:, :, None]).tanh_()
+
+
+def _weigh(hidden: Tensor, vector: Tensor) -> Tensor:
+    """Each pair's v · hidden: [B, H, L, S]."""
+    return torch.einsum("bhlsa,ha->bhls", hidden, vector)
+
+
+def _blocks(query: Tensor, keys: Tensor) -> Iterator[tuple[slice, slice]]:
+    """Slices of B and of L that cut all pairs into blocks: of several sentences, or of some queries of one."""
+    batch, heads, length, width = query.shape
+    limit = BLOCK["cuda" if query.is_cuda else "cpu"]
+    each = heads * keys.shape[2] * width
+    queries = min(length, max(1, limit // each))
+    sentences = max(1, limit // (each * queries))
+    for b in range(0, batch, sentences):
+        for t in range(0, length, queries):
+            yield slice(b, b + sentences), slice(t, t + queries)
+
+
+class _Blocks(torch.autograd.Function):
+    """The same block by block, keeping q and k alone: backward computes tanh again, ∂/∂x v tanh x = v (1 − tanh² x)."""
+
+    @staticmethod
+    def forward(context: Any, query: Tensor, keys: Tensor, vector: Tensor) -> Tensor:
+        context.save_for_backward(query, keys, vector)
+        scores = query.new_empty(*query.shape[:3], keys.shape[2])
+        for b, t in _blocks(query, keys):
+            scores[b, :, t] = _weigh(_hidden(query[b, :, t], keys[b]), vector)
+        return scores
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        query, keys, vector = context.saved_tensors
+        to_query, to_keys, to_vector = (torch.zeros_like(x) for x in (query, keys, vector))
+        one = query.new_ones(())
+        for b, t in _blocks(query, keys):
+            arriving = gradient[b, :, t]
+            hidden = _hidden(query[b, :, t], keys[b])
+            to_vector += (arriving.flatten(2)[:, :, None] @ hidden.flatten(2, 3)).sum((0, 2))
+            slope = torch.addcmul(one, hidden, hidden, value=-1).mul_(arriving[..., None])
+            to_query[b, :, t] = slope.sum(3)
+            to_keys[b] += slope.sum(2)
+        return to_query * vector[:, None], to_keys * vector[:, None], to_vector
 
 
 class Dot(Score):

@@ -16,8 +16,7 @@ from study.run_names import RUN
 
 if TYPE_CHECKING:
     from study.corpora import Corpus, Pair
-    from study.training.alignment import Row
-    from study.training.reading import Words
+    from study.training.alignment import Row, Words
     from study.training.translation import Trained
 
 DESCRIPTION = """\

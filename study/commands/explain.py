@@ -66,7 +66,7 @@ def main(argv: Sequence[str]) -> int:
     layers = train.layers(given)
     experiment = experiment_from(*layers)
     against = experiment_from(expand({"arm": baseline})) if baseline is not None else None
-    from study.training.sizes import sizes_for
+    from study.training.batches import sizes_for
 
     means = "the training split's mean lengths" if not lengths else "as given"
     sizes = _within(experiment, sizes_for(experiment.data, experiment.model)._replace(**lengths))
@@ -132,7 +132,7 @@ def _line(name: str, part: Part, found: Cost) -> str:
 def _matching(
     experiment: Experiment, layers: list[dict[str, Any]], sizes: Sizes, against: Experiment | None
 ) -> Iterator[str]:
-    from study.models.matching import base_arm, matches, parameters_of
+    from study.models.cost import base_arm, matches, parameters_of
 
     baseline = against.model if against else base_arm(experiment.model)
     target, mine = parameters_of(baseline, sizes), parameters_of(experiment.model, sizes)

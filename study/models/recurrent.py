@@ -1,9 +1,10 @@
-"""The recurrent family: a (bidirectional) GRU or LSTM encoder, and decoders named after where their query comes from.
+"""The recurrent family: a GRU or LSTM encoder, the decoder's cell, and decoders named after the source of their query.
 
 `bahdanau` asks with s_{t-1} and its context enters the cell (Bahdanau et al. 2015); `luong` asks with s_t (Luong et
 al. 2015), and with input feeding its last readout enters the cell. Both read out tanh(W_c [c; s]).
 
-B batch · S source tokens · L target tokens · D width · G gates of the cell (3 GRU, 4 LSTM).
+B batch · S source tokens · L target tokens · D width · E width of the encoder's states, or of what enters the cell ·
+G gates of the cell (3 GRU, 4 LSTM).
 """
 
 from __future__ import annotations
@@ -14,15 +15,139 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from study.attention import Attention, Lengths, Memory, Terms, View
 from study.attention.view import in_sequence
 from study.config import Recurrent as Config
 from study.config.mechanisms import DECODER, INIT
-from study.models.bridge import build_memory, initial_vectors
-from study.models.cell import Cell, Hidden
-from study.models.encoder import Encoder
-from study.models.translator import PAD, Encoded, Origin, Output, Translator, output_logits
+from study.models.bridge import build_memory, initial_vectors, last
+from study.models.translator import PAD, Encoded, Origin, Output, Translator, lengths, output_logits
+
+
+class Encoder(nn.Module):
+    """States [B, S, E] of every token, and the final state [h→; h←] [B, E].
+
+    Args:
+        kind: `nn.GRU` or `nn.LSTM`.
+        width: D.
+        memory: E, halved between the directions.
+        layers: number of layers.
+        bidirectional: read in both directions.
+        dropout: between layers.
+    """
+
+    def __init__(
+        self,
+        kind: type[nn.GRU] | type[nn.LSTM],
+        width: int,
+        memory: int,
+        layers: int,
+        bidirectional: bool,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        size = memory // 2 if bidirectional else memory
+        entering = [width] + [memory] * (layers - 1)
+        self.rightward = nn.ModuleList(kind(enters, size, batch_first=True) for enters in entering)
+        self.leftward = nn.ModuleList(kind(enters, size, batch_first=True) for enters in entering if bidirectional)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        reverse = reversal(mask)
+        for layer, rightward in enumerate(self.rightward):
+            if layer:
+                x = self.dropout(x)
+            ahead, _ = rightward(x)
+            if not self.leftward:
+                x = ahead
+                continue
+            back, _ = self.leftward[layer](permute(x, reverse))
+            x = torch.cat([ahead, permute(back, reverse)], -1)
+        final = last(ahead, mask)
+        return x, torch.cat([final, last(back, mask)], -1) if self.leftward else final
+
+
+def reversal(mask: Tensor) -> Tensor:
+    """Return the positions of each sentence in reverse order, with padding in place: [B, S]. It is its own inverse."""
+    position = torch.arange(mask.shape[1], device=mask.device)
+    return torch.where(mask, lengths(mask)[:, None] - 1 - position, position)
+
+
+def permute(x: Tensor, order: Tensor) -> Tensor:
+    """x[b, order[b, s]]: [B, S, D]."""
+    return x.gather(1, order[..., None].expand_as(x))
+
+
+Hidden = tuple[tuple[Tensor, ...], ...]
+"""One (h,) or (h, c) per layer, each [B, D]."""
+
+
+class Cell(nn.Module):
+    """A stack of GRU or LSTM layers that can be run over a whole sequence or token by token.
+
+    What enters (a context, or a fed-back readout) is added to the first layer's gates through a matrix of its own,
+    so that the other matrices keep their shapes and initial values in every arm.
+
+    Args:
+        kind: `nn.GRU` or `nn.LSTM`.
+        width: D.
+        layers: number of layers.
+        dropout: between layers.
+        entering: E; 0 when nothing enters.
+    """
+
+    def __init__(
+        self, kind: type[nn.GRU] | type[nn.LSTM], width: int, layers: int, dropout: float, entering: int
+    ) -> None:
+        super().__init__()
+        self.rnn = kind(width, width, layers, batch_first=True, dropout=dropout if layers > 1 else 0.0)
+        gates = 3 if kind is nn.GRU else 4
+        self.entering = nn.Linear(entering, gates * width, bias=False) if entering else None
+
+    def gates(self, embedded: Tensor) -> Tensor:
+        """The embedding's part of the first layer's gates: [B, …, D] → [B, …, G·D]."""
+        return F.linear(embedded, self._weight("weight_ih", 0), self._weight("bias_ih", 0))
+
+    def sequence(self, embedded: Tensor, hidden: Hidden) -> tuple[Tensor, Hidden]:
+        """All tokens at once, when nothing enters: [B, L, D] → states [B, L, D]."""
+        parts = [torch.stack(part) for part in zip(*hidden, strict=True)]
+        states, after = self.rnn(embedded, parts[0] if len(parts) == 1 else tuple(parts))
+        flat = (after,) if isinstance(after, Tensor) else after
+        return states, tuple(zip(*(part.unbind(0) for part in flat), strict=True))
+
+    def forward(self, gates: Tensor, hidden: Hidden, enters: Tensor | None) -> Hidden:
+        """One token, from its gates [B, G·D] and what enters [B, E]."""
+        if self.entering is not None:
+            assert enters is not None
+            gates = gates + self.entering(enters)
+        after: list[tuple[Tensor, ...]] = []
+        for layer, before in enumerate(hidden):
+            if layer:
+                below = F.dropout(after[-1][0], self.rnn.dropout, self.training)
+                gates = F.linear(below, self._weight("weight_ih", layer), self._weight("bias_ih", layer))
+            recurrent = F.linear(before[0], self._weight("weight_hh", layer), self._weight("bias_hh", layer))
+            after.append(_gru(gates, recurrent, *before) if len(before) == 1 else _lstm(gates, recurrent, *before))
+        return tuple(after)
+
+    def _weight(self, name: str, layer: int) -> Tensor:
+        weight: Tensor = getattr(self.rnn, f"{name}_l{layer}")
+        return weight
+
+
+def _gru(gates: Tensor, recurrent: Tensor, h: Tensor) -> tuple[Tensor, ...]:
+    """r, z = σ(x + h), n = tanh(x + r ⊙ h); h' = (1 − z) ⊙ n + z ⊙ h, with torch's order of gates."""
+    width = h.shape[-1]
+    reset, update = torch.sigmoid(gates[..., : 2 * width] + recurrent[..., : 2 * width]).chunk(2, -1)
+    new = torch.tanh(gates[..., 2 * width :] + reset * recurrent[..., 2 * width :])
+    return (torch.lerp(new, h, update),)
+
+
+def _lstm(gates: Tensor, recurrent: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, ...]:
+    """i, f, o = σ(x + h), g = tanh(x + h); c' = f ⊙ c + i ⊙ g, h' = o ⊙ tanh(c'), with torch's order of gates."""
+    keep, forget, new, out = (gates + recurrent).chunk(4, -1)
+    c = torch.sigmoid(forget) * c + torch.sigmoid(keep) * torch.tanh(new)
+    return torch.sigmoid(out) * torch.tanh(c), c
 
 
 class State(NamedTuple):

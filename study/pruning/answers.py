@@ -17,8 +17,7 @@ from torch import Tensor
 from study import scoring
 from study.config.experiment import Decoding
 from study.models import Translator
-from study.pruning.importance import loss
-from study.pruning.order import SEARCHED, gone
+from study.pruning.order import SEARCHED, gone, loss
 from study.pruning.surgery import Head, heads_of, masked
 from study.records import Call, Score
 from study.training import decode

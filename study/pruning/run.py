@@ -25,8 +25,8 @@ from study.pruning.order import Data, Ranking, gone, rank, shuffled
 from study.pruning.surgery import Head, heads_of, remove
 from study.records import PARTS, ModelFacts, Record
 from study.training import Hooks, Run, train
+from study.training.batches import sizes_of
 from study.training.checkpoint import Kept, cut, cut_to, load
-from study.training.sizes import sizes_of
 from study.training.task import initial_model
 
 Hold = Callable[[Path], AbstractContextManager[object]]

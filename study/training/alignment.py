@@ -1,26 +1,119 @@
-"""Attention read as an alignment: links between words by forced decoding, scored against gold links.
+"""Attention between words, and its scores against gold links.
 
-The weights are those of the query that predicts y_t, in both families. Alignment follows Och and Ney (2003): every
-target word is linked to the source word that it attends to most.
+A forced pass gives token weights, which are pooled between words. Cross-attention is read at the query that predicts
+y_t, in both families, and scored as an alignment: every target word is linked to the source word that it attends to
+most (Och and Ney 2003). Encoder self-attention is scored against who attends to whom in the source.
+
+H heads · L, S tokens of target and source, the source's end-of-sentence counted · T, W words of target and source; in
+the encoder's self-attention both are the source's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from torch import Tensor
 
+from study.attention import AttentionCall
 from study.corpora import Link, words
 from study.models import Translator
 from study.models.translator import BOS, EOS
 from study.records import Score
 from study.scoring import alignment_error_rate
 from study.training import decode
-from study.training.batches import Example, collate
-from study.training.diagnostics import observe
-from study.training.reading import Words, readings, visible_tokens
+from study.training.batches import Batch, Example, collate
+from study.training.diagnostics import Site, SiteObservation, observe
 from study.training.vocabulary import Vocabulary
+
+Sides = tuple[list[int], list[int]]
+"""The word of every token: of the slots' side, and of the queries'."""
+
+
+class Words(NamedTuple):
+    """One sentence's cross-attention between its words, end-of-sentence left out on both sides."""
+
+    weights: np.ndarray
+    """[H, T, W]: the mean over the tokens of a target word, the sum over those of a source word."""
+    share: np.ndarray
+    """[H, T, W], pooled alike: each weight's size over that of its row, end-of-sentence counted there. The weights
+    themselves where they are a distribution."""
+    visible: np.ndarray
+    """[H, T, W]: some token of the target word sees some token of the source word."""
+
+    def of(self, head: int | None) -> Words:
+        """One head, or for None the mean over heads: the same without the first axis."""
+        if head is None:
+            return Words(self.weights.mean(0), self.share.mean(0), np.asarray(self.visible.any(0)))
+        return Words(self.weights[head], self.share[head], self.visible[head])
+
+
+def readings(model: Translator, data: Sequence[Example], vocabulary: Vocabulary, site: str) -> dict[int, list[Words]]:
+    """A site by forced decoding: layer ↦ one reading a sentence, without words where the model can't read it.
+
+    Empty where the memory's slots are not made of source tokens.
+    """
+    out: dict[int, list[Words]] = {}
+    for chosen, batch in decode.fitting(model, data):
+        between = [sides(data[i], vocabulary, site) for i in chosen]
+        for (at, layer), call in observe(model, batch).items():
+            read = of_words(call, batch.source.shape[1], between) if at == site else None
+            if read is None:
+                continue
+            nothing = np.zeros((call.weights.shape[1], 0, 0))
+            found = out.setdefault(layer, [Words(nothing, nothing, nothing > 0)] * len(data))
+            for i, reading in zip(chosen, read, strict=True):
+                found[i] = reading
+    return out
+
+
+def sides(example: Example, vocabulary: Vocabulary, site: str) -> Sides:
+    """The words of the slots and of the queries of a site."""
+    source = vocabulary.words(example.pair.source)
+    return source, vocabulary.words(example.pair.target) if site == "cross" else source
+
+
+def of_words(call: AttentionCall, count: int, between: Sequence[Sides]) -> list[Words] | None:
+    """One call over `count` source tokens, each sentence between its words; None where slots are not made of them."""
+    weights = call.over_tokens(count)
+    if weights is None:
+        return None
+    token, visible = weights.double().cpu().numpy(), visible_tokens(call).expand_as(weights).cpu().numpy()
+    return [pooled(token[row], visible[row], *words) for row, words in enumerate(between)]
+
+
+def pooled(weights: np.ndarray, visible: np.ndarray, source: Sequence[int], target: Sequence[int]) -> Words:
+    """Token weights [H, L, S] of one sentence, and which tokens see which, between words.
+
+    `source` and `target` give every token's word.
+    """
+    to_target, to_source = _membership(target), _membership(source)
+    of_target = to_target / to_target.sum(1, keepdims=True).clip(min=1)
+    size = np.abs(weights)
+    total = size.sum(-1, keepdims=True)
+    share = np.divide(size, total, out=np.zeros_like(size), where=total > 0)
+    inside = np.s_[:, : len(target), : len(source)]
+    return Words(
+        of_target @ weights[inside] @ to_source.T,
+        of_target @ share[inside] @ to_source.T,
+        to_target @ visible[inside].astype(float) @ to_source.T > 0,
+    )
+
+
+def _membership(tokens: Sequence[int]) -> np.ndarray:
+    """[words, tokens]: 1 where a token belongs to a word."""
+    count = max(tokens, default=-1) + 1
+    return np.asarray(np.equal.outer(np.arange(count), np.asarray(tokens, dtype=int)), dtype=float)
+
+
+def visible_tokens(call: AttentionCall) -> Tensor:
+    """Return the source tokens that each query sees, through the slots made of them: [B, H or 1, L or 1, S], bool."""
+    if call.origin is None:
+        return call.mask
+    through: Tensor = call.mask.to(call.origin.dtype) @ (call.origin > 0).to(call.origin.dtype)[:, None]
+    return through > 0
+
 
 Gold = Sequence[Sequence[Link]]
 
@@ -213,3 +306,125 @@ def attention_map(
 
 def _tokens_of(words: list[int], word: int) -> list[int]:
     return [i for i, w in enumerate(words) if w == word]
+
+
+ONSET = 0.5
+"""Alignment has set in when the alignment error rate of validation is below."""
+
+
+class OnGold(NamedTuple):
+    """Shares over the queries of a split that have gold, each 0–1; `argmax` means over heads first, `head` none."""
+
+    mass: float
+    argmax: float
+    head: list[float]
+    """Argmax of each head."""
+    n: int
+
+
+def attends(
+    model: Translator, data: Mapping[str, Sequence[Example]], valid: Sequence[Example], vocabulary: Vocabulary
+) -> list[Score]:
+    """Scores of encoder self-attention on the splits whose pairs say who attends to whom, 0–100.
+
+    attends_mass: 100 · the weight on gold words, the mean over source words that have any, heads averaged.
+    attends_argmax: 100 · the share of these words whose largest weight, heads averaged, is on a gold word.
+    attends_head: the same of one head alone, where there are several.
+
+    Weights are |a| / Σ|a| (the weights, of a distribution) with those of a word's tokens pooled; equal largest ones
+    share their query evenly. Each metric takes the layer (and head) that is best in it on validation. None of a model
+    without encoder self-attention, or of a split that the model cannot read.
+    """
+    if not _known(model, valid):
+        return []
+    chosen = on_gold(model, valid, vocabulary)
+    if not chosen:
+        return []
+    mass = max(chosen, key=lambda layer: chosen[layer].mass)
+    argmax = max(chosen, key=lambda layer: chosen[layer].argmax)
+    each = [(layer, head) for layer, found in chosen.items() for head in range(len(found.head))]
+    at, head = max(each, key=lambda place: chosen[place[0]].head[place[1]])
+    scores = []
+    for split, examples in data.items():
+        if not _known(model, examples):
+            continue
+        found = chosen if examples is valid else on_gold(model, examples, vocabulary)
+        values = [
+            ("attends_mass", found[mass].mass, f"layer:{mass}|heads:mean"),
+            ("attends_argmax", found[argmax].argmax, f"layer:{argmax}|heads:mean"),
+        ]
+        if len(found[at].head) > 1:
+            values.append(("attends_head", found[at].head[head], f"layer:{at}|head:{head}"))
+        for metric, value, signature in values:
+            scores.append(
+                Score(split=split, metric=metric, value=100 * value, n=found[at].n, signature=f"{signature}|version:1")
+            )
+    return scores
+
+
+def _known(model: Translator, data: Sequence[Example]) -> bool:
+    """Return True if every pair has `attends`, at least one is not empty, and all fit the model's limit."""
+    known = all(example.pair.attends is not None and decode.fits(model, example) for example in data)
+    return known and any(example.pair.attends for example in data)
+
+
+def on_gold(model: Translator, data: Sequence[Example], vocabulary: Vocabulary) -> dict[int, OnGold]:
+    """Measure encoder self-attention on gold, by layer; empty if the encoder has no self-attention."""
+    gold = [example.pair.attends or () for example in data]
+    found = readings(model, data, vocabulary, "encoder_self")
+    return {layer: _of_layer(read, gold) for layer, read in found.items()}
+
+
+def _of_layer(found: Sequence[Words], gold: Gold) -> OnGold:
+    hits = np.concatenate([_hits(reading.share, links) for reading, links in zip(found, gold, strict=True)])
+    mass, (argmax, *heads) = gold_mass(found, gold), hits.mean(0).tolist()
+    assert mass is not None  # some pair has gold
+    return OnGold(mass, argmax, heads, len(hits))
+
+
+def _hits(share: np.ndarray, links: Sequence[Link]) -> np.ndarray:
+    """One row per word with gold: `_hit` of the heads [H, W, W] averaged, then of each: [rows, 1 + H]."""
+    gold: dict[int, list[int]] = {}
+    for link in links:
+        gold.setdefault(link.target, []).append(link.source)
+    heads = [share.mean(0), *share]
+    rows = [[_hit(head[t], right) for head in heads] for t, right in gold.items()]
+    return np.array(rows).reshape(len(rows), len(heads))
+
+
+def _hit(weights: np.ndarray, gold: list[int]) -> float:
+    """1 if the largest weight is on gold, 0 if not, a share if several are largest; 0 without any weight."""
+    top = weights == weights.max()
+    return float(top[gold].sum() / top.sum()) if weights.max() > 0 else 0.0
+
+
+def validation_error(
+    observations: Mapping[Site, SiteObservation], batch: Batch, data: Sequence[Example], vocabulary: Vocabulary
+) -> float | None:
+    """AER of the batch that `data` was collated to, heads averaged, of the layer where it is lowest.
+
+    None without gold, or where the memory's slots are not made of source tokens.
+    """
+    gold = gold_of(data)
+    if gold is None:
+        return None
+    between = [sides(example, vocabulary, "cross") for example in data]
+    errors = []
+    for (site, _), observation in observations.items():
+        found = of_words(observation.call, batch.source.shape[1], between) if site == "cross" else None
+        if found is not None:
+            errors.append(alignment_error(found, gold))
+    return min(errors, default=None)
+
+
+def onset(history: Sequence[dict[str, Any]], n: int) -> list[Score]:
+    """The first step of the history whose alignment error rate on `n` sentences of validation is below `ONSET`.
+
+    A score without a value if it never is; no score where there was no rate to look at.
+    """
+    rates = [(point["step"], point["valid_aer"]) for point in history if point.get("valid_aer") is not None]
+    if not rates:
+        return []
+    first = next((float(step) for step, rate in rates if rate < ONSET), None)
+    signature = f"aer<{ONSET}|layer:best|heads:mean|version:1"
+    return [Score(split="valid", metric="onset", value=first, n=n, signature=signature)]

@@ -17,9 +17,8 @@ from study.models import Translator
 from study.models.translator import PAD
 from study.records import Score
 from study.training import decode
-from study.training.alignment import Choice, alignment_scores, attention_map, choose
+from study.training.alignment import Choice, alignment_scores, attends, attention_map, choose
 from study.training.batches import Example, examples
-from study.training.gold import attends
 from study.training.vocabulary import Vocabulary
 
 

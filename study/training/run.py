@@ -25,18 +25,16 @@ from study.errors import InputError
 from study.models import Translator
 from study.models.cost import cost
 from study.records import CHECKPOINT, ModelFacts, Record, Resources, Score, Selection
-from study.training import gold, ranks, tracking
-from study.training.alignment import attention_map
-from study.training.callbacks import Checkpoint, Curves, Interruption, Progress, StoppedError
+from study.training import ranks, tracking
+from study.training.alignment import attention_map, onset
+from study.training.batches import sizes_of
 from study.training.checkpoint import Kept, check_resumable, save_model
 from study.training.diagnostics import for_record, short
 from study.training.evaluate import Evaluation
-from study.training.machine import device_for, keep_memory, peak_memory
+from study.training.machine import continued, data_facts, device_for, keep_memory, peak_memory, provenance
 from study.training.points import scalars
-from study.training.provenance import continued, data_facts, provenance
-from study.training.sizes import sizes_of
 from study.training.task import DataModule, DivergedError, Task, initial_model
-from study.training.trainer import trainer
+from study.training.trainer import Checkpoint, Curves, Interruption, Progress, StoppedError, trainer
 
 UNRECORDED: Any = {"trainer": True, "tracking": True, "out": True, "data": {"folder"}}
 """Fields that decide no number and may contain a path or a name."""
@@ -240,7 +238,7 @@ class Run:
 
     def _finished(self, evaluation: Evaluation) -> Record:
         scores = [self._with_hypotheses(score, evaluation.hypotheses) for score in evaluation.scores]
-        scores += gold.onset(self.task.history, len(self.task.diagnosed))
+        scores += onset(self.task.history, len(self.task.diagnosed))
         for split, lines in evaluation.hypotheses.items():
             files.write(self.folder / f"{split}.hyp.txt", _text(lines))
         if evaluation.shown is not None:

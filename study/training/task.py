@@ -26,13 +26,23 @@ from study.corpora import load
 from study.errors import InputError
 from study.models import Translator, build, match_logits
 from study.models.translator import PAD
-from study.training import decode, gold, sampling
-from study.training.batches import Batch, Example, Share, Steps, collate, examples, sentence_lengths, share
+from study.training import decode
+from study.training.alignment import validation_error
+from study.training.batches import (
+    Batch,
+    Example,
+    Share,
+    Steps,
+    check_windows,
+    collate,
+    examples,
+    sentence_lengths,
+    share,
+)
 from study.training.diagnostics import Diagnostics, diagnose, gradients, in_history, look, truth
 from study.training.evaluate import Evaluation, evaluate
 from study.training.ranks import mean_over_ranks
-from study.training.sizes import check_windows
-from study.training.step import factor, penalties, step_seed
+from study.training.step import factor, penalties, running, samples, step_seed, surrogate
 from study.training.vocabulary import vocabulary_for
 
 DIAGNOSED = 64
@@ -250,15 +260,15 @@ class Task(pl.LightningModule):
         if every and (self.global_step + 1) % every == 0:  # Lightning takes a millisecond for it
             self.log_dict({"train/loss": self._last_loss, "train/lr": self._rate}, batch_size=1)
         self._counted = self._counted + (whole.wanted != PAD).sum()  # read at validation: reading waits for a GPU
-        return loss + self._sampled(terms, output.logits, mine) if sampling.samples(terms) else loss
+        return loss + self._sampled(terms, output.logits, mine) if samples(terms) else loss
 
     def _sampled(self, terms: tuple[Terms, ...], logits: Tensor, mine: Share) -> Tensor | float:
         """Return the surrogate whose gradient is that of the samples. It is not a loss, so the history omits it."""
         wanted = mine.batch.wanted
         log_p, real = -decode.token_nll(logits.detach(), wanted), wanted != PAD
-        added = mine.tokens * sampling.surrogate(terms, log_p, real, self.baseline, self.model.carries)
+        added = mine.tokens * surrogate(terms, log_p, real, self.baseline, self.model.carries)
         # Linear in the batch's mean, so that the ranks' weighted mean is the running mean of the whole batch.
-        self.baseline = mean_over_ranks(mine.tokens * sampling.running(self.baseline, log_p, real))
+        self.baseline = mean_over_ranks(mine.tokens * running(self.baseline, log_p, real))
         return added
 
     def _check(self, loss: Tensor) -> None:
@@ -358,7 +368,7 @@ class Task(pl.LightningModule):
         """Diagnose attention in one pass over the fixed batch, and return the point for the history."""
         observations = look(self.model, self.fixed)
         self.diagnostics = diagnose(observations, self.fixed, self.truth)
-        error = gold.validation_error(observations, self.fixed, self.diagnosed, self.vocabulary)
+        error = validation_error(observations, self.fixed, self.diagnosed, self.vocabulary)
         return {"valid_aer": error, **in_history(self.diagnostics)}
 
     def _gradients_if_due(self) -> None:

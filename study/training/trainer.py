@@ -1,16 +1,191 @@
-"""Lightning's trainer as every run has it: quiet, and without what the study does itself."""
+"""Lightning's trainer of a run: quiet, with checkpoints to resume from, an orderly end and a progress file."""
 
 from __future__ import annotations
 
+import json
 import logging
+import os
+import signal
+import threading
+import time
 import warnings
 from collections.abc import Callable, Sequence
+from operator import itemgetter
+from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytorch_lightning as pl
 import torch
 
+from study import files
 from study.config.experiment import Training
 from study.training.ranks import Ranks
+
+
+class StoppedError(Exception):
+    """Training ends here because it was asked to; its checkpoint is saved."""
+
+
+class Interruption:
+    """A request to end that training answers between two steps, not wherever a signal finds it.
+
+    Within, the first SIGTERM or SIGINT is only noted. `answer` gives it to the handler of before, once training has
+    saved its checkpoint. A second SIGINT is given to it at once: the user does not want to wait. A signal that is
+    ignored on entry stays ignored.
+
+    A handler of Lightning's would send to the other ranks from wherever a signal comes, also from inside another
+    exchange with them, and both would wait for ever. So `install` puts this one back after Lightning has set its own.
+    """
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self._before: dict[signal.Signals, signal._HANDLER] = {}
+
+    @property
+    def asked(self) -> bool:
+        """Return True if a signal has asked the run to end."""
+        return self.signal is not None
+
+    def __enter__(self) -> Interruption:
+        if threading.current_thread() is threading.main_thread():  # Python gives signals to no other
+            found = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)}
+            self._before = {one: handler for one, handler in found.items() if handler not in (signal.SIG_IGN, None)}
+        self.install()
+        return self
+
+    def install(self) -> None:
+        """Take the signals."""
+        for one in self._before:
+            signal.signal(one, self._note)
+
+    def __exit__(self, *_: object) -> None:
+        for one, handler in self._before.items():
+            signal.signal(one, handler)
+
+    def answer(self) -> None:
+        """Give the request, where there was one, to the handler of before. To be called after the context."""
+        if self.signal is not None:
+            signal.raise_signal(self.signal)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT and self.asked:
+            raise KeyboardInterrupt
+        self.signal = number
+
+
+class Checkpoint(pl.Callback):
+    """One file to resume from, replaced atomically after every validation, and after the step when asked to end.
+
+    A step that a validation follows is not saved before it: a run resumed from there would take it for done, and its
+    history would lack a point.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def on_train_batch_end(self, trainer: pl.Trainer, task: Any, *_: Any) -> None:
+        if task.ending and not task.validates(trainer.global_step):
+            self._save(trainer)
+            raise StoppedError
+
+    def on_validation_end(self, trainer: pl.Trainer, task: Any) -> None:
+        if trainer.state.fn == "fit":
+            self._save(trainer)
+            if task.ending:
+                raise StoppedError
+
+    def _save(self, trainer: pl.Trainer) -> None:
+        temporary = self.path.with_suffix(".tmp")
+        trainer.save_checkpoint(temporary)
+        if trainer.is_global_zero:  # the others were there to wait for it
+            os.replace(temporary, self.path)
+
+
+class Curves(pl.Callback):
+    """Loss, learning rate, norm of the gradient and speed, every `EVERY` steps.
+
+    They go to `log(values, step)` and into a file, one line of JSON each, so that a call that resumes can log again
+    what an earlier one has trained: whoever logs may have lost it. So it does with the history of the checkpoint.
+
+    Args:
+        path: the file.
+        log: gets the values by name, and the number of updates made.
+        point: gets a point of the history.
+    """
+
+    EVERY = 20
+
+    def __init__(
+        self, path: Path, log: Callable[[dict[str, float], int], None], point: Callable[[dict[str, Any]], None]
+    ) -> None:
+        self.path, self.send, self.again = path, log, point
+        self.norm: torch.Tensor | None = None
+        self.trained: tuple[int, float] | None = None
+
+    def on_train_start(self, trainer: pl.Trainer, task: pl.LightningModule) -> None:
+        kept = [point for point in self._written() if point["step"] <= trainer.global_step]
+        files.write(self.path, "".join(json.dumps(point) + "\n" for point in kept), durable=False)
+        history: Any = task.history
+        for point in sorted([*kept, *history], key=itemgetter("step")):
+            if "train/loss" in point:
+                self.send({name: value for name, value in point.items() if name != "step"}, point["step"])
+            else:
+                self.again(point)
+
+    def _written(self) -> list[dict[str, Any]]:
+        """Return the points that an earlier call has written, without incomplete lines."""
+        try:
+            lines = self.path.read_text(encoding="utf-8").splitlines()
+            return [json.loads(line) for line in lines if line.startswith('{"step": ') and line.endswith("}")]
+        except (OSError, ValueError):
+            return []
+
+    def on_before_optimizer_step(self, trainer: pl.Trainer, task: pl.LightningModule, *_: Any) -> None:
+        """Measure the gradient norm before clipping. On a GPU the loss is read in this step too."""
+        if trainer.global_step % self.EVERY == 0:
+            self.norm = torch.nn.utils.get_total_norm([p.grad for p in task.parameters() if p.grad is not None])
+
+    def on_train_batch_end(self, trainer: pl.Trainer, task: pl.LightningModule, *_: Any) -> None:
+        if self.norm is None:
+            return
+        trained: Any = task.trained
+        now, before = trained(), self.trained
+        values = {
+            "train/loss": task.last_loss,
+            "train/lr": trainer.optimizers[0].param_groups[0]["lr"],
+            "train/gradient_norm": float(self.norm),
+        }
+        if before:
+            values["train/tokens_per_second"] = (now[0] - before[0]) / max(now[1] - before[1], 1e-9)
+        self.norm, self.trained = None, now
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"step": trainer.global_step, **values}) + "\n")
+        self.send(values, trainer.global_step)
+
+
+class Progress(pl.Callback):
+    """`{"step": …, "steps": …, "from": …}`, about once a second; `from` is the step that this call began at."""
+
+    def __init__(self, path: Path, steps: int) -> None:
+        self.path, self.steps, self.written = path, steps, 0.0
+        self.began_at = 0
+
+    def on_train_start(self, trainer: pl.Trainer, *_: Any) -> None:
+        self.began_at = trainer.global_step
+
+    def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
+        now = time.monotonic()
+        if now - self.written > 1 and trainer.is_global_zero:
+            self.written = now
+            self.write(trainer.global_step)
+
+    def write(self, step: int, steps: int | None = None) -> None:
+        """Say that so many steps are made, of the recipe's or of `steps`."""
+        self.steps = steps or self.steps
+        temporary = self.path.with_suffix(".tmp")  # for who watches now, so not worth a wait for the disk
+        temporary.write_text(json.dumps({"step": step, "steps": self.steps, "from": self.began_at}))
+        os.replace(temporary, self.path)
 
 
 def trainer(

@@ -11,12 +11,12 @@ from study.attention import Attention
 from study.attention.combine import Combine
 from study.attention.mixing import Mixing
 from study.attention.part import Part
-from study.attention.positions import Positions
 from study.attention.reach import Reach
-from study.attention.score import Scale, Score
+from study.attention.scores import Scale, Score
 from study.attention.weighting import Weighting
 from study.config.mechanisms import AXES, MAPS, SCORE
 from study.models.bridge import SourceMemory
+from study.models.transformer import Positions
 
 BASES: dict[str, type[Part]] = {
     base.axis: base for base in (Score, Scale, Weighting, Reach, Combine, Mixing, Positions, SourceMemory)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from study.attention import Attention, AttentionCall, Lengths, View, blockwise
+from study.attention import Attention, AttentionCall, Lengths, View, scores
 from study.attention.scores import Score
 from study.config import Attention as Config
 from study.config import experiment_from
@@ -127,23 +127,23 @@ def test_additive_attention_never_builds_the_concatenation() -> None:
 def test_additive_in_blocks_is_additive_at_once(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     shapes = ((3, 2, 5, 7), (3, 2, 4, 7), (2, 7))
     query, keys, vector = (torch.randn(s, dtype=torch.float64, requires_grad=True) for s in shapes)
-    whole = blockwise.additive(query, keys, vector)
+    whole = scores.additive(query, keys, vector)
     wanted = torch.einsum("bhlsa,ha->bhls", torch.tanh(query[:, :, :, None] + keys[:, :, None]), vector)
     torch.testing.assert_close(whole, wanted, rtol=1e-12, atol=1e-14)
-    monkeypatch.setattr(blockwise, "KEPT", 0)
-    monkeypatch.setitem(blockwise.BLOCK, "cpu", block)
-    torch.testing.assert_close(blockwise.additive(query, keys, vector), wanted, rtol=1e-12, atol=1e-14)
-    assert torch.autograd.gradcheck(blockwise.additive, (query, keys, vector))
+    monkeypatch.setattr(scores, "KEPT", 0)
+    monkeypatch.setitem(scores.BLOCK, "cpu", block)
+    torch.testing.assert_close(scores.additive(query, keys, vector), wanted, rtol=1e-12, atol=1e-14)
+    assert torch.autograd.gradcheck(scores.additive, (query, keys, vector))
 
 
 def test_additive_in_blocks_neither_makes_nor_keeps_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blockwise, "KEPT", 0)
-    monkeypatch.setitem(blockwise.BLOCK, "cpu", 31 * 12)
+    monkeypatch.setattr(scores, "KEPT", 0)
+    monkeypatch.setitem(scores.BLOCK, "cpu", 31 * 12)
     query, keys, vector = (torch.randn(s, requires_grad=True) for s in ((2, 1, 29, 12), (2, 1, 31, 12), (1, 12)))
     with Largest() as largest:
-        scores = blockwise.additive(query, keys, vector)
-        scores.backward(torch.ones_like(scores))
-    assert largest.size == scores.numel()
+        out = scores.additive(query, keys, vector)
+        out.backward(torch.ones_like(out))
+    assert largest.size == out.numel()
 
 
 LOW: list[dict[str, Any]] = [{axis: value} for axis in ("score", "weights") for value in AXES[axis]]

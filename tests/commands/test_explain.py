@@ -11,8 +11,8 @@ from study.config.attention import Attention
 from study.models import build
 from study.models.catalogue import BUILT, PAGE, markdown, tables
 from study.models.cost import cost
+from study.training.batches import sizes_for
 from study.training.run import run
-from study.training.sizes import sizes_for
 
 SMALL = {"data.train_pairs": 60, "data.test_pairs": 20}
 FLAGS = [word for name, value in SMALL.items() for word in (f"--{name}", str(value))]

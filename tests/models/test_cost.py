@@ -7,8 +7,7 @@ from model_cases import VOCABULARY as N
 from study.attention import Lengths
 from study.config import TEXTBOOK, experiment_from
 from study.models import build
-from study.models.cost import Sizes, cost
-from study.models.matching import base_arm, matches, nearest, parameters_of
+from study.models.cost import Sizes, base_arm, cost, matches, nearest, parameters_of
 
 S, L = 5, 7
 SIZES = Sizes(N, Lengths(13, 11), S, L)

@@ -7,8 +7,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.testing import assert_close
 
-from study.models.cell import Cell
-from study.models.encoder import Encoder
+from study.models.recurrent import Cell, Encoder
 from study.models.translator import PAD, select
 
 B, S, D, E = 3, 7, 11, 10

@@ -12,14 +12,13 @@ from torch.nn.functional import pad
 from torch.testing import assert_close
 
 from study.attention import Lengths, multihead
-from study.attention.score import Score
+from study.attention.scores import Score
 from study.config import experiment_from
 from study.config.mechanisms import REACH, SCORE
 from study.models import Translator, build, match_logits
 from study.models.translator import PAD
-from study.training import sampling
 from study.training.decode import token_nll
-from study.training.step import penalties
+from study.training.step import penalties, samples, surrogate
 
 EXAMPLES = 220
 EXACT = {"rtol": 1e-8, "atol": 1e-10}
@@ -48,8 +47,8 @@ def check_gradients(translator: Translator, source: Tensor, target: Tensor) -> N
     assert output.logits.shape == (*target.shape, cases.VOCABULARY)
     terms, log_p = (*encoded.terms, *output.terms), -token_nll(output.logits, wanted)
     loss = penalties(terms) - log_p.mean()
-    if sampling.samples(terms):
-        loss = loss + sampling.surrogate(terms, log_p, wanted != PAD, torch.tensor(-3.0))
+    if samples(terms):
+        loss = loss + surrogate(terms, log_p, wanted != PAD, torch.tensor(-3.0))
     assert isinstance(loss, Tensor)
     loss.backward()
     for name, parameter in translator.named_parameters():

@@ -9,7 +9,7 @@ from study.config.pruning import Pruning
 from study.corpora import Pair
 from study.models import Translator
 from study.models.translator import BOS
-from study.pruning import gates, importance, order
+from study.pruning import order
 from study.pruning.surgery import Head, Mask, gated, heads_of
 from study.training import decode
 from study.training.batches import Example, collate
@@ -36,7 +36,7 @@ def test_importance_is_the_slope_of_the_loss(decoder: str) -> None:
     )
     translator = cases.model(base, cases.at({**SITE, "heads": 2}, "model.attention."))
     data = random_data(3)
-    found = importance.gradient(translator, data)
+    found = order.gradient(translator, data)
     step = 1e-5
     for head in heads_of(translator)[:: 3 if decoder == "transformer" else 1]:
         slopes = []
@@ -51,7 +51,7 @@ def test_importance_is_the_slope_of_the_loss(decoder: str) -> None:
                     ends.append(decode.token_nll(logits, batch.wanted).sum().item())
             slopes.append(abs(ends[0] - ends[1]) / (2 * step))
         assert found[head] == pytest.approx(sum(slopes) / len(slopes), rel=1e-4)
-    normalised = importance.gradient(translator, data, normalise=True)
+    normalised = order.gradient(translator, data, normalise=True)
     for place in {(head.site, head.layer) for head in found}:
         ours = torch.tensor([normalised[head] for head in found if head[:2] == place])
         plain = torch.tensor([found[head] for head in found if head[:2] == place])
@@ -59,8 +59,8 @@ def test_importance_is_the_slope_of_the_loss(decoder: str) -> None:
 
 
 def test_expected_gates_are_those_that_open() -> None:
-    gate = gates.HardConcrete(4 * 20_000)
-    levels = torch.tensor([-4.0, -1.0, 0.5, gates.OPEN])
+    gate = order.HardConcrete(4 * 20_000)
+    levels = torch.tensor([-4.0, -1.0, 0.5, order.OPEN])
     with torch.no_grad():
         gate.log_alpha.copy_(levels.repeat_interleave(20_000))
         drawn = gate.draw(torch.Generator().manual_seed(1)).view(4, -1)
@@ -73,10 +73,10 @@ def test_expected_gates_are_those_that_open() -> None:
 
 def test_the_penalty_is_a_sum_over_heads_however_parted() -> None:
     with torch.no_grad():
-        one = float(gates.HardConcrete(1).open())
+        one = float(order.HardConcrete(1).open())
         for each in (4, 2, 1):
-            parted = {("cross", layer): gates.HardConcrete(each) for layer in range(4 // each)}
-            assert float(gates.penalty(parted)) == pytest.approx(4 * one)
+            parted = {("cross", layer): order.HardConcrete(each) for layer in range(4 // each)}
+            assert float(order.penalty(parted)) == pytest.approx(4 * one)
 
 
 def planted() -> tuple[Translator, list[Example]]:
@@ -106,13 +106,13 @@ def planted() -> tuple[Translator, list[Example]]:
 def test_a_planted_head_is_found(name: str) -> None:
     translator, data = planted()
     if name == "weight_norm":  # what it looks at is size
-        assert importance.weight_norm(translator)[PLANTED] == max(importance.weight_norm(translator).values())
+        assert order.weight_norm(translator)[PLANTED] == max(order.weight_norm(translator).values())
     given = {"penalty": 0.05, "gate_steps": 120} if name == "gates" else {}
     found = order.rank(translator, Pruning(order=name, **given), order.Data(data, data, 200, 1))
     assert found.heads[-1] == PLANTED
     assert sorted(found.heads) == heads_of(translator)
     if name == "gates":
-        assert found.importance[PLANTED] > gates.OPEN - 1
+        assert found.importance[PLANTED] > order.OPEN - 1
         assert all(value < 0 for head, value in found.importance.items() if head != PLANTED)
 
 

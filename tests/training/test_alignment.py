@@ -13,6 +13,7 @@ from study.models import Translator, build
 from study.training import alignment
 from study.training.alignment import (
     Choice,
+    Words,
     alignment_error,
     alignment_scores,
     alignments,
@@ -20,10 +21,10 @@ from study.training.alignment import (
     error_floor,
     gold_mass,
     links,
+    pooled,
     table,
 )
 from study.training.batches import Example, examples
-from study.training.reading import Words, pooled
 from study.training.vocabulary import Words as WordTokens
 
 TEXTS = ["a", "a b", "a b c d e", "b c d"]

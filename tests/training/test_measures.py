@@ -16,16 +16,15 @@ from study.corpora import Link, Pair, load
 from study.models import build
 from study.models.translator import EOS, PAD
 from study.records import Record, Score
-from study.training import diagnostics, gold, tracking
+from study.training import alignment, diagnostics, tracking
 from study.training import task as training_task
-from study.training.alignment import alignment_error, alignments, gold_mass
+from study.training.alignment import Words as Reading
+from study.training.alignment import alignment_error, alignments, gold_mass, of_words, sides
 from study.training.batches import Batch, Example, collate, examples
 from study.training.diagnostics import diagnose, gradients, look, measures, truth
 from study.training.diagnostics.diagnose import POSITIONS, place, states
 from study.training.diagnostics.gradients import _at_source, profile
 from study.training.evaluate import _beyond
-from study.training.reading import Words as Reading
-from study.training.reading import of_words, sides
 from study.training.run import run
 from study.training.vocabulary import Words
 
@@ -224,7 +223,7 @@ MODEL = {"model.family": "transformer", "model.layers": 2, "model.attention.head
 def test_attention_scored_on_who_attends_to_whom() -> None:
     model = build(experiment_from(MODEL).model, len(VOCABULARY), 1).eval()
     data = {split: examples(GRAPH.splits[split][:20], VOCABULARY) for split in ("valid", "test")}
-    scores = {(s.split, s.metric): s for s in gold.attends(model, data, data["valid"], VOCABULARY)}
+    scores = {(s.split, s.metric): s for s in alignment.attends(model, data, data["valid"], VOCABULARY)}
     assert {metric for _, metric in scores} == {"attends_mass", "attends_argmax", "attends_head"}
     masses: dict[int, float] = {}
     for (site, layer), observation in look(model, collate(data["valid"])).items():
@@ -239,17 +238,17 @@ def test_attention_scored_on_who_attends_to_whom() -> None:
     assert scores["valid", "attends_mass"].value == pytest.approx(100 * masses[best], rel=1e-4)
     assert scores["test", "attends_mass"].signature == f"layer:{best}|heads:mean|version:1"
     recurrent = build(experiment_from({"model.width": 24}).model, len(VOCABULARY), 1).eval()
-    assert gold.attends(recurrent, data, data["valid"], VOCABULARY) == []
+    assert alignment.attends(recurrent, data, data["valid"], VOCABULARY) == []
 
 
 def test_rows_on_gold_by_hand() -> None:
     heads = np.array([[[0.2, 0.8], [0.6, 0.4]], [[0.7, 0.3], [0.6, 0.4]]])
-    found = gold._of_layer([Reading(heads, heads, heads > 0)], [(Link(1, 0), Link(0, 1), Link(1, 1))])
+    found = alignment._of_layer([Reading(heads, heads, heads > 0)], [(Link(1, 0), Link(0, 1), Link(1, 1))])
     # word 0: mean row [.45, .55], gold 1; word 1: [.6, .4], gold both
     assert found.mass == pytest.approx((0.55 + 1.0) / 2)
     assert (found.argmax, found.head, found.n) == (1.0, [1.0, 0.5], 2)
     even = np.full((1, 1, 4), 0.25)
-    tied = gold._of_layer([Reading(even, even, even > 0)], [(Link(2, 0),)])
+    tied = alignment._of_layer([Reading(even, even, even > 0)], [(Link(2, 0),)])
     assert (tied.argmax, tied.head) == (0.25, [0.25])
 
 
@@ -257,14 +256,14 @@ def test_validations_error_rate_is_that_of_alignment_and_onset_its_first_below_o
     model = build(experiment_from(MODEL).model, len(VOCABULARY), 1).eval()
     data = examples(GRAPH.splits["valid"][:20], VOCABULARY)
     batch = collate(data)
-    rate = gold.validation_error(look(model, batch), batch, data, VOCABULARY)
+    rate = alignment.validation_error(look(model, batch), batch, data, VOCABULARY)
     links = [example.pair.alignment or () for example in data]
     assert rate == min(alignment_error(found, links) for found in alignments(model, data, VOCABULARY).values())
     history: list[dict[str, Any]] = [{"step": 10 * i, "valid_aer": aer} for i, aer in enumerate((0.7, 0.5, 0.4, 0.6))]
-    (score,) = gold.onset(history, 20)
+    (score,) = alignment.onset(history, 20)
     assert (score.metric, score.value, score.n) == ("onset", 20, 20)
-    assert gold.onset(history[:2], 20)[0].value is None
-    assert gold.onset([{"step": 1, "valid_aer": None}], 20) == []
+    assert alignment.onset(history[:2], 20)[0].value is None
+    assert alignment.onset([{"step": 1, "valid_aer": None}], 20) == []
 
 
 @pytest.mark.parametrize("family", [{}, {"model.family": "transformer", "model.layers": 1}])

@@ -9,8 +9,8 @@ import pytest
 from study.config import experiment_from
 from study.corpora import Corpus, Pair
 from study.errors import InputError
+from study.training.batches import check_windows
 from study.training.run import run
-from study.training.sizes import check_windows
 from study.training.vocabulary import Words
 
 SMALL = {

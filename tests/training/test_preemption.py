@@ -13,7 +13,7 @@ from study.__main__ import main
 from study.config import experiment_from
 from study.errors import BUSY
 from study.sweep import lease, signals
-from study.training import provenance, tracking
+from study.training import machine, tracking
 from study.training.batches import Batch
 from study.training.run import run
 from study.training.task import Task
@@ -129,11 +129,11 @@ def test_a_record_keeps_all_calls_that_made_it(
 ) -> None:
     """Changed code, then two more calls with a clean tree, the last of them with another number of threads."""
     code, clean = ("a" * 40, True), ("b" * 40, False)
-    monkeypatch.setattr(provenance, "_git", lambda: code)
+    monkeypatch.setattr(machine, "_git", lambda: code)
     stop(tmp_path, 2, signal.SIGTERM)
-    monkeypatch.setattr(provenance, "_git", lambda: clean)
+    monkeypatch.setattr(machine, "_git", lambda: clean)
     stop(tmp_path, 4, signal.SIGTERM)
-    monkeypatch.setattr(provenance.torch, "get_num_threads", lambda: 3)
+    monkeypatch.setattr(machine.torch, "get_num_threads", lambda: 3)
     made = run(EXPERIMENT, tmp_path, lambda line: None).provenance
     assert made is not None
     assert [(call.from_step, call.git_dirty, call.threads) for call in made.calls] == [

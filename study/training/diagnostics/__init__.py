@@ -1,10 +1,8 @@
 """Diagnostics of attention on a fixed batch, per site, layer and head. Taps and hooks leave the model unchanged."""
 
-from study.training.diagnostics.diagnose import Diagnostics, diagnose
+from study.training.diagnostics.diagnose import Diagnostics, diagnose, for_record, in_history, short, site_means
 from study.training.diagnostics.gradients import gradients
-from study.training.diagnostics.summary import for_record, in_history, short, site_means
-from study.training.diagnostics.taps import Site, SiteObservation, look, observe, taps
-from study.training.diagnostics.truth import Truth, truth
+from study.training.diagnostics.taps import Site, SiteObservation, Truth, look, observe, taps, truth
 
 __all__ = [
     "Diagnostics",

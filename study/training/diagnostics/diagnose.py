@@ -1,4 +1,4 @@
-"""The diagnosis of a batch: every measure of every head, and what the states are like.
+"""Diagnosis of a batch: every measure of every head and of the states, and summaries for history and record.
 
 B batch · S slots · H heads · D width of the states.
 """
@@ -6,6 +6,7 @@ B batch · S slots · H heads · D width of the states.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,8 +15,7 @@ from torch import Tensor
 from study.models.translator import PAD
 from study.training.batches import Batch
 from study.training.diagnostics import measures
-from study.training.diagnostics.taps import Site, SiteObservation
-from study.training.diagnostics.truth import Truth
+from study.training.diagnostics.taps import Site, SiteObservation, Truth
 from study.training.points import NAMES
 
 Layer = dict[str, Any]
@@ -99,3 +99,64 @@ def states(memory: Tensor | None, rows: measures.Rows, positions: bool = True) -
 def place(distance: Tensor) -> Tensor:
     """The bin of `POSITIONS` that a position or distance is in."""
     return torch.bucketize(distance, torch.tensor(POSITIONS, device=distance.device), right=True) - 1
+
+
+KEPT = ("logit_max", "entropy", "spread", "gold_mass")
+"""Means over layers and heads that a record's history has, where they mean something. The history's file has every
+measure of every head."""
+
+DIGITS = 4
+"""Significant digits of a diagnostic in a record."""
+
+
+def site_means(diagnostics: Diagnostics) -> dict[str, dict[str, float | None]]:
+    """The mean over layers and heads of every measure, by site; None where no head has a value."""
+    names = (*NAMES, "state_mean", "state_variance")
+    return {
+        site: {name: _mean([value for layer in layers for value in _each(layer[name])]) for name in names}
+        for site, layers in diagnostics.items()
+    }
+
+
+def _each(values: list[float | None] | float | None) -> list[float | None]:
+    """The values of all heads, or the one of the layer."""
+    return values if isinstance(values, list) else [values]
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def for_record(last: Diagnostics, initial: Diagnostics, gradients: dict[str, Any]) -> dict[str, Any]:
+    """A record's diagnostics: site ↦ layers ↦ name ↦ one value a head, and beside the sites `gradients` by moment.
+
+    Those of the last validation; the heads' standard deviations of logits at step 0 are beside them.
+    """
+    sites = {
+        site: [{**layer, "logit_sd_step_0": initial[site][i]["logit_sd"]} for i, layer in enumerate(layers)]
+        for site, layers in last.items()
+    }
+    tree: dict[str, Any] = brief({**sites, "gradients": gradients} if sites else {})
+    return tree
+
+
+def in_history(diagnostics: Diagnostics) -> dict[str, Any]:
+    """Return a validation's diagnostics for the history: the means as `diagnostics`, the values of heads as `heads`."""
+    return {"diagnostics": site_means(diagnostics), "heads": brief(diagnostics)}
+
+
+def short(point: dict[str, Any]) -> dict[str, Any]:
+    """A point of the history as the record keeps it."""
+    sites = point["diagnostics"].items()
+    kept = {site: {name: values[name] for name in KEPT if values[name] is not None} for site, values in sites}
+    return {name: value for name, value in point.items() if name != "heads"} | {"diagnostics": brief(kept)}
+
+
+def brief(tree: Any) -> Any:
+    """Every float rounded to `DIGITS` significant digits; NaN and ∞ become None."""
+    if isinstance(tree, float):
+        return float(f"{tree:.{DIGITS}g}") if math.isfinite(tree) else None
+    if isinstance(tree, dict):
+        return {key: brief(value) for key, value in tree.items()}
+    return [brief(item) for item in tree] if isinstance(tree, list | tuple) else tree

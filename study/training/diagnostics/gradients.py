@@ -20,7 +20,7 @@ from study.models.translator import PAD
 from study.training.batches import Batch
 from study.training.diagnostics.diagnose import POSITIONS, number, place
 from study.training.diagnostics.measures import slope
-from study.training.diagnostics.truth import Truth
+from study.training.diagnostics.taps import Truth
 
 SENTENCES = 16
 """Number of sentences, the first of the diagnosed batch."""

@@ -1,11 +1,12 @@
-"""Taps: record the values that pass every attention, without changing them.
+"""Observations of attention: values recorded by taps, without changing them, and gold attention between tokens.
 
-B batch · L queries · S slots · H heads · D, K widths of memory states and of a head's key.
+B batch · L queries or target tokens · S slots or source tokens, end-of-sentence counted · H heads · D, K widths of
+memory states and of a head's key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,8 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from study.attention import AttentionCall
+from study.corpora import Link
 from study.models import Translator
-from study.training.batches import Batch
+from study.training.batches import Batch, Example
+from study.training.vocabulary import Vocabulary
 
 Site = tuple[str, int]
 """A site and its layer."""
@@ -88,3 +91,40 @@ def _together(calls: list[AttentionCall]) -> AttentionCall:
         for name in ("query", "logits", "normalised", "weights", "heads", "mask")
     }
     return first._replace(**along)
+
+
+Truth = dict[str, Tensor]
+"""site ↦ 1/n at a query's gold slots, n the tokens of its word, and 0 beside them: a mean so weighted is over words.
+
+cross [B, L, S], encoder_self [B, S, S]; sites without gold are missing.
+
+Sure and possible links count alike. End-of-sentence has no gold, neither as query nor as slot.
+"""
+
+
+def truth(data: Sequence[Example], vocabulary: Vocabulary, batch: Batch) -> Truth:
+    """Gold of the examples that `batch` was collated from: `Pair.alignment` at cross, `Pair.attends` in the encoder."""
+    pairs = [example.pair for example in data]
+    source = [vocabulary.words(pair.source) for pair in pairs]
+    target = [vocabulary.words(pair.target) for pair in pairs]
+    slots = batch.source.shape[1]
+    shapes = {"cross": batch.wanted.shape[1], "encoder_self": slots}
+    links = {"cross": [p.alignment for p in pairs], "encoder_self": [p.attends for p in pairs]}
+    asks = {"cross": target, "encoder_self": source}
+    out: Truth = {}
+    for site, queries in shapes.items():
+        if all(known is not None for known in links[site]):
+            rows = zip(links[site], asks[site], source, strict=True)
+            masks = [_tokens(known or (), asking, words, (queries, slots)) for known, asking, words in rows]
+            out[site] = torch.stack(masks).to(batch.source.device)
+    return out
+
+
+def _tokens(links: Sequence[Link], asking: list[int], source: list[int], shape: tuple[int, int]) -> Tensor:
+    """Links between words as a mask over tokens [queries, slots]; `asking` and `source` give every token's word."""
+    linked = {(link.target, link.source) for link in links}
+    out = torch.zeros(shape)
+    for row, asks in enumerate(asking):
+        for slot, word in enumerate(source):
+            out[row, slot] = ((asks, word) in linked) / asking.count(asks)
+    return out
