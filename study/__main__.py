@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _guarded(arguments: list[str]) -> int:
-    """The status of a verb, each of its exceptions turned into one line."""
+    """Return the status of a verb, each of its exceptions turned into one line."""
     try:
         return _dispatch(arguments)
     except KeyboardInterrupt:

@@ -141,7 +141,7 @@ def compare(
 
 
 def results(sweep: str | Path, *, runs: str | Path | None = None) -> Results:
-    """The results of a sweep: of the published runs, or of runs of your own. Needs no torch.
+    """Return the results of a sweep: of the published runs, or of runs of your own. Needs no torch.
 
     Args:
         sweep: name of a published sweep, such as "scaling", or a sweep file.
@@ -185,7 +185,7 @@ class Run:
         return pd.json_normalize(self.record.history)
 
     def plot(self) -> Figure:
-        """The learning curve and, if the run has one, its attention map."""
+        """Return the learning curve and, if the run has one, its attention map."""
         from study.analysis.figures.run import draw_run
 
         return draw_run(self.record, self._store.attention(self.id))
@@ -270,7 +270,7 @@ class Translation:
         return None if self._map is None else entropy(self._map)
 
     def plot(self) -> Figure:
-        """The weights as a heat map.
+        """Return the weights as a heat map.
 
         Raises:
             InputError: there are none.
@@ -358,11 +358,11 @@ class Results:
         return self._compared.frame
 
     def table(self) -> Table:
-        """The comparison table: means, differences to the baseline, intervals. `.frame` has its numbers."""
+        """Return the comparison table: means, differences to the baseline, intervals. `.frame` has its numbers."""
         return self._compared.table
 
     def plot(self) -> Figure:
-        """The figure of the sweep: every run a dot, with the intervals of the table.
+        """Return the figure of the sweep: every run a dot, with the intervals of the table.
 
         Raises:
             InputError: the sweep asks a question of single models, such as which heads can go.
@@ -375,7 +375,7 @@ class Results:
         return draw(self._compared.facets)
 
     def verdicts(self, claims: str | Path | None = None) -> Table:
-        """The verdicts on the claims that this sweep decides. `.frame` has their numbers.
+        """Return the verdicts on the claims that this sweep decides. `.frame` has their numbers.
 
         Args:
             claims: file with claims of your own, which are added to those of the study.

@@ -1,4 +1,4 @@
-"""Files: reading with limits, writing whole or not at all, and removal of what a killed process has left.
+"""Files: reading with limits, atomic writing, and removal of files that a killed process left.
 
 A reader sees the old content or the new content, never a part. A link is kept: the file that it names is replaced.
 A device or a pipe is written to, never replaced.
@@ -64,7 +64,7 @@ def write(path: Path, content: str | bytes, durable: bool = True) -> None:
 
 @contextmanager
 def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
-    """A temporary file to be filled within, which then takes the place of `path`.
+    """Open a temporary file, which replaces `path` at the end.
 
     The temporary file is a new one of an unguessable name, and is removed if the body raises. A `path` that is a
     device, a pipe or a stream of this process gets the content instead.
@@ -98,7 +98,7 @@ def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
 
 
 def read(path: Path, limit: int) -> bytes:
-    """The content of a file of at most `limit` bytes. A pipe that a shell has made, as by `<(…)`, is read too.
+    """Return the content of a file of at most `limit` bytes. A pipe that a shell has made, as by `<(…)`, is read too.
 
     Raises:
         InputError: it is larger, or neither a file nor such a pipe.
@@ -122,7 +122,7 @@ def read(path: Path, limit: int) -> bytes:
 
 
 def leftovers(folder: Path) -> list[Path]:
-    """Temporary files in a folder. Whoever removes them has to know that nobody is writing there."""
+    """Return the temporary files in a folder. Remove them only if no process writes there."""
     try:
         names = os.listdir(folder)
     except OSError:
@@ -131,7 +131,7 @@ def leftovers(folder: Path) -> list[Path]:
 
 
 def _new(target: Path | None) -> Path:
-    """An empty file beside the target, or for None where the system keeps temporary files."""
+    """Return an empty file beside the target, or for None where the system keeps temporary files."""
     if target is None:
         handle, name = tempfile.mkstemp(SUFFIX)
         os.close(handle)
@@ -195,7 +195,7 @@ def _sync(path: Path) -> None:
 
 
 def _named(problem: OSError, path: Path) -> OSError:
-    """The same problem under the name that the caller gave."""
+    """Return the same problem under the name that the caller gave."""
     return type(problem)(problem.errno, problem.strerror, str(path))
 
 

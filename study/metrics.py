@@ -1,6 +1,6 @@
-"""Table of scores: title, unit, decimals, direction, bounds, meaning, and which corpora and splits have each.
+"""Table of scores: title, unit, decimals, direction, bounds, meaning, and the corpora and splits that have each.
 
-Sweep files, claims, tables, figures and the documents of results take what they say of a score from here. A metric is
+Sweep files, claims, tables, figures and results/README.md use it. A metric is
 named `split/score` (`test/exact`), or `split/score/subset` for a part of a split or of a model's heads
 (`test/bleu/length 4-7`, `test/bleu/kept 0.5`). Claims also name diagnostics by their place in the record, the mean over
 layers and heads (`diagnostics/cross/information`); `diagnostics/pruning/left/<site>` follows from a pruning's order.
@@ -52,7 +52,7 @@ class Metric:
 
     @property
     def direction(self) -> int:
-        """+1 where more is better, −1 where less is, 0 where neither is."""
+        """+1 if higher is better, −1 if lower is better, 0 if neither."""
         return {"maximize": 1, "minimize": -1, None: 0}[self.goal]
 
     @property
@@ -231,12 +231,12 @@ class Corpus(Protocol):
 
 
 def with_parts(kind: Literal["length", "heads"]) -> tuple[str, ...]:
-    """The scores that have subsets of a kind."""
+    """Return the scores that have subsets of a kind."""
     return tuple(name for name, metric in METRICS.items() if kind in metric.parts)
 
 
 def directed() -> tuple[str, ...]:
-    """The scores of which more or less is better: what a sweep or a claim can name."""
+    """Return the scores with a direction, which sweeps and claims can name."""
     return tuple(name for name, metric in METRICS.items() if metric.goal)
 
 
@@ -246,7 +246,7 @@ def score_of(name: str) -> str:
 
 
 def metric_of(name: str) -> Metric:
-    """Facts about the score of a metric; those of an unnamed number (a title of its own, one decimal) for others."""
+    """Return the facts about a metric's score; for an unknown score, its name as title and one decimal."""
     if is_diagnostic(name):
         place = name.removeprefix(DIAGNOSTICS)
         words = DIAGNOSED.get(place, place.replace("/", " ").replace("_", " "))
@@ -288,7 +288,7 @@ def decimals(name: str) -> int:
 
 
 def names(corpus: Corpus) -> list[str]:
-    """Every `split/score` of a run on a corpus."""
+    """Return every `split/score` of a run on a corpus."""
     return [f"{split}/{score}" for split in corpus.scored for score in directed() if _has(corpus, split, score)]
 
 
@@ -302,7 +302,7 @@ def _has(corpus: Corpus, split: str, score: str) -> bool:
 
 
 def check(name: str, goal: str | None, corpora: Iterable[Corpus]) -> Goal:
-    """The goal of the metric `name`, `split/score` or `split/score/subset`, of runs on all these corpora.
+    """Return the goal of the metric `name` (`split/score` or `split/score/subset`) for runs on these corpora.
 
     Raises:
         InputError: runs on one of them lack it, or the goal given is the other one.
@@ -358,7 +358,7 @@ def _instead(name: str, known: list[str]) -> str:
 
 
 def _alone(scores: Iterable[str], known: list[str]) -> Iterator[str]:
-    """The scores, those that only one split has with its name."""
+    """Yield the scores, those that only one split has with its name."""
     for score in scores:
         of = [one.split("/")[0] for one in known if one.split("/")[1] == score]
         alone = len(of) == 1 and METRICS[score].needs != "heads"

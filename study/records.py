@@ -1,4 +1,4 @@
-"""The run record: one canonical JSON file a run, the only thing that passes from training to reports.
+"""Run record: one canonical JSON file per run. Reports read nothing else of a training.
 
 Written once and atomically; read back validated. `config` is validated when written and plain data when read,
 so that records outlive the fields of `Experiment`.
@@ -49,7 +49,7 @@ Time = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|
 
 
 def _in(unit: str) -> Any:
-    """The unit of a field, for the JSON Schema."""
+    """Return the unit of a field, for the JSON Schema."""
     return {"unit": unit}
 
 
@@ -236,7 +236,7 @@ class Record(Section):
         return found
 
     def score(self, split: str, metric: str, subset: str | None = None) -> float | None:
-        """The value of one score, or None where the run has none."""
+        """Return the value of one score, or None where the run has none."""
         for score in self.scores:
             if (score.split, score.metric, score.subset) == (split, metric, subset):
                 return score.value
@@ -244,7 +244,7 @@ class Record(Section):
 
 
 def dumps(record: Record) -> str:
-    """The canonical text of a record, floats rounded to 6 significant digits (see `rounded`)."""
+    """Return the canonical text of a record, floats rounded to 6 significant digits (see `rounded`)."""
     return canonical(rounded(record.model_dump(mode="json")))
 
 
@@ -255,7 +255,7 @@ def canonical(tree: Any) -> str:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of a record; `unit` is the unit of a number."""
+    """Return the JSON Schema of a record; `unit` is the unit of a number."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | Record.model_json_schema()
 
 
@@ -280,7 +280,7 @@ def read(path: Path) -> Record:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file of records.
+    """Return the text of a file of records.
 
     Raises:
         InputError: the file is absent, or no text.
@@ -298,7 +298,7 @@ def read_text(path: Path) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """The plain data of a file of records.
+    """Return the plain data of a file of records.
 
     Raises:
         InputError: the file is absent, or no JSON.
@@ -314,7 +314,7 @@ def read_json(path: Path) -> Any:
 
 
 def parse(tree: Any, where: str) -> Record:
-    """A record from plain data.
+    """Return a record from plain data.
 
     Args:
         tree: the data.

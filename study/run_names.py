@@ -94,7 +94,7 @@ def _fitting(store: Store, text: str) -> Iterator[str]:
 
 
 def _of_sweep(run: str, runs: Path) -> str | None:
-    """The id that `SWEEP/NUMBER` names; None for another text."""
+    """Return the id that `SWEEP/NUMBER` names; None for another text."""
     sweep, _, number = run.rpartition("/")
     if not sweep or not number.isdecimal() or len(number) > 9:
         return None

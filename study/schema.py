@@ -17,7 +17,7 @@ class Frozen(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _no_truth_for_a_number(cls, given: Any) -> Any:
-        """Python counts true as 1: `seed: true` would be seed 1."""
+        """Refuse true and false for a number. Python counts true as 1."""
         for name, value in given.items() if isinstance(given, dict) else ():
             if isinstance(value, bool) and name in cls.model_fields and cls.model_fields[name].annotation is not bool:
                 kind = _kind(cls.model_fields[name].annotation)
@@ -27,7 +27,7 @@ class Frozen(BaseModel):
     @field_validator("*")
     @classmethod
     def _one_zero(cls, value: Any) -> Any:
-        """−0.0 is 0.0: one number has one identity."""
+        """Convert −0.0 to 0.0, so that one number has one identity."""
         return 0.0 if isinstance(value, float) and value == 0 else value
 
 
@@ -47,7 +47,7 @@ Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 def is_text(text: str) -> bool:
-    r"""Return whether a text can be written: JSON and YAML may have halves of characters, as in `"\ud800"`."""
+    r"""Return True if a text can be encoded. JSON and YAML may have halves of characters, as in `"\ud800"`."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -56,7 +56,7 @@ def is_text(text: str) -> bool:
 
 
 def _title(text: str) -> str:
-    """A name that W&B takes."""
+    """Check a name that W&B accepts."""
     if not is_text(text) or not re.fullmatch(r"[^/\\#?%:\x00-\x1f]{1,128}", text) or text != text.strip():
         raise ValueError(f"expected a name of 1 to 128 characters without / \\ # ? % :, got {text[:60]!r}.")
     return text
@@ -74,7 +74,7 @@ Tag = Annotated[str, AfterValidator(_tag)]
 
 
 def _folder(name: str) -> str:
-    """The name of a folder, a leading ~ written out."""
+    """Return the name of a folder, with a leading ~ expanded."""
     if not name or "\0" in name or not is_text(name):
         raise ValueError(f"expected the name of a folder without null bytes, got {name!r}.")
     if "://" in name:

@@ -1,4 +1,4 @@
-"""Hypotheses → scores, each with the signature of how it was computed.
+"""Scores of translations, each with the signature of its computation.
 
 Units: BLEU, chrF, exact match, prefix and word accuracy run from 0 to 100 (more is better); the alignment error rate
 runs from 0 to 1 (less is better), as in the literature. BLEU and chrF are sacreBLEU's: cased, on plain text.
@@ -114,7 +114,7 @@ def source_length(text: str) -> int:
 
 @dataclass(frozen=True)
 class _Part:
-    """Some sentences of a split."""
+    """Part of a split."""
 
     subset: str | None
     rows: list[int]
@@ -122,7 +122,7 @@ class _Part:
 
 
 def score_split(hypotheses: Sequence[str], pairs: Sequence[Pair], split: str) -> list[Score]:
-    """All text scores of one split: every metric on the whole, BLEU and exact match by source length.
+    """Return all text scores of one split: every metric on the whole, BLEU and exact match by source length.
 
     A bucket of `LENGTHS` appears as `subset="length 4-7"` if it has `SMALLEST_BUCKET` sentences or more; sentences
     shorter or longer than all buckets are in the whole alone.
@@ -163,7 +163,7 @@ def _paired(hypotheses: Sequence[str], references: Sequence[str]) -> None:
 
 
 def forms(text: str) -> list[str]:
-    """The words and punctuation marks of a text (see `corpora.words`), without their places."""
+    """Return the words and punctuation marks of a text (see `corpora.words`), without their places."""
     return WORD.findall(text)
 
 

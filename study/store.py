@@ -74,11 +74,11 @@ class Store:
         return self._working(identity).is_file() or identity in self._published(arm_of(identity))
 
     def arms(self) -> list[str]:
-        """The published arms, sorted."""
+        """Return the published arms, sorted."""
         return sorted(path.stem for path in self.folder.glob("[!.]*.json"))
 
     def ids(self, arm: str | None = None) -> list[str]:
-        """The ids of all runs that have a record, sorted; with `arm`, of its published runs.
+        """Return the ids of all runs that have a record, sorted; with `arm`, of its published runs.
 
         Raises:
             InputError: a published file cannot be read.
@@ -88,7 +88,7 @@ class Store:
         return sorted({*self.working()}.union(*map(self._published, self.arms())))
 
     def working(self) -> list[str]:
-        """The ids of the runs that have a folder and a record, sorted."""
+        """Return the ids of the runs that have a folder and a record, sorted."""
         return sorted(path.parent.name for path in self.folder.glob("*/record.json"))
 
     def state(self, identity: str) -> str:
@@ -100,13 +100,13 @@ class Store:
         return self.record(identity).status if identity in self else records.state(self.folder / identity)
 
     def where(self, identity: str) -> str:
-        """The place of a run's record, for messages."""
+        """Return the place of a run's record, for messages."""
         path = self._working(identity)
         arm = self.folder / f"{arm_of(identity)}.json"
         return f"{arm}: {identity}" if arm.is_file() and not path.is_file() else str(path)
 
     def record(self, identity: str) -> Record:
-        """The record of a run.
+        """Return the record of a run.
 
         Raises:
             InputError: there is none, or it cannot be read.
@@ -122,7 +122,7 @@ class Store:
         return found
 
     def text(self, identity: str) -> str:
-        """The canonical text of a record, byte for byte as the run wrote it.
+        """Return the canonical text of a record, byte for byte as the run wrote it.
 
         Raises:
             InputError: there is none, or it cannot be read.
@@ -141,7 +141,7 @@ class Store:
         return sorted(name.removeprefix(f"{identity}.") for name in archive if name.startswith(f"{identity}."))
 
     def foreign(self, arm: str) -> list[str]:
-        """The names in a published arm's archive that are of no run of the arm, sorted.
+        """Return the names in a published arm's archive that are of no run of the arm, sorted.
 
         Raises:
             InputError: the archive cannot be read.
@@ -150,7 +150,7 @@ class Store:
         return sorted(name for name in self._read_archive(arm) if not name.startswith(known))
 
     def content(self, identity: str, name: str) -> bytes | None:
-        """The bytes of a file beside the record, such as `test.hyp.txt`; None if there is no such file.
+        """Return the bytes of a file beside the record, such as `test.hyp.txt`; None if there is no such file.
 
         Raises:
             InputError: it cannot be read.
@@ -165,7 +165,7 @@ class Store:
             raise InputError(f"{path}: cannot be read ({problem.strerror}). Check the file and your rights.") from None
 
     def hypotheses(self, identity: str, split: str) -> list[str]:
-        """The translations of a split, in the order of the corpus.
+        """Return the translations of a split, in the order of the corpus.
 
         Raises:
             InputError: there are none, or they are not UTF-8.
@@ -188,7 +188,7 @@ class Store:
         return None if content is None else attention_map(content, f"{self.where(identity)}: {ATTENTION}")
 
     def model(self, identity: str) -> bytes | None:
-        """The file of the trained model; None if there is none. Large published files are stored in parts.
+        """Return the file of the trained model; None if there is none. Large published files are stored in parts.
 
         Raises:
             InputError: it cannot be read.
@@ -293,7 +293,7 @@ def runs_folder(given: str | Path | None = None) -> Path:
 
 
 def attention_map(content: bytes, where: str) -> dict[str, Any]:
-    """The attention map in a file's content, checked: types, sizes, and links within them.
+    """Return the attention map in a file's content, checked: types, sizes, and links within them.
 
     Raises:
         InputError: it is not what training writes; `where` begins the line.
@@ -337,7 +337,7 @@ def seed_of(identity: str) -> int:
 
 
 def sha256(content: bytes) -> str:
-    """SHA-256 in hexadecimals."""
+    """Return the Return the SHA-256 in hexadecimals."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -347,7 +347,7 @@ def is_results(folder: Path) -> bool:
 
 
 def _listed(trees: Iterable[Any]) -> str:
-    """A list of records as JSON: a line for each field, and in lists and sections a line for each item."""
+    """Return a list of records as JSON: a line for each field, and in lists and sections a line for each item."""
     return "[\n" + ",\n".join(map(_laid_out, trees)) + "\n]\n"
 
 
@@ -379,7 +379,7 @@ def _compact(tree: Any) -> str:
 
 
 def _packed(files: Mapping[str, bytes]) -> bytes:
-    """A compressed tar of these files. A split of all seeds stands together: most of its sentences are alike."""
+    """Return a compressed tar of these files. A split of all seeds stands together: most of its sentences are alike."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for name in sorted(files, key=_place):

@@ -1,4 +1,4 @@
-"""The arms of a sweep against its baseline: the table, and the notes under it."""
+"""Comparison table of a sweep: every arm against the baseline, and the notes under it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def compares(spec: Spec) -> bool:
 
 
 def fractions(spec: Spec) -> list[float]:
-    """The shares of heads that the pruned models of a sweep lack."""
+    """Return the shares of heads that the pruned models of a sweep lack."""
     sections = [cell.experiment.pruning for cell in spec.cells if cell.experiment]
     return sorted({section.fraction for section in sections if section and section.fraction is not None})
 
@@ -96,7 +96,7 @@ def has_bleu(spec: Spec, facet: str) -> bool:
 
 
 def _table(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Table:
-    """The main table: every declared arm, what ran of it, its scores and its difference to the baseline."""
+    """Return the main table: every declared arm, what ran of it, its scores and its difference to the baseline."""
     metrics, asked = shown_metrics(spec), questions(spec)
     short = table.title(primary(spec), unit=False)
     columns = [
@@ -175,7 +175,7 @@ def _score(rows: pd.DataFrame, name: str) -> str:
 
 
 def _last(rows: pd.DataFrame) -> dict[str, str]:
-    """The cells of the last columns, whichever they are."""
+    """Return the cells of the last columns."""
     return {
         "entropy": labels.number(_mean(rows["entropy"]), 2),
         "speed": labels.number(_mean(rows["tokens_per_second"]), 0),
@@ -237,7 +237,7 @@ def _beside(rows: pd.DataFrame, columns: list[Column]) -> dict[str, Any]:
 
 
 def _notes(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> list[str]:
-    """The notes of a table, in the order of reading."""
+    """Return the notes of a table, in the order of reading."""
     compared = facets if compares(spec) else []
     tests = [c.test for facet in compared for c in facet.family.comparisons.values() if c.test]
     return [

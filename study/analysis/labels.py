@@ -102,7 +102,7 @@ def axis(metric: str) -> str:
 
 
 def tick(value: Any) -> str:
-    """A place on an axis: `512`, `0.5`, `3e-4`, `4–7`."""
+    """Return a place on an axis: `512`, `0.5`, `3e-4`, `4–7`."""
     if isinstance(value, str):
         return value
     return f"{value:.0e}".replace("e-0", "e-") if 0 < value < 0.05 else f"{value:g}"

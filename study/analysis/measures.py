@@ -43,7 +43,7 @@ class Measure:
         return 3 if self.by_length else metrics.decimals(self.metric)
 
     def of(self, record: Record) -> float | None:
-        """The number; None where the record says null: it means nothing in this run.
+        """Return the number; None where the record says null: it means nothing in this run.
 
         Raises:
             InputError: the record has no such score or diagnostic.
@@ -166,7 +166,7 @@ def with_one_head(record: Record) -> float | None:
 
 
 def head_order(record: Record) -> list[str]:
-    """The heads in the order of their removal, `site layer head`; empty without an order."""
+    """Return the heads in the order of their removal, `site layer head`; empty without an order."""
     found: list[str] = _pruning(record).get("order", [])
     return found
 

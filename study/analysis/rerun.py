@@ -83,7 +83,7 @@ def _key(score: Score) -> tuple[str, str, str]:
 
 
 def _files(before: Store, now: Store, record: Record) -> Iterator[RerunDifference]:
-    """The first line that differs of each file of translations, and the attention map."""
+    """Yield the first line that differs of each file of translations, and the attention map."""
     named = dict.fromkeys(score.hypotheses for score in record.scores if score.hypotheses)
     for name in (*named, *record.per_sentence, ATTENTION):
         contents = [store.content(record.id, name) for store in (before, now)]

@@ -1,4 +1,4 @@
-"""One run as text: what it was, what it scored, how it learned, and where it looked."""
+"""One run as text: configuration, scores, learning curve and attention map."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SITES = "model.attention."
 
 
 def describe(record: Record, attention: dict[str, Any] | None) -> Iterator[str]:
-    """All lines about one run."""
+    """Return all lines about one run."""
     yield f"{record.id}   {record.status}{f': {record.error}' if record.error else ''}"
     yield from _facts(record)
     yield from ["", "Configuration (what differs from the defaults)", *configuration(record)]
@@ -46,7 +46,7 @@ def describe(record: Record, attention: dict[str, Any] | None) -> Iterator[str]:
 
 
 def run_line(record: Record) -> str:
-    """Status and the score that decides, in one line."""
+    """Return status and deciding score in one line."""
     split = next((score.split for score in record.scores if score.split != "valid"), "valid")
     value = record.score(split, "exact")
     shown = "" if value is None else f", {split}: exact match {value:.1f}%"
@@ -66,7 +66,7 @@ def _facts(record: Record) -> Iterator[str]:
 
 
 def configuration(record: Record) -> Iterator[str]:
-    """Every field that differs from the defaults of its corpus and family, and the value it would have."""
+    """Yield every field that differs from the defaults of its corpus and family, and the value it would have."""
     config = dict(flat(record.config))
     default = dict(_defaults(config))
     differing = {name: value for name, value in config.items() if default.get(name) != value}
@@ -79,7 +79,7 @@ def configuration(record: Record) -> Iterator[str]:
 
 
 def _defaults(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The fields of a corpus and a family; none of one that this program does not have.
+    """Yield the fields of a corpus and a family; none of one that this program does not have.
 
     Fields that a corpus cannot do without, such as the languages of `files`, have no default.
     """
@@ -247,7 +247,7 @@ def cells(attention: dict[str, Any]) -> Iterator[str]:
 
 
 def map_title(attention: dict[str, Any]) -> str:
-    """Name the site, layer and head of a map."""
+    """Return name the site, layer and head of a map."""
     head = attention.get("head")
     return f"{attention['site']}, layer {attention['layer']}, " + (
         "mean over heads" if head is None else f"head {head}"

@@ -105,7 +105,7 @@ class Table:
         return self.frame.to_json(orient="records", force_ascii=False, indent=1) + "\n"
 
     def html(self) -> str:
-        """The texts as HTML, a table per block, notes below."""
+        """Return the texts as HTML, a table per block, notes below."""
         lines = [f"<p><strong>{escape(self.title)}</strong></p>"]
         for block in self.blocks:
             lines += [f"<p><em>{escape(block.head)}</em></p>"] if block.head else []
@@ -148,7 +148,7 @@ class Table:
         )
 
     def json(self) -> str:
-        """The texts, for documents that lay them out themselves."""
+        """Return the texts, for documents that lay them out themselves."""
         tree = {
             "title": self.title,
             "columns": [{"key": c.key, "head": c.head, "align": c.align} for c in self.columns],
@@ -231,7 +231,7 @@ class Table:
         console.print()
 
     def _widths(self) -> list[int]:
-        """Width that the texts of each column need."""
+        """Return the width that the texts of each column need."""
         widths = []
         for column in self.columns:
             texts = [row.cells[column.key] for block in self.blocks for row in block.rows]
@@ -251,7 +251,7 @@ class Table:
 
 
 def _room(widths: Sequence[int]) -> int:
-    """Width of columns side by side."""
+    """Return the width of columns side by side."""
     return sum(widths) + GAP * (len(widths) - 1)
 
 

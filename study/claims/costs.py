@@ -73,7 +73,7 @@ class Costs(Section):
         return len(self.measured[0].milliseconds)
 
     def one(self, chosen: Mapping[str, object]) -> Measured:
-        """The alternative that is meant.
+        """Return the alternative that is meant.
 
         Raises:
             InputError: there is none, or more than one.
@@ -86,7 +86,7 @@ class Costs(Section):
 
 
 def read(folder: Path | None) -> Costs | None:
-    """The measurements in a folder of benchmarks; None where there are none.
+    """Return the measurements in a folder of benchmarks; None where there are none.
 
     Raises:
         InputError: the file is not one that `benchmarks/cost.py` wrote.
@@ -123,7 +123,7 @@ def check(question: Question, costs: Costs | None) -> None:
 
 
 def verdict(claim: Claim, question: Question, costs: Costs | None) -> Verdict:
-    """The verdict on a question of measured times; `not yet run` where there are none."""
+    """Return the verdict on a question of measured times; `not yet run` where there are none."""
     if costs is None:
         return Verdict(claim, question, WHERE, "", NOT_RUN, note=AWAITS)
     kind = claim.kind(question)
@@ -133,7 +133,7 @@ def verdict(claim: Claim, question: Question, costs: Costs | None) -> Verdict:
 
 
 def _findings(kind: Kind, question: Question, costs: Costs) -> list[Finding]:
-    """Every contrast of a question, tested on logarithms and printed as ratios."""
+    """Return every contrast of a question, tested on logarithms and printed as ratios."""
     weighted = [_weigh(contrast, question, costs) for contrast in question.contrasts if isinstance(contrast, Ratio)]
     compared = contrasted(joined(weighted), [one.weights for one in weighted], Arm("", {}))
     margin = question.margin

@@ -42,7 +42,7 @@ class Pair(Entry):
 
 
 class Contrast(Entry):
-    """Fields of all contrasts. `expect` is the sign that the claim predicts; by default, that the arm is better."""
+    """Fields of all contrasts. `expect` is the predicted sign; by default the arm is better."""
 
     name: str = Field("", description="In words; made from the arms where it is left out.")
     expect: Literal["higher", "lower", "better", "worse", "different"] = "better"
@@ -113,9 +113,9 @@ class Correlation(Contrast):
 
 
 class Within(Contrast):
-    """One metric less another of the same run: the mean over the runs of an arm.
+    """One metric of a run minus another, averaged over the runs of an arm.
 
-    `minus` is a metric, several (their mean), or a number that the metric is held against.
+    `minus` is a metric, a list of metrics (their mean), or a number.
     """
 
     statistic: Literal["within"]
@@ -132,7 +132,7 @@ class Within(Contrast):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Those whose mean is taken off; none where it is a number."""
+        """Metrics whose mean is subtracted; empty if it is a number."""
         return (self.minus,) if isinstance(self.minus, str) else self.minus if isinstance(self.minus, tuple) else ()
 
     @property
@@ -142,7 +142,7 @@ class Within(Contrast):
 
 
 class Costly(Contrast):
-    """The share of heads that cost more than the question's margin when they are removed alone, less `minus`, in %."""
+    """Percentage of heads whose removal alone costs more than the margin, minus `minus`."""
 
     statistic: Literal["costly"]
     arm: Overrides
@@ -181,7 +181,7 @@ class Question(Entry):
     @field_validator("contrasts", mode="before")
     @classmethod
     def _differences(cls, given: Any) -> Any:
-        """A contrast that does not name its statistic is a difference."""
+        """Make a contrast without a statistic a difference."""
         if not isinstance(given, list | tuple):
             return given
         return [{"statistic": "difference", **one} if isinstance(one, dict) else one for one in given]
@@ -215,7 +215,7 @@ class Question(Entry):
         return self
 
     def _cost(self) -> None:
-        """A question of measured times has ratios, and nothing else has."""
+        """Check that ratios and a benchmark come together."""
         ratios = [one.statistic == "ratio" for one in self.contrasts]
         if self.benchmark is None and not any(ratios):
             return
@@ -240,7 +240,7 @@ class Claim(Entry):
     questions: Annotated[tuple[Question, ...], Field(min_length=1)]
 
     def kind(self, question: Question) -> Kind:
-        """The type of a question."""
+        """Return the type of a question."""
         return question.type or self.type
 
     @model_validator(mode="after")

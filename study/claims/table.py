@@ -36,7 +36,7 @@ COUNTED = {"correlation": "arms", "ratio": "processes"}
 
 
 def table(verdicts: Sequence[Verdict]) -> Table:
-    """One row a verdict: what the README and the paper show."""
+    """Return one row per verdict, as documents and paper show it."""
     columns = [
         Column("id", "#"),
         Column("claim", "claim", "left"),
@@ -58,7 +58,7 @@ def table(verdicts: Sequence[Verdict]) -> Table:
 
 
 def contrasts_table(verdicts: Sequence[Verdict]) -> Table:
-    """One row a contrast of every verdict: what each verdict rests on."""
+    """Return one row per contrast, with the numbers behind each verdict."""
     columns = [
         Column("id", "#"),
         Column("asked", "data and model", "left"),
@@ -79,12 +79,12 @@ def contrasts_table(verdicts: Sequence[Verdict]) -> Table:
 
 
 def write(verdicts: Sequence[Verdict], folder: Path) -> list[Path]:
-    """Both tables into a folder, as claims.* and contrasts.*."""
+    """Write both tables to a folder, as claims.* and contrasts.*."""
     return [*table(verdicts).write(folder, "claims"), *contrasts_table(verdicts).write(folder, "contrasts")]
 
 
 def lines(verdicts: Sequence[Verdict], contrasts: bool) -> Iterator[str]:
-    """The verdicts for a terminal; with every contrast, or with the one that decides."""
+    """Yield the verdicts for a terminal; with every contrast, or with the one that decides."""
     shown = None
     for verdict in verdicts:
         if verdict.claim is not shown:
@@ -114,7 +114,7 @@ def sweeps(verdicts: Sequence[Verdict], claim: Claim) -> list[str]:
 
 
 def _sentence(verdict: Verdict, found: Finding, alone: bool) -> str:
-    """One contrast in a line: divergence first, then estimate, interval, n and what n could have shown."""
+    """Return one contrast in a line: diverged runs, estimate, intervals, n and detectable difference."""
     cells = _evidence(verdict, found)
     parts = [*found.diverged]
     if found.comparison.test is not None:
@@ -180,7 +180,7 @@ def _cells(verdict: Verdict) -> dict[str, str]:
 
 
 def _verdict(verdict: Verdict) -> str:
-    """The verdict, and behind it how it is mixed, or why the claim was not asked as it was published."""
+    """Return the verdict with its explanation: how it is mixed, or why the claim was not asked as published."""
     match verdict.outcome:
         case "none":
             return labels.NOTHING
@@ -193,7 +193,7 @@ def _verdict(verdict: Verdict) -> str:
 
 
 def _finding(verdict: Verdict, found: Finding | None) -> str:
-    """The finding, and behind it what diverged, why it is undecided, or what it waits for."""
+    """Return the finding with its explanation: diverged runs, why it is undecided, or missing runs."""
     if found is None or found.comparison.test is None:
         why = [*(found.diverged if found else ()), verdict.note]
         return "; ".join([verdict.word, *(one for one in why if one)])
@@ -240,7 +240,7 @@ def _evidence(verdict: Verdict, found: Finding) -> dict[str, str]:
 
 
 def _in_margins(verdict: Verdict, found: Finding) -> float | None:
-    """The estimate in units of its margin; None without one of them."""
+    """Return the estimate in units of its margin; None without one of them."""
     if found.comparison.test is None or found.margin is None:
         return None
     if "ratio" in _kinds(verdict):
@@ -255,7 +255,7 @@ def _count(verdict: Verdict, found: Finding) -> str:
 
 
 def _bold(verdict: Verdict, found: Finding | None = None) -> frozenset[str]:
-    """Holm, nothing else, and in no row that is descriptive."""
+    """Return the bold cells: Holm p < .05, in rows that are not descriptive."""
     found = found or verdict.deciding
     bold = found is not None and found.comparison.significant and found.word != DESCRIPTIVE
     return frozenset({"estimate", "interval"}) if bold else frozenset()

@@ -1,4 +1,4 @@
-"""Verdicts on claims: what became of each one, and the finding that it rests on.
+"""Verdicts on claims, and the findings behind them.
 
 A finding is the word for a contrast, and for the contrasts of a question together, by rules that were fixed before the
 runs. e is the estimate with the sign that the claim predicts, m the margin, and p Holm's over the contrasts of the
@@ -199,7 +199,7 @@ def judged(
     saturated: bool = False,
     diverged: Sequence[int] = (),
 ) -> Word:
-    """The word for one contrast, by the rules on top.
+    """Return the word for one contrast, by the rules of this module.
 
     Args:
         kind: the claim's type; a shape is judged like a superiority, of whatever its statistic is.
@@ -240,13 +240,13 @@ def _tested(kind: Kind, comparison: Comparison, sign: int, margin: float | None)
 
 
 def combined(question: Question, kind: Kind, words: Sequence[Word]) -> Word:
-    """The word for a question from those of its contrasts."""
+    """Return the word for a question from the words of its contrasts."""
     order = WEAKEST if question.combine == "all" else EQUIVALENT if kind == "equivalence" else STRONGEST
     return min(words, key=order.index)
 
 
 def outcome(question: Question, kind: Kind, words: Sequence[Word]) -> Outcome:
-    """The verdict on a claim from the findings of a question's contrasts, by the rules on top."""
+    """Return the verdict on a question from the words of its contrasts, by the rules of this module."""
     if not words or NOT_RUN in words:
         return "not yet run"
     if question.descriptive:
@@ -297,7 +297,7 @@ def summary(parts: Sequence[tuple[str, bool]]) -> str:
 
 def finding(kind: Kind, question: Question, contrast: AnyContrast, weighted: WeightedContrast, comparison: Comparison,
             margin: float | None) -> Finding:  # fmt: skip
-    """A tested contrast with its word."""
+    """Return a tested contrast with its word."""
     sign = direction(contrast, question.metric)
     rates = {key: arm.diverged for key, arm in weighted.arms.items() if arm.diverged}
     sides = [1 if weighted.weights.get(key, 0.0) * sign >= 0 else -1 for key in rates]

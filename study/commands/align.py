@@ -118,7 +118,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _corpus(trained: Trained, own: bool) -> Corpus:
-    """The run's corpus: what to align, and the validation pairs that choose."""
+    """Return the pairs to align, and the validation pairs that choose layer and head."""
     from study.corpora import load as read
 
     try:
@@ -136,7 +136,7 @@ def _split(corpus: Corpus, split: str | None) -> tuple[str, list[Pair]]:
 
 
 def _files(source: Path, target: Path) -> list[Pair]:
-    """Sentence pairs of the user's own, white space made plain."""
+    """Read sentence pairs of the user, with plain white space."""
     from study.corpora import Pair
     from study.corpora.text import read_sides
     from study.training.translation import LONGEST

@@ -1,4 +1,4 @@
-"""`study claims`: what the records say of each claim."""
+"""`study claims`: the verdict on each claim."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _runs(results: Path | None, runs: Path | None) -> Path | None:
-    """The folder of records; None where nothing is published yet.
+    """Return the folder of records; None where nothing is published yet.
 
     Raises:
         InputError: a folder that was named is not there.

@@ -75,7 +75,7 @@ def _parser() -> Parser:
 
 
 def _read(split: Split) -> Rows:
-    """A split; one that cannot be read at all is its problem."""
+    """Return a split; one that cannot be read at all is its problem."""
     try:
         return read(split)
     except InputError as problem:

@@ -1,4 +1,4 @@
-"""`study explain`: what a configuration computes and costs, and how to give it as many parameters as its baseline."""
+"""`study explain`: formulas and costs of a configuration, and sizes with as many parameters as its baseline."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _within(experiment: Experiment, sizes: Sizes) -> Sizes:
 
 
 def _sites(experiment: Experiment, sizes: Sizes) -> Iterator[str]:
-    """Every site once, whatever the number of layers: they are built alike."""
+    """Yield every site once, whatever the number of layers: they are built alike."""
     from study.attention.formula import equations
     from study.models.cost import bare
 

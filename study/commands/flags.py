@@ -136,7 +136,7 @@ def _tree(given: Any) -> Any:
 
 
 def _fields(sections: Sequence[type[BaseModel]]) -> dict[str, Any]:
-    """The fields of a section as flags. Where there are several kinds of it, of all of them."""
+    """Return the fields of a section as flags. Where there are several kinds of it, of all of them."""
     found: dict[str, list[tuple[type[BaseModel], FieldInfo]]] = {}
     for section in sections:
         for name, field in section.model_fields.items():
@@ -195,7 +195,7 @@ SITES = (
 
 
 def _site_fields(sections: Sequence[type[BaseModel]]) -> dict[str, Any]:
-    """The fields that set all sites, and those of each site. None has a default: it depends on the family."""
+    """Return the fields that set all sites, and those of each site. None has a default: it depends on the family."""
     shared = {
         name: (_type([field]), Field(None, description=field.description))
         for name, field in Attention.model_fields.items()

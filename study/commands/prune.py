@@ -66,7 +66,7 @@ def _parser() -> Parser:
 
 
 def _metavar(annotation: Any) -> str:
-    """The choices, where the type is one of several words."""
+    """Return the choices, where the type is one of several words."""
     words = [word for part in (annotation, *get_args(annotation)) for word in get_args(part) if isinstance(word, str)]
     return "{" + ",".join(dict.fromkeys(words)) + "}" if words else "N"
 

@@ -98,7 +98,7 @@ def _plausible(overrides: dict[str, Any]) -> bool:
 
 
 def _inapplicable(overrides: dict[str, Any], reason: str) -> int:
-    """A cell of a sweep that is no experiment: no failure, since a few of those would end an agent."""
+    """Report a cell of a sweep that is no experiment, without failing: a few failures end an agent."""
     from study.training import tracking
 
     print(f"inapplicable: {reason}")
@@ -164,7 +164,7 @@ def _json(text: str | None) -> dict[str, Any]:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON. Of a key that is given twice, json takes the later."""
+    """Return an object of JSON. Of a key that is given twice, json takes the later."""
     keys = [key for key, _ in pairs]
     if twice := [key for key in keys if keys.count(key) > 1]:
         raise ValueError(f"{twice[0]!r} is given twice")

@@ -155,7 +155,7 @@ def view_of(store: Store, identity: str, places: Sequence[Place]) -> View:
 
 
 def _standing(places: Sequence[Place]) -> dict[str, Any]:
-    """The run's place in sweeps, for its configuration; the first sweep by name decides where one value must."""
+    """Return the run's place in sweeps, for its configuration; the first sweep by name decides where one value must."""
     if not places:
         return {"sweep": []}
     spec, cell = places[0].spec, places[0].cell
@@ -170,7 +170,7 @@ def _standing(places: Sequence[Place]) -> dict[str, Any]:
 
 
 def _arm(place: Place) -> str:
-    """A run's facet and arm."""
+    """Return a run's facet and arm."""
     return " ".join(_parts(place))
 
 
@@ -181,7 +181,7 @@ def _parts(place: Place) -> Iterator[str]:
 
 
 def _name(record: Record, places: Sequence[Place]) -> str:
-    """Name of a run in W&B: its arm in words and its seed."""
+    """Return the name of a run in W&B: its arm in words and its seed."""
     from study.analysis.labels import arm_words
 
     arm = " · ".join(map(arm_words, _parts(places[0]))) if places else record.id.rpartition("-s")[0]
@@ -189,7 +189,7 @@ def _name(record: Record, places: Sequence[Place]) -> str:
 
 
 def _shown(store: Store, identity: str) -> dict[str, Any] | None:
-    """The attention map of a run; None if there is none that can be drawn."""
+    """Return the attention map of a run; None if there is none that can be drawn."""
     try:
         return store.attention(identity)
     except InputError:

@@ -34,20 +34,20 @@ from study.schema import Frozen, Size
 
 
 def _d_of_scores() -> str:
-    """The d of every score that has one, such as `K for dot, A for additive and concat`."""
+    """Return the d of every score that has one, such as `K for dot, A for additive and concat`."""
     symbols = dict.fromkeys(row.d for row in SCORE.values() if row.d)
     return ", ".join(f"{d} for {_and(*(name for name, row in SCORE.items() if row.d == d))}" for d in symbols)
 
 
 def _default_scales() -> str:
-    """The scores of every default scale, such as `rsqrt for dot and bilinear, none elsewhere`."""
+    """Return the scores of every default scale, such as `rsqrt for dot and bilinear, none elsewhere`."""
     scales = dict.fromkeys(row.scale for row in SCORE.values() if row.scale != "none")
     scores = {scale: [name for name, row in SCORE.items() if row.scale == scale] for scale in scales}
     return ", ".join([*(f"{scale} for {_and(*names)}" for scale, names in scores.items()), "none elsewhere"])
 
 
 def _windows() -> str:
-    """The reaches with a window, and where it may be 0."""
+    """Return the reaches with a window, and where it may be 0."""
     names = REACH.taking("window")
     return _and(*(name if REACH[name].narrowest else f"{name} (0: the centre alone)" for name in names))
 
@@ -157,7 +157,7 @@ class Attention(Frozen):
         return query_width
 
     def _sized(self, query_width: int, memory_width: int) -> dict[str, Any]:
-        """The score's own sizes, and whether the widths that it joins fit."""
+        """Return the sizes of the score; check that the widths of its inputs fit."""
         query, key = self.map_widths(query_width, memory_width)
         score = SCORE[self.score]
         if (MAPS[self.maps].one or self.equal_start) and query_width != memory_width:
@@ -179,7 +179,7 @@ class Attention(Frozen):
         return {option: getattr(self, option) or DERIVED[option](key) for option in derived}
 
     def map_widths(self, query_width: int, memory_width: int) -> tuple[int, int]:
-        """Widths per head (of the query, of the key) that the score sees; 0 for what it does not read."""
+        """Return the widths per head of the query and the key that the score reads; 0 if it does not read one."""
         score = SCORE[self.score]
         if score.content_free:
             return 0, 0
@@ -195,7 +195,7 @@ class Attention(Frozen):
         return self.value_width or _share(memory_width, self.heads, "the raw values")
 
     def output_width(self, query_width: int, memory_width: int) -> int:
-        """The width of what the site returns: H·V when it is concatenated and raw, else D."""
+        """Return the width of the site's output: H·V if it is concatenated and raw, else D."""
         if OUTPUT[self.output].weights or COMBINE[self.combine].wide:
             return query_width
         return self.heads * self.mixed_width(memory_width)
@@ -265,7 +265,7 @@ def _scale(site: Attention) -> Iterator[str]:
 
 
 def _matched(site: Attention) -> Iterator[str]:
-    """A start that is measured multiplies a parameter: of the score, its own scale, or else of the maps."""
+    """Refuse a measured start without a parameter to multiply: of the score, of its scale, or of the maps."""
     score, scale = SCORE[site.score], site.scale or SCORE[site.score].scale
     if not LOGIT_INIT[site.logit_init].measured or score.matrix:
         return

@@ -1,4 +1,4 @@
-"""The experiment: everything that decides a run's numbers, and beside it the few things that do not."""
+"""The experiment: all fields that decide a run's numbers, and the few that do not."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Training(Frozen):
 
     @model_validator(mode="after")
     def _within_the_budget(self) -> Self:
-        """The defaults pass with any number of steps, so that a short trial run needs no other field."""
+        """Check warm-up and validation against the steps. The defaults pass with any number of steps."""
         default = type(self).model_fields
         if self.warmup > self.steps and self.warmup != default["warmup"].default:
             raise ValueError(
@@ -71,7 +71,7 @@ class Decoding(Frozen):
 
     @model_validator(mode="after")
     def _penalty_of_several(self) -> Self:
-        """The default passes with any beam, so that greedy search needs no other field."""
+        """Refuse a length penalty with greedy search. The default passes with any beam."""
         if self.beam == 1 and self.length_penalty != type(self).model_fields["length_penalty"].default:
             raise ValueError(
                 f"length_penalty: {self.length_penalty:g} has no effect with beam 1. Remove it, or use a wider beam."
@@ -123,7 +123,7 @@ class Experiment(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _default_tags(cls, given: Any) -> Any:
-        """A union is chosen by its tag: without one, the first member."""
+        """Choose the first member of a union if its tag is not given."""
         if isinstance(given, dict):
             given = dict(given)
             for field, tag, first in (("data", "name", "grammar"), ("model", "family", "recurrent")):
@@ -140,7 +140,7 @@ class Experiment(Frozen):
 
     @model_validator(mode="after")
     def _selectable(self) -> Self:
-        """BLEU counts four words in a row, and is 0 where no target has as many."""
+        """Refuse selection by BLEU if targets are shorter than the four words that it counts."""
         words = self.data.shortest_target
         if words < 4 and self.training.select == "best_valid_bleu":
             raise ValueError(

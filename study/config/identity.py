@@ -34,7 +34,7 @@ def experiment_id(experiment: Experiment) -> str:
 
 
 def scientific(experiment: Experiment) -> dict[str, Any]:
-    """The fields that are hashed, flat: dotted name ↦ value."""
+    """Return the fields that are hashed, flat: dotted name ↦ value."""
     kept: dict[str, Any] = {}
     _collect(experiment, "", kept)
     return kept

@@ -69,7 +69,7 @@ class Score(Facts):
 
     @property
     def content_free(self) -> bool:
-        """It reads neither query nor key, so that maps and scales mean nothing."""
+        """True if the score reads neither query nor key, so that maps and scales have no effect."""
         return not {"query", "key"} & set(self.reads)
 
 
@@ -83,7 +83,7 @@ class Scale(Facts):
 
     @property
     def divides(self) -> bool:
-        """It divides by a power of d for good."""
+        """True if the scale divides by a fixed power of d."""
         return self.power > 0 and not self.learned
 
 
@@ -133,7 +133,7 @@ class Combine(Facts):
 
     @property
     def wide(self) -> bool:
-        """It has no W_O, so that values have the width of the model."""
+        """True if there is no W_O, so that values have the width of the model."""
         return "projected" not in self.outputs
 
 
@@ -171,13 +171,13 @@ class Reach(Facts):
 
     @property
     def local(self) -> bool:
-        """It has a window over slots in their order."""
+        """True if the reach is a window of slots."""
         return "window" in self.options
 
 
 @dataclass(frozen=True, kw_only=True)
 class Memory(Facts):
-    """Facts about what the decoder looks at."""
+    """Facts about the memory of the decoder."""
 
     slots: int | None = None
     """Number of slots, if it does not depend on the sentence or on a field."""
@@ -195,7 +195,7 @@ class Positions(Facts):
 
 @dataclass(frozen=True, kw_only=True)
 class Mixing(Facts):
-    """Facts about what mixes the tokens of the encoder."""
+    """Facts about the mixing of tokens in the encoder."""
 
     attends: bool = False
     """It is self-attention, the site encoder_self."""
@@ -241,7 +241,7 @@ class Axis(dict[str, Row]):
     """A user's own class may be a value. `self[value]` has its row; iteration leaves it out."""
 
     def find(self, name: Any) -> Row | None:
-        """The row of a name; None for whatever is no name of the axis, as a field not yet validated may be."""
+        """Return the row of a name; None for any other value, such as a field that is not yet validated."""
         if isinstance(name, str) and name not in self:
             try:
                 return self[name]
@@ -282,21 +282,21 @@ class Axis(dict[str, Row]):
         return row
 
     def those(self, fact: Callable[[Row], Any]) -> tuple[str, ...]:
-        """The names of the rows of which a fact is true."""
+        """Return the names of the rows for which a fact is true."""
         return tuple(name for name, row in self.items() if fact(row))
 
     def taking(self, option: str) -> tuple[str, ...]:
-        """The names of the rows that an option belongs to."""
+        """Return the names of the rows that take an option."""
         return self.those(lambda row: option in row.options)
 
     def told(self, between: str = ". ", after: str = ":") -> str:
-        """Every value with its words of --help."""
+        """Return every value with its help text."""
         rows = ((name, row.help or row.formula) for name, row in self.items())
         return between.join(f"{name}{after} {text}" if text != name else name for name, text in rows)
 
     @property
     def placed(self) -> bool:
-        """Figures have an order of its values."""
+        """True if figures have an order of the values."""
         return any(row.place is not None for row in self.values())
 
     def by_place(self) -> tuple[str, ...]:

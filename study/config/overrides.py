@@ -54,7 +54,7 @@ def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Two trees as one; where both have a value, that of `over`."""
+    """Merge two trees; `over` wins where both have a value."""
     out = dict(base)
     for key, value in over.items():
         both = isinstance(value, Mapping) and isinstance(out.get(key), Mapping)
@@ -63,7 +63,7 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def experiment_from(*layers: Mapping[str, Any]) -> Experiment:
-    """The experiment that these layers of (dotted or nested) overrides declare, the later over the earlier.
+    """Build the experiment from layers of dotted or nested overrides; a later layer wins.
 
     Raises:
         InputError: a field or value that the experiment does not take, in one line.
@@ -81,7 +81,7 @@ def experiment_from(*layers: Mapping[str, Any]) -> Experiment:
 
 
 def _over_preset(name: Any, tree: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """The tree laid over a textbook arm, and what a problem with it should add."""
+    """Lay the tree over a textbook arm; return also the text to add to an error."""
     arm = nested(textbook(name).overrides)
     given = tree.get("model")
     family = given.get("family") if isinstance(given, Mapping) else None
@@ -93,7 +93,7 @@ def _over_preset(name: Any, tree: dict[str, Any]) -> tuple[dict[str, Any], str]:
 
 
 def family_of(overrides: Mapping[str, Any]) -> Any:
-    """The family that flat overrides declare, by itself or through a preset."""
+    """Return the family that flat overrides declare, directly or by a preset."""
     if overrides.get(PRESET) is not None:
         overrides = {**textbook(overrides[PRESET]).overrides, **overrides}
     return overrides.get(FAMILY, "recurrent")
@@ -143,7 +143,7 @@ FIELD = re.compile(r"([a-z_]\w*(?:\.\w+)*): ")
 
 
 def _typed(parts: list[str], given: Mapping[str, Any]) -> list[str]:
-    """Name of a field of a site as the user gave it: with the site only if one was given."""
+    """Return the name of a field of a site as the user gave it: with the site only if one was given."""
     if parts[:2] != ["model", "attention"] or len(parts) < 4 or parts[2] not in TransformerSites.model_fields:
         return parts
     section: Any = given.get("model")
@@ -155,7 +155,7 @@ def _typed(parts: list[str], given: Mapping[str, Any]) -> list[str]:
 
 
 def _foreign(parts: list[str], given: Mapping[str, Any]) -> str:
-    """Say that a field is not one here, and whose it is or which one was meant."""
+    """Return the message for an unknown field: the section that has it, or the nearest name."""
     *above, name = parts
     for section, union, tag in (("data", Data, "name"), ("model", Model, "family")):
         kinds = get_args(get_args(union)[0])

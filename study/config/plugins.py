@@ -110,7 +110,7 @@ def read(value: str) -> Plugin:
 
 
 def _trust(name: str) -> None:
-    """Let a file that the user named be run: by this process, by those that it starts, and later on this machine."""
+    """Allow a file that the user named to run in this process, in its children and later on this machine."""
     os.environ[TRUSTED] = " ".join(dict.fromkeys([*os.environ.get(TRUSTED, "").split(), name]))
     cache.put(_mark(name), b"")
 
@@ -203,7 +203,7 @@ def _plugin(text: str, name: str, where: str) -> Plugin:
 
 
 def _facts(node: ast.ClassDef) -> dict[str, ast.expr] | None:
-    """The entries of the literal that a class assigns to `facts`; None without one."""
+    """Return the entries of the literal that a class assigns to `facts`; None without one."""
     for statement in node.body:
         targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
         if not any(isinstance(target, ast.Name) and target.id == "facts" for target in targets):

@@ -68,7 +68,7 @@ class Pruning(Frozen):
             object.__setattr__(self, name, value)
 
     def refusal(self, model: Recurrent | Transformer) -> str | None:
-        """Why a model has nothing to prune at the site; None where it has."""
+        """Return why a model has nothing to prune at the site; None if it has heads there."""
         sites = {name: site for name in type(model.attention).model_fields if (site := getattr(model.attention, name))}
         if self.site != "all" and self.site not in sites:
             return f"site: expected {' or '.join(('all', *sites))}, got {self.site}."

@@ -29,7 +29,7 @@ def memory_kind(memory: Any, annotations: object) -> Any:
 
 
 def _slots(kind: Any) -> int | None:
-    """Number of slots of a kind of memory; None where that depends on the sentence or on a field."""
+    """Return the number of slots of a kind of memory; None where that depends on the sentence or on a field."""
     row = MEMORY.find(kind)
     return row.slots if row else 1 if str(kind).endswith(ONE_ANNOTATION) else None
 

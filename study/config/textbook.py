@@ -1,4 +1,4 @@
-"""The textbook arms: what the papers describe, as overrides of an experiment, each with its source.
+"""Textbook arms: models of papers as overrides of an experiment, each with its source.
 
 `preset=luong2015_dot` lies below everything else that is given and is gone before the identity is computed: the same
 experiment written out field by field is the same run. Sizes are the user's (the papers' would not fit a small corpus),
@@ -81,7 +81,7 @@ TEXTBOOK: dict[str, Arm] = {
 
 
 def textbook(name: Any) -> Arm:
-    """The arm of this name.
+    """Return the arm of this name.
 
     Raises:
         InputError: there is none.

@@ -1,4 +1,4 @@
-"""The folder for what can be made or fetched again, and generated corpora kept in it."""
+"""Cache folder, and generated corpora in it."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def put(path: Path, content: bytes) -> None:
 
 
 def cached(kind: str, declared: str, generator: Path, generate: Callable[[], Corpus], checksum: Checksum) -> Corpus:
-    """A generated corpus, from the cache where the declaration and every file of the generator are the same.
+    """Return a generated corpus, from the cache if declaration and generator are unchanged.
 
-    What is read is compared with the checksum of the file and each split with its own, which goes into records.
+    The file and each split are compared with their checksums. The checksums of splits go into records.
     """
     path = folder() / kind / f"{_key(declared, generator)}.json"
     try:
@@ -57,7 +57,7 @@ def _key(declared: str, generator: Path) -> str:
 
 
 def _dump(corpus: Corpus) -> bytes:
-    """A line with the SHA-256 of the rest, then JSON."""
+    """Return a line with the SHA-256 of the rest, then JSON."""
     splits = {name: [(p.source, p.target, p.alignment) for p in pairs] for name, pairs in corpus.splits.items()}
     contrasts = [(c.source, c.right, c.wrong, c.pair) for c in corpus.contrasts]
     head = {"name": corpus.name, "version": corpus.version, "files": corpus.files}
@@ -66,7 +66,7 @@ def _dump(corpus: Corpus) -> bytes:
 
 
 def _checked(content: bytes, checksum: Checksum) -> Corpus:
-    """The corpus in a file of the cache.
+    """Return the corpus in a file of the cache.
 
     Raises:
         ValueError: the file or a split has another checksum than it says.

@@ -1,4 +1,4 @@
-"""Corpus: named splits of sentence pairs. Section: its declaration, with the facts that other parts ask for."""
+"""Corpus: named splits of sentence pairs. Section: its declaration, its facts and its reader."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WORD = re.compile(r"\w+|[^\w\s]")
 
 
 def words(text: str) -> list[tuple[str, int, int]]:
-    """The words and punctuation marks of a text, each with its start and end: what gold alignments count."""
+    """Return the words and punctuation marks of a text, each with its start and end: what gold alignments count."""
     return [(match.group(), match.start(), match.end()) for match in WORD.finditer(text)]
 
 
@@ -104,7 +104,7 @@ class Section(Frozen):
 
     @classmethod
     def example(cls) -> Self:
-        """A section of this kind as lists show it; it need not be readable."""
+        """Return a section of this kind as lists show it; it need not be readable."""
         return cls.model_validate({})
 
     @property
@@ -122,7 +122,7 @@ class Section(Frozen):
         return frozenset()
 
     def chance(self) -> Chance | None:
-        """The floors that an accuracy is read against; None where they are not known."""
+        """Return the floors that an accuracy is read against; None where they are not known."""
         return None
 
     def at_hand(self) -> bool:
@@ -130,7 +130,7 @@ class Section(Frozen):
         return True
 
     def read(self) -> Corpus:
-        """The corpus.
+        """Return the corpus.
 
         Raises:
             InputError: a file is absent, empty, not UTF-8, of the wrong checksum or of unequal length to its other
@@ -162,5 +162,5 @@ def derive_vocabulary(data: Section, size: int) -> None:
 
 
 def load(data: Section) -> Corpus:
-    """The corpus that a `data` section declares; see `Section.read`."""
+    """Return the corpus that a `data` section declares; see `Section.read`."""
     return data.read()

@@ -95,7 +95,7 @@ class Multi30k(Section):
 
 
 def read(data: Multi30k) -> Corpus:
-    """The corpus, with its two test splits; the sentences as they are.
+    """Return the corpus, with its two test splits; the sentences as they are.
 
     Its record names the checksums of the compressed files, also where it was read from unpacked ones: the text is one.
 
@@ -111,7 +111,7 @@ def read(data: Multi30k) -> Corpus:
 
 
 def _given(folder: str, origin: str) -> dict[str, Path]:
-    """Every file of a folder, compressed or unpacked, by its compressed name."""
+    """Return every file of a folder, compressed or unpacked, by its compressed name."""
     try:
         path = Path(folder).expanduser()
     except RuntimeError:

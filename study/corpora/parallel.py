@@ -164,7 +164,7 @@ class Rows:
 
 
 def find(folder: Path, source: str, target: str) -> dict[str, Split]:
-    """The splits of a folder: `train`, `valid`, `test`, then others by name. Files with other endings are none.
+    """Return the splits of a folder: `train`, `valid`, `test`, then others by name. Files with other endings are none.
 
     Raises:
         InputError: no such folder, one side without the other, two forms of one split, or a name that metrics cannot
@@ -223,7 +223,7 @@ def _other_text(expected: str | None, found: str) -> str:
 
 @lru_cache(maxsize=16)
 def _pairs(split: Split, stamp: tuple[tuple[int, int], ...]) -> list[Pair]:
-    """The pairs of a split; read again only if a file has another stamp.
+    """Return the pairs of a split; read again only if a file has another stamp.
 
     Raises:
         InputError: the first of its problems, and how many more there are.
@@ -236,7 +236,7 @@ def _pairs(split: Split, stamp: tuple[tuple[int, int], ...]) -> list[Pair]:
 
 
 def read(split: Split) -> Rows:
-    """A split from its files.
+    """Return a split from its files.
 
     Raises:
         InputError: a file cannot be read at all, or two sides differ in length.
@@ -284,7 +284,7 @@ def _lines(split: Split, problems: list[str]) -> Iterator[tuple[str, str, str, s
 
 
 def _aligned(path: Path, count: int) -> list[str]:
-    """The lines of a file of links.
+    """Return the lines of a file of links.
 
     Raises:
         InputError: it cannot be read, or has another number of lines.

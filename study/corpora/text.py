@@ -33,7 +33,7 @@ def read_sides(source: Path, target: Path) -> list[Pair]:
 
 
 def read_lines(path: Path, blank: bool = False) -> list[str]:
-    """The lines of a text, which LF or CR LF ends; a byte order mark is no part of the text.
+    """Return the lines of a text, which LF or CR LF ends; a byte order mark is no part of the text.
 
     Args:
         path: of the file, plain or gzip.
@@ -74,7 +74,7 @@ def read_lines(path: Path, blank: bool = False) -> list[str]:
 
 
 def links(text: str, source: str, target: str) -> tuple[Link, ...]:
-    """An alignment such as `0-0 2?1` as links between `words` of both sides.
+    """Return an alignment such as `0-0 2?1` as links between `words` of both sides.
 
     Pharaoh's format counts tokens between blanks, from 0. A token of several words (`don't`) links all of them. `-` is
     a sure link, `?` a possible one.

@@ -1,4 +1,4 @@
-"""Counts of translations and the scores that follow from them, so that a reference is prepared once for many runs.
+"""Counts of translations and the scores computed from them. A reference is prepared once for many runs.
 
 sacreBLEU adds up counts over sentences and turns the sums into a score. Here the same counts are made for all
 sentences at once and kept for each sentence: the whole and its parts by length are sums over rows, and the rows are
@@ -40,13 +40,13 @@ class Statistics:
     rows: Counts
 
     def dumps(self) -> str:
-        """A heading and one line per sentence, tabs between."""
+        """Return a heading and one line per sentence, tabs between."""
         lines = ["\t".join(COLUMNS), *("\t".join(map(str, row)) for row in self.rows.tolist())]
         return "\n".join(lines) + "\n"
 
     @staticmethod
     def loads(text: str) -> Statistics:
-        """The statistics of a text.
+        """Return the statistics of a text.
 
         Raises:
             ValueError: it is not what `dumps` writes.
@@ -115,7 +115,7 @@ class Rescorer:
         return scores + statistics.scores(split), statistics
 
     def _rows(self, hypotheses: Sequence[str]) -> list[int]:
-        """The row of each translation in `_counted`; those that were not seen before are counted first."""
+        """Return the row of each translation in `_counted`; those that were not seen before are counted first."""
         new = [row for row, (text, seen) in enumerate(zip(hypotheses, self._places, strict=True)) if text not in seen]
         if new:
             counted = self._count([hypotheses[row] for row in new], new)
@@ -209,7 +209,7 @@ class _Alphabet(dict[str, int]):
 
 
 def _owners(sentences: Sequence[Sequence[str]]) -> Counts:
-    """The sentence of each place, its end included."""
+    """Return the sentence of each place, its end included."""
     return np.repeat(np.arange(len(sentences)), [len(sentence) + 1 for sentence in sentences])
 
 
@@ -268,12 +268,12 @@ def _tokens(text: str) -> list[str]:
 
 
 def _bare(text: str) -> str:
-    """The text without white space, as chrF reads it."""
+    """Return the text without white space, as chrF reads it."""
     return "".join(text.split())
 
 
 def parts(lengths: Counts) -> list[tuple[str | None, NDArray[np.intp]]]:
-    """The whole split and its buckets by source length, by the rules of `scoring`; each with its rows."""
+    """Return the whole split and its buckets by source length, by the rules of `scoring`; each with its rows."""
     found: list[tuple[str | None, NDArray[np.intp]]] = [(None, np.arange(len(lengths)))]
     for low, high in metrics.LENGTHS:
         rows = np.flatnonzero((lengths >= low) & (lengths <= high))
@@ -283,12 +283,12 @@ def parts(lengths: Counts) -> list[tuple[str | None, NDArray[np.intp]]]:
 
 
 def references(data: Section) -> Corpus | None:
-    """The corpus of a `data` section: generated, or read where it is at hand. Nothing is downloaded."""
+    """Return the corpus of a `data` section: generated, or read where it is at hand. Nothing is downloaded."""
     return data.read() if data.at_hand() else None
 
 
 def _score(split: str, metric: str, value: float, subset: str | None, n: int) -> Score:
-    """A score as records hold it: rounded, with its signature."""
+    """Return a score as records hold it: rounded, with its signature."""
     return Score(split=split, metric=metric, value=rounded(value), n=n, subset=subset, signature=_signatures()[metric])
 
 

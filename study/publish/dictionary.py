@@ -130,7 +130,7 @@ def write_index(results: Results, runs: Runs) -> list[Path]:
 
 
 def runs_csv(results: Results, made: Mapping[str, Record]) -> str:
-    """The table of runs as CSV, by id; an empty cell: not known, or no such field.
+    """Return the table of runs as CSV, by id; an empty cell: not known, or no such field.
 
     Columns: id, sweeps (that declare the run, blanks between), status, every field of the configuration in which runs
     differ (dotted), parameters, flops_per_token, seconds of training and of all calls, tokens per second, the tested
@@ -240,7 +240,7 @@ def _dictionary() -> Iterator[str]:
 
 
 def _section(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """The fields of a model as a table, nested ones dotted."""
+    """Yield the fields of a model as a table, nested ones dotted."""
     yield "\n| field | type | |\n|---|---|---|"
     yield from (_pipes([f"`{name}`", kind, said]) for name, kind, said in fields(model, prefix))
 
@@ -256,7 +256,7 @@ def fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str,
 
 
 def _inside(annotation: Any) -> tuple[type[BaseModel] | None, str]:
-    """The model that an annotation holds, if any, and its type in words."""
+    """Return the model that an annotation holds, if any, and its type in words."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation, "object"
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)

@@ -58,7 +58,7 @@ class Evidence:
     """Files of statistics to publish, by name: of a corpus whose references are not shipped."""
 
     def say(self, where: str, what: str) -> None:
-        """One more problem."""
+        """Add a problem."""
         self.problems.append(f"{self.where}: {where}: {what}")
 
 
@@ -77,7 +77,7 @@ def examine_all(
     processes: int | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> list[Evidence]:
-    """Evidence for each run, in the order given; on all cores where there are many.
+    """Examine runs, on all cores if there are many; return the evidence in the order given.
 
     Args:
         task: how to examine them.
@@ -118,7 +118,7 @@ def _examine_some(task: Task, ids: Sequence[str]) -> list[Evidence]:
 
 
 def examine(store: Store, identity: str, task: Task) -> Evidence:
-    """Evidence for one run, working or published."""
+    """Examine one run, working or published."""
     evidence = Evidence(identity, store.where(identity))
     try:
         record = store.record(identity)
@@ -139,7 +139,7 @@ def examine(store: Store, identity: str, task: Task) -> Evidence:
 
 
 def _identity(record: Record, evidence: Evidence) -> None:
-    """The file is named by the id, and the id and the hash are those of the configuration."""
+    """Check that file name, id and hash agree with the configuration."""
     if record.id != evidence.id:
         evidence.say("id", f"{record.id}, and the file is of {evidence.id}; restore it")
     try:
@@ -163,7 +163,7 @@ def _identity(record: Record, evidence: Evidence) -> None:
 
 
 def _facts(record: Record, evidence: Evidence) -> None:
-    """Fields agree with each other that a run writes from one source."""
+    """Check that fields agree that a run writes from one source."""
     training = record.config.get("training", {})
     pairs: list[tuple[str, object, str, object]] = []
     if record.selection:
@@ -182,7 +182,7 @@ def _facts(record: Record, evidence: Evidence) -> None:
 
 
 def _files(store: Store, record: Record, evidence: Evidence, task: Task) -> None:
-    """The files that the record names are there and are the ones; beside published ones there are no others."""
+    """Check the files that the record names, and that published runs have no others."""
     files = hypothesis_files(record)
     if record.status == "finished" and not files:
         evidence.say("scores", "no translations are named, so nothing can be scored again; run it again")
@@ -215,7 +215,7 @@ def _canonical(text: str, evidence: Evidence) -> None:
 
 
 def _check_data(record: Record, corpus: Corpus, evidence: Evidence) -> None:
-    """The corpus that the run read is the one at hand."""
+    """Check that the run read this corpus."""
     files = record.data.files if record.data else {}
     for name, digest in corpus.files.items():
         if files.get(name) != digest:
@@ -234,7 +234,7 @@ def _file(
     evidence: Evidence,
     task: Task,
 ) -> None:
-    """One file of translations: its checksum, and the scores that were computed from it."""
+    """Check a file of translations: its checksum and its scores."""
     split = scores[0].split
     where = f"scores.{split}"
     if name != f"{split}{HYPOTHESES}" or any(score.split != split for score in scores):
@@ -302,7 +302,7 @@ def _against_statistics(store: Store, lines: list[str], split: str, scores: list
 
 
 def _per_sentence(store: Store, record: Record, name: str, digest: str, evidence: Evidence) -> None:
-    """One number a sentence: the file is the one, and the score is the mean of its numbers."""
+    """Check a file of numbers per sentence: its checksum, and that the score is their mean."""
     where = f"per_sentence.{name}"
     split, _, metric = name.removesuffix(".txt").rpartition(".")
     score = next((s for s in record.scores if (s.split, s.metric, s.subset) == (split, metric, None)), None)
@@ -327,7 +327,7 @@ def _near(mean: float, value: float) -> bool:
 
 
 def _compare(recorded: list[Score], again: list[Score], evidence: Evidence) -> None:
-    """Value, signature and number of sentences, of the same scores."""
+    """Compare value, signature and number of sentences of the same scores."""
     ours = {(s.metric, s.subset): s for s in recorded}
     theirs = {(s.metric, s.subset): s for s in again}
     for key in [*ours, *(key for key in theirs if key not in ours)]:
@@ -343,7 +343,7 @@ def _compare(recorded: list[Score], again: list[Score], evidence: Evidence) -> N
 
 
 def hypothesis_files(record: Record) -> dict[str, list[int]]:
-    """Name of each file of translations that the record names ↦ the places of its scores in `scores`."""
+    """Return the name of each file of translations that the record names ↦ the places of its scores in `scores`."""
     files: dict[str, list[int]] = {}
     for place, score in enumerate(record.scores):
         if score.hypotheses is not None:
@@ -368,7 +368,7 @@ def _shipped(record: Record) -> bool:
 
 @cache
 def _data(key: str) -> Data | None:
-    """The `data` section; None for one that today's fields no longer take."""
+    """Return the `data` section; None for one that today's fields no longer take."""
     try:
         section: Data = TypeAdapter(Data).validate_python(json.loads(key))
         return section

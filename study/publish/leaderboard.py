@@ -1,7 +1,7 @@
 """Leaderboard: the models of the study on Multi30k, beside published results of others.
 
-Of each family the published arm with the best mean BLEU on validation, whichever sweep it is of, pruned models aside.
-The tests are looked at for the arm that validation chose, and have no part in choosing it.
+Each family is represented by its published arm with the best mean BLEU on validation, over all sweeps without pruning.
+Test scores are read for the chosen arm and have no part in the choice.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Candidate:
         return sum(record.status == "diverged" for record in self.made)
 
     def bleu(self, split: str) -> list[float]:
-        """The scores of a split, by seed.
+        """Return the scores of a split, by seed.
 
         Raises:
             InputError: a record has none.
@@ -122,7 +122,7 @@ def _best(families: dict[str, dict[str, Candidate]]) -> dict[str, Candidate]:
 
 
 def _left_out(families: dict[str, dict[str, Candidate]]) -> list[str]:
-    """A note on arms that could not be chosen."""
+    """Return a note on arms that could not be chosen."""
     arms = [arm for family in sorted(families) for arm in families[family].values() if arm.diverged]
     said = [f"{arm.label} of {arm.sweep}, {arm.diverged} of {len(arm.runs)} runs diverged" for arm in arms]
     return [f"Not among those that could be chosen: {'; '.join(said)}."] if said else []

@@ -1,4 +1,4 @@
-"""Stability of an order of heads: between seeds, and against greedy removal in the same model.
+"""Stability of an order of removal: between seeds, and against greedy removal in the same model.
 
 A head's place is 0 for the first to go. Heads of a layer are exchangeable between seeds, so seeds are compared by the
 mean place of each layer's heads; within layers, by heads of equal index, there is nothing to find: the control.

@@ -294,7 +294,7 @@ UNSIGNED = "–: computed with the model at hand, from its probabilities; result
 
 
 def _signatures(made: Any) -> Table:
-    """Every metric and signature, with the number of scores that carry it; of layers and heads, `*` for any."""
+    """Return every metric and signature, with the number of scores that carry it; of layers and heads, `*` for any."""
     counted: Counter[tuple[str, str]] = Counter()
     for record in made:
         for score in record.scores:

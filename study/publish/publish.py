@@ -1,4 +1,4 @@
-"""`runs/` → `results/`: what a sweep's runs must show before they are published, and how they get there.
+"""Publishing: checks of a sweep's runs, then copies from `runs/` to `results/`.
 
 Everything is checked before the first file is written. Files appear whole, the records of an arm after their
 translations and the sweep's own file last, so that a call that was interrupted is completed by the next one. A
@@ -117,7 +117,7 @@ def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None)
 
 
 def _find(spec: Spec, working: Store, published: Store) -> _Found:
-    """The working record of each declared run, else the published one."""
+    """Return the working record of each declared run, else the published one."""
     found = _Found()
     for identity in (str(cell.id) for cell in spec.runnable):
         store = next((store for store in (working, published) if identity in store), None)
@@ -214,7 +214,7 @@ def _check_commits(made: Sequence[Record], found: _Found, checkout: Checkout) ->
 
 
 def _code(made: Sequence[Record], checkout: Checkout) -> list[Code]:
-    """The states of the code that decides numbers, that of most runs first."""
+    """Return the states of the code that decides numbers, that of most runs first."""
     commits = [commit for record in made if (commit := _commit(record)) is not None]
     known = {commit: checkout.state(commit) for commit in set(commits)}
     states: dict[str, list[str]] = {}
@@ -229,7 +229,7 @@ def _commit(record: Record) -> str | None:
 
 
 def _new(evidence: Evidence, source: Store, published: Store) -> NewRun | None:
-    """A run to write; None for one that is published.
+    """Return a run to write; None for one that is published.
 
     Raises:
         InputError: it is published with other bytes.
@@ -289,7 +289,7 @@ class Checkout:
         self.top = Path(found)
 
     def require_committed(self, path: Path) -> str:
-        """The file's path from the top.
+        """Return the file's path from the top.
 
         Raises:
             InputError: it is not in HEAD as it is here.

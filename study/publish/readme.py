@@ -27,7 +27,7 @@ VERDICTS = "docs/verdicts.md"
 
 
 class Value(NamedTuple):
-    """One contrast: the first tested one that has these texts in its claim, corpus, name and part."""
+    """Contrast: the first tested one with these texts in its claim, corpus, name and part."""
 
     claim: str
     corpus: str
@@ -39,7 +39,7 @@ class Value(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """One row of the first table of README. `{0}`, `{1}` … stand for the values, with their 95% intervals."""
+    """Row of the first table of README. `{0}`, `{1}` … are the values with their 95% intervals."""
 
     question: str
     answer: str
@@ -137,7 +137,7 @@ def _answers(verdicts: Sequence[Verdict], whole: Mapping[str, str]) -> str:
 
 
 def _value(verdicts: Sequence[Verdict], value: Value) -> str:
-    """The estimate with its 95% interval.
+    """Return the estimate with its 95% interval.
 
     Raises:
         ValueError: no verdict has such a contrast.
@@ -177,7 +177,7 @@ def _pipes(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _claims(verdicts: Sequence[Verdict]) -> dict[str, list[Mapping[str, str]]]:
-    """The rows of the table of verdicts by claim; the first row of each has the statement."""
+    """Return the rows of the table of verdicts by claim; the first row of each has the statement."""
     rows = [row.cells for block in verdict_table.table(verdicts).blocks for row in block.rows]
     return {claim: [row for row in rows if row["id"] == claim] for claim in dict.fromkeys(row["id"] for row in rows)}
 

@@ -1,4 +1,4 @@
-"""The comparison of one sweep: printed, and written with its figure."""
+"""Comparison table of one sweep, printed, and written with its figure."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def write_comparison(results: Results, manifest: Manifest, runs: Runs) -> tuple[
 
 
 def remarked(table: Table, manifest: Manifest) -> Table:
-    """The table with what was said when the sweep was published before its notes."""
+    """Return the table with what was said when the sweep was published before its notes."""
     notes = []
     if manifest.partial:
         notes.append(f"Published in part, with runs missing or failed: {manifest.partial.reason}.")

@@ -1,4 +1,4 @@
-"""Everything that is computed from `results/`, in order, and whether git saw any of it change.
+"""Steps that compute everything from `results/`, in order, and a comparison with git.
 
 A step takes the published inputs and returns the files that it wrote; `STEPS` is the list. Records are read once, and
 verdicts are computed once. A step writes the same bytes from the same input.
@@ -50,13 +50,13 @@ class Inputs:
 
 
 def tables_and_figures(inputs: Inputs) -> list[Path]:
-    """The comparison of every published sweep."""
+    """Write the comparison of every published sweep."""
     manifests = inputs.results.manifests.values()
     return [path for manifest in manifests for path in write_comparison(inputs.results, manifest, inputs.runs)[1]]
 
 
 def figures(inputs: Inputs) -> list[Path]:
-    """The study's named figures, as SVG with their data, of the sweeps that are published."""
+    """Draw the named figures of published sweeps, as SVG with their data."""
     from study.analysis.figures.catalogue import chosen, draw_all
 
     results = inputs.results
@@ -66,23 +66,23 @@ def figures(inputs: Inputs) -> list[Path]:
 
 
 def verdicts(inputs: Inputs) -> list[Path]:
-    """The verdict on every claim: `tables/claims.*` and `tables/contrasts.*`."""
+    """Write the verdict on every claim: `tables/claims.*` and `tables/contrasts.*`."""
     return table.write(inputs.verdicts, inputs.results.root / "tables")
 
 
 def blocks(inputs: Inputs) -> list[Path]:
-    """The generated parts of README.md and docs/, where the results are those of the repository."""
+    """Write the generated parts of README.md and docs/ if the results are those of the repository."""
     root = inputs.results.root
     return readme.update(root, inputs.verdicts) if root.resolve().parent == ROOT else []
 
 
 def paper_and_data(inputs: Inputs) -> list[Path]:
-    """The tables that only the paper reads, and the paper."""
+    """Write the tables that only the paper reads, and the paper."""
     return [*paper.write_data(inputs.results, inputs.runs, inputs.verdicts), *paper.build(inputs.results)]
 
 
 def dictionary_and_index(inputs: Inputs) -> list[Path]:
-    """The files that a reader of `results/` starts from: `README.md`, `runs.csv` and `record.schema.json`."""
+    """Write the index of `results/`: `README.md`, `runs.csv` and `record.schema.json`."""
     return dictionary.write_index(inputs.results, inputs.runs)
 
 

@@ -126,7 +126,7 @@ class Results:
         return {path: found[1] for path, text in texts.items() if (found := re.search(patterns[path], text))}
 
     def spec(self, manifest: Manifest) -> Spec:
-        """The sweep file of a published sweep, read as it is today.
+        """Return the sweep file of a published sweep, read as it is today.
 
         Raises:
             InputError: it is absent, or no longer a sweep file.

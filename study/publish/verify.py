@@ -1,4 +1,4 @@
-"""Everything published, checked again: each hash, each declared run, and on request the scores of each translation."""
+"""Verification of published results: hashes, declared runs and, on request, the scores of each translation."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Verification:
     """Published models whose SHA-256 was taken again."""
 
     def lines(self) -> Iterator[str]:
-        """The summary, then the problems."""
+        """Yield the summary, then the problems."""
         runs = ", ".join(f"{count} {state}" for state, count in sorted(self.states.items()))
         yield f"sweeps        {self.sweeps}; runs: {runs or 'none'}"
         for name, (missing, reason) in sorted(self.partial.items()):
@@ -121,7 +121,7 @@ def verify(
 
 
 def _readable(store: Store, problems: list[str]) -> Iterator[str]:
-    """The ids of all runs. An arm whose file cannot be read is a problem, and the others are checked."""
+    """Yield the ids of all runs. An arm whose file cannot be read is a problem, and the others are checked."""
     for arm in store.arms():
         try:
             yield from store.ids(arm)
@@ -145,7 +145,7 @@ def _other_roots(results: Results) -> Iterator[str]:
 
 
 def _check_costs(results: Results, found: Verification) -> None:
-    """Measured times are whole, and say which code was measured; what they were, nobody can check."""
+    """Check that the measured times are complete and name the measured code. The times cannot be checked."""
     try:
         measured = costs.read(results.benchmarks)
     except InputError as problem:
@@ -198,7 +198,7 @@ def _check_sweep(
 
 
 def _holes(spec: Spec, manifest: Manifest, made: dict[str, Record], store: Store, found: Verification) -> Iterator[str]:
-    """Declared runs that are neither there nor said to be missing, and failures in a sweep published as whole."""
+    """Yield declared runs that are absent and not declared missing, and failures in a whole sweep."""
     excused = set(manifest.partial.missing) if manifest.partial else set()
     absent = [str(cell.id) for cell in spec.runnable if not _there(store, str(cell.id))]
     if manifest.partial:
@@ -223,7 +223,7 @@ def _there(store: Store, identity: str) -> bool:
 
 
 def _code(code: list[Code], records: list[Record]) -> str | None:
-    """The commits that the sweep's file lists are those of its runs."""
+    """Check that the manifest lists the commits of its runs."""
     listed = {commit for one in code for commit in one.commits}
     made = {record.provenance.git_commit for record in records if record.provenance and record.provenance.git_commit}
     if other := sorted(listed ^ made):
@@ -233,7 +233,7 @@ def _code(code: list[Code], records: list[Record]) -> str | None:
 
 
 def _changed(declared: set[str], digests: dict[str, tuple[Evidence, str]], results: Results) -> Iterator[str]:
-    """Records and attention maps that are not the bytes that were published."""
+    """Yield records and attention maps whose bytes were changed."""
     named: set[str] = set()
     for manifest in results.manifests.values():
         told = results.manifest_path(manifest.name)
@@ -251,7 +251,7 @@ def _changed(declared: set[str], digests: dict[str, tuple[Evidence, str]], resul
 
 
 def _strays(evidence: list[Evidence], declared: set[str], results: Results) -> Iterator[str]:
-    """Records that no published sweep declares, and files that are none of the store's."""
+    """Yield records that no published sweep declares, and files that do not belong to the store."""
     for one in evidence:
         if one.id not in declared:
             yield f"{one.where}: stray: no published sweep declares it; publish its sweep (again), or remove it"

@@ -1,4 +1,4 @@
-"""Alignment against translation: the alignment error rate and BLEU, one dot a run, in the sweeps of claim 17."""
+"""Figure of alignment error rate against BLEU, one dot per run, in the sweeps of claim 17."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The score by source length: what one fixed vector loses with every word, and attention does not."""
+"""Figure of the score by source length, with attention and with one fixed vector."""
 
 from __future__ import annotations
 

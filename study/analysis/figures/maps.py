@@ -39,7 +39,7 @@ GOLD = "gold"
 
 
 def points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
-    """Every weight of the maps of one sentence: of each arm the first seed that has one, gold before all.
+    """Return every weight of the maps of one sentence: of each arm the first seed that has one, gold before all.
 
     The sentence is that of the first map found; an arm whose map is of another sentence, or that has none, is a
     line without weights.
@@ -69,7 +69,7 @@ def points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
 
 
 def _first_map(sweep: Sweep, runs: Sequence[DeclaredRun]) -> tuple[DeclaredRun, dict[str, Any] | None]:
-    """The first run with a map, working (`<id>/attention.json`) or published (`<id>.attention.json`)."""
+    """Return the first run with a map, working (`<id>/attention.json`) or published (`<id>.attention.json`)."""
     for run in runs:
         seen = sweep.store.attention(run.id) if sweep.store else None
         if seen:

@@ -47,7 +47,7 @@ def small_multiples(
     height: float = 1.7,
     note: str = "",
 ) -> Figure:
-    """The whole figure.
+    """Return the whole figure.
 
     Args:
         table: what `source.with_means` makes.
@@ -206,7 +206,7 @@ def handle(look: style.Look, text: str) -> Any:
 
 
 def mark(look: style.Look, size: float) -> dict[str, Any]:
-    """The settings of a look's marker."""
+    """Return the settings of a look's marker."""
     edge = (look.colour, 0.8) if look.hollow else ("white", 0.5)
     settings = {"marker": look.marker, "markersize": size, "markerfacecolor": look.fill}
     return settings | {"markeredgecolor": edge[0], "markeredgewidth": edge[1]}

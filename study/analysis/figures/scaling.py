@@ -1,4 +1,4 @@
-"""Score × scale × size: where the dot product needs its 1/√d; and the score against the learning rate."""
+"""Figure of score × scale × size, and of the score against the learning rate."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def at_base(run: DeclaredRun, base: DeclaredRun) -> bool:
 
 
 def _several(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The lines that have more than one place."""
+    """Return the lines that have more than one place."""
     spots: dict[tuple[str, str], set[Any]] = {}
     for row in rows:
         spots.setdefault((row["column"], row["line"]), set()).add(row["x"])
@@ -61,12 +61,12 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def label(column: str) -> str:
-    """The horizontal axis of a panel."""
+    """Return the horizontal axis of a panel."""
     return "learning rate" if column.endswith(BY_RATE) else "d"
 
 
 def points_by_rate(sweeps: Sequence[Sweep]) -> pd.DataFrame:
-    """A panel a corpus and family; a line a scale, or a score where it is not the baseline's."""
+    """Return a panel a corpus and family; a line a scale, or a score where it is not the baseline's."""
     (sweep,) = sweeps
     runs = sweep.comparable("score", "scale", "learning_rate", "additive_width", "rank")
     bases = first_of_family(runs)
@@ -81,5 +81,5 @@ def points_by_rate(sweeps: Sequence[Sweep]) -> pd.DataFrame:
 
 @style.styled()
 def draw_rates(table: pd.DataFrame) -> Figure:
-    """A panel, or several side by side."""
+    """Return a panel, or several side by side."""
     return small_multiples(table, "log", lambda column: "learning rate", height=2.4)

@@ -1,4 +1,4 @@
-"""The two textbook curves: how softmax saturates as logits grow, and how a dot product's variance grows with its size.
+"""Two textbook curves: softmax by the standard deviation of its logits, variance of a dot product by its size.
 
 Drawn from random numbers with a fixed seed, nothing trained. n keys · σ standard deviation of the logits · d size of
 the query and the key.
@@ -52,7 +52,7 @@ def saturation(keys: int) -> pd.DataFrame:
 
 
 def variances() -> pd.DataFrame:
-    """The variance of q·k for q, k ~ N(0, I_d), times the square of each scale: over drawn pairs, and exactly.
+    """Return the variance of q·k for q, k ~ N(0, I_d), times the square of each scale: over drawn pairs, and exactly.
 
     Exactly it is d, since q·k is a sum of d independent products of variance 1; 1 with 1/√d, and 1/d with 1/d.
     """

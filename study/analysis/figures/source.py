@@ -44,7 +44,7 @@ class Sweep:
         return any(run.record for run in self.runs)
 
     def comparable(self, *free: str, where: Callable[[DeclaredRun], bool] = lambda run: True) -> list[DeclaredRun]:
-        """The runs which are as the first of their corpus and family in everything but the `free` fields.
+        """Return the runs which are as the first of their corpus and family in everything but the `free` fields.
 
         `free` are last parts of dotted names (`scale`), so that they hold for every site.
         """
@@ -57,7 +57,7 @@ class Sweep:
 
 
 def read_sweep(spec: Spec, runs: Runs) -> Sweep:
-    """The runs of a sweep, checked as a report checks them.
+    """Return the runs of a sweep, checked as a report checks them.
 
     Raises:
         InputError: a record cannot be read, was changed by hand, or cannot be compared with its neighbours.
@@ -87,7 +87,7 @@ def first_of_family(runs: Iterable[DeclaredRun]) -> dict[tuple[Any, ...], Declar
 
 
 def base_of(run: DeclaredRun, bases: dict[tuple[Any, ...], DeclaredRun]) -> DeclaredRun:
-    """The baseline of a run's corpus and family."""
+    """Return the baseline of a run's corpus and family."""
     return bases[_family(run)]
 
 
@@ -101,7 +101,7 @@ def point(
 
 
 def with_means(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """The table of a figure: to every line the mean of its cell and the 95% t interval of that mean.
+    """Return the table of a figure: to every line the mean of its cell and the 95% t interval of that mean.
 
     Without a line where no run has a score: there is nothing to draw. A mean is missing where a run
     of its cell has no score, and an interval where there are few runs too, or nothing varies.

@@ -73,7 +73,7 @@ def styled() -> Iterator[None]:
 def subplots(
     rows: int = 1, columns: int = 1, figsize: tuple[float, float] | None = None, **grid: Any
 ) -> tuple[Figure, Any]:
-    """A figure with a grid of axes, as `pyplot.subplots` makes it, which no window and no global list knows."""
+    """Return a figure with a grid of axes, as `pyplot.subplots` makes it, which no window and no global list knows."""
     figure = NotebookFigure(figsize=figsize)
     return figure, figure.subplots(rows, columns, **grid)
 
@@ -108,7 +108,7 @@ class Look:
 
 
 def look(arm: str) -> Look | None:
-    """The look of an arm such as `scale=none` or `scale=none logit_init=matched`; None for one not in `ARMS`."""
+    """Return the look of an arm such as `scale=none` or `scale=none logit_init=matched`; None for one not in `ARMS`."""
     first, _, variant = arm.partition(" ")
     field, _, value = first.partition("=")
     values = ARMS.get(field, ())

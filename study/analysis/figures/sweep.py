@@ -1,4 +1,4 @@
-"""The figure of a sweep: one panel a facet, every run a dot, the interval that the statistics computed beside.
+"""Figure of a sweep: one panel per facet, one dot per run, and the interval of the table.
 
 With `FEW` runs per arm or more the panels show differences to the baseline (a dot is one seed's difference); with
 fewer, the raw scores and their mean, since an interval of two runs is wider than any figure.
@@ -64,7 +64,7 @@ def write(facets: list[Facet], path: Path, png: bool = True) -> list[Path]:
 
 @style.styled()
 def draw(facets: list[Facet]) -> Figure:
-    """The sweep's figure."""
+    """Return the sweep's figure."""
     differences = min(len(facet.base.values) for facet in facets) >= FEW
     figure, grid = _grid(facets)
     if not any(arm.values for facet in facets for arm in facet.arms):
@@ -132,7 +132,7 @@ def _axis(metric: str, differences: bool) -> str:
 
 
 def _values(facet: Facet, arm: Arm, differences: bool) -> list[float]:
-    """The dots of one arm."""
+    """Return the dots of one arm."""
     if not differences:
         return list(arm.values.values())
     base = facet.base.values

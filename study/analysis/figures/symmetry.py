@@ -1,4 +1,4 @@
-"""Dose and response of tied maps: how much of a directed task they lose as the share of rings of three grows."""
+"""Figure of tied maps on directed links: accuracy against the share of rings of three (dose)."""
 
 from __future__ import annotations
 
@@ -60,6 +60,6 @@ def _known(data: Graph, metric: str) -> list[tuple[str, float]]:
 
 @style.styled()
 def draw(table: pd.DataFrame) -> Figure:
-    """A panel for each measure."""
+    """Return a panel for each measure."""
     label = "dose: share of words in rings of three"
     return small_multiples(table, "plain", lambda column: label, axis_group=lambda column: column, height=2.6)

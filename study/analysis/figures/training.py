@@ -1,4 +1,4 @@
-"""Attention through training: whether its weights sharpen, its logits run away, and it comes to look at gold."""
+"""Figure of attention through training: entropy of the weights, largest logit, and weight on gold."""
 
 from __future__ import annotations
 

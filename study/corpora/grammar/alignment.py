@@ -1,4 +1,4 @@
-"""Tokens that carry their links: alignments are built along with the sentences, never inferred afterwards."""
+"""Tokens with their alignment links: links are built with the sentence, never inferred from it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EMPTY = Span([], [])
 
 
 def word(source: str, target: str) -> Span:
-    """A German word and its translation of one or more words, all surely linked."""
+    """Return a German word and its translation of one or more words, all surely linked."""
     token = Source(source)
     return Span([token], translated(target.split(), token))
 
@@ -73,7 +73,7 @@ def _text(tokens: Iterable[str]) -> str:
 
 
 def assemble(span: Span) -> tuple[Pair, str]:
-    """The pair as text with its gold alignment, and its key: the source with masked words replaced."""
+    """Return the pair as text with its gold alignment, and its key: the source with masked words replaced."""
     source = [span.source[i] for i in _tidy(span.source)]
     target = [span.target[i] for i in _tidy(span.target)]
     place = {id(token): i for i, token in enumerate(source)}

@@ -1,4 +1,4 @@
-"""Random draws that depend on a stable key alone."""
+"""Random draws that depend only on a stable key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Draw:
         self._random = Random(int(digest(*key), 16)).random
 
     def below(self, n: int) -> int:
-        """An integer from 0 to n - 1."""
+        """Return an integer from 0 to n - 1."""
         return int(self._random() * n)
 
     def one(self, items: Sequence[Item]) -> Item:

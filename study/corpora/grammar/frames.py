@@ -30,7 +30,7 @@ def length(frame: Frame, kind: Kind) -> int:
 
 
 def _candidates(kind: Kind) -> Iterator[Frame]:
-    """All combinations, whether or not they make a clause."""
+    """Yield all combinations, whether or not they make a clause."""
     valencies: list[Literal["intransitive", "transitive", "reporting", "copula"]]
     valencies = ["intransitive", "transitive", "reporting", "copula"]
     gaps: list[Literal["", "subject", "object"]] = ["subject", "object"] if kind == "relative" else [""]
@@ -74,6 +74,6 @@ def _inventory(kind: Kind) -> dict[Use, dict[int, dict[bool, list[Frame]]]]:
 
 @cache
 def frames(use: Use) -> dict[int, list[list[Frame]]]:
-    """The frames for a use, by length, those with and without an object apart, so that both are drawn alike."""
+    """Return the frames for a use, by length, those with and without an object apart, so that both are drawn alike."""
     found = _inventory(use.kind).get(use, {})
     return {words: list(found[words].values()) for words in sorted(found)}

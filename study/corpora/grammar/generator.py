@@ -1,4 +1,4 @@
-"""Splits: streams of sentences, each from a pool of its own.
+"""Splits of the grammar: streams of sentences, one pool of sentences per split.
 
 A keyed hash of the source sentence says which pool it belongs to, so no split can hold a sentence of another, whatever
 their sizes, and the test splits depend on the seed and the lexicon alone. For a sentence with a pronoun, the key leaves
@@ -97,7 +97,7 @@ class Grammar(Section):
 
 
 def generate(data: Grammar) -> Corpus:
-    """The corpus that a `data` section declares: the same for the same section, on any machine.
+    """Return the corpus that a `data` section declares. It is the same on every machine.
 
     The splits besides `train` do not depend on `train_pairs`, and a smaller `train` is the beginning of a larger one.
     """
@@ -119,7 +119,7 @@ def generate(data: Grammar) -> Corpus:
 
 
 def sentences(data: Grammar, name: str, lengths: tuple[int, int]) -> Iterator[Pair]:
-    """An endless stream of different sentence pairs, say `sentences(data, "longer", (33, 60))`.
+    """Yield an endless stream of different sentence pairs, say `sentences(data, "longer", (33, 60))`.
 
     Lengths count German words without punctuation and are drawn evenly. The name seeds the stream; one within the
     trained lengths may meet sentences of any split.
@@ -137,7 +137,7 @@ def _distinct(data: Grammar, name: str, style: Style) -> Iterator[Pair]:
 
 
 def _pools(data: Grammar) -> dict[str, list[Pair]]:
-    """The splits of the training distribution: one stream, each sentence to its pool until all are full."""
+    """Return the splits of the training distribution: one stream, each sentence to its pool until all are full."""
     sizes = {"train": data.train_pairs, "valid": VALID, "test": data.test_pairs}
     splits: dict[str, list[Pair]] = {name: [] for name in sizes}
     seen: set[str] = set()

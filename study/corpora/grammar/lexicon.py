@@ -106,7 +106,7 @@ Entry = TypeVar("Entry")
 
 @cache
 def lexicon(name: Literal["small", "large"]) -> Lexicon:
-    """The lexicon of that name, from the file beside this module."""
+    """Return the lexicon of that name, from the file beside this module."""
     tables = tomllib.loads(Path(__file__).with_name("lexicon.toml").read_text(encoding="utf-8"))
 
     def entries(kind: type[Entry], table: str) -> tuple[Entry, ...]:

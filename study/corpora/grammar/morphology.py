@@ -35,7 +35,7 @@ def _bare(gender: Gender, case: Case, plural: bool) -> bool:
 
 @cache
 def determiner(word: Determiner, gender: Gender, case: Case, plural: bool) -> str:
-    """The article or the like, agreeing in gender, number and case."""
+    """Return the article or the like, agreeing in gender, number and case."""
     ending = _ENDINGS[case]["pl" if plural else gender]
     if word.de == "der":
         return _ARTICLES[ending]
@@ -46,7 +46,7 @@ def determiner(word: Determiner, gender: Gender, case: Case, plural: bool) -> st
 
 @cache
 def adjective(word: str, after: str, gender: Gender, case: Case, plural: bool) -> str:
-    """An attributive adjective: weak declension, and mixed after "ein"."""
+    """Return an attributive adjective: weak declension, and mixed after "ein"."""
     if after == "ein" and _bare(gender, case, plural):
         return word + _ENDINGS[case][gender]
     upright = case == "nominative" or (case == "accusative" and gender != "m")
@@ -54,19 +54,19 @@ def adjective(word: str, after: str, gender: Gender, case: Case, plural: bool) -
 
 
 def noun(word: Noun, case: Case, plural: bool) -> str:
-    """A noun in its case; the dative plural ends in n."""
+    """Return a noun in its case; the dative plural ends in n."""
     if not plural:
         return word.plural if word.weak and case != "nominative" else word.de
     return word.plural + "n" if case == "dative" and not word.plural.endswith(("n", "s")) else word.plural
 
 
 def relative(gender: Gender, case: Case, plural: bool) -> str:
-    """The relative pronoun, in the cases where it looks like the article."""
+    """Return the relative pronoun, in the cases where it looks like the article."""
     return _ARTICLES[_ENDINGS[case]["pl" if plural else gender]]
 
 
 def pronoun(gender: Gender, case: Case) -> str:
-    """The personal pronoun of the third person singular."""
+    """Return the personal pronoun of the third person singular."""
     return _PRONOUNS[case][gender]
 
 
@@ -76,7 +76,7 @@ def english_pronoun(antecedent: Noun, case: Case) -> str:
 
 
 def auxiliary(name: str, plural: bool) -> str:
-    """The finite form of haben or sein."""
+    """Return the finite form of haben or sein."""
     return _AUXILIARIES[name][plural]
 
 
@@ -91,7 +91,7 @@ def finite(verb: Verb, plural: bool) -> str:
 
 @cache
 def participle(verb: Verb) -> str:
-    """The past participle, "ge" behind a separable prefix: angesehen."""
+    """Return the past participle, "ge" behind a separable prefix: angesehen."""
     stem = verb.de.removesuffix("en")
     return verb.prefix + (verb.participle or f"ge{stem}" + ("et" if stem.endswith(("t", "d")) else "t"))
 
@@ -112,7 +112,7 @@ def _s(word: str) -> str:
 
 @cache
 def english_noun(word: Noun, plural: bool) -> list[str]:
-    """The words of an English noun; a German compound may have two."""
+    """Return the words of an English noun; a German compound may have two."""
     if not plural:
         return word.en.split()
     return (word.en_plural or _s(word.en)).split()
@@ -120,7 +120,7 @@ def english_noun(word: Noun, plural: bool) -> list[str]:
 
 @cache
 def english_verb(verb: Verb, form: Literal["base", "s", "past"]) -> str:
-    """The verb itself, without its particle."""
+    """Return the verb itself, without its particle."""
     base = verb.en.replace("|", " ").split()[0]
     if form == "base":
         return base

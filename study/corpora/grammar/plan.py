@@ -43,7 +43,7 @@ class Plan:
 
 
 def plan(wish: Wish, words: Lexicon, draw: Draw) -> Plan | None:
-    """A plan of exactly the wanted length, or None if this draw led nowhere."""
+    """Return a plan of exactly the wanted length, or None if this draw led nowhere."""
     lengths = shares(wish.words - (wish.units - 1), [(SHORTEST, wish.words)] * wish.units, draw)
     chosen = draw.below(wish.units) if wish.pronoun else -1
     units = []

@@ -64,7 +64,7 @@ class Outline(NamedTuple):
 
 @cache
 def outlines(words: int, deep: bool, pronoun: bool, first: bool) -> tuple[Outline, ...]:
-    """All outlines for a unit of so many words. The `first` unit finds no antecedent before it."""
+    """Return all outlines for a unit of so many words. The `first` unit finds no antecedent before it."""
     most = (words + 2) // 4 if deep else (words + 3) // 5
     return tuple(
         Outline(shape, uses)
@@ -84,7 +84,7 @@ def _uses(shape: Shape) -> tuple[Use, ...]:
 
 
 def _pronouns(shape: Shape, first: bool) -> Iterator[tuple[Use, ...]]:
-    """The pronoun may stand in any clause but a main clause that no clause comes before."""
+    """Yield the clauses where the pronoun may stand: all but a main clause that no clause precedes."""
     uses = _uses(shape)
     opening = first and _BEFORE not in shape
     for i in range(1 if opening else 0, len(shape)):

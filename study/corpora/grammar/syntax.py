@@ -18,7 +18,7 @@ _COORDINATORS = {"und": "and", "aber": "but"}
 
 
 def sentence(units: Iterable[Clause], coordinators: Iterable[str] = ()) -> Span:
-    """A sentence of one or more coordinated main clauses."""
+    """Return a sentence of one or more coordinated main clauses."""
     first, *others = units
     spans = [clause(first)]
     for coordinator, unit in zip(coordinators, others, strict=True):
@@ -28,7 +28,7 @@ def sentence(units: Iterable[Clause], coordinators: Iterable[str] = ()) -> Span:
 
 
 def clause(tree: Clause) -> Span:
-    """A clause of any kind with all that it contains."""
+    """Return a clause of any kind with all that it contains."""
     parts = _constituents(tree)
     return Span(
         [token for name in order(tree) for token in parts.get(name, EMPTY).source],
@@ -79,7 +79,7 @@ def _between_commas(span: Span) -> Span:
 
 
 def noun_phrase(phrase: Phrase, case: Case) -> Span:
-    """A determiner with adjective, noun and relative clause, or a pronoun."""
+    """Return a determiner with adjective, noun and relative clause, or a pronoun."""
     if phrase.antecedent:
         english = morphology.english_pronoun(phrase.antecedent.noun, case)
         return word(morphology.pronoun(phrase.gender, case), english)
@@ -104,7 +104,7 @@ def _relative_pronoun(head: Phrase, case: Case) -> Span:
 
 
 def _verbal(tree: Clause) -> dict[str, Span]:
-    """The finite verb and the rest of the verbal group; `verb` and `particle` on the English side."""
+    """Return the finite verb and the rest of the verbal group; `verb` and `particle` on the English side."""
     plural = tree.subject.plural
     no = word("nicht", "not") if tree.frame.negated else EMPTY
     if tree.verb is None:

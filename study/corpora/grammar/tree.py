@@ -76,7 +76,7 @@ class Clause:
     predicate: Word | None = None
 
     def phrase(self, slot: str) -> Phrase | None:
-        """The noun phrase of that slot, if there is one."""
+        """Return the noun phrase of that slot, if there is one."""
         match slot:
             case "subject":
                 return self.subject
@@ -116,7 +116,7 @@ class Mention(NamedTuple):
 
 
 def mentions(clause: Clause, heads: tuple[Phrase, ...] = ()) -> Iterator[Mention]:
-    """All noun phrases of a clause and of the clauses in it, in German order."""
+    """Yield all noun phrases of a clause and of the clauses in it, in German order."""
     if clause.head:
         heads = (*heads, clause.head)
     for name in order(clause):
@@ -131,7 +131,7 @@ def mentions(clause: Clause, heads: tuple[Phrase, ...] = ()) -> Iterator[Mention
 
 
 def clauses(clause: Clause) -> Iterator[Clause]:
-    """A clause and all clauses in it, each before those in it."""
+    """Yield a clause and all clauses in it, each before those in it."""
     yield clause
     for phrase in (clause.subject, clause.object, clause.place):
         if phrase and phrase.relative and phrase is not clause.head:

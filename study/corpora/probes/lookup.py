@@ -239,7 +239,7 @@ def _discordant(draw: Draw, nodes: int, count: int) -> list[tuple[int, ...]]:
 
 
 def graph(data: Graph, names: Sequence[tuple[int, ...]], draw: Draw) -> Pair:
-    """A pair of `graph`, where node i names names[i]."""
+    """Return a pair of `graph`, where node i names names[i]."""
     words, labels, looks = _nodes(data.nodes, data.labels, names, draw)
     return Pair(
         " ".join(words),
@@ -250,7 +250,7 @@ def graph(data: Graph, names: Sequence[tuple[int, ...]], draw: Draw) -> Pair:
 
 
 def multi_lookup(data: MultiLookup, names: Sequence[tuple[int, ...]], draw: Draw) -> Pair:
-    """A pair of `multi_lookup`, where node i names names[i]."""
+    """Return a pair of `multi_lookup`, where node i names names[i]."""
     assert data.labels is not None
     words, labels, looks = _nodes(data.nodes, data.labels, names, draw)
     return Pair(
@@ -289,7 +289,7 @@ def one_space(data: OneSpace, draw: Draw) -> Pair:
 
 
 def dose(data: Graph) -> float:
-    """Share of the nodes on cycles of three or more, by following every node's links."""
+    """Return the share of the nodes on cycles of three or more, by following every node's links."""
     return sum(length >= 3 for length in _cycles(data)) / data.nodes
 
 
@@ -300,7 +300,7 @@ def within_reach(data: Graph) -> float:
 
 
 def _frustrated(data: Graph) -> float:
-    """Share of the nodes that symmetric scores cannot serve: one in each cycle of three or more.
+    """Return the share of the nodes that symmetric scores cannot serve: one in each cycle of three or more.
 
     Around a cycle each node would score the next above the one before: s_12 > s_1n, s_23 > s_12, …, s_n1 > s_n-1,n.
     All but one of these can hold; all of them say s_12 > s_1n > … > s_12.
@@ -315,7 +315,7 @@ def _cycles(data: Graph) -> list[int]:
 
 
 def _returns_after(names: list[tuple[int, ...]], node: int) -> int:
-    """Length of the cycle through a node; 0 if there is none."""
+    """Return the length of the cycle through a node; 0 if there is none."""
     at, steps = node, 0
     while names[at] and steps < len(names):
         at, steps = names[at][0], steps + 1
@@ -325,7 +325,7 @@ def _returns_after(names: list[tuple[int, ...]], node: int) -> int:
 
 
 def _unordered(labels: int, count: int) -> float:
-    """The chance to name `count` labels in order, knowing only which they are.
+    """Return the chance to name `count` labels in order, knowing only which they are.
 
     A multiset of labels with m orders is m times as likely as one with a single order, and its order is guessed one
     time in m. So: the number of multisets over that of sequences.

@@ -135,14 +135,14 @@ class CopyFar(Probe):
 
 
 def ordered(data: Sequences, draw: Draw) -> Pair:
-    """A pair of `copy`, `reverse` or `sort`, its length drawn evenly."""
+    """Return a pair of `copy`, `reverse` or `sort`, its length drawn evenly."""
     count = data.shortest + draw.below(data.longest + 1 - data.shortest)
     symbols, looks = data.looks(draw, count)
     return _pair([f"w{symbol:02d}" for symbol in symbols], looks)
 
 
 def far(data: CopyFar, draw: Draw) -> Pair:
-    """A pair of `copy_far`."""
+    """Return a pair of `copy_far`."""
     first = data.length - data.distance - data.copied
     looks = list(range(first, first + data.copied))
     symbols = [draw.below(data.symbols) for _ in range(data.length)]
@@ -156,7 +156,7 @@ def _pair(source: list[str], looks: list[int]) -> Pair:
 
 
 def _by_rank(data: Sort) -> float:
-    """The likeliest k-th smallest of n symbols, a mean over the words of all lengths n."""
+    """Return the likeliest k-th smallest of n symbols, a mean over the words of all lengths n."""
     right = words = 0.0
     for n in range(data.shortest, data.longest + 1):
         words += n

@@ -46,7 +46,7 @@ class Probe(Section):
         raise NotImplementedError
 
     def read(self) -> Corpus:
-        """The corpus: the same for the same section, on any machine."""
+        """Return the corpus: the same for the same section, on any machine."""
         found = splits(self, self.name, self.drawn())
         files = {name: checksum(pairs) for name, pairs in found.items()}
         return Corpus(self.name, self.version, found, files=files, languages=("symbols", "symbols"))

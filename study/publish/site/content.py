@@ -87,7 +87,7 @@ class Content:
         self._maps: dict[str, list[dict[str, Any]]] = {}
 
     def _sweep_files(self, sweeps: Path) -> list[Path]:
-        """The files of the published sweeps; for a folder of runs, all files of a folder."""
+        """Return the files of the published sweeps; for a folder of runs, all files of a folder."""
         if self.results is None:
             return [path.resolve() for path in sorted(sweeps.glob("*.yaml"))]
         beside, named = self.results.root.resolve().parent, [m.file for m in self.results.manifests.values()]
@@ -177,7 +177,7 @@ class Content:
         return self._texts[key]
 
     def translations(self, identity: str) -> list[str]:
-        """The first translations of the deciding test split; empty if there are none."""
+        """Return the first translations of the deciding test split; empty if there are none."""
         texts = self.texts(identity)
         content = texts and self.store.content(identity, f"{texts.split}.hyp.txt")
         return content.decode("utf-8", "replace").removesuffix("\n").split("\n")[:SENTENCES] if content else []
@@ -196,7 +196,7 @@ class Content:
         return self._maps[identity]
 
     def all_texts(self) -> list[Texts]:
-        """Every test split that was asked for."""
+        """Return every test split that was asked for."""
         return list(self._texts.values())
 
     def _read_maps(self, identity: str) -> list[dict[str, Any]]:
@@ -249,7 +249,7 @@ def slug(name: str) -> str:
 
 
 def introduction(spec: Spec) -> str:
-    """The comment at the top of a sweep's file, without its tags."""
+    """Return the comment at the top of a sweep's file, without its tags."""
     lines = []
     for line in spec.path.read_text(encoding="utf-8").splitlines():
         if not line.startswith("#"):

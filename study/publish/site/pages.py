@@ -85,7 +85,7 @@ class Pages:
         self._arms_made: dict[str, list[dict[str, Any]]] = {}
 
     def index(self) -> Files:
-        """The first page, a page for each claim, and the pages that scripts fill."""
+        """Return the first page, a page for each claim, and the pages that scripts fill."""
         claims = self._claims()
         number_of = Counter(claim["whole"] for claim in claims)
         counts = [(word, KINDS[word], number_of[word]) for word in KINDS if number_of[word]]
@@ -110,7 +110,7 @@ class Pages:
         yield self._page("sentence.html", "sentence", "One sentence, two models")
 
     def sweep(self, name: str) -> tuple[str, bytes]:
-        """The page of a sweep: question, figure, table, and the claims that it decides."""
+        """Return the page of a sweep: question, figure, table, and the claims that it decides."""
         one, spec = self.content.sweeps[name], self.content.spec[name]
         claims = [claim for claim in self._claims() if name in claim["sweeps"]]
         figures = [plots.strips(one, facet, self._arms_of(name)) for facet in one.facets] if compares(spec) else []
@@ -123,7 +123,7 @@ class Pages:
         )  # fmt: skip
 
     def arm(self, arm: str) -> Files:
-        """The page of an arm, the pages of its runs, and their sentences."""
+        """Return the page of an arm, the pages of its runs, and their sentences."""
         names = self.content.arms[arm]
         lines = [self._run_line(name) for name in names]
         places = self._places(names[0])
@@ -157,7 +157,7 @@ class Pages:
             yield _chunk(f"arms/{slug(arm)}", {"texts": texts and slug(texts.key), "translations": lines_of})
 
     def data(self) -> Files:
-        """The table of runs, and sources and references of test splits, as scripts load them."""
+        """Return the table of runs, and sources and references of test splits, as scripts load them."""
         yield _chunk("runs", self._table())
         for texts in self.content.all_texts():
             tree = {"split": texts.split, "pairs": [[pair.source, pair.target] for pair in texts.pairs]}
@@ -175,7 +175,7 @@ class Pages:
         return path, _templates().get_template(f"{template}.html").render(**shared, **context).encode()
 
     def _claims(self) -> list[dict[str, Any]]:
-        """Every claim with its rows, for the forest plot."""
+        """Return every claim with its rows, for the forest plot."""
         if not self._claims_made:
             for verdict, row in zip(self.content.verdicts, self.content.verdict_rows, strict=True):
                 name = str(verdict.claim.id)
@@ -329,7 +329,7 @@ class Pages:
         return [{"name": name, "path": f"figures/{name}.svg"} for name in names]
 
     def _table(self) -> dict[str, Any]:
-        """Every run with every field; what most arms have alike stands once."""
+        """Return every run with every field; what most arms have alike stands once."""
         configs = {}
         for arm, names in self.content.arms.items():
             record = next((self.content.records[name] for name in names if name in self.content.records), None)
@@ -371,7 +371,7 @@ class Pages:
 
 
 def _title(places: Sequence[Mapping[str, Any]], arm: str) -> str:
-    """Name of an arm in words: that of its first sweep; its id where no sweep declares it."""
+    """Return name of an arm in words: that of its first sweep; its id where no sweep declares it."""
     if not places:
         return arm
     first = places[0]
@@ -397,7 +397,7 @@ def _chunk(name: str, tree: Any) -> tuple[str, bytes]:
 
 
 def _neighbours(items: Sequence[Any]) -> Iterator[tuple[Any, Any, Any]]:
-    """Each item with the one before and the one after."""
+    """Yield each item with the one before and the one after."""
     for place, item in enumerate(items):
         yield items[place - 1] if place else None, item, items[place + 1] if place + 1 < len(items) else None
 
