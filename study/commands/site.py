@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from study.commands.options import Parser, folder, natural, runs_folder
+
+if TYPE_CHECKING:
+    from study.publish.site.content import Content
 
 DESCRIPTION = """\
 Write a site to look at runs: claims with their verdicts, then sweeps, arms, runs, and sentences with translations and
 attention maps. It shows the published results, or your own runs with --runs. The pages need no server, no network and
 no account: open index.html. --serve shows the site on this machine and builds it again whenever a record changes.
-Trains nothing and needs no torch.
+Trains nothing; only --maps needs torch.
 """
 PORT = 8000
+MAPPED = 10
+"""Sentences of a run whose maps are computed."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -23,11 +29,8 @@ def main(argv: Sequence[str]) -> int:
         InputError: a wrong option, sweep file or record, or a folder that has other files or cannot be written.
     """
     args = _parser().parse_args(argv)
-    runs = (
-        folder(args.results or Path("results"), "--results")
-        if args.runs is None
-        else folder(runs_folder(args.runs), "--runs")
-    )
+    given, option = (args.results or Path("results"), "--results") if args.runs is None else (args.runs, "--runs")
+    runs = folder(runs_folder(given), option)
     from study.publish.site import output
     from study.publish.site.content import Content
     from study.store import is_results
@@ -37,6 +40,8 @@ def main(argv: Sequence[str]) -> int:
     def build() -> Content:
         return Content(runs, sweeps)
 
+    if args.maps:
+        _make_maps(build())
     if args.serve is not None:
         watched = runs / "runs" if is_results(runs) else runs
         output.serve(output.Live(build, watched, lambda line: print(line, flush=True)), args.serve)
@@ -44,6 +49,21 @@ def main(argv: Sequence[str]) -> int:
     count, size = output.write(build(), args.out)
     print(f"{args.out / 'index.html'}  ({count} files, {size / 1e6:.1f} MB)")
     return 0
+
+
+def _make_maps(content: Content) -> None:
+    """Write the attention maps of every run that has a model, unless they are there."""
+    from study.training import maps, translation
+
+    for identity in content.records:
+        texts, model = content.texts(identity), content.store.model(identity)
+        if model is None or texts is None or not texts.pairs or content.has_maps(identity, model):
+            continue
+        trained = translation.read(model, content.store.where(identity))
+        if content.results and not trained.experiment.data.shipped:  # sentences that may not be published
+            continue
+        made = maps.sentence_maps(trained, texts.pairs[:MAPPED], content.translations(identity))
+        print(content.write_maps(identity, model, made), flush=True)
 
 
 def _parser() -> Parser:
@@ -54,6 +74,12 @@ def _parser() -> Parser:
     where("--runs", metavar="DIR", help="folder of your own runs instead")
     add("--sweeps", type=Path, metavar="DIR", help="folder of the sweep files (default: sweeps)")
     add("--out", type=Path, default=Path("_site"), metavar="DIR", help="folder of the site (default: _site)")
+    add(
+        "--maps",
+        action="store_true",
+        help=f"first compute the maps of {MAPPED} sentences, by site, layer and head, of each run that has a model; "
+        "needs torch",
+    )
     add(
         "--serve",
         nargs="?",

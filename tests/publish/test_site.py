@@ -14,13 +14,23 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 from urllib.request import Request, urlopen
 
+import numpy as np
 import pytest
 
+from study.__main__ import main
+from study.attention import Lengths
+from study.config import experiment_from
+from study.corpora import load as load_corpus
 from study.errors import InputError
+from study.models import build
 from study.publish.site import output, plots
 from study.publish.site.content import MAPS, Content, slug
 from study.publish.store import ROOT
 from study.store import arm_of
+from study.training.alignment import attention_map
+from study.training.batches import Example
+from study.training.checkpoint import save_model
+from study.training.vocabulary import Words
 
 EVIL = '<img src=x onerror="window.hacked=1"></script><script>window.hacked=1</script>{{ 7*7 }}\''
 SOURCE, TARGET = ["ein", "Wort", EVIL], ["a", "word", "</s>"]
@@ -200,11 +210,39 @@ def test_maps_of_other_translations_are_refused(lab, tmp_path):
     other = lab.copy(tmp_path)
     path = other.runs / lab.ids[0] / MAPS
     path.write_text(json.dumps(json.loads(path.read_text()) | {"hypotheses_sha256": "0" * 64}))
-    with pytest.raises(InputError, match="Make the maps again"):
+    with pytest.raises(InputError, match="other translations"):
         Content(other.runs, other.top / "sweeps").maps(lab.ids[0])
     path.write_text('{"hypotheses_sha256": 1, "sentences": [{"maps": [{"site": "cross", "weights": [[1]]}]}]}')
     with pytest.raises(InputError, match="expected attention maps"):
         Content(other.runs, other.top / "sweeps").maps(lab.ids[0])
+
+
+def test_maps_of_every_head_are_made_once_from_the_model(finished, tmp_path, capsys):
+    lab = finished.copy(tmp_path)
+    cell = lab.spec.cells[0]
+    pairs = load_corpus(cell.experiment.data).splits["test"]
+    vocabulary = Words.learn([text for pair in pairs for text in (pair.source, pair.target)])
+    given = {"model.family": "transformer", "model.width": 8, "model.layers": 2, "model.attention.heads": 2}
+    model_of = experiment_from(given | {"data.train_pairs": 20, "data.test_pairs": 30})
+    model = build(model_of.model, len(vocabulary), 1, Lengths(40, 40))
+    save_model(lab.runs / cell.id / "model.pt", model_of, vocabulary, Lengths(40, 40), model)
+    command = ["site", "--runs", str(lab.runs), "--sweeps", str(lab.top / "sweeps"), "--out", str(tmp_path / "_site")]
+    assert main([*command, "--maps"]) == 0
+    path = lab.runs / cell.id / MAPS
+    assert capsys.readouterr().out.startswith(f"{path}\n")
+    sentences = json.loads(path.read_text())["sentences"]
+    assert [item["line"] for item in sentences] == list(range(10))
+    first = sentences[0]
+    assert len(first["maps"]) == 3 * 2 * 2
+    pair = pairs[0]
+    example = Example(*vocabulary.encode([pair.source]), *vocabulary.encode([pair.target]), pair)
+    for one in first["maps"]:
+        tree = attention_map(model.eval(), [example], vocabulary, one["layer"], None, one["site"], one["head"])
+        assert np.allclose(one["weights"], 1000 * np.array(tree["weights"]), atol=1)
+    assert first["gold"]  # this run translated the first sentence as the reference has it
+    assert main([*command, "--maps"]) == 0
+    assert str(path) not in capsys.readouterr().out
+    assert (tmp_path / "_site" / "data" / "maps" / f"{cell.id}.js").is_file()
 
 
 def test_every_kind_of_page_opens_without_errors_and_runs_no_text_of_a_record(lab, small, whole, view):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
-from study import records
+from study import files, records
 from study.analysis.comparison import Compared, compare_arms
 from study.analysis.runs import DeclaredRun, Runs
 from study.claims import costs, schema, table
@@ -24,7 +24,7 @@ from study.errors import InputError
 from study.publish.report import remarked
 from study.publish.store import ROOT, Results
 from study.records import Record
-from study.store import Store, arm_of, attention_map, is_results
+from study.store import Store, arm_of, attention_map, is_results, sha256
 from study.sweep.spec import Spec
 
 if TYPE_CHECKING:
@@ -80,8 +80,8 @@ class Content:
         self.records: dict[str, Record] = self.runs.records()
         self.unfinished = {} if self.results else {one.id: one for one in _unfinished(self.store.folder, self.records)}
         there = self.records.keys() | self.unfinished.keys()
-        files = [self.runs.spec(str(path)) for path in self._sweep_files(sweeps)]
-        self.specs = [spec for spec in files if self.results or any(cell.id in there for cell in spec.cells)]
+        declared = [self.runs.spec(str(path)) for path in self._sweep_files(sweeps)]
+        self.specs = [spec for spec in declared if self.results or any(cell.id in there for cell in spec.cells)]
         self._texts: dict[str, Texts] = {}
         self._arm_texts: dict[str, Texts | None] = {}
         self._maps: dict[str, list[dict[str, Any]]] = {}
@@ -209,32 +209,58 @@ class Content:
             weights = [[round(1000 * weight) for weight in row] for row in tree["weights"]]
             one = {"site": tree["site"], "layer": tree["layer"], "head": tree["head"], "weights": weights}
             kept = {name: tree.get(name) for name in ("source", "target", "gold", "text")}
-            found.append({"split": split, "line": line, "forced": True, **kept, "maps": [one]})
+            if line is None or all(item["line"] != line for item in found):
+                found.append({"split": split, "line": line, "forced": True, **kept, "maps": [one]})
         return found
 
+    def maps_path(self, identity: str) -> Path:
+        """File with the maps of several sentences of a run."""
+        if self.results:
+            return self.results.root / "maps" / f"{identity}.json"
+        return self.store.folder / identity / MAPS
+
+    def write_maps(self, identity: str, model: bytes, sentences: list[dict[str, Any]]) -> Path:
+        """Write the maps of a run, with the SHA-256 of the model and of the translations that they are of; the path."""
+        tree = {"model_sha256": sha256(model), "hypotheses_sha256": self._digest(identity), "sentences": sentences}
+        path = self.maps_path(identity)
+        files.write(path, json.dumps(tree, ensure_ascii=False, separators=(",", ":"), sort_keys=True) + "\n")
+        return path
+
+    def has_maps(self, identity: str, model: bytes) -> bool:
+        """Return True if the maps of a run were made with this model."""
+        return bool(_json(self.maps_path(identity)).get("model_sha256") == sha256(model))
+
+    def _digest(self, identity: str) -> str | None:
+        """SHA-256 of the translations of the deciding test split."""
+        texts = self.texts(identity)
+        scores = self.records[identity].scores if texts else []
+        return next((s.hypotheses_sha256 for s in scores if texts and s.split == texts.split and s.hypotheses), None)
+
     def _stored(self, identity: str) -> list[dict[str, Any]]:
-        """Maps that a command made of further sentences."""
-        root = self.results and self.results.root
-        path = root / "maps" / f"{identity}.json" if root else self.store.folder / identity / MAPS
+        """Maps of several sentences; none where no file has them.
+
+        Raises:
+            InputError: the file is damaged, or of other translations than the record's.
+        """
+        path, texts = self.maps_path(identity), self.texts(identity)
         try:
             tree = json.loads(path.read_bytes())
-            made_from = tree["hypotheses_sha256"]
-            for item in tree["sentences"]:
+            made_from, found = tree["hypotheses_sha256"], tree["sentences"]
+            for item in found:
+                item |= {"split": texts.split if texts else "test", "forced": False}
                 for one in item["maps"]:
-                    sides = {"encoder_self": ("source", "source"), "decoder_self": ("target", "target")}
+                    sides = {"encoder_self": ("source", "source"), "decoder_self": ("target", "given")}
                     rows, columns = (item[side] for side in sides.get(one["site"], ("target", "source")))
-                    attention_map(
-                        json.dumps(item | one | {"source": columns, "target": rows, "gold": None}).encode(), str(path)
-                    )
+                    links = None if one["site"] in sides else item["gold"]
+                    tree = item | one | {"source": columns, "target": rows, "gold": links}
+                    attention_map(json.dumps(tree).encode(), str(path))
         except FileNotFoundError:
             return []
         except (OSError, ValueError, KeyError, TypeError) as problem:
             raise InputError(f"{path}: expected attention maps, got {problem!r}. Remove the file.") from None
-        if made_from not in {score.hypotheses_sha256 for score in self.records[identity].scores}:
-            raise InputError(
-                f"{path}: hypotheses_sha256: expected that of the record, got another. Make the maps again."
-            )
-        return list(tree["sentences"])
+        if made_from != self._digest(identity):
+            raise InputError(f"{path}: made of other translations than the record's. Remove it; --maps makes it again.")
+        return list(found)
 
 
 def hash_of(*parts: str) -> str:

@@ -208,12 +208,20 @@ const site = (() => {
       return [i ? " " : "", left > 0 ? word : element("mark", {}, word)];
     });
   };
+  const average = (maps) => maps[0].weights.map((row, t) => row.map((_, s) => maps.reduce((sum, one) => sum + one.weights[t][s], 0) / maps.length));
+  const withMeans = (item) => {
+    const groups = new Map();
+    for (const one of item.maps) groups.set(`${one.site} ${one.layer}`, [...(groups.get(`${one.site} ${one.layer}`) || []), one]);
+    const means = [...groups.values()].filter((some) => some.length > 1).map((some) => ({ ...some[0], head: null, weights: average(some) }));
+    return { ...item, maps: [...means, ...item.maps] };
+  };
   const wanted = (item, state) => {
     const exact = item.maps.find((one) => one.site === state.site && String(one.layer) === state.layer && String(one.head ?? "mean") === state.head);
-    return exact || item.maps.find((one) => one.site === state.site) || item.maps[0];
+    const alike = item.maps.filter((one) => one.site === state.site), some = alike.length ? alike : item.maps;
+    return exact || some.findLast((one) => one.head === null) || some.at(-1);
   };
   const heat = (item, one, name, tell) => {
-    const rows = one.site === "encoder_self" ? item.source : item.target, columns = one.site === "decoder_self" ? item.target : item.source;
+    const rows = one.site === "encoder_self" ? item.source : item.target, columns = one.site === "decoder_self" ? item.given : item.source;
     const gold = new Set(one.site === "cross" ? (item.gold || []).map(([s, t]) => `${t},${s}`) : []);
     const head = element("tr", {}, element("td"), ...columns.map((word) => element("th", { scope: "col" }, element("span", {}, word))));
     const cells = rows.map((word, t) => element("tr", {}, element("th", { scope: "row" }, word), ...columns.map((other, s) => {
@@ -251,7 +259,7 @@ const site = (() => {
       if (!one) return null;
       const [arm, maps] = await Promise.all([get(`arms/${file(one.arm)}`), one.maps ? get(`maps/${file(one.id)}`) : []]);
       const texts = arm && arm.texts ? await get(`texts/${arm.texts}`) : null;
-      return { ...one, lines: (arm && arm.translations[one.id]) || [], maps: maps || [], texts };
+      return { ...one, lines: (arm && arm.translations[one.id]) || [], maps: (maps || []).map(withMeans), texts };
     };
     const key = (split, line) => (line === null ? split : `${split}:${line}`);
     const list = () => {
@@ -309,7 +317,7 @@ const site = (() => {
         const heads = unique(all.filter((map) => map.site === state.site && String(map.layer) === state.layer).map((map) => String(map.head ?? "mean"))).sort((a, b) => (b === "mean") - (a === "mean") || a - b);
         state.head = options($("head"), heads, heads.map((head) => (head === "mean" ? "mean over heads" : head)), heads.includes(state.head) ? state.head : heads[0]);
         const forced = there.some((run) => one.maps[run.id].forced);
-        $("about").textContent = "Rows attend to columns. Empty is 0, full colour is 1; a frame is a gold link. " + (forced ? "The model was given the reference, token by token. " : "The model's own translation. ") + (all.length === there.length ? "A record has one map: one sentence, the last layer, the mean over its heads." : "");
+        $("about").textContent = "Rows attend to columns. Empty is 0, full colour is 1; a frame is a gold link. " + (forced ? "The model was given the reference, token by token. " : "The model was given its own translation. ") + (all.some((map) => map.head !== null) ? "" : "A record has one map: one sentence, the last layer, the mean over its heads.");
       } else {
         $("about").replaceChildren("No attention map of this sentence is stored. ");
         const other = items.find((item) => Object.keys(item.maps).length);
@@ -320,7 +328,7 @@ const site = (() => {
         const same = map.site === state.site && String(map.layer) === state.layer && String(map.head ?? "mean") === state.head;
         const what = `${WORDS_OF[map.site] || map.site}, layer ${map.layer}, ${map.head === null ? "mean over heads" : `head ${map.head}`}`;
         const tell = (text) => { $("cell").textContent = `${run.name}: ${text}`; };
-        return element("figure", {}, element("figcaption", {}, element("b", {}, run.name), element("br"), what + (same ? "" : " (this run has not the other)")), element("div", { class: "wide" }, heat(item, map, run.name, tell)));
+        return element("figure", {}, element("figcaption", {}, element("b", {}, run.name), element("br"), what + (same ? "" : "; this run has no map of the chosen site, layer and head")), element("div", { class: "wide" }, heat(item, map, run.name, tell)));
       });
       $("maps").replaceChildren(...panels);
       $("cell").textContent = "";
