@@ -17,11 +17,10 @@ from study.commands.options import RUNS, WHOLE, Parser, natural, positive, progr
 from study.errors import INSTALL, InputError
 from study.records import Record
 from study.store import Store
-from study.sweep import disk, engines, local, slots, status
+from study.sweep import disk, engines, local, places, slots, status
 from study.sweep.engines import ray, slurm
 from study.sweep.estimate import estimate, seconds_each
 from study.sweep.file import tagged
-from study.sweep.launcher import labels
 from study.sweep.spec import Cell, Spec, load
 from study.sweep.task import Policy
 
@@ -88,6 +87,8 @@ def _sweep(path: Path, args: argparse.Namespace) -> int:
     if todo:
         _check_installed()
         _check_writable(out)
+        if args.engine != "local":  # which does so while its processes start
+            places.write(spec, out)
     if args.engine == "wandb":
         code = _by_agents(spec, out, args)
     elif args.engine == "slurm":
@@ -104,7 +105,7 @@ def _sweep(path: Path, args: argparse.Namespace) -> int:
 
 def _command(spec: Spec, cell: Cell, out: Path) -> str:
     """Return the line for a shell that makes one run as the local engine does."""
-    settings = [f"{name}={value}" for name, value in labels(spec, cell).items()]
+    settings = [f"{name}={value}" for name, value in places.variable(spec, cell).items()]
     train = [sys.executable, "-P", "-m", "study", "train", "--overrides-json", cell.overrides_json]
     return shlex.join(["env", *settings, *train, "--runs", str(out.resolve())])
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from study.commands.options import Parser, folder, path
 from study.errors import INTERRUPTED, InputError
 
 if TYPE_CHECKING:
-    from study.records import Record
     from study.store import Store
-    from study.sweep.spec import Cell, Spec
-    from study.training.push import View
+    from study.tracking.view import Place, View
 
 DESCRIPTION = """\
 Make the W&B run of every record of a folder, or complete it: also if the run was offline, was killed after its record
@@ -47,11 +44,11 @@ def main(argv: Sequence[str]) -> int:
     from study.store import Store
 
     store = Store(folder(args.folder, "FOLDER"))
-    places = _places(args.sweeps, args.sweep)
-    ids = [one for one in store.ids() if args.sweep is None or any(p.asked for p in places.get(one, []))]
+    places, asked = _places(args.sweeps, args.sweep)
+    ids = [one for one in store.ids() if args.sweep is None or one in asked]
     if not ids:
         raise InputError(f"{args.folder}: expected records, got none{' of that sweep' if args.sweep else ''}.")
-    from study.training import push
+    from study.tracking import push
 
     with push.opened() as project:
         print(f"W&B: {len(ids)} runs for the project {project.entity}/{project.name}", flush=True)
@@ -59,16 +56,16 @@ def main(argv: Sequence[str]) -> int:
         in_a_row = 0
         for number, identity in enumerate(ids, 1):
             try:
-                view = view_of(store, identity, places.get(identity, []))
+                view = _view(store, identity, places)
                 outcome, name = project.send(view, args.force)
-                line = f"{name}  {view.name}"
+                line = f"{name}  {view.label.name}"
                 if name.startswith(f"{identity}-"):
                     line += f"  (W&B does not take the id {identity} again: its run was deleted)"
             except KeyboardInterrupt:
                 print(f"interrupted: {number - 1} of {len(ids)} runs done; the same command again continues")
                 return INTERRUPTED
             except Exception as problem:
-                from study.training.tracking import cause
+                from study.tracking.run import cause
 
                 outcome, line = (
                     "failed",
@@ -96,21 +93,13 @@ def _parser() -> Parser:
     return parser
 
 
-@dataclass(frozen=True)
-class Place:
-    """A run's place in a sweep. `asked`: the sweep is the one of --sweep."""
-
-    spec: Spec
-    cell: Cell
-    asked: bool
-
-
-def _places(sweeps: Path, asked: str | None) -> dict[str, list[Place]]:
-    """Identity ↦ the sweeps that declare it, by name.
+def _places(sweeps: Path, asked: str | None) -> tuple[dict[str, Place], set[str]]:
+    """Identity ↦ its place in the sweeps of a folder, and the identities that the sweep `asked` declares.
 
     Raises:
         InputError: there is no sweep of the name `asked`, or a sweep file cannot be read.
     """
+    from study.sweep.places import places
     from study.sweep.spec import load
 
     own = path(asked) if asked and asked.endswith((".yaml", ".yml")) else None
@@ -118,79 +107,22 @@ def _places(sweeps: Path, asked: str | None) -> dict[str, list[Place]]:
     specs = {file: load(name) for file, name in files.items()}
     if own is None and asked is not None and asked not in [spec.name for spec in specs.values()]:
         raise InputError(f"--sweep: expected {', '.join(s.name for s in specs.values()) or 'a file'}, got {asked!r}.")
-    found: dict[str, list[Place]] = {}
-    for file, spec in sorted(specs.items(), key=lambda item: (item[1].name, item[0])):
-        wanted = file == own.resolve() if own else spec.name == asked
-        for cell in spec.runnable:
-            found.setdefault(cell.id or "", []).append(Place(spec, cell, wanted))
-    return found
+    wanted = [spec for file, spec in specs.items() if (file == own.resolve() if own else spec.name == asked)]
+    return places(specs.values()), {cell.id or "" for spec in wanted for cell in spec.runnable}
 
 
-def view_of(store: Store, identity: str, places: Sequence[Place]) -> View:
+def _view(store: Store, identity: str, places: Mapping[str, Place]) -> View:
     """Return a run as W&B is to show it.
 
     Raises:
         InputError: its record cannot be read.
     """
-    from study.training import points, tracking
-    from study.training.push import View
+    from study.tracking.view import place_of, view_of
 
-    record = store.record(identity)
-    question = (record.config.get("pruning") or {}).get("question")
-    names = tuple(place.spec.name for place in places)
-    tiers = tuple(dict.fromkeys(tag for place in places for tag in place.spec.tags))
-    return View(
-        id=identity,
-        name=_name(record, places),
-        group=f"{names[0]}: {_arm(places[0])}"[:128] if places else None,
-        tags=(*names, *tiers),
-        job_type=tracking.job(question),
-        config={**record.config, "experiment_id": identity, "seed": record.seed, **_standing(places)},
-        points=points.of_record(
-            record, store.content(identity, "training.jsonl"), store.content(identity, "history.jsonl")
-        ),
-        summary=tracking.results(record),
-        shown=lambda: _shown(store, identity),
-    )
+    place = places.get(identity) or place_of(store.folder, identity)
+    folder = store.folder / identity
 
+    def read(name: str) -> bytes | None:
+        return store.text(identity).encode() if name == "record.json" else store.content(identity, name)
 
-def _standing(places: Sequence[Place]) -> dict[str, Any]:
-    """Return the run's place in sweeps, for its configuration; the first sweep by name decides where one value must."""
-    if not places:
-        return {"sweep": []}
-    spec, cell = places[0].spec, places[0].cell
-    return {
-        "sweep": [place.spec.name for place in places],
-        "question": spec.description,
-        "arm": spec.arm(cell),
-        "facet": spec.facet(cell),
-        "baseline": spec.arm(cell) == spec.baseline(spec.facet(cell)),
-        "arms": {place.spec.name: _arm(place) for place in places},
-    }
-
-
-def _arm(place: Place) -> str:
-    """Return a run's facet and arm."""
-    return " ".join(_parts(place))
-
-
-def _parts(place: Place) -> Iterator[str]:
-    if facet := place.spec.facet(place.cell):
-        yield facet
-    yield place.spec.arm(place.cell)
-
-
-def _name(record: Record, places: Sequence[Place]) -> str:
-    """Return the name of a run in W&B: its arm in words and its seed."""
-    from study.analysis.labels import arm_words
-
-    arm = " · ".join(map(arm_words, _parts(places[0]))) if places else record.id.rpartition("-s")[0]
-    return f"{arm} · seed {record.seed}"
-
-
-def _shown(store: Store, identity: str) -> dict[str, Any] | None:
-    """Return the attention map of a run; None if there is none that can be drawn."""
-    try:
-        return store.attention(identity)
-    except InputError:
-        return None
+    return view_of(store.record(identity), place, read, folder if folder.is_dir() else None)

@@ -16,7 +16,7 @@ def signed_in() -> bool:
     Raises:
         Exception: W&B refuses what the environment, or a settings file of the user, says to it.
     """
-    import wandb  # here, since reports do without it
+    import wandb  # here, since all but tracking does without it
 
     wandb.setup(wandb.Settings(silent=True))  # else signing in prints the user's name, which it asks the network for
     return wandb.login(prompt=False, verify=False)

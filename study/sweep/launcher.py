@@ -24,7 +24,7 @@ from study.metrics import decimals
 from study.sweep import disk, lease, server, slots
 from study.sweep.display import Progress, Running, choose, clock
 from study.sweep.outcome import BUSY, LOST, UNWRITTEN, WRONG, cause, memory_kills
-from study.sweep.spec import Cell, Spec
+from study.sweep.spec import Spec
 from study.sweep.task import Policy, Started, Task
 from study.sweep.trial import GRACE, Job, Trial, due, stamp, write_failure
 
@@ -125,7 +125,7 @@ class Launcher:
             _placed(task, slot, self.out),
             task.folder,
             task.cell.given,
-            _environment(task, slot, self.spec, self.sweep),
+            _environment(task, slot, self.sweep),
             task.seen,
         )
         with suppress(OSError):  # the trial meets it too, and says so
@@ -278,24 +278,16 @@ def _placed(task: Task, slot: slots.Slot, out: Path) -> Experiment:
     return task.experiment.model_copy(update={"out": str(out), "trainer": here})
 
 
-def labels(spec: Spec, cell: Cell) -> dict[str, str]:
-    """Return the variables by which W&B shows the runs of a sweep together."""
-    assert cell.experiment is not None
-    tags = spec.name, cell.experiment.data.name, cell.experiment.model.family
-    return {"WANDB_RUN_GROUP": spec.name, "WANDB_TAGS": ",".join(tags)}
-
-
-def _environment(task: Task, slot: slots.Slot, spec: Spec, sweep: Mapping[str, str]) -> dict[str, str]:
+def _environment(task: Task, slot: slots.Slot, sweep: Mapping[str, str]) -> dict[str, str]:
     """Return the W&B environment of a trial: as an agent sets it, but without a sweep that no server has.
 
     `sweep` names the one that a server has made, with its project and entity. A run that names another one is refused
-    (404), online and when it is sent later.
+    (404), online and when it is sent later. Name, group and tags follow from the run's place (`study.sweep.places`).
     """
     contract = {
         "WANDB_MODE": os.environ.get("WANDB_MODE", "offline"),
         **sweep,
         "WANDB_RUN_ID": task.folder.name,
-        **labels(spec, task.cell),
         "WANDB_DIR": str(task.folder.resolve()),
     }
     return contract | ({"CUDA_VISIBLE_DEVICES": slot.gpu} if slot.gpu is not None else {})

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from study.errors import INTERRUPTED as INTERRUPTED
 from study.errors import InputError
-from study.sweep import disk, lease, server, slots
+from study.sweep import disk, lease, places, server, slots
 from study.sweep.display import Progress
 from study.sweep.launcher import Launcher
 from study.sweep.signals import Interrupts
@@ -94,6 +94,7 @@ def run_sweep(
         try:
             lease.compare_clocks(out)
             server.start(preload, layout[0].threads)
+            places.write(spec, out)
             launcher.run(todo)
         except KeyboardInterrupt:
             stopping = "stopping the trials; they can be continued. A second interrupt kills them at once"

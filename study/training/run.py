@@ -25,14 +25,15 @@ from study.errors import InputError
 from study.models import Translator
 from study.models.cost import cost
 from study.records import CHECKPOINT, ModelFacts, Record, Resources, Score, Selection
-from study.training import ranks, tracking
+from study.tracking import run as tracking
+from study.tracking.view import scalars
+from study.training import ranks
 from study.training.alignment import attention_map, onset
 from study.training.batches import sizes_of
 from study.training.checkpoint import Kept, check_resumable, save_model
-from study.training.diagnostics import for_record, short
+from study.training.diagnostics import brief, for_record, short
 from study.training.evaluate import Evaluation
 from study.training.machine import continued, data_facts, device_for, keep_memory, peak_memory, provenance
-from study.training.points import scalars
 from study.training.task import DataModule, DivergedError, Task, initial_model
 from study.training.trainer import Checkpoint, Curves, Interruption, Progress, StoppedError, trainer
 
@@ -228,7 +229,9 @@ class Run:
         )
 
     def _log(self, point: dict[str, Any], shown: dict[str, Any] | None = None) -> None:
-        self.wandb.log(scalars(point, self.task.gradients), point["step"], shown)
+        """Send a point to W&B, rounded as the files have it, so that a run made from them is the same."""
+        values = scalars(records.rounded(point), records.rounded(brief(self.task.gradients)))
+        self.wandb.log(values, point["step"], shown)
 
     def _evaluate(self) -> Evaluation:
         self.model.to(self.device)

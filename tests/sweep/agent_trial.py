@@ -12,7 +12,7 @@ import types
 from sweep_trials import finish, note
 
 from study import files, records
-from study.training import tracking
+from study.tracking import run as tracking
 
 tracking.END = 2.0
 

@@ -6,10 +6,12 @@ an agent of a sweep that it does not have, 409 to the name of a run that was del
 """
 
 import base64
+import hashlib
 import itertools
 import json
 import re
 import threading
+import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import yaml
@@ -41,6 +43,7 @@ class Loopback(ThreadingHTTPServer):
         self.sweeps, self.agents, self.runs = {}, {}, {}
         self.calls = []
         self.points, self.resumed = [], []
+        self.artifacts, self.contents, self.uploads = {}, set(), []
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
     def environment(self):
@@ -171,6 +174,50 @@ class Loopback(ThreadingHTTPServer):
         files = [{"name": name, "uploadUrl": f"{self.url}/upload"} for name in told["files"]]
         return {"createRunFiles": {"runID": told["run"], "uploadHeaders": [], "files": files}}
 
+    def on_CreateArtifact(self, told):  # noqa: N802
+        """An artifact; one that is equal to the last of its name is there already."""
+        asked = told["input"]
+        name = asked["artifactCollectionName"]
+        versions = self.artifacts.setdefault(name, [])
+        if not versions or versions[-1]["digest"] != asked["digest"]:
+            versions.append({"id": f"{name}:{len(versions)}", "type": asked["artifactTypeName"], "state": "PENDING"})
+            versions[-1] |= {"digest": asked["digest"], "run": asked["runName"], "files": {}}
+        made = {"id": versions[-1]["id"], "state": versions[-1]["state"]}
+        latest = {"id": made["id"]} if made["state"] == "COMMITTED" else None
+        return {"createArtifact": {"artifact": {**made, "artifactSequence": {"latestArtifact": latest}}}}
+
+    def on_ArtifactType(self, told):  # noqa: N802
+        versions = self.artifacts.get(told["name"].partition(":")[0])
+        found = {"artifactType": {"name": versions[0]["type"]}} if versions else None
+        return {"project": {"artifact": found}}
+
+    def _artifact(self, name):
+        return next(one for versions in self.artifacts.values() for one in versions if one["id"] == name)
+
+    def on_CreateArtifactManifest(self, told):  # noqa: N802
+        url = f"{self.url}/manifest/{told['artifactID']}"
+        file = {"id": "F", "name": "wandb_manifest.json", "displayName": "wandb_manifest.json", "uploadUrl": url}
+        made = {"id": f"M{told['artifactID']}", "file": {**file, "uploadHeaders": []}}
+        return {"createArtifactManifest": {"artifactManifest": made}}
+
+    def on_CreateArtifactFiles(self, told):  # noqa: N802
+        """Where to put the files of artifacts; nowhere for a content that is known."""
+        edges = []
+        for file in told["input"]["artifactFiles"]:
+            known = file["md5"] in self.contents
+            path = urllib.parse.quote(f"{file['artifactID']}/{file['name']}")
+            url = None if known else f"{self.url}/artifact/{path}?md5={urllib.parse.quote(file['md5'])}"
+            node = {"id": "F", "name": file["name"], "displayName": file["name"], "uploadUrl": url}
+            node |= {"uploadHeaders": [], "uploadMultipartUrls": None, "storagePath": None}
+            node["artifact"] = {"id": file["artifactID"]}
+            edges.append({"node": node})
+            self._artifact(file["artifactID"])["files"][file["name"]] = file["md5"]
+        return {"createArtifactFiles": {"files": {"edges": edges}}}
+
+    def on_CommitArtifact(self, told):  # noqa: N802
+        self._artifact(told["artifactID"])["state"] = "COMMITTED"
+        return {"commitArtifact": {"artifact": {"id": told["artifactID"], "digest": "-"}}}
+
     def stream(self, name, told):
         """A piece of a run's file stream."""
         with self.lock:
@@ -202,7 +249,11 @@ class Handler(BaseHTTPRequestHandler):
         self._send({})
 
     def do_PUT(self):
-        self._body()
+        body = self._body()
+        with self.server.lock:
+            self.server.uploads.append((self.path, len(body)))
+            if self.path.startswith("/artifact/"):
+                self.server.contents.add(base64.b64encode(hashlib.md5(body).digest()).decode())
         self._send({})
 
     def do_POST(self):

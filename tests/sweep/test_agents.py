@@ -19,7 +19,6 @@ from study.__main__ import main
 from study.sweep import lease, local
 from study.sweep.engines import wandb as agents
 from study.sweep.spec import load
-from study.training import tracking  # noqa: F401  (importing it takes longer than what is timed here)
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -117,7 +116,7 @@ def journal(out):
 
 def attempts(server, cell):
     """Return the server's runs of one experiment, in the order of their beginning."""
-    return [run for run in server.runs.values() if run.get("displayName") == cell.id]
+    return [run for run in server.runs.values() if run["config"]["experiment_id"]["value"] == cell.id]
 
 
 def test_a_trial_that_fails_and_an_agent_that_is_killed_leave_no_hole(file, server, launch, tmp_path):
@@ -137,12 +136,12 @@ def test_a_trial_that_fails_and_an_agent_that_is_killed_leave_no_hole(file, serv
     assert "tiny: 3 of 3 runs there, by identity" in printed
     assert len(server.sweeps) == 1
     where = {tuple(run[name] for name in ("sweep", "groupName", "jobType", "project")) for run in server.runs.values()}
-    assert where == {("sweep0", "tiny", "train", "attention-ablation")}
+    assert where == {("sweep0", "tiny: base", "train", "attention-ablation")}
     (first,), (failed, mended), (resumed,) = (attempts(server, cell) for cell in spec.cells)
     assert (first["state"], first["summary"]["status"]) == ("finished", "finished")
     assert (failed["state"], failed["exit"], mended["state"]) == ("failed", 1, "finished")
     assert (resumed["state"], resumed["attempts"]) == ("finished", 2)
-    assert {"tiny", "grammar", "recurrent"} == set(first["tags"])
+    assert (first["tags"], first["displayName"]) == (["tiny"], "base · seed 1")
 
 
 def test_a_server_that_dies_fails_no_run(file, server, launch, world, tmp_path):
@@ -222,7 +221,7 @@ def test_plain_wandb_sweep_and_agent(file, server, world, tmp_path):
     done, rejected = server.runs.values()
     assert {run["project"] for run in server.runs.values()} == {"attention-ablation"}, "by the file, not by the folder"
     assert (done["state"], done["summary"]["status"]) == ("finished", "finished")
-    assert done["displayName"] == load(path).runnable[0].id
+    assert done["config"]["experiment_id"]["value"] == load(path).runnable[0].id
     assert (rejected["state"], rejected["exit"], rejected["tags"]) == ("finished", 0, ["inapplicable"])
     assert "heads: expected a divisor of the width 64" in rejected["summary"]["reason"]
 
@@ -246,10 +245,10 @@ def test_offline_runs_are_sent_to_one_project_and_group(file, server, world, tmp
     assert sent.returncode == 0, sent.stderr
     assert set(server.runs) == {cell.id for cell in spec.cells}
     for run in server.runs.values():
-        assert (run["sweep"], run["groupName"], run["jobType"]) == (None, "tiny", "train")
+        assert (run["sweep"], run["groupName"], run["jobType"]) == (None, "tiny: base", "train")
         assert (run["entity"], run["project"]) == (ENTITY, "attention-ablation")
-        assert {"tiny", "grammar", "recurrent"} == set(run["tags"])
-        assert "out" not in run["config"], "a path of this machine"
+        assert run["tags"] == ["tiny"]
+        assert not run["config"].keys() & {"out", "data.folder"}, "a path of this machine"
         assert run["summary"]["status"] == "finished"
 
 

@@ -28,6 +28,7 @@ from study.sweep.estimate import estimate
 from study.sweep.local import run_sweep
 from study.sweep.outcome import error_line
 from study.sweep.spec import load
+from study.tracking.view import Place, place_of
 
 
 def statuses(spec, out):
@@ -100,13 +101,12 @@ def test_a_trial_finds_what_an_agent_would_have_set(file, out, monkeypatch):
         >= {
             "WANDB_MODE": "offline",
             "WANDB_RUN_ID": cell.id,
-            "WANDB_RUN_GROUP": "tiny",
-            "WANDB_TAGS": "tiny,grammar,recurrent",
             "WANDB_DIR": str(out / cell.id),
         }.items()
     )
     assert not told["env"].keys() & {"WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH"}, "a sweep that no server has"
     assert told["threads"] == 1  # of a small model
+    assert place_of(out, cell.id) == Place(sweep=("tiny",), arm="base", baseline=True, arms={"tiny": "base"})
     sweep = {"WANDB_SWEEP_ID": "abc", "WANDB_PROJECT": "p", "WANDB_ENTITY": "e", "WANDB_MODE": "online"}
     spec = load(file(3, 4))
     assert run_sweep(spec, out, 1, trial=sweep_trials.telling, preload=(), sweep=sweep) == 0
@@ -258,7 +258,10 @@ def test_the_commands_of_the_runs_to_do_work_in_a_shell_and_once(tmp_path, capfd
     assert main(order) == 0
     assert capfd.readouterr().out.splitlines() == [second]
     words = shlex.split(first)
-    assert words[:3] == ["env", "WANDB_RUN_GROUP=its own", "WANDB_TAGS=its own,grammar,recurrent"]
+    (name, told), place = words[1].split("=", 1), place_of(out, cells[0].id)
+    assert (words[0], place) == ("env", Place())
+    monkeypatch.setenv(name, told)
+    assert place_of(out, cells[0].id).sweep == ("its own",)
     assert main(words[words.index("train") :]) == 0  # nothing is trained again
     assert "this run has a record" in capfd.readouterr().out
 

@@ -13,7 +13,7 @@ from loopback import ENTITY, KEY, Loopback
 
 from study.config import account, experiment_from, experiment_id
 from study.pruning.run import run as prune
-from study.training import tracking
+from study.tracking import run as tracking
 from study.training.run import run as train
 from study.training.task import Task
 
@@ -52,7 +52,7 @@ def home(tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_ERROR_REPORTING", "0")
     wandb.teardown()
     yield tmp_path
-    wandb.teardown()
+    tracking.forget()  # in bounded time, also where the server is dead
 
 
 def kill_the_clients_process(_):
@@ -156,7 +156,7 @@ def test_a_key_that_wandb_login_stored_is_found_without_asking_anybody(home, ser
     told = subprocess.run(command, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     assert told.returncode == 0, told.stderr
     calls = len(server.calls)
-    code = "from study.training import tracking; print(tracking.mode())"
+    code = "from study.tracking import run as tracking; print(tracking.mode())"
     for expected, more in (("online", {}), ("offline", {"WANDB_BASE_URL": "https://elsewhere.example"})):
         command = [sys.executable, "-c", code]
         found = subprocess.run(command, env=environment | more, cwd=ROOT, capture_output=True, text=True, timeout=60)
@@ -172,8 +172,8 @@ def test_without_a_key_runs_are_offline(home, monkeypatch):
 
 
 def named(point):
-    """Names of what was logged; W&B adds its own, and maps of attention are files beside it."""
-    return {name for name in point if not name.startswith("_") and name != "attention"}
+    """Names of what was logged; W&B adds its own."""
+    return {name for name in point if not name.startswith("_")}
 
 
 def test_a_run_that_was_killed_and_resumed_is_sent_whole_and_a_replay_says_the_same(home, server, monkeypatch):
@@ -201,9 +201,9 @@ def test_a_run_that_was_killed_and_resumed_is_sent_whole_and_a_replay_says_the_s
     assert sent.returncode == 0, sent.stderr
     (run,) = server.runs.values()
     points = run["points"]
-    assert [point["_step"] for point in points] == [1, 2, 4]
-    assert points[0]["train/loss"] > 0
-    assert all(point["cross/0/1/entropy"] > 0 for point in points[1:])
+    assert [point["_step"] for point in points] == [1, 2, 4, 5]
+    assert all(point["train/loss"] > 0 for point in points[:3])
+    assert all(point["attention/cross/entropy"] > 0 for point in points[1:3])
     assert run["summary"]["status"] == "finished"
 
     server.runs.clear()
@@ -212,9 +212,6 @@ def test_a_run_that_was_killed_and_resumed_is_sent_whole_and_a_replay_says_the_s
     tracking.replay(experiment, record, folder)
     (again,) = server.runs.values()
     assert [named(point) for point in again["points"]] == [named(point) for point in points]
-    for point, first in zip(again["points"], points, strict=True):
-        assert {n: point[n] for n in named(point)} == pytest.approx({n: first[n] for n in named(point)}, rel=1e-3)
-    assert "attention" in again["points"][-1]
     assert named(again["summary"]) == named(run["summary"])
 
 
@@ -229,5 +226,5 @@ def test_a_pruned_run_is_of_the_sweep_and_the_run_that_it_prunes_is_not(home, se
     assert prune(pruned, home / experiment_id(pruned), lambda line: None).status == "finished"
     assert server.runs.keys() == {base, "given"}
     names = ("sweep", "groupName", "jobType", "project", "tags")
-    assert [server.runs[base][name] for name in names] == [None, None, "train", "p", ["graph", "transformer"]]
-    assert [server.runs["given"][name] for name in names] == ["known", "g", "prune", "p", ["t", "graph", "transformer"]]
+    assert [server.runs[base][name] for name in names] == [None, None, "train", "p", None]
+    assert [server.runs["given"][name] for name in names] == ["known", "g", "prune", "p", ["t"]]

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 import wandb
 from loopback import ENTITY, Loopback
-from test_wandb_outages import SMALL, named
+from test_wandb_outages import SMALL
 
 from study.__main__ import main
-from study.config import experiment_from, experiment_id
 from study.store import Store
+from study.sweep import places
 from study.sweep.spec import load
-from study.training import push, tracking
+from study.tracking import push
+from study.tracking import run as tracking
 from study.training.run import run as train
 
 ROOT = Path(__file__).parents[2]
@@ -69,23 +70,27 @@ def test_published_runs_are_sent_once_with_their_place_in_the_sweeps(server, res
     spec = load(ROOT / "sweeps" / "quickstart.yaml")
     for number, cell in enumerate(spec.cells[:2]):
         run, record = server.runs[cell.id], store.record(cell.id)
-        scale = ("rsqrt", "none")[number]
-        assert run["displayName"] == f"recurrent · key width 16, {('1/√d', 'unscaled')[number]} · seed 1"
-        assert run["groupName"] == f"quickstart: family=recurrent key_width=16 scale={scale}"
+        scale = ("1/√d", "unscaled")[number]
+        assert run["displayName"] == f"recurrent · key width 16 · {scale} · seed 1"
+        assert run["groupName"] == f"quickstart: recurrent · key width 16 · {scale}"
         assert (run["jobType"], run["tags"], run["state"]) == ("train", ["quickstart", *spec.tags], "finished")
         config = {name: field["value"] for name, field in run["config"].items() if name != "_wandb"}
-        assert config["model"] == record.config["model"]
+        assert config["model.attention.cross.scale"] == record.config["model"]["attention"]["cross"]["scale"]
         assert (config["sweep"], config["question"]) == (["quickstart"], spec.description)
-        assert (config["facet"], config["arm"]) == ("family=recurrent", f"key_width=16 scale={scale}")
+        assert (config["facet"], config["arm"]) == ("recurrent", f"key width 16 · {scale}")
+        assert config["arms"] == {"quickstart": f"recurrent · key width 16 · {scale}"}
         assert (config["baseline"], config["seed"]) == (number == 0, 1)
-        assert [point["step"] for point in run["points"]] == [200, 400, 600, 800]
-        assert [point["valid_bleu"] for point in run["points"]] == [point["valid_bleu"] for point in record.history]
+        *curve, end = run["points"]
+        assert [point["step"] for point in curve] == [200, 400, 600, 800]
+        assert [point["valid/greedy_bleu"] for point in curve] == [point["valid_bleu"] for point in record.history]
         summary = run["summary"]
-        assert summary["valid_bleu"] == {"max": max(point["valid_bleu"] for point in record.history)}
+        assert summary["valid/greedy_bleu"] == {"max": max(point["valid_bleu"] for point in record.history)}
         assert summary["test/exact"] == record.score("test", "exact")
         assert summary["cost/parameters"] == record.model.parameters
         assert summary["cost/tokens_per_second"] == record.resources.tokens_per_second
-        assert summary["attention"]["_type"] == "image-file"
+        assert (end["_step"], end["test/map"]["_type"], end["test/translations"]["nrows"]) == (801, "image-file", 200)
+        (kept,) = server.artifacts[f"{cell.id}-record"]
+        assert kept["files"].keys() >= {"record.json", "test.hyp.txt", "attention.json"}
 
     before, calls = copy.deepcopy(server.runs), len(server.calls)
     again = [sys.executable, "-P", "-c", WITHOUT_TORCH, str(results), "--sweep", "quickstart"]
@@ -104,17 +109,17 @@ def test_published_runs_are_sent_once_with_their_place_in_the_sweeps(server, res
         assert lines[-1] == expected
         assert sum(f"{gone}-2 " in line and f"does not take the id {gone} again" in line for line in lines) == 1
     assert len(server.runs) == 4
-    assert [point["step"] for point in server.runs[f"{gone}-2"]["points"]] == [200, 400, 600, 800]
+    assert [point["_step"] for point in server.runs[f"{gone}-2"]["points"]] == [200, 400, 600, 800, 801]
 
 
 def test_an_interrupted_push_continues_and_a_server_that_dies_ends_it(server, results, monkeypatch, capsys):
     log, calls = tracking.log, []
 
-    def interrupted(run, values, step, shown=None):
+    def interrupted(run, values, step):
         calls.append(step)
         if len(calls) == 7:
             raise KeyboardInterrupt
-        log(run, values, step, shown)
+        log(run, values, step)
 
     with monkeypatch.context() as here:
         here.setattr(tracking, "log", interrupted)
@@ -126,7 +131,7 @@ def test_an_interrupted_push_continues_and_a_server_that_dies_ends_it(server, re
     assert len(server.runs) == 4
     for run in server.runs.values():
         assert run["state"] == "finished"
-        assert [point["_step"] for point in run["points"]] == [200, 400, 600, 800]
+        assert [point["_step"] for point in run["points"]] == [200, 400, 600, 800, 801]
 
     server.runs.clear()
     monkeypatch.setattr(tracking, "START", 1.0)
@@ -139,39 +144,77 @@ def test_an_interrupted_push_continues_and_a_server_that_dies_ends_it(server, re
     assert "3 runs in a row failed" in printed.err
 
 
-def test_a_run_that_wandb_lost_is_completed_and_agrees_with_one_that_was_logged_live(
-    server, tmp_path, monkeypatch, capsys
-):
-    """The process of the second run dies between its record and W&B's end; a third leaves a torn file and no record."""
-    runs = tmp_path / "runs"
-    whole, lost = (experiment_from(SMALL, {"seed": seed}) for seed in (1, 2))
-    train(whole, runs / experiment_id(whole), lambda line: None)
+def sent(run):
+    """All that W&B shows of a run; files by their content."""
+    plain = {name: run[name] for name in ("displayName", "groupName", "jobType", "state", "project")}
+    config = {name: field["value"] for name, field in run["config"].items() if name != "_wandb"}
+    return {**plain, "tags": run["tags"] or [], "config": config, "summary": _plain(run["summary"])}
+
+
+def _plain(values):
+    """What was logged, without what W&B adds; files by their content."""
+    own = {name: value for name, value in values.items() if not name.startswith("_") and name != push.PUSHED}
+    return {
+        name: (value["_type"], value["sha256"]) if isinstance(value, dict) and "_type" in value else value
+        for name, value in own.items()
+    }
+
+
+def test_a_live_run_a_lost_one_and_a_pushed_one_are_the_same(server, tmp_path, monkeypatch, capsys):
+    """Field by field. The first is logged offline and sent by `wandb sync`; the second loses W&B before its end."""
+    runs, file = tmp_path / "runs", tmp_path / "sweeps" / "tiny.yaml"
+    fields = "".join(f"  {name}: {{value: {value}}}\n" for name, value in SMALL.items())
+    file.parent.mkdir()
+    file.write_text(
+        "# tags: smoke\nname: tiny\ndescription: Which score?\nmethod: grid\nmetric: {name: test/exact}\nparameters:\n"
+        f"  seed: {{values: [1, 2]}}\n  model.attention.score: {{values: [dot, additive]}}\n{fields}"
+    )
+    spec = load(file)
+    places.write(spec, runs)
+    whole, lost = (spec.cells[number] for number in (0, 3))
+    with monkeypatch.context() as here:
+        here.setenv("WANDB_MODE", "offline")
+        train(whole.experiment, runs / whole.id, lambda line: None)
     with monkeypatch.context() as here:
         here.setattr(tracking.Run, "_finish", lambda self, record: self.run.finish(exit_code=1))
-        train(lost, runs / experiment_id(lost), lambda line: None)
+        train(lost.experiment, runs / lost.id, lambda line: None)
     torn = runs / "graph-transformer-dot-01234567-s1" / "wandb" / "offline-run-1-x" / "run-x.wandb"
     torn.parent.mkdir(parents=True)
     torn.write_bytes(b":W&B\xd4\xbf")
-    live, dead = (server.runs[experiment_id(one)] for one in (whole, lost))
-    assert dead["state"] == "failed"
-    assert "test/exact" not in dead["summary"]
-    before = copy.deepcopy(live)
-    assert main(["wandb", "push", str(runs)]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "2 updated"
-    assert len(server.runs) == 2
+    folders = list((runs / whole.id / "wandb").glob("offline-run-*"))
+    command = [sys.executable, "-m", "wandb", "sync", *folders]
+    told = subprocess.run(command, env=_without_mode(), capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    assert server.runs[lost.id]["state"] == "failed"
+    assert "test/exact" not in server.runs[lost.id]["summary"]
+    live, artifacts = copy.deepcopy(server.runs[whole.id]), copy.deepcopy(server.artifacts)
+    assert (live["displayName"], live["tags"]) == ("dot · seed 1", ["tiny", "smoke"])
+    assert live["config"]["question"]["value"] == "Which score?"
+    kinds = {version["type"] for versions in artifacts.values() for version in versions}
+    assert kinds == {"record", "model", "run_table", "code"}
+
+    for expected in ("2 updated", "2 complete"):
+        assert main(["wandb", "push", str(runs), "--sweeps", str(file.parent)]) == 0
+        assert capsys.readouterr().out.splitlines()[-1] == expected
     assert torn.read_bytes() == b":W&B\xd4\xbf"
-    for run in (live, dead):
-        assert run["state"] == "finished"
-        assert [point["_step"] for point in run["points"]] == [1, 2, 4], "no point twice"
-        assert named(run["summary"]) == named(before["summary"]) | {push.PUSHED}
-        assert [named(point) for point in run["points"]] == [named(point) for point in before["points"]]
-    for run in list(server.runs):
-        del server.runs[run]
-    assert main(["wandb", "push", str(runs)]) == 0
-    sent = server.runs[experiment_id(whole)]
-    assert [named(point) for point in sent["points"]] == [named(point) for point in before["points"]]
-    assert named(sent["summary"]) == named(before["summary"]) | {push.PUSHED}
-    assert before["config"].keys() <= sent["config"].keys()
+    for cell in (whole, lost):
+        assert [point["_step"] for point in server.runs[cell.id]["points"]] == [1, 2, 4, 5], "no point twice"
+        assert server.runs[cell.id]["state"] == "finished"
+        assert "test/exact" in server.runs[cell.id]["summary"]
+    assert sent(server.runs[whole.id]) == sent(live)
+    server.runs.clear()
+    assert main(["wandb", "push", str(runs), "--sweeps", str(file.parent)]) == 0
+    pushed = server.runs[whole.id]
+    assert sent(pushed) == sent(live)
+    assert [_plain(point) for point in pushed["points"]] == [_plain(point) for point in live["points"]]
+    for kind in ("record", "model"):
+        name = f"{whole.id}-{kind}"
+        assert server.artifacts[name] == artifacts[name], f"the {kind} is there once"
+    assert [path for path, _ in server.uploads if path.startswith(f"/artifact/{whole.id}-model")].__len__() == 1
+
+
+def _without_mode():
+    return {name: value for name, value in os.environ.items() if name != "WANDB_MODE"}
 
 
 REFUSED = {

@@ -16,7 +16,8 @@ from study.corpora import Link, Pair, load
 from study.models import build
 from study.models.translator import EOS, PAD
 from study.records import Record, Score
-from study.training import alignment, diagnostics, tracking
+from study.tracking import run as tracking
+from study.training import alignment, diagnostics
 from study.training import task as training_task
 from study.training.alignment import Words as Reading
 from study.training.alignment import alignment_error, alignments, gold_mass, of_words, sides

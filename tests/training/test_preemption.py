@@ -13,7 +13,8 @@ from study.__main__ import main
 from study.config import experiment_from
 from study.errors import BUSY
 from study.sweep import lease, signals
-from study.training import machine, tracking
+from study.tracking import run as tracking
+from study.training import machine
 from study.training.batches import Batch
 from study.training.run import run
 from study.training.task import Task

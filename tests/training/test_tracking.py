@@ -1,77 +1,112 @@
-"""W&B for real, offline: the run that a later `wandb sync` sends."""
+"""W&B for real, offline: the run that a later `wandb sync` sends, and the parts that it is made of."""
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from study.config import experiment_from, experiment_id
-from study.training import tracking
+from study.errors import INSTALL
+from study.tracking import run as tracking
+from study.tracking import view
 from study.training.run import run as train
 
 
 def test_an_offline_run_keeps_the_agents_contract(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    experiment = experiment_from({"tracking.tags": ("own",)})
+    experiment = experiment_from({"tracking.tags": ("own",), "model.attention.scale": "none"})
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_TAGS", "sweep-tag")
     monkeypatch.setenv("WANDB_RUN_ID", "chosen-by-the-sweep")
     monkeypatch.setenv("WANDB_RUN_GROUP", "the-group")
     run = tracking.Run(experiment, tmp_path)
+    assert run.run is not None
     assert run.run.id == "chosen-by-the-sweep"
-    assert run.run.name == experiment_id(experiment)
+    assert run.run.name == "grammar · recurrent · unscaled in cross-attention · seed 1"
     assert run.run.group == "the-group"
-    assert set(run.run.tags) == {"own", "sweep-tag", "grammar", "recurrent"}, "no tag of one run alone"
+    assert run.run.tags is not None
+    assert set(run.run.tags) == {"own", "sweep-tag"}, "no tag of one run alone"
     assert run.run.config["experiment_id"] == experiment_id(experiment)
-    assert run.run.config["model"]["attention"]["cross"]["scale"] == "rsqrt"
+    assert run.run.config["model.attention.cross.scale"] == "none"
     shown = {"source": ["Hund"], "target": ["dog"], "weights": [[1.0]], "gold": None, "text": {"source": "Hund"}}
-    run.log({"valid_bleu": 12.5}, step=3, shown=shown)
-    assert run.facts().url is None
+    run.log({"valid/greedy_bleu": 12.5}, step=3, shown=shown)
+    facts = run.facts()
+    assert facts is not None
+    assert facts.url is None
     run.finish(None)
-    assert len(list(tmp_path.rglob("attention_*.png"))) == 1
+    assert len(list(tmp_path.rglob("map_*.png"))) == 1
+    assert json.loads((tmp_path / view.MAPS).read_text()) == {"step": 3, **shown}
     files = list((tmp_path / "wandb").glob("offline-run-*/run-chosen-by-the-sweep.wandb"))
     assert len(files) == 1
     assert files[0].stat().st_size > 0
 
 
-def test_every_validation_tells_each_head_to_wandb_and_to_the_history(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    logged: dict[int, dict[str, Any]] = {}
+def test_disabled_or_not_installed_wandb_is_not_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(tracking.Run, "_start", lambda self: pytest.fail("W&B was asked"))
+    for mode, installed, expected in (
+        ("disabled", True, []),
+        (None, False, []),
+        ("offline", False, ["W&B: not installed, so the run is not tracked. " + INSTALL.format("wandb")]),
+    ):
+        monkeypatch.delenv("WANDB_MODE", raising=False)
+        if mode:
+            monkeypatch.setenv("WANDB_MODE", mode)
+        monkeypatch.setattr(tracking, "installed", lambda found=installed: found)
+        lines.clear()
+        run = tracking.Run(experiment_from({}), tmp_path, lines.append)
+        run.log({"value": 1.0}, step=1)
+        run.finish(None)
+        assert (lines, run.facts(), run.shows) == (expected, None, False)
 
-    def log(values: dict[str, Any], step: int) -> None:
-        logged.setdefault(step, {}).update(values)
 
-    stub = SimpleNamespace(id="stub", dir=tmp_path, summary={}, finish=lambda exit_code: None, log=log)
-    stub.define_metric = lambda name, step_metric, summary=None: None
-    monkeypatch.setenv("WANDB_MODE", "disabled")
-    monkeypatch.setattr("wandb.init", lambda **_: stub)
+def test_every_validation_is_told_by_section_and_heads_as_one_table_a_site(tmp_path: Path) -> None:
     model = {"model.family": "transformer", "model.layers": 2, "model.attention.heads": 2, "model.width": 16}
     data = {"data.name": "graph", "data.train_pairs": 60, "data.test_pairs": 4, "decoding.beam": 1}
     recipe = {"training.steps": 4, "training.validate_every": 2, "training.batch_tokens": 300}
     record = train(
         experiment_from(model, data, recipe, {"trainer.threads": 1, "trainer.device": "cpu"}),
-        tmp_path,
+        tmp_path / "run",
         lambda line: None,
     )
-    points = [json.loads(line) for line in (tmp_path / "history.jsonl").read_text().splitlines()]
-    assert [point["step"] for point in points] == [2, 4]
-    assert list(logged) == [1, 2, 4]
-    lines = [json.loads(line) for line in (tmp_path / "training.jsonl").read_text().splitlines()]
-    assert lines == [{"step": 1, **logged[1]}]
-    assert logged[1].keys() == {"step", "train/loss", "train/lr", "train/gradient_norm"}, "no speed of a first step"
-    for point in points:
-        told = logged[point["step"]]
-        for site in ("encoder_self", "decoder_self", "cross"):
-            heads = [told[f"{site}/{layer}/{head}/entropy"] for layer in range(2) for head in range(2)]
+    read = tracking.reader(tmp_path / "run")
+    history = [json.loads(line) for line in (read("history.jsonl") or b"").splitlines()]
+    shown = view.view_of(record, view.Place(), read)
+    points: dict[int, dict[str, Any]] = dict(shown.points)
+    assert list(points) == [1, 2, 4]
+    assert points[1].keys() == {"train/loss", "train/lr", "train/gradient_norm"}, "no speed of a first step"
+    assert {name.partition("/")[0] for point in points.values() for name in point} == {"train", "valid", "attention"}
+    step, end = shown.end
+    assert (step, end.pop("step")) == (5, 4)
+    assert end.keys() == {"attention/heads", "test/map", "test/subsets", "test/translations"}
+    table = end["attention/heads"]
+    every = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    for site in ("encoder_self", "decoder_self", "cross"):
+        rows = [row for row in every if row["site"] == site]
+        assert [(row["step"], row["layer"], row["head"]) for row in rows] == [
+            (step, layer, head) for step in (2, 4) for layer in range(2) for head in range(2)
+        ]
+        for point in history:
+            heads = [row["entropy"] for row in rows if row["step"] == point["step"]]
             assert heads == [value for layer in point["heads"][site] for value in layer["entropy"]]
-            assert told[f"{site}/entropy"] == pytest.approx(sum(heads) / 4, rel=1e-3)
-            assert told[f"{site}/1/state_variance"] == point["heads"][site][1]["state_variance"] > 0
-        assert told["valid_loss"] == pytest.approx(point["valid_loss"], rel=1e-4)
-        assert "decoder_self/0/0/gold_mass" not in told, "what means nothing is left out"
-        assert told["gradients/norm"] > 0
-    assert points[0]["heads"] != points[1]["heads"]
+            assert points[point["step"]][f"attention/{site}/entropy"] == pytest.approx(sum(heads) / 4, rel=1e-3)
+        assert rows[-1]["state_variance"] == history[-1]["heads"][site][1]["state_variance"] > 0
+    assert {row["gold_mass"] for row in every if row["site"] == "decoder_self"} == {None}, "it means nothing there"
+    for point in history:
+        assert points[point["step"]]["valid/loss"] == point["valid_loss"]
+        assert points[point["step"]]["attention/gradients/norm"] > 0
+    translated = end["test/translations"]
+    assert translated.columns == ("split", "sentence", "source", "reference", "hypothesis", "exact", "map")
+    hypotheses = (read("test.hyp.txt") or b"").decode().splitlines()
+    assert [row[4] for row in translated.rows] == hypotheses
+    assert 100 * sum(row[5] for row in translated.rows) / len(hypotheses) == record.score("test", "exact")
+    assert [row[6] for row in translated.rows if row[6]] == [end["test/map"]]
+    assert shown.summary["tested_step"] == record.selection.step
+    tested = next(point for point in record.history if point["step"] == record.selection.step)
+    assert shown.summary["attention/cross/entropy"] == tested["diagnostics"]["cross"]["entropy"]
+    assert shown.summary["test/aer"] == record.score("test", "aer")
+    assert shown.summary["cost/parameters"] == record.model.parameters
+    assert shown.files().keys() == {*view.KEPT, "test.hyp.txt", "valid.hyp.txt"}
     last = record.diagnostics["cross"][1]["entropy"]
-    assert last == points[-1]["heads"]["cross"][1]["entropy"]
+    assert last == history[-1]["heads"]["cross"][1]["entropy"]
     assert all("heads" not in point for point in record.history), "a record stays small"

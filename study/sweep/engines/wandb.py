@@ -243,8 +243,6 @@ def _environment(spec: Spec, out: Path, slot: slots.Slot) -> dict[str, str]:
         "WANDB_AGENT_DISABLE_FLAPPING": "true",
         "WANDB_AGENT_MAX_INITIAL_FAILURES": str(len(spec.cells) + 1),  # five failures would end it with status 0
         "WANDB_DIR": str((out / "agents").resolve()),
-        "WANDB_RUN_GROUP": spec.name,
-        "WANDB_TAGS": spec.name,
         "STUDY_RUNS": str(out.resolve()),
         "OMP_NUM_THREADS": str(slot.threads),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",  # ${interpreter} is `python`

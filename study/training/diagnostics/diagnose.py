@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from study.models.translator import PAD
+from study.tracking.view import NAMES
 from study.training.batches import Batch
 from study.training.diagnostics import measures
 from study.training.diagnostics.taps import Site, SiteObservation, Truth
-from study.training.points import NAMES
 
 Layer = dict[str, Any]
 """name ↦ one value a head, or None where the measure means nothing; and what `states` says of the layer."""

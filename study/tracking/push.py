@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
-
-import wandb
 
 from study.config import account
 from study.config.experiment import Tracking
 from study.errors import InputError
-from study.training import tracking
-from study.training.points import Point
+from study.tracking import run as tracking
+from study.tracking.view import View
 
 PUSHED = "view_sha256"
 """Field of the summary: SHA-256 of the view that was sent. It is written last, so an interrupted run lacks it."""
+LONGEST = 300.0
+"""Seconds that W&B has to take a run."""
 MOST = 9
 """Ids that are tried for one run. W&B never takes the id of a deleted run again."""
 OF_A_RUN = (
@@ -29,32 +26,6 @@ OF_A_RUN = (
     *("WANDB_JOB_TYPE", "WANDB_RESUME", "WANDB_DIR"),
 )
 """Environment variables of a single run. A push ignores them, because it sends several runs."""
-
-
-@dataclass(frozen=True)
-class View:
-    """A run as W&B shows it. `shown` returns its attention map, drawn only if the run is sent."""
-
-    id: str
-    name: str
-    group: str | None
-    tags: tuple[str, ...]
-    job_type: str
-    config: dict[str, Any]
-    points: list[Point]
-    summary: dict[str, Any]
-    shown: Callable[[], dict[str, Any] | None]
-
-    @property
-    def sha256(self) -> str:
-        """SHA-256 of all but the map, in hexadecimals."""
-        told = [self.name, self.group, self.tags, self.job_type, self.config, self.points, self.summary]
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
-
-    @property
-    def state(self) -> str:
-        """W&B's word for the end of the run."""
-        return "failed" if self.summary["status"] == "failed" else "finished"
 
 
 class Project:
@@ -68,6 +39,8 @@ class Project:
     """
 
     def __init__(self, folder: Path) -> None:
+        import wandb
+
         api = wandb.Api()
         self.folder = folder
         self.entity = os.environ.get("WANDB_ENTITY") or Tracking().entity or api.default_entity
@@ -92,10 +65,10 @@ class Project:
         Raises:
             Exception: W&B cannot be reached, or refuses.
         """
-        there = sorted(self.runs.get(view.id, []), key=lambda run: (run[0] != view.id, run[0]))
+        there = sorted(self.runs.get(view.label.id, []), key=lambda run: (run[0] != view.label.id, run[0]))
         if (view.state, view.sha256) in [(state, pushed) for _, state, pushed in there] and not force:
             return "complete", next(name for name, _, pushed in there if pushed == view.sha256)
-        names = [name for name, *_ in there] or [view.id, *(f"{view.id}-{n}" for n in range(2, MOST + 1))]
+        names = [name for name, *_ in there] or [view.label.id, *(f"{view.label.id}-{n}" for n in range(2, MOST + 1))]
         for name in names:
             try:
                 self._send(view, name)
@@ -108,23 +81,22 @@ class Project:
         raise AssertionError(names)
 
     def _send(self, view: View, name: str) -> None:
-        run = tracking.begin(
-            name,
-            view.name,
-            self.entity,
-            self.name,
-            self.folder,
-            "online",
-            config=view.config,
-            group=view.group,
-            tags=view.tags,
-            job_type=view.job_type,
-        )
-        try:
-            missing = [(step, values) for step, values in view.points if step >= run.starting_step]
-            for number, (step, values) in enumerate(missing, 1):
-                tracking.log(run, values, step, view.shown() if number == len(missing) else None)
+        run = tracking.begin(replace(view.label, id=name), self.entity, self.name, self.folder, "online")
+
+        def complete() -> None:
+            missing = [(step, {"step": step, **values}) for step, values in view.points if step >= run.starting_step]
+            last = view.points[-1][0] if view.points else 0
+            if run.starting_step <= last + 1:
+                missing.append(view.end)
+            for step, values in missing:
+                tracking.log(run, values, step)
             run.summary.update({**view.summary, PUSHED: view.sha256})
+            tracking.attach(run, view)
+            if view.folder is not None:
+                tracking.attach_log(run, view.folder)
+
+        try:
+            tracking.within(LONGEST, complete)
         except BaseException:
             with suppress(Exception):
                 run.finish(exit_code=1)

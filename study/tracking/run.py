@@ -1,4 +1,4 @@
-"""W&B: the place to look. The record stays the place to compute from."""
+"""The W&B run of an experiment while it trains, and the parts of W&B's client that pushed runs share with it."""
 
 from __future__ import annotations
 
@@ -7,42 +7,41 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from pydantic import ValidationError
 
 from study.config import Experiment, account, experiment_id
 from study.config.experiment import Tracking
 from study.errors import INSTALL
 from study.records import Record, Wandb
-from study.training import points
+from study.tracking.view import BEST, MAPS, Label, Map, Table, View, label, lines, place_of, view_of
 
 if TYPE_CHECKING:
+    import numpy as np
     import wandb
 
 START, END = 30.0, 60.0
 """Seconds that W&B has to start a run, and to take the rest of it at the end."""
 OFFLINE: Any = "offline"
-BEST = {"valid_bleu": "max", "valid_exact": "max", "valid_loss": "min"}
-"""Best value of a curve, which the summary shows beside the scores of the tested step."""
 KEPT = ("WANDB_CACHE_DIR", "WANDB_CONFIG_DIR", "WANDB_DATA_DIR", "WANDB_ERROR_REPORTING")
 """Environment variables of W&B as a whole, not of one run."""
+MODEL, LOG = "model.pt", "log.txt"
+UNRECORDED: Any = {"trainer": True, "tracking": True, "out": True, "data": {"folder"}}
+"""Fields that decide no number and may contain a path or a name."""
+SYSTEM: Mapping[str, Any] = {"x_disable_stats": False, "x_disable_meta": False}
+"""Settings of a run that trains online: W&B gets the machine's load, the commit and the command."""
 
 
 class Run:
     """One W&B run. The environment decides the mode; without WANDB_MODE a key means online and no key offline.
 
-    Where W&B is not installed, no run is tracked.
-
     W&B never decides whether a run is made. What it refuses, or loses, is said in a line, and the run goes on offline,
-    with all that was logged before; where even that fails, it goes on without W&B.
+    with all that was logged before; where even that fails, or W&B is not installed, it goes on without W&B.
 
     Args:
         experiment: what is run.
@@ -55,20 +54,34 @@ class Run:
         self.run: wandb.Run | None = None
         self.mode, self.unfinished = "", 1
         self._logged: list[tuple[int, dict[str, Any]]] = []
+        self._maps = dict(lines(reader(folder)(MAPS)))
+        """Maps that an earlier call of this run has drawn, by step."""
         folder.mkdir(parents=True, exist_ok=True)
-        self._start()
+        asked = os.environ.get("WANDB_MODE")
+        if asked != "disabled" and installed():
+            self._start()
+        elif asked not in (None, "disabled"):
+            self.watch("W&B: not installed, so the run is not tracked. " + INSTALL.format("wandb"))
 
     @property
     def shows(self) -> bool:
         """Return True if the run is tracked, so that images can be viewed."""
-        return self.run is not None and self.mode != "disabled"
+        return self.run is not None
 
     def log(self, values: dict[str, Any], step: int, shown: dict[str, Any] | None = None) -> None:
         """Scalars at a step, and an attention map as an image."""
+        if shown is None:
+            shown = self._maps.get(step)
+        else:
+            with (self.folder / MAPS).open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"step": step, **shown}, ensure_ascii=False) + "\n")
+        self._log({"step": step, **values, **({"attention/map": Map(shown)} if shown else {})}, step)
+
+    def _log(self, values: dict[str, Any], step: int) -> None:
         self._logged.append((step, values))
         try:
             if self.run is not None:
-                log(self.run, values, step, shown)
+                log(self.run, values, step)
         except Exception as problem:
             self._go_offline(problem)
 
@@ -86,23 +99,30 @@ class Run:
                 self.run.mark_preempting()
 
     def finish(self, record: Record | None) -> None:
-        """Put the scores into the summary and end the run; without a record it ends as failed, or as preempted."""
+        """Complete the run with its scores, tables and files; without a record it ends as failed, or as preempted."""
+        if self.run is None:
+            return
+        view = None if record is None else view_of(record, _place(self.folder), reader(self.folder), self.folder)
         try:
-            self._finish(record)
+            within(2 * END, lambda: self._finish(view))
         except TimeoutError:
             self.watch(f"W&B: not all was sent within {END:.0f} s; `wandb sync {self._files()}` sends it")
         except Exception as problem:
             self._go_offline(problem)
             with suppress(Exception):
-                self._finish(record)
+                within(2 * END, lambda: self._finish(view))
         forget()
 
-    def _finish(self, record: Record | None) -> None:
+    def _finish(self, view: View | None) -> None:
         if self.run is None:
             return
-        if record is not None:
-            self.run.summary.update(results(record))
-        self.run.finish(exit_code=0 if record is not None else self.unfinished)
+        if view is not None:
+            step, values = view.end
+            log(self.run, values, step)
+            self.run.summary.update(view.summary)
+            attach(self.run, view)
+        attach_log(self.run, self.folder)
+        self.run.finish(exit_code=0 if view is not None else self.unfinished)
         found = self._folders(glob.escape(self.run.id))
         if (own := self._files().resolve()) in found:
             # It is whole, so what an earlier call left of this run is a part of it; `wandb sync` stops at torn files.
@@ -114,22 +134,17 @@ class Run:
 
     def _start(self) -> None:
         """As the environment says, else offline, else offline whatever the environment says, else not at all."""
-        if not installed():
-            self.mode = "disabled"
-            if os.environ.get("WANDB_MODE", "disabled") != "disabled":
-                self.watch("W&B: not installed, so the run is not tracked. " + INSTALL.format("wandb"))
-            return
         try:
-            import wandb
-
             self.mode = mode()
             if self.mode == "online" and not account.signed_in():
-                raise wandb.errors.UsageError("no key; call `wandb login`, or set WANDB_API_KEY")
+                raise ValueError("no key; call `wandb login`, or set WANDB_API_KEY")
             self.run = self._begin(self.mode)
         except Exception as problem:
             self._go_offline(problem)
         if self.run is not None and self.mode == "online":
             self.watch(f"W&B: {self.run.url}")
+            with suppress(Exception):
+                within(START, partial(self.run.log_code, str(Path(__file__).parents[1]), name="study"))
 
     def _go_offline(self, problem: Exception) -> None:
         """Say why, and begin again offline with what was logged."""
@@ -150,10 +165,12 @@ class Run:
         self.watch(f"W&B: {cause(problem)}; the run goes on {goes}")
 
     def _begin(self, mode: Any, plain: bool = False) -> wandb.Run:
-        """A W&B run, or nothing of it on disk."""
+        """A W&B run, or nothing of it on disk. `plain`: as nobody asked for anything."""
         before = self._folders("*")
+        config = self.experiment.model_dump(mode="json", exclude=UNRECORDED)
+        own = label(experiment_id(self.experiment), config, _place(self.folder))
         try:
-            return _init(self.experiment, self.folder, mode, plain)
+            return _begin(own, Tracking() if plain else self.experiment.tracking, self.folder, mode)
         except Exception:
             forget()
             for half in self._folders("*") - before:
@@ -164,12 +181,29 @@ class Run:
         return {path.resolve() for path in (self.folder / "wandb").glob(f"*run-*-{name}")}
 
 
-def _init(experiment: Experiment, folder: Path, mode: Any, plain: bool = False) -> wandb.Run:
-    """Begin the W&B run of an experiment; `plain`: as nobody asked for anything."""
-    name, tracking = experiment_id(experiment), Tracking() if plain else experiment.tracking
-    tags = (experiment.data.name, experiment.model.family)
-    pruned = experiment.pruning.question if experiment.pruning else None
-    return _begin(name, tracking, folder, mode, _config(experiment), tags, job(pruned))
+def installed() -> bool:
+    """Return True if W&B is installed. Its folder of local runs, beside which this may run, is no package."""
+    try:
+        from wandb import init  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def reader(folder: Path) -> Callable[[str], bytes | None]:
+    """Return a reader of the files of a run's folder."""
+
+    def read(name: str) -> bytes | None:
+        try:
+            return (folder / name).read_bytes()
+        except OSError:
+            return None
+
+    return read
+
+
+def _place(folder: Path) -> Any:
+    return place_of(folder.parent, folder.name)
 
 
 def deleted(problem: Exception) -> bool:
@@ -185,53 +219,29 @@ def cause(problem: Exception) -> str:
     return (str(problem).strip() or type(problem).__name__).splitlines()[0].rstrip(".")
 
 
-def _config(experiment: Experiment) -> dict[str, Any]:
-    """Return the fields that decide numbers, nested as in the record, and the identity; nothing of this machine."""
-    whole = experiment.model_dump(mode="json", exclude={"trainer": True, "tracking": True, "out": True})
-    whole["data"].pop("folder", None)
-    return {**whole, "experiment_id": experiment_id(experiment)}
-
-
-def job(question: str | None) -> str:
-    """Job type: train, prune or retrain. `question` is the field pruning.question; None: nothing is pruned."""
-    return "train" if question is None else "retrain" if question == "retrain" else "prune"
-
-
-def _begin(
-    name: str,
-    tracking: Tracking,
-    folder: Path,
-    mode: Any,
-    config: dict[str, Any],
-    tags: tuple[str, ...],
-    job_type: str,
-) -> wandb.Run:
+def _begin(own: Label, tracking: Tracking, folder: Path, mode: Any) -> wandb.Run:
+    """Begin the run of a label; the user's variables and fields lie over it."""
+    told = os.environ.get
+    tags = (*tracking.tags, *told("WANDB_TAGS", "").split(","), *own.tags)
     return begin(
-        os.environ.get("WANDB_RUN_ID") or name,
-        name,
-        os.environ.get("WANDB_ENTITY") or tracking.entity,
-        os.environ.get("WANDB_PROJECT") or tracking.project,
+        Label(
+            id=told("WANDB_RUN_ID") or own.id,
+            name=told("WANDB_NAME") or own.name,
+            group=told("WANDB_RUN_GROUP") or tracking.group or own.group,
+            tags=tags,
+            job_type=own.job_type,
+            config=own.config,
+        ),
+        told("WANDB_ENTITY") or tracking.entity,
+        told("WANDB_PROJECT") or tracking.project,
         folder,
         mode,
-        config=config,
-        group=os.environ.get("WANDB_RUN_GROUP") or tracking.group,
-        tags=(*tracking.tags, *os.environ.get("WANDB_TAGS", "").split(","), *tags),
-        job_type=job_type,
+        SYSTEM if mode == "online" else {},
     )
 
 
 def begin(
-    identity: str,
-    name: str,
-    entity: str | None,
-    project: str,
-    folder: Path,
-    mode: Any,
-    *,
-    config: dict[str, Any],
-    group: str | None,
-    tags: Sequence[str],
-    job_type: str,
+    label: Label, entity: str | None, project: str, folder: Path, mode: Any, more: Mapping[str, Any] | None = None
 ) -> wandb.Run:
     """Begin a W&B run; online, continue the one of this identity if there is one.
 
@@ -240,26 +250,26 @@ def begin(
     """
     import wandb
 
+    settings: dict[str, Any] = {"x_disable_stats": True, "x_disable_meta": True, **(more or {})}
     run = wandb.init(
         project=project,
         entity=entity,
-        group=group,
-        job_type=job_type,
-        id=identity,
-        name=name,
-        tags=list(dict.fromkeys(tag[:64] for tag in tags if tag)),
+        group=label.group,
+        job_type=label.job_type,
+        id=label.id,
+        name=label.name,
+        tags=list(dict.fromkeys(tag[:64] for tag in label.tags if tag)),
         dir=folder,
         mode=mode,
         resume="allow" if mode == "online" else None,
-        config=config,
+        config=label.config,
         settings=wandb.Settings(
             silent=True,
             console="off",
             init_timeout=START,
             finish_timeout=END,
             finish_timeout_raises=True,
-            x_disable_stats=True,
-            x_disable_meta=True,
+            **settings,
         ),
     )
     run.define_metric("*", step_metric="step")
@@ -268,28 +278,86 @@ def begin(
     return run
 
 
-def log(run: wandb.Run, values: dict[str, Any], step: int, shown: dict[str, Any] | None = None) -> None:
-    """Log scalars at a step, and an attention map as an image."""
-    told: dict[str, Any] = {"step": step, **values}
-    if shown is not None:
-        import wandb
+def log(run: wandb.Run, values: Mapping[str, Any], step: int) -> None:
+    """Log numbers, maps and tables at a step."""
+    run.log({name: _sent(value) for name, value in values.items()}, step=step)
 
-        told["attention"] = wandb.Image(drawn(shown), caption=(shown.get("text") or {}).get("source"))
-    run.log(told, step=step)
+
+def _sent(value: Any) -> Any:
+    """A value as W&B's client takes it. A map that cannot be drawn is left out."""
+    import wandb
+
+    if isinstance(value, Map):
+        try:
+            pixels = drawn(value.shown)
+        except Exception:
+            return None
+        return wandb.Image(pixels, caption=_caption(value.shown))
+    if isinstance(value, Table):
+        return wandb.Table(columns=list(value.columns), data=[[_sent(cell) for cell in row] for row in value.rows])
+    return value
+
+
+def _caption(shown: Mapping[str, Any]) -> str | None:
+    text: str | None = (shown.get("text") or {}).get("source")
+    return text
+
+
+def attach(run: wandb.Run, view: View) -> None:
+    """Attach record, translations and map as an artifact, and the model as another. W&B keeps equal files once."""
+    import wandb
+
+    folder = view.folder
+    kept = wandb.Artifact(f"{view.label.id}-record", type="record")
+    for name, content in view.files().items():
+        if folder is not None:
+            kept.add_file(str(folder / name), name=name, policy="immutable", skip_cache=True)
+        else:
+            with kept.new_file(name, mode="wb") as file:
+                file.write(content)
+    run.log_artifact(kept)
+    if folder is not None and (folder / MODEL).is_file():
+        model = wandb.Artifact(f"{view.label.id}-model", type="model")
+        model.add_file(str(folder / MODEL), policy="immutable", skip_cache=True)
+        run.log_artifact(model)
+
+
+def attach_log(run: wandb.Run, folder: Path) -> None:
+    """Attach the log of a trial, if there is one."""
+    if (folder / LOG).is_file() and (folder / LOG).stat().st_size:
+        run.save(str(folder / LOG), base_path=str(folder), policy="end")
+
+
+def within(seconds: float, call: Callable[[], object]) -> None:
+    """Call something that may wait for a server: W&B's client repeats a question for many minutes.
+
+    Raises:
+        TimeoutError: it has not ended within that time. It is left alone.
+        BaseException: whatever it raises.
+    """
+    raised: list[BaseException] = []
+
+    def called() -> None:
+        try:
+            call()
+        except BaseException as problem:
+            raised.append(problem)
+
+    calling = threading.Thread(target=called, name="wandb-call", daemon=True)
+    calling.start()
+    calling.join(seconds)
+    if calling.is_alive():
+        raise TimeoutError(f"no answer within {seconds:.0f} s")
+    if raised:
+        raise raised[0]
 
 
 def forget() -> None:
     """End this process's session with W&B, which keeps the environment that it began in, the sweep's included."""
+    with suppress(Exception, SystemExit):
+        import wandb
 
-    def end() -> None:
-        with suppress(Exception, SystemExit):
-            import wandb
-
-            wandb.teardown()
-
-    ending = threading.Thread(target=end, name="wandb-teardown", daemon=True)
-    ending.start()
-    ending.join(END)  # it waits for a process that may wait for a server
+        within(END, wandb.teardown)
 
 
 @contextmanager
@@ -303,8 +371,13 @@ def without(names: Iterable[str]) -> Iterator[None]:
         os.environ.update(taken)
 
 
-def drawn(shown: dict[str, Any]) -> np.ndarray:
+def drawn(shown: Mapping[str, Any]) -> np.ndarray:
     """An attention map as pixels [height, width, 3]: weights 0 (white) to 1 (dark), target down, gold links framed."""
+    import numpy as np
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
+
     source, target = shown["source"], shown["target"]
     figure = Figure(figsize=(1.2 + 0.28 * len(source), 1.0 + 0.22 * len(target)), dpi=80)
     canvas = FigureCanvasAgg(figure)
@@ -320,73 +393,27 @@ def drawn(shown: dict[str, Any]) -> np.ndarray:
     return pixels[..., :3]
 
 
-def installed() -> bool:
-    """Return True if W&B is installed. Its folder of local runs, beside which this may run, is no package."""
-    try:
-        from wandb import init  # noqa: F401
-    except ImportError:
-        return False
-    return True
-
-
 def mode() -> Any:
-    """online, offline or disabled."""
+    """Return WANDB_MODE, else online with a key and offline without."""
     return os.environ.get("WANDB_MODE") or ("online" if account.signed_in() else "offline")
-
-
-def summary(record: Record) -> dict[str, float | None]:
-    """Scores of whole splits as `<split>/<metric>`, the names that a sweep file's metric uses."""
-    return {f"{score.split}/{score.metric}": score.value for score in record.scores if score.subset is None}
-
-
-def costs(record: Record) -> dict[str, float | None]:
-    """Sizes and resources of a run as `cost/<name>`: numbers, operations per target token, tokens/s, s, bytes."""
-    found: dict[str, float | None] = {}
-    if record.model:
-        found |= record.model.model_dump()
-    if record.resources:
-        found |= record.resources.model_dump()
-    return {f"cost/{name}": value for name, value in found.items() if value is not None}
-
-
-def results(record: Record) -> dict[str, Any]:
-    """Return the summary of a run: its status, the tested step, the scores of that step, and costs."""
-    tested = {} if record.selection is None else {"tested_step": record.selection.step}
-    return {"status": record.status, **tested, **summary(record), **costs(record)}
 
 
 def replay(experiment: Experiment, record: Record, folder: Path) -> None:
     """Log a finished run again, so that a sweep whose trial was trained elsewhere completes."""
     run = Run(experiment, folder)
-    found = points.of_record(record, _content(folder / "training.jsonl"), _content(folder / "history.jsonl"))
-    shown = _shown(folder / "attention.json")
-    for number, (step, values) in enumerate(found, 1):
-        run.log(values, step, shown if number == len(found) else None)
+    for step, values in view_of(record, _place(folder), reader(folder)).points:
+        run._log({"step": step, **values}, step)
     run.finish(record)
-
-
-def _content(path: Path) -> bytes | None:
-    """The bytes of a file; None where it cannot be read."""
-    try:
-        return path.read_bytes()
-    except OSError:
-        return None
-
-
-def _shown(path: Path) -> dict[str, Any] | None:
-    """The attention map of the tested model, if there is one."""
-    try:
-        shown = json.loads(path.read_text(encoding="utf-8"))
-        return shown if shown["weights"] else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 def inapplicable(overrides: dict[str, Any], reason: str, folder: Path) -> None:
     """Log a cell that the configuration rejects: a sweep's server counts it as done, and a reader sees why."""
+    if os.environ.get("WANDB_MODE") == "disabled" or not installed():
+        return
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        run = _begin("inapplicable", Tracking(), folder, mode(), overrides, ("inapplicable",), "inapplicable")
+        own = Label("inapplicable", "inapplicable", None, ("inapplicable",), "inapplicable", overrides)
+        run = _begin(own, Tracking(), folder, mode())
         run.summary.update({"status": "inapplicable", "reason": reason})
         run.finish(exit_code=0)
     except Exception as problem:

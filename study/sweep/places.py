@@ -1,0 +1,70 @@
+"""Places of runs in sweeps: the sweeps that declare a run, and its arm in each. W&B shows them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from study import files
+from study.config.words import label_words
+from study.errors import InputError
+from study.sweep.spec import Cell, Spec, load
+from study.tracking.view import PLACES, VARIABLE, Place
+
+
+def places(specs: Iterable[Spec]) -> dict[str, Place]:
+    """Return the place of each run that sweeps declare, by identity. Sweeps are taken in the order of their names."""
+    declared: dict[str, list[tuple[Spec, Cell]]] = {}
+    for spec in sorted(specs, key=lambda spec: (spec.name, str(spec.path))):
+        for cell in spec.runnable:
+            declared.setdefault(cell.id or "", []).append((spec, cell))
+    return {identity: _place(found) for identity, found in declared.items()}
+
+
+def _place(found: list[tuple[Spec, Cell]]) -> Place:
+    spec, cell = found[0]
+    facet, arm = spec.facet(cell), spec.arm(cell)
+    return Place(
+        sweep=tuple(dict.fromkeys(one.name for one, _ in found)),
+        tiers=tuple(dict.fromkeys(tag for one, _ in found for tag in one.tags)),
+        question=spec.description,
+        facet=_words(facet),
+        arm=_words(arm),
+        baseline=arm == spec.baseline(facet),
+        arms={one.name: _words(f"{one.facet(at)} {one.arm(at)}") for one, at in reversed(found)},
+    )
+
+
+def _words(label: str) -> str:
+    return " · ".join(label_words(label))
+
+
+def variable(spec: Spec, cell: Cell) -> dict[str, str]:
+    """Return the variable that tells one process the place of its run in this sweep."""
+    place = _place([(spec, cell)]).model_dump(mode="json")
+    return {VARIABLE: json.dumps({cell.id: place}, ensure_ascii=False)}
+
+
+def write(spec: Spec, out: Path) -> None:
+    """Write the places of a sweep's runs into the folder of runs, where live runs find them.
+
+    The other sweep files of the folder count as well, since they may declare the same runs. Nothing is read where the
+    places are known. A folder that cannot be written is no error here: W&B gets places from `study wandb push`, too.
+    """
+    path = out / PLACES
+    with suppress(OSError, InputError):
+        known: dict[str, Any] = {}
+        with suppress(OSError, ValueError, AttributeError):
+            known = dict(json.loads(path.read_bytes()).items())
+        if all(spec.name in known.get(cell.id or "", {}).get("sweep", ()) for cell in spec.runnable):
+            return
+        specs = {spec.path.resolve(): spec}
+        for file in sorted(spec.path.parent.glob("*.yaml")):
+            with suppress(InputError):
+                specs.setdefault(file.resolve(), spec if file.samefile(spec.path) else load(file))
+        own = {cell.id for cell in spec.runnable}
+        found = {name: place.model_dump(mode="json") for name, place in places(specs.values()).items() if name in own}
+        files.write(path, json.dumps(known | found, ensure_ascii=False, indent=0) + "\n", durable=False)
