@@ -18,7 +18,7 @@ EXIT_STATUS = {
     2: "wrong input: one line on stderr says what was expected",
     BROKEN: "error of the program itself; please report it",
     UNWRITTEN: "standard output cannot be written",
-    BUSY: "another process has this run; the same command works once that one has ended",
+    BUSY: "another process has this run; repeat the command when it has ended",
     INTERRUPTED: "interrupted with Ctrl-C; the same command continues",
     143: "ended by SIGTERM; the same command continues",
 }

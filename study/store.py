@@ -172,11 +172,13 @@ class Store:
         """
         content = self.content(identity, f"{split}{HYPOTHESES}")
         if content is None:
-            raise InputError(f"{self.where(identity)}: no translations of {split}; expected {split}{HYPOTHESES}")
+            raise InputError(f"{self.where(identity)}: expected the translations {split}{HYPOTHESES}, got none.")
         try:
             return content.decode("utf-8").removesuffix("\n").split("\n")
         except UnicodeDecodeError as problem:
-            raise InputError(f"{self.where(identity)}: {split}{HYPOTHESES}: not UTF-8 ({problem.reason})") from None
+            raise InputError(
+                f"{self.where(identity)}: {split}{HYPOTHESES}: expected UTF-8 ({problem.reason})."
+            ) from None
 
     def attention(self, identity: str) -> dict[str, Any] | None:
         """The attention map of a run: source, target, weights (target × source), gold links; None if there is none.
@@ -257,7 +259,9 @@ class Store:
             ids = [tree.get("id") for tree in _items(trees) if isinstance(tree, dict)]
             fits = isinstance(trees, list) and 0 < len(trees) == len(ids)
             if not fits or any(not isinstance(one, str) or arm_of(one) != arm for one in ids) or len({*ids}) < len(ids):
-                raise InputError(f"{path}: expected a list of records, each with an id {arm}-s<seed>; restore the file")
+                raise InputError(
+                    f"{path}: expected a list of records, each with an id {arm}-s<seed>. Restore the file."
+                )
             self._trees = arm, {tree["id"]: tree for tree in trees}
         return self._trees[1]
 
@@ -317,7 +321,7 @@ def attention_map(content: bytes, where: str) -> dict[str, Any]:
         fits = False
     if not fits:
         raise InputError(
-            f"{where}: expected source, target, weights of their sizes and gold links; restore the file, or remove it"
+            f"{where}: expected source, target, weights of their sizes and gold links. Restore the file, or remove it."
         )
     return {
         **tree,

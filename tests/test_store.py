@@ -66,7 +66,7 @@ def check(store):
     assert "absent-s1" not in store
     with pytest.raises(InputError, match="absent-s1"):
         store.record("absent-s1")
-    with pytest.raises(InputError, match=r"no translations of long"):
+    with pytest.raises(InputError, match=r"expected the translations long"):
         store.hypotheses(first, "long")
 
 
@@ -133,5 +133,5 @@ def test_a_weight_of_many_digits_is_a_number(working):
 def test_translations_that_are_no_text_are_refused(working):
     name = record(1).id
     (working.folder / name / "test.hyp.txt").write_bytes(b"\xff\xfe")
-    with pytest.raises(InputError, match=r"test\.hyp\.txt: not UTF-8"):
+    with pytest.raises(InputError, match=r"test\.hyp\.txt: expected UTF-8"):
         working.hypotheses(name, "test")

@@ -120,16 +120,16 @@ def _given(folder: str, origin: str) -> dict[str, Path]:
         ) from None
     if not path.is_dir():
         raise InputError(
-            f"the Multi30k folder {path} ({origin}) does not exist; expected one with {', '.join(SHA256)}: "
-            f"mend {origin}, or leave it out to download them"
+            f"{origin}: expected a folder with {', '.join(SHA256)}, got {path}, which does not exist. "
+            f"Correct it, or remove it to download the files."
         )
     found = {}
     for name in SHA256:
         forms = [one for one in (path / name, path / name.removesuffix(".gz")) if one.is_file()]
         if not forms:
             raise InputError(
-                f"{path / name} does not exist ({origin}); expected all of {', '.join(SHA256)}, compressed or "
-                f"unpacked: copy it there, or leave {origin} out to download them"
+                f"{origin}: expected all of {', '.join(SHA256)}, compressed or "
+                f"unpacked, no {path / name}. Copy it there, or remove {origin} to download it."
             )
         found[name] = forms[0]
     return found
@@ -139,8 +139,8 @@ def _check(name: str, path: Path) -> None:
     found, expected = _sha256(path), (SHA256 if path.name == name else UNPACKED)[name]
     if found != expected:
         raise InputError(
-            f"{path} has the wrong checksum: SHA-256 {found[:12]}…, expected {expected[:12]}…; "
-            f"delete it and get it from {ADDRESS}/{name}"
+            f"{path}: expected SHA-256 {expected[:12]}…, got {found[:12]}…. "
+            f"Delete the file and get it from {ADDRESS}/{name}"
         )
 
 
@@ -148,7 +148,7 @@ def _sha256(path: Path) -> str:
     try:
         return hashlib.sha256(files.read(path, LARGEST)).hexdigest()
     except OSError as problem:
-        raise InputError(f"cannot read {path} ({problem.strerror}); expected a readable file: mend it") from None
+        raise InputError(f"{path}: cannot be read ({problem.strerror}). Check the file and your rights.") from None
 
 
 def cache() -> Path:
@@ -171,17 +171,17 @@ def _downloaded() -> dict[str, Path]:
             pooch.retrieve(f"{ADDRESS}/{name}", SHA256[name], fname=name, path=kept, downloader=fetch)
     except requests.RequestException as problem:
         raise InputError(
-            f"cannot download {ADDRESS}/{name} ({problem}); expected network access or the files: "
-            "connect, or set data.folder or STUDY_MULTI30K to a folder with them"
+            f"{ADDRESS}/{name}: cannot be downloaded ({problem}). "
+            "Connect to the network, or set data.folder or STUDY_MULTI30K to a folder with the files."
         ) from None
     except OSError as problem:
         raise InputError(
-            f"cannot write to {kept} ({problem.strerror or problem}); expected a writable folder for downloads: "
-            "set XDG_CACHE_HOME, or STUDY_MULTI30K to a folder with the files"
+            f"{kept}: cannot be written ({problem.strerror or problem}). "
+            "Set XDG_CACHE_HOME to another folder, or STUDY_MULTI30K to a folder with the files."
         ) from None
     except ValueError:
         raise InputError(
-            f"{ADDRESS}/{name} came with the wrong checksum, expected SHA-256 {SHA256[name][:12]}…; "
-            "try again, or set STUDY_MULTI30K to a folder with the files"
+            f"{ADDRESS}/{name}: expected SHA-256 {SHA256[name][:12]}…, got another. "
+            "Try again, or set STUDY_MULTI30K to a folder with the files."
         ) from None
     return {name: kept / name for name in SHA256}

@@ -291,7 +291,7 @@ def _aligned(path: Path, count: int) -> list[str]:
     """
     found = read_lines(path, blank=True)
     if len(found) != count:
-        raise InputError(f"{path}: expected {count} lines, one for each pair, got {len(found)}. Get it anew.")
+        raise InputError(f"{path}: expected {count} lines, one for each pair, got {len(found)}. Get it again.")
     return found
 
 

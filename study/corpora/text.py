@@ -26,7 +26,7 @@ def read_sides(source: Path, target: Path) -> list[Pair]:
     first, second = read_lines(source), read_lines(target)
     if len(first) != len(second):
         raise InputError(
-            f"{source} has {len(first)} lines and {target} has {len(second)}; "
+            f"{source}: expected {len(second)} lines, as in {target}, got {len(first)}; "
             "both need one sentence per line, in the same order. Get both files again."
         )
     return [Pair(*pair) for pair in zip(first, second, strict=True)]
@@ -54,22 +54,24 @@ def read_lines(path: Path, blank: bool = False) -> list[str]:
                 )
         text = content.decode("utf-8-sig")
     except FileNotFoundError:
-        raise InputError(f"{path} does not exist; expected a file with one sentence a line: check the folder") from None
+        raise InputError(f"{path}: no such file. Check the folder.") from None
     except UnicodeDecodeError as problem:
         line = content[: problem.start].count(b"\n") + 1
         raise InputError(
-            f"{path}:{line} is not UTF-8 (byte {problem.start}); expected UTF-8 text, plain or gzip: convert it or get "
-            "it anew"
+            f"{path}:{line}: expected UTF-8, plain or gzip, got another byte at {problem.start}. Convert it or get "
+            "it again."
         ) from None
     except (OSError, EOFError, zlib.error) as problem:
-        raise InputError(f"cannot read {path} ({problem}); expected text, plain or gzip: get it anew") from None
+        raise InputError(
+            f"{path}: expected text, plain or gzip; it cannot be read ({problem}). Get it again."
+        ) from None
     text = text.replace("\r\n", "\n")
     for mark, name in (("\0", "a null byte"), ("\r", "a carriage return within a line")):
         if mark in text:
             line = text[: text.index(mark)].count("\n") + 1
-            raise InputError(f"{path}:{line} has {name}; expected text with one sentence a line: remove it")
+            raise InputError(f"{path}:{line}: expected one sentence per line, got {name}. Remove it.")
     if not blank and not text.strip():
-        raise InputError(f"{path} is empty; expected one sentence a line: get it anew")
+        raise InputError(f"{path}: expected one sentence per line, got an empty file. Get it again.")
     return text.removesuffix("\n").split("\n")
 
 
@@ -90,7 +92,7 @@ def links(text: str, source: str, target: str) -> tuple[Link, ...]:
             raise ValueError(f"expected links such as 0-0 or 2?1, got {part!r}")
         for place, side, name in ((int(match[1]), sides[0], "source"), (int(match[3]), sides[1], "target")):
             if place >= len(side):
-                raise ValueError(f"link {part} names token {place} of the {name}, which has {len(side)}")
+                raise ValueError(f"expected tokens of the {name} from 0 to {len(side) - 1}, got {place} in link {part}")
         ends = (sides[0][int(match[1])], sides[1][int(match[3])])
         found += [Link(s, t, match[2] == "-") for s in ends[0] for t in ends[1]]
     return tuple(sorted(set(found)))

@@ -141,14 +141,14 @@ def examine(store: Store, identity: str, task: Task) -> Evidence:
 def _identity(record: Record, evidence: Evidence) -> None:
     """Check that file name, id and hash agree with the configuration."""
     if record.id != evidence.id:
-        evidence.say("id", f"{record.id}, and the file is of {evidence.id}; restore it")
+        evidence.say("id", f"expected {evidence.id}, as the file is named, got {record.id}. Restore it.")
     try:
         experiment = Experiment.model_validate(record.config | {"seed": record.seed})
     except ValidationError:
         evidence.unhashed = True
         wanted, ours = f"{record.config_hash[:8]}-s{record.seed}", "-".join(record.id.split("-")[-2:])
         if ours != wanted:
-            evidence.say("id", f"{record.id}, and config_hash and seed make {wanted}; restore the record")
+            evidence.say("id", f"expected {wanted}, from config_hash and seed, got {record.id}. Restore the record.")
         return
     for where, found, expected in (
         ("seed", record.seed, record.config.get("seed", record.seed)),
@@ -158,7 +158,8 @@ def _identity(record: Record, evidence: Evidence) -> None:
     ):
         if found != expected:
             evidence.say(
-                where, f"{found}, and the configuration has {expected}; it was changed by hand: restore the record"
+                where,
+                f"expected {expected}, as in the configuration, got {found}. Changed by hand: restore the record.",
             )
 
 
@@ -173,12 +174,12 @@ def _facts(record: Record, evidence: Evidence) -> None:
         pairs.append(("provenance.precision", made, "config.training.precision", training.get("precision")))
     for where, found, other, expected in pairs:
         if expected is not None and found != expected:
-            evidence.say(where, f"{found}, and {other} is {expected}; restore the record")
+            evidence.say(where, f"expected {expected}, as {other}, got {found}. Restore the record.")
     steps = [step for point in record.history if type(step := point.get("step")) is int and step >= 0]
     if len(steps) < len(record.history) or steps != sorted(set(steps)):
         evidence.say("history", "expected a rising number of updates in every step; restore the record")
     elif record.selection and steps and record.selection.step not in steps:
-        evidence.say("selection.step", f"{record.selection.step}, and history has no such step; restore the record")
+        evidence.say("selection.step", f"expected a step of history, got {record.selection.step}. Restore the record.")
 
 
 def _files(store: Store, record: Record, evidence: Evidence, task: Task) -> None:
@@ -238,14 +239,16 @@ def _file(
     split = scores[0].split
     where = f"scores.{split}"
     if name != f"{split}{HYPOTHESES}" or any(score.split != split for score in scores):
-        evidence.say(f"{where}.hypotheses", f"{name}, expected {split}{HYPOTHESES}; restore the record")
+        evidence.say(f"{where}.hypotheses", f"expected {split}{HYPOTHESES}, got {name}. Restore the record.")
         return
     content = store.content(evidence.id, name)
     if content is None:
-        evidence.say(f"{where}.hypotheses", f"{name}: no such file; restore the file, or run it again")
+        evidence.say(f"{where}.hypotheses", f"{name}: no such file. Restore it, or run it again.")
         return
     if {score.hypotheses_sha256 for score in scores} != {sha256(content)}:
-        evidence.say(f"{where}.hypotheses_sha256", f"not that of {name}; restore the file, or run it again")
+        evidence.say(
+            f"{where}.hypotheses_sha256", f"expected that of {name}, got another. Restore the file, or run it again."
+        )
         return
     evidence.hashed += 1
     if not task.rescore:
@@ -319,7 +322,7 @@ def _per_sentence(store: Store, record: Record, name: str, digest: str, evidence
         values = []
     mean = sum(values) / len(values) if values else None
     if mean is None or len(values) != score.n or score.value is None or not _near(mean, score.value):
-        evidence.say(where, f"{len(values)} numbers of mean {mean}, and the score is {score.value} over {score.n}")
+        evidence.say(where, f"expected {score.n} numbers of mean {score.value}, got {len(values)} of mean {mean}")
 
 
 def _near(mean: float, value: float) -> bool:
@@ -339,7 +342,7 @@ def _compare(recorded: list[Score], again: list[Score], evidence: Evidence) -> N
         for name in ("value", "signature", "n"):
             found, expected = getattr(ours[key], name), getattr(theirs[key], name)
             if found != expected:
-                evidence.say(f"{where}.{name}", f"{found}, and the translations give {expected}")
+                evidence.say(f"{where}.{name}", f"expected {expected}, from the translations, got {found}")
 
 
 def hypothesis_files(record: Record) -> dict[str, list[int]]:

@@ -35,19 +35,19 @@ def device_for(experiment: Experiment) -> torch.device:
     cuda = torch.cuda.is_available()
     wanted = experiment.trainer.device
     if wanted == "cuda" and not cuda:
-        raise InputError("trainer.device: cuda is asked for, and torch sees no GPU here; use cpu or auto")
+        raise InputError("trainer.device: expected cpu or auto on a machine without a GPU, got cuda.")
     device = torch.device("cuda" if cuda and wanted != "cpu" else "cpu")
     _check_count(experiment.trainer.devices, torch.cuda.device_count() if cuda and wanted != "cpu" else 0, wanted)
     if experiment.training.precision == "bfloat16" and not (device.type == "cuda" and torch.cuda.is_bf16_supported()):
-        raise InputError("training.precision: bfloat16 needs a GPU that has it, and there is none here; use float32")
+        raise InputError("training.precision: expected float32 on a machine without a GPU for bfloat16, got bfloat16.")
     return device
 
 
 def _check_count(devices: int, gpus: int, wanted: str) -> None:
     if 1 < devices > gpus and wanted != "cpu":
         raise InputError(
-            f"trainer.devices: {devices} are asked for, and torch sees {gpus or 'no'} GPU{'s' * (gpus > 1)} here; "
-            f"use {gpus or 1}{' or fewer' * (gpus > 1)}, or so many processes on the CPU with trainer.device cpu"
+            f"trainer.devices: expected at most {max(gpus, 1)} (GPUs of this machine: {gpus}), got {devices}. "
+            f"Use {gpus or 1}{' or fewer' * (gpus > 1)}, or as many processes on the CPU with trainer.device cpu."
         )
 
 

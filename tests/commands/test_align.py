@@ -91,7 +91,7 @@ def test_a_name_is_enough_and_wrong_input_is_one_line(capsys: pytest.CaptureFixt
         ("copy-run", ["--head", "best", "--layer", "1"], "Remove --layer."),
         ("copy-run", ["--out", "one/x"], "one/x: cannot be written"),
         ("copy-run", ["--source", "one"], "expected both, got one"),
-        ("copy-run", ["--source", "one", "--target", "two"], "one has 1 lines and two has 2"),
+        ("copy-run", ["--source", "one", "--target", "two"], "one: expected 2 lines, as in two, got 1"),
         ("copy-run", ["--source", "one", "--target", "one", "--split", "test"], "Remove one of them."),
     ]:
         assert main(["align", run, *options]) == 2

@@ -44,7 +44,9 @@ def test_hashes_are_checked_without_scoring(lab):
     assert (found.problems, found.hashed, found.rescored, found.unchecked) == ([], 8, None, {})
     lab.replace(2, "test.hyp.txt", lab.files_of(2)[f"{lab.ids[2]}.test.hyp.txt"] + b"more\n")
     (problem,) = lab.verify(rescore=False).problems
-    assert problem.startswith(f"{lab.arm(2)}: {lab.ids[2]}: scores.test.hypotheses_sha256: not that of test.hyp.txt")
+    assert problem.startswith(
+        f"{lab.arm(2)}: {lab.ids[2]}: scores.test.hypotheses_sha256: expected that of test.hyp.txt"
+    )
 
 
 def test_many_processes_find_the_same(lab):
@@ -94,7 +96,7 @@ def test_scores_from_statistics_are_compared(unshipped, monkeypatch):
     assert (found.problems, found.rescored, found.from_statistics) == ([], 0, 8)
     assert found.unchecked == {"nll": 8, "chrf": 8, "prefix": 8, "accuracy": 8}
     lab.edit(0, {"scores.0.value": 12.0})
-    assert "scores.test.bleu.value: 12.0, and the translations give" in problems(lab)
+    assert re.search(r"scores\.test\.bleu\.value: expected .*, got 12\.0", problems(lab))
 
 
 def test_lost_files_are_missed(lab):
@@ -132,7 +134,7 @@ def test_an_archive_that_cannot_be_read_is_told_once(lab):
 def test_names_that_lead_elsewhere_are_told(lab):
     place = next(i for i, s in enumerate(Store(lab.results.root).record(lab.ids[1]).scores) if s.hypotheses)
     lab.edit(1, {f"scores.{place}.hypotheses": "../../outside"})
-    assert "../../outside, expected" in problems(lab)
+    assert "got ../../outside" in problems(lab)
 
 
 def test_one_number_a_sentence_is_kept_and_checked(finished, tmp_path):
@@ -151,7 +153,7 @@ def test_one_number_a_sentence_is_kept_and_checked(finished, tmp_path):
     other = "2.0\n" * n
     lab.replace(0, "test.nll.txt", other.encode())
     lab.edit(0, {"per_sentence": {"test.nll.txt": hashlib.sha256(other.encode()).hexdigest()}})
-    assert f"per_sentence.test.nll.txt: {n} numbers of mean 2.0, and the score is 1.5" in problems(lab)
+    assert f"per_sentence.test.nll.txt: expected {n} numbers of mean 1.5, got {n} of mean 2.0" in problems(lab)
 
 
 @pytest.mark.parametrize("name", ["runs/notes.txt", "runs/.x.json.0123abcd.tmp", "runs/x.tar.xz", "sweeps/old.yaml"])

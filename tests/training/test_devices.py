@@ -101,11 +101,13 @@ def test_more_devices_than_gpus_is_one_line(monkeypatch: pytest.MonkeyPatch) -> 
     """On the CPU they are processes, and as many as one likes, once they are asked for by name."""
     four = {"trainer.devices": 4, "trainer.device": "auto"}
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(InputError, match=r"trainer\.devices: 4 are asked for, and torch sees no GPU here; use 1, or"):
+    with pytest.raises(
+        InputError, match=r"trainer\.devices: expected at most 1 \(GPUs of this machine: 0\), got 4\. Use 1, or"
+    ):
         machine.device_for(experiment_from(four))
     assert machine.device_for(experiment_from(four, {"trainer.device": "cpu"})).type == "cpu"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    with pytest.raises(InputError, match="torch sees 2 GPUs here; use 2 or fewer"):
+    with pytest.raises(InputError, match=r"at most 2 \(GPUs of this machine: 2\), got 4\. Use 2 or fewer"):
         machine.device_for(experiment_from(four))
     assert machine.device_for(experiment_from(four, {"trainer.devices": 2})).type == "cuda"
