@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from study.api import Comparison, Results, Run, Translation, compare, experiment, load, results, train
+    from study.api import Comparison, Results, Run, Translation, compare, experiment, ledger, load, results, train
     from study.errors import InputError
     from study.models.layer import Attention
     from study.training.task import DataModule, Task
@@ -27,6 +27,7 @@ __all__ = [
     "Translation",
     "compare",
     "experiment",
+    "ledger",
     "load",
     "results",
     "train",

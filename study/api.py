@@ -17,7 +17,7 @@ from study import records, store
 from study.config import Experiment, experiment_from, experiment_id
 from study.errors import InputError
 from study.records import Record
-from study.run_names import find, model_of, published, sweeps_of
+from study.run_names import find, model_of, names, published, stores, sweeps_of
 from study.store import Store
 
 if TYPE_CHECKING:
@@ -140,6 +140,18 @@ def compare(
     return Comparison(found, read)
 
 
+def ledger(runs: str | Path | None = None) -> pd.DataFrame:
+    """One row for each run, as `study runs` prints them: your own, then the published ones.
+
+    Args:
+        runs: folder of the runs (default: $STUDY_RUNS, else runs).
+    """
+    from study.analysis.ledger import of_stores
+
+    folder = store.runs_folder(runs)
+    return of_stores(stores(folder), names(folder))
+
+
 def results(sweep: str | Path, *, runs: str | Path | None = None) -> Results:
     """Return the results of a sweep: of the published runs, or of runs of your own. Needs no torch.
 
@@ -183,6 +195,31 @@ class Run:
         import pandas as pd
 
         return pd.json_normalize(self.record.history)
+
+    def sentences(self, versus: Run | None = None, split: str | None = None, score: str | None = None) -> pd.DataFrame:
+        """One row for each sentence of a split, the worst first, as `study sentences` prints them.
+
+        Args:
+            versus: another run on the same corpus; rows are sorted by the difference of scores.
+            split: name of a split (default: the first test split).
+            score: chrf, bleu, exact, prefix or accuracy (default: chrf, or accuracy for a corpus without sentences).
+
+        Raises:
+            InputError: the corpus cannot be read, or a run has no such translations.
+        """
+        from study.analysis.sentences import sentences
+
+        other = (versus._store, versus.id) if versus else None
+        return sentences((self._store, self.id), other, split, score)
+
+    def diff(self, other: Run) -> pd.DataFrame:
+        """One row for each field, size and score in which two runs differ."""
+        import pandas as pd
+
+        from study.analysis.ledger import differing_fields
+
+        columns = ["section", "field", "first", "second", "difference"]
+        return pd.DataFrame(differing_fields(self.record, other.record), columns=columns)
 
     def plot(self) -> Figure:
         """Return the learning curve and, if the run has one, its attention map."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from study.errors import InputError
@@ -37,6 +38,19 @@ def sweeps_of(folder: Path) -> Path:
     """Return the folder of sweep files: beside a folder of runs, in the working directory, or in the checkout."""
     beside = folder.resolve().parent / "sweeps"
     return next((path for path in (beside, Path("sweeps"), CHECKOUT / "sweeps") if path.is_dir()), beside)
+
+
+def names(runs: Path) -> dict[str, list[str]]:
+    """Return the names `SWEEP/NUMBER` of all declared runs, by id. Files that cannot be read are left out."""
+    from study.sweep.spec import load
+
+    found: dict[str, list[str]] = {}
+    for path in sorted(sweeps_of(runs).glob("*.yaml")):
+        with suppress(InputError):
+            for number, cell in enumerate(load(path).cells, 1):
+                if cell.id is not None:
+                    found.setdefault(cell.id, []).append(f"{path.stem}/{number}")
+    return found
 
 
 def stores(runs: Path) -> list[Store]:
@@ -80,7 +94,7 @@ def find(run: str, runs: Path) -> tuple[Store, str]:
     raise InputError(
         f"{run}: no such run in {' and '.join(str(store.folder) for store in there) or runs}. "
         + (f"The nearest: {_some(near)}. " if near else "")
-        + "`study ls runs` lists all."
+        + "`study runs` lists all."
     )
 
 

@@ -205,6 +205,12 @@ class Store:
                 f"{paths[0]}: cannot be read ({problem.strerror}). Check the file and your rights."
             ) from None
 
+    def has_model(self, identity: str) -> bool:
+        """Return True if the run has its trained model."""
+        working = self._working(identity)
+        published = (self.folder.parent / MODELS).glob(f"{identity}.pt*")
+        return working.with_name(MODEL).is_file() or (not working.is_file() and any(published))
+
     def digests(self, identity: str) -> dict[str, str]:
         """SHA-256 of the canonical record (`<id>.json`) and, if there is one, of the attention map.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
@@ -64,12 +65,19 @@ def main(argv: Sequence[str]) -> int:
         memory = trained.experiment.model.memory
         raise InputError(f"{args.run}: expected a memory of source tokens, got {memory}. Choose another run.")
     place = _place(trained, corpus, found, args.layer, args.head)
-    _write([pharaoh(links(reading.of(place.head))) for reading in found[place.layer]], args.out)
+    lines = [pharaoh(links(reading.of(place.head))) for reading in found[place.layer]]
+    gold = gold_of(data)
+    if args.json:
+        scores = [row._asdict() for row in table(found, gold)] if gold is not None else []
+        floor = error_floor(data, gold) if gold is not None else None
+        facts = {"data": name, **place._asdict(), "scores": scores, "aer_floor": floor, "links": lines}
+        _write([json.dumps(facts, ensure_ascii=False, indent=1)], args.out)
+        return 0
+    _write(lines, args.out)
     said = [f"{name}: {len(data)} pairs, layer {place.layer}, {_head(place.head)} ({place.why})"]
     unread = sum(not fits(trained.model, example) for example in data)
     if unread:
         said.append(f"{unread} pairs are longer than the model can read; their lines are empty")
-    gold = gold_of(data)
     if gold is not None:
         said += rows(table(found, gold), place, error_floor(data, gold))
     print("\n".join(said), file=sys.stderr)
@@ -96,6 +104,7 @@ def _parser() -> Parser:
         help="mean, a number from 0, or best: lowest AER on validation (default: mean)",
     )
     add("--out", type=Path, metavar="FILE", help="write the lines to this file")
+    add("--json", action="store_true", help="print JSON: layer and head, AER and mass on gold of each, and all links")
     add("--runs", metavar="DIR", help=RUNS)
     return parser
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,10 @@ baseline.
 """
 EXTRA: dict[str, Any] = {
     **{name: train.EXTRA[name] for name in ("preset", "config", "overrides_json")},
+    "as_json": (
+        CliToggleFlag[bool],
+        Field(False, alias="json", description="Print JSON: sites, costs of every part, widths."),
+    ),
     "all": (CliToggleFlag[bool], Field(False, description="Print the tables of all mechanisms and presets.")),
     "baseline": (
         str | None,
@@ -61,6 +66,7 @@ def main(argv: Sequence[str]) -> int:
     if str(given.pop("all", False)).lower() == "true":
         _print_all(given)
         return 0
+    as_json = str(given.pop("json", False)).lower() == "true"
     baseline = given.pop("baseline", None)
     lengths: dict[str, Any] = {n: _positive(n, given.pop(n)) for n in ("source", "target") if n in given}
     layers = train.layers(given)
@@ -70,6 +76,9 @@ def main(argv: Sequence[str]) -> int:
 
     means = "the training split's mean lengths" if not lengths else "as given"
     sizes = _within(experiment, sizes_for(experiment.data, experiment.model)._replace(**lengths))
+    if as_json:
+        print(json.dumps(_facts(experiment, layers, sizes, against), ensure_ascii=False, indent=1))
+        return 0
     print(experiment_id(experiment))
     for lines in (
         _sites(experiment, sizes),
@@ -112,6 +121,42 @@ def _sites(experiment: Experiment, sizes: Sizes) -> Iterator[str]:
         yield f"  m: {origins[site].memory}"
         yield from (f"     {line}" for line in equations(attention, model.carries))
         yield f"  c: {origins[site].use}"
+
+
+def _facts(
+    experiment: Experiment, layers: list[dict[str, Any]], sizes: Sizes, against: Experiment | None
+) -> dict[str, Any]:
+    """All numbers and formulas of the text."""
+    from study.attention.formula import equations
+    from study.models.cost import bare, base_arm, cost, matches, parameters_of
+
+    model, found = bare(experiment.model, sizes.vocabulary, sizes.lengths), cost(experiment.model, sizes)
+    origins = model.origins()
+    sites = {site: attention for site, _, attention in model.sites()}
+    target = parameters_of(against.model if against else base_arm(experiment.model), sizes)
+    near = matches(functools.partial(experiment_from, *layers), sizes, target) if target != found.parameters else []
+    return {
+        "id": experiment_id(experiment),
+        "source_tokens": sizes.source,
+        "target_tokens": sizes.target,
+        "sites": {
+            site: {**origins[site]._asdict(), "equations": list(equations(attention, model.carries))}
+            for site, attention in sites.items()
+        },
+        "parts": {
+            name: {
+                "parameters": part.parameters,
+                "flops_per_token": part.flops / found.target,
+                "elementwise_per_token": part.elementwise / found.target,
+            }
+            for name, part in found.parts.items()
+        },
+        "parameters": found.parameters,
+        "parameters_attention": found.parameters_attention,
+        "flops_per_token": found.flops_per_token,
+        "baseline_parameters": target,
+        "matches": [{"field": m.field, "value": m.value, "parameters": m.parameters} for m in near],
+    }
 
 
 def _costs(experiment: Experiment, sizes: Sizes) -> Iterator[str]:

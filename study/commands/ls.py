@@ -1,4 +1,4 @@
-"""`study ls WHAT`: the sweeps, runs, presets, scores, sites or corpora that there are."""
+"""`study ls WHAT`: the sweeps, presets, scores, sites or corpora that there are."""
 
 from __future__ import annotations
 
@@ -7,15 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from study.commands.options import RUNS, Parser, folder, runs_folder
-from study.errors import InputError
-from study.records import Record
-from study.store import Store
+from study.commands.options import Parser, folder, table_lines
 
 DESCRIPTION = """\
-List what there is:
+List what there is (`study runs` lists runs):
   sweeps    sweep files: runs, seeds, arms and the metric that decides
-  runs      runs of a folder, the newest first: state and scores on the first test split
   presets   published models for --preset
   scores    scores by corpus, as `split/score`, and their direction
   sites     attention sites of each family
@@ -34,7 +30,7 @@ def main(argv: Sequence[str]) -> int:
     if args.json:
         print(json.dumps(rows, ensure_ascii=False, indent=1))
     else:
-        print("\n".join(columns(rows)) if rows else f"no {args.what}")
+        print("\n".join(table_lines(rows)) if rows else f"no {args.what}")
     return 0
 
 
@@ -43,26 +39,8 @@ def _parser() -> Parser:
     add = parser.add_argument
     add("what", choices=tuple(LISTERS), metavar="WHAT", help=", ".join(LISTERS))
     add("--json", action="store_true", help="print JSON: a list of objects with the same keys as the columns")
-    add("--runs", metavar="DIR", help=RUNS)
     add("--sweeps", type=Path, default=Path("sweeps"), metavar="DIR", help="folder of sweep files (default: sweeps)")
     return parser
-
-
-def columns(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Lines of a table, one per row, with the keys as its head. The last column is as long as it needs."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    texts = [names, *([_text(row.get(name)) for name in names] for row in rows)]
-    widths = [max(len(line[i]) for line in texts) for i in range(len(names))]
-    for line in texts:
-        yield "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _sweeps(args: Any) -> Iterator[dict[str, Any]]:
@@ -78,24 +56,6 @@ def _sweeps(args: Any) -> Iterator[dict[str, Any]]:
             "metric": "/".join(spec.metric),
             "description": spec.description,
         }
-
-
-def _runs(args: Any) -> Iterator[dict[str, Any]]:
-    store = Store(folder(runs_folder(args.runs), "--runs"))
-    found = [record for identity in store.ids() if (record := _read(store, identity))]
-    for record in sorted(found, key=lambda r: (r.provenance.started_utc if r.provenance else "", r.id), reverse=True):
-        split = next((score.split for score in record.scores if score.split != "valid"), "")
-        started = record.provenance.started_utc if record.provenance else None
-        scores = {metric: record.score(split, metric) for metric in ("exact", "bleu", "nll")}
-        yield {"id": record.id, "status": record.status, "started_utc": started, **scores}
-
-
-def _read(store: Store, identity: str) -> Record | None:
-    """Return a record; None for one that cannot be read."""
-    try:
-        return store.record(identity)
-    except InputError:
-        return None
 
 
 def _presets(args: Any) -> Iterator[dict[str, Any]]:
@@ -143,7 +103,6 @@ def _sections() -> list[Any]:
 
 LISTERS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
     "sweeps": _sweeps,
-    "runs": _runs,
     "presets": _presets,
     "scores": _scores,
     "sites": _sites,

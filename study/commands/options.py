@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import json
 import os
 import re
 import shlex
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -19,6 +20,7 @@ from study.errors import InputError
 from study.store import runs_folder as runs_folder
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 RUNS = "folder of the runs (default: $STUDY_RUNS, else runs)"
@@ -222,3 +224,36 @@ def write_picture(figure: Figure, path: Path, option: str = "--plot") -> None:
     except OSError as problem:
         raise InputError(f"{path}: cannot be written ({problem.strerror}). Name another file with {option}.") from None
     print(f"picture  {path}", file=sys.stderr)
+
+
+def add_formats(parser: Parser) -> None:
+    """Add --json and --csv, which print a table for other programs."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--json", action="store_true", help="print JSON: a list of objects, one for each row")
+    group.add_argument("--csv", action="store_true", help="print CSV")
+
+
+def print_frame(frame: pd.DataFrame, args: argparse.Namespace) -> bool:
+    """Print a table as --json or --csv wants it; False if neither is given."""
+    if args.json:
+        print(json.dumps(json.loads(frame.to_json(orient="records")), ensure_ascii=False, indent=1))
+    elif args.csv:
+        print(frame.to_csv(index=False, lineterminator="\n"), end="")
+    return bool(args.json or args.csv)
+
+
+def table_lines(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Lines of a table, one per row, with the keys as its head. The last column is as long as it needs."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    texts = [names, *([_cell(row.get(name)) for name in names] for row in rows)]
+    widths = [max(len(line[i]) for line in texts) for i in range(len(names))]
+    for line in texts:
+        yield "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+
+
+def _cell(value: Any) -> str:
+    if value is None or value != value:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -34,7 +36,8 @@ def main(argv: Sequence[str]) -> int:
     base = _base(given["run"], runs_folder(given["runs"]))
     experiment = _experiment(base, {name: value for name in FIELDS if (value := given[name]) is not None})
     folder = Path(given["runs"] or base.resolve().parent) / experiment_id(experiment)
-    print(f"{experiment_id(experiment)} → {folder}", flush=True)
+    to = sys.stderr if given["json"] else sys.stdout
+    print(f"{experiment_id(experiment)} → {folder}", file=to, flush=True)
     if records.state(folder) == "finished":
         record = records.read(folder / "record.json")
         trial.tidy(folder)
@@ -42,10 +45,13 @@ def main(argv: Sequence[str]) -> int:
         from study.pruning.run import run
 
         with signals.on_request(), trial.guarded(folder):
-            record = run(experiment, folder, watch=lambda line: print(line, flush=True), base=base)
+            record = run(experiment, folder, watch=lambda line: print(line, file=to, flush=True), base=base)
     if record.status != "finished":
-        print(f"{record.status}: {record.error}")
+        print(f"{record.status}: {record.error}", file=to)
         return 1
+    if given["json"]:
+        print(json.dumps(_facts(record), ensure_ascii=False, indent=1))
+        return 0
     for line in table(record):
         print(line)
     print(f"record: {folder / 'record.json'}    see it: {program()} show {shlex.quote(str(folder))}")
@@ -58,6 +64,8 @@ def _parser() -> Parser:
     help_ = "folder in which RUN is looked up and the pruned run is written (default: that of RUN)"
     parser.add_argument("--runs", metavar="DIR", help=help_)
     parser.alias("--out", "--runs")
+    help_ = "print the scores as JSON; progress goes to standard error"
+    parser.add_argument("--json", action="store_true", help=help_)
     for name, field in Pruning.model_fields.items():
         told = (field.description or "").replace("%", "%%")
         default = "" if field.default is None else f" (default: {field.default})"
@@ -93,6 +101,13 @@ def _experiment(base: Path, pruning: dict[str, Any]) -> Experiment:
     if not (base / "model.pt").is_file():
         raise InputError(f"{base / 'model.pt'}: no such file. Remove the folder and train again.")
     return experiment_from(record.config, {"pruning": {**Pruning().model_dump(include={"question"}), **pruning}})
+
+
+def _facts(record: records.Record) -> dict[str, Any]:
+    """Return what `table` prints, with all scores."""
+    scores = [score.model_dump(include={"split", "subset", "metric", "value", "n"}) for score in record.scores]
+    pruned = record.diagnostics.get("pruning", {})
+    return {"id": record.id, "removed": pruned.get("removed", []), "scores": scores}
 
 
 def table(record: records.Record) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
     from study.publish.verify import verify
 
     found = verify(Results(args.results), args.rescore, progress=Progress())
-    print("\n".join(found.lines()))
+    print(json.dumps(dataclasses.asdict(found), indent=1) if args.json else "\n".join(found.lines()))
     return 1 if found.problems else 0
 
 
@@ -43,6 +45,7 @@ def _parser() -> Parser:
         epilog=EPILOG,
     )
     parser.add_argument("--results", type=Path, metavar="DIR", default=Path("results"), help=RESULTS)
+    parser.add_argument("--json", action="store_true", help="print JSON: counts, and the list of problems")
     parser.add_argument("--rescore", action="store_true", help="score every translation again (about a minute)")
     return parser
 

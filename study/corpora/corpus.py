@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 from study.schema import Frozen
 
+SPACE = "▁"
 WORD = re.compile(r"\w+|[^\w\s]")
 
 
 def words(text: str) -> list[tuple[str, int, int]]:
     """Return the words and punctuation marks of a text, each with its start and end: what gold alignments count."""
     return [(match.group(), match.start(), match.end()) for match in WORD.finditer(text)]
+
+
+def tokens_of(text: str) -> list[str]:
+    """The words of a text as tokens: ▁ before one marks a space."""
+    spans = words(text)
+    return [(SPACE if i == 0 or spans[i - 1][2] < start else "") + token for i, (token, start, _) in enumerate(spans)]
 
 
 class Link(NamedTuple):

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from study import files, records
 from study.analysis import labels
-from study.analysis.run_text import flat
+from study.analysis.ledger import ledger
 from study.analysis.runs import HOLES, Runs
 from study.claims.costs import Costs
 from study.metrics import METRICS
@@ -130,48 +130,13 @@ def write_index(results: Results, runs: Runs) -> list[Path]:
 
 
 def runs_csv(results: Results, made: Mapping[str, Record]) -> str:
-    """Return the table of runs as CSV, by id; an empty cell: not known, or no such field.
-
-    Columns: id, sweeps (that declare the run, blanks between), status, every field of the configuration in which runs
-    differ (dotted), parameters, flops_per_token, seconds of training and of all calls, tokens per second, the tested
-    step, commit, device, and every score of a whole split (`split/metric`).
-    """
-    import pandas as pd
-
+    """Return the ledger of published runs as CSV, by id; see `study.analysis.ledger`."""
     sweeps: dict[str, list[str]] = {name: [] for name in made}
     for manifest in results.manifests.values():
         for name in manifest.files:
             if (identity := name.removesuffix(".json")) in sweeps:
                 sweeps[identity].append(manifest.name)
-    configs = {name: dict(flat(record.config)) for name, record in made.items()}
-    names = sorted({name for config in configs.values() for name in config})
-    names = [n for n in names if n == "seed" or len({repr(config.get(n)) for config in configs.values()}) > 1]
-    rows = [
-        {"id": name, "sweeps": " ".join(sweeps[name]), "status": record.status}
-        | {field: configs[name].get(field) for field in names}
-        | _facts(record)
-        | {f"{s.split}/{s.metric}": s.value for s in record.scores if s.subset is None}
-        for name, record in sorted(made.items())
-    ]
-    table = pd.DataFrame(rows, dtype=object)
-    scores = {(s.split, s.metric) for record in made.values() for s in record.scores if s.subset is None}
-    others = [name for name in table if tuple(str(name).split("/", 1)) not in scores]
-    return table[[*others, *map("/".join, sorted(scores))]].to_csv(index=False, lineterminator="\n")
-
-
-def _facts(record: Record) -> dict[str, Any]:
-    """Columns between configuration and scores."""
-    model, took, chosen, made = record.model, record.resources, record.selection, record.provenance
-    return {
-        "parameters": model and model.parameters,
-        "flops_per_token": model and model.flops_per_token,
-        "train_seconds": took and took.train_seconds,
-        "wall_seconds": took and took.wall_seconds,
-        "tokens_per_second": took and took.tokens_per_second,
-        "tested_step": chosen and chosen.step,
-        "git_commit": made and made.git_commit,
-        "device": made and made.device,
-    }
+    return ledger(made, sweeps).to_csv(index=False, lineterminator="\n")
 
 
 def _counts(results: Results, runs: Runs) -> Iterator[str]:

@@ -16,10 +16,10 @@ import sentencepiece
 from study.config import Data
 from study.corpora import Corpus, words
 from study.corpora.cache import folder, put
+from study.corpora.corpus import SPACE, tokens_of
 from study.errors import InputError
 from study.models.translator import BOS, EOS, PAD, UNK
 
-SPACE = "▁"
 SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]
 
 
@@ -64,7 +64,7 @@ class Words(Vocabulary):
     @classmethod
     def learn(cls, texts: list[str]) -> Words:
         """All types, the frequent first."""
-        counts = Counter(token for text in texts for token in _split(text))
+        counts = Counter(token for text in texts for token in tokens_of(text))
         types = sorted(counts, key=lambda token: (-counts[token], token))
         return cls(json.dumps(SPECIAL + types, ensure_ascii=False).encode())
 
@@ -72,7 +72,7 @@ class Words(Vocabulary):
         return len(self.types)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        return [[self.index.get(token, UNK) for token in _split(text)] for text in texts]
+        return [[self.index.get(token, UNK) for token in tokens_of(text)] for text in texts]
 
     def words(self, text: str) -> list[int]:
         return list(range(len(words(text))))
@@ -82,11 +82,6 @@ class Words(Vocabulary):
 
     def tokens(self, ids: list[int]) -> list[str]:
         return [self.types[i].replace(SPACE, "") for i in ids]
-
-
-def _split(text: str) -> list[str]:
-    spans = words(text)
-    return [(SPACE if i == 0 or spans[i - 1][2] < start else "") + token for i, (token, start, _) in enumerate(spans)]
 
 
 class Subwords(Vocabulary):

@@ -1,5 +1,6 @@
 """`study align` on an untrained model that can look nowhere but at the slot of its own number."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,12 @@ def test_a_name_is_enough_and_wrong_input_is_one_line(capsys: pytest.CaptureFixt
     saved(Path("runs/copy-run-s1"), DIAGONAL, TWO_HEADS)
     Path("runs/copy-run-s1/record.json").touch()
     assert main(["align", "copy-r"]) == 0
-    capsys.readouterr()
+    said = capsys.readouterr()
+    assert main(["align", "copy-r", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["links"] == said.out.splitlines()
+    assert f"layer {facts['layer']}" in said.err
+    assert all(f"{row['aer']:.3f}" in said.err for row in facts["scores"])
     saved(Path("mean"), {"model.memory": "mean"})
     Path("two").write_text("a\nb\n")
     Path("one").write_text("a\n")

@@ -20,7 +20,6 @@ from study.config.pruning import Pruning
 from study.config.sites import RecurrentSites, TransformerSites
 from study.corpora.parallel import Files
 from study.errors import EXIT_STATUS, InputError
-from study.store import Store
 
 ROOT = Path(__file__).parents[2]
 SECTIONS = {"data": (Grammar, Multi30k, Files), "model": (Recurrent, Transformer), "pruning": (Pruning,)}
@@ -66,16 +65,8 @@ def test_the_verbs_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("what", LISTERS)
-def test_what_there_is_is_listed_as_a_table_and_as_json(
-    what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    results = str(Path(__file__).parents[2] / "results")
-    if what == "runs":  # one published run
-        store = Store(Path(results))
-        name = next(name for name in store.ids() if name.startswith("grammar") and name.endswith("-s1"))
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "record.json").write_text(store.text(name), encoding="utf-8")
-    options = [what, "--runs", str(tmp_path), "--sweeps", str(Path(__file__).parents[2] / "sweeps")]
+def test_what_there_is_is_listed_as_a_table_and_as_json(what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    options = [what, "--sweeps", str(Path(__file__).parents[2] / "sweeps")]
     assert run("ls", *options, "--json") == 0
     rows = json.loads(capsys.readouterr().out)
     assert run("ls", *options) == 0

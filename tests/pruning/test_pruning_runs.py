@@ -1,5 +1,6 @@
 """A pruning as an experiment: its base is trained once, its record can be checked, its checkpoint is smaller."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -148,5 +149,8 @@ def test_questions_of_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         prune.main([str(base), "--question", "best_head", "--site", "cross"])
     assert prune.main([str(base), "--order", "gradient"]) == 0
     assert "kept 0.9" in capsys.readouterr().out
+    assert prune.main([str(base), "--order", "gradient", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert {score["subset"] for score in facts["scores"]} >= {None, "kept 0.9"}
     with pytest.raises(InputError, match="expected a trained run, got a pruned one"):
         prune.main([str(folder)])

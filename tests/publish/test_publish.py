@@ -237,6 +237,8 @@ def test_the_verbs_from_the_command_line(lab, monkeypatch, capsys):
     shown = capsys.readouterr()
     assert "8 files have the SHA-256 of their record; `study verify --rescore` scores them again" in shown.out
     assert shown.err.splitlines() == ["checked 0 of 4 runs", "checked 4 of 4 runs"]
+    assert main(["verify", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["problems"] == []
     assert main(["verify", "--rescore"]) == 0
     assert "8 re-scored against references, 0 from stored statistics" in capsys.readouterr().out
     lab.edit(0, {"scores.1.value": 1.0})

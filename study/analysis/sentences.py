@@ -1,0 +1,66 @@
+"""Translations of a run by sentence, with a score of each, also beside those of another run. Needs no torch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from study import scoring
+from study.config import experiment_from
+from study.corpora import load
+from study.errors import InputError
+from study.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Named = tuple[Store, str]
+"""A run: where it is, and its id."""
+
+
+def sentences(
+    run: Named, versus: Named | None = None, split: str | None = None, score: str | None = None
+) -> pd.DataFrame:
+    """Return one row for each sentence of a split, the worst first.
+
+    Columns: line (from 1), score (of the one sentence), source, reference, hypothesis. With another run also score_vs,
+    difference (score minus score_vs, by which rows are sorted) and hypothesis_vs.
+
+    Args:
+        run: the run.
+        versus: another run on the same corpus.
+        split: name of a split (default: the first test split).
+        score: chrf, bleu, exact, prefix or accuracy (default: chrf, or accuracy for a corpus without sentences).
+
+    Raises:
+        InputError: the corpus cannot be read, or a run has no such translations, or the runs have other corpora.
+    """
+    import pandas as pd
+
+    runs = [run] if versus is None else [run, versus]
+    records = [store.record(identity) for store, identity in runs]
+    facts = [record.data for record in records]
+    if versus is not None and facts[0] and facts[1] and facts[0].files != facts[1].files:
+        raise InputError(f"{versus[1]}: expected the corpus of {run[1]}, got another. Choose another run.")
+    data = experiment_from(records[0].config).data
+    score = score or ("chrf" if data.sentences else "accuracy")
+    if score not in scoring.METRICS:
+        raise InputError(f"score: expected {', '.join(scoring.METRICS)}, got {score}.")
+    corpus = load(data)
+    split = split or corpus.tests[0]
+    if split not in corpus.splits or split == "train":
+        raise InputError(f"split: expected {', '.join(['valid', *corpus.tests])}, got {split}.")
+    pairs = corpus.splits[split]
+    columns: dict[str, Any] = {"line": range(1, len(pairs) + 1)}
+    texts = {}
+    for (store, identity), end in zip(runs, ("", "_vs"), strict=False):
+        texts[f"hypothesis{end}"] = store.hypotheses(identity, split)
+        if len(texts[f"hypothesis{end}"]) != len(pairs):
+            raise InputError(f"{identity}: expected {len(pairs)} translations of {split}, got another number.")
+        found = zip(texts[f"hypothesis{end}"], pairs, strict=True)
+        columns[f"score{end}"] = [scoring.METRICS[score]([text], [pair.target]).value for text, pair in found]
+    frame = pd.DataFrame(columns)
+    if versus is not None:
+        frame["difference"] = frame["score"] - frame["score_vs"]
+    frame["source"], frame["reference"] = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    by = "difference" if versus is not None else "score"
+    return frame.assign(**texts).sort_values([by, "line"], ignore_index=True)

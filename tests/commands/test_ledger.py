@@ -1,0 +1,185 @@
+"""`study runs`, `diff`, `sentences` and `corpus` on published runs, on runs of one's own and on text of one's own."""
+
+import io
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import study
+from study.__main__ import main
+from study.store import Store
+
+ROOT = Path(__file__).parents[2]
+RUNS = "grammar-recurrent-dot-4d03d1a2-s1", "grammar-recurrent-dot-b599617a-s1"
+
+
+@pytest.fixture
+def said(capsys):
+    """Function that runs a verb, whose status is 0, and returns its output."""
+
+    def run(*words):
+        capsys.readouterr()
+        assert main(list(map(str, words))) == 0
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_the_ledger_is_the_published_table_after_own_runs(tiny, said):
+    path = tiny.write("dot", 1, 80.0)
+    (path.parent / "model.pt").write_bytes(b"x")
+    tiny.write("bilinear", 2, 70.0, status="diverged")
+    (tiny.runs / "broken").mkdir()
+    (tiny.runs / "broken" / "record.json").write_text("{")
+    table = pd.read_csv(io.StringIO(said("runs", "--csv", "--runs", tiny.runs)), low_memory=False)
+    published = pd.read_csv(ROOT / "results" / "runs.csv", low_memory=False).set_index("id")
+    theirs = table[table["folder"].str.endswith("results/runs")].set_index("id").loc[published.index]
+    shared = [name for name in published if name in theirs and name != "sweeps"]
+    assert len(shared) > 100
+    pd.testing.assert_frame_equal(theirs[shared], published[shared], check_dtype=False)
+    assert dict(zip(table["status"], table["model"][:2], strict=False)) == {"finished": True, "diverged": False}
+    rows = json.loads(
+        said("runs", "--runs", tiny.runs, "--where", "model=true", "--where", f"folder={tiny.runs}", "--json")
+    )
+    assert [row["id"] for row in rows] == [path.parent.name]
+    assert study.ledger(tiny.runs)["id"].tolist() == table["id"].tolist()
+    text = said(
+        "runs", "--where", "sweeps=quickstart", "--where", "scale!=rsqrt", "--where", "test/exact<=27", "--sort=exact"
+    )
+    lines = [line.split() for line in text.splitlines()]
+    assert [line[0] for line in lines[1:]] == ["quickstart/8", "quickstart/16", "quickstart/12", "quickstart/4"]
+    assert all(value in line for value, line in zip(("1.2", "2.8", "17.6", "27"), lines[1:], strict=True))
+    assert said("runs", "--where", "id=nothing*") == "no runs\n"
+    assert "more of" in said("runs")
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--where", "scale"], "--where: expected FIELD=VALUE"),
+        (["--where", "scael=none"], "scael: expected a column"),
+        (["--sort", "nothing"], "nothing: expected a column"),
+        (["--json", "--csv"], "expected alone"),
+        (["--runs", "absent"], "absent: no such folder"),
+    ],
+)
+def test_a_wrong_question_to_the_ledger_is_one_line(words, problem, capsys):
+    assert main(["runs", *words]) == 2
+    error = capsys.readouterr().err
+    assert problem in error
+    assert error.count("\n") == 1
+
+
+def test_a_difference_of_runs_has_fields_sizes_and_scores(said):
+    rows = json.loads(said("diff", "quickstart/3", "quickstart/1", "--json"))
+    by_field = {row["field"]: row for row in rows}
+    width = by_field["model.attention.cross.key_width"]
+    assert (width["section"], width["first"], width["second"]) == ("configuration", 512, 16)
+    first, second = (Store(ROOT / "results").record(f"grammar-recurrent-dot-{a}-s1") for a in ("b599617a", "c61874e4"))
+    assert by_field["parameters"]["difference"] == first.model.parameters - second.model.parameters
+    exact = by_field["test/exact"]
+    assert exact["difference"] == pytest.approx(first.score("test", "exact") - second.score("test", "exact"))
+    assert "seed" not in by_field
+    assert "model.attention.cross.key_width" in said("diff", "quickstart/3", "quickstart/1")
+    assert said("diff", "quickstart/3", "quickstart/3").endswith("no difference\n")
+    frame = study.load("quickstart/3").diff(study.load("quickstart/1"))
+    assert frame["field"].tolist() == [row["field"] for row in rows]
+
+
+def test_the_worst_sentences_of_a_published_run_against_another(said):
+    given = ["sentences", RUNS[0], "--vs", RUNS[1], "--worst", 3]
+    rows = json.loads(said(*given, "--json"))
+    assert len(rows) == 3
+    assert [row["difference"] for row in rows] == sorted(row["difference"] for row in rows)
+    store = Store(ROOT / "results")
+    texts = [store.hypotheses(run, "test") for run in RUNS]
+    for row in rows:
+        assert [row["hypothesis"], row["hypothesis_vs"]] == [text[row["line"] - 1] for text in texts]
+        assert row["difference"] == pytest.approx(row["score"] - row["score_vs"])
+    assert rows[0]["score_vs"] == 100.0  # the same words as the reference
+    assert rows[0]["hypothesis_vs"] == rows[0]["reference"]
+    text = said(*given)
+    assert f"  {RUNS[1]}  {rows[0]['hypothesis_vs']}\n" in text
+    assert "− 100.0 = −" in text
+    frame = study.load(RUNS[0]).sentences(score="exact")
+    exact = store.record(RUNS[0]).score("test", "exact")
+    assert frame["score"].mean() == pytest.approx(exact)
+    best = pd.read_csv(io.StringIO(said("sentences", RUNS[0], "--best", 2, "--csv", "--split", "valid")))
+    assert best["score"].tolist() == [100.0, 100.0]
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--split", "train"], "split: expected valid, test, long, deep, pronoun, got train"),
+        (["--score", "nll"], "score: expected bleu, chrf"),
+        (["--vs", "graph-transformer-dot-620d9b48-s1"], "expected the corpus of"),
+    ],
+)
+def test_sentences_that_are_not_there_are_one_line(words, problem, capsys):
+    assert main(["sentences", RUNS[0], *words]) == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_a_corpus_shows_pairs_gold_vocabulary_and_known_words(said, tmp_path):
+    facts = json.loads(
+        said("corpus", "grammar", "--sentence", "Der Xaver schläft.", "--pairs", 1, "--start", 2, "--json")
+    )
+    assert (facts["known"], facts["unknown"]) == (["Der", "schläft", "."], ["Xaver"])
+    (pair,) = facts["pairs"]
+    assert (pair["split"], pair["line"]) == ("test", 3)
+    assert all(link.replace("?", "–").count("–") == 1 for link in pair["gold"])
+    config = Store(ROOT / "results").record("grammar-recurrent-dot-c61874e4-s1").config["data"]
+    of_run = json.loads(said("corpus", "quickstart/1", "--json"))
+    assert {split["split"]: split["pairs"] for split in of_run["splits"]}["train"] == config["train_pairs"]
+    for split, lines in {"train": "ein Hund\nein Haus.\n", "valid": "ein Hund\n", "test": "ein Tor\n"}.items():
+        (tmp_path / f"{split}.xx").write_text(lines)
+        (tmp_path / f"{split}.yy").write_text(lines.upper())
+    (tmp_path / "test.align").write_text("0-0 1?1\n")
+    own = json.loads(
+        said(
+            "corpus",
+            tmp_path,
+            "--source",
+            "xx",
+            "--target",
+            "yy",
+            "--sentence",
+            "ein Tor",
+            "--json",
+            "--tokens",
+            "words",
+        )
+    )
+    assert (own["languages"], own["pairs"][0]["gold"]) == (["xx", "yy"], ["ein–EIN", "Tor?TOR"])
+    assert own["unknown"] == ["Tor"]
+    assert own["vocabulary"]["tokens"] == 4 + len({"ein", "▁Hund", "▁Haus", ".", "EIN", "▁HUND", "▁HAUS"})
+    assert "gold    ein–EIN Tor?TOR" in said(
+        "corpus", tmp_path, "--source", "xx", "--target", "yy", "--tokens", "words"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["grammar", "--split", "none"], "--split: expected train, valid, test, long, deep, pronoun, got none"),
+        (["."], "--source, --target: expected the languages"),
+        (["nothing-at-all"], "nothing-at-all: no such run"),
+    ],
+)
+def test_a_corpus_that_is_not_there_is_one_line(words, problem, capsys):
+    assert main(["corpus", *words]) == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_an_explanation_is_json_too(said):
+    explained = json.loads(
+        said("explain", "--model.family", "transformer", "--model.attention.score", "additive", "--json")
+    )
+    assert explained["parameters"] == sum(part["parameters"] for part in explained["parts"].values())
+    assert explained["sites"].keys() == {"encoder_self", "decoder_self", "cross"}
+    assert any("softmax" in line for line in explained["sites"]["cross"]["equations"])
+    assert explained["matches"][0]["field"].startswith("model.")
+    assert explained["parameters"] != explained["baseline_parameters"]
