@@ -72,8 +72,9 @@ def test_a_run_is_found_by_folder_id_and_beginning_and_published_runs_after_own_
     assert experiment_id(experiment_from(published.record.config)) == published.id
     with pytest.raises(study.InputError, match="nothing: no such run in "):
         study.load("nothing", runs=runs)
+    assert published.translate(SENTENCE).text == "The uncle sleeps."  # its model is published, too
     with pytest.raises(study.InputError, match=r"Train it again: `study rerun "):
-        published.translate(SENTENCE)
+        study.load("c61874e4-s2", runs=runs).translate(SENTENCE)
 
 
 def test_a_translation_is_that_of_the_command_line(

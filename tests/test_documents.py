@@ -40,7 +40,7 @@ TARGETS = {"sweep": ["sweep"], "report": ["report"]}
 (SCORE,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 PARSED = 99
 """Status of a verb that ended when its arguments were parsed."""
-REAL = ("show", "translate", "align", "ls", "check", "runs", "diff", "sentences", "corpus")
+REAL = ("show", "translate", "align", "ls", "check", "runs", "diff", "sentences", "corpus", "compare")
 """Verbs that are run; of the others the arguments are parsed."""
 
 
