@@ -80,7 +80,8 @@ def _sweep(path: Path, args: argparse.Namespace) -> int:
         return 0
     if args.dry_run:
         _list(spec, cells, todo, args.shard)
-        print(estimate(todo, out, _at_a_time(todo, args.slots), _published(todo)))
+        layout, why = local.layout_for(todo, out, args.slots)
+        print(estimate(todo, out, len(layout), _published(todo)), *([why] if why else []), sep="\n")
         return 0
     for line in status.inapplicable(spec, cells):
         print(line)
@@ -299,10 +300,6 @@ def _published(todo: list[Cell]) -> list[Record]:
     kinds = {(cell.experiment.data.name, cell.experiment.model.family) for cell in todo if cell.experiment}
     arms = [arm for arm in store.arms() if any(arm.startswith(f"{corpus}-{family}-") for corpus, family in kinds)]
     return [store.record(name) for arm in arms for name in store.ids(arm)]
-
-
-def _at_a_time(todo: list[Cell], wanted: int | None) -> int:
-    return len(slots.layout_for(wanted, (cell.experiment.trainer for cell in todo if cell.experiment)))
 
 
 def _check_folder(out: Path) -> None:
