@@ -90,14 +90,14 @@ def _sweep(path: Path, args: argparse.Namespace) -> int:
         _check_writable(out)
         if args.engine != "local":  # which does so while its processes start
             places.write(spec, out)
+    chosen = todo if args.limit is not None else list(cells)
     if args.engine == "wandb":
         code = _by_agents(spec, out, args)
     elif args.engine == "slurm":
-        return _by_slurm(spec, cells, todo, out, args)
+        return _by_slurm(spec, chosen, todo, out, args)
     elif args.engine == "ray":
-        code = _by_ray(spec, cells, todo, out, args)
+        code = _by_ray(spec, chosen, todo, out, args)
     else:
-        chosen = todo if args.limit is not None else cells
         code = local.run_sweep(spec, out, args.slots, cells=chosen, policy=Policy(args.retries, args.time_limit))
     if code != local.INTERRUPTED:
         _report(spec, out, args.shard is not None)

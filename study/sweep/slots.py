@@ -5,6 +5,7 @@ GPUs are counted without torch, and without touching CUDA: a launcher that had w
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 from collections import deque
@@ -186,8 +187,7 @@ def visible() -> dict[str, Gpu]:
 def _devices() -> list[Gpu]:
     """Every GPU of this machine. NVML counts without CUDA: who has touched that cannot fork trials."""
     try:
-        import pynvml
-
+        pynvml = importlib.import_module("pynvml")
         pynvml.nvmlInit()
     except Exception:  # no library, or no driver
         return []
