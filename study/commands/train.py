@@ -156,11 +156,11 @@ def _json(text: str | None) -> dict[str, Any]:
         return {}
     try:
         tree = json.loads(text, object_pairs_hook=_once)
+        if isinstance(tree, dict):
+            return expand(tree)  # the parser of Python 3.13 goes deeper than this does
     except (ValueError, RecursionError) as problem:
         raise InputError(f"--overrides-json: expected JSON ({' '.join(str(problem).split())}).") from None
-    if not isinstance(tree, dict):
-        raise InputError(f'--overrides-json: expected an object such as {{"seed": 1}}, got {text[:40]}.')
-    return expand(tree)
+    raise InputError(f'--overrides-json: expected an object such as {{"seed": 1}}, got {text[:40]}.')
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
