@@ -1,4 +1,4 @@
-"""The command line: `study VERB …`, also `python -m study VERB …`. A verb's module is imported when it is called."""
+"""The command line: `study VERB …`, also `python -P -m study VERB …`. A verb's module is imported when it is called."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The package as it is installed: interpreter, extras, lock, wheel, other systems."""
 
 import json
+import os
 import re
 import runpy
 import shutil
@@ -113,3 +114,74 @@ def test_installed_files_are_compared_with_their_hashes(
     check = runpy.run_path(str(ROOT / ".ci" / "hashes.py"))["main"]
     assert check(tmp_path / "report.json", locked) == status
     assert "".join(capsys.readouterr()).startswith(told)
+
+
+SWEEP = """
+name: mine
+method: grid
+metric: {name: test/exact, goal: maximize}
+parameters:
+  model.attention.score: {values: [dot, additive]}
+  data.train_pairs: {value: 60}
+  data.test_pairs: {value: 4}
+  model.width: {value: 8}
+  training.steps: {value: 1}
+  decoding.beam: {value: 1}
+  trainer.device: {value: cpu}
+"""
+CLAIMS = """
+claims:
+  - id: own
+    slug: additive-beats-dot
+    statement: Additive attention beats the dot product
+    type: superiority
+    questions:
+      - sweep: mine.yaml
+        asked: [grammar/recurrent]
+        metric: test/exact
+        margin: 2.5
+        contrasts: [{arm: {model.attention.score: additive}, baseline: {model.attention.score: dot}}]
+"""
+VERBS = """
+import sys
+
+import study
+from study.__main__ import main
+
+print(study.__file__)
+runs = ["--runs", "runs"]
+assert main(["train", *sys.argv[1:]]) == 0
+assert main(["report", "mine.yaml"]) == 0
+assert main(["claims", *runs, "--claims", "mine.claims.yaml"]) == 0
+assert main(["claims", *runs]) == 2
+"""
+
+
+def test_a_wheel_works_in_an_empty_folder(tmp_path: Path) -> None:
+    """Also beside a study.py, and without the sweeps, results and git of a checkout."""
+    source, site, empty = (tmp_path / name for name in ("source", "site", "empty"))
+    shutil.copytree(ROOT / "study", source / "study", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    offline = ("--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--disable-pip-version-check")
+    subprocess.run([sys.executable, "-m", "pip", "install", *offline, "--target", site, source], check=True)
+    assert (site / "study" / "py.typed").is_file()
+    empty.mkdir()
+    (empty / "study.py").write_text("raise SystemExit('not the package')", encoding="ascii")
+    (empty / "mine.yaml").write_text(SWEEP, encoding="utf-8")
+    (empty / "mine.claims.yaml").write_text(CLAIMS, encoding="utf-8")
+
+    def run(*words: str | Path) -> str:
+        env = {**os.environ, "PYTHONPATH": str(site), "WANDB_MODE": "disabled"}
+        options = {"env": env, "cwd": empty, "capture_output": True, "text": True, "check": False}
+        ran = subprocess.run([sys.executable, *words], **options)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        return ran.stdout
+
+    assert "2 of 2 runs done" in run(site / "bin" / "study", "sweep", "mine.yaml")
+    told = run("-P", "-c", VERBS, "--seed=2", *(f"--{field}={value}" for field, value in TINY.items()))
+    assert told.startswith(str(site))
+    assert "not decided" in told
+    assert {path.name for path in empty.iterdir()} == {"study.py", "mine.yaml", "mine.claims.yaml", "runs"}
+    assert len(list((empty / "runs").glob("*/record.json"))) == 3
+    assert (empty / "runs" / "report" / "mine" / "table.csv").is_file()

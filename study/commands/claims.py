@@ -35,7 +35,12 @@ def main(argv: Sequence[str]) -> int:
     from study.claims.evaluate import evaluate
 
     measured = costs.read(benchmarks)
-    verdicts = evaluate(schema.read_all(args.claims), Runs(runs, ROOT / "sweeps"), measured, args.claim)
+    files = schema.read_all(args.claims)
+    if not (ROOT / "sweeps").is_dir():  # installed from a wheel: the sweeps of the study stay in its checkout
+        if args.claims is None:
+            raise InputError("--claims: expected a file, got none. The claims of the study need its checkout.")
+        files = files[1:]
+    verdicts = evaluate(files, Runs(runs, ROOT / "sweeps"), measured, args.claim)
     if args.json:
         rows = table.contrasts_table(verdicts) if args.claim else table.table(verdicts)
         print(rows.records_json(), end="")

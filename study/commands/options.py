@@ -191,12 +191,12 @@ def folder(path: Path, option: str) -> Path:
 
 
 def program() -> str:
-    """Return the words that start this program in the user's shell: `study`, or Python with `-m study`."""
+    """Return the words that start this program in the user's shell: `study`, or Python with `-P -m study`."""
     script, found = Path(sys.executable).with_name("study"), shutil.which("study")
     if found and script.is_file() and os.path.samefile(found, script):
         return "study"
     near = os.path.relpath(sys.executable)
-    return f"{shlex.quote(sys.executable if near.startswith('..') else near)} -m study"
+    return f"{shlex.quote(sys.executable if near.startswith('..') else near)} -P -m study"
 
 
 def add_site(parser: Parser) -> None:

@@ -27,6 +27,7 @@ def start(preload: Iterable[str], threads: int) -> None:
     """Start the process that trials are forked from, with the environment that its imports read."""
     settings = {
         "OMP_NUM_THREADS": str(threads),  # for numpy's share; torch is told by the trial
+        "PYTHONSAFEPATH": "1",  # a study.py in the working directory is not this package
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # asking for GPUs must not initialise CUDA before the fork
     }
     from multiprocessing import forkserver  # here, since Windows has none

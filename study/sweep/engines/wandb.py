@@ -34,7 +34,7 @@ from study.sweep.spec import Spec
 from study.sweep.task import Policy
 from study.sweep.trial import GRACE, Trial, train
 
-AGENT = ("-m", "study.sweep.engines.wandb")
+AGENT = ("-P", "-m", "study.sweep.engines.wandb")
 POLL = 1.0
 IDLE = 120.0
 """Seconds without a trial or a word after which agents are taken for forgotten by the server."""
