@@ -121,6 +121,11 @@ def read(path: Path, limit: int) -> bytes:
     return content
 
 
+def unwritable(folder: Path, problem: OSError) -> InputError:
+    """Return the error for a folder of runs that takes no files."""
+    return InputError(f"{folder}: cannot be written ({problem.strerror}). Mend that, or choose another with --runs.")
+
+
 def leftovers(folder: Path) -> list[Path]:
     """Return the temporary files in a folder. Remove them only if no process writes there."""
     try:

@@ -71,10 +71,10 @@ def _base(experiment: Experiment, folder: Path, watch: Any, hold: Hold) -> Path:
             watch(f"first the run to prune, {folder.name}")
         record = train(_unpruned(experiment), folder, watch)
     if record.status != "finished":
-        raise InputError(f"{folder.name}: this run {record.status}, so there is no model to prune; choose another")
+        raise InputError(f"{folder.name}: expected a run with a model, got one that {record.status}. Choose another.")
     path = folder / "model.pt"
     if not path.is_file():
-        raise InputError(f"{path}: absent, so there is no model to prune; remove the folder to train it again")
+        raise InputError(f"{path}: expected the model to prune, got no file. Remove the folder to train it again.")
     return path
 
 
@@ -115,8 +115,8 @@ class Removal(Hooks):
             model.load_state_dict(load(self.base)["state"])
         except Exception:  # What a file that is something else can raise has no end.
             raise InputError(
-                f"{self.base}: not the model of {experiment_id(_unpruned(run.experiment))}; remove its folder to "
-                "train it again"
+                f"{self.base}: expected the model of {experiment_id(_unpruned(run.experiment))}, got another file. "
+                "Remove its folder to train it again."
             ) from None
         return model
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from study import files
 from study.errors import InputError
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -56,13 +57,13 @@ def reported(folder: Path) -> Iterator[None]:
 
 def full(folder: Path) -> str:
     """The line for a disk that had no room when a run wanted some."""
-    return f"{folder}: the disk is full; make room, and the same command again continues"
+    return f"{folder}: the disk is full. Make room; the same command continues."
 
 
 def _line(folder: Path, found: OSError) -> str:
     if found.errno in FULL:
         return full(folder)
-    return f"{folder}: can't write there ({found.strerror}); mend that and repeat the command, or choose another --runs"
+    return str(files.unwritable(folder, found))
 
 
 def _chain(met: BaseException | None) -> Iterator[BaseException]:

@@ -34,6 +34,7 @@ from pathlib import Path
 
 from filelock import OwnerRecord, SoftFileLease, Timeout, lock_descriptor
 
+from study import files
 from study.errors import BusyError, InputError
 
 FILE = "lease"
@@ -108,7 +109,7 @@ def acquire(folder: Path) -> Lease | None:
         try:
             got = _try(folder)
         except OSError as problem:
-            raise InputError(f"{folder}: cannot be written ({problem.strerror}). Use other --runs.") from None
+            raise files.unwritable(folder, problem) from None
         if not isinstance(got, bool):
             return got
         if got and time.monotonic() > deadline:

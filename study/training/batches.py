@@ -208,6 +208,6 @@ def check_windows(model: Recurrent | Transformer, corpus: Corpus, vocabulary: Vo
             wider = REACH[site.reach].covering
             raise InputError(
                 f"model.attention.{name}.window: expected less than {slots - 1}, got {site.window}. No sequence at "
-                f"this site has more than {slots} tokens in {corpus.name}, so reach {site.reach} would be {wider}; use "
-                f"a smaller window, or reach {wider}"
+                f"this site has more than {slots} tokens in {corpus.name}, so reach {site.reach} would be {wider}. Use "
+                f"a smaller window, or reach {wider}."
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from study import files
 from study.attention import Attention, Lengths
 from study.config import Experiment, plugins, scientific
 from study.errors import InputError
@@ -21,7 +21,6 @@ from study.training.vocabulary import Vocabulary
 
 def save_model(path: Path, experiment: Experiment, vocabulary: Vocabulary, lengths: Lengths, model: Translator) -> None:
     """The selected weights with all that is needed to translate with them."""
-    temporary = path.with_suffix(".tmp")
     state = {name: tensor.cpu() for name, tensor in model.state_dict().items()}
     whole = {
         "config": experiment.model_dump(mode="json"),
@@ -32,8 +31,8 @@ def save_model(path: Path, experiment: Experiment, vocabulary: Vocabulary, lengt
     }
     if kept := cut(model):
         whole["kept"] = kept
-    torch.save(whole, temporary)
-    os.replace(temporary, path)
+    with files.replacing(path) as temporary, temporary.open("wb") as file:
+        torch.save(whole, file)  # a file, because torch would write the name of a path into it
 
 
 def cut(model: Translator) -> dict[str, list[int]]:
@@ -74,9 +73,9 @@ def check_resumable(path: Path, model: Translator) -> Kept | None:
         calls = [Call.model_validate(call) for call in kept["study"].get("calls", [])] if fits else []
     except Exception as problem:  # What a damaged file can raise has no end.
         said = f" ({problem})" if isinstance(problem, InputError) else ""
-        raise InputError(f"{path}: cannot be read{said}; remove it to start again") from None
+        raise InputError(f"{path}: expected a checkpoint, got a damaged one{said}. Remove it to start again.") from None
     if not fits:
-        raise InputError(f"{path}: is of another version of this model; remove it to start again")
+        raise InputError(f"{path}: expected a checkpoint of this model, got one of another. Remove it to start again.")
     return Kept(kept["global_step"], calls)
 
 

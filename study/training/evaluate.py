@@ -17,16 +17,19 @@ from study.models import Translator
 from study.models.translator import PAD
 from study.records import Score
 from study.training import decode
-from study.training.alignment import Choice, alignment_scores, attends, attention_map, choose
+from study.training.alignment import alignment_scores, attends, attention_map, choose
 from study.training.batches import Example, examples
 from study.training.vocabulary import Vocabulary
 
 
 class Evaluation(NamedTuple):
-    """Scores, the hypotheses they come from by split, and one attention map to look at."""
+    """Scores of a model, the numbers and texts that they come from, and one attention map to look at."""
 
     scores: list[Score]
     hypotheses: dict[str, list[str]]
+    """Translations by split."""
+    nll: dict[str, list[float]]
+    """NLL of each sentence by split, in nats. A split that the model cannot read as a whole is missing."""
     shown: dict[str, Any] | None
     sentences_per_second: float
 
@@ -37,6 +40,7 @@ def evaluate(
     """Score validation and all test splits alike. What aligns is chosen on validation."""
     scores: list[Score] = []
     hypotheses: dict[str, list[str]] = {}
+    nll: dict[str, list[float]] = {}
     aligning = choose(model, valid, vocabulary)
     started, count = time.perf_counter(), 0
     beam, alpha = experiment.decoding.beam, experiment.decoding.length_penalty
@@ -48,32 +52,27 @@ def evaluate(
     speed = count / (time.perf_counter() - started)
     for split, split_data in data.items():
         scores += scoring.score_split(hypotheses[split], corpus.splits[split], split)
-        scores += _forced(model, split_data, split, aligning, vocabulary)
+        readable = all(decode.fits(model, example) for example in split_data)
+        sentences = decode.forced_nll(model, split_data)
+        scores += _forced(split_data, split, float(sentences.sum()) if readable else None)
+        if readable:
+            nll[split] = sentences.tolist()
+            scores += alignment_scores(model, split_data, split, aligning, vocabulary)
         scores += _beyond(model, split_data, split)
     scores += attends(model, data, valid, vocabulary)
     scores += _contrasts(model, corpus.contrasts, vocabulary)
     shown = attention_map(model, tests[corpus.tests[0]], vocabulary, aligning.layer if aligning else None)
-    return Evaluation(scores, hypotheses, shown, speed)
+    return Evaluation(scores, hypotheses, nll, shown, speed)
 
 
-def _forced(
-    model: Translator, data: Sequence[Example], split: str, aligning: Choice | None, vocabulary: Vocabulary
-) -> list[Score]:
-    """NLL per sentence and perplexity per token, without smoothing; how it aligns where gold is known.
-
-    Missing where the model cannot read a pair of the split.
-    """
-    known = all(decode.fits(model, example) for example in data)
-    nll = float(decode.forced_nll(model, data).sum())
+def _forced(data: Sequence[Example], split: str, nll: float | None) -> list[Score]:
+    """NLL per sentence and perplexity per token, without smoothing, from the sum in nats; without values for None."""
     tokens = sum(len(example.target) + 1 for example in data)
-    perplexity = float(np.exp(min(nll / tokens, 700.0)))
-    scores = [
-        Score(split=split, metric="nll", value=nll / len(data) if known else None, n=len(data)),
-        Score(split=split, metric="perplexity", value=perplexity if known else None, n=tokens),
+    perplexity = None if nll is None else float(np.exp(min(nll / tokens, 700.0)))
+    return [
+        Score(split=split, metric="nll", value=None if nll is None else nll / len(data), n=len(data)),
+        Score(split=split, metric="perplexity", value=perplexity, n=tokens),
     ]
-    if known:
-        scores += alignment_scores(model, data, split, aligning, vocabulary)
-    return scores
 
 
 @torch.no_grad()

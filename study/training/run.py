@@ -2,7 +2,8 @@
 
 The folder of a run holds, in the order in which they come to be: `progress.json` (for who watches), `training.jsonl`
 (one line every 20 steps), `history.jsonl` (one line a validation), `checkpoint.ckpt` (to resume from),
-`<split>.hyp.txt`, `attention.json`, `model.pt` (what `study translate` loads) and, last and atomically, `record.json`.
+`<split>.hyp.txt`, `<split>.nll.txt` (NLL of each sentence, in nats), `attention.json`, `model.pt` (for `study
+translate`) and, last and atomically, `record.json`.
 """
 
 from __future__ import annotations
@@ -58,7 +59,10 @@ def run(experiment: Experiment, folder: Path, watch: Any = print, hooks: Hooks |
         if "WANDB_SWEEP_ID" in os.environ:  # the server waits for this trial
             tracking.replay(experiment, record, folder)
         return record
-    _writable(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise files.unwritable(folder, problem) from None
     plugins.learn(folder)
     (folder / "progress.json").unlink(missing_ok=True)  # of an earlier call
     try:
@@ -148,6 +152,8 @@ class Run:
             torch.set_num_threads(self.threads)
         torch.set_flush_denormal(True)
         keep_memory()
+        self.per_sentence: dict[str, str] = {}
+        """SHA-256 of each file with one number a sentence."""
         self.provenance = provenance(self.device, self.ranks.count, experiment.training.precision)
         self.data = DataModule(experiment)
         self.cost = cost(experiment.model, sizes_of(self.data.train, len(self.data.vocabulary)))
@@ -244,6 +250,10 @@ class Run:
         scores += onset(self.task.history, len(self.task.diagnosed))
         for split, lines in evaluation.hypotheses.items():
             files.write(self.folder / f"{split}.hyp.txt", _text(lines))
+        for split, values in evaluation.nll.items():
+            text = _text([f"{value:.7g}" for value in values])
+            files.write(self.folder / f"{split}.nll.txt", text)
+            self.per_sentence[f"{split}.nll.txt"] = hashlib.sha256(text.encode()).hexdigest()
         if evaluation.shown is not None:
             files.write(self.folder / "attention.json", json.dumps(evaluation.shown, ensure_ascii=False) + "\n")
         save_model(self.folder / "model.pt", self.experiment, self.data.vocabulary, self.data.lengths, self.model)
@@ -285,22 +295,11 @@ class Run:
             scores=scores or [],
             diagnostics=for_record(task.diagnostics, task.initial, task.gradients),
             history=records.rounded([short(point) for point in task.history]),
+            per_sentence=self.per_sentence,
             provenance=self.provenance,
             wandb=self.wandb.facts(),
         )
         return self.hooks.finish(self, record)
-
-
-def _writable(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".probe.{os.getpid()}"
-        probe.touch()
-        probe.unlink()
-    except OSError as problem:
-        raise InputError(
-            f"{folder}: cannot write here ({problem.strerror}); choose another folder with --runs"
-        ) from None
 
 
 def _text(lines: list[str]) -> str:

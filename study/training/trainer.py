@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import signal
 import threading
 import time
@@ -96,10 +95,11 @@ class Checkpoint(pl.Callback):
                 raise StoppedError
 
     def _save(self, trainer: pl.Trainer) -> None:
-        temporary = self.path.with_suffix(".tmp")
-        trainer.save_checkpoint(temporary)
-        if trainer.is_global_zero:  # the others were there to wait for it
-            os.replace(temporary, self.path)
+        if not trainer.is_global_zero:
+            trainer.save_checkpoint(self.path)  # waits for rank 0 and writes nothing
+            return
+        with files.replacing(self.path, durable=False) as temporary:
+            trainer.save_checkpoint(temporary)
 
 
 class Curves(pl.Callback):
@@ -183,9 +183,8 @@ class Progress(pl.Callback):
     def write(self, step: int, steps: int | None = None) -> None:
         """Say that so many steps are made, of the recipe's or of `steps`."""
         self.steps = steps or self.steps
-        temporary = self.path.with_suffix(".tmp")  # for who watches now, so not worth a wait for the disk
-        temporary.write_text(json.dumps({"step": step, "steps": self.steps, "from": self.began_at}))
-        os.replace(temporary, self.path)
+        point = {"step": step, "steps": self.steps, "from": self.began_at}
+        files.write(self.path, json.dumps(point), durable=False)  # for who watches now: no wait for the disk
 
 
 def trainer(

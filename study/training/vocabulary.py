@@ -118,7 +118,7 @@ class Subwords(Vocabulary):
             )
         except RuntimeError as problem:
             sizes = _sizes(texts, problem)
-            raise InputError(f"data.vocabulary: no subword model of {size} tokens; {sizes}") from None
+            raise InputError(f"data.vocabulary: expected {sizes}, got {size}. Change it.") from None
         return cls(out.getvalue())
 
     def __len__(self) -> int:
@@ -147,8 +147,8 @@ def _sizes(texts: Sequence[str], problem: RuntimeError) -> str:
     """Describe the possible vocabulary sizes. The largest is known only from the trainer's error message."""
     least = 4 + 256 + len({" "}.union(*texts))
     largest = re.search(r"<= (\d+)", str(problem))
-    most = f"{largest[1]} at most" if largest else "not too many for the distinct words"
-    return f"these texts need {least} at least (4 signs, 256 bytes and every character) and {most}"
+    most = f" to {largest[1]}" if largest else " or more, and not too many for the distinct words"
+    return f"{least}{most} (4 signs, 256 bytes, every character and the parts of these texts)"
 
 
 def _ink(text: str, begin: int) -> int:

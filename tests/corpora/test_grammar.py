@@ -12,7 +12,7 @@ import pytest
 
 from study.config import Grammar
 from study.corpora import Corpus, Pair, cache, load, words
-from study.corpora.grammar import generate, sentences
+from study.corpora.grammar import generate, sentences, without_pronouns
 from study.corpora.grammar.alignment import assemble
 from study.corpora.grammar.lexicon import Adverb, Conjunction, Lexicon, Noun, Verb, Word, lexicon
 from study.corpora.grammar.morphology import Case, adjective, determiner, english_noun, english_verb, noun, participle
@@ -170,6 +170,21 @@ def test_a_pronoun_has_one_antecedent_and_another_noun_between(corpus: Corpus) -
         assert len(english) == 1
         assert (english[0] == "it") != human
     assert seen > 1000
+
+
+def test_sentences_without_pronouns_by_hand(corpus: Corpus) -> None:
+    texts = {
+        "Der Herr kauft das Essen.": True,  # er and es stand inside words
+        "Er kauft das Essen.": False,
+        "Die Frau sucht den Schlüssel, weil er gefallen ist.": False,
+        "Der Mann kennt die Tante, und der Onkel sieht sie.": False,
+        "Weil es klein ist, sieht die Frau ihn.": False,
+        "Der Mann, der ihren Brief liest, schläft.": True,
+    }
+    assert without_pronouns([Pair(text, "") for text in texts]) == list(texts.values())
+    assert not any(without_pronouns(corpus.splits["pronoun"]))
+    for pair, without in zip(corpus.splits["test"], without_pronouns(corpus.splits["test"]), strict=True):
+        assert without == ENGLISH_PRONOUNS.isdisjoint(word.lower() for word in tokens(pair.target))
 
 
 def test_pronouns_name_humans_and_things_alike(corpus: Corpus) -> None:

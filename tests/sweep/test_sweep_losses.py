@@ -90,11 +90,11 @@ def test_a_gpu_is_judged_by_what_the_others_do():
 
 def test_a_full_disk_stops_the_sweep_in_one_line(file, out):
     spec = load(file(1, 2))
-    with pytest.raises(InputError, match="the disk is full; make room, and the same command again"):
+    with pytest.raises(InputError, match=r"the disk is full\. Make room; the same command"):
         run_sweep(spec, out, 2, trial=sweep_trials.no_room, preload=())
     assert [records.state(out / cell.id) for cell in spec.cells] == ["started", "started"]
     assert not any(lease.held(out / cell.id) for cell in spec.cells)
-    assert "can't write there" in disk.problem(out / "absent")
+    assert "cannot be written" in disk.problem(out / "absent")
     assert disk.problem(out) is None
 
 

@@ -1,5 +1,6 @@
 """One experiment, for real: determinism, resuming after SIGKILL, divergence, and what the record holds."""
 
+import hashlib
 import io
 import json
 import os
@@ -18,6 +19,8 @@ from study.config.experiment import threads_for
 from study.corpora import load
 from study.errors import InputError
 from study.sweep.display import Running
+from study.training import decode, translation
+from study.training.batches import examples
 from study.training.run import run
 
 SMALL = {
@@ -120,6 +123,16 @@ def test_the_record_can_be_recomputed(tmp_path: Path) -> None:
     references = [pair.target for pair in corpus.splits["test"]]
     assert record.score("test", "bleu") == pytest.approx(scoring.bleu(hypotheses, references).value, rel=1e-5)
     assert record.score("test", "exact") == pytest.approx(scoring.exact_match(hypotheses, references).value)
+    assert sorted(record.per_sentence) == sorted(f"{split}.nll.txt" for split in corpus.splits if split != "train")
+    for name, digest in record.per_sentence.items():
+        content = (tmp_path / "run" / name).read_bytes()
+        assert hashlib.sha256(content).hexdigest() == digest
+        nll = [float(line) for line in content.decode().splitlines()]
+        assert sum(nll) / len(nll) == pytest.approx(record.score(name.split(".")[0], "nll"), rel=1e-5)
+    trained = translation.load(tmp_path / "run")
+    alone = [decode.forced_nll(trained.model, examples([pair], trained.vocabulary)) for pair in corpus.splits["test"]]
+    lines = (tmp_path / "run" / "test.nll.txt").read_text().split()
+    assert [float(line) for line in lines] == pytest.approx([float(nll) for nll in alone], rel=1e-5)
     assert [point["step"] for point in record.history] == [4, 8, 12]
     assert record.selection is not None
     best = max(record.history, key=lambda point: point["valid_bleu"])
@@ -171,7 +184,7 @@ def test_a_damaged_checkpoint_is_one_line(tmp_path: Path) -> None:
     flipped = whole[:place] + bytes([whole[place] ^ 64]) + whole[place + 1 :]
     for content, width in ((whole[:-400], 24), (b"", 24), (flipped, 24), (program.getvalue(), 24), (whole, 26)):
         checkpoint.write_bytes(content)
-        with pytest.raises(InputError, match=r"checkpoint\.ckpt: .*; remove it to start again") as refusal:
+        with pytest.raises(InputError, match=r"checkpoint\.ckpt: .*\. Remove it to start again\.") as refusal:
             run(experiment_from(SMALL, {"model.width": width}), tmp_path, lambda line: None)
         assert "\n" not in str(refusal.value)
         assert not (tmp_path / "record.json").exists()

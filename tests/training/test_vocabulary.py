@@ -107,7 +107,7 @@ def test_a_broken_cache_is_learned_again(corpus: Corpus, keep: float) -> None:
 
 
 def test_a_size_that_cannot_be_is_one_line(corpus: Corpus) -> None:
-    for size in (20, 5000):
-        with pytest.raises(InputError, match=r"data\.vocabulary: no subword model") as refusal:
+    for size, wanted in ((20, r"\d+ or more, .*, got 20\."), (5000, r"\d+ to \d+ .*, got 5000\.")):
+        with pytest.raises(InputError, match=rf"data\.vocabulary: expected {wanted}") as refusal:
             vocabulary_for(Grammar(tokens="subwords", vocabulary=size), corpus)
         assert "\n" not in str(refusal.value)

@@ -4,5 +4,6 @@ Raise the version (`Grammar.version`) whenever the same section would give other
 """
 
 from study.corpora.grammar.generator import Grammar, generate, sentences
+from study.corpora.grammar.morphology import without_pronouns
 
-__all__ = ["Grammar", "generate", "sentences"]
+__all__ = ["Grammar", "generate", "sentences", "without_pronouns"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Literal
 
+from study.corpora.corpus import Pair, words
 from study.corpora.grammar.lexicon import Determiner, Gender, Noun, Verb
 
 Case = Literal["nominative", "accusative", "dative"]
@@ -68,6 +70,15 @@ def relative(gender: Gender, case: Case, plural: bool) -> str:
 def pronoun(gender: Gender, case: Case) -> str:
     """Return the personal pronoun of the third person singular."""
     return _PRONOUNS[case][gender]
+
+
+def without_pronouns(pairs: Sequence[Pair]) -> list[bool]:
+    """Return True for each pair whose source has no personal pronoun of the third person (er, ihn, sie, es).
+
+    The translation of such a sentence follows from the sentence alone: no antecedent has to be found.
+    """
+    forms = {form for cases in _PRONOUNS.values() for form in cases.values()}
+    return [forms.isdisjoint(form.lower() for form, _, _ in words(pair.source)) for pair in pairs]
 
 
 def english_pronoun(antecedent: Noun, case: Case) -> str:
