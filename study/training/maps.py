@@ -13,7 +13,9 @@ from study.training.translation import Trained
 
 
 def sentence_maps(trained: Trained, pairs: Sequence[Pair], translations: Sequence[str]) -> list[dict[str, Any]]:
-    """Maps of every head while the model is given its own translations; sentences that do not fit it are left out.
+    """Compute maps of every head while the model is given its own translations.
+
+    Left out: sentences that do not fit the model, and sites whose slots are no tokens.
 
     Args:
         trained: the model.
@@ -42,5 +44,5 @@ def sentence_maps(trained: Trained, pairs: Sequence[Pair], translations: Sequenc
                 item |= sides.get(site, {"source": columns, "target": rows, "gold": tree["gold"]})
                 weights = [[round(1000 * weight) for weight in row] for row in tree["weights"]]
                 item["maps"].append({"site": site, "layer": layer, "head": head, "weights": weights})
-        found.append(item)
+        found += [item] if item["maps"] else []
     return found

@@ -16,9 +16,11 @@ from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
+import yaml
 
 from study.__main__ import main
 from study.attention import Lengths
+from study.commands.site import _parser
 from study.config import experiment_from
 from study.corpora import load as load_corpus
 from study.errors import InputError
@@ -30,6 +32,8 @@ from study.store import arm_of
 from study.training.alignment import attention_map
 from study.training.batches import Example
 from study.training.checkpoint import save_model
+from study.training.maps import sentence_maps
+from study.training.translation import Trained
 from study.training.vocabulary import Words
 
 EVIL = '<img src=x onerror="window.hacked=1"></script><script>window.hacked=1</script>{{ 7*7 }}\''
@@ -240,6 +244,11 @@ def test_maps_of_every_head_are_made_once_from_the_model(finished, tmp_path, cap
         tree = attention_map(model.eval(), [example], vocabulary, one["layer"], None, one["site"], one["head"])
         assert np.allclose(one["weights"], 1000 * np.array(tree["weights"]), atol=1)
     assert first["gold"]  # this run translated the first sentence as the reference has it
+    empty = build(model_of.model.model_copy(update={"memory": "mean"}), len(vocabulary), 1, Lengths(40, 40)).eval()
+    assert all(
+        one["site"] != "cross"
+        for one in sentence_maps(Trained(model_of, vocabulary, empty), pairs[:1], ["a"])[0]["maps"]
+    )
     assert main([*command, "--maps"]) == 0
     assert str(path) not in capsys.readouterr().out
     assert (tmp_path / "_site" / "data" / "maps" / f"{cell.id}.js").is_file()
@@ -350,6 +359,15 @@ def test_a_map_is_drawn_and_changes_with_the_head(lab, small, view):
     assert EVIL in view.locator("table.map").first.inner_text()
     assert not view.evaluate("window.hacked")
     assert view.locator("table.map td.gold").count() == 2
+
+
+def test_the_workflow_publishes_what_make_writes():
+    steps = yaml.safe_load((ROOT / ".github/workflows/pages.yml").read_text())["jobs"]["pages"]["steps"]
+    assert {"run": "make site"} in steps
+    assert [step["with"]["path"] for step in steps if "upload" in step.get("uses", "")] == [
+        str(_parser().get_default("out"))
+    ]
+    assert "\nsite: .venv/.core" in (ROOT / "Makefile").read_text()
 
 
 def test_pages_are_dark_where_the_reader_prefers_it(whole, view):

@@ -249,7 +249,7 @@ const site = (() => {
     const grouped = (select, some, current, none) => {
       const groups = new Map();
       some.forEach((one) => { const key = one.sweeps[0] || "no sweep"; groups.set(key, [...(groups.get(key) || []), one]); });
-      const made = [...groups].map(([label, ones]) => element("optgroup", { label }, ...ones.map((one) => element("option", { value: one.id, selected: one.id === current }, one.name))));
+      const made = [...groups].map(([label, ones]) => element("optgroup", { label }, ...ones.map((one) => element("option", { value: one.id, selected: one.id === current }, one.name + (one.maps > 1 ? " ▦" : "")))));
       select.replaceChildren(...(none ? [element("option", { value: "" }, "no other run")] : []), ...made);
     };
     const state = { run: "", with: "", item: "", site: "", layer: "", head: "", ...hash() };
@@ -338,8 +338,10 @@ const site = (() => {
     };
     const refresh = async () => {
       const mine = ++turn;
-      const first = find(state.run) || known.find((one) => one.maps) || known[0];
+      const richest = (some) => some.reduce((best, one) => (best && best.maps >= one.maps ? best : one), null);
+      const chosen = find(state.run), first = chosen || richest(known);
       if (!first) { $("which").textContent = "There is no run yet."; return; }
+      if (!chosen) state.with = richest(known.filter((one) => one.texts === first.texts && one.arm !== first.arm))?.id || "";
       state.run = first.id;
       const others = known.filter((one) => one.id !== first.id && one.texts === first.texts);
       if (!others.some((one) => one.id === state.with)) state.with = "";
