@@ -26,8 +26,8 @@ HEAD = """\
 # Published results
 
 Every published run with its translations, and the tables and figures computed from them. `study publish SWEEP` adds
-runs. `study reproduce` writes all other files but `sweeps/`, `models/` and `benchmarks/`. `study verify` checks every
-file. None of it needs torch.
+runs. `study reproduce` writes all other files but `sweeps/`, `models/`, `maps/` and `benchmarks/`. `study verify`
+checks every file. None of it needs torch.
 
 ## Read the runs
 
@@ -78,6 +78,8 @@ in which runs differ, sizes, times, every score of a whole split |
 | `record.schema.json` | JSON Schema of a record, with units |
 | `sweeps/<name>.json` | that a sweep is published, and what is missing of it |
 | `models/<id>.pt` | trained models of some runs, or parts of one (`.pt.1`, `.pt.2`); `models.json` has their SHA-256 |
+| `maps/<id>.json` | attention maps of a published model for ten test sentences, by site, layer and head, in 1/1000; \
+`study site --maps` makes them, with the SHA-256 of the model and of the translations |
 | `benchmarks/cost.json` | times and memory of attention sites, as `benchmarks/cost.py` measured them |
 | `tables/<name>.*`, `figures/sweep-<name>.*` | its comparison, computed from the records |
 | `tables/claims.*`, `tables/contrasts.*` | the verdict on every claim, and what each one rests on |

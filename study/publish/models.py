@@ -7,6 +7,7 @@ that `study translate` loads; one of more than a megabyte is cut into parts, `<i
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Literal
 
@@ -18,6 +19,8 @@ from study.records import Section, canonical
 from study.store import MODELS, read_section, sha256
 
 FILE = "models.json"
+MAPS = "maps"
+"""Folder of the attention maps of published models."""
 PART = 10**6
 """Bytes of the largest file."""
 
@@ -82,3 +85,23 @@ def model_problems(results: Results) -> Iterator[str]:
     for path in sorted(folder.glob("*")):
         if path.name != FILE and path.name.partition(".pt")[0] not in known:
             yield f"{path}: stray: {FILE} does not name it; remove it"
+
+
+def map_problems(results: Results) -> Iterator[str]:
+    """Yield what is wrong with `results/maps/`: not JSON, or made of another model or of other translations.
+
+    Raises:
+        InputError: the list of models cannot be read.
+    """
+    known = listed(results)
+    for path in sorted((results.root / MAPS).glob("*")):
+        try:
+            tree = json.loads(path.read_bytes())
+            model, hypotheses = tree["model_sha256"], tree["hypotheses_sha256"]
+        except (OSError, ValueError, KeyError, TypeError):
+            yield f"{path}: expected attention maps in JSON, got something else; remove it"
+            continue
+        if path.stem not in known or known[path.stem].sha256 != model:
+            yield f"{path}: model_sha256: not that of the published model; remove it, then `study site --maps`"
+        elif hypotheses not in {score.hypotheses_sha256 for score in results.store.record(path.stem).scores}:
+            yield f"{path}: hypotheses_sha256: not that of the record; remove it, then `study site --maps`"

@@ -114,7 +114,7 @@ def verify(
     _check_costs(results, found)
     try:
         found.models = len(models.listed(results))
-        found.problems += models.model_problems(results)
+        found.problems += [*models.model_problems(results), *models.map_problems(results)]
     except InputError as problem:
         found.problems.append(str(problem))
     return found

@@ -307,3 +307,18 @@ def test_published_models_are_checked_by_their_hashes(lab):
     publish_model(lab.results, "nothing-recurrent-dot-00000000-s1", b"x")
     (folder / "other-s1.pt").unlink()
     assert "no published run has this id" in problems(lab)
+
+
+def test_maps_are_those_of_the_published_model_and_translations(lab):
+    publish_model(lab.results, lab.ids[0], b"model")
+    folder, digest = lab.results.root / "maps", lab.results.store.record(lab.ids[0]).scores[0].hypotheses_sha256
+    folder.mkdir()
+    facts = {"model_sha256": hashlib.sha256(b"model").hexdigest(), "hypotheses_sha256": digest, "sentences": []}
+    path = folder / f"{lab.ids[0]}.json"
+    path.write_text(json.dumps(facts))
+    assert lab.verify(rescore=False).problems == []
+    for name in ("model_sha256", "hypotheses_sha256"):
+        path.write_text(json.dumps(facts | {name: "0" * 64}))
+        assert f"{name}: not that of" in problems(lab)
+    path.write_text("[")
+    assert "expected attention maps in JSON" in problems(lab)

@@ -21,6 +21,7 @@ from study.claims.verdicts import NOT_RUN, Verdict
 from study.config import Experiment
 from study.corpora import Corpus, Pair
 from study.errors import InputError
+from study.publish import models
 from study.publish.report import remarked
 from study.publish.store import ROOT, Results
 from study.records import Record
@@ -216,7 +217,7 @@ class Content:
     def maps_path(self, identity: str) -> Path:
         """File with the maps of several sentences of a run."""
         if self.results:
-            return self.results.root / "maps" / f"{identity}.json"
+            return self.results.root / models.MAPS / f"{identity}.json"
         return self.store.folder / identity / MAPS
 
     def write_maps(self, identity: str, model: bytes, sentences: list[dict[str, Any]]) -> Path:
