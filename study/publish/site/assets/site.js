@@ -215,10 +215,13 @@ const site = (() => {
     const means = [...groups.values()].filter((some) => some.length > 1).map((some) => ({ ...some[0], head: null, weights: average(some) }));
     return { ...item, maps: [...means, ...item.maps] };
   };
-  const wanted = (item, state) => {
-    const exact = item.maps.find((one) => one.site === state.site && String(one.layer) === state.layer && String(one.head ?? "mean") === state.head);
+  // The map of the chosen site, layer and head, or the nearest one. The only head of a layer is its mean.
+  const chosenMap = (item, state) => {
+    const fits = (one) => one.site === state.site && String(one.layer) === state.layer;
+    const here = item.maps.filter(fits), alone = state.head === "mean" && here.length === 1 ? here[0] : null;
+    const exact = alone || here.find((one) => String(one.head ?? "mean") === state.head);
     const alike = item.maps.filter((one) => one.site === state.site), some = alike.length ? alike : item.maps;
-    return exact || some.findLast((one) => one.head === null) || some.at(-1);
+    return { map: exact || some.findLast((one) => one.head === null) || some.at(-1), same: Boolean(exact) };
   };
   const heat = (item, one, name, tell) => {
     const rows = one.site === "encoder_self" ? item.source : item.target, columns = one.site === "decoder_self" ? item.given : item.source;
@@ -324,8 +327,7 @@ const site = (() => {
         if (other) $("about").append(element("a", { href: "#", onclick: (event) => { event.preventDefault(); state.item = other.key; show(); } }, `Show ${named(other)}, which has one.`));
       }
       const panels = there.map((run) => {
-        const item = one.maps[run.id], map = wanted(item, state);
-        const same = map.site === state.site && String(map.layer) === state.layer && String(map.head ?? "mean") === state.head;
+        const item = one.maps[run.id], { map, same } = chosenMap(item, state);
         const what = `${WORDS_OF[map.site] || map.site}, layer ${map.layer}, ${map.head === null ? "mean over heads" : `head ${map.head}`}`;
         const tell = (text) => { $("cell").textContent = `${run.name}: ${text}`; };
         return element("figure", {}, element("figcaption", {}, element("b", {}, run.name), element("br"), what + (same ? "" : "; this run has no map of the chosen site, layer and head")), element("div", { class: "wide" }, heat(item, map, run.name, tell)));
