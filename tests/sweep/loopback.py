@@ -201,7 +201,7 @@ class Loopback(ThreadingHTTPServer):
         return {"createArtifactManifest": {"artifactManifest": made}}
 
     def on_CreateArtifactFiles(self, told):  # noqa: N802
-        """Where to put the files of artifacts; nowhere for a content that is known."""
+        """Return the place for the files of artifacts; none for a content that is known."""
         edges = []
         for file in told["input"]["artifactFiles"]:
             known = file["md5"] in self.contents

@@ -152,7 +152,7 @@ def sent(run):
 
 
 def _plain(values):
-    """What was logged, without what W&B adds; files by their content."""
+    """Logged values, without those that W&B adds; files by their content."""
     own = {name: value for name, value in values.items() if not name.startswith("_") and name != push.PUSHED}
     return {
         name: (value["_type"], value["sha256"]) if isinstance(value, dict) and "_type" in value else value
