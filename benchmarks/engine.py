@@ -1,8 +1,10 @@
-"""Cost of the engine of sweeps: seconds per trial beside the same trials by hand, and under a rain of SIGKILLs.
+"""Cost of the engines of sweeps: seconds per trial beside the same trials by hand, and under a rain of SIGKILLs.
+
+SLURM stands here for submitit's executor on this machine, Ray for a cluster of two nodes on it.
 
 python benchmarks/engine.py                        # prints the tables
 python benchmarks/engine.py --write                # and writes them: benchmarks/engine.json, benchmarks/README.md
-python benchmarks/engine.py --trials 2 --steps 5   # a small one
+python benchmarks/engine.py --trials 2 --steps 5 --engines local   # a small one
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,10 @@ from study import corpora, records
 from study.sweep import local, slots
 from study.sweep.spec import Spec, load
 
+HERE = Path(__file__).parent
+sys.path.append(str(HERE.parent / "tests" / "support"))
+from ray_nodes import Nodes  # noqa: E402
+
 STUDY = [sys.executable, "-P", "-m", "study"]
 TRIAL = {
     "data.name": "grammar",
@@ -40,6 +46,14 @@ TRIAL = {
     "trainer.device": "cpu",
     "trainer.threads": 1,
 }
+ENGINES = {
+    "local": (),
+    "slurm": ("--engine", "slurm", "--slurm", "cluster=local,time=2h,parallel={jobs}", "--slots", "1"),
+    "ray": ("--engine", "ray", "--ray", "cpus={cores}"),
+}
+"""Engine ↦ its options, for so many jobs at a time, or tasks of so many cores of two."""
+KINDS = {b"submitit.local._local": "node", b"submitit.core._submit": "job", b"ray::": "worker"}
+"""Part of a command line ↦ what the process is."""
 LONG = 30.0
 """Seconds of the trial that the overhead is put in relation to."""
 PATIENCE = 900.0
@@ -56,44 +70,52 @@ def sweep_file(folder: Path, trials: int, steps: int) -> Spec:
     return load(folder / "short.yaml")
 
 
-def start(spec: Spec, out: Path, at_once: int, *more: str) -> subprocess.Popen[bytes]:
+def start(
+    spec: Spec, out: Path, at_once: int, *more: str, engine: str = "local", stand_in: bool = False
+) -> subprocess.Popen[bytes]:
     """A launcher, as from a shell."""
-    command = [*STUDY, "sweep", str(spec.path), "--out", str(out), "--slots", str(at_once), *more]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    options = [word.format(jobs=at_once, cores=2 // at_once) for word in ENGINES[engine]]
+    if engine == "local":
+        options += ["--slots", str(at_once)]
+    program = [sys.executable, str(HERE / "stand_in.py")] if stand_in else STUDY
+    command = [*program, "sweep", str(spec.path), "--runs", str(out), *options, *more]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL if stand_in else None)
 
 
-def timed(spec: Spec, out: Path, at_once: int, *more: str) -> float:
+def timed(spec: Spec, out: Path, at_once: int, *more: str, engine: str = "local", stand_in: bool = False) -> float:
     """Seconds of a sweep from its start to its end."""
     began = time.perf_counter()
-    if start(spec, out, at_once, *more).wait():
+    if start(spec, out, at_once, *more, engine=engine, stand_in=stand_in).wait():
         raise SystemExit("an undisturbed sweep did not end well")
     return time.perf_counter() - began
 
 
-def overhead(folder: Path, trials: int, steps: int) -> Table:
+def overhead(folder: Path, trials: int, steps: int, engines: Sequence[str]) -> Table:
     """One trial at a time: a `study train` each, and sweeps of as many and of one, which tell a trial from a start."""
     spec = sweep_file(folder, trials, steps)
     corpora.load(spec.runnable[0].experiment.data)  # type: ignore[union-attr]  # else the first generates it
     began = time.perf_counter()
     for cell in spec.cells:
-        command = [*STUDY, "train", "--overrides-json", cell.overrides_json, "--out", str(folder / "hand")]
+        command = [*STUDY, "train", "--overrides-json", cell.overrides_json, "--runs", str(folder / "hand")]
         subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
-    by_hand = (time.perf_counter() - began) / trials
-    one, all_of_them = timed(spec, folder / "one", 1, "--limit", "1"), timed(spec, folder / "engine", 1)
-    engine = (all_of_them - one) / (trials - 1)
+    ways: list[tuple[str, float, float | None, str]] = [
+        ("study train", (time.perf_counter() - began) / trials, None, "hand")
+    ]
+    for name in engines:
+        one = timed(spec, folder / f"{name}-one", 1, "--limit", "1", engine=name)
+        each = (timed(spec, folder / name, 1, engine=name) - one) / (trials - 1)
+        ways.append((f"study sweep, {name}", each, one - each, name))
     rows: list[list[str | float | None]] = []
-    for name, took, once, where in (
-        ("study train", by_hand, None, "hand"),
-        ("study sweep", engine, one - engine, "engine"),
-    ):
+    for way, took, once, where in ways:
         inside = inner_seconds(spec, folder / where) / trials
-        rows.append([name, took, inside, took - inside, 100 * (took - inside) / LONG, once])
+        rows.append([way, took, inside, took - inside, 100 * (took - inside) / LONG, once])
     return Table(
         "overhead",
-        "The engine of sweeps: time per trial",
-        f"{trials} trials of {steps} steps, one at a time; seconds of the clock on {where_measured()}. *Inside*: what "
-        "the record says, building and testing included. *Beside*: all else that a trial takes, W&B's last words "
-        "included and, by hand, Python's start and imports. *Once*: what a sweep takes once, its start and its table.",
+        "Engines of sweeps: time per trial",
+        f"{trials} trials of {steps} steps, one at a time; seconds of the clock on {where_measured()}. *slurm* is "
+        "submitit's executor on this machine, one job; *ray* starts Ray here. *Inside*: what the record says, building "
+        "and testing included. *Beside*: all else that a trial takes, W&B's last words included and, by hand, Python's "
+        "start and imports. *Once*: what a sweep takes once, its start and its table.",
         ("way", "s a trial", "s inside", "s beside", f"beside, % of {LONG:.0f} s", "s once"),
         rows,
     )
@@ -105,41 +127,72 @@ def inner_seconds(spec: Spec, out: Path) -> float:
     return sum(took.wall_seconds for took in found if took)
 
 
-def disturbed(folder: Path, trials: int, steps: int, at_once: int, every: float) -> Table:
-    """The same sweep undisturbed, and with a process killed every few seconds."""
-    spec = sweep_file(folder, trials, steps)
-    calm = timed(spec, folder / "calm", at_once)
-    killed: Counter[str] = Counter()
-    began, calls = time.perf_counter(), 1
-    launcher, draw = start(spec, folder / "storm", at_once), random.Random(1)
-    while not complete(spec, folder / "storm") or launcher.poll() is None:
-        if time.perf_counter() - began > PATIENCE:
-            launcher.terminate()
-            raise SystemExit(f"the sweep under kills is not done after {PATIENCE:.0f} s; try a longer --every")
-        with suppress(subprocess.TimeoutExpired):
-            launcher.wait(every)
-            if not complete(spec, folder / "storm"):
-                launcher, calls = start(spec, folder / "storm", at_once), calls + 1
-            continue
-        victims = dict(processes(launcher.pid))
-        if "trial" not in victims.values():  # else nothing but starting is ever tested
-            continue
-        pid, what = draw.choice(sorted(victims.items()))
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-            killed[what] += 1
-    storm = time.perf_counter() - began
-    equal = sum(outcome(folder / "calm", cell.id) == outcome(folder / "storm", cell.id) for cell in spec.cells)
-    hit = ", ".join(f"{count} × {what}" for what, count in sorted(killed.items())) or "none"
+def disturbed(folder: Path, trials: int, at_once: int, every: float, engines: Sequence[str]) -> Table:
+    """The same sweep undisturbed, and by each engine with a process killed every few seconds."""
+    spec = sweep_file(folder, trials, 4)
+    calm = timed(spec, folder / "calm", at_once, stand_in=True)
+    rows: list[list[str | float | None]] = [["undisturbed, local", calm, 1.0, "none", 1, 0, 0, trials]]
+    for engine in engines:
+        out = folder / engine
+        took, killed, calls, twice = storm(spec, out, at_once, every, engine)
+        there = [cell.id for cell in spec.cells if records.state(out / str(cell.id)) == "finished"]
+        equal = sum(
+            (folder / "calm" / str(name) / "record.json").read_bytes() == (out / str(name) / "record.json").read_bytes()
+            for name in there
+        )
+        hit = ", ".join(f"{count} × {what}" for what, count in sorted(killed.items())) or "none"
+        rows.append([f"killed, {engine}", took, took / calm, hit, calls, trials - len(there), twice, equal])
+        print(rows[-1], flush=True)
     return Table(
         "kills",
-        "The engine of sweeps: killed every few seconds",
-        f"{trials} trials of {steps} steps, {at_once} at a time; in the second sweep a process is sent SIGKILL every "
-        f"{every:g} s ({hit}), and the command repeated whenever it has ended. *Equal*: records that agree in "
-        "everything but times and dates.",
-        ("sweep", "s", "time ×", "kills", "calls", "equal"),
-        [["undisturbed", calm, 1.0, 0, 1, trials], ["killed", storm, storm / calm, killed.total(), calls, equal]],
+        "Engines of sweeps: killed every few seconds",
+        f"{trials} trials, {at_once} at a time; a process is sent SIGKILL every {every:g} s, and the command repeated "
+        "whenever it has ended. The training is a stand-in of a second in ten steps, each a function of the one "
+        "before; all else is real. A node of *slurm* is the process that controls a job, one of *ray* "
+        "all processes of one of two nodes. *Lost*: runs without a record at the end. *Twice*: runs that were "
+        "finished more than once. *Equal*: records that are those of the undisturbed sweep, byte by byte.",
+        ("sweep", "s", "time ×", "kills", "calls", "lost", "twice", "equal"),
+        rows,
     )
+
+
+def storm(spec: Spec, out: Path, at_once: int, every: float, engine: str) -> tuple[float, Counter[str], int, int]:
+    """Kill something every few seconds until a sweep is whole; return seconds, kills, calls, and runs made twice."""
+    nodes = Nodes(2) if engine == "ray" else None
+    more = ("--address", nodes.address) if nodes else ()
+    killed: Counter[str] = Counter()
+    draw, began, calls = random.Random(1), time.perf_counter(), 1
+    launcher = start(spec, out, at_once, *more, engine=engine, stand_in=True)
+    try:
+        while not complete(spec, out) or launcher.poll() is None:
+            if time.perf_counter() - began > PATIENCE:
+                raise SystemExit(f"the sweep under kills is not done after {PATIENCE:.0f} s; try a longer --every")
+            with suppress(subprocess.TimeoutExpired):
+                launcher.wait(every)
+                if not complete(spec, out):
+                    launcher = start(spec, out, at_once, *more, engine=engine, stand_in=True)
+                    calls += 1
+            victims = dict(processes(launcher.pid, out, [node.pid for node in nodes.nodes] if nodes else []))
+            if launcher.poll() is not None or "trial" not in victims.values():  # else only starting is ever tested
+                continue
+            kinds = sorted(set(victims.values()) | ({"node"} if nodes else set()))
+            what = draw.choice(kinds)  # a kind first: of some there are many more processes than of others
+            if what == "node" and nodes:
+                nodes.kill(len(nodes.nodes) - 1)
+                nodes.add()
+            else:
+                with suppress(ProcessLookupError):
+                    os.kill(draw.choice([pid for pid, kind in sorted(victims.items()) if kind == what]), signal.SIGKILL)
+            killed[what] += 1
+        written = [path.read_text(encoding="utf-8").splitlines() for path in out.glob("*/finished")]
+        return time.perf_counter() - began, killed, calls, sum(len(lines) > 1 for lines in written)
+    finally:
+        launcher.kill()
+        for pid, _ in list(processes(launcher.pid, out, [])):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if nodes:
+            nodes.stop()
 
 
 def complete(spec: Spec, out: Path) -> bool:
@@ -147,52 +200,61 @@ def complete(spec: Spec, out: Path) -> bool:
     return not local.tasks(spec, spec.cells, out)
 
 
-def outcome(out: Path, name: str | None) -> dict[str, Any]:
-    """Return the content of a record, without times and dates."""
-    tree = records.read(out / str(name) / "record.json").model_dump(mode="json")
-    del tree["resources"], tree["wandb"], tree["provenance"]["started_utc"]
-    return tree
-
-
 def where_measured() -> str:
     """The processor, and how many cores of it."""
     return f"{machine()['device']}, {slots.cpu_cores()} cores"
 
 
-def processes(launcher: int) -> Iterator[tuple[int, str]]:
-    """The processes of a sweep: the launcher, the one that trials are forked from, the trials."""
-    yield launcher, "launcher"
-    children: dict[int, list[int]] = {}
+def processes(launcher: int, out: Path, nodes: Sequence[int]) -> Iterator[tuple[int, str]]:
+    """The processes of a sweep: the launcher, its jobs or workers, those that trials are forked from, the trials."""
+    parents: dict[int, int] = {}
+    kinds: dict[int, str] = {launcher: "launcher"}
+    forkers: set[int] = set()
+    mine: set[int] = {launcher, *nodes}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
-            if b"forkserver" in (stat.parent / "cmdline").read_bytes():
-                parent = int(stat.read_text(encoding="utf-8").rpartition(")")[2].split()[1])
-                children.setdefault(parent, []).append(int(stat.parent.name))
-    for server in children.get(launcher, []):
-        yield server, "fork server"
-        for trial in children.get(server, []):
-            yield trial, "trial"
+            pid, line = int(stat.parent.name), (stat.parent / "cmdline").read_bytes()
+            state, parent = stat.read_text(encoding="utf-8").rpartition(")")[2].split()[:2]
+            if state == "Z":
+                continue
+            parents[pid] = int(parent)
+            if kind := next((kind for part, kind in KINDS.items() if part in line and b"IDLE" not in line), None):
+                kinds[pid] = kind
+            if b"forkserver" in line:
+                forkers.add(pid)
+            if str(out).encode() in line:
+                mine.add(pid)
+    for pid in forkers:
+        kinds[pid] = "trial" if parents[pid] in forkers else "fork server"
+    for pid, kind in kinds.items():
+        line_of = pid
+        while line_of not in mine and line_of in parents:
+            line_of = parents[line_of]
+        if line_of in mine and pid in {*parents, launcher}:
+            yield pid, kind
 
 
 def main() -> None:
     """Print the tables, or write them too."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("--trials", type=int, default=24)
+    add("--trials", type=int, default=48)
+    add("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
     add("--steps", type=int, default=40, help="length of a trial")
-    add("--slots", type=int, default=2, help="trials at a time under kills")
+    add("--slots", type=int, default=2, choices=(1, 2), help="trials at a time under kills")
+    add("--part", choices=("overhead", "kills"), nargs="+", default=["overhead", "kills"])
     add("--every", type=float, default=5.0, metavar="SECONDS", help="from one kill to the next")
     add("--write", action="store_true", help="write engine.json and README.md beside this file")
     arguments = parser.parse_args()
-    os.environ["WANDB_MODE"] = "offline"
+    os.environ |= {"WANDB_MODE": "offline", "RAY_AUTH_MODE": "disabled", "PYTHONPATH": str(HERE)}
     document: dict[str, Any] = {**machine(), "tables": []}
     with tempfile.TemporaryDirectory() as name:
-        for part in ("overhead", "kills"):
+        for part in arguments.part:
             (folder := Path(name) / part).mkdir()
             if part == "overhead":
-                table = overhead(folder, max(arguments.trials // 4, 2), arguments.steps)
+                table = overhead(folder, max(arguments.trials // 8, 2), arguments.steps, arguments.engines)
             else:
-                table = disturbed(folder, arguments.trials, arguments.steps, arguments.slots, arguments.every)
+                table = disturbed(folder, arguments.trials, arguments.slots, arguments.every, arguments.engines)
             document["tables"].append(table._asdict())
             print(markdown(table) + "\n", flush=True)
     if arguments.write:

@@ -218,7 +218,7 @@ def held(folder: Path) -> bool:
         return False
     except OSError:  # a server that does not answer: the holder, if there is one, may go on
         return True
-    return abs(age) < LIMIT
+    return abs(age) < _limit(claims[0][1])
 
 
 def claimed(folder: Path) -> bool:
@@ -305,13 +305,18 @@ def _self() -> OwnerRecord:
 
 
 def _living(claim: Path) -> bool:
-    """Return True if the heartbeat of a claim is younger than `LIMIT`."""
-    _owner(claim)  # opening makes NFS ask the server for the time
+    """Return True if the heartbeat of a claim is younger than its limit."""
+    limit = _limit(claim)  # opening makes NFS ask the server for the time
     age = _now(claim.parent) - claim.stat().st_mtime
     if age < 0:
         with suppress(OSError):
             os.utime(claim)
-    return age < LIMIT
+    return age < limit
+
+
+def _limit(claim: Path) -> float:
+    """Return the seconds of silence that make a claim stale. One without an owner is of who died while making it."""
+    return LIMIT if _owner(claim) is not None else 2 * BEAT
 
 
 def _now(folder: Path) -> float:

@@ -214,7 +214,9 @@ def test_stray_files_are_no_claims_and_a_pipe_is_no_lease(tmp_path):
     (run / "claim.1").write_bytes(b"\xff\xfe")  # of another machine, as far as one can tell
     assert lease.held(run)
     assert lease.acquire(run) is None
-    (run / "claim.1").unlink()
+    moments_ago = time.time() - 3 * lease.BEAT
+    os.utime(run / "claim.1", (moments_ago, moments_ago))
+    assert not lease.held(run)  # who made it died before its first line was written
     lease.acquire(run).release()
     (run / lease.FILE).unlink()
     os.mkfifo(run / lease.FILE)
