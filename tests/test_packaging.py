@@ -185,3 +185,27 @@ def test_a_wheel_works_in_an_empty_folder(tmp_path: Path) -> None:
     assert {path.name for path in empty.iterdir()} == {"study.py", "mine.yaml", "mine.claims.yaml", "runs"}
     assert len(list((empty / "runs").glob("*/record.json"))) == 3
     assert (empty / "runs" / "report" / "mine" / "table.csv").is_file()
+
+
+ELSEWHERE = """
+import importlib, os, sys
+
+for name in sys.argv[1:]:  # with what other packages import, which is theirs to guard
+    importlib.import_module(name)
+for name in [name for name in sys.modules if name.split(".")[0] == "study"]:
+    del sys.modules[name]
+sys.modules.update(dict.fromkeys(("fcntl", "resource")))
+if hasattr(os, "sched_getaffinity"):
+    del os.sched_getaffinity
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+from study.sweep.slots import cpu_cores
+assert cpu_cores() >= 1
+"""
+
+
+def test_modules_import_where_linux_has_more() -> None:
+    files = [path for path in (ROOT / "study").rglob("*.py") if path.name != "__main__.py"]
+    names = [".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in files]
+    ours = [name for name in names if not name.startswith("study.sweep.engines")]
+    subprocess.run([sys.executable, "-P", "-c", ELSEWHERE, *ours], check=True)

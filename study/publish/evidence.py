@@ -7,7 +7,6 @@ file and field.
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -25,6 +24,7 @@ from study.errors import InputError
 from study.publish.counts import Rescorer, Statistics, references, tokens
 from study.records import Record, Score
 from study.store import ATTENTION, HYPOTHESES, STATISTICS, Store, sha256
+from study.sweep.slots import cpu_cores
 
 CHUNK = 16
 """Runs that a process takes at a time. Fewer than this are checked in this process."""
@@ -89,7 +89,7 @@ def examine_all(
     store = Store(task.folder)
     order = sorted(ids, key=lambda identity: (_corpus_of(store, identity), identity)) if task.rescore else sorted(ids)
     chunks = [order[i : i + CHUNK] for i in range(0, len(order), CHUNK)]
-    processes = min(processes or len(os.sched_getaffinity(0)), len(chunks))
+    processes = min(processes or cpu_cores(), len(chunks))
     found: dict[str, Evidence] = {}
     tasks = [task] * len(chunks)
     if processes > 1:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import platform
-import resource
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -55,7 +54,10 @@ def peak_memory(device: torch.device) -> int:
     """Bytes: of this process's GPU where there is one, else the largest resident set of this process."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    import resource  # here, since only Unix has it
+
+    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return largest if sys.platform == "darwin" else largest * 1024  # macOS counts bytes, Linux kibibytes
 
 
 def keep_memory() -> None:
