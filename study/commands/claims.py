@@ -11,12 +11,12 @@ from study.errors import InputError
 DESCRIPTION = """\
 Print the verdict on each claim (holds, fails, mixed, not decided, not asked as published) and the finding behind it:
 estimate, 95% and 90% CI, margin, seeds, and the smallest difference that this number of seeds can detect. With N,
-print every contrast behind these claims. Reads published records, or your own with --runs. Trains nothing and needs no
-torch.
+print the sweeps and every contrast behind these claims. Reads published records, or your own with --runs. Trains
+nothing and needs no torch.
 
 A claim of your own is an entry in a YAML file (--claims FILE): a statement, a sweep, the arms to compare by their
-fields, a metric. The entries of study/claims/claims.yaml are examples. `sweep: NAME` is a file of sweeps/;
-`sweep: PATH.yaml` is any other sweep file.
+fields, a metric. docs/statistics.md lists the fields, and study/claims/claims.yaml has examples. `sweep: NAME` is a
+file of sweeps/; `sweep: PATH.yaml` is any other sweep file.
 """
 ROOT = Path(__file__).parents[2]
 

@@ -99,25 +99,25 @@ def _terms(terms: Counter[str]) -> Iterator[str]:
 
 PAGE = Path(__file__).parents[2] / "docs" / "mechanisms.md"
 INTRODUCTION = (
-    "Every value of every axis, made from the code by `python -m study.models.catalogue`; `study explain --all` prints "
-    "the same, and `study explain` with the flags of `study train` the formulas, parameters and operations of one "
-    "configuration. Axes are free of each other; a combination that means nothing is refused with the reason."
+    "This page has every value of every axis. The code makes it: `python -m study.models.catalogue`. `study explain "
+    "--all` prints the same. `study explain` with the flags of `study train` prints formulas, parameters and FLOPs "
+    "of one configuration. Axes can be combined freely; a combination without meaning is refused with the reason."
 )
 LEGEND = (
-    ("t, s", "a query and a slot of the memory; L queries, S slots that a query may see"),
-    ("S_max", "the length of the longest training sentence"),
-    ("H, n", "heads, and one of them: x, m and c belong to a site, all else to a head"),
-    ("D, Dk", "width of the states x that queries are mapped from, which is the model's, and of the memory's states m"),
-    ("Kq, Kk, K", "width of a head's query, of its key, and of both where one map width is chosen for them"),
+    ("t, s", "index of a query and of a slot of the memory; L queries, S visible slots"),
+    ("S_max", "length of the longest training sentence"),
+    ("H, n", "number of heads, and index of a head; x, m and c belong to a site, other symbols to a head"),
+    ("D, Dk", "width of the model's states x, from which queries come, and of the memory's states m"),
+    ("Kq, Kk, K", "width of a head's query, of its key, and of both if they are equal"),
     ("V, A, R", "width of a head's value; additive width; rank"),
-    ("q, k, v", "query, key and value: what the maps make of x and m"),
-    ("d", "what the scale divides by: the width that a score sums over"),
-    ("e, a", "a score, scaled, and the weight that is made of it"),
-    ("o, c", "output of a head, Σ_s a_s v_s unless its reach says otherwise, and of the site"),
-    ("w, p, z", "half-width of a window, or number of tokens under a convolution; centre of a window; a chosen slot"),
-    ("S′", "of the S visible slots, those that a window and a hidden position leave"),
-    ("s_t, y_t", "with a query's number: the recurrent decoder's state, the target token"),
-    ("h_s, M, r, U", "encoder states; annotations of them, r in number, made through a hidden width U"),
+    ("q, k, v", "query, key and value of a head, mapped from x and m"),
+    ("d", "number of terms that a score sums over; 1/√d and 1/d scale by it"),
+    ("e, a", "scaled score, and weight"),
+    ("o, c", "output of a head, Σ_s a_s v_s unless the reach defines another, and output of the site"),
+    ("w, p, z", "half-width of a window, or tokens under a convolution; centre of a window; chosen slot"),
+    ("S′", "number of the S visible slots that a window and a hidden own position leave"),
+    ("s_t, y_t", "state of the recurrent decoder and target token at query t"),
+    ("h_s, M, r, U", "encoder states; r annotations of them; hidden width U of the annotations"),
     ("W, U, V, P, T, b, v, g, τ", "inside a formula: parameters (T is frozen)"),
 )
 
