@@ -1,4 +1,4 @@
-"""`study wandb push FOLDER`: runs of W&B, made or completed from records."""
+"""`study wandb push`: runs of W&B, made or completed from records. `study wandb report`: a report for each sweep."""
 
 from __future__ import annotations
 
@@ -12,9 +12,16 @@ from study.errors import INTERRUPTED, InputError
 
 if TYPE_CHECKING:
     from study.store import Store
+    from study.tracking.reports import Question
     from study.tracking.view import Place, View
 
 DESCRIPTION = """\
+study wandb push FOLDER           send runs to W&B from their records
+study wandb report SWEEP          write the report of a sweep in W&B
+
+Each has its own --help. The project is attention-ablation; WANDB_PROJECT and WANDB_ENTITY choose another.
+"""
+PUSH = """\
 Make the W&B run of every record of a folder, or complete it: also if the run was offline, was killed after its record
 was written, or was deleted in W&B. A run that is complete is left alone, so the same command twice changes nothing.
 If the folder holds published results, everybody can have their runs in a project of their own.
@@ -24,6 +31,13 @@ the arm is the one that others are compared with), and arms.SWEEP, the arm in ea
 the tested step (`split/score`) and costs (`cost/...`). The group is the first sweep and the arm.
 
 Nothing is sent for a run without a record. Files of W&B in the folder are neither read nor changed.
+"""
+REPORT = """\
+Write a report for each sweep into the W&B project: the verdicts on the claims that it decides, with estimate and
+interval; its runs, found by their tag and grouped by arm; the comparison, learning curves and translations. Verdicts
+and table are computed from the records here. A report that is there is updated, and comments on it stay.
+
+The runs have to be in the project: see `study wandb push`.
 """
 EPILOG = """\
 The project is attention-ablation; WANDB_PROJECT and WANDB_ENTITY choose another.
@@ -40,6 +54,16 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option, no such folder or sweep, or W&B cannot be reached.
     """
+    if argv[:1] == ["report"]:
+        return _report(argv[1:])
+    if argv[:1] != ["push"]:
+        parser = Parser(prog="study wandb", description=DESCRIPTION)
+        parser.add_argument("what", choices=("push", "report"), metavar="push|report", help="what to write into W&B")
+        parser.parse_args(argv[:1])
+    return _push(argv[1:])
+
+
+def _push(argv: Sequence[str]) -> int:
     args = _parser().parse_args(argv)
     from study.store import Store
 
@@ -83,14 +107,74 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> Parser:
-    parser = Parser(prog="study wandb", description=DESCRIPTION, epilog=EPILOG)
+    parser = Parser(prog="study wandb push", description=PUSH, epilog=EPILOG)
     add = parser.add_argument
-    add("what", choices=("push",), metavar="push", help="send runs to W&B")
     add("folder", type=Path, metavar="FOLDER", help="a folder of runs, or results: the published runs")
     add("--sweep", metavar="NAME", help="only the runs of this sweep: its name, or a sweep file")
     add("--sweeps", type=Path, default=Path("sweeps"), metavar="DIR", help="folder of sweep files (default: sweeps)")
     add("--force", action="store_true", help="send configuration and summary of complete runs again, too")
     return parser
+
+
+def _report(argv: Sequence[str]) -> int:
+    parser = Parser(prog="study wandb report", description=REPORT, epilog=EPILOG)
+    add = parser.add_argument
+    add("sweep", nargs="*", metavar="SWEEP", help="name of a sweep, or a sweep file")
+    add("--all", action="store_true", help="every sweep that has records")
+    add("--runs", default="results", metavar="DIR", help="folder of the records (default: results)")
+    add("--sweeps", type=Path, default=Path("sweeps"), metavar="DIR", help="folder of sweep files (default: sweeps)")
+    args = parser.parse_args(argv)
+    if bool(args.sweep) == args.all:
+        raise InputError("SWEEP: expected sweeps or --all, got " + ("both." if args.all else "neither."))
+    asked = _questions(folder(Path(args.runs), "--runs"), args.sweeps, args.sweep)
+    if not asked:
+        raise InputError(f"{args.runs}: expected records of a sweep, got none.")
+    from study.tracking import push, reports
+    from study.tracking.run import cause
+
+    failed = 0
+    with push.opened(listed=False) as project:
+        for question in asked:
+            try:
+                outcome, address = reports.write(question, project)
+                print(f"{outcome:<8} {question.sweep}  {address}", flush=True)
+            except InputError:
+                raise
+            except Exception as problem:
+                failed += 1
+                print(f"failed   {question.sweep}: {cause(problem)}", file=sys.stderr, flush=True)
+    return int(failed > 0)
+
+
+def _questions(runs: Path, sweeps: Path, asked: Sequence[str]) -> list[Question]:
+    """Return what reports say of sweeps: those asked, or all that have records.
+
+    Raises:
+        InputError: there is no such sweep, or a record cannot be used.
+    """
+    from study.analysis.comparison import compare_arms
+    from study.analysis.runs import Runs
+    from study.claims import costs, schema, table
+    from study.claims.evaluate import evaluate
+    from study.tracking.reports import Question
+
+    found = Runs(runs, sweeps)
+    specs = [found.spec(name) for name in asked or sorted(file.stem for file in sweeps.glob("*.yaml"))]
+    there = set(found.store.ids() if found.store else ())
+    specs = [spec for spec in specs if any(cell.id in there for cell in spec.runnable)]
+    verdicts = evaluate(schema.read_all(), found, costs.read(runs / "benchmarks" if (runs / "runs").is_dir() else None))
+    questions = []
+    for spec in specs:
+        own = [one for one in verdicts if one.question.sweep == spec.name]
+        rows = [row.cells for block in table.table(own).blocks for row in block.rows]
+        lines = [
+            f"**{one.claim.statement}** {row['asked']}: **{row['verdict']}** ({row['finding']}). {row['contrast']}: "
+            f"{row['estimate']}, 95% CI {row['interval']}; margin {row['margin']}; {row['n']} seeds."
+            for one, row in zip(own, rows, strict=True)
+        ]
+        comparison = compare_arms(spec, found).table.markdown()
+        questions.append(Question(spec.name, spec.description, "/".join(spec.metric[:2]), lines, comparison))
+    return questions
 
 
 def _places(sweeps: Path, asked: str | None) -> tuple[dict[str, Place], set[str]]:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from study.config.account import PROJECT
 from study.config.model import Model, Rate, Recurrent
 from study.config.pruning import Pruning
 from study.corpora.catalogue import Data
@@ -96,7 +97,7 @@ class Trainer(Frozen):
 class Tracking(Frozen):
     """W&B: no part of the identity."""
 
-    project: Title = Field("attention-ablation", description="W&B project.")
+    project: Title = Field(PROJECT, description="W&B project.")
     entity: Title | None = Field(None, description="W&B entity.")
     group: Title | None = Field(None, description="W&B group.")
     tags: tuple[Tag, ...] = Field((), description="W&B tags.")

@@ -33,12 +33,13 @@ class Project:
 
     Args:
         folder: W&B's own files, for the time of the push.
+        listed: ask for its runs.
 
     Raises:
         Exception: W&B cannot be reached, or refuses.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, listed: bool = True) -> None:
         import wandb
 
         api = wandb.Api()
@@ -47,6 +48,8 @@ class Project:
         self.name = os.environ.get("WANDB_PROJECT") or Tracking().project
         self.runs: dict[str, list[tuple[str, str, str | None]]] = {}
         """Identity of an experiment ↦ id, state and `PUSHED` of its runs."""
+        if not listed:
+            return
         with suppress(ValueError):  # no such project: the first run makes it
             for run in api.runs(f"{self.entity}/{self.name}", per_page=100, include_sweeps=False, lazy=False):
                 identity = run.config.get("experiment_id") or run.id
@@ -105,8 +108,8 @@ class Project:
 
 
 @contextmanager
-def opened() -> Iterator[Project]:
-    """Open the project that the environment and the account name, for the time of the context.
+def opened(listed: bool = True) -> Iterator[Project]:
+    """Open the project that the environment and the account name, for the time of the context; `listed`: with its runs.
 
     Raises:
         InputError: there is no account, or W&B cannot be reached.
@@ -119,7 +122,7 @@ def opened() -> Iterator[Project]:
         try:
             if not account.signed_in():
                 raise InputError("account: expected a key for W&B, got none. Call `wandb login`.")
-            project = Project(Path(folder))
+            project = Project(Path(folder), listed)
         except InputError:
             raise
         except Exception as problem:

@@ -43,7 +43,7 @@ class Loopback(ThreadingHTTPServer):
         self.sweeps, self.agents, self.runs = {}, {}, {}
         self.calls = []
         self.points, self.resumed = [], []
-        self.artifacts, self.contents, self.uploads = {}, set(), []
+        self.artifacts, self.contents, self.uploads, self.views = {}, set(), [], {}
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
     def environment(self):
@@ -62,7 +62,9 @@ class Loopback(ThreadingHTTPServer):
     def answer(self, name, told):
         with self.lock:
             self.calls.append((name, told))
-            return getattr(self, f"on_{name}", lambda told: {})(told)
+            if not hasattr(self, f"on_{name}"):
+                raise RefusedError(400, f"Unknown operation {name}")
+            return getattr(self, f"on_{name}")(told)
 
     def _sweep(self, name):
         """A sweep that is there.
@@ -185,6 +187,41 @@ class Loopback(ThreadingHTTPServer):
         made = {"id": versions[-1]["id"], "state": versions[-1]["state"]}
         latest = {"id": made["id"]} if made["state"] == "COMMITTED" else None
         return {"createArtifact": {"artifact": {**made, "artifactSequence": {"latestArtifact": latest}}}}
+
+    def on_GetProjects(self, told):  # noqa: N802
+        common = {"entityName": ENTITY, "createdAt": "2026-01-01T00:00:00Z", "isBenchmark": False}
+        common |= {"owner": ENTITY, "user": None}
+        edges = [{"node": {"id": name, "name": name, **common}, "cursor": name} for name in self._projects()]
+        page = {"endCursor": None, "hasNextPage": False}
+        return {"models": {"edges": edges, "pageInfo": {"__typename": "PageInfo", **page}}}
+
+    def on_ProjectViews(self, told):  # noqa: N802
+        """Reports of a project."""
+        if told["project"] not in self._projects():
+            return {"project": None}
+        edges = [{"node": {**view, "user": None}, "cursor": view["id"]} for view in self.views.values()]
+        return {"project": {"allViews": {"edges": edges, "pageInfo": {"endCursor": None, "hasNextPage": False}}}}
+
+    def on_SpecificReport(self, told):  # noqa: N802
+        return {"view": self.views.get(told["reportId"])}
+
+    def on_ProjectInternalId(self, told):  # noqa: N802
+        return {"project": {"id": "P", "internalId": "1"} if told["projectName"] in self._projects() else None}
+
+    def on_upsertView(self, told):  # noqa: N802
+        """Make a report, or change the one of an id; the id of one that is not there is an error."""
+        if told["projectName"] not in self._projects() or (told["id"] and told["id"] not in self.views):
+            raise RefusedError(404, "not found")
+        name = told["id"] or base64.b64encode(f"View:{len(self.views)}".encode()).decode().rstrip("=")
+        fields = ("name", "displayName", "description", "type", "spec")
+        place = {"id": "P", "name": told["projectName"], "entityName": told["entityName"]}
+        view = {"id": name, "createdAt": "2026-01-01T00:00:00Z", "updatedAt": "2026-01-01T00:00:00Z", "project": place}
+        json.loads(told["spec"])
+        self.views[name] = view | {field: told[field] for field in fields}
+        return {"upsertView": {"view": self.views[name], "inserted": not told["id"]}}
+
+    def _projects(self):
+        return {run.get("project") for run in self.runs.values()}
 
     def on_ArtifactType(self, told):  # noqa: N802
         versions = self.artifacts.get(told["name"].partition(":")[0])

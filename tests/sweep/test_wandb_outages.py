@@ -50,6 +50,7 @@ def home(tmp_path, monkeypatch):
     for name in [name for name in os.environ if name.startswith("WANDB_") or name == "NETRC"]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("WANDB_ERROR_REPORTING", "0")
+    monkeypatch.chdir(tmp_path)  # `wandb` leaves a folder where it is called
     wandb.teardown()
     yield tmp_path
     tracking.forget()  # in bounded time, also where the server is dead
@@ -162,6 +163,17 @@ def test_a_key_that_wandb_login_stored_is_found_without_asking_anybody(home, ser
         found = subprocess.run(command, env=environment | more, cwd=ROOT, capture_output=True, text=True, timeout=60)
         assert found.stdout == f"{expected}\n", found.stderr
     assert len(server.calls) == calls, "nobody is asked"
+
+
+def test_the_address_of_the_project_is_known_before_the_first_run(home, server, monkeypatch):
+    for name, value in server.environment().items():
+        monkeypatch.setenv(name, value)
+    assert account.project_address() is None, "runs of a sweep are offline unless they are asked to be online"
+    monkeypatch.setenv("WANDB_MODE", "online")
+    assert account.project_address() == f"{server.url}/{ENTITY}/attention-ablation"
+    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
+    tracking.forget()
+    assert account.project_address() is None
 
 
 def test_without_a_key_runs_are_offline(home, monkeypatch):

@@ -1,10 +1,13 @@
 """`study wandb push`: records become runs of W&B, each once, whatever happened before."""
 
 import copy
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,10 +16,11 @@ from loopback import ENTITY, Loopback
 from test_wandb_outages import SMALL
 
 from study.__main__ import main
+from study.commands import wandb as verb
 from study.store import Store
 from study.sweep import places
 from study.sweep.spec import load
-from study.tracking import push
+from study.tracking import push, reports
 from study.tracking import run as tracking
 from study.training.run import run as train
 
@@ -36,6 +40,7 @@ def server(tmp_path, monkeypatch):
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path))  # `wandb` leaves a folder there
     wandb.teardown()
     with Loopback() as running:
         for name, value in running.environment().items():
@@ -215,6 +220,49 @@ def test_a_live_run_a_lost_one_and_a_pushed_one_are_the_same(server, tmp_path, m
 
 def _without_mode():
     return {name: value for name, value in os.environ.items() if name != "WANDB_MODE"}
+
+
+def test_a_report_for_each_question_is_written_once_and_then_updated(server, results, monkeypatch, capsys):
+    question = reports.Question("quickstart", "Scaled?", "test/exact", ["**1/√d helps**: **holds**"], "| arm |")
+    monkeypatch.setattr(verb, "_questions", lambda runs, sweeps, asked: [question])
+    assert main(["wandb", "report", "quickstart", "--runs", str(results)]) == 1, "the project has to be there"
+    assert "not found" in capsys.readouterr().err
+    server.runs["any"] = {"project": "attention-ablation", "entity": ENTITY}
+    for outcome, told in (("made", "| arm |"), ("updated", "| another arm |")):
+        question = replace(question, table=told)
+        assert main(["wandb", "report", "quickstart", "--runs", str(results)]) == 0
+        line = capsys.readouterr().out.splitlines()[-1]
+        assert line.split()[:2] == [outcome, "quickstart"]
+        address = f"{server.url}/{ENTITY}/attention-ablation/reports/"
+        assert line.split()[2].startswith(address)
+        (view,) = server.views.values()
+        assert (view["displayName"], view["type"], view["description"]) == ("quickstart: Scaled?", "runs", "Scaled?")
+        assert told in view["spec"]
+        assert "**1/√d helps**: **holds**" in json.dumps(json.loads(view["spec"]), ensure_ascii=False)
+        spec = json.loads(view["spec"])
+        grids = [block["metadata"] for block in spec["blocks"] if block["type"] == "panel-grid"]
+        for grid in grids:
+            (runs,) = grid["runSets"]
+            assert runs["filters"]["filters"][0] == {
+                "key": {"section": "run", "name": "tags"},
+                "op": "IN",
+                "value": ["quickstart"],
+                "disabled": False,
+            }
+            assert runs["grouping"] == [{"section": "config", "name": "arms.value.quickstart"}]
+        panels = [panel for grid in grids for panel in grid["panelBankSectionConfig"]["panels"]]
+        assert [panel["viewType"] for panel in panels][:2] == ["Bar Chart", "Run History Line Plot"]
+        named = {name for panel in panels for name in panel["config"].get("metrics", [])}
+        assert named == {"summary_metrics.test/exact", *reports.CURVES}
+
+
+def test_what_a_report_says_of_a_published_sweep_has_verdicts_with_their_interval():
+    (question,) = verb._questions(ROOT / "results", ROOT / "sweeps", ["copy_far"])
+    assert question.title.startswith("copy_far: ")
+    assert question.metric == "/".join(load(ROOT / "sweeps" / "copy_far.yaml").metric)
+    assert question.verdicts
+    assert all(re.search(r"95% CI \[.+\]; margin .+; \d+ seeds", line) for line in question.verdicts)
+    assert "| arm |" in question.table
 
 
 REFUSED = {
