@@ -2,7 +2,9 @@
 
 It hands out the points of a grid as the real one does: each once, failed ones never again, preempted ones as `resume`
 under the same name, and `exit` when nothing is left or under way. It is as strict: 401 to another key, 404 to a run or
-an agent of a sweep that it does not have, 409 to the name of a run that was deleted. It can die, and come back.
+an agent of a sweep that it does not have, 409 to the name of a run that was deleted, 400 to an operation that it does
+not know, or whose variables are not those that it declares. `faults` says which operations fail first: 429 and 5xx,
+connections that end, late answers. It can die, and come back.
 """
 
 import base64
@@ -10,14 +12,21 @@ import hashlib
 import itertools
 import json
 import re
+import socket
+import struct
 import threading
 import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
 
 import yaml
 
 ENTITY, KEY = "someone", "0123456789" * 4
 FIELDS = {"entity": {"id": "E", "name": ENTITY}}
+
+
+RESET = "reset"
+"""A fault: the connection ends without an answer."""
 
 
 class RefusedError(Exception):
@@ -43,6 +52,7 @@ class Loopback(ThreadingHTTPServer):
         self.sweeps, self.agents, self.runs = {}, {}, {}
         self.calls = []
         self.points, self.resumed = [], []
+        self.faults = {}
         self.artifacts, self.contents, self.uploads, self.views = {}, set(), [], {}
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
@@ -277,6 +287,26 @@ class Loopback(ThreadingHTTPServer):
             run["state"] = "failed" if code else "finished"
 
 
+def _operation(body):
+    """Return the name of an operation of GraphQL."""
+    found = re.search(r"(?:query|mutation)\s+(\w+)", body.get("query", ""))
+    return found[1] if found else "none"
+
+
+def _check_variables(body):
+    """Refuse variables that an operation does not declare, and the lack of those that it requires.
+
+    Raises:
+        RefusedError: 400.
+    """
+    head = re.search(r"(?:query|mutation)\s+\w+\s*\(([^)]*)\)", body.get("query", ""))
+    declared = dict(re.findall(r"\$(\w+)\s*:\s*([\[\]\w!]+(?:\s*=)?)", head[1] if head else ""))
+    given = {name for name, value in (body.get("variables") or {}).items() if value is not None}
+    required = {name for name, kind in declared.items() if kind.endswith("!")}
+    if given - declared.keys() or required - given:
+        raise RefusedError(400, f"variables: {sorted(given - declared.keys())}, {sorted(required - given)}")
+
+
 class Handler(BaseHTTPRequestHandler):
     """GraphQL by the operation's name, the file stream, and uploads."""
 
@@ -298,26 +328,45 @@ class Handler(BaseHTTPRequestHandler):
         if self.server.dead:
             self.close_connection = True
             return
+        if self._fails("file_stream" if self.path.endswith("/file_stream") else _operation(body)):
+            return
         if base64.b64encode(f"api:{KEY}".encode()).decode() not in self.headers.get("Authorization", ""):
             self._send({"errors": [{"message": "who is there?"}]}, 401)
         elif self.path.endswith("/file_stream"):
             self.server.stream(self.path.split("/")[-2], body)
             self._send({})
         else:
-            name = re.search(r"(?:query|mutation)\s+(\w+)", body.get("query", "")) or re.match("(.*)", "none")
             try:
-                self._send({"data": self.server.answer(name[1], body.get("variables") or {})})
+                _check_variables(body)
+                self._send({"data": self.server.answer(_operation(body), body.get("variables") or {})})
             except RefusedError as refusal:
                 self._send({"errors": [{"message": str(refusal)}]}, refusal.status)
+
+    def _fails(self, name):
+        """Fail as the server's `faults` say: with a status, a connection that ends, or an answer that comes late."""
+        with self.server.lock:
+            waiting = self.server.faults.get(name)
+            fault = waiting.pop(0) if waiting else None
+        if fault == RESET:
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.close()
+            self.close_connection = True
+        elif isinstance(fault, int):
+            self._send({"errors": [{"message": "later"}]}, fault, {"Retry-After": "1"} if fault == 429 else {})
+        elif fault is not None:
+            fault.wait(30)  # an event: slow until the test sets it
+        return fault == RESET or isinstance(fault, int)
 
     def _body(self):
         return self.rfile.read(int(self.headers.get("Content-Length", 0)))
 
-    def _send(self, tree, status=200):
+    def _send(self, tree, status=200, headers=MappingProxyType({})):
         text = json.dumps(tree).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(text)))
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(text)
 

@@ -7,12 +7,13 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import wandb
-from loopback import ENTITY, Loopback
+from loopback import ENTITY, RESET, Loopback
 from test_wandb_outages import SMALL
 
 from study.__main__ import main
@@ -27,6 +28,7 @@ from study.training.run import run as train
 ROOT = Path(__file__).parents[2]
 WITHOUT_TORCH = """
 import sys
+import threading
 sys.modules.update(dict.fromkeys(("torch", "pytorch_lightning", "sentencepiece")))
 from study.__main__ import main
 sys.exit(main(["wandb", "push", *sys.argv[1:]]))
@@ -220,6 +222,40 @@ def test_a_live_run_a_lost_one_and_a_pushed_one_are_the_same(server, tmp_path, m
 
 def _without_mode():
     return {name: value for name, value in os.environ.items() if name != "WANDB_MODE"}
+
+
+def test_a_push_outlasts_rate_limits_errors_resets_and_slow_answers(server, results, monkeypatch, capsys):
+    """Each operation fails in another way first; the run arrives whole, and once."""
+    identity = load(ROOT / "sweeps" / "quickstart.yaml").cells[0].id
+    for path in (results / "runs").glob("*"):
+        if not path.name.startswith(identity.rpartition("-s")[0]):
+            path.unlink()
+    slow = threading.Event()
+    faults = {
+        "Viewer": [RESET],
+        "Runs": [429],
+        "UpsertBucket": [429],
+        "RunResumeStatus": [503],
+        "file_stream": [500, RESET],
+        "CreateArtifact": [502, slow],
+        "CommitArtifact": [429],
+        "CreateRunFiles": [RESET],
+    }
+    server.faults = {name: list(found) for name, found in faults.items()}
+    answer = server.answer
+    monkeypatch.setattr(
+        server, "answer", lambda name, told: (name == "CommitArtifact" and slow.set(), answer(name, told))[1]
+    )
+    assert main(["wandb", "push", str(results)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "2 sent"
+    assert not any(server.faults.values()), "every fault has happened"
+    assert len(server.runs) == 2
+    for run in server.runs.values():
+        assert [point["_step"] for point in run["points"]] == [200, 400, 600, 800, 801]
+        assert run["state"] == "finished"
+        assert "test/exact" in run["summary"]
+    assert all(version["state"] == "COMMITTED" for versions in server.artifacts.values() for version in versions)
+    assert all(len(versions) == 1 for versions in server.artifacts.values())
 
 
 def test_a_report_for_each_question_is_written_once_and_then_updated(server, results, monkeypatch, capsys):
