@@ -35,7 +35,10 @@ DOORS = {  # all may import files, which helps to read and write
 }
 REMAIN = {"study/commands/completion": {"__main__"}}  # the list of verbs
 WITH_TORCH = ("attention", "models", "training", "pruning")
-WANDB = ("study/tracking/run", "study/sweep/engines/wandb", "study/config/account", "study/tracking/push")
+WANDB = (
+    *("study/tracking/run", "study/sweep/engines/wandb", "study/config/account", "study/tracking/push"),
+    "study/tracking/reports",
+)
 BLOCKED = """
 import importlib, sys
 sys.modules.update(dict.fromkeys(("torch", "wandb", "pytorch_lightning", "sentencepiece")))
@@ -79,7 +82,7 @@ def test_no_modules_import_each_other() -> None:
     assert not left, f"cycles of imports: {', '.join(left)}"
 
 
-def test_wandb_is_imported_in_four_files() -> None:
+def test_wandb_is_imported_in_five_files() -> None:
     users = {str(file) for file, path in FILES.items() if any(n.split(".")[0] == "wandb" for n in imports(path))}
     assert users == set(WANDB)
 
