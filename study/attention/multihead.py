@@ -131,7 +131,7 @@ class Attention(Part):
         return heads, terms
 
     def _gathered(self, query: Tensor, memory: Memory, view: View, slots: Tensor) -> tuple[Tensor, Terms]:
-        """As `_explicit` over a few slots of each query's own, [B, 1 or H, L, W]: L joins the batch."""
+        """Compute `_explicit` over a few slots of each query's own, [B, 1 or H, L, W]: L joins the batch."""
         batch, heads, queries, width = query.shape
         keys, values = gather(memory.keys, slots), gather(to_float32(memory.values), slots)
         alone = query.transpose(1, 2).reshape(batch * queries, heads, 1, width)

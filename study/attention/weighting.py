@@ -23,7 +23,7 @@ def to_float32(x: Tensor) -> Tensor:
 
 
 def without_autocast(device: torch.device) -> AbstractContextManager[object]:
-    """Every product in the precision of its factors. Tensors without data have no autocast to turn off."""
+    """Compute every product in the precision of its factors. Tensors without data have no autocast to turn off."""
     return nullcontext() if device.type == "meta" else torch.autocast(device.type, enabled=False)
 
 

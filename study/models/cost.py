@@ -69,7 +69,7 @@ class Cost(NamedTuple):
 
     @property
     def parameters(self) -> int:
-        """All of them, shared ones once."""
+        """Number of all parameters, shared ones once."""
         return sum(part.parameters for part in self.parts.values())
 
     @property

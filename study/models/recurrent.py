@@ -110,7 +110,7 @@ class Cell(nn.Module):
         return F.linear(embedded, self._weight("weight_ih", 0), self._weight("bias_ih", 0))
 
     def sequence(self, embedded: Tensor, hidden: Hidden) -> tuple[Tensor, Hidden]:
-        """All tokens at once, when nothing enters: [B, L, D] → states [B, L, D]."""
+        """Run over all tokens at once, when nothing enters: [B, L, D] → states [B, L, D]."""
         parts = [torch.stack(part) for part in zip(*hidden, strict=True)]
         states, after = self.rnn(embedded, parts[0] if len(parts) == 1 else tuple(parts))
         flat = (after,) if isinstance(after, Tensor) else after

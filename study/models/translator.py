@@ -58,7 +58,7 @@ class Translator(nn.Module):
     memory: nn.Module
     """From encoder states to what the decoder may look at."""
     carries: bool = True
-    """Whether what is attended to at one step can change a later one."""
+    """True if the context of one step can change a later step."""
     longest: int | None = None
     """The most tokens that a source or a target may have, BOS or EOS counted; None where there is no limit."""
 
@@ -75,7 +75,7 @@ class Translator(nn.Module):
         raise NotImplementedError
 
     def sites(self) -> Iterator[tuple[str, int, Attention]]:
-        """Every attention that has a head as (site, layer, module), in the order of computation."""
+        """Yield (site, layer, module) of every attention that has a head, in the order of computation."""
         raise NotImplementedError
 
     def origins(self) -> dict[str, Origin]:

@@ -177,7 +177,7 @@ def shape(bleu: Sequence[float]) -> dict[str, float]:
 
 
 def each_head(setup: EvaluationSetup, site: str, watch: Callable[[str], None]) -> Answer:
-    """Every head masked alone, on test, and whether that changes the NLL of its sentences.
+    """Scores on test with each head masked alone, and a test of the change of NLL.
 
     needed, harmful: 100 · the share of heads without which NLL is higher, or lower, by a paired t-test over sentences
     at a false discovery rate of `LEVEL` over the heads of this model (Benjamini and Hochberg 1995).

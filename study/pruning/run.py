@@ -168,7 +168,7 @@ class Removal(Hooks):
         return gone(self.ranking.heads, self.pruning.fraction or 0.0)
 
     def finish(self, run: Run, record: Record) -> Record:
-        """With the sizes of what is left, and what was found."""
+        """Add the sizes of the remaining model, and the answer to the question."""
         model = bare(run.experiment.model, len(run.data.vocabulary), run.data.lengths)
         cut_to(model, cut(run.model))
         cost = cost_of(model, sizes_of(run.data.train, len(run.data.vocabulary)))

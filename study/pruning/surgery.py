@@ -28,7 +28,7 @@ class Head(NamedTuple):
 
 
 def heads_of(model: Translator, site: str = ALL) -> list[Head]:
-    """Every head of a site, or of all sites, in the order of computation."""
+    """List the heads of a site, or of all sites, in the order of computation."""
     return [
         Head(name, layer, head)
         for name, layer, attention in model.sites()

@@ -79,7 +79,7 @@ class Share(NamedTuple):
 
 
 def share(batch: Batch, rank: int, ranks: int) -> Share:
-    """Every `ranks`-th row from row `rank` on, padded as the batch is. A rank without rows takes one that counts 0."""
+    """Take every `ranks`-th row from `rank` on, padded as the batch is. A rank without rows takes one of weight 0."""
     if ranks == 1:
         return Share(batch, 1.0, 1.0)
     rows = len(batch.source)

@@ -54,7 +54,7 @@ class Vocabulary:
 
 
 class Words(Vocabulary):
-    """Every word and punctuation mark of the training split is a token; ▁ marks a space before it."""
+    """Vocabulary of the words and punctuation marks of the training split; ▁ marks a space before a token."""
 
     def __init__(self, state: bytes) -> None:
         self.state = state
@@ -63,7 +63,7 @@ class Words(Vocabulary):
 
     @classmethod
     def learn(cls, texts: list[str]) -> Words:
-        """All types, the frequent first."""
+        """Learn all types, the frequent ones first."""
         counts = Counter(token for text in texts for token in tokens_of(text))
         types = sorted(counts, key=lambda token: (-counts[token], token))
         return cls(json.dumps(SPECIAL + types, ensure_ascii=False).encode())

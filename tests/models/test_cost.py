@@ -99,7 +99,6 @@ def test_every_parameter_is_counted_once(overrides: dict[str, object]) -> None:
     assert found.parameters == parameters_of(model, SIZES) == sum(p.numel() for p in real.parameters())
     sites = [p.numel() for _, _, attention in real.sites() for p in attention.parameters()]
     assert found.parameters_attention == sum(sites)
-    assert all(part.flops >= 0 for part in found.parts.values())
     assert all(found.parts[site].flops > 0 for site in found.sites)
     assert set(real.origins()) == set(found.sites)
 

@@ -44,7 +44,7 @@ def diagnose(observations: dict[Site, SiteObservation], batch: Batch, truth: Tru
 def _values(
     observation: SiteObservation, site: str, rows: measures.Rows, batch: Batch, truth: Truth
 ) -> measures.Values:
-    """Every measure of one site, null where it means nothing there."""
+    """Return every measure of one site; NaN where it means nothing there."""
     call = observation.call
     found = measures.norms(call.query, observation.keys, rows)
     none = torch.full_like(found["query_norm"], torch.nan)
@@ -154,7 +154,7 @@ def short(point: dict[str, Any]) -> dict[str, Any]:
 
 
 def brief(tree: Any) -> Any:
-    """Every float rounded to `DIGITS` significant digits; NaN and ∞ become None."""
+    """Round every float to `DIGITS` significant digits; NaN and ∞ become None."""
     if isinstance(tree, float):
         return float(f"{tree:.{DIGITS}g}") if math.isfinite(tree) else None
     if isinstance(tree, dict):

@@ -36,7 +36,7 @@ class SiteObservation(NamedTuple):
 
 @contextmanager
 def taps(model: Translator) -> Iterator[dict[Site, list[AttentionCall]]]:
-    """Every call of every attention while the context is open: a decoder that goes step by step calls L times."""
+    """Record every call of every attention within the context. A decoder that goes step by step calls L times."""
     seen: dict[Site, list[AttentionCall]] = {(site, layer): [] for site, layer, _ in model.sites()}
     for site, layer, attention in model.sites():
         attention.tap = seen[site, layer].append
