@@ -135,7 +135,9 @@ assert not {"torch", "wandb", "pytorch_lightning", "sentencepiece"} & sys.module
     assert ours[0] == lines[0]
     assert len(ours) > 4
     assert set(ours) <= set(lines)
-    assert {line for line in lines if line.startswith("4,unscaled-dot,superiority,grammar,recurrent")} <= set(ours)
+    fourth = {line for line in lines if line.startswith("4,unscaled-dot,superiority,grammar,recurrent")}
+    assert fourth
+    assert fourth <= set(ours)
 
 
 def test_own_results_are_read_from_a_folder_of_runs(three: Any) -> None:

@@ -23,10 +23,11 @@ def main(argv: Sequence[str]) -> int:
     """
     args = _parser().parse_args(argv)
     folder = args.out or runs_folder(None) / "report"
-    from study.analysis.figures.softmax import draw
+    from study.analysis.figures import softmax, style
 
+    table = softmax.points()
     try:
-        written = draw(folder / "softmax")
+        written = style.write(softmax.draw(table), table, folder / "softmax", float_format="%.6g")
     except OSError as problem:
         raise InputError(f"{folder}: cannot be written ({problem.strerror}). Name another folder with --out.") from None
     print("\n".join(f"figure  {path}" for path in written))

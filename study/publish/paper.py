@@ -56,10 +56,8 @@ def write_data(results: Results, runs: Runs, verdicts: Sequence[Verdict]) -> lis
     published = [(manifest, results.spec(manifest)) for manifest in results.manifests.values()]
     tables = results.root / "tables"
     paths = [tables / "study.json"]
-    write(
-        paths[0],
-        json.dumps(_facts(results, published, made, verdicts), indent=1, ensure_ascii=False, sort_keys=True) + "\n",
-    )
+    facts = _facts(results, runs, verdicts)
+    write(paths[0], json.dumps(facts, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
     paths += _configurations(published, made).write(tables, "configurations")
     paths += _signatures(made.values()).write(tables, "signatures")
     paths += further_scores(results, runs).write(tables, "further")
@@ -70,10 +68,9 @@ def write_data(results: Results, runs: Runs, verdicts: Sequence[Verdict]) -> lis
     return paths
 
 
-def _facts(
-    results: Results, published: list[tuple[Manifest, Spec]], made: dict[str, Record], verdicts: Sequence[Verdict]
-) -> dict[str, Any]:
+def _facts(results: Results, runs: Runs, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """Counts over all published runs, the verdicts' and one entry a sweep."""
+    made = runs.records()
     states = Counter(record.status for record in made.values())
     seconds = sum(record.resources.wall_seconds for record in made.values() if record.resources)
     return {
@@ -87,9 +84,9 @@ def _facts(
         "hours": labels.number(seconds / 3600),
         "devices": sorted({record.provenance.device for record in made.values() if record.provenance}),
         "claims": _answers(verdicts),
-        "published": [manifest.name for manifest, _ in published],
-        "sweeps": {manifest.name: _sweep(manifest, spec, made) for manifest, spec in published},
-        "tiers": _tiers(published, made),
+        "published": list(results.manifests),
+        "sweeps": {name: _sweep(one, results.spec(one), made) for name, one in results.manifests.items()},
+        "tiers": tiers(results, runs),
         "sizes": _sizes([record for record in made.values() if not _is_pruned(record)]),
     }
 
@@ -132,23 +129,25 @@ def _usual(values: Iterable[Any]) -> Any:
     return Counter(values).most_common(1)[0][0]
 
 
-def _tiers(published: list[tuple[Manifest, Spec]], made: dict[str, Record]) -> dict[str, dict[str, Any]]:
+def tiers(results: Results, runs: Runs) -> dict[str, dict[str, Any]]:
     """Count runs, hours and devices of each tier. Each run belongs to one tier."""
-    tiers: dict[str, list[Record]] = {"quickstart": [], "embedded": [], "further": []}
+    found: dict[str, list[Record]] = {"quickstart": [], "embedded": [], "further": []}
+    made = runs.records()
     sweeps: dict[str, set[str]] = {name: set() for name in made}
-    named = {manifest.name for manifest, spec in published if "embedded" in spec.tags}
-    for manifest, spec in published:
+    specs = [results.spec(manifest) for manifest in results.manifests.values()]
+    for spec in specs:
         for cell in spec.runnable:
-            sweeps.get(str(cell.id), set()).add(manifest.name)
+            sweeps.get(str(cell.id), set()).add(spec.name)
+    embedded = {spec.name for spec in specs if "embedded" in spec.tags}
     for name, record in made.items():
         kind = KINDS.get(record.config["data"]["name"])
         if kind is not None and kind.tier != "embedded":
-            tiers.setdefault(kind.tier, []).append(record)
+            found.setdefault(kind.tier, []).append(record)
         elif "quickstart" in sweeps[name]:
-            tiers["quickstart"].append(record)
+            found["quickstart"].append(record)
         else:
-            tiers["embedded" if sweeps[name].intersection(named) else "further"].append(record)
-    return {tier: _took(runs) for tier, runs in tiers.items() if runs}
+            found["embedded" if sweeps[name] & embedded else "further"].append(record)
+    return {tier: _took(some) for tier, some in found.items() if some}
 
 
 def _took(runs: list[Record]) -> dict[str, Any]:

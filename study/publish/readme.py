@@ -1,28 +1,31 @@
 """Generated parts of README.md and docs/: answers, verdicts, the table of the quickstart, hours, root hash.
 
 A document marks a generated block by `<!-- NAME -->` and `<!-- end -->`. docs/verdicts.md is generated whole. Every
-number comes from the tables in `results/`.
+number comes from the published runs and the verdicts on them.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from study.analysis import labels
+from study.analysis.comparison import compare_arms
 from study.analysis.labels import NOTHING
+from study.analysis.runs import Runs
+from study.analysis.tables import Table, markdown
 from study.claims import table as verdict_table
 from study.claims.verdicts import NOT_RUN, Verdict, summaries
 from study.corpora.catalogue import KINDS
 from study.errors import InputError
 from study.files import write
-from study.publish.store import Results
+from study.publish.leaderboard import leaderboard_table
+from study.publish.paper import tiers
+from study.publish.store import ROOT, Results
 
-ROOT = Path(__file__).parents[2]
 VERDICTS = "docs/verdicts.md"
 
 
@@ -88,34 +91,33 @@ SUMMARY = ("2", "5", "7", "10", "11", "12", "17", "18", "19", "25")
 """Claims in the short table of README: none that its first table answers."""
 
 
-def update(results: Path, verdicts: Sequence[Verdict]) -> list[Path]:
+def update(results: Results, runs: Runs, verdicts: Sequence[Verdict]) -> list[Path]:
     """Write every generated block and docs/verdicts.md from published results; return the paths.
 
     Raises:
         InputError: a document lacks a block.
     """
-    made = documents(results, verdicts)
+    made = documents(results, runs, verdicts)
     for path, text in made.items():
         write(path, text)
     return list(made)
 
 
-def documents(results: Path, verdicts: Sequence[Verdict]) -> dict[Path, str]:
+def documents(results: Results, runs: Runs, verdicts: Sequence[Verdict]) -> dict[Path, str]:
     """Return the text of every document with generated parts.
 
     Raises:
         InputError: a document lacks a block.
     """
-    tables = results / "tables"
     claims, whole = _claims(verdicts), summaries(verdicts)
     blocks = {
         "README.md": {
             "answers": _answers(verdicts, whole),
-            "quickstart": _quickstart(tables / "quickstart.json"),
+            "quickstart": _quickstart(compare_arms(results.spec(results.manifests["quickstart"]), runs).table),
             "claims": _summary(claims, whole),
-            "root": f"Root hash: `{Results(results).root_hash}`",
+            "root": f"Root hash: `{results.root_hash}`",
         },
-        "docs/getting-started.md": {"tiers": _tiers(tables / "study.json")},
+        "docs/getting-started.md": {"tiers": _tiers(tiers(results, runs))},
     }
     made = {}
     for name, parts in blocks.items():
@@ -123,17 +125,24 @@ def documents(results: Path, verdicts: Sequence[Verdict]) -> dict[Path, str]:
         for block, content in parts.items():
             text = filled(text, block, content, name)
         made[ROOT / name] = text
-    made[ROOT / VERDICTS] = "\n".join(_page(claims, whole, _tables_of(verdicts, tables), tables / "standing.md"))
+    page = _page(claims, whole, _tables_of(verdicts, results), leaderboard_table(results, runs))
+    made[ROOT / VERDICTS] = "\n".join(page)
     return made
 
 
 def _answers(verdicts: Sequence[Verdict], whole: Mapping[str, str]) -> str:
-    lines = ["| question | answer | the claim |", "|---|---|---|"]
+    rows = []
     for question, answer, values in ANSWERS:
         texts = [_value(verdicts, value) for value in values]
-        claim = values[0].claim
-        lines.append(f"| {question} | {answer.format(*texts)} | [{whole[claim]}]({VERDICTS}#claim-{claim}) |")
-    return "\n".join(lines)
+        claim = f"[{whole[values[0].claim]}]({VERDICTS}#claim-{values[0].claim})"
+        rows.append({"question": question, "answer": answer.format(*texts), "the claim": claim})
+    return _markdown(rows)
+
+
+def _markdown(rows: Sequence[Mapping[str, str]], right: Sequence[str] = ()) -> str:
+    import pandas as pd
+
+    return markdown(pd.DataFrame(rows), right)
 
 
 def _value(verdicts: Sequence[Verdict], value: Value) -> str:
@@ -154,11 +163,10 @@ def _value(verdicts: Sequence[Verdict], value: Value) -> str:
     raise ValueError(f"no verdict has the contrast {value}")
 
 
-def _quickstart(path: Path) -> str:
+def _quickstart(table: Table) -> str:
     """Return the first facet of the quickstart, and the other one folded."""
-    first, other = json.loads(path.read_text(encoding="utf-8"))["blocks"]
-    folded = f"<details><summary>{other['head']}</summary>\n\n{_pipes(other['rows'])}\n\n</details>"
-    return f"*{first['head']}*\n\n{_pipes(first['rows'])}\n\n{folded}"
+    first, other = ((block.head, _short([row.cells for row in block.rows])) for block in table.blocks)
+    return f"*{first[0]}*\n\n{first[1]}\n\n<details><summary>{other[0]}</summary>\n\n{other[1]}\n\n</details>"
 
 
 SHORT = {
@@ -170,10 +178,9 @@ SHORT = {
 }
 
 
-def _pipes(rows: Sequence[Mapping[str, Any]]) -> str:
-    keys = [key for key in SHORT if any(row["cells"].get(key, NOTHING) not in (NOTHING, "baseline") for row in rows)]
-    lines = ["| " + " | ".join(SHORT[key] for key in keys) + " |", "|---|" + "--:|" * (len(keys) - 1)]
-    return "\n".join([*lines, *("| " + " | ".join(row["cells"].get(key, "") for key in keys) + " |" for row in rows)])
+def _short(rows: Sequence[Mapping[str, str]]) -> str:
+    keys = [key for key in SHORT if any(row.get(key, NOTHING) not in (NOTHING, "baseline") for row in rows)]
+    return _markdown([{SHORT[key]: row.get(key, "") for key in keys} for row in rows], [SHORT[key] for key in keys[1:]])
 
 
 def _claims(verdicts: Sequence[Verdict]) -> dict[str, list[Mapping[str, str]]]:
@@ -183,11 +190,16 @@ def _claims(verdicts: Sequence[Verdict]) -> dict[str, list[Mapping[str, str]]]:
 
 
 def _summary(claims: Mapping[str, Sequence[Mapping[str, str]]], whole: Mapping[str, str]) -> str:
-    lines = ["| # | claim | verdict |", "|--:|---|---|"]
-    for claim in SUMMARY:
-        link, statement = f"[{claim}]({VERDICTS}#claim-{claim})", claims[claim][0]["claim"]
-        lines.append(f"| {link} | {statement} | **{whole[claim]}** |")
-    return "\n".join([*lines, "", f"Of all {len(whole)} claims, {_counts(whole)}."])
+    return f"{_list(SUMMARY, VERDICTS, claims, whole)}\n\nOf all {len(whole)} claims, {_counts(whole)}."
+
+
+def _list(
+    wanted: Iterable[str], page: str, claims: Mapping[str, Sequence[Mapping[str, str]]], whole: Mapping[str, str]
+) -> str:
+    rows = [
+        {"#": f"[{c}]({page}#claim-{c})", "claim": claims[c][0]["claim"], "verdict": f"**{whole[c]}**"} for c in wanted
+    ]
+    return _markdown(rows, "#")
 
 
 VERBS = {"holds": ("holds", "hold"), "fails": ("fails", "fail")}
@@ -224,29 +236,24 @@ COLUMNS = {
 }
 
 
-def _tables_of(verdicts: Sequence[Verdict], tables: Path) -> dict[str, list[str]]:
+def _tables_of(verdicts: Sequence[Verdict], results: Results) -> dict[str, list[str]]:
     """Return the published tables behind each claim, by its id."""
     claims = {str(verdict.claim.id): verdict.claim for verdict in verdicts}
-    behind = {name: verdict_table.sweeps(verdicts, claim) for name, claim in claims.items()}
-    return {
-        claim: there
-        for claim, names in behind.items()
-        if (there := [n for n in names if (tables / f"{n}.md").exists()])
-    }
+    known = {*results.manifests, "cost"}
+    found = {id_: [n for n in verdict_table.sweeps(verdicts, claim) if n in known] for id_, claim in claims.items()}
+    return {claim: names for claim, names in found.items() if names}
 
 
 def _page(
     claims: Mapping[str, Sequence[Mapping[str, str]]],
     whole: Mapping[str, str],
     behind: Mapping[str, Sequence[str]],
-    standing: Path,
+    standing: Table,
 ) -> Iterator[str]:
     """docs/verdicts.md: a list of all claims, a section for each one, and the study's models on Multi30k."""
     yield INTRODUCTION
     yield f"Of {len(whole)} claims, {_counts(whole)}.\n"
-    yield "| # | claim | verdict |\n|--:|---|---|"
-    for claim, rows in claims.items():
-        yield f"| [{claim}](#claim-{claim}) | {rows[0]['claim']} | **{whole[claim]}** |"
+    yield _list(claims, "", claims, whole)
     yield f"\n{NOTES}"
     for claim, rows in claims.items():
         yield f"## Claim {claim}\n\n**{rows[0]['claim']}**: {whole[claim]}.\n"
@@ -256,14 +263,13 @@ def _page(
             yield f"Sweeps: {', '.join(f'[{name}](../results/tables/{name}.md)' for name in behind[claim])}.\n"
         there = [row for row in rows if not row["verdict"].startswith(NOT_RUN)]
         if there:
-            yield "| " + " | ".join(COLUMNS.values()) + " |\n|---|---|---|---|--:|--:|--:|--:|--:|"
-            yield from ("| " + " | ".join(_cell(row, key) for key in COLUMNS) + " |" for row in there)
-            yield ""
+            cells = [{head: _cell(row, key) for key, head in COLUMNS.items()} for row in there]
+            yield _markdown(cells, list(COLUMNS.values())[4:]) + "\n"
         if len(there) < len(rows):
             yield "Not yet run" + (", in part.\n" if there else ".\n")
     yield "## Multi30k: this study and others\n"
     yield "Most other systems were scored in other ways; their numbers do not compare to the point.\n"
-    yield standing.read_text(encoding="utf-8")
+    yield standing.markdown()
 
 
 def _cell(row: Mapping[str, str], key: str) -> str:
@@ -281,16 +287,15 @@ TIERS = {
 TIERS |= {kind.tier: (kind.title, "`make sweep SWEEP=sweeps/…`") for kind in KINDS.values() if kind.tier != "embedded"}
 
 
-def _tiers(path: Path) -> str:
+def _tiers(took: Mapping[str, Mapping[str, Any]]) -> str:
     """Runs, hours and hardware of each tier; every run has one core."""
-    took = json.loads(path.read_text(encoding="utf-8"))["tiers"]
-    lines = ["| sweeps | command | runs | hours of one core | on |", "|---|---|--:|--:|---|"]
-    for tier, (what, command) in TIERS.items():
-        if tier in took:
-            facts = took[tier]
-            devices = ", ".join(facts["devices"])
-            lines.append(f"| {what} | {command} | {facts['runs']} | {facts['hours']} | {devices} |")
-    return "\n".join(lines)
+    rows = [
+        {"sweeps": what, "command": command, "runs": str(took[tier]["runs"])}
+        | {"hours of one core": took[tier]["hours"], "on": ", ".join(took[tier]["devices"])}
+        for tier, (what, command) in TIERS.items()
+        if tier in took
+    ]
+    return _markdown(rows, ["runs", "hours of one core"])
 
 
 def filled(text: str, name: str, content: str, document: str = "README.md") -> str:

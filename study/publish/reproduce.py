@@ -73,7 +73,7 @@ def verdicts(inputs: Inputs) -> list[Path]:
 def blocks(inputs: Inputs) -> list[Path]:
     """Write the generated parts of README.md and docs/ if the results are those of the repository."""
     root = inputs.results.root
-    return readme.update(root, inputs.verdicts) if root.resolve().parent == ROOT else []
+    return readme.update(inputs.results, inputs.runs, inputs.verdicts) if root.resolve().parent == ROOT else []
 
 
 def paper_and_data(inputs: Inputs) -> list[Path]:

@@ -112,6 +112,9 @@ def test_an_arm_looks_the_same_everywhere(scales):
     )
     assert swapped["scale=none heads=1"] == plain
     assert len(set(style.palette([f"arm {i}" for i in range(40)]).values())) == 40
+    named = style.palette(["base", "one", "two"], "base", by_place=False)
+    assert named["base"].colour == style.GREY != named["one"].colour
+    assert named["one"] == named["two"]  # an axis names them
 
 
 def test_the_same_records_give_the_same_bytes(scales, tmp_path, capsys):

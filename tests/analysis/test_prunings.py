@@ -156,7 +156,7 @@ def test_single_heads_and_one_head_a_layer_by_hand(tmp_path):
     test = few.deciding.comparison.test
     assert (few.word, test.method, test.difference, test.df) == ("descriptive", "within", -30.0, 4)
     assert test.se == pytest.approx(math.sqrt(62.5 / 5))
-    assert few.deciding.comparison.detectable > 0
+    assert few.deciding.comparison.detectable == pytest.approx((2.776445 + 0.940965) * test.se, rel=1e-6)
     test = costly.deciding.comparison.test  # at a margin of 4: 2 to 6 heads of 24, at .5 one more
     assert (costly.word, costly.outcome, test.method) == ("supported", "holds", "within")
     assert (test.difference, test.se) == pytest.approx((400 / 24 - 50, 100 / 24 * math.sqrt(2.5 / 5)))

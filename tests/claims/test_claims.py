@@ -1,12 +1,10 @@
-import json
 import math
 
 import numpy as np
 import pytest
 import yaml
-from tiny_sweep import SWEEP, Tiny
+from claim_cases import CLAIM, RATE, SCORE, SEEDS, WIDE, Study
 
-from study import files, records
 from study.analysis.runs import Runs
 from study.claims import table as claims_table
 from study.claims.evaluate import evaluate
@@ -14,60 +12,6 @@ from study.claims.schema import HERE, read, read_all
 from study.commands import claims as command
 from study.errors import InputError
 from study.records import Score
-from study.sweep.spec import load
-
-SEEDS = (1, 2, 3, 4, 5)
-WIDE = SWEEP.replace("name: tiny", "name: wide").replace("[1, 2]", "[1, 2, 3, 4, 5]")
-WIDE = (
-    WIDE.replace("[dot, bilinear]", "[dot, bilinear, additive]")
-    + "  training.learning_rate: {values: [0.001, 0.004]}\n"
-)
-SCORE, RATE = "model.attention.score", "training.learning_rate"
-CLAIM = {
-    "id": "mine",
-    "slug": "my-claim",
-    "statement": "dot beats bilinear",
-    "type": "superiority",
-    "questions": [
-        {
-            "sweep": "wide",
-            "asked": ["grammar/recurrent"],
-            "margin": 2,
-            "where": {RATE: 0.001},
-            "contrasts": [{"arm": {SCORE: "dot"}, "baseline": {SCORE: "bilinear"}}],
-        }
-    ],
-}
-
-
-class Study:
-    """A folder of sweeps with one in it, its runs, and claims in a file."""
-
-    def __init__(self, folder):
-        self.folder, self.runs = folder, folder / "runs"
-        (folder / "sweeps").mkdir()
-        self.runs.mkdir()
-        (folder / "sweeps" / "wide.yaml").write_text(WIDE)
-        self.spec = load(folder / "sweeps" / "wide.yaml")
-
-    def write(self, score, rate, values, status="finished", more=lambda value: [], **facts):
-        for cell in self.spec.cells:
-            seed, given = cell.experiment.seed, cell.overrides
-            if (given[SCORE], given[RATE]) == (score, rate) and seed in values:
-                value = values[seed]
-                record = Tiny.record(cell, value or 0.0).model_copy(update={"status": status, **facts})
-                scores = [*record.scores, *more(value)] if status == "finished" else []
-                record = record.model_copy(update={"scores": scores})
-                files.write(self.runs / cell.id / "record.json", records.dumps(record))
-
-    def ask(self, *changes, gap=None, **question):
-        entry = json.loads(json.dumps(CLAIM))
-        entry["questions"][0] |= question
-        for change in changes:
-            entry |= change
-        path = self.folder / "claims.yaml"
-        path.write_text(yaml.safe_dump({"claims": [entry]} | ({"gap": gap} if gap else {})))
-        return evaluate([read(path)], Runs(self.runs, self.folder / "sweeps"))
 
 
 @pytest.fixture
@@ -435,6 +379,7 @@ def test_correlations_are_adjusted_together_and_a_diverged_arm_is_said(study):
     contrast = {"statistic": "correlation", "between": ["test/aer", "test/bleu"], "level": "arms"}
     question = {"metric": "test/bleu", "margin": 0.3, "where": {}, "contrasts": [contrast, contrast]}
     (verdict,) = study.ask({"type": "equivalence"}, **question)
+    assert len(verdict.findings) == 2
     for found in verdict.findings:
         assert found.comparison.test.difference == pytest.approx(6 * 4 / (6 * 35) - 1)
         assert found.comparison.holm == pytest.approx(2 * found.comparison.test.p)

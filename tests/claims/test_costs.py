@@ -5,6 +5,7 @@ import math
 import statistics
 
 import pytest
+from claim_cases import FIRST, PROVENANCE
 from scipy import stats
 
 from study.analysis.runs import Runs
@@ -16,23 +17,10 @@ from study.claims.schema import Claim, ClaimFile, Question
 from study.errors import InputError
 from study.publish.store import Results
 from study.publish.verify import verify
-from study.records import Provenance
 
-FIRST = {"width": 64, "score": "dot", "reach": "global", "slots": 16, "training": True}
 ONE = [10.0, 11.0, 9.0, 10.5]
 FACTORS = [1.5, 1.6, 1.4, 1.5]
 RATIO = {"statistic": "ratio", "arm": {"heads": 4, "slots": 16}, "baseline": {"heads": 1, "slots": 16}}
-PROVENANCE = Provenance(
-    git_commit="a" * 40,
-    git_dirty=False,
-    python="3.11.7",
-    packages={},
-    device="AMD EPYC",
-    device_count=1,
-    precision="float32",
-    deterministic=True,
-    started_utc="2026-01-01T00:00:00Z",
-)
 
 
 @pytest.fixture

@@ -5,9 +5,8 @@ import math
 
 import numpy as np
 import pytest
+from claim_cases import FIRST, PROVENANCE, RATE, SCORE, SEEDS, Study
 from scipy import stats
-from test_claims import RATE, SCORE, SEEDS, Study
-from test_costs import FIRST, PROVENANCE
 
 from study.analysis.runs import Runs
 from study.claims.costs import Costs, Measured, Site

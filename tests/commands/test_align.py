@@ -56,7 +56,9 @@ def test_only_the_lines_go_to_stdout_and_the_table_says_how_right_they_are(capsy
         assert said.out == ""
         assert said.err.startswith("valid: ")
         assert where in said.err
-        assert all(line.startswith("0-0 1-1 ") for line in Path("to/a.txt").read_text().splitlines())
+        links = Path("to/a.txt").read_text().splitlines()
+        assert links
+        assert all(line.startswith("0-0 1-1 ") for line in links)
 
 
 def test_sentences_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,6 @@ the query and the key.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +16,7 @@ from study.config.mechanisms import SCALE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 KEYS = (8, 32, 128)
 DEVIATIONS = np.logspace(-1.5, 2, 43)
@@ -67,23 +67,28 @@ def variances() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["d", "scale", "drawn", "exact"])
 
 
-def draw(path: Path) -> list[Path]:
-    """Write `path` with .svg, .png and .csv and return them."""
+def points() -> pd.DataFrame:
+    """Table of the figure: the curves of the panels `softmax`, and the products of the panel `variance`."""
     curves = pd.concat([saturation(keys) for keys in KEYS], ignore_index=True)
     products = variances()
     both = pd.concat([curves.assign(panel="softmax"), products.assign(panel="variance")])
     columns = ["panel", *curves.columns, *products.columns]
-    both = both[columns].astype({"keys": "Int64", "d": "Int64"})
-    with style.styled():
-        figure, axes = style.subplots(1, 3, figsize=(style.PAGE, 2.35), width_ratios=[1, 1, 1.05])
-        _saturation(axes[0], curves, "largest_weight", "largest weight")
-        _saturation(axes[1], curves, "entropy", "entropy / ln n")
-        _variances(axes[2], products)
-        for letter, panel in zip("abc", axes, strict=True):
-            panel.set_title(f"({letter}) {panel.get_title()}", loc="left")
-            panel.set_title("")
-            panel.spines[["top", "right"]].set_visible(False)
-    return style.write(figure, both, path, float_format="%.6g")
+    return both[columns].astype({"keys": "Int64", "d": "Int64"})
+
+
+@style.styled()
+def draw(table: pd.DataFrame) -> Figure:
+    """Three panels: the largest weight, the entropy, the variance of a score."""
+    curves, products = (table[table["panel"] == name] for name in ("softmax", "variance"))
+    figure, axes = style.subplots(1, 3, figsize=(style.PAGE, 2.35), width_ratios=[1, 1, 1.05])
+    _saturation(axes[0], curves, "largest_weight", "largest weight")
+    _saturation(axes[1], curves, "entropy", "entropy / ln n")
+    _variances(axes[2], products)
+    for letter, panel in zip("abc", axes, strict=True):
+        panel.set_title(f"({letter}) {panel.get_title()}", loc="left")
+        panel.set_title("")
+        panel.spines[["top", "right"]].set_visible(False)
+    return figure
 
 
 def _saturation(axes: Axes, curves: pd.DataFrame, column: str, title: str) -> None:

@@ -121,10 +121,11 @@ def look(arm: str) -> Look | None:
     return Look(plain.colour, MARKERS[place], hollow=True)
 
 
-def palette(labels: list[str], baseline: str | None = None) -> dict[str, Look]:
+def palette(labels: list[str], baseline: str | None = None, by_place: bool = True) -> dict[str, Look]:
     """Label ↦ look. Arms that differ in what `ARMS` lists look as they do everywhere; others go by their position.
 
-    The baseline is grey. By position, colours repeat after nine arms, each time with another marker.
+    The baseline is grey. By position, colours repeat after nine arms, each time with another marker. Where an axis
+    names the arms, so that colours need not (`by_place` is False), these others share one look.
     """
     everywhere = set.intersection(*(set(label.split()) for label in labels)) if len(labels) > 1 else set()
     own = {label: " ".join(word for word in label.split() if word not in everywhere) for label in labels}
@@ -133,7 +134,7 @@ def palette(labels: list[str], baseline: str | None = None) -> dict[str, Look]:
     base = {baseline: _numbered(0)} if baseline else {}
     if len(set(known.values()) | set(base.values())) == len(labels):
         return known | base
-    return {label: _numbered(i) for i, label in enumerate(others, start=1)} | base
+    return {label: _numbered(i if by_place else 1) for i, label in enumerate(others, start=1)} | base
 
 
 def _numbered(place: int) -> Look:

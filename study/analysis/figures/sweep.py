@@ -100,7 +100,7 @@ def _grid(facets: list[Facet]) -> tuple[Figure, list[Any]]:
 
 def _panel(axes: Axes, facet: Facet, differences: bool) -> list[tuple[list[float], str]]:
     """One facet; returns for each arm what `_summary` does, to be said when every panel's range is known."""
-    looks = style.palette([arm.label for arm in facet.arms], facet.family.baseline)
+    looks = style.palette([arm.label for arm in facet.arms], facet.family.baseline, by_place=False)
     zero = 0.0 if differences else _mean(facet.base)
     if zero is not None:
         axes.axvline(zero, color=style.GREY, linewidth=0.8, zorder=1)
