@@ -52,7 +52,7 @@ ENGINES = {
     "ray": ("--engine", "ray", "--ray", "cpus={cores}"),
 }
 """Engine ↦ its options, for so many jobs at a time, or tasks of so many cores of two."""
-KINDS = {b"submitit.local._local": "node", b"submitit.core._submit": "job", b"ray::": "worker"}
+KINDS = {b"submitit.local._local": "node", b"submitit.core._submit": "job", b"ray::make": "worker"}
 """Part of a command line ↦ what the process is."""
 LONG = 30.0
 """Seconds of the trial that the overhead is put in relation to."""
@@ -218,7 +218,7 @@ def processes(launcher: int, out: Path, nodes: Sequence[int]) -> Iterator[tuple[
             if state == "Z":
                 continue
             parents[pid] = int(parent)
-            if kind := next((kind for part, kind in KINDS.items() if part in line and b"IDLE" not in line), None):
+            if kind := next((kind for part, kind in KINDS.items() if part in line), None):
                 kinds[pid] = kind
             if b"forkserver" in line:
                 forkers.add(pid)
