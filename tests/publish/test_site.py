@@ -25,15 +25,16 @@ from study.config import experiment_from
 from study.corpora import load as load_corpus
 from study.errors import InputError
 from study.models import build
+from study.publish.models import listed
 from study.publish.site import output, plots
 from study.publish.site.content import MAPS, Content, slug
-from study.publish.store import ROOT
+from study.publish.store import ROOT, Results
 from study.store import arm_of
 from study.training.alignment import attention_map
 from study.training.batches import Example
 from study.training.checkpoint import save_model
 from study.training.maps import sentence_maps
-from study.training.translation import Trained
+from study.training.translation import Trained, read
 from study.training.vocabulary import Words
 
 EVIL = '<img src=x onerror="window.hacked=1"></script><script>window.hacked=1</script>{{ 7*7 }}\''
@@ -252,6 +253,17 @@ def test_maps_of_every_head_are_made_once_from_the_model(finished, tmp_path, cap
     assert main([*command, "--maps"]) == 0
     assert str(path) not in capsys.readouterr().out
     assert (tmp_path / "_site" / "data" / "maps" / f"{cell.id}.js").is_file()
+
+
+def test_published_maps_are_what_published_models_draw():
+    content, known = Content(ROOT / "results", ROOT / "sweeps"), listed(Results(ROOT / "results"))
+    shipped = {name for name in known if content.records[name].config["data"]["name"] != "multi30k"}
+    assert {path.stem for path in (ROOT / "results" / "maps").iterdir()} == shipped
+    name = "grammar-transformer-dot-dc42eab8-s1"
+    trained = read(content.store.model(name), name)
+    made = sentence_maps(trained, content.texts(name).pairs[:1], content.translations(name))
+    for one, there in zip(made[0]["maps"], content.maps(name)[0]["maps"], strict=True):
+        assert np.allclose(one["weights"], there["weights"], atol=2)  # 0.002: processors differ in the last bits
 
 
 def test_every_kind_of_page_opens_without_errors_and_runs_no_text_of_a_record(lab, small, whole, view):
