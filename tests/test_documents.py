@@ -226,9 +226,9 @@ def test_links_lead_somewhere(page: str) -> None:
 def test_the_site_has_every_page() -> None:
     site = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     leaves = [page for entry in site["nav"] for value in entry.values() for page in _leaves(value)]
-    assert sorted(leaves) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+    assert sorted(leaves) == sorted(path.name for kind in ("md", "ipynb") for path in (ROOT / "docs").glob(f"*.{kind}"))
     index = re.findall(r"\]\(([\w-]+\.md)", TEXTS["docs/README.md"])
-    assert {*index, "README.md"} == set(leaves)
+    assert {*index, "README.md"} == {leaf for leaf in leaves if leaf.endswith(".md")}
 
 
 def _leaves(value: object) -> list[str]:

@@ -209,3 +209,24 @@ def test_modules_import_where_linux_has_more() -> None:
     names = [".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in files]
     ours = [name for name in names if not name.startswith("study.sweep.engines")]
     subprocess.run([sys.executable, "-P", "-c", ELSEWHERE, *ours], check=True)
+
+
+@pytest.mark.parametrize("name", ["compare-two-scores", "rebuild-a-table"])
+def test_the_notebooks_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import nbformat
+    from jupyter_client import AsyncKernelManager
+    from nbclient import NotebookClient
+
+    path = ROOT / "docs" / f"{name}.ipynb"
+    assert path.stat().st_size < 300_000
+    notebook = nbformat.read(path, as_version=4)
+    shown = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    assert any("image/png" in output.get("data", {}) for output in shown), "stored with its pictures"
+    for part in ("results", "sweeps"):
+        (tmp_path / part).symlink_to(ROOT / part, target_is_directory=True)
+    monkeypatch.setenv("STUDY_NOTEBOOK_STEPS", "1")
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    kernel = AsyncKernelManager(kernel_name="python3")
+    kernel.kernel_spec.argv[0] = sys.executable
+    NotebookClient(notebook, km=kernel, timeout=300, resources={"metadata": {"path": tmp_path}}).execute()
