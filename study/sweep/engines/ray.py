@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import os
 import shutil
@@ -65,9 +66,7 @@ class Ray:
     """
 
     def __init__(self, resources: Options, out: Path) -> None:
-        import ray  # noqa: F401  # before anything is done
-
-        self.resources, self.out = resources, out
+        self.resources, self.out, self.ray = resources, out, importlib.import_module("ray")
 
     def run(self, packs: Sequence[Pack]) -> Mapping[int, str]:
         """Run packs as tasks.
@@ -75,11 +74,9 @@ class Ray:
         Raises:
             InputError: no cluster answers at the address, or it never has the resources of one task.
         """
-        import ray
-
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
-            ray.init(address=self.resources.address, **QUIET)
+            self.ray.init(address=self.resources.address, **QUIET)
         except (ConnectionError, ValueError, RuntimeError) as problem:
             raise InputError(
                 f"--address: no Ray cluster answers at {self.resources.address} ({_line(problem)}). Start one with "
@@ -89,27 +86,27 @@ class Ray:
         try:
             self._check()
             token.touch()
-            task = ray.remote(num_cpus=self.resources.cpus, num_gpus=self.resources.gpus, max_retries=RETRIES)(make)
+            task = self.ray.remote(num_cpus=self.resources.cpus, num_gpus=self.resources.gpus, max_retries=RETRIES)(
+                make
+            )
             under_way = {task.remote(pack, token.name): number for number, pack in enumerate(packs)}
             failed: dict[int, str] = {}
             while under_way:
-                (done, *_), _ = ray.wait(list(under_way))
+                (done, *_), _ = self.ray.wait(list(under_way))
                 number = under_way.pop(done)
                 try:
-                    if (content := ray.get(done)) is not None:
+                    if (content := self.ray.get(done)) is not None:
                         store(content, self.out)
-                except ray.exceptions.RayError as problem:
+                except self.ray.exceptions.RayError as problem:
                     failed[number] = _line(problem)
                 print(f"{len(packs) - len(under_way)} of {len(packs)} tasks ended, {len(failed)} failed", flush=True)
             return failed
         finally:
             token.unlink(missing_ok=True)
-            ray.shutdown()
+            self.ray.shutdown()
 
     def _check(self) -> None:
-        import ray
-
-        there = {node["NodeID"]: node["Resources"] for node in ray.nodes() if node["Alive"]}.values()
+        there = {node["NodeID"]: node["Resources"] for node in self.ray.nodes() if node["Alive"]}.values()
         wanted = {"CPU": self.resources.cpus, "GPU": self.resources.gpus}
         if not any(all(node.get(name, 0.0) >= amount for name, amount in wanted.items()) for node in there):
             each = dict.fromkeys(", ".join(f"{node.get(name, 0):g} {name}" for name in wanted) for node in there)
