@@ -6,6 +6,7 @@ prints its text, and figures are of matplotlib's `Figure`: no window is opened a
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -318,6 +319,9 @@ class Translation:
             raise InputError(f"{self.model}: expected attention over source tokens, got none. Choose another run.")
         return draw_translation(self._map, self.model)
 
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(self.text)}</p>" + ("" if self._map is None else _picture(self.plot()))
+
     def __str__(self) -> str:
         return self.text
 
@@ -364,7 +368,8 @@ class Comparison:
         return f"<Comparison of {len(self.translations)} models>"
 
     def _repr_html_(self) -> str:
-        return self.frame.to_html(index=False)
+        there = any(translation._map is not None for translation in self.translations)
+        return self.frame.to_html(index=False) + (_picture(self.plot()) if there else "")
 
 
 class Results:
@@ -438,6 +443,12 @@ class Results:
 
     def _repr_html_(self) -> str:
         return self.table().html()
+
+
+def _picture(figure: Any) -> str:
+    """A figure as an image of a page."""
+    content = base64.b64encode(figure._repr_png_()).decode()
+    return f'<img src="data:image/png;base64,{content}" style="max-width: 100%">'
 
 
 @contextmanager

@@ -87,6 +87,8 @@ def test_a_translation_is_that_of_the_command_line(
     assert t.weights.shape == (len(t.target), len(t.source))
     np.testing.assert_allclose(t.weights.sum(1), 1, atol=1e-6)
     assert t.plot()._repr_png_() == page["t"].plot()._repr_png_()
+    assert all("<img src=" in one._repr_html_() for one in (t, page["both"]))
+    assert page["both"].frame["translation"].tolist() == [t.text] * 2
     for wanted, given in {"sentence": {"sentence": " "}, "beam": {"beam": 0}, "layer": {"layer": 7}}.items():
         with pytest.raises(study.InputError, match=f"^{wanted}: expected"):
             page["run"].translate(**{"sentence": SENTENCE} | given)

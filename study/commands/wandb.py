@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from study.commands.options import Parser, folder, path
+from study.commands.options import Parser, folder, path, runs_folder
 from study.errors import INTERRUPTED, InputError
+from study.run_names import RUN, find
 
 if TYPE_CHECKING:
     from study.store import Store
@@ -67,9 +68,13 @@ def _push(argv: Sequence[str]) -> int:
     args = _parser().parse_args(argv)
     from study.store import Store
 
-    store = Store(folder(args.folder, "FOLDER"))
+    one = None
+    if args.folder.is_dir() and not (args.folder / "record.json").is_file():
+        store = Store(args.folder)
+    else:
+        store, one = find(str(args.folder), runs_folder())
     places, asked = _places(args.sweeps, args.sweep)
-    ids = [one for one in store.ids() if args.sweep is None or one in asked]
+    ids = [name for name in ([one] if one else store.ids()) if args.sweep is None or name in asked]
     if not ids:
         raise InputError(f"{args.folder}: expected records, got none{' of that sweep' if args.sweep else ''}.")
     from study.tracking import push
@@ -109,7 +114,8 @@ def _push(argv: Sequence[str]) -> int:
 def _parser() -> Parser:
     parser = Parser(prog="study wandb push", description=PUSH, epilog=EPILOG)
     add = parser.add_argument
-    add("folder", type=Path, metavar="FOLDER", help="a folder of runs, or results: the published runs")
+    help_ = f"a folder of runs, results (the published runs), or {RUN}"
+    add("folder", type=Path, metavar="FOLDER|RUN", help=help_)
     add("--sweep", metavar="NAME", help="only the runs of this sweep: its name, or a sweep file")
     add("--sweeps", type=Path, default=Path("sweeps"), metavar="DIR", help="folder of sweep files (default: sweeps)")
     add("--force", action="store_true", help="send configuration and summary of complete runs again, too")

@@ -74,6 +74,8 @@ def test_published_runs_are_sent_once_with_their_place_in_the_sweeps(server, res
     assert [line.split()[:3] for line in lines[1:5]] == [[f"{n}/4", "sent", i] for n, i in enumerate(store.ids(), 1)]
     assert lines[5:] == ["4 sent"]
     assert sorted(server.runs) == store.ids()
+    assert main(["wandb", "push", "quickstart/2"]) == 0  # one published run, by its name
+    assert capsys.readouterr().out.splitlines()[-1] == "1 complete"
     spec = load(ROOT / "sweeps" / "quickstart.yaml")
     for number, cell in enumerate(spec.cells[:2]):
         run, record = server.runs[cell.id], store.record(cell.id)
