@@ -88,7 +88,7 @@ def _sweep(path: Path, args: argparse.Namespace) -> int:
     if todo:
         _check_installed()
         _check_writable(out)
-        if args.engine != "local":  # which does so while its processes start
+        if args.engine in ("slurm", "ray"):  # the others do so while their processes start
             places.write(spec, out)
         if args.engine == "local" and (address := account.project_address()):
             print(f"W&B: {address}", flush=True)

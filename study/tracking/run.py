@@ -144,7 +144,8 @@ class Run:
         if self.run is not None and self.mode == "online":
             self.watch(f"W&B: {self.run.url}")
             with suppress(Exception):
-                within(START, partial(self.run.log_code, str(Path(__file__).parents[1]), name="study"))
+                if "WANDB_SWEEP_ID" not in os.environ:  # an agent's trials must end within its patience
+                    within(START, partial(self.run.log_code, str(Path(__file__).parents[1]), name="study"))
 
     def _go_offline(self, problem: Exception) -> None:
         """Say why, and begin again offline with what was logged."""

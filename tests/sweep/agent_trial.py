@@ -14,7 +14,7 @@ from sweep_trials import finish, note
 from study import files, records
 from study.tracking import run as tracking
 
-tracking.END = 2.0
+tracking.END = 10.0
 
 
 def run(experiment, folder, watch=print, hold=None):

@@ -26,7 +26,7 @@ import wandb
 from study import files, records
 from study.config import account
 from study.errors import InputError
-from study.sweep import lease, local, server, slots
+from study.sweep import lease, local, places, server, slots
 from study.sweep.engines import Pack, check, missing, template
 from study.sweep.file import read_file
 from study.sweep.signals import Interrupts
@@ -106,6 +106,7 @@ class Agents:
         if not self.open:
             return {}
         spec, out = self.spec, self.out
+        places.write(spec, out)
         print(f"{len(self.layout)} agents, {slots.describe(self.layout)}; logs in {out / 'agents'}", flush=True)
         agents = [_start(spec, out, self.sweep, number, slot) for number, slot in enumerate(self.layout)]
         with Interrupts() as interrupts:
