@@ -81,7 +81,8 @@ def _sweep(path: Path, args: argparse.Namespace) -> int:
         return 0
     if args.dry_run:
         _list(spec, cells, todo, args.shard)
-        print(estimate(todo, out, _at_a_time(todo, args.slots), _published(todo)))
+        layout, why = local.layout_for(todo, out, args.slots)
+        print(estimate(todo, out, len(layout), _published(todo)), *([why] if why else []), sep="\n")
         return 0
     for line in status.inapplicable(spec, cells):
         print(line)
@@ -92,14 +93,14 @@ def _sweep(path: Path, args: argparse.Namespace) -> int:
             places.write(spec, out)
         if args.engine == "local" and (address := account.project_address()):
             print(f"W&B: {address}", flush=True)
+    chosen = todo if args.limit is not None else list(cells)
     if args.engine == "wandb":
         code = _by_agents(spec, out, args)
     elif args.engine == "slurm":
-        return _by_slurm(spec, cells, todo, out, args)
+        return _by_slurm(spec, chosen, todo, out, args)
     elif args.engine == "ray":
-        code = _by_ray(spec, cells, todo, out, args)
+        code = _by_ray(spec, chosen, todo, out, args)
     else:
-        chosen = todo if args.limit is not None else cells
         code = local.run_sweep(spec, out, args.slots, cells=chosen, policy=Policy(args.retries, args.time_limit))
     if code != local.INTERRUPTED:
         _report(spec, out, args.shard is not None)
@@ -302,10 +303,6 @@ def _published(todo: list[Cell]) -> list[Record]:
     kinds = {(cell.experiment.data.name, cell.experiment.model.family) for cell in todo if cell.experiment}
     arms = [arm for arm in store.arms() if any(arm.startswith(f"{corpus}-{family}-") for corpus, family in kinds)]
     return [store.record(name) for arm in arms for name in store.ids(arm)]
-
-
-def _at_a_time(todo: list[Cell], wanted: int | None) -> int:
-    return len(slots.layout_for(wanted, (cell.experiment.trainer for cell in todo if cell.experiment)))
 
 
 def _check_folder(out: Path) -> None:

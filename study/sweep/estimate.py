@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import mean
@@ -50,6 +50,27 @@ def seconds_each(cells: Sequence[Cell], out: Path, published: Iterable[Record] =
     """Return the time that each run takes alone; None where no similar run has finished. Arguments as of `estimate`."""
     trees, known, _ = _basis(cells, out, published)
     return list(_seconds(trees, known))
+
+
+def memory_need(cells: Sequence[Cell], out: Path, gpus: Collection[str]) -> int | None:
+    """Return the bytes that torch had allocated at most in a run similar to one of these; None where none is known.
+
+    Args:
+        cells: the runs.
+        out: folder of the runs; its finished runs are the basis.
+        gpus: names of GPUs; only runs on those count.
+    """
+    kind = (*ALIKE, "training.batch_tokens")
+    wanted = {_values(cell.experiment.model_dump(mode="json"), kind) for cell in cells if cell.experiment}
+    measured = [
+        record.resources.peak_memory_bytes
+        for record in _readable(out)
+        if record.resources is not None
+        and record.provenance is not None
+        and record.provenance.device in gpus
+        and _values(record.config, kind) in wanted
+    ]
+    return max((peak for peak in measured if peak), default=None)
 
 
 Known = dict[tuple[Any, ...], list[tuple[float, float, float]]]

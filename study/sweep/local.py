@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -15,6 +15,7 @@ from study.errors import INTERRUPTED as INTERRUPTED
 from study.errors import InputError
 from study.sweep import disk, lease, places, server, slots
 from study.sweep.display import Progress
+from study.sweep.estimate import memory_need
 from study.sweep.launcher import Launcher
 from study.sweep.signals import Interrupts
 from study.sweep.spec import Cell, Spec
@@ -48,6 +49,21 @@ def tasks(spec: Spec, cells: Iterable[Cell], out: Path) -> list[Task]:
             if due(task.folder, task.seen):
                 found.append(task)
     return found
+
+
+def layout_for(cells: Sequence[Cell], out: Path, wanted: int | None) -> tuple[list[slots.Slot], str | None]:
+    """Return the slots of this machine for runs, and where GPUs are shared, one line that says why so many share one.
+
+    Raises:
+        InputError: a run asks for more GPUs than there are.
+    """
+    trainers = [cell.experiment.trainer for cell in cells if cell.experiment]
+    layout = slots.layout_for(wanted, trainers)
+    if wanted or layout[0].gpu is None or layout[0].processes > 1:
+        return layout, None
+    need = memory_need(cells, out, {gpu.name for gpu in slots.visible().values()})
+    shared, why = slots.per_gpu(need)
+    return slots.layout_for(wanted, trainers, shared), why
 
 
 def run_sweep(
@@ -86,7 +102,9 @@ def run_sweep(
     if not todo:
         print(f"{spec.name}: nothing to do, all {len(chosen)} runs are there")
         return 0
-    layout = slots.layout_for(wanted_slots, (task.experiment.trainer for task in todo))
+    layout, why = layout_for([task.cell for task in todo], out, wanted_slots)
+    if why:
+        print(why)
     print(f"{spec.name}: {len(todo)} of {len(chosen)} runs to do, {slots.describe(layout)}, in {out}", flush=True)
     progress = Progress(len(chosen), len(layout), done=len(chosen) - len(todo))
     launcher = Launcher(spec, out, layout, trial, progress, policy, sweep)

@@ -5,19 +5,20 @@ GPUs are counted without torch, and without touching CUDA: a launcher that had w
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
-import subprocess
 from collections import deque
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from study.config.experiment import Trainer
 from study.errors import InputError
 
 SLOTS_PER_GPU = 8
-"""Small models leave most of a GPU idle: several trials share one, unless each takes several."""
+"""Small models leave most of a GPU idle: at most so many trials share one, unless each takes several."""
+RESERVED, CONTEXT = 1.3, 2**29
+"""Memory that a run takes beside what its tensors need: torch's reserve as a factor, and CUDA's context in bytes."""
 
 MOST = 1024
 """Slots of one launcher: each is a process that it watches."""
@@ -95,18 +96,20 @@ class Pool:
                 self.out.add(gpu)
 
 
-def layout_for(wanted: int | None, trainers: Iterable[Trainer]) -> list[Slot]:
+def layout_for(wanted: int | None, trainers: Iterable[Trainer], shared: int = SLOTS_PER_GPU) -> list[Slot]:
     """The slots for runs with these trainer sections; every slot has what the one that asks for most needs.
+
+    `shared` is how many runs may share a GPU.
 
     Raises:
         InputError: a run asks for more GPUs than there are.
     """
     every = list(trainers)
     on_gpus = [trainer for trainer in every if trainer.device != "cpu"]
-    return layout(wanted, bool(on_gpus), max((trainer.devices for trainer in on_gpus or every), default=1))
+    return layout(wanted, bool(on_gpus), max((trainer.devices for trainer in on_gpus or every), default=1), shared)
 
 
-def layout(wanted: int | None, use_gpus: bool, devices: int = 1) -> list[Slot]:
+def layout(wanted: int | None, use_gpus: bool, devices: int = 1, shared: int = SLOTS_PER_GPU) -> list[Slot]:
     """The slots of this machine, or `wanted` of them, for trials on so many devices; cores are shared out evenly.
 
     Raises:
@@ -123,7 +126,7 @@ def layout(wanted: int | None, use_gpus: bool, devices: int = 1) -> list[Slot]:
     groups = [",".join(found[i : i + devices]) for i in range(0, len(found) - devices + 1, devices)]
     count = wanted or max(cores // devices, 1)
     if groups and not wanted:
-        count = min(SLOTS_PER_GPU * len(groups), cores) if devices == 1 else len(groups)
+        count = min(shared * len(groups), cores) if devices == 1 else len(groups)
     threads = max(cores // (count * devices), 1)
     return [Slot(groups[i % len(groups)] if groups else None, threads, devices) for i in range(count)]
 
@@ -148,22 +151,76 @@ def cpu_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU as NVML, the library of its driver, describes it. `name` is also what a record names as its device."""
+
+    name: str
+    uuid: str
+    free: int
+
+
 def gpus() -> list[str]:
     """List the usable GPUs: the entries of CUDA_VISIBLE_DEVICES if it is set, otherwise every GPU here."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None:
-        entries = [entry.strip() for entry in visible.split(",")]
-        # CUDA reads the list up to the first entry that is none, such as -1.
-        valid = [bool(re.fullmatch(r"\d+|(GPU|MIG)-\S+", entry)) for entry in entries]
-        listed = entries[: valid.index(False)] if False in valid else entries
-        return listed if _count() else []
-    return [str(index) for index in range(_count())]
+    return list(visible())
 
 
-def _count() -> int:
+def visible() -> dict[str, Gpu]:
+    """Entry of CUDA_VISIBLE_DEVICES ↦ GPU; without that variable, the number of every GPU here.
+
+    A part of a GPU (MIG) stands for the first GPU that has such parts: which one it is does not matter here.
+    """
+    found = _devices()
+    listed = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if listed is None:
+        return {str(number): gpu for number, gpu in enumerate(found)}
+    chosen: dict[str, Gpu] = {}
+    for entry in (part.strip() for part in listed.split(",")):
+        number = int(entry) if re.fullmatch(r"\d+", entry, re.ASCII) else None
+        alike = [gpu for gpu in found if gpu.uuid.startswith(entry)] or found
+        if not found or (number is None and not re.fullmatch(r"(GPU|MIG)-\S+", entry)):
+            break  # CUDA reads the list up to the first entry that is none, such as -1
+        chosen[entry] = found[number] if number is not None and number < len(found) else alike[0]
+    return chosen
+
+
+def _devices() -> list[Gpu]:
+    """Every GPU of this machine. NVML counts without CUDA: who has touched that cannot fork trials."""
     try:
-        listing = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=30, check=True).stdout
-        return len(re.findall(r"^GPU \d+", listing, flags=re.MULTILINE))
-    except (OSError, subprocess.SubprocessError):
-        folder = Path("/proc/driver/nvidia/gpus")
-        return len(list(folder.iterdir())) if folder.is_dir() else 0
+        pynvml = importlib.import_module("pynvml")
+        pynvml.nvmlInit()
+    except Exception:  # no library, or no driver
+        return []
+    try:
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(number) for number in range(pynvml.nvmlDeviceGetCount())]
+        return [
+            Gpu(
+                pynvml.nvmlDeviceGetName(handle),
+                pynvml.nvmlDeviceGetUUID(handle),
+                int(pynvml.nvmlDeviceGetMemoryInfo(handle).free),
+            )
+            for handle in handles
+        ]
+    except pynvml.NVMLError:
+        return []
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def per_gpu(need: int | None) -> tuple[int, str]:
+    """Return how many runs share a GPU, and one line that says why.
+
+    Args:
+        need: bytes that torch had allocated at most in a similar run on such a GPU; None where none was measured.
+    """
+    free = min((gpu.free for gpu in visible().values()), default=0)
+    if need is None:
+        return SLOTS_PER_GPU, f"runs per GPU: {SLOTS_PER_GPU}, as no run of this kind was measured on such a GPU yet"
+    each = int(RESERVED * need) + CONTEXT
+    count = max(1, min(SLOTS_PER_GPU, free // each))
+    most = ", the most" if count == SLOTS_PER_GPU else ""
+    return count, f"runs per GPU: {count}{most}, as {_gib(free)} are free and a run needs about {_gib(each)} (measured)"
+
+
+def _gib(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB"

@@ -24,8 +24,12 @@ class Nodes:
         head += ["--include-dashboard=false", "--object-store-memory=80000000"]
         self.nodes = [self._start(*head)]
         self._until_open()
-        more = f"--address={self.address}", "--object-store-memory=80000000"
-        self.nodes += [self._start(*more) for _ in range(count - 1)]
+        for _ in range(count - 1):
+            self.add()
+
+    def add(self) -> None:
+        """Start another node."""
+        self.nodes.append(self._start(f"--address={self.address}", "--object-store-memory=80000000"))
 
     def _start(self, *options: str) -> "subprocess.Popen[bytes]":
         command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--num-cpus=1", "--num-gpus=0"]

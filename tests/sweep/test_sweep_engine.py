@@ -7,10 +7,13 @@ import select
 import shlex
 import signal
 import subprocess
+import sys
 import time
+import types
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import sweep_trials
@@ -22,7 +25,7 @@ from study import files, records
 from study.__main__ import main
 from study.config import experiment_from
 from study.errors import InputError
-from study.sweep import lease, slots
+from study.sweep import lease, local, slots
 from study.sweep.display import Progress, Running
 from study.sweep.estimate import estimate
 from study.sweep.local import run_sweep
@@ -326,9 +329,71 @@ def test_the_time_of_runs_comes_from_records_of_their_kind(file, out):
     assert estimate([], out, 2) == "time: none, nothing is to run"
 
 
+GPUS = [slots.Gpu("Model", f"GPU-{number}", 2**34) for number in range(5)]
+
+
+class Nvml(types.ModuleType):
+    """A fake of the library of NVIDIA's driver: two GPUs with 40 and 6 GiB free. No real GPU is tested here."""
+
+    NVMLError = type("NVMLError", (Exception,), {})
+
+    def __init__(self):
+        super().__init__("pynvml")
+        free = {0: 40 * 2**30, 1: 6 * 2**30}
+        self.nvmlInit = self.nvmlShutdown = lambda: None
+        self.nvmlDeviceGetCount = lambda: len(free)
+        self.nvmlDeviceGetHandleByIndex = lambda number: number
+        self.nvmlDeviceGetName = lambda number: "NVIDIA Fake"
+        self.nvmlDeviceGetUUID = lambda number: f"GPU-{number}abc"
+        self.nvmlDeviceGetMemoryInfo = lambda number: SimpleNamespace(free=free[number])
+
+
+def test_as_many_runs_share_a_gpu_as_fit_into_its_free_memory(file, out, monkeypatch, capsys):
+    """With a fake of NVML. A run needs 1.3 × 1 GiB + 0.5 GiB = 1.8 GiB, so 3 fit into 6 GiB and 8 into 40."""
+    monkeypatch.setitem(sys.modules, "pynvml", Nvml())
+    monkeypatch.setattr(slots, "cpu_cores", lambda: 64)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    spec = load(path := file(1, 2, device="auto"))
+    sweep_trials.finish(spec.cells[0].experiment, folder := out / spec.cells[0].id)
+    assert main(["sweep", str(path), "--runs", str(out), "--dry-run"]) == 0
+    assert "runs per GPU: 8, as no run of this kind was measured on such a GPU yet" in capsys.readouterr().out
+    record = records.read(folder / "record.json")
+    took = records.Resources(
+        train_seconds=1.0,
+        wall_seconds=1.0,
+        tokens_per_second=1.0,
+        decode_sentences_per_second=None,
+        peak_memory_bytes=2**30,
+    )
+    made = records.Provenance(
+        git_commit=None,
+        git_dirty=None,
+        python="3.11",
+        packages={},
+        device="NVIDIA Fake",
+        device_count=1,
+        precision="float32",
+        deterministic=True,
+        started_utc="2026-01-01T00:00:00Z",
+    )
+    files.write(
+        folder / "record.json", records.dumps(record.model_copy(update={"resources": took, "provenance": made}))
+    )
+    assert main(["sweep", str(path), "--runs", str(out), "--dry-run"]) == 0
+    line = "runs per GPU: 3, as 6.0 GiB are free and a run needs about 1.8 GiB (measured)"
+    assert capsys.readouterr().out.splitlines()[-1] == line
+    layout, why = local.layout_for(spec.cells, out, None)
+    assert why == line
+    assert Counter(slot.gpu for slot in layout) == {"0": 3, "1": 3}
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-0abc")
+    assert local.layout_for(spec.cells, out, None)[1].startswith("runs per GPU: 8, the most, as 40.0 GiB are free")
+    assert slots.per_gpu(2**40)[0] == 1
+    assert local.layout_for(spec.cells, out, 5) == (slots.layout(5, True), None)
+
+
 def test_slots_share_cores_and_gpus_as_the_environment_restricts_them(monkeypatch):
     monkeypatch.setattr(slots, "cpu_cores", lambda: 12)
-    monkeypatch.setattr(slots, "_count", lambda: 4)
+    monkeypatch.setattr(slots, "_devices", lambda: GPUS[:4])
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2, 3,-1,1")
     assert [slot.gpu for slot in slots.layout(None, True)] == ["2", "3"] * 6
     assert slots.layout(3, True)[2] == slots.Slot("2", 4)
@@ -342,7 +407,7 @@ def test_slots_share_cores_and_gpus_as_the_environment_restricts_them(monkeypatc
 def test_a_run_on_several_devices_has_a_slot_of_so_many(monkeypatch, file, out, capsys):
     """GPUs are shared out in pairs and none is in two; on the CPU, processes share the cores."""
     monkeypatch.setattr(slots, "cpu_cores", lambda: 12)
-    monkeypatch.setattr(slots, "_count", lambda: 5)
+    monkeypatch.setattr(slots, "_devices", lambda: GPUS)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     one, pair, cpu = (
         experiment_from({"trainer.devices": count, "trainer.device": device}).trainer
@@ -358,7 +423,7 @@ def test_a_run_on_several_devices_has_a_slot_of_so_many(monkeypatch, file, out, 
     path = file(1, 2)
     path.write_text(path.read_text().replace("{value: cpu}", "{value: auto}\n  trainer.devices: {value: 2}"))
     for gpus in (0, 1):
-        monkeypatch.setattr(slots, "_count", lambda gpus=gpus: gpus)
+        monkeypatch.setattr(slots, "_devices", lambda gpus=gpus: GPUS[:gpus])
         assert main(["sweep", str(path), "--out", str(out)]) == 2
         message = capsys.readouterr().err
         assert f"trainer.devices: expected at most {gpus} GPUs, which this machine has, got 2. Set 1," in message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import re
@@ -114,9 +115,7 @@ class Job:
 
     def checkpoint(self) -> Any:
         """Return what is to be run again: the same, since what is done is on disk."""
-        import submitit
-
-        return submitit.helpers.DelayedSubmission(self)
+        return importlib.import_module("submitit").helpers.DelayedSubmission(self)
 
 
 class Slurm:
@@ -132,15 +131,15 @@ class Slurm:
     """
 
     def __init__(self, resources: Options, name: str, out: Path) -> None:
-        import submitit
-
         self.resources, self.out = resources, out
         if resources.cluster == "slurm" and shutil.which("sbatch") is None:
             raise InputError("--engine slurm: no sbatch here. Call it where jobs are submitted, on a login node.")
         (out / FOLDER).mkdir(parents=True, exist_ok=True)
         cluster, others = resources.cluster, {**resources.others, "requeue": True}
         more: dict[str, Any] = {"slurm_max_num_timeout": TIMEOUTS} if cluster == "slurm" else {}
-        self.executor = submitit.AutoExecutor((out / FOLDER).resolve(), cluster=cluster, **more)
+        self.executor = importlib.import_module("submitit").AutoExecutor(
+            (out / FOLDER).resolve(), cluster=cluster, **more
+        )
         self.executor.update_parameters(
             name=name,
             timeout_min=resources.minutes,

@@ -64,7 +64,7 @@ def run_sweep(
     if not todo:
         print(f"{spec.name}: nothing to do, all {len(spec.runnable)} runs are there")
         return 0
-    layout = slots.layout_for(wanted_slots, (task.experiment.trainer for task in todo))[: len(spec.cells)]
+    layout = local.layout_for([task.cell for task in todo], out, wanted_slots)[0][: len(spec.cells)]
     here = partial(local.run_sweep, trial=trial, preload=preload, policy=policy)
     host = _check_account()
     if len(todo) == len(spec.runnable):
