@@ -123,9 +123,9 @@ def overview() -> str:
 
 
 def _unknown(verb: str) -> str:
-    from study.commands.options import meant
+    from study.commands.options import suggest
 
-    return f"{verb}: expected a verb, got an unknown one.{meant(verb, VERBS)} `study --help` lists all verbs."
+    return f"{verb}: expected a verb, got an unknown one.{suggest(verb, VERBS)} `study --help` lists all verbs."
 
 
 if __name__ == "__main__":  # trials import this module again under another name

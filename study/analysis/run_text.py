@@ -194,7 +194,7 @@ def plot(points: Sequence[tuple[int, float]], height: int = HEIGHT, width: int =
     yield f"  {'step':>8}  {first}{last:>{max(1, length - len(first))}}"
 
 
-def beside(blocks: Sequence[Sequence[str]], width: int, gap: int = 4) -> Iterator[str]:
+def side_by_side(blocks: Sequence[Sequence[str]], width: int, gap: int = 4) -> Iterator[str]:
     """Blocks of lines side by side, as many in a row as fit into a width in characters."""
     rest = list(blocks)
     while rest:

@@ -140,7 +140,7 @@ def weigh(contrast: AnyContrast, among: QuestionArms) -> WeightedContrast:
     raise TypeError(f"{contrast.statistic} has no weights")
 
 
-def joined(weighted: Sequence[WeightedContrast]) -> dict[str, Arm]:
+def join_arms(weighted: Sequence[WeightedContrast]) -> dict[str, Arm]:
     """Return the arms of all contrasts of a question, by key.
 
     Raises:
@@ -410,7 +410,7 @@ def compare(question: Question, among: QuestionArms) -> list[tuple[WeightedContr
         return list(zip(found, adjusted(plain), strict=True))
     weighted = [weigh(contrast, among) for contrast in question.contrasts]
     reference = among.runs.values(among.arms[0], None)
-    compared = contrasted(joined(weighted), [one.weights for one in weighted], reference)
+    compared = contrasted(join_arms(weighted), [one.weights for one in weighted], reference)
     return list(zip(weighted, compared, strict=True))
 
 

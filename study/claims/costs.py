@@ -19,7 +19,7 @@ from pydantic import Field
 from study.analysis import labels
 from study.analysis.inference import Arm, contrasted, mapped
 from study.analysis.tables import Block, Column, Row, Table
-from study.claims.contrasts import WeightedContrast, fields_of, joined, name_of
+from study.claims.contrasts import WeightedContrast, fields_of, join_arms, name_of
 from study.claims.schema import Claim, Kind, Question, Ratio
 from study.claims.verdicts import NOT_RUN, Finding, Verdict, combined, finding
 from study.config import Attention
@@ -135,7 +135,7 @@ def verdict(claim: Claim, question: Question, costs: Costs | None) -> Verdict:
 def _findings(kind: Kind, question: Question, costs: Costs) -> list[Finding]:
     """Return every contrast of a question, tested on logarithms and printed as ratios."""
     weighted = [_weigh(contrast, question, costs) for contrast in question.contrasts if isinstance(contrast, Ratio)]
-    compared = contrasted(joined(weighted), [one.weights for one in weighted], Arm("", {}))
+    compared = contrasted(join_arms(weighted), [one.weights for one in weighted], Arm("", {}))
     margin = question.margin
     assert isinstance(margin, float)
     both = zip(question.contrasts, weighted, compared, strict=True)

@@ -51,7 +51,9 @@ def main(argv: Sequence[str]) -> int:
         first = next((one.attention for one in found if one.attention), None)
         print(f"{' '.join(args.sentence.split())}   ({run_text.map_title(first) if first else 'no attention map'})\n")
         width = shutil.get_terminal_size((120, 24)).columns
-        print("\n".join(run_text.beside([list(_block(*one)) for one in zip(ids, words, found, strict=True)], width)))
+        print(
+            "\n".join(run_text.side_by_side([list(_block(*one)) for one in zip(ids, words, found, strict=True)], width))
+        )
     if args.plot is not None:
         from study.analysis.figures import run as figures
 

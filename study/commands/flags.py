@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, CliSettingsSource, SettingsConfigDict, SettingsError
 from pydantic_settings.sources import CLI_SUPPRESS
 
-from study.commands.options import Help, joined, reworded
+from study.commands.options import Help, join_negatives, rewrite_message
 from study.config.attention import Attention
 from study.config.experiment import Experiment
 from study.config.mechanisms import choices
@@ -40,7 +40,7 @@ def parse(argv: Sequence[str], description: str, extra: dict[str, Any], verb: st
     Raises:
         InputError: an unknown flag, or a flag without its value.
     """
-    known, words = names(extra), joined(argv)
+    known, words = names(extra), join_negatives(argv)
     for word in _flags_of(words):
         if words_of := [name for name in known if name.startswith(f"{word}.")]:
             raise InputError(f"{word}: expected a field of this section, such as {words_of[0]}.")
@@ -51,7 +51,7 @@ def parse(argv: Sequence[str], description: str, extra: dict[str, Any], verb: st
         )
         given: dict[str, Any] = _tree(source())
     except (SettingsError, argparse.ArgumentError) as error:
-        what = reworded(str(error).removeprefix("error parsing CLI: "), names(extra))
+        what = rewrite_message(str(error).removeprefix("error parsing CLI: "), names(extra))
         if what.startswith("error parsing value"):
             what = "a section: expected a field, got a value. Write --data.name grammar or --model.width 64."
         raise InputError(f"{what} `study {verb} --help` lists all options.") from None

@@ -61,7 +61,7 @@ class Parser(argparse.ArgumentParser):
         Raises:
             InputError: an unknown option, an option twice, or a value that is missing, empty or wrong.
         """
-        found = super().parse_args(None if args is None else joined(args), namespace)
+        found = super().parse_args(None if args is None else join_negatives(args), namespace)
         for name, value in vars(found).items():
             if value == "":
                 raise InputError(f"{name}: expected a text, got an empty one. See `{self.prog} --help`.")
@@ -75,7 +75,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise the mistake."""
         flags = [flag for action in self._actions if action.help != argparse.SUPPRESS for flag in action.option_strings]
-        raise InputError(f"{reworded(message, flags)} See `{self.prog} --help`.")
+        raise InputError(f"{rewrite_message(message, flags)} See `{self.prog} --help`.")
 
 
 class Once(argparse.Action):
@@ -90,7 +90,7 @@ class Once(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-def joined(words: Iterable[str]) -> list[str]:
+def join_negatives(words: Iterable[str]) -> list[str]:
     """Join an option and a negative number, which argparse takes for an option if it has an exponent: `--a=-1e-3`."""
     out: list[str] = []
     for word in words:
@@ -104,7 +104,7 @@ def joined(words: Iterable[str]) -> list[str]:
 NEGATIVE = re.compile(r"-((\d+\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan)", re.IGNORECASE | re.ASCII)
 
 
-def reworded(message: str, flags: Iterable[str]) -> str:
+def rewrite_message(message: str, flags: Iterable[str]) -> str:
     """Return a message of argparse in the form of this program: `field: expected X, got Y.` and a remedy.
 
     Args:
@@ -138,10 +138,10 @@ def _unknown(word: str, flags: Iterable[str]) -> str:
         mend = f" Write --{name} {value}." if given and f"--{name}" in flags else ""
         return f"{word}: expected no further word.{mend}"
     flag = word.split("=")[0]
-    return f"{flag}: expected an option of this verb, got an unknown one.{meant(flag, flags)}"
+    return f"{flag}: expected an option of this verb, got an unknown one.{suggest(flag, flags)}"
 
 
-def meant(word: str, known: Iterable[str]) -> str:
+def suggest(word: str, known: Iterable[str]) -> str:
     """Return ` Did you mean X?` for the nearest known word, or nothing.
 
     A dotted name is also near to the names that end alike: `--heads` to `--model.attention.heads`.

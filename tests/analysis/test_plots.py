@@ -71,8 +71,8 @@ def test_a_hole_keeps_its_dots_loses_its_mean_and_is_marked(scales):
     assert here["state"].tolist() == ["finished", "missing", "finished", "finished", "finished"]
     assert here["score"].isna().tolist() == [False, True, False, False, False]
     assert here["mean"].isna().all()
-    assert panels.absences(here) == ["hole"]
-    assert panels.absences(cell(table, line="scale=rsqrt", x=16)) == ["diverged"]
+    assert panels.missing_marks(here) == ["hole"]
+    assert panels.missing_marks(cell(table, line="scale=rsqrt", x=16)) == ["diverged"]
     assert cell(table, line="scale=none", x=16)["mean"].notna().all()
     figure = scaling.draw(table)
     said = [text.get_text() for text in figure.legends[0].get_texts()]
@@ -103,7 +103,7 @@ def test_by_rate_and_not_mixed_with_other_arms(tmp_path):
 
 
 def test_an_arm_looks_the_same_everywhere(scales):
-    looks = panels.looks_of(["scale=rsqrt", "scale=none", "scale=none logit_init=matched"])
+    looks = panels.arm_looks(["scale=rsqrt", "scale=none", "scale=none logit_init=matched"])
     plain, variant = looks["scale=none"], looks["scale=none logit_init=matched"]
     assert looks["scale=rsqrt"].colour == style.GREY
     assert (variant.colour, variant.hollow, plain.hollow) == (plain.colour, True, False)

@@ -79,7 +79,7 @@ def draw(table: pd.DataFrame) -> Figure:
 def _names(panel: pd.DataFrame) -> tuple[dict[str, style.Look], int]:
     """The arms of a panel, each with the number of its points if some are not there, and how many go side by side."""
     names = {}
-    for line, look in panels.looks_of(list(dict.fromkeys(panel["line"]))).items():
+    for line, look in panels.arm_looks(list(dict.fromkeys(panel["line"]))).items():
         rows = panel[panel["line"] == line]
         there = len(rows.dropna(subset=["aer", "score"]))
         names[arm_words(line) + (f" ({there} of {len(rows)})" if there < len(rows) else "")] = look
@@ -89,7 +89,7 @@ def _names(panel: pd.DataFrame) -> tuple[dict[str, style.Look], int]:
 
 
 def _legend(axes: Axes, looks: dict[str, style.Look], fitting: int) -> None:
-    handles = [panels.handle(look, name) for name, look in looks.items()]
+    handles = [panels.legend_handle(look, name) for name, look in looks.items()]
     for handle in handles:
         handle.set_linestyle("")
     axes.set_visible(True)
@@ -109,7 +109,7 @@ def _legend(axes: Axes, looks: dict[str, style.Look], fitting: int) -> None:
 
 def _panel(axes: Axes, panel: pd.DataFrame) -> None:
     axes.set_visible(True)
-    for line, look in panels.looks_of(list(dict.fromkeys(panel["line"]))).items():
+    for line, look in panels.arm_looks(list(dict.fromkeys(panel["line"]))).items():
         rows = panel[panel["line"] == line]
         one = rows.iloc[0]
         axes.hlines(one["mean"], one["aer_low"], one["aer_high"], color=look.colour, linewidth=0.9, zorder=2)

@@ -58,8 +58,8 @@ def small_multiples(
         note: said under the panels before the key to the marks.
     """
     rows, columns, lines = (list(dict.fromkeys(table[name])) for name in ("row", "column", "line"))
-    looks = looks_of(lines)
-    spots = {column: places(table[table["column"] == column]["x"], kind) for column in columns}
+    looks = arm_looks(lines)
+    spots = {column: axis_positions(table[table["column"] == column]["x"], kind) for column in columns}
     figure: Figure
     figure, grid = style.subplots(
         len(rows),
@@ -88,7 +88,7 @@ def small_multiples(
     return figure
 
 
-def looks_of(lines: list[str]) -> dict[str, style.Look]:
+def arm_looks(lines: list[str]) -> dict[str, style.Look]:
     """Line ↦ look: the arm's everywhere, else by position, as all are where two would look alike. Floors have none."""
     arms = [line for line in lines if not line.startswith("floor=")]
     by_place = style.palette(arms)
@@ -96,7 +96,7 @@ def looks_of(lines: list[str]) -> dict[str, style.Look]:
     return found if len(set(found.values())) == len(arms) else by_place
 
 
-def places(values: pd.Series, kind: Kind) -> dict[Any, float]:
+def axis_positions(values: pd.Series, kind: Kind) -> dict[Any, float]:
     """Value ↦ where it stands on the axis, from left to right."""
     distinct = list(dict.fromkeys(values))
     if kind == "even":
@@ -140,12 +140,12 @@ def _line(axes: Axes, rows: pd.DataFrame, look: style.Look, at: Mapping[Any, flo
     axes.plot(dots, list(rows["score"]), ".", color=look.colour, markersize=3.5, markeredgewidth=0, alpha=0.8, zorder=3)
     edge = 0.965 if _less_is_better(rows) else 0.035
     for x, cell in cells.items():
-        for absence in absences(cell):
+        for absence in missing_marks(cell):
             settings = ABSENT[absence] | {"transform": axes.get_xaxis_transform(), "clip_on": False}
             axes.plot(at[x], edge, color=look.colour, **settings)
 
 
-def absences(rows: pd.DataFrame) -> list[str]:
+def missing_marks(rows: pd.DataFrame) -> list[str]:
     """List the marks of runs without a score, each once."""
     states = set(rows["state"][rows["score"].isna()])
     return [name for name in ABSENT if name in ({"diverged"} & states) | ({"hole"} if states - {"diverged"} else set())]
@@ -165,7 +165,7 @@ def limit(axes: Axes, rows: pd.DataFrame) -> None:
     least, most = metrics.metric_of(str(rows["metric"].iloc[0])).bounds
     low, high = max(least, min(numbers)), min(most, max(numbers))
     room = [(high - low or 1.0) * 0.06] * 2
-    if absences(rows):
+    if missing_marks(rows):
         room[_less_is_better(rows)] *= 2.5
     axes.set_ylim(low - room[0], high + room[1])
 
@@ -174,9 +174,11 @@ def legend(figure: Figure, looks: Mapping[str, style.Look], table: pd.DataFrame,
     """Above the panels: the arms, then floors, and the marks of what is not there if there are any."""
     from matplotlib.lines import Line2D
 
-    handles = [handle(look, arm_words(line)) for line, look in looks.items()]
+    handles = [legend_handle(look, arm_words(line)) for line, look in looks.items()]
     handles += [Line2D([], [], color=INK, label=arm_words(line), **FLOORS[line]) for line in floors]
-    handles += [Line2D([], [], color=INK, linestyle="", label=NAMED[name], **ABSENT[name]) for name in absences(table)]
+    handles += [
+        Line2D([], [], color=INK, linestyle="", label=NAMED[name], **ABSENT[name]) for name in missing_marks(table)
+    ]
     longest = max(len(str(handle.get_label())) for handle in handles)
     fitting = int(figure.get_figwidth() * 72 // (longest * 4.1 + 36))
     figure.legend(
@@ -190,7 +192,7 @@ def legend(figure: Figure, looks: Mapping[str, style.Look], table: pd.DataFrame,
     )
 
 
-def handle(look: style.Look, text: str) -> Any:
+def legend_handle(look: style.Look, text: str) -> Any:
     """Return the legend handle of an arm."""
     from matplotlib.lines import Line2D
 

@@ -58,7 +58,7 @@ def _nothing() -> pd.DataFrame:
 def draw(table: pd.DataFrame) -> Figure:
     """Two panels in a row; thin lines the runs, thick ones their means, with a band of random orders and bars else."""
     columns, lines = (list(dict.fromkeys(table[name])) for name in ("column", "line"))
-    looks = panels.looks_of(lines)
+    looks = panels.arm_looks(lines)
     wide = min(2, len(columns))
     rows = -(-len(columns) // wide)
     figure, grid = style.subplots(
@@ -91,7 +91,7 @@ def _panel(axes: Axes, rows: pd.DataFrame, looks: dict[str, style.Look]) -> None
     for i, line in enumerate(here):
         aside = 0.0 if line == CHANCE else 0.9 * (i - len(here) / 2)
         _curves(axes, rows[rows["line"] == line], looks[line], line == CHANCE, aside)
-        for absence in panels.absences(rows[rows["line"] == line]):
+        for absence in panels.missing_marks(rows[rows["line"] == line]):
             settings = panels.ABSENT[absence] | {"transform": axes.get_xaxis_transform(), "clip_on": False}
             axes.plot(4 * i, 0.035, color=looks[line].colour, **settings)
     axes.set_xticks(range(0, 101, 20))

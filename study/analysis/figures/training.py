@@ -83,7 +83,7 @@ def history(run: DeclaredRun, name: str) -> list[tuple[int, float | None]]:
 def draw(table: pd.DataFrame) -> Figure:
     """Rows of panels by quantity, columns by arm; a thin line a run, a thick one the mean in its interval."""
     rows, columns, lines = (list(dict.fromkeys(table[name])) for name in ("row", "column", "line"))
-    looks = panels.looks_of(lines)
+    looks = panels.arm_looks(lines)
     size = (style.PAGE, 1.15 * len(rows) + 1.0)
     figure, grid = style.subplots(len(rows), len(columns), figsize=size, sharex=True, sharey="row", squeeze=False)
     for i, row in enumerate(rows):
