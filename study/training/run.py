@@ -205,7 +205,7 @@ class Run:
         if self.ranks.rank == 0:
             callbacks.append(Curves(self.folder / "training.jsonl", self.wandb.log, self._log))
         callbacks.append(Checkpoint(checkpoint))  # which may end the step for all after it
-        self.trainer = trainer(recipe, self.device, self.ranks, callbacks, self.interruption.install)
+        self.trainer = trainer(recipe, self.device, self.ranks, callbacks, self.folder, self.interruption.install)
         resume = str(checkpoint) if checkpoint.exists() else None
         every = min(recipe.validate_every, recipe.steps)
         begins = f"continuing from {checkpoint.name}" if resume else "training"

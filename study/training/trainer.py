@@ -192,11 +192,13 @@ def trainer(
     device: torch.device,
     ranks: Ranks,
     callbacks: Sequence[pl.Callback],
+    folder: Path,
     install: Callable[[], None] = lambda: None,
 ) -> pl.Trainer:
     """Build a Lightning trainer for a number of steps on one device or several. It logs, saves and prints nothing.
 
-    `install` sets the handlers of signals; see `Ranks.strategy`.
+    `install` sets the handlers of signals; see `Ranks.strategy`. `folder` is that of the run: within a job of SLURM,
+    Lightning would resume from any `hpc_ckpt_*` of the working directory.
     """
     for name in ("pytorch_lightning", "pytorch_lightning.utilities.rank_zero", "lightning_fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -206,6 +208,7 @@ def trainer(
         devices=ranks.count,
         strategy=ranks.strategy(install),
         plugins=[ranks],
+        default_root_dir=folder,
         precision="bf16-mixed" if recipe.precision == "bfloat16" else "32-true",
         max_steps=recipe.steps,
         max_epochs=-1,

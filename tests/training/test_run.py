@@ -88,6 +88,32 @@ def timeless(folder: Path) -> dict:
     return tree
 
 
+def test_a_job_of_slurm_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder, tmp_path: Path
+) -> None:
+    """Lightning must not take SLURM for its launcher, another program's file for a checkpoint, or advise `srun`."""
+    experiment = experiment_from(SMALL, {"training.steps": 4})
+    (tmp_path / "srun").write_text("")
+    (tmp_path / "srun").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    (tmp_path / "hpc_ckpt_1.ckpt").write_text("of another program")
+    monkeypatch.chdir(tmp_path)
+    before = signal.getsignal(signal.SIGUSR1)
+    run(experiment, tmp_path / "alone", lambda line: None)
+    jobs = {
+        "submitted": {"SLURM_JOB_ID": "77", "SLURM_NTASKS": "1", "SLURM_PROCID": "0", "SLURM_JOB_NAME": "tiny"},
+        "shared": {"SLURM_JOB_ID": "77", "SLURM_NTASKS": "4", "SLURM_PROCID": "3", "SLURM_NTASKS_PER_NODE": "4"},
+    }
+    for name, variables in jobs.items():
+        with monkeypatch.context() as job:
+            for variable, value in variables.items():
+                job.setenv(variable, value)
+            run(experiment, tmp_path / name, lambda line: None)
+        assert timeless(tmp_path / name) == timeless(tmp_path / "alone")
+    assert signal.getsignal(signal.SIGUSR1) == before  # Lightning's would queue the job again
+    assert not [str(one.message) for one in recwarn if "srun" in str(one.message)]
+
+
 @pytest.mark.parametrize(("family", "kills"), [("recurrent", (3, 3)), ("transformer", (3,))])
 def test_killed_and_resumed_equals_undisturbed(
     family: str, kills: tuple[int, ...], killed: Killed, tmp_path: Path
