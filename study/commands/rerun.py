@@ -38,6 +38,8 @@ def main(argv: Sequence[str]) -> int:
     store, identity = find(args.run, runs)
     if published().is_dir() and identity in (results := Store(published())):
         store, folder = results, runs / identity
+    elif args.publish:
+        raise InputError(f"--publish: expected a published run, got {store.where(identity)}. Remove the option.")
     else:
         folder = runs / "rerun" / identity
     experiment = _experiment(store.record(identity), store.where(identity), args.data)
@@ -80,8 +82,8 @@ def _publish(store: Store, folder: Path) -> None:
     from study.training.checkpoint import with_config
 
     results = Results(store.folder.parent)
-    if folder.name not in results.store or (content := Store(folder.parent).model(folder.name)) is None:
-        raise InputError("--publish: expected a published run that has a model, got another. Remove the option.")
+    if (content := Store(folder.parent).model(folder.name)) is None:
+        raise InputError("--publish: expected a run that has a model, got another. Remove the option.")
     content = with_config(content, store.record(folder.name).config)
     publish_model(results, folder.name, content)
     print(f"model: {results.root / MODELS}, {len(content) / 1e6:.2f} MB")

@@ -77,6 +77,8 @@ def test_a_rerun_that_was_stopped_goes_on_and_is_equal(
     assert main(["rerun", f"made/{ID}", "--runs", "elsewhere"]) == 0  # published, so compared with what is published
     (checkout / "results" / "sweeps").rename(checkout / "away")
     own = [f"made/{ID}", "--runs", "runs"]
+    assert main(["rerun", *own, "--publish"]) == 2  # before anything is trained
+    assert not Path("runs", "rerun").exists()
     assert main(["rerun", *own]) == 0
     states = [torch.load(Path(*folder, ID, "model.pt"))["state"] for folder in (("runs", "rerun"), ("made",))]
     assert all(torch.equal(value, states[1][name]) for name, value in states[0].items())
