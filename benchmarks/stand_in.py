@@ -15,7 +15,7 @@ from pathlib import Path
 from study import files, records
 from study.__main__ import main
 from study.commands import sweep
-from study.config import Experiment, config_hash, experiment_id
+from study.config import Experiment, config_hash, experiment_id, recorded
 from study.sweep import engines, local
 
 STEPS, SECONDS = 10, 0.1
@@ -33,7 +33,7 @@ def trial(experiment: Experiment, folder: Path) -> None:
         protocol=1,
         id=experiment_id(experiment),
         status="finished",
-        config=experiment.model_dump(mode="json", exclude={"out": True, "trainer": True}),
+        config=recorded(experiment),
         config_hash=config_hash(experiment),
         seed=experiment.seed,
         history=[state],

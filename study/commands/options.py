@@ -211,7 +211,7 @@ def add_site(parser: Parser) -> None:
     parser.add_argument("--head", type=natural, metavar="N", help="head, from 0 (default: the mean over heads)")
 
 
-def write_picture(figure: Figure, path: Path, option: str = "--plot") -> None:
+def write_picture(figure: Figure, path: Path) -> None:
     """Write a figure as a PNG, or as an SVG if the name ends so.
 
     Raises:
@@ -222,7 +222,7 @@ def write_picture(figure: Figure, path: Path, option: str = "--plot") -> None:
     try:
         style.write_picture(figure, path)
     except OSError as problem:
-        raise InputError(f"{path}: cannot be written ({problem.strerror}). Name another file with {option}.") from None
+        raise InputError(f"{path}: cannot be written ({problem.strerror}). Name another file with --plot.") from None
     print(f"picture  {path}", file=sys.stderr)
 
 

@@ -2,7 +2,7 @@
 
 from study.config.attention import Attention
 from study.config.experiment import Experiment
-from study.config.identity import config_hash, experiment_id, scientific
+from study.config.identity import config_hash, experiment_id, recorded, scientific
 from study.config.model import Model, Recurrent, Transformer
 from study.config.overrides import experiment_from
 from study.config.textbook import TEXTBOOK
@@ -23,5 +23,6 @@ __all__ = [
     "config_hash",
     "experiment_from",
     "experiment_id",
+    "recorded",
     "scientific",
 ]

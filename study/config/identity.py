@@ -17,7 +17,9 @@ from pydantic.fields import FieldInfo
 
 from study.config.experiment import Experiment
 
-NOT_SCIENTIFIC = ("seed", "trainer", "tracking", "out", "data.folder")
+UNRECORDED = ("trainer", "tracking", "out", "data.folder")
+"""Fields that decide no number and may contain a path or a name."""
+NOT_SCIENTIFIC = ("seed", *UNRECORDED)
 ALWAYS = ("protocol", "data.name", "data.version", "model.family", "training.precision", "pruning.question")
 
 
@@ -38,6 +40,15 @@ def scientific(experiment: Experiment) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     _collect(experiment, "", kept)
     return kept
+
+
+def recorded(experiment: Experiment) -> dict[str, Any]:
+    """Return the fields that a record holds, nested: all but `UNRECORDED`."""
+    tree = experiment.model_dump(mode="json")
+    for name in UNRECORDED:
+        section, _, field = name.rpartition(".")
+        (tree[section] if section else tree).pop(field, None)
+    return tree
 
 
 def _collect(section: BaseModel, prefix: str, kept: dict[str, Any]) -> None:

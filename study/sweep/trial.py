@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 import yaml
 
 from study import files, records
-from study.config import Experiment, account, config_hash, experiment_id
+from study.config import Experiment, account, config_hash, experiment_id, recorded
 from study.errors import InputError
 from study.sweep import disk, display, lease, signals
 from study.sweep.outcome import BUSY, STOPPED, UNWRITTEN, WRONG, error_line
@@ -174,14 +174,12 @@ def _settle(job: Job, problem: BaseException) -> int:
 
 def write_failure(experiment: Experiment, folder: Path, error: str) -> None:
     """A record that says why there are no numbers."""
-    config = experiment.model_dump(mode="json", exclude={"out": True, "trainer": True, "tracking": True})
-    config["data"].pop("folder", None)
     record = records.Record(
         protocol=experiment.protocol,
         id=experiment_id(experiment),
         status="failed",
         error=error,
-        config=config,
+        config=recorded(experiment),
         config_hash=config_hash(experiment),
         seed=experiment.seed,
     )

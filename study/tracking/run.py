@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from study.config import Experiment, account, experiment_id
+from study.config import Experiment, account, experiment_id, recorded
 from study.config.experiment import Tracking
 from study.errors import INSTALL
 from study.records import Record, Wandb
@@ -31,8 +31,6 @@ OFFLINE: Any = "offline"
 KEPT = ("WANDB_CACHE_DIR", "WANDB_CONFIG_DIR", "WANDB_DATA_DIR", "WANDB_ERROR_REPORTING")
 """Environment variables of W&B as a whole, not of one run."""
 MODEL, LOG = "model.pt", "log.txt"
-UNRECORDED: Any = {"trainer": True, "tracking": True, "out": True, "data": {"folder"}}
-"""Fields that decide no number and may contain a path or a name."""
 SYSTEM: Mapping[str, Any] = {"x_disable_stats": False, "x_disable_meta": False}
 """Settings of a run that trains online: W&B gets the machine's load, the commit and the command."""
 
@@ -168,7 +166,7 @@ class Run:
     def _begin(self, mode: Any, plain: bool = False) -> wandb.Run:
         """A W&B run, or nothing of it on disk. `plain`: as nobody asked for anything."""
         before = self._folders("*")
-        config = self.experiment.model_dump(mode="json", exclude=UNRECORDED)
+        config = recorded(self.experiment)
         own = label(experiment_id(self.experiment), config, _place(self.folder))
         try:
             return _begin(own, Tracking() if plain else self.experiment.tracking, self.folder, mode)

@@ -20,7 +20,7 @@ import pytorch_lightning as pl
 import torch
 
 from study import files, records, scoring
-from study.config import Experiment, config_hash, experiment_id, plugins, scientific
+from study.config import Experiment, config_hash, experiment_id, plugins, recorded, scientific
 from study.config.experiment import threads_for
 from study.errors import InputError
 from study.models import Translator
@@ -37,9 +37,6 @@ from study.training.evaluate import Evaluation
 from study.training.machine import continued, data_facts, device_for, keep_memory, peak_memory, provenance
 from study.training.task import DataModule, DivergedError, Task, initial_model
 from study.training.trainer import Checkpoint, Curves, Interruption, Progress, StoppedError, trainer
-
-UNRECORDED: Any = {"trainer": True, "tracking": True, "out": True, "data": {"folder"}}
-"""Fields that decide no number and may contain a path or a name."""
 
 
 def run(experiment: Experiment, folder: Path, watch: Any = print, hooks: Hooks | None = None) -> Record:
@@ -275,7 +272,7 @@ class Run:
             id=experiment_id(self.experiment),
             status=status,
             error=error,
-            config=self.experiment.model_dump(mode="json", exclude=UNRECORDED),
+            config=recorded(self.experiment),
             config_hash=config_hash(self.experiment),
             seed=self.experiment.seed,
             data=data_facts(self.data.corpus, self.data.vocabulary),

@@ -12,13 +12,12 @@ import pytest
 
 from study import metrics
 from study.__main__ import main
-from study.config import Experiment, config_hash, experiment_from, experiment_id
+from study.config import Experiment, config_hash, experiment_from, experiment_id, recorded
 from study.corpora import Link
 from study.corpora.corpus import checksum
 from study.corpora.parallel import Files
 from study.corpora.text import links
 from study.errors import InputError
-from study.training.run import UNRECORDED
 
 REAL = Path(__file__).parent / "catalogue_cs_en"
 LANGUAGES = {"data.name": "files", "data.source": "cs", "data.target": "en"}
@@ -83,7 +82,7 @@ def test_gold_is_what_the_files_have(tmp_path: Path) -> None:
 def test_a_record_states_the_text_without_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A record's configuration is valid where the files are not, with the same identity; other text is refused."""
     given = experiment(put(tmp_path / "here", "sides"))
-    config = given.model_dump(mode="json", exclude=UNRECORDED)
+    config = recorded(given)
     assert str(tmp_path) not in json.dumps(config)
     monkeypatch.delenv("STUDY_FILES", raising=False)
     again = Experiment.model_validate(config)

@@ -8,7 +8,7 @@ import subprocess
 import tarfile
 
 from study import files, records, scoring
-from study.config import config_hash
+from study.config import config_hash, recorded
 from study.corpora import load as corpus_of
 from study.publish.publish import publish
 from study.publish.store import Results
@@ -29,7 +29,6 @@ parameters:
   data.train_pairs: {value: 20}
   data.test_pairs: {value: 30}
 """
-UNRECORDED = {"trainer": True, "tracking": True, "out": True, "data": {"folder"}}
 
 
 class Lab:
@@ -88,7 +87,7 @@ class Lab:
             protocol=1,
             id=cell.id,
             status="finished",
-            config=cell.experiment.model_dump(mode="json", exclude=UNRECORDED),
+            config=recorded(cell.experiment),
             config_hash=config_hash(cell.experiment),
             seed=cell.experiment.seed,
             data=DataFacts(name="grammar", version=1, source="de", target="en", files=self.corpus.files, subwords=None),

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from study import files, records
-from study.config import Experiment, config_hash, experiment_id
+from study.config import Experiment, config_hash, experiment_id, recorded
 from study.errors import InputError
 
 
@@ -24,7 +24,7 @@ def finish(experiment: Experiment, folder: Path, status: str = "finished", histo
         protocol=1,
         id=experiment_id(experiment),
         status=status,
-        config=experiment.model_dump(mode="json", exclude={"out": True, "trainer": True}),
+        config=recorded(experiment),
         config_hash=config_hash(experiment),
         seed=experiment.seed,
         history=list(history),

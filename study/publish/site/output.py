@@ -13,14 +13,14 @@ from urllib.parse import unquote, urlsplit
 
 from study import files as disk
 from study.errors import InputError
-from study.publish.site.content import Content
+from study.publish.site.content import MAPS, Content
 from study.publish.site.pages import files
 
 LIST = "files.txt"
 """List of the files of a site, in its folder. What it names may be replaced and removed."""
 EVERY = 1.0
 """Seconds between two looks at the records."""
-WATCHED = ("record.json", "progress.json", "history.jsonl", "maps.json")
+WATCHED = ("record.json", "progress.json", "history.jsonl", MAPS)
 HERE = "127.0.0.1"
 
 
