@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 from collections.abc import Sequence
@@ -34,7 +33,7 @@ def main(argv: Sequence[str]) -> int:
     from study.publish.verify import verify
 
     found = verify(Results(args.results), args.rescore, progress=Progress())
-    print(json.dumps(dataclasses.asdict(found), indent=1) if args.json else "\n".join(found.lines()))
+    print(json.dumps(vars(found), indent=1) if args.json else "\n".join(found.lines()))
     return 1 if found.problems else 0
 
 

@@ -19,7 +19,7 @@ MOST = 100
 
 @dataclass(frozen=True)
 class Question:
-    """What a report says of a sweep.
+    """Texts and table of the report on a sweep.
 
     Attributes:
         sweep: name of the sweep.
