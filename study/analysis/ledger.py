@@ -107,12 +107,14 @@ def where(table: pd.DataFrame, conditions: Sequence[str]) -> pd.DataFrame:
     `model.attention.cross.scale`); one of them has to fit, for != all.
 
     Raises:
-        InputError: a condition of another form, or no such column.
+        InputError: a condition of another form, a text where < or > needs a number, or no such column.
     """
     for condition in conditions:
         if (found := CONDITION.fullmatch(condition)) is None:
             raise InputError(f"--where: expected FIELD=VALUE, such as scale=none, got {condition!r}.")
         name, sign, wanted = (part.strip() for part in found.groups())
+        if sign[0] in "<>" and not _is_number(wanted):
+            raise InputError(f"--where: expected a number after {sign}, such as test/exact>80, got {wanted!r}.")
         columns = [table[column] for column in columns_of(table, name)]
         fits = [[_fits(value, sign, wanted, name in ("sweeps", "name")) for value in column] for column in columns]
         together = all if sign == "!=" else any
@@ -165,6 +167,14 @@ def _fits(value: Any, sign: str, wanted: str, in_words: bool) -> bool:
         if sign != "!="
         else not any(_compare(one, "=", wanted) for one in values)
     )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _compare(value: Any, sign: str, wanted: str) -> bool:

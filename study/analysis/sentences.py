@@ -23,7 +23,7 @@ def sentences(
     """Return one row for each sentence of a split, the worst first.
 
     Columns: line (from 1), score (of the one sentence), source, reference, hypothesis. With another run also score_vs,
-    difference (score minus score_vs, by which rows are sorted) and hypothesis_vs.
+    difference (score minus score_vs, by which rows are sorted) and hypothesis_vs. `attrs` has the split and the score.
 
     Args:
         run: the run.
@@ -63,4 +63,6 @@ def sentences(
         frame["difference"] = frame["score"] - frame["score_vs"]
     frame["source"], frame["reference"] = [pair.source for pair in pairs], [pair.target for pair in pairs]
     by = "difference" if versus is not None else "score"
-    return frame.assign(**texts).sort_values([by, "line"], ignore_index=True)
+    frame = frame.assign(**texts).sort_values([by, "line"], ignore_index=True)
+    frame.attrs = {"split": split, "score": score}
+    return frame

@@ -6,12 +6,11 @@ import json
 import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from study.analysis import labels, run_text
-from study.commands.options import RUNS, Parser, add_site, positive, runs_folder, write_picture
-from study.commands.translate import load
+from study.commands.options import RUNS, Parser, add_site, picture, positive, runs_folder, write_picture
+from study.commands.translate import load, warn_of_unknown
 from study.errors import InputError
 from study.run_names import RUN
 
@@ -45,6 +44,8 @@ def main(argv: Sequence[str]) -> int:
     words = run_text.differing([model.experiment.model_dump(mode="json") for model in models])
     place = (args.beam, args.layer, args.site, args.head)
     found = [translate(model, args.sentence, *place) for model in models]
+    for model, identity in zip(models, ids, strict=True):
+        warn_of_unknown(model, args.sentence, identity)
     if args.json:
         print(json.dumps(list(map(_row, ids, words, found)), ensure_ascii=False, indent=1))
     else:
@@ -87,8 +88,8 @@ def _parser() -> Parser:
     add = parser.add_argument
     add("run", nargs="+", metavar="RUN", help=f"{RUN}; repeatable")
     add("sentence", metavar="SENTENCE", help="a source sentence, in quotes")
-    add("--plot", type=Path, metavar="FILE", help="draw the maps side by side into FILE, a .png or .svg")
-    parser.alias("--png", "--plot", type=Path)
+    add("--plot", type=picture, metavar="FILE", help="draw the maps side by side into FILE, a .png or .svg")
+    parser.alias("--png", "--plot", type=picture)
     add("--beam", type=positive, metavar="K", help="beam width (default: as in the test of each run)")
     add_site(parser)
     add("--json", action="store_true", help="print JSON: a list with the translation and the weights of each run")

@@ -36,6 +36,9 @@ def main(argv: Sequence[str]) -> int:
     split = args.split or corpus.tests[0]
     if split not in corpus.splits:
         raise InputError(f"--split: expected {', '.join(corpus.splits)}, got {split}.")
+    size = len(corpus.splits[split])
+    if args.pairs and args.start >= size:
+        raise InputError(f"--start: expected less than {size}, the number of pairs of {split}, got {args.start}.")
     pairs = corpus.splits[split][args.start : args.start + args.pairs]
     known = {form for pair in corpus.splits["train"] for form, _, _ in words(pair.source)}
     written = list(dict.fromkeys(form for form, _, _ in words(args.sentence or "")))
@@ -65,7 +68,15 @@ def _section(args: Any) -> Data:
         fields = {f"data.{name}": value for name, value in own.items()}
         fields |= {"data.name": "files", "data.folder": str(folder), "data.tokens": args.tokens}
         return experiment_from(fields).data
-    store, identity = find(args.name, runs_folder(args.runs))
+    if args.name == "files" or args.source or args.target:
+        raise InputError(
+            f"{args.name}: expected a folder with text of your own, got none. Write `study corpus FOLDER --source cs "
+            "--target en`, or a RUN without languages."
+        )
+    try:
+        store, identity = find(args.name, runs_folder(args.runs))
+    except InputError as problem:
+        raise InputError(f"{problem} `study ls corpora` lists the corpora.") from None
     return experiment_from(store.record(identity).config).data
 
 
@@ -128,7 +139,8 @@ def _parser() -> Parser:
     add("--start", type=natural, metavar="N", default=0, help="pairs to leave out before them (default: 0)")
     add("--source", metavar="LANGUAGE", help="of your own text: language of the source, the ending of its files")
     add("--target", metavar="LANGUAGE", help="of your own text: language of the target, the ending of its files")
-    add("--tokens", choices=("subwords", "words"), default="subwords", help="of your own text: unit of a token")
+    tokens = "of your own text: unit of a token (default: words)"
+    add("--tokens", choices=("subwords", "words"), default="words", help=tokens)
     add("--json", action="store_true", help="print JSON")
     add("--runs", metavar="DIR", help=RUNS)
     return parser

@@ -37,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
 def _parser() -> Parser:
     parser = Parser(prog="study ls", description=DESCRIPTION)
     add = parser.add_argument
-    add("what", choices=tuple(LISTERS), metavar="WHAT", help=", ".join(LISTERS))
+    add("what", choices=tuple(LISTERS), metavar="|".join(LISTERS), help="what to list")
     add("--json", action="store_true", help="print JSON: a list of objects with the same keys as the columns")
     add("--sweeps", type=Path, default=Path("sweeps"), metavar="DIR", help="folder of sweep files (default: sweeps)")
     return parser

@@ -179,6 +179,14 @@ def path(text: str) -> Path:
         raise argparse.ArgumentTypeError(str(problem)) from None
 
 
+def picture(text: str) -> Path:
+    """File of a picture, a PNG or an SVG by its ending; a name without an ending is a PNG."""
+    found = path(text)
+    if found.suffix.lower() not in ("", ".png", ".svg"):
+        raise argparse.ArgumentTypeError(f"expected a name that ends in .png or .svg, got {text[:80]!r}")
+    return found
+
+
 def folder(path: Path, option: str) -> Path:
     """Return a folder that exists.
 

@@ -36,6 +36,8 @@ def main(argv: Sequence[str]) -> int:
     names = {"source": "source", "reference": "reference", "hypothesis": run[1]}
     names |= {"hypothesis_vs": versus[1]} if versus else {}
     width = max(map(len, names.values()))
+    other = f" − that of {versus[1]}" if versus else ""
+    print(f"{frame.attrs['split']}: {frame.attrs['score']} of each sentence{other}\n")
     for row in frame.to_dict("records"):
         scores = [number(row["score"])]
         scores += [f"− {number(row['score_vs'])} = {number(row['difference'], sign=True)}"] if versus else []
@@ -51,8 +53,9 @@ def _parser() -> Parser:
     add = parser.add_argument
     add("run", metavar="RUN", help=RUN)
     add("--vs", metavar="RUN", help="another run on the same corpus")
-    add("--worst", type=positive, metavar="N", default=20, help="number of sentences (default: 20)")
-    add("--best", type=positive, metavar="N", help="the N best sentences instead, the best first")
+    number_ = parser.add_mutually_exclusive_group().add_argument
+    number_("--worst", type=positive, metavar="N", default=20, help="number of sentences (default: 20)")
+    number_("--best", type=positive, metavar="N", help="the N best sentences instead, the best first")
     add("--split", metavar="NAME", help="split of the corpus (default: its first test split)")
     add(
         "--score",

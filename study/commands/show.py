@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from study.commands.options import RUNS, Parser, runs_folder, write_picture
+from study.commands.options import RUNS, Parser, picture, runs_folder, write_picture
 from study.run_names import RUN, find
 
 DESCRIPTION = """\
@@ -40,8 +39,8 @@ def _parser() -> Parser:
     add = parser.add_argument
     add("run", metavar="RUN", help=RUN)
     help_ = "also draw the learning curve and the attention map into FILE, a .png or .svg"
-    add("--plot", type=Path, metavar="FILE", help=help_)
-    parser.alias("--png", "--plot", type=Path)
+    add("--plot", type=picture, metavar="FILE", help=help_)
+    parser.alias("--png", "--plot", type=picture)
     add("--json", action="store_true", help="print the record as JSON, byte for byte as the run wrote it")
     add("--runs", metavar="DIR", help=RUNS)
     return parser

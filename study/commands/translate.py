@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from study.commands.options import RUNS, Parser, add_site, positive, runs_folder, write_picture
+from study.commands.options import RUNS, Parser, add_site, picture, positive, runs_folder, write_picture
 from study.errors import InputError
 from study.run_names import RUN, find, model_of
 
@@ -34,11 +34,10 @@ def main(argv: Sequence[str]) -> int:
     from study.config import experiment_id
 
     trained = load(args.run, runs_folder(args.runs))
-    from study.training.translation import translate, unknown
+    from study.training.translation import translate
 
     found = translate(trained, args.sentence, args.beam, args.layer, args.site, args.head)
-    if strange := dict.fromkeys(unknown(trained.vocabulary, args.sentence).values()):
-        print(f"study: not in the vocabulary of this model: {', '.join(strange)}", file=sys.stderr)
+    warn_of_unknown(trained, args.sentence, "this model")
     attention = found.attention
     print(found.text)
     if attention is None and not any(site == args.site for site, _, _ in trained.model.sites()):
@@ -58,8 +57,8 @@ def _parser() -> Parser:
     add("run", metavar="RUN", help=RUN)
     add("sentence", metavar="SENTENCE", help="a source sentence, in quotes")
     help_ = "file of the heat map, a .png or .svg (default: alignment.png)"
-    add("--plot", type=Path, metavar="FILE", default=Path("alignment.png"), help=help_)
-    parser.alias("--png", "--plot", type=Path)
+    add("--plot", type=picture, metavar="FILE", default=Path("alignment.png"), help=help_)
+    parser.alias("--png", "--plot", type=picture)
     add("--beam", type=positive, metavar="K", help="beam width (default: as in the test of the run)")
     add_site(parser)
     add("--runs", metavar="DIR", help=RUNS)
@@ -87,6 +86,14 @@ def load(run: str, runs: Path) -> Trained:
         return translation.load(path)
     store, identity = find(run, runs)
     return translation.read(model_of(store, identity), identity)
+
+
+def warn_of_unknown(trained: Trained, sentence: str, name: str) -> None:
+    """Print the words of a sentence that a model does not know, in one line of stderr."""
+    from study.training.translation import unknown
+
+    if strange := dict.fromkeys(unknown(trained.vocabulary, sentence).values()):
+        print(f"study: not in the vocabulary of {name}: {', '.join(strange)}", file=sys.stderr)
 
 
 def draw(attention: dict[str, Any], path: Path, model: str) -> str:

@@ -76,7 +76,8 @@ def _push(argv: Sequence[str]) -> int:
     places, asked = _places(args.sweeps, args.sweep)
     ids = [name for name in ([one] if one else store.ids()) if args.sweep is None or name in asked]
     if not ids:
-        raise InputError(f"{args.folder}: expected records, got none{' of that sweep' if args.sweep else ''}.")
+        whose = " of that sweep" if args.sweep else ""
+        raise InputError(f"{args.folder}: expected records, got none{whose}. Name another folder of runs.")
     from study.tracking import push
 
     with push.opened() as project:

@@ -138,8 +138,8 @@ def _line(first: Any, given: Mapping[str, Any]) -> str:
     return f"{where}: {what}" if where else what
 
 
-FIELD = re.compile(r"([a-z_]\w*(?:\.\w+)*): ")
-"""Field at the beginning of a refusal, within the section that refuses."""
+FIELD = re.compile(r"(?![\w.]+\.py: )([a-z_]\w*(?:\.\w+)*): ")
+"""Field at the beginning of a refusal, within the section that refuses; the file of a mechanism is none."""
 
 
 def _typed(parts: list[str], given: Mapping[str, Any]) -> list[str]:

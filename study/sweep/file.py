@@ -41,7 +41,7 @@ def read_file(path: Path) -> dict[str, Any]:
         InputError: no such file, no YAML, or not the schema's.
     """
     if not os.path.exists(path):
-        raise InputError(f"{path}: no such sweep file.")
+        raise InputError(f"{path}: no such sweep file. `study ls sweeps` lists those of the project.")
     tree = read_yaml(path)
     if not isinstance(tree, dict):
         raise InputError(f"{path}: expected a mapping with method, metric and parameters, got {type(tree).__name__}.")

@@ -59,6 +59,7 @@ def test_the_ledger_is_the_published_table_after_own_runs(tiny, said):
     ("words", "problem"),
     [
         (["--where", "scale"], "--where: expected FIELD=VALUE"),
+        (["--where", "test/exact>high"], "--where: expected a number after >, such as test/exact>80, got 'high'."),
         (["--where", "scael=none"], "scael: expected a column"),
         (["--sort", "nothing"], "nothing: expected a column"),
         (["--json", "--csv"], "expected alone"),
@@ -101,6 +102,7 @@ def test_the_worst_sentences_of_a_published_run_against_another(said):
     assert rows[0]["score_vs"] == 100.0  # the same words as the reference
     assert rows[0]["hypothesis_vs"] == rows[0]["reference"]
     text = said(*given)
+    assert text.startswith(f"test: chrf of each sentence − that of {RUNS[1]}\n")
     assert f"  {RUNS[1]}  {rows[0]['hypothesis_vs']}\n" in text
     assert "− 100.0 = −" in text
     frame = study.load(RUNS[0]).sentences(score="exact")
@@ -115,6 +117,7 @@ def test_the_worst_sentences_of_a_published_run_against_another(said):
     [
         (["--split", "train"], "split: expected valid, test, long, deep, pronoun, got train"),
         (["--score", "nll"], "score: expected bleu, chrf"),
+        (["--worst", "3", "--best", "3"], "--best: expected alone, got --worst too"),
         (["--vs", "graph-transformer-dot-620d9b48-s1"], "expected the corpus of"),
     ],
 )
@@ -149,8 +152,6 @@ def test_a_corpus_shows_pairs_gold_vocabulary_and_known_words(said, tmp_path):
             "--sentence",
             "ein Tor",
             "--json",
-            "--tokens",
-            "words",
         )
     )
     assert (own["languages"], own["pairs"][0]["gold"]) == (["xx", "yy"], ["ein–EIN", "Tor?TOR"])
@@ -166,7 +167,10 @@ def test_a_corpus_shows_pairs_gold_vocabulary_and_known_words(said, tmp_path):
     [
         (["grammar", "--split", "none"], "--split: expected train, valid, test, long, deep, pronoun, got none"),
         (["."], "--source, --target: expected the languages"),
-        (["nothing-at-all"], "nothing-at-all: no such run"),
+        (["nothing-at-all"], "`study ls corpora` lists the corpora."),
+        (["nothing-at-all", "--source", "de"], "nothing-at-all: expected a folder with text of your own, got none"),
+        (["files"], "files: expected a folder with text of your own, got none"),
+        (["grammar", "--start", "1000"], "--start: expected less than 1000, the number of pairs of test, got 1000."),
     ],
 )
 def test_a_corpus_that_is_not_there_is_one_line(words, problem, capsys):

@@ -131,9 +131,9 @@ def test_a_file_that_a_record_or_a_model_names_is_not_run(here: Path, capsys: py
 @pytest.mark.parametrize(
     ("text", "value", "said"),
     [
-        (None, "none.py", "none.py: no such file"),
+        (None, "none.py", ".score: none.py: no such file"),
         (None, ".py", ".py: no such file"),
-        (None, "distance.py:Cosine", "no such class: Cosine. Classes with facts: Distance"),
+        (None, "distance.py:Cosine", ".score: distance.py: no such class: Cosine. Classes with facts: Distance"),
         (None, "Distance@0123456789ab", "no file is known for Distance@0123456789ab"),
         ("x = 1\n", "distance.py", "expected one class with facts, got none"),
         ("class Distance(\n", "distance.py", "no valid Python, line 1"),

@@ -130,6 +130,7 @@ def test_wrong_input_is_one_line_and_status_2(run: Path, capsys: pytest.CaptureF
         ([SENTENCE, "--layer", "2"], "layer: expected one of 0, 1, got 2."),
         ([SENTENCE, "--png", "text.pt/x.png"], "text.pt/x.png: cannot be written"),
         ([SENTENCE, "--png", "."], "cannot be written"),
+        ([SENTENCE, "--plot", "map.pdf"], "--plot: expected a name that ends in .png or .svg, got 'map.pdf'."),
         ([SENTENCE, "--nonsense"], "--nonsense"),
     ]:
         assert main(["translate", str(run), *options]) == 2
@@ -161,6 +162,8 @@ def test_models_are_compared_as_each_translates_alone(
     assert head == f"{SENTENCE}   (cross, layer 1, mean over heads)"
     assert lines[0].split() == ["all", "states", "mean", "state", "all", "states"]
     assert any("no map: no slot is a token" in line for line in lines)
+    assert main(["compare", "other", "Der Xaver sieht."]) == 0
+    assert capsys.readouterr().err.endswith(": Xaver\n")
     long = alone[0].attention | {"text": {"source": SENTENCE, "target": "gesehen " * 20}}
     figure = draw_translations([(long, "grammar-recurrent-distance-50bd7463-s1")] * 2)
     figure.draw_without_rendering()

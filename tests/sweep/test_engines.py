@@ -12,6 +12,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import jsonschema
 import pytest
@@ -23,6 +24,7 @@ import yaml
 from study import records
 from study.__main__ import main
 from study.commands import sweep
+from study.errors import InputError
 from study.sweep import engines, lease
 from study.sweep.engines import ray, slurm
 from study.sweep.spec import load
@@ -206,6 +208,14 @@ def test_a_real_ray_loses_a_node_and_a_worker_and_makes_every_run_once(nodes, fi
     capfd.readouterr()
     assert main([*command, "--ray", "gpus=0.5"]) == 2
     assert "no node has 1 CPU and 0.5 GPU; there is 1 CPU, 0 GPU." in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999"])
+def test_an_address_without_ray_is_refused_before_ray_waits_for_it(address, out, monkeypatch):
+    silent = SimpleNamespace(init=lambda **_: pytest.fail("Ray was started"))
+    monkeypatch.setattr(ray.importlib, "import_module", lambda _: silent)
+    with pytest.raises(InputError, match=f"--address: no Ray cluster answers at {address} "):
+        ray.Ray(ray.options(None, address), out).run([])
 
 
 def test_runs_come_back_where_the_folder_is_not_shared(file, out, tmp_path):

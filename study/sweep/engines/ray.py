@@ -6,6 +6,7 @@ import importlib
 import io
 import os
 import shutil
+import socket
 import tarfile
 import tempfile
 import uuid
@@ -53,6 +54,13 @@ def options(text: str | None, address: str | None) -> Options:
     return Options(**found, address=address)
 
 
+def _reach(address: str | None) -> None:
+    """Try HOST:PORT within seconds; Ray itself tries for minutes, and prints warnings."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+
+
 class Ray:
     """Engine that gives each pack to Ray as a task, and waits for all of them.
 
@@ -76,8 +84,9 @@ class Ray:
         """
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
+            _reach(self.resources.address)
             self.ray.init(address=self.resources.address, **QUIET)
-        except (ConnectionError, ValueError, RuntimeError) as problem:
+        except (OSError, OverflowError, ValueError, RuntimeError) as problem:
             raise InputError(
                 f"--address: no Ray cluster answers at {self.resources.address} ({_line(problem)}). Start one with "
                 "`ray start --head`, or leave --address out."

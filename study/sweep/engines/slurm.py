@@ -162,9 +162,9 @@ class Slurm:
                 jobs = [self.executor.submit(Job(pack)) for pack in packs]
         except Exception as problem:  # submitit has several for what sbatch may say
             said = next((line for line in str(problem).splitlines() if "error" in line.lower()), str(problem))
-            raise InputError(
-                f"--engine slurm: sbatch refuses ({' '.join(said.split())[:300]}). Check --slurm."
-            ) from None
+            said = " ".join(said.split())[:300]
+            remedy = "Check --slurm, and that `sinfo` answers."
+            raise InputError(f"--engine slurm: sbatch refuses ({said}). {remedy}") from None
         lines = [json.dumps({"job": job.job_id, "runs": pack.ids}) for job, pack in zip(jobs, packs, strict=True)]
         with (self.out / FOLDER / JOBS).open("a", encoding="utf-8") as file:
             file.write("".join(f"{line}\n" for line in lines))
