@@ -199,7 +199,7 @@ PARTS = re.compile(rf"one of ({'|'.join(SITES)}) \d+|without ({'|'.join(SITES)})
 """Subsets of a model's heads: a layer with one head alone, or the model without one, counted from 0."""
 
 DIAGNOSTICS = "diagnostics/"
-LEFT = "diagnostics/pruning/left/"
+LEFT = f"{DIAGNOSTICS}pruning/left/"
 """Beginning of the metric, before the site."""
 DIAGNOSED = {
     "cross/information": "query information, nats",

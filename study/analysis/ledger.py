@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from study.analysis.run_text import flat
+from study.config.overrides import flat
 from study.errors import InputError
 from study.records import Record
 from study.store import Store

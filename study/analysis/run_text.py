@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from study import metrics as table
 from study.analysis import labels
 from study.config import Experiment
+from study.config.overrides import flat
 from study.corpora.catalogue import KINDS
 from study.records import Record
 
@@ -114,15 +115,6 @@ def _setting(name: str, tree: dict[str, Any]) -> str:
     beside = {str(value) for other, value in tree.items() if SITES in other and other.endswith(f".{field}")}
     place = f"{section.rpartition('.')[2]}." if SITES in name and len(beside) > 1 else ""
     return labels.setting(place + field, str(tree[name]).lower() if isinstance(tree[name], bool) else str(tree[name]))
-
-
-def flat(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted name, value of every leaf."""
-    for name, value in tree.items():
-        if isinstance(value, dict):
-            yield from flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
 
 
 def _plain(value: Any) -> str:

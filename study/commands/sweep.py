@@ -17,6 +17,7 @@ from study.commands.options import RUNS, WHOLE, Parser, natural, positive, progr
 from study.config import account
 from study.errors import INSTALL, InputError
 from study.records import Record
+from study.run_names import published
 from study.store import Store
 from study.sweep import disk, engines, local, places, slots, status
 from study.sweep.engines import ray, slurm
@@ -299,7 +300,7 @@ def _list(spec: Spec, cells: tuple[Cell, ...], todo: list[Cell], shard: tuple[in
 
 def _published(todo: list[Cell]) -> list[Record]:
     """Published records of the same corpora and families."""
-    store = Store(Path(__file__).parents[2] / "results")
+    store = Store(published())
     kinds = {(cell.experiment.data.name, cell.experiment.model.family) for cell in todo if cell.experiment}
     arms = [arm for arm in store.arms() if any(arm.startswith(f"{corpus}-{family}-") for corpus, family in kinds)]
     return [store.record(name) for arm in arms for name in store.ids(arm)]

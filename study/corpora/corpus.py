@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 from study.schema import Frozen
 
+VERSION = "Version of the generator, or of the reader of the files; part of the identity."
+SUBWORDS = "Subword vocabulary of both languages (derived: 400 grammar, 8000 multi30k, 4000 files)."
+"""Help of fields that several kinds of data have."""
+
 SPACE = "▁"
 WORD = re.compile(r"\w+|[^\w\s]")
 

@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 
 from study import files
 from study.corpora.cache import folder
-from study.corpora.corpus import Corpus, Section, derive_vocabulary
+from study.corpora.corpus import SUBWORDS, VERSION, Corpus, Section, derive_vocabulary
 from study.corpora.text import LARGEST, read_sides
 from study.errors import InputError
 from study.schema import Name, Size
@@ -60,17 +60,12 @@ class Multi30k(Section):
     """Multi30k German→English, task 1, raw text. Downloaded and checked, or read from a folder."""
 
     name: Literal["multi30k"] = Field("multi30k", description="Corpus or probe.")
-    version: Literal[1] = Field(
-        1, description="Version of the generator, or of the reader of the files; part of the identity."
-    )
+    version: Literal[1] = Field(1, description=VERSION)
     folder: Name | None = Field(
         None, description="Folder with the corpus files (else $STUDY_MULTI30K, else the download cache)."
     )
     tokens: Literal["words", "subwords"] = Field("subwords", description="Unit of a token.")
-    vocabulary: Size | None = Field(
-        None,
-        description="Subword vocabulary of both languages (derived: 400 grammar, 8000 multi30k, 4000 files).",
-    )
+    vocabulary: Size | None = Field(None, description=SUBWORDS)
 
     title: ClassVar[str] = "Multi30k"
     tier: ClassVar[str] = "multi30k"

@@ -22,7 +22,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from study.corpora.corpus import Corpus, Pair, Section, checksum, derive_vocabulary
+from study.corpora.corpus import SUBWORDS, VERSION, Corpus, Pair, Section, checksum, derive_vocabulary
 from study.corpora.text import links, read_lines, read_sides
 from study.errors import InputError
 from study.schema import Name, Size
@@ -38,9 +38,7 @@ class Files(Section):
     """Parallel text of your own: a folder with train, valid and test splits, in any two languages."""
 
     name: Literal["files"] = Field("files", description="Corpus or probe.")
-    version: Literal[1] = Field(
-        1, description="Version of the generator, or of the reader of the files; part of the identity."
-    )
+    version: Literal[1] = Field(1, description=VERSION)
     folder: Name | None = Field(None, description=f"Folder with the files of the splits (else ${FOLDER}).")
     source: Language = Field(description="Language of the source, the ending of its files, such as cs.")
     target: Language = Field(description="Language of the target, the ending of its files, such as en.")
@@ -53,10 +51,7 @@ class Files(Section):
         None, description="SHA-256 of all splits; if given, other text is refused (derived from the files)."
     )
     tokens: Literal["words", "subwords"] = Field("subwords", description="Unit of a token.")
-    vocabulary: Size | None = Field(
-        None,
-        description="Subword vocabulary of both languages (derived: 400 grammar, 8000 multi30k, 4000 files).",
-    )
+    vocabulary: Size | None = Field(None, description=SUBWORDS)
 
     title: ClassVar[str] = "own parallel text"
     tier: ClassVar[str] = "files"

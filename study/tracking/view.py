@@ -18,6 +18,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from study.config import experiment_from
+from study.config.overrides import flat
 from study.config.words import label_words
 from study.corpora import Corpus, Pair, load
 from study.errors import InputError
@@ -177,7 +178,7 @@ def label(identity: str, config: Mapping[str, Any], place: Place) -> Label:
         group=f"{place.sweep[0]}: {place.arms[place.sweep[0]]}"[:LONGEST] if place.sweep else None,
         tags=(*place.sweep, *place.tiers),
         job_type="train" if question is None else "retrain" if question == "retrain" else "prune",
-        config={**dict(_flat(config)), "experiment_id": identity, **standing},
+        config={**_fields(config), "experiment_id": identity, **standing},
     )
 
 
@@ -199,13 +200,9 @@ def _places(path: Path, stamp: int) -> dict[str, Place]:
     return _PLACES.validate_json(path.read_bytes())
 
 
-def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Fields by dotted names, as sweep files name them, without those that are None."""
-    for name, value in config.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        elif value is not None:
-            yield f"{prefix}{name}", list(value) if isinstance(value, tuple) else value
+def _fields(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that are not None by their dotted names, as sweep files have them."""
+    return {name: value for name, value in flat(config) if value is not None}
 
 
 def _differing(config: Mapping[str, Any]) -> Iterator[str]:
@@ -214,10 +211,10 @@ def _differing(config: Mapping[str, Any]) -> Iterator[str]:
     yield data
     yield model
     try:
-        default = dict(_flat(experiment_from({"data.name": data, "model.family": model}).model_dump(mode="json")))
+        default = _fields(experiment_from({"data.name": data, "model.family": model}).model_dump(mode="json"))
     except InputError:  # a corpus that needs more than its name
         return
-    for name, value in _flat(config):
+    for name, value in _fields(config).items():
         if default.get(name) != value and name != "seed":
             section, _, last = name.rpartition(".")
             text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -331,7 +328,8 @@ def _translations(record: Record, read: Read, shown: dict[str, Any] | None) -> T
         if (content := read(f"{split}.hyp.txt")) is None:
             continue
         texts = content.decode("utf-8", "replace").removesuffix("\n").split("\n")
-        pairs: Sequence[Pair | None] = getattr(_corpus(record.config), "splits", {}).get(split, ())
+        corpus = _corpus(json.dumps(record.config["data"], sort_keys=True))
+        pairs: Sequence[Pair | None] = corpus.splits.get(split, ()) if corpus else ()
         if len(pairs) != len(texts):
             pairs = [None] * len(texts)
         mapped = next((row for row, pair in enumerate(pairs) if pair and pair.source == source), None)
@@ -343,12 +341,8 @@ def _translations(record: Record, read: Read, shown: dict[str, Any] | None) -> T
     return Table(("split", "sentence", "source", "reference", "hypothesis", "exact", "map"), rows)
 
 
-def _corpus(config: Mapping[str, Any]) -> Corpus | None:
-    return _loaded(json.dumps(config["data"], sort_keys=True))
-
-
 @lru_cache(maxsize=4)
-def _loaded(data: str) -> Corpus | None:
+def _corpus(data: str) -> Corpus | None:
     """The corpus that a configuration names; None where it is not on this machine, or is no longer known."""
     try:
         section = experiment_from({"data": json.loads(data)}).data

@@ -140,7 +140,7 @@ def _plain(clause: Clause) -> bool:
 
 
 def _order_misleads(clause: Clause, complement: Phrase) -> bool:
-    """Return an object comes before its subject, or "das Kamel, das sie sucht" might be either."""
+    """Return True if an object comes before its subject, or "das Kamel, das sie sucht" might be either."""
     if clause.kind == "relative":
         return clause.frame.gap == "object" or complement.antecedent is not None
     return clause.kind == "main" and clause.front == "object"

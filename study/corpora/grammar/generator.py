@@ -17,7 +17,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from study.corpora.cache import cached
-from study.corpora.corpus import Contrast, Corpus, Pair, Section, checksum, derive_vocabulary
+from study.corpora.corpus import SUBWORDS, VERSION, Contrast, Corpus, Pair, Section, checksum, derive_vocabulary
 from study.corpora.grammar.alignment import assemble
 from study.corpora.grammar.content import fill
 from study.corpora.grammar.draw import Draw, digest
@@ -62,9 +62,7 @@ class Grammar(Section):
     """The embedded German→English grammar: offline, seeded, with gold word alignments."""
 
     name: Literal["grammar"] = Field("grammar", description="Corpus or probe.")
-    version: Literal[1] = Field(
-        1, description="Version of the generator, or of the reader of the files; part of the identity."
-    )
+    version: Literal[1] = Field(1, description=VERSION)
     lexicon: Literal["small", "large"] = Field(
         "small", description="Content words: small has about 130 source word types, large about 400."
     )
@@ -74,10 +72,7 @@ class Grammar(Section):
     )
     seed: Seed = Field(0, description="Seed of the data, apart from the seed of the run.")
     tokens: Literal["words", "subwords"] = Field("words", description="Unit of a token.")
-    vocabulary: Size | None = Field(
-        None,
-        description="Subword vocabulary of both languages (derived: 400 grammar, 8000 multi30k, 4000 files).",
-    )
+    vocabulary: Size | None = Field(None, description=SUBWORDS)
 
     @model_validator(mode="after")
     def _vocabulary(self) -> Self:

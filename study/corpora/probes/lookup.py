@@ -58,9 +58,9 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from study.corpora.corpus import Chance, Link, Pair
+from study.corpora.corpus import VERSION, Chance, Link, Pair
 from study.corpora.grammar.draw import Draw
-from study.corpora.probes.probe import DRAWN, WHICH, Probe, shuffled
+from study.corpora.probes.probe import WHICH, Probe, shuffled
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 NOBODY = "n"
@@ -70,7 +70,7 @@ class Graph(Probe):
     """For every word the label of the word that it names."""
 
     name: Literal["graph"] = Field("graph", description=WHICH)
-    version: Literal[3] = Field(3, description=DRAWN)
+    version: Literal[3] = Field(3, description=VERSION)
     structure: Literal["one_way", "mutual", "cycle3", "permutation"] = Field(
         "cycle3",
         description="Structure of the names. one_way: half of the words name the other half, which name none. mutual: "
@@ -131,7 +131,7 @@ class MultiLookup(Probe):
     """For every word its label and those of the several words that it names, in order."""
 
     name: Literal["multi_lookup"] = Field("multi_lookup", description=WHICH)
-    version: Literal[1] = Field(1, description=DRAWN)
+    version: Literal[1] = Field(1, description=VERSION)
     targets: Annotated[int, Field(ge=1, le=4)] = Field(2, description="P, the words that every word names.")
     nodes: Annotated[int, Field(ge=2, le=26)] = Field(12, description="Names, each once in every source.")
     labels: Annotated[int, Field(ge=2, le=10)] | None = Field(
@@ -174,7 +174,7 @@ class OneSpace(Probe):
     """Find the word of the kind that is asked for, whichever it is, and tell which it is."""
 
     name: Literal["one_space"] = Field("one_space", description=WHICH)
-    version: Literal[1] = Field(1, description=DRAWN)
+    version: Literal[1] = Field(1, description=VERSION)
     kinds: Annotated[int, Field(ge=2, le=26)] = Field(8, description="Kinds, such as temperature.")
     members: Annotated[int, Field(ge=2, le=10)] = Field(4, description="Words of a kind, such as hot and cold.")
     present: Annotated[int, Field(ge=2, le=26)] = Field(4, description="Kinds in a source, one word of each.")

@@ -28,9 +28,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from study.corpora.corpus import Chance, Link, Pair
+from study.corpora.corpus import VERSION, Chance, Link, Pair
 from study.corpora.grammar.draw import Draw
-from study.corpora.probes.probe import DRAWN, WHICH, Probe, shuffled
+from study.corpora.probes.probe import WHICH, Probe, shuffled
 from study.schema import Size
 
 LONGEST = 60
@@ -68,7 +68,7 @@ class Copy(Sequences):
     """Repeat the source."""
 
     name: Literal["copy"] = Field("copy", description=WHICH)
-    version: Literal[1] = Field(1, description=DRAWN)
+    version: Literal[1] = Field(1, description=VERSION)
 
     def looks(self, draw: Draw, count: int) -> tuple[list[int], list[int]]:
         return [draw.below(self.symbols) for _ in range(count)], list(range(count))
@@ -78,7 +78,7 @@ class Reverse(Sequences):
     """Repeat the source from its end."""
 
     name: Literal["reverse"] = Field("reverse", description=WHICH)
-    version: Literal[1] = Field(1, description=DRAWN)
+    version: Literal[1] = Field(1, description=VERSION)
 
     def looks(self, draw: Draw, count: int) -> tuple[list[int], list[int]]:
         return [draw.below(self.symbols) for _ in range(count)], list(reversed(range(count)))
@@ -88,7 +88,7 @@ class Sort(Sequences):
     """Repeat the words of the source in alphabetical order; no word comes twice."""
 
     name: Literal["sort"] = Field("sort", description=WHICH)
-    version: Literal[1] = Field(1, description=DRAWN)
+    version: Literal[1] = Field(1, description=VERSION)
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -108,7 +108,7 @@ class CopyFar(Probe):
     """Repeat a few words from a known place of a long source, and pass over the rest."""
 
     name: Literal["copy_far"] = Field("copy_far", description=WHICH)
-    version: Literal[1] = Field(1, description=DRAWN)
+    version: Literal[1] = Field(1, description=VERSION)
     symbols: Annotated[int, Field(ge=2, le=100)] = Field(32, description="Different words.")
     length: Annotated[int, Field(ge=1, le=200)] = Field(32, description="Words of every source.")
     copied: Size = Field(4, description="Words to repeat; they stand together.")

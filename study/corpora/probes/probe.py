@@ -16,7 +16,6 @@ from study.corpora.grammar.draw import Draw, digest
 from study.errors import InputError
 from study.schema import Pairs, Seed
 
-DRAWN = "Version of the generator, or of the reader of the files; part of the identity."
 WHICH = "Corpus or probe."
 VALID = 300
 PATIENCE = 30

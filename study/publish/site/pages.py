@@ -19,6 +19,7 @@ from study.analysis.figures.run import pruning_curve
 from study.analysis.labels import arm_words, number
 from study.analysis.runs import primary
 from study.claims.verdicts import summaries
+from study.config.overrides import flat
 from study.publish.site import facts, plots
 from study.publish.site.content import Content, introduction, slug
 from study.publish.store import ROOT
@@ -334,8 +335,8 @@ class Pages:
         for arm, names in self.content.arms.items():
             record = next((self.content.records[name] for name in names if name in self.content.records), None)
             if record:
-                flat = {name: value for name, value in run_text.flat(record.config) if name != "seed"}
-                configs[arm] = flat | {"parameters": record.model.parameters if record.model else None}
+                fields_of = {name: value for name, value in flat(record.config) if name != "seed"}
+                configs[arm] = fields_of | {"parameters": record.model.parameters if record.model else None}
         fields = sorted({name for config in configs.values() for name in config})
         usual = {name: _most_common([config.get(name) for config in configs.values()]) for name in fields}
         arms: dict[str, Any] = {}
