@@ -167,6 +167,8 @@ def address(folder, path, fragment=""):
 
 
 def test_places_of_the_forest_plot_are_asinh_of_margins():
+    assert [text for _, text in plots.round_ticks(-86.3, 8.7, True)] == ["−80", "−60", "−40", "−20", "0"]
+    assert [text for _, text in plots.round_ticks(70.2, 70.33, False)] == ["70.20", "70.25", "70.30"]
     assert plots.at(0) == 50
     assert plots.at(plots.CLIP) == plots.at(1000) == 100
     assert plots.at(-1) == pytest.approx(50 - 50 * math.asinh(1) / math.asinh(25), abs=0.01)

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from matplotlib.ticker import MaxNLocator
+
 from study import metrics
 from study.analysis import labels
 from study.analysis.comparison import Compared
@@ -88,8 +90,15 @@ def strips(one: Compared, facet: Facet, arms: Sequence[Mapping[str, Any]]) -> di
         shown |= {"text": told, "interval": "" if base or not differences else interval, "base": base}
         rows.append(shown | {"centre": place(first[centre]), "low": place(first["low"]), "high": place(first["high"])})
     zero = place(0.0) if differences else None
-    ends_text = [number(low + share * span, digits, differences) for share in (0, 0.5, 1)]
-    return {"name": arm_words(facet.name), "rows": rows, "zero": zero, "ends": ends_text}
+    marks = [(place(value), text) for value, text in round_ticks(low, low + span, differences)]
+    return {"name": arm_words(facet.name), "rows": rows, "zero": zero, "ticks": marks}
+
+
+def round_ticks(low: float, high: float, signed: bool) -> list[tuple[float, str]]:
+    """Round values between two ends, and their texts with as many decimals as the steps need."""
+    values = [float(v) for v in MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high) if low <= v <= high]
+    digits = max(0, -math.floor(math.log10(values[1] - values[0]) + 1e-9)) if len(values) > 1 else 3
+    return [(value, number(value, digits, signed)) for value in values]
 
 
 CURVES = (
