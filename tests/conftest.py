@@ -22,6 +22,11 @@ for name in ("STUDY_RUNS", "WANDB_API_KEY", "WANDB_RUN_ID", "WANDB_SWEEP_ID"):
     os.environ.pop(name, None)
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than cores: many tests wait for processes and servers of their own."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_unconfigure() -> None:
     shutil.rmtree(CACHE, ignore_errors=True)
 
