@@ -1,11 +1,13 @@
-"""`study` with a stand-in for training: a second of steps, each a function of the one before, kept in a checkpoint.
+"""`study` whose trials count their records: a stand-in for training, or with STUDY_TRIAL=real the training itself.
 
-`engine.py` kills the processes of such sweeps, since it is the engines that are tested there and not the training.
+`engine.py` kills the processes of such sweeps. The stand-in takes a second: ten steps, each a function of the one
+before, kept in a checkpoint.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from dataclasses import replace
@@ -17,12 +19,14 @@ from study.__main__ import main
 from study.commands import sweep
 from study.config import Experiment, config_hash, experiment_id, recorded
 from study.sweep import engines, local
+from study.sweep.server import PRELOAD
+from study.sweep.trial import train
 
 STEPS, SECONDS = 10, 0.1
 
 
 def trial(experiment: Experiment, folder: Path) -> None:
-    """Make the steps that are missing, then the record. The file `finished` gets a line for each record."""
+    """Make the steps that are missing, then the record."""
     checkpoint = folder / "checkpoint"
     state = json.loads(checkpoint.read_text()) if checkpoint.exists() else {"step": 0, "value": experiment.seed}
     while state["step"] < STEPS:
@@ -39,15 +43,27 @@ def trial(experiment: Experiment, folder: Path) -> None:
         history=[state],
     )
     files.write(folder / "record.json", records.dumps(record))
+    count(folder)
+
+
+def real(experiment: Experiment, folder: Path) -> None:
+    """Train the experiment, and count the record."""
+    train(experiment, folder)
+    count(folder)
+
+
+def count(folder: Path) -> None:
+    """Add a line to the file `finished`, which so has one for each record that was made."""
     with (folder / "finished").open("a", encoding="utf-8") as lines:
-        lines.write(f"{state['value']}\n")
+        lines.write("made\n")
 
 
 if __name__ == "__main__":
     import stand_in  # by this name workers find the trial
 
-    template = engines.template
-    engines.template = lambda *given: replace(template(*given), trial=stand_in.trial, preload=())
-    local.run_sweep = partial(local.run_sweep, trial=stand_in.trial, preload=())
+    template, in_earnest = engines.template, os.environ.get("STUDY_TRIAL") == "real"
+    chosen = {"trial": stand_in.real, "preload": PRELOAD} if in_earnest else {"trial": stand_in.trial, "preload": ()}
+    engines.template = lambda *given: replace(template(*given), **chosen)
+    local.run_sweep = partial(local.run_sweep, **chosen)
     sweep._report = lambda *_: None  # there are no scores
     sys.exit(main(sys.argv[1:]))

@@ -50,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
         raise InputError("--json: expected with --status. Add --status, or remove --json.")
     if args.engine == "wandb":
         _check_whole(args)
-    for option, engine in (("slurm", "slurm"), ("ray", "ray"), ("address", "ray")):
+    for option, engine in (("slurm", "slurm"), ("wait", "slurm"), ("ray", "ray"), ("address", "ray")):
         if getattr(args, option) is not None and args.engine != engine:
             raise InputError(f"--{option}: expected with --engine {engine}, got {args.engine}. Remove it.")
     worst = 0
@@ -87,18 +87,16 @@ def _sweep(path: Path, args: argparse.Namespace) -> int:
         return 0
     for line in status.inapplicable(spec, cells):
         print(line)
+    chosen = todo if args.limit is not None else list(cells)
+    if args.engine == "slurm":
+        return _by_slurm(spec, chosen, todo, out, args)
     if todo:
         _check_installed()
         _check_writable(out)
-        if args.engine in ("slurm", "ray"):  # the others do so while their processes start
-            places.write(spec, out)
         if args.engine == "local" and (address := account.project_address()):
             print(f"W&B: {address}", flush=True)
-    chosen = todo if args.limit is not None else list(cells)
     if args.engine == "wandb":
         code = _by_agents(spec, out, args)
-    elif args.engine == "slurm":
-        return _by_slurm(spec, chosen, todo, out, args)
     elif args.engine == "ray":
         code = _by_ray(spec, chosen, todo, out, args)
     else:
@@ -143,27 +141,38 @@ def _by_agents(spec: Spec, out: Path, args: argparse.Namespace) -> int:
 
 
 def _by_slurm(spec: Spec, cells: Sequence[Cell], todo: list[Cell], out: Path, args: argparse.Namespace) -> int:
-    """Submit what is due and in no queue, in jobs of even length."""
+    """Submit what is due and in no queue, in jobs of even length, and wait for the jobs where that is asked for."""
     resources = slurm.options(args.slurm)
-    engine = slurm.Slurm(resources, spec.name, out)
-    queued = {run for run, (_, state) in slurm.jobs(out).items() if state not in ("ended", "unknown")}
-    free = [cell for cell in todo if cell.id not in queued]
-    if len(todo) > len(free):
-        print(f"{len(todo) - len(free)} runs are in jobs that wait or run; --status lists them")
-    if free:
-        each = seconds_each(free, out, _published(free))
-        at_once = args.slots or max(resources.gpus * slots.SLOTS_PER_GPU, resources.cpus or 1)
-        packs = engines.packs_of(_template(spec, out, args), free, each, resources.jobs(each, at_once))
-        print(f"{spec.name}: {len(free)} runs in {len(packs)} jobs, logs in {out / slurm.FOLDER}", flush=True)
-        failed = engine.run(packs)
-        if resources.cluster != "slurm":
-            code = _checked(spec, cells, out, failed)
-            _report(spec, out, args.shard is not None)
-            return code
-        print("submitted; the same command again submits what is due then, and --status shows jobs and runs")
-    elif not todo:
-        _report(spec, out, args.shard is not None)
-    return 0
+    failed: Mapping[int, str] = {}
+    waits = bool(args.wait) or resources.cluster != "slurm"
+    if todo:
+        _check_installed()
+        engine = slurm.Slurm(resources, spec.name, out)
+        queued = {run for run, (_, state) in slurm.jobs(out).items() if state not in ("ended", "unknown")}
+        free = [cell for cell in todo if cell.id not in queued]
+        if len(todo) > len(free):
+            print(f"{len(todo) - len(free)} runs are in jobs that wait or run; --status lists them")
+        if free:
+            _check_writable(out)
+            places.write(spec, out)
+            each = seconds_each(free, out, _published(free))
+            at_once = args.slots or max(resources.gpus * slots.SLOTS_PER_GPU, resources.cpus or 1)
+            packs = engines.packs_of(_template(spec, out, args), free, each, resources.jobs(each, at_once))
+            print(f"{spec.name}: {len(free)} runs in {len(packs)} jobs, logs in {out / slurm.FOLDER}", flush=True)
+            failed = engine.run(packs)
+        if not waits:
+            if free:
+                print("submitted; the same command again submits what is due then, and --status shows jobs and runs")
+            return 0
+        if args.wait:
+            try:
+                slurm.wait(spec, cells, out)
+            except KeyboardInterrupt:
+                local.tell("interrupted: the jobs go on; --status shows them, and the same command waits again")
+                return local.INTERRUPTED
+    code = _checked(spec, cells, out, failed) if todo else 0
+    _report(spec, out, args.shard is not None)
+    return code
 
 
 def _by_ray(spec: Spec, cells: Sequence[Cell], todo: list[Cell], out: Path, args: argparse.Namespace) -> int:
@@ -172,6 +181,8 @@ def _by_ray(spec: Spec, cells: Sequence[Cell], todo: list[Cell], out: Path, args
         raise InputError("--slots: expected another engine, got ray. Use --ray: cpus and gpus say how many runs fit.")
     engine = ray.Ray(ray.options(args.ray, args.address), out)
     packs = engines.packs_of(_template(spec, out, args, 1), todo, [None] * len(todo), len(todo))
+    if packs:
+        places.write(spec, out)  # the other engines do so while their processes start
     try:
         failed = engine.run(packs) if packs else {}
     except KeyboardInterrupt:
@@ -209,6 +220,7 @@ def _parser() -> Parser:
         help="what starts runs: this command (local), jobs of SLURM, tasks of Ray, or W&B agents (default: local)",
     )
     add("--slurm", metavar="NAME=VALUE,...", help="resources of a job: partition=gpu,time=4h,gpus=1,cpus=8,parallel=20")
+    add("--wait", action="store_true", default=None, help="with --engine slurm: show progress until all jobs end")
     add("--ray", metavar="NAME=VALUE,...", help="resources of a run: gpus=0.25,cpus=2 (default: cpus=1)")
     add("--address", metavar="HOST:PORT", help="address of a Ray cluster, or auto (default: Ray on this machine)")
     what = parser.add_mutually_exclusive_group()

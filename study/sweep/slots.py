@@ -16,9 +16,12 @@ from study.config.experiment import Trainer
 from study.errors import InputError
 
 SLOTS_PER_GPU = 8
-"""Small models leave most of a GPU idle: at most so many trials share one, unless each takes several."""
+"""Small models leave most of a GPU idle: at most so many trials share one, unless each takes several. An assumption."""
 RESERVED, CONTEXT = 1.3, 2**29
-"""Memory that a run takes beside what its tensors need: torch's reserve as a factor, and CUDA's context in bytes."""
+"""Memory that a run takes beside what its tensors need: torch's reserve as a factor, and CUDA's context in bytes.
+
+Both are assumptions. They were never measured on a GPU.
+"""
 
 MOST = 1024
 """Slots of one launcher: each is a process that it watches."""
@@ -219,7 +222,8 @@ def per_gpu(need: int | None) -> tuple[int, str]:
     each = int(RESERVED * need) + CONTEXT
     count = max(1, min(SLOTS_PER_GPU, free // each))
     most = ", the most" if count == SLOTS_PER_GPU else ""
-    return count, f"runs per GPU: {count}{most}, as {_gib(free)} are free and a run needs about {_gib(each)} (measured)"
+    need_of = f"{_gib(each)}: {RESERVED:g} × {_gib(need)} (measured) + {_gib(CONTEXT)}"
+    return count, f"runs per GPU: {count}{most}, as {_gib(free)} are free and a run needs about {need_of}"
 
 
 def _gib(count: int) -> str:

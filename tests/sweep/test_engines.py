@@ -25,7 +25,7 @@ from study import records
 from study.__main__ import main
 from study.commands import sweep
 from study.errors import InputError
-from study.sweep import engines, lease
+from study.sweep import display, engines, lease
 from study.sweep.engines import ray, slurm
 from study.sweep.spec import load
 
@@ -119,6 +119,16 @@ def test_submitits_own_executors_make_the_packs(cluster, file, out, use, capfd):
     assert [len(job["runs"]) for job in jobs] == [2, 2, 1]
 
 
+def test_without_a_controller_nothing_is_written(file, out, monkeypatch, capfd):
+    """The commands of SLURM may be there or not."""
+    pytest.importorskip("submitit")
+    monkeypatch.setenv("SLURM_CONF", "/nowhere/slurm.conf")
+    assert main(["sweep", str(file(1, 2)), "--runs", str(out), "--engine", "slurm"]) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert "--engine slurm: expected a SLURM controller, got none (" in line
+    assert not out.exists()
+
+
 @pytest.fixture
 def node(tmp_path, monkeypatch):
     if not slurm_node.installed() or shutil.which("srun") is None:
@@ -131,7 +141,11 @@ def node(tmp_path, monkeypatch):
     found.stop()
 
 
-def test_a_real_slurm_makes_every_run_once_whatever_happens_to_its_jobs(node, file, out, use, capfd):
+def interrupted(_):
+    raise KeyboardInterrupt
+
+
+def test_a_real_slurm_makes_every_run_once_whatever_happens_to_its_jobs(node, file, out, use, monkeypatch, capfd):
     """One job is warned of its time limit and queues again; another one is killed with all its processes."""
     pytest.importorskip("submitit")
     use(sweep_trials.stoppable)
@@ -140,6 +154,10 @@ def test_a_real_slurm_makes_every_run_once_whatever_happens_to_its_jobs(node, fi
     runs = {cell.experiment.seed: cell.id for cell in spec.cells}
     folder = ["sweep", str(path), "--runs", str(out)]
     command = [*folder, "--engine", "slurm", "--slots", "1", "--slurm", "time=30m,parallel=2,cpus=1"]
+    assert main([*command[:-1], "partition=nowhere"]) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert "sbatch refuses (Batch job submission failed: Invalid partition name specified)" in line
+    assert not (out / "slurm").exists()
     assert main(command) == 0
     assert "4 runs in 2 jobs" in capfd.readouterr().out
     started.wait(2)  # seed 1 in the first job and seed 2 in the second
@@ -155,6 +173,13 @@ def test_a_real_slurm_makes_every_run_once_whatever_happens_to_its_jobs(node, fi
     assert "4 runs are in jobs that wait or run" in printed
     assert "jobs, logs in" not in printed
 
+    with monkeypatch.context() as here:
+        here.setattr(display.Plain, "tick", interrupted)
+        assert main([*command, "--wait"]) == 130
+    printed = capfd.readouterr().out
+    assert "jobs: 2 RUNNING" in printed
+    assert "the jobs go on" in printed
+
     def ended(seed):
         job, state = slurm.jobs(out)[runs[seed]]
         if state == "PENDING":  # SLURM lets a job that was queued again wait for two minutes
@@ -166,9 +191,12 @@ def test_a_real_slurm_makes_every_run_once_whatever_happens_to_its_jobs(node, fi
     node.until(lambda: ended(1) and ended(2))
     states = {seed: records.state(out / run) for seed, run in runs.items()}
     assert states == {1: "finished", 2: "started", 3: "finished", 4: "missing"}
-    assert main(command) == 0
-    assert "2 runs in 2 jobs" in capfd.readouterr().out
-    node.until(lambda: ended(2) and ended(4))
+    monkeypatch.setattr(slurm, "LOOK", 0.2)
+    assert main([*command, "--wait"]) == 0
+    printed = capfd.readouterr().out
+    assert "2 runs in 2 jobs" in printed
+    assert all(f"done    {runs[seed]}  seed={seed}" in printed for seed in runs)
+    assert "4 of 4 runs there, by identity" in printed
     assert {records.state(out / run) for run in runs.values()} == {"finished"}
     assert journal(out) == dict.fromkeys(["1 new", "1 resumed", "2 new", "2 resumed", "3 new", "4 new"], 1)
 

@@ -380,7 +380,8 @@ def test_as_many_runs_share_a_gpu_as_fit_into_its_free_memory(file, out, monkeyp
         folder / "record.json", records.dumps(record.model_copy(update={"resources": took, "provenance": made}))
     )
     assert main(["sweep", str(path), "--runs", str(out), "--dry-run"]) == 0
-    line = "runs per GPU: 3, as 6.0 GiB are free and a run needs about 1.8 GiB (measured)"
+    need = "1.8 GiB: 1.3 × 1.0 GiB (measured) + 0.5 GiB"
+    line = f"runs per GPU: 3, as 6.0 GiB are free and a run needs about {need}"
     assert capsys.readouterr().out.splitlines()[-1] == line
     layout, why = local.layout_for(spec.cells, out, None)
     assert why == line

@@ -2,6 +2,9 @@
 
 Whatever an engine reports, the folder of runs decides: each declared run is looked for there by its identity, and what
 is missing or failed is due again.
+
+The local engine is not an object of this protocol, because calling a pack already is the local engine. As an object it
+would load the sweep file a second time, and look by identity for runs whose end its launcher has itself reported.
 """
 
 from __future__ import annotations

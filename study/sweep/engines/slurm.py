@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
 import json
 import math
 import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import threading
+import time
+from calendar import timegm
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from study import records
 from study.errors import InputError
-from study.sweep import local
+from study.sweep import lease, local
+from study.sweep.display import Progress, Running, choose
 from study.sweep.engines import Pack, pairs
+from study.sweep.outcome import HEADER
+from study.sweep.spec import Cell, Spec
 
 FOLDER = "slurm"
-"""Folder, beside those of the runs, of the jobs' logs and of `JOBS`."""
+"""Folder, beside those of the runs, of `JOBS`, and of a folder for each submission with its scripts and logs."""
 JOBS = "jobs.jsonl"
 """One line per submitted job: its id, and the identities of its runs."""
 WARNING = 120
@@ -29,6 +39,11 @@ TIMEOUTS = 1000
 """Number of times that a job may use up its time and go on: its runs continue, so it gets nearer to its end."""
 PATIENCE = 60.0
 """Seconds that a job which was asked to end waits to be killed: a job that is preempted must not end by itself."""
+LOOK = 10.0
+"""Seconds between two looks at the queue of who waits for jobs."""
+SETTLED = ("finished", "diverged")
+WORDS = {"finished": "done"}
+"""States of runs as the local engine words them."""
 CLUSTERS = ("slurm", "local", "debug")
 EXAMPLE = "Write, for example, partition=gpu,time=4h,gpus=1,parallel=20."
 
@@ -127,44 +142,34 @@ class Slurm:
         out: the folder of runs, which every machine of the cluster must see.
 
     Raises:
-        InputError: no SLURM here.
+        InputError: submitit is not installed, or no SLURM answers here. Nothing is written yet.
     """
 
     def __init__(self, resources: Options, name: str, out: Path) -> None:
-        self.resources, self.out = resources, out
-        if resources.cluster == "slurm" and shutil.which("sbatch") is None:
-            raise InputError("--engine slurm: no sbatch here. Call it where jobs are submitted, on a login node.")
-        (out / FOLDER).mkdir(parents=True, exist_ok=True)
-        cluster, others = resources.cluster, {**resources.others, "requeue": True}
-        more: dict[str, Any] = {"slurm_max_num_timeout": TIMEOUTS} if cluster == "slurm" else {}
-        self.executor = importlib.import_module("submitit").AutoExecutor(
-            (out / FOLDER).resolve(), cluster=cluster, **more
-        )
-        self.executor.update_parameters(
-            name=name,
-            timeout_min=resources.minutes,
-            gpus_per_node=resources.gpus or None,
-            cpus_per_task=resources.cpus,
-            slurm_array_parallelism=resources.parallel,
-            slurm_signal_delay_s=WARNING,
-            slurm_setup=["export PYTHONSAFEPATH=1"],  # a file study.py of the working directory is not the package
-            slurm_additional_parameters=others,
-        )
+        self.resources, self.name, self.out = resources, name, out
+        self.submitit = importlib.import_module("submitit")
+        if resources.cluster == "slurm":
+            _check_controller()
 
     def run(self, packs: Sequence[Pack]) -> Mapping[int, str]:
-        """Submit packs as one array.
+        """Submit packs as one array. Its scripts and logs get a folder of their own, which goes if sbatch refuses.
 
         Raises:
             InputError: sbatch refuses.
         """
+        (self.out / FOLDER).mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=(self.out / FOLDER).resolve()))
+        folder.chmod(0o755)
+        executor = self._executor(folder)
         try:
-            with self.executor.batch(allow_implicit_submissions=True):
-                jobs = [self.executor.submit(Job(pack)) for pack in packs]
+            with contextlib.redirect_stderr(io.StringIO()), executor.batch(allow_implicit_submissions=True):
+                jobs = [executor.submit(Job(pack)) for pack in packs]
         except Exception as problem:  # submitit has several for what sbatch may say
-            said = next((line for line in str(problem).splitlines() if "error" in line.lower()), str(problem))
-            said = " ".join(said.split())[:300]
+            shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                (self.out / FOLDER).rmdir()
             remedy = "Check --slurm, and that `sinfo` answers."
-            raise InputError(f"--engine slurm: sbatch refuses ({said}). {remedy}") from None
+            raise InputError(f"--engine slurm: sbatch refuses ({_reason(str(problem))}). {remedy}") from None
         lines = [json.dumps({"job": job.job_id, "runs": pack.ids}) for job, pack in zip(jobs, packs, strict=True)]
         with (self.out / FOLDER / JOBS).open("a", encoding="utf-8") as file:
             file.write("".join(f"{line}\n" for line in lines))
@@ -175,6 +180,95 @@ class Slurm:
             except Exception as problem:
                 failed[number] = " ".join(str(problem).split())[-300:]
         return failed
+
+    def _executor(self, folder: Path) -> Any:
+        cluster, others = self.resources.cluster, {**self.resources.others, "requeue": True}
+        more: dict[str, Any] = {"slurm_max_num_timeout": TIMEOUTS} if cluster == "slurm" else {}
+        executor = self.submitit.AutoExecutor(folder, cluster=cluster, **more)
+        executor.update_parameters(
+            name=self.name,
+            timeout_min=self.resources.minutes,
+            gpus_per_node=self.resources.gpus or None,
+            cpus_per_task=self.resources.cpus,
+            slurm_array_parallelism=self.resources.parallel,
+            slurm_signal_delay_s=WARNING,
+            slurm_setup=["export PYTHONSAFEPATH=1"],  # a file study.py of the working directory is not the package
+            slurm_additional_parameters=others,
+        )
+        return executor
+
+
+def _check_controller() -> None:
+    """Ask SLURM for its partitions.
+
+    Raises:
+        InputError: SLURM is not installed here, or no controller answers.
+    """
+    try:
+        asked = subprocess.run(["sinfo", "--noheader"], capture_output=True, text=True, timeout=60)
+    except OSError:
+        said = "sinfo is not installed"
+    except subprocess.TimeoutExpired:
+        said = "sinfo had no answer within 60 s"
+    else:
+        if not asked.returncode:
+            return
+        said = _reason(asked.stderr)
+    raise InputError(f"--engine slurm: expected a SLURM controller, got none ({said}). Call it on a login node.")
+
+
+def _reason(said: str) -> str:
+    """The last line in which a command of SLURM names an error, without the command's name."""
+    lines = [line for line in said.splitlines() if re.search("error|fatal", line, re.IGNORECASE)]
+    return re.sub(r"^\w+: (error|fatal): ", "", " ".join((lines or [said])[-1].split()))[:300].rstrip(".")
+
+
+def wait(spec: Spec, cells: Sequence[Cell], out: Path) -> None:
+    """Show how runs in jobs go on, until each has a good record or no job is left that could make it.
+
+    Raises:
+        KeyboardInterrupt: the user does not want to wait. The jobs go on.
+    """
+    labels = {cell.id: spec.label(cell) for cell in cells if cell.id}
+    progress, states, told = Progress(len(labels), 1), dict.fromkeys(labels, ""), ""
+    display = choose(progress)
+    try:
+        while True:
+            queue = jobs(out)  # before the records: a job that has ended has written all of its own
+            alive = {name: queue[name] for name in labels if queue.get(name, ("", "ended"))[1] != "ended"}
+            for name, label in labels.items():
+                if states[name] in SETTLED:
+                    continue
+                state = records.state(out / name)
+                if state in SETTLED or (state == "failed") > (states[name] == "failed"):
+                    display.say(f"{WORDS.get(state, state):8}{name}  {label}")
+                if state == "started" and lease.held(out / name):
+                    progress.running.setdefault(name, Running(label, out / name, _began(out / name)))
+                elif (run := progress.running.pop(name, None)) and state == "finished":
+                    progress.ended(run)
+                states[name] = state
+            progress.done = sum(state in SETTLED for state in states.values())
+            progress.failed = sum(state == "failed" for state in states.values())
+            progress.slots = max(len(progress.running), progress.slots)
+            counts = Counter(state for _, state in set(alive.values()))
+            line = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+            if line != told:
+                display.say(f"jobs: {line or 'none left'}")
+                told = line
+            display.tick()
+            if not any(states[name] not in SETTLED for name in alive):
+                return
+            time.sleep(LOOK)
+    finally:
+        display.close()
+
+
+def _began(folder: Path) -> float:
+    """Return the time on this process's clock at which the attempt began that a run's log is about."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        header = HEADER.findall((folder / "log.txt").read_text(encoding="utf-8", errors="replace"))[-1]
+        return time.monotonic() - max(time.time() - timegm(time.strptime(header, "--- %Y-%m-%d %H:%M:%S UTC ---")), 0.0)
+    return time.monotonic()
 
 
 def jobs(out: Path) -> dict[str, tuple[str, str]]:
