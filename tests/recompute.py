@@ -242,10 +242,11 @@ class Study:
         here = [key for key, c in configs.items() if pair == f"{c['data']['name']}/{c['model']['family']}"]
         return here, [key for key in here if has(configs[key], where)]
 
-    def margin(self, gap, question, pair):
-        corpus, family = pair.split("/")
-        rule = question.get("margin")
-        rule = rule[corpus] if isinstance(rule, dict) else rule
+    def margin(self, gap, named, question, pair):
+        family, rule = pair.partition("/")[2], question.get("margin")
+        if isinstance(rule, str) and rule != "gap":
+            (times, name), score = rule.split(), question["metric"].partition("/")[2]
+            return float(times) * named[name]["values"][pair][score]
         if rule != "gap":
             return rule
         metric = re.sub("/(area|cliff)", "/bleu", "/".join(question["metric"].split("/")[:2]))
@@ -338,18 +339,17 @@ class Study:
             question.setdefault("metric", "test/exact")
             for pair in question.get("asked", ["one site/"]):
                 place = (str(claim["id"]), *pair.split("/"), question.get("part", ""))
-                rows, deciding = (
-                    [
-                        row
-                        for row in table
-                        if place == (row["id"], row["corpus"], row["family"] * (place[2] != ""), row["part"])
-                    ]
-                    for table in tables
-                )
+                edition = str(question.get("edition", 1))
+
+                def asked(row, place=place, edition=edition):
+                    family = row["family"] * (place[2] != "")
+                    return (row["id"], row["corpus"], family, row["part"], row["edition"]) == (*place, edition)
+
+                rows, deciding = (list(filter(asked, table)) for table in tables)
                 if not rows or question.get("sweep", "scaling") not in self.sweeps:
                     self.left["questions without a row or without runs"] += 1
                     continue
-                margin = self.margin(tree["gap"], question, pair)
+                margin = self.margin(tree["gap"], tree.get("margins"), question, pair)
                 found = self.question(question, pair, margin) if "sweep" in question else self.ratios(question)
                 for row, expected in zip(rows, found, strict=True):
                     expected["margin"] = None if "costly" in str(question["contrasts"]) else margin

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from study.claims.schema import (
     Difference,
     Gap,
     Interaction,
+    NamedMargin,
     Question,
     Within,
 )
@@ -36,7 +37,7 @@ def evaluate(
     """Return the verdicts of the claims wanted (by id or slug; all, if none is named). Every claim is checked first.
 
     Args:
-        files: claims; the margin `gap` is the last file's that defines one.
+        files: claims; `gap` and each named margin are the last file's that defines them.
         runs: sweeps and records.
         measured: times of attention sites, for questions with a benchmark.
         wanted: ids or slugs.
@@ -45,7 +46,8 @@ def evaluate(
         InputError: a claim that is not there, one that names what no sweep has, or a record that can't be used.
     """
     gap = next((file.gap for file in reversed(files) if file.gap), None)
-    evaluator = _Evaluator(runs, measured, gap)
+    named = {name: margin for file in files for name, margin in file.margins.items()}
+    evaluator = _Evaluator(runs, measured, gap, named)
     claims, names = [claim for file in files for claim in file.claims], set(wanted)
     if unknown := names - {name for claim in claims for name in (str(claim.id), claim.slug)}:
         raise InputError(f"no such claim: {min(unknown)}. Choose from {', '.join(str(claim.id) for claim in claims)}.")
@@ -54,7 +56,7 @@ def evaluate(
         for claim in file.claims:
             evaluator.check(file, claim)
             if not names or names & {str(claim.id), claim.slug}:
-                found += list(evaluator.verdicts(file, claim))
+                found += verdicts.supersede(list(evaluator.verdicts(file, claim)))
     return found
 
 
@@ -63,6 +65,7 @@ class _Evaluator:
     runs: Runs
     measured: Costs | None
     gap: Gap | None
+    named: Mapping[str, NamedMargin]
     margins: dict[tuple[str, str, str], float | None] = field(default_factory=dict)
 
     def check(self, file: ClaimFile, claim: Claim) -> None:
@@ -118,6 +121,8 @@ class _Evaluator:
             )
         if question.margin == "gap":
             _at(f"{where}.margin", self._gap_arms, *pair.split("/"))
+        elif isinstance(question.margin, str):
+            _at(f"{where}.margin", self._multiple, question.margin, pair, question.metric)
 
     def _arms(self, file: ClaimFile, question: Question, pair: str) -> QuestionArms:
         """The arms of a question's sweeps in one corpus and family, each once."""
@@ -128,14 +133,28 @@ class _Evaluator:
 
     def _margin(self, question: Question, corpus: str, family: str) -> tuple[float | None, str]:
         """The margin, and why it is not known if it should be."""
-        if question.margin != "gap":
+        if not isinstance(question.margin, str):
             return question.margin, ""
+        if question.margin != "gap":
+            return self._multiple(question.margin, f"{corpus}/{family}", question.metric), ""
         place = (corpus, family, metrics.unit_metric(question.metric))
         if place not in self.margins:
             self.margins[place] = self._gap_margin(*place)
         assert self.gap is not None
         margin = self.margins[place]
         return margin, "" if margin else f"the margin needs the runs of sweep {self.gap.sweep}"
+
+    def _multiple(self, margin: str, pair: str, metric: str) -> float:
+        """Return a multiple of a named margin such as `0.5 bleu`, in units of a metric."""
+        times, _, name = margin.partition(" ")
+        if name not in self.named:
+            known = ", ".join(["gap", *self.named])
+            raise InputError(f"expected a number or a multiple of a margin of the file ({known}), got {margin}.")
+        score = metrics.unit_metric(metric).partition("/")[2]
+        value = self.named[name].values.get(pair, {}).get(score)
+        if value is None:
+            raise InputError(f"margin {name} has no value for {score} in {pair}. Add it to `margins:`.")
+        return float(times) * value
 
     def _gap_arms(self, corpus: str, family: str) -> list[ArmRuns]:
         if self.gap is None:

@@ -8,8 +8,9 @@ arms, fields, values and metrics that are not there are refused with the file an
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -21,7 +22,9 @@ from study.sweep.file import read_yaml
 HERE = Path(__file__).with_name("claims.yaml")
 
 Kind = Literal["superiority", "equivalence", "shape"]
-Margin = float | Literal["gap"]
+Margin = Annotated[float | str, Field(union_mode="left_to_right")]
+"""A number in units of the metric, `gap`, or a multiple of a named margin such as `0.5 bleu`."""
+MULTIPLE = re.compile(r"(\d+(?:\.\d+)?) ([a-z]\w*)")
 
 
 Overrides = dict[str, str | int | float | bool | None]
@@ -176,6 +179,12 @@ class Question(Entry):
     descriptive: bool = Field(False, description="Estimates and intervals are printed, and no verdict is given.")
     not_asked: str = Field("", description="Why this is not the claim as it was published.")
     post_hoc: str = Field("", description="Why this was asked when its answer could be known.")
+    edition: Literal[1, 2] = Field(1, description="Edition of the study that declared the question.")
+    replaces: tuple[str, ...] | None = Field(
+        None,
+        description="Questions of the first edition that do not count once this one has run: entries are corpus/family "
+        "or parts. By default those of the same corpus and family; an empty list: none.",
+    )
     contrasts: tuple[AnyContrast, ...] = ()
 
     @field_validator("contrasts", mode="before")
@@ -210,9 +219,26 @@ class Question(Entry):
             raise ValueError("asked: expected corpus/family, such as grammar/recurrent")
         if self.by_sentences and not self.by_length:
             raise ValueError("by_sentences: expected by_length: true too. Add it")
-        if self.by_length and self.margin == "gap":
-            raise ValueError("margin: expected a number with by_length, got gap, which is in units of the metric")
+        if self.by_length and isinstance(self.margin, str):
+            raise ValueError(
+                f"margin: expected a number with by_length, got {self.margin}, which is in units of the metric"
+            )
+        if self.replaces is not None and self.edition == 1:
+            raise ValueError("replaces: expected none in a question of the first edition. Add edition: 2")
         return self
+
+    @field_validator("margin")
+    @classmethod
+    def _named_margin(cls, given: float | str | None) -> float | str | None:
+        if isinstance(given, str) and given != "gap" and not MULTIPLE.fullmatch(given):
+            raise ValueError(f"expected a number, gap, or a number and a name such as 0.5 bleu, got {given!r}")
+        return given
+
+    def supersedes(self, pair: str, other: Question, asked: str) -> bool:
+        """Return True if this question, asked of `pair`, replaces `other`, asked of `asked`."""
+        if self.edition <= other.edition:
+            return False
+        return asked == pair if self.replaces is None else bool({asked, other.part} & set(self.replaces))
 
     def _cost(self) -> None:
         """Check that ratios and a benchmark come together."""
@@ -249,11 +275,18 @@ class Claim(Entry):
             for pair in question.asked:
                 if self.kind(question) == "equivalence" and question.margin is None:
                     raise ValueError(f"margin: expected a number or gap for an equivalence, got none for {pair}")
-        rows = [(pair, question.part) for question in self.questions for pair in question.asked]
+        rows = [(q.edition, pair, q.part) for q in self.questions for pair in q.asked]
         if len(set(rows)) < len(rows):
             raise ValueError(
                 "asked: expected each corpus/family once, got one twice. Give the questions different values of part"
             )
+        first = {name for q in self.questions if q.edition == 1 for name in (q.part, *q.asked)}
+        for question in self.questions:
+            if idle := set(question.replaces or ()) - first:
+                raise ValueError(
+                    f"replaces: expected a corpus/family or part of the first edition, got {min(idle)!r}. "
+                    "Correct it, or write replaces: []"
+                )
         return self
 
 
@@ -267,11 +300,21 @@ class Gap(Entry):
     where: dict[str, Overrides] = Field(default={}, description="Fields that both arms share, by family.")
 
 
+class NamedMargin(Entry):
+    """A margin that was fixed before the runs: its value in each corpus, family and score."""
+
+    source: str = Field(description="Where the values come from, in a sentence.")
+    values: dict[str, dict[str, Annotated[float, Field(gt=0)]]] = Field(
+        description="corpus/family ↦ score without its split, such as `nll` or `exact/without pronouns` ↦ value."
+    )
+
+
 class Claims(Entry):
     """Content of a file of claims."""
 
     description: str = ""
     gap: Gap | None = None
+    margins: dict[str, NamedMargin] = {}
     claims: tuple[Claim, ...]
 
 
@@ -282,6 +325,7 @@ class ClaimFile:
     path: Path
     claims: tuple[Claim, ...]
     gap: Gap | None = None
+    margins: Mapping[str, NamedMargin] = field(default_factory=dict)
 
 
 def read_all(beside: Path | None = None) -> list[ClaimFile]:
@@ -321,7 +365,7 @@ def read(path: Path) -> ClaimFile:
     ids = [str(claim.id) for claim in found.claims]
     if twice := [one for one in ids if ids.count(one) > 1]:
         raise InputError(f"{path}: claims: expected each id once, got {twice[0]} twice. Rename one.")
-    return ClaimFile(path, found.claims, found.gap)
+    return ClaimFile(path, found.claims, found.gap, found.margins)
 
 
 def _one_line(error: ValidationError, tree: Mapping[str, Any]) -> str:

@@ -41,6 +41,7 @@ def table(verdicts: Sequence[Verdict]) -> Table:
         Column("id", "#"),
         Column("claim", "claim", "left"),
         Column("asked", "data and model", "left"),
+        *_editions(verdicts),
         Column("verdict", "verdict", "left"),
         Column("finding", "finding", "left"),
         Column("contrast", "contrast", "left"),
@@ -62,6 +63,7 @@ def contrasts_table(verdicts: Sequence[Verdict]) -> Table:
     columns = [
         Column("id", "#"),
         Column("asked", "data and model", "left"),
+        *_editions(verdicts),
         Column("metric", "measure", "left"),
         Column("contrast", "contrast", "left"),
         Column("finding", "finding", "left"),
@@ -97,6 +99,8 @@ def lines(verdicts: Sequence[Verdict], contrasts: bool) -> Iterator[str]:
         became, found_ = _verdict(verdict), _finding(verdict, verdict.deciding)
         told = found_ if became in (labels.NOTHING, NOT_RUN) else f"{became} ({found_})"
         yield from _wrapped(": ".join(one for one in (asked_in(verdict), told) if one != labels.NOTHING), 4)
+        if (of := edition(verdict)) != "first":
+            yield from _wrapped(f"edition: {of}", 8)
         if verdict.question.post_hoc:
             yield from _wrapped(f"post hoc: {verdict.question.post_hoc}", 8)
         findings = verdict.findings if contrasts else [found] if (found := verdict.deciding) else []
@@ -144,6 +148,22 @@ def asked_in(verdict: Verdict) -> str:
     return f"{said} (post hoc)" if verdict.question.post_hoc else said
 
 
+def edition(verdict: Verdict) -> str:
+    """Return `second`, `first`, or `first, superseded by …` with the place where the second edition asked again."""
+    by = superseded_by(verdict)
+    return f"first, superseded by “{by}”" if by else ("first", "second")[verdict.question.edition - 1]
+
+
+def superseded_by(verdict: Verdict) -> str:
+    """Return where the second edition asked the question again, such as `grammar, recurrent; eight sizes`."""
+    return " and ".join(asked_in(new) for new in verdict.superseded)
+
+
+def _editions(verdicts: Sequence[Verdict]) -> list[Column]:
+    """Return the column of editions; none where all questions are of the first."""
+    return [Column("edition", "edition", "left")] * any(one.question.edition > 1 for one in verdicts)
+
+
 def _unit(verdict: Verdict) -> str:
     """Return the quantity of which an estimate is a difference."""
     kinds = _kinds(verdict)
@@ -173,6 +193,7 @@ def _cells(verdict: Verdict) -> dict[str, str]:
         "id": str(verdict.claim.id),
         "claim": verdict.claim.statement,
         "asked": asked_in(verdict),
+        "edition": edition(verdict),
         "verdict": _verdict(verdict),
         "finding": _finding(verdict, found),
         "published": verdict.claim.published or labels.NOTHING,
@@ -223,6 +244,7 @@ def _evidence(verdict: Verdict, found: Finding) -> dict[str, str]:
     return {
         "id": str(verdict.claim.id),
         "asked": asked_in(verdict),
+        "edition": edition(verdict),
         "metric": _unit(verdict),
         "contrast": found.name,
         "finding": found.word,
@@ -266,6 +288,7 @@ def _numbers(verdict: Verdict, found: Finding | None) -> dict[str, Any]:
     claim, question = verdict.claim, verdict.question
     out: dict[str, Any] = {"id": claim.id, "slug": claim.slug, "type": claim.kind(question)}
     out |= {"corpus": verdict.corpus, "family": verdict.family, "part": question.part}
+    out |= {"edition": question.edition, "superseded_by": superseded_by(verdict)}
     out |= {"post_hoc": question.post_hoc, "verdict": verdict.outcome, "finding": verdict.word}
     metric = "time" if question.benchmark else question.metric if question.contrasts else ""
     out |= {"metric": metric, "contrast": found.fields if found else ""}

@@ -121,6 +121,13 @@ class Verdict:
     word: Word
     findings: tuple[Finding, ...] = ()
     note: str = ""
+    superseded: tuple[Verdict, ...] = ()
+    """Verdicts of the second edition that replace this one. It stays in the tables and does not count."""
+
+    @property
+    def pair(self) -> str:
+        """Corpus and family, such as `grammar/recurrent`."""
+        return f"{self.corpus}/{self.family}"
 
     @property
     def outcome(self) -> Outcome:
@@ -272,11 +279,23 @@ def stance(word: Word, kind: Kind) -> int:
     return 1 if word in (SUPPORTED, BELOW) else -1 if word in (CONTRADICTED, CONTRADICTED_BELOW) else 0
 
 
+def supersede(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Mark the verdicts of the first edition on a claim that a question of the second replaces and that has run."""
+    second = [verdict for verdict in verdicts if verdict.question.edition == 2 and verdict.outcome != NOT_RUN]
+    marked = []
+    for old in verdicts:
+        new = tuple(one for one in second if one.question.supersedes(one.pair, old.question, old.pair))
+        marked.append(replace(old, superseded=new))
+    return marked
+
+
 def summaries(verdicts: Sequence[Verdict]) -> dict[str, str]:
     """Return the verdict on each claim as a whole, by its id."""
     parts: dict[str, list[tuple[str, bool]]] = {}
     for verdict in verdicts:
-        parts.setdefault(str(verdict.claim.id), []).append((verdict.outcome, bool(verdict.question.post_hoc)))
+        some = parts.setdefault(str(verdict.claim.id), [])
+        if not verdict.superseded:
+            some.append((verdict.outcome, bool(verdict.question.post_hoc)))
     return {claim: summary(some) for claim, some in parts.items()}
 
 

@@ -225,6 +225,7 @@ The data `graph`, `multi_lookup`, `copy_far` and `one_space` are [probes](own-da
 """
 COLUMNS = {
     "asked": "data and model",
+    "edition": "edition",
     "verdict": "verdict",
     "finding": "finding",
     "contrast": "contrast",
@@ -234,6 +235,7 @@ COLUMNS = {
     "margin": "margin",
     "n": "seeds",
 }
+NUMBERS = tuple(COLUMNS.values())[5:]
 
 
 def _tables_of(verdicts: Sequence[Verdict], results: Results) -> dict[str, list[str]]:
@@ -263,10 +265,12 @@ def _page(
             yield f"Sweeps: {', '.join(f'[{name}](../results/tables/{name}.md)' for name in behind[claim])}.\n"
         there = [row for row in rows if not row["verdict"].startswith(NOT_RUN)]
         if there:
-            cells = [{head: _cell(row, key) for key, head in COLUMNS.items()} for row in there]
-            yield _markdown(cells, list(COLUMNS.values())[4:]) + "\n"
-        if len(there) < len(rows):
-            yield "Not yet run" + (", in part.\n" if there else ".\n")
+            both = any(row["edition"] != "first" for row in rows)
+            columns = {key: head for key, head in COLUMNS.items() if both or key != "edition"}
+            cells = [{head: _cell(row, key) for key, head in columns.items()} for row in there]
+            yield _markdown(cells, NUMBERS) + "\n"
+        if waiting := [row["asked"] for row in rows if row not in there]:
+            yield f"Not yet run: {'. Not yet run: '.join(waiting)}.\n"
     yield "## Multi30k: this study and others\n"
     yield "Most other systems were scored in other ways; their numbers do not compare to the point.\n"
     yield standing.markdown()

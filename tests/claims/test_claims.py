@@ -9,6 +9,7 @@ from study.analysis.runs import Runs
 from study.claims import table as claims_table
 from study.claims.evaluate import evaluate
 from study.claims.schema import HERE, read, read_all
+from study.claims.verdicts import summaries
 from study.commands import claims as command
 from study.errors import InputError
 from study.records import Score
@@ -172,6 +173,40 @@ def test_a_slope_weighs_groups_alike_or_by_their_sentences(study):
         (verdict,) = study.ask(by_length=True, by_sentences=weighted, margin=None)
         slope = np.polyfit([5.5, 9.0, 12.0], gains, 1, w=np.sqrt(weights))[0]
         assert verdict.deciding.comparison.test.difference == pytest.approx(1.03 * slope, abs=1e-3)
+
+
+def test_the_second_edition_decides_where_it_has_run(study):
+    """Rate .001 is asked first and .004 again, with a margin of .5 · 4 points that was fixed under a name."""
+    fixed = {"points": {"source": "fixed on runs of the recipe", "values": {"grammar/recurrent": {"exact": 4.0}}}}
+    first = CLAIM["questions"][0] | {"part": "once"}
+    second = first | {"edition": 2, "where": {RATE: 0.004}, "margin": "0.5 points", "part": "again"}
+    study.write("dot", 0.001, DOT)
+    study.write("bilinear", 0.001, LESS)
+
+    def editions(**facts):
+        found = study.ask({"questions": [first, second | facts]}, margins=fixed)
+        return found, summaries(found)["mine"], [claims_table.edition(one) for one in found]
+
+    _, whole, told = editions()
+    assert (whole, told) == ("holds", ["first", "second"])
+    study.write("dot", 0.004, LESS)
+    study.write("bilinear", 0.004, DOT)
+    found, whole, told = editions()
+    assert (whole, told) == ("fails", ["first, superseded by “grammar, recurrent; again”", "second"])
+    assert [one.deciding.margin for one in found] == [2, 2.0]
+    rows = claims_table.table(found).blocks[0].rows
+    assert [row.numbers["superseded_by"] for row in rows] == ["grammar, recurrent; again", ""]
+    assert [row.cells["verdict"] for row in rows] == ["holds", "fails"]
+    assert editions(replaces=["once"])[1] == "fails"
+    assert editions(replaces=[])[1] == "mixed"
+    for facts, said in (
+        ({"replaces": ["twice"]}, "replaces: expected a corpus/family or part of the first edition, got 'twice'"),
+        ({"margin": "0.5 miles"}, r"margin: expected a number or a multiple of a margin of the file \(gap, points\)"),
+        ({"metric": "test/bleu", "margin": "1 points"}, "margin points has no value for bleu in grammar/recurrent"),
+        ({"margin": "half"}, "margin: expected a number, gap, or a number and a name such as 0.5 bleu, got 'half'"),
+    ):
+        with pytest.raises(InputError, match=said):
+            editions(**facts)
 
 
 @pytest.fixture(scope="module")
