@@ -216,6 +216,7 @@ def test_a_layer_takes_a_score_of_ones_own_and_refuses_what_is_none(
         ({"heads": 5}, "heads: expected a divisor of the width 24"),
         ({"score": "fixed_random"}, "longest: expected the largest number of slots"),
         ({"logit_init": "matched"}, "logit_init: expected standard"),
+        ({"scale": "none", "map_rate": "rsqrt"}, "map_rate: expected common"),
     ):
         with pytest.raises(study.InputError, match=problem):
             study.Attention(24, **given)

@@ -21,6 +21,7 @@ from study.attention.scores import build_scale, build_score
 from study.attention.view import AttentionCall, Lengths, Memory, Terms, View, gather
 from study.attention.weighting import build_weights, to_float32, unmask_empty, without_autocast
 from study.config import Attention as Config
+from study.config.mechanisms import LOGIT_INIT, MAP_RATE
 
 FUSED_GATHER_FROM = 28.0
 """`Score.gather_from` against torch's fused kernel with a mask."""
@@ -63,6 +64,8 @@ class Attention(Part):
             assert isinstance(self.map_query, Projected)
             assert isinstance(self.map_key, Projected)
             self.map_key.weight.copy_(self.map_query.weight)
+        if power := LOGIT_INIT[self.config.logit_init].power:
+            self.rescale(torch.full((self.config.heads,), self.score.d ** (-2 * power)))
 
     def remember(self, states: Tensor, mask: Tensor) -> Memory:
         """States [B, S, Dk] and their mask [B, S] as a memory. Keys are computed in float32."""
@@ -164,6 +167,12 @@ class Attention(Part):
     def reseed(self, seed: int) -> None:
         """Start what samples, if anything does, at the beginning of a training step."""
         self.reach.reseed(seed)
+
+    def shares(self) -> dict[nn.Parameter, float]:
+        """Return the parameters with a learning rate of their own, and its share of the common rate."""
+        share = self.score.d ** -MAP_RATE[self.config.map_rate].power
+        maps = (self.map_query, self.map_key) if share != 1 else ()
+        return {parameter: share for module in maps for parameter in module.parameters()}
 
     @torch.no_grad()
     def rescale(self, factor: Tensor) -> None:

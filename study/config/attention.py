@@ -21,6 +21,7 @@ from study.config.mechanisms import (
     COMBINE,
     DERIVED,
     LOGIT_INIT,
+    MAP_RATE,
     MAPS,
     OUTPUT,
     REACH,
@@ -112,7 +113,13 @@ class Attention(Frozen):
     logit_init: Annotated[str, Choice("logit_init")] = Field(
         "standard",
         description="matched: the score's or the maps' initial scale is set so that each head's logits have "
-        "standard deviation 1 at step 0, measured on the first training batch.",
+        "standard deviation 1 at step 0, measured on the first training batch. rsqrt: W_Q and W_K start at 1/d^¼ of their "
+        "standard values, so that unscaled logits start as those with scale rsqrt.",
+    )
+    map_rate: Annotated[str, Choice("map_rate")] = Field(
+        "common",
+        description="Learning rate of W_Q and W_K. common: that of all parameters. rsqrt: 1/d^¼ of it. With logit_init "
+        "rsqrt too, Adam trains an unscaled dot product as one with scale rsqrt.",
     )
 
     @model_validator(mode="after")
@@ -215,6 +222,7 @@ def _refusals(site: Attention) -> Iterator[str]:
     yield from _maps(site)
     yield from _scale(site)
     yield from _matched(site)
+    yield from _divided_maps(site)
     yield from _heads(site)
     yield from _options(site, "reach")
     yield from _reach(site)
@@ -276,6 +284,22 @@ def _matched(site: Attention) -> Iterator[str]:
             f"logit_init: {site.logit_init} sets a parameter, but {site.score} with {site.maps} maps has none. Use "
             "separate maps."
         )
+
+
+def _divided_maps(site: Attention) -> Iterator[str]:
+    """Refuse to divide W_Q and W_K, or their rate, where that does not make up for a missing 1/√d."""
+    score, scale = SCORE[site.score], site.scale or SCORE[site.score].scale
+    whole = MAPS[site.maps].weights and score.d and not score.matrix
+    for name, axis in (("logit_init", LOGIT_INIT), ("map_rate", MAP_RATE)):
+        value = getattr(site, name)
+        if axis[value].power and not whole:
+            dots = _or(SCORE.those(lambda row: row.d and not row.matrix))
+            yield (
+                f"{name}: {value} divides W_Q and W_K of score {dots}, got score {site.score} with {site.maps} maps. "
+                f"Use {name} {type(site).model_fields[name].default}."
+            )
+        elif axis[value].power and (SCALE[scale].divides or SCALE[scale].learned):
+            yield f"{name}: {value} stands in for the scale, but scale is {scale}. Use scale none."
 
 
 def _heads(site: Attention) -> Iterator[str]:

@@ -229,6 +229,8 @@ class Start(Facts):
     """They are set by a measurement on the first training batch."""
     square: bool = False
     """The matrix must be square."""
+    power: float = 0.0
+    """W_Q and W_K, or their learning rate, are divided by d to this power."""
 
 
 Row = TypeVar("Row", bound=Facts)
@@ -546,7 +548,14 @@ REACH = Axis(
         ),
     }
 )
-LOGIT_INIT = Axis({"standard": Start(), "matched": Start(measured=True, label="logits start at sd 1")})
+LOGIT_INIT = Axis(
+    {
+        "standard": Start(),
+        "matched": Start(measured=True, label="logits start at sd 1"),
+        "rsqrt": Start(power=0.25, label="logits start as with 1/√d"),
+    }
+)
+MAP_RATE = Axis({"common": Start(), "rsqrt": Start(power=0.25, label="maps learn as with 1/√d")})
 BILINEAR_INIT = Axis(
     {
         "xavier": Start(help="of variance 2/(Dq + Dk)"),
@@ -649,6 +658,7 @@ AXES: dict[str, Axis[Any]] = {
     "combine": COMBINE,
     "output": OUTPUT,
     "logit_init": LOGIT_INIT,
+    "map_rate": MAP_RATE,
     "bilinear_init": BILINEAR_INIT,
     "memory": MEMORY,
     "positions": POSITIONS,
@@ -676,7 +686,10 @@ DERIVED: dict[str, Callable[[int], Any]] = {
 }
 """Option ↦ its value if none is given, from the width of what it works on: of a head's keys, or of the states."""
 
-VARIANTS = ("logit_init=matched", "equal_start=true", "exclude_self=true", "bilinear_init=identity", "init=direct")
+VARIANTS = (
+    *("logit_init=matched", "equal_start=true", "exclude_self=true", "bilinear_init=identity", "init=direct"),
+    *("logit_init=rsqrt", "map_rate=rsqrt"),
+)
 """Settings that make a variant of an arm. Figures draw a variant hollow, with the marker of its place here."""
 
 

@@ -15,7 +15,7 @@ ONE_ANNOTATION = " with annotations 1"
 """Ending of the name of a memory whose slots are annotations, if there is one annotation."""
 SCORING = (
     *("score", *(option for option in Attention.model_fields if SCORE.taking(option))),
-    *("scale", "maps", "equal_start", "key_width", "weights", "logit_init"),
+    *("scale", "maps", "equal_start", "key_width", "weights", "logit_init", "map_rate"),
 )
 """Fields that decide the weights of slots."""
 MIXING = ("values", "value_width", "combine", "output")

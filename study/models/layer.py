@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from study.attention import Attention as Site
 from study.attention import AttentionCall, Lengths, Terms, View
 from study.config import Attention as Config
-from study.config.mechanisms import LOGIT_INIT
+from study.config.mechanisms import LOGIT_INIT, MAP_RATE
 from study.config.overrides import one_line
 from study.errors import InputError
 from study.models.build import initialise
@@ -146,6 +146,8 @@ def _resolved(fields: dict[str, Any], width: int, memory_width: int) -> Config:
         raise InputError(str(problem)) from None
     if LOGIT_INIT[config.logit_init].measured:
         raise InputError(f"logit_init: expected standard, got {config.logit_init}, which needs a model and its data.")
+    if MAP_RATE[config.map_rate].power:
+        raise InputError(f"map_rate: expected common, got {config.map_rate}. Set it in your optimiser: `shares()` has it.")
     return config
 
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from study.attention import Terms
+from study.models.translator import Translator
 
 
 def factor(step: int, recipe: Any) -> float:
@@ -29,6 +31,16 @@ def factor(step: int, recipe: Any) -> float:
         case "constant":
             after = 1.0
     return float(min(warm, after, 1.0))
+
+
+def parameter_groups(model: Translator) -> list[dict[str, Any]]:
+    """Return the parameters in groups of one `share`, their part of the common learning rate, in the model's order.
+
+    The norm of the gradient is a sum in this order: another one would round differently.
+    """
+    shares = {parameter: share for _, _, site in model.sites() for parameter, share in site.shares().items()}
+    groups = groupby(model.parameters(), lambda parameter: shares.get(parameter, 1.0))
+    return [{"params": list(parameters), "share": share} for share, parameters in groups]
 
 
 def step_seed(seed: int, step: int, stream: str = "") -> int:

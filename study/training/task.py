@@ -42,7 +42,7 @@ from study.training.batches import (
 from study.training.diagnostics import Diagnostics, diagnose, gradients, in_history, look, truth
 from study.training.evaluate import Evaluation, evaluate
 from study.training.ranks import mean_over_ranks
-from study.training.step import factor, penalties, running, samples, step_seed, surrogate
+from study.training.step import factor, parameter_groups, penalties, running, samples, step_seed, surrogate
 from study.training.vocabulary import vocabulary_for
 
 DIAGNOSED = 64
@@ -193,7 +193,7 @@ class Task(pl.LightningModule):
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.Adam(
-            self.model.parameters(),
+            parameter_groups(self.model),
             self.recipe.learning_rate,
             betas=(0.9, self.recipe.adam_beta2),
             eps=1e-9,
@@ -203,7 +203,14 @@ class Task(pl.LightningModule):
     def configure_gradient_clipping(
         self, optimizer: Any, gradient_clip_val: float | None = None, gradient_clip_algorithm: str | None = None
     ) -> None:
-        """Clip the norm as the recipe says, unless the trainer has a limit of its own."""
+        """Clip the norm as the recipe says, unless the trainer has a limit of its own.
+
+        The gradient of a parameter w with a share r of the learning rate is multiplied by r first. Adam then trains w
+        as r·u, where u has the common rate, and the norm is that of the gradients of u.
+        """
+        for group in optimizer.param_groups:
+            for parameter in group["params"] if group.get("share", 1.0) != 1 else ():
+                parameter.grad.mul_(group["share"])
         limit = self.recipe.clip if gradient_clip_val is None else gradient_clip_val
         self.clip_gradients(optimizer, limit, gradient_clip_algorithm or "norm")
 
@@ -236,7 +243,7 @@ class Task(pl.LightningModule):
             attention.reseed(step_seed(self.experiment.seed, self.global_step, f":{site}:{layer}{own}"))
         self._rate = self.recipe.learning_rate * factor(self.global_step, self.recipe)
         for group in self.trainer.optimizers[0].param_groups:
-            group["lr"] = self._rate
+            group["lr"] = self._rate * group.get("share", 1.0)
 
     def on_train_epoch_end(self) -> None:
         if self.global_step >= self.recipe.steps:  # for a trainer that counts epochs

@@ -72,6 +72,18 @@ def test_a_learned_scale_is_a_rescaled_map() -> None:
     same_logits(learned, fixed)
 
 
+@pytest.mark.parametrize("maps", ["separate", "tied", "tied_signed"])
+def test_unscaled_logits_that_start_as_with_the_scale_are_the_scaled_ones(maps: str) -> None:
+    fields = {"key_width": 16, "maps": maps}  # 16^¼ = 2: no rounding, also in float32
+    data = inputs(DQ, DQ)
+    one, other = (site(DQ, DQ, scale=scale, logit_init=start, **fields) for scale, start in START_AND_SCALE)
+    close(seen(one, *data).logits, seen(other, *data).logits)
+    close(weight(one, "map_query.weight") * 2, weight(other, "map_query.weight"))
+
+
+START_AND_SCALE = (("none", "rsqrt"), ("rsqrt", "standard"))
+
+
 def test_cosine_is_dot_on_unit_vectors_times_its_temperature() -> None:
     cosine = site(DQ, DQ, heads=1, score="cosine", maps="raw")
     dot = site(DQ, DQ, heads=1, scale="none", maps="raw")

@@ -43,6 +43,7 @@ COMPANIONS: list[dict[str, Any]] = [
     for fields in (
         {},
         {"attention.maps": "separate"},
+        {"attention.maps": "separate", "attention.scale": "none"},
         {"attention.values": "projected", "attention.output": "projected"},
         *OWNERS,
         {"attention.score": "additive", "attention.maps": "separate"},

@@ -181,6 +181,7 @@ OTHERWISE = {  # the axes whose very point is another initial value of one param
     "embeddings": "unembedding.weight",
     "equal_start": "map_key.weight",
     "bilinear_init": "score.weight",
+    "logit_init": ("map_query.weight", "map_key.weight"),
 }
 
 

@@ -100,6 +100,36 @@ def test_a_trainer_of_ones_own_reaches_the_weights_of_a_run(family: str, tmp_pat
     assert len(late.history) == before
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("family", ["recurrent", "transformer"])
+def test_adam_trains_an_unscaled_dot_product_as_a_scaled_one_if_maps_start_and_learn_at_one_over_d_to_the_quarter(
+    family: str, tmp_path: Path
+) -> None:
+    """W_Q and W_K stay the scaled ones ÷ d^¼, bit by bit at d = 16, under warm-up, clipping and dropout.
+
+    Unscaled logits (W' x)·(W' m) with W' = d^−¼ W are the scaled ones, and ∂L/∂W' = d^¼ ∂L/∂W. Adam's step does not
+    depend on the size of the gradient, so W' moves by d^−¼ of what W moves by if its rate is d^−¼ of W's. Either
+    alone is another arm.
+    """
+    maps = {"model.family": family, "model.attention": {"maps": "separate", "heads": 1, "key_width": 16}}
+    recipe = {"training.steps": 3, "training.validate_every": 3, "training.learning_rate": 0.1, "training.clip": 0.5}
+    start, rate = {"model.attention.logit_init": "rsqrt"}, {"model.attention.map_rate": "rsqrt"}
+    unscaled = {"model.attention.scale": "none"}
+    arms = ({}, {**unscaled, **start, **rate}, {**unscaled, **start}, {**unscaled, **rate}, unscaled)
+    trained = []
+    for arm in arms:
+        task = study.Task(experiment_from(SMALL, maps, recipe, arm))
+        quiet = {"logger": False, "enable_checkpointing": False, "limit_val_batches": 0}
+        trainer(tmp_path, max_steps=3, **quiet).fit(task, task.data)
+        trained.append(dict(task.model.state_dict()))
+    scaled, both, *others = trained
+    for name, tensor in scaled.items():
+        ratio = 2 if name.endswith(("map_query.weight", "map_key.weight")) else 1
+        assert torch.equal(tensor, both[name] * ratio), name
+    for other in others:
+        assert not torch.allclose(other["unembedding.bias"], scaled["unembedding.bias"], rtol=1e-4)
+
+
 def test_a_limit_of_the_trainer_and_the_data_of_another_experiment(tmp_path: Path) -> None:
     experiment = experiment_from(SMALL, {"training.steps": 2, "training.validate_every": 2})
     limited, plain = study.Task(experiment), study.Task(experiment)
