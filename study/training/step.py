@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from study.attention import Terms
 from study.models.translator import Translator

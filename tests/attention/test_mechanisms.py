@@ -229,7 +229,7 @@ def test_step_by_step_equals_teacher_forcing_in_both_families(score: str, family
         ({"score": "additive", "maps": "tied_signed"}, "absorbs the signs"),
         ({"maps": "tied", "equal_start": True}, "equal_start: expected separate maps"),
         ({"maps": "raw", "score": "cosine", "scale": "none", "logit_init": "matched"}, "cosine has none"),
-        ({"score": "bilinear", "scale": "none", "logit_init": "rsqrt"}, "of score dot, got score bilinear with separate"),
+        ({"score": "bilinear", "scale": "none", "logit_init": "rsqrt"}, "score dot, got score bilinear with separate"),
         ({"maps": "raw", "scale": "none", "map_rate": "rsqrt"}, "map_rate: rsqrt divides W_Q and W_K .* with raw maps"),
         ({"map_rate": "rsqrt"}, "map_rate: rsqrt stands in for the scale, but scale is rsqrt. Use scale none"),
         ({"weights": "identity", "scale": "none"}, "scale: expected rsqrt with weights identity"),
