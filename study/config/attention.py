@@ -113,8 +113,8 @@ class Attention(Frozen):
     logit_init: Annotated[str, Choice("logit_init")] = Field(
         "standard",
         description="matched: the score's or the maps' initial scale is set so that each head's logits have "
-        "standard deviation 1 at step 0, measured on the first training batch. rsqrt: W_Q and W_K start at 1/d^¼ of their "
-        "standard values, so that unscaled logits start as those with scale rsqrt.",
+        "standard deviation 1 at step 0, measured on the first training batch. rsqrt: W_Q and W_K start at 1/d^¼ of "
+        "their standard values, so that unscaled logits start as those with scale rsqrt.",
     )
     map_rate: Annotated[str, Choice("map_rate")] = Field(
         "common",

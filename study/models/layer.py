@@ -147,7 +147,7 @@ def _resolved(fields: dict[str, Any], width: int, memory_width: int) -> Config:
     if LOGIT_INIT[config.logit_init].measured:
         raise InputError(f"logit_init: expected standard, got {config.logit_init}, which needs a model and its data.")
     if MAP_RATE[config.map_rate].power:
-        raise InputError(f"map_rate: expected common, got {config.map_rate}. Set it in your optimiser: `shares()` has it.")
+        raise InputError(f"map_rate: expected common, got {config.map_rate}. Set it in your optimiser.")
     return config
 
 
