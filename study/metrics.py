@@ -2,8 +2,9 @@
 
 Sweep files, claims, tables, figures and results/README.md use it. A metric is
 named `split/score` (`test/exact`), or `split/score/subset` for a part of a split or of a model's heads
-(`test/bleu/length 4-7`, `test/bleu/kept 0.5`). Claims also name diagnostics by their place in the record, the mean over
-layers and heads (`diagnostics/cross/information`); `diagnostics/pruning/left/<site>` follows from a pruning's order.
+(`test/bleu/length 4-7`, `test/nll/without pronouns`, `test/bleu/kept 0.5`). Claims also name diagnostics by their place
+in the record, the mean over layers and heads (`diagnostics/cross/information`); `diagnostics/pruning/left/<site>`
+follows from a pruning's order.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from study.errors import InputError
 
 Goal = Literal["maximize", "minimize"]
 Need = Literal["alignment", "attends", "contrasts", "heads"]
+Kind = Literal["length", "corpus", "heads"]
+"""Kinds of subsets: source lengths, subsets that a corpus names, shares of heads."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Metric:
         needs: what the corpus must offer. alignment: gold word alignments; attends: gold of encoder self-attention;
             contrasts: minimal pairs; heads: nothing of the corpus, but the run is a pruning, scored on the first test.
         split: the only split that has it; None for every split that offers what it needs.
-        parts: kinds of subsets that have it: source lengths, shares of heads.
+        parts: kinds of subsets that have it.
     """
 
     title: str
@@ -48,7 +51,7 @@ class Metric:
     short: str = ""
     needs: Need | None = None
     split: str | None = None
-    parts: tuple[Literal["length", "heads"], ...] = ()
+    parts: tuple[Kind, ...] = ()
 
     @property
     def direction(self) -> int:
@@ -64,7 +67,7 @@ class Metric:
     def description(self) -> str:
         """Range, direction and meaning: `0–100, more is better; share of …`."""
         low, high = (f"{bound:g}" for bound in self.bounds)
-        span = f"{low}–{high}" if self.limits else f"From {low}"
+        span = f"{low}–{high}" if self.limits else f"From {low}" if math.isfinite(self.bounds[0]) else "Any number"
         better = {"maximize": ", more is better", "minimize": ", less is better", None: ""}[self.goal]
         return f"{span}{better}; {self.meaning}"
 
@@ -74,11 +77,14 @@ METRICS: dict[str, Metric] = {
         "BLEU",
         "sacreBLEU, cased, tokenizer 13a, one reference, exponential smoothing.",
         short="BLEU",
-        parts=("length", "heads"),
+        parts=("length", "corpus", "heads"),
     ),
     "chrf": Metric("chrF", "sacreBLEU, character n-grams up to 6.", short="chrF"),
     "exact": Metric(
-        "exact match", "share of translations that equal the reference.", unit="%", parts=("length", "heads")
+        "exact match",
+        "share of translations that equal the reference.",
+        unit="%",
+        parts=("length", "corpus", "heads"),
     ),
     "prefix": Metric("prefix accuracy", "share of words before the first error, the mean over sentences.", unit="%"),
     "aer": Metric(
@@ -120,7 +126,15 @@ METRICS: dict[str, Metric] = {
         (0.0, math.inf),
         decimals=3,
         short="NLL",
-        parts=("heads",),
+        parts=("corpus", "heads"),
+    ),
+    "nll_by_length": Metric(
+        "NLL per source word",
+        "nats per word: slope of the NLL of a sentence over its source length, by least squares over sentences.",
+        "minimize",
+        (-math.inf, math.inf),
+        decimals=3,
+        parts=("corpus",),
     ),
     "perplexity": Metric("perplexity", "exp of the nats per target token.", "minimize", (1.0, math.inf), decimals=2),
     "contrast": Metric(
@@ -195,7 +209,9 @@ BUCKETS = tuple(f"length {low}-{high}" for low, high in LENGTHS)
 KEPT = tuple(f"kept {tenth / 10:.1f}" for tenth in range(11))
 """Subsets of a model's heads, by their share: points of a pruning's curve."""
 SITES = ("encoder_self", "decoder_self", "cross")
-PARTS = re.compile(rf"one of ({'|'.join(SITES)}) \d+|without ({'|'.join(SITES)}) \d+ \d+")
+WITHOUT = re.compile(rf"without ({'|'.join(SITES)}) \d+ \d+")
+"""Subset of a model's heads: the model without one, counted from 0."""
+PARTS = re.compile(rf"one of ({'|'.join(SITES)}) \d+|{WITHOUT.pattern}")
 """Subsets of a model's heads: a layer with one head alone, or the model without one, counted from 0."""
 
 DIAGNOSTICS = "diagnostics/"
@@ -229,8 +245,11 @@ class Corpus(Protocol):
     def offers(self, split: str) -> frozenset[str]:
         """Return those of alignment, attends and contrasts that a split has."""
 
+    def subsets(self, split: str) -> Collection[str]:
+        """Return the names of the subsets of a split that have scores of their own."""
 
-def with_parts(kind: Literal["length", "heads"]) -> tuple[str, ...]:
+
+def with_parts(kind: Kind) -> tuple[str, ...]:
     """Return the scores that have subsets of a kind."""
     return tuple(name for name, metric in METRICS.items() if kind in metric.parts)
 
@@ -261,11 +280,15 @@ def is_diagnostic(name: str) -> bool:
 
 
 def unit_metric(name: str) -> str:
-    """Return the score of a whole split that has a metric's unit: BLEU for its parts and for what a curve sums up."""
+    """Return the score whose gap is a metric's margin: BLEU for what a curve sums up, the whole for lengths and heads.
+
+    A subset that a corpus names has a gap of its own.
+    """
     if is_diagnostic(name):
         return name
-    split, score = name.split("/")[:2]
-    return f"{split}/{'bleu' if score in ('area', 'cliff') else score}"
+    split, score, *subset = name.split("/", 2)
+    own = subset if subset and not (subset[0] in (*BUCKETS, *KEPT) or PARTS.fullmatch(subset[0])) else []
+    return "/".join([split, "bleu" if score in ("area", "cliff") else score, *own])
 
 
 def end(mean: float, limits: tuple[float, float]) -> int:
@@ -311,13 +334,11 @@ def check(name: str, goal: str | None, corpora: Iterable[Corpus]) -> Goal:
     for corpus in corpora:
         if f"{split}/{score}" not in (known := names(corpus)):
             raise InputError(f"metric.name: {corpus.name} has no {split}/{score}.{_instead(name, known)}")
-    by_share = bool(subset) and subset[0] in KEPT and score in with_parts("heads")
-    if subset and score not in with_parts("length") and not by_share:
-        raise InputError(
-            f"metric.name: {score} has no subsets. Only {' and '.join(with_parts('length'))} have, by source length."
-        )
-    if subset and subset[0] not in BUCKETS and not by_share:
-        raise InputError(f"metric.name: expected a subset of {', '.join(BUCKETS)}, got {subset[0]!r}.")
+        if subset and subset[0] not in (there := _subsets(corpus, split, score)):
+            raise InputError(
+                f"metric.name: {corpus.name} has no {name}. {split}/{score} has "
+                f"{'the subsets ' + ', '.join(there) if there else 'no subsets'}."
+            )
     found = METRICS[score].goal
     assert found is not None
     if goal not in (None, found):
@@ -325,8 +346,14 @@ def check(name: str, goal: str | None, corpora: Iterable[Corpus]) -> Goal:
     return found
 
 
-def check_claimed(name: str, splits: Collection[str]) -> None:
-    """Refuse the name of a metric or diagnostic that no run has, as a claim gives it.
+def _subsets(corpus: Corpus, split: str, score: str) -> tuple[str, ...]:
+    """Return the subsets of a split that have a score: lengths, subsets that the corpus names, shares of heads."""
+    kinds = {"length": BUCKETS, "corpus": tuple(corpus.subsets(split)), "heads": KEPT}
+    return tuple(name for kind in METRICS[score].parts for name in kinds[kind])
+
+
+def check_claimed(name: str, corpus: Corpus) -> None:
+    """Refuse the name of a metric or diagnostic that no run on a corpus has, as a claim gives it.
 
     Raises:
         InputError: says what was expected.
@@ -336,17 +363,16 @@ def check_claimed(name: str, splits: Collection[str]) -> None:
             raise InputError(f"{name}: no such site. The sites are {', '.join(SITES)}.")
         return
     split, score, subset = [*name.split("/", 2), "", ""][:3]
-    if split not in splits or score not in directed():
+    if split not in corpus.scored or score not in directed():
         raise InputError(
-            f"no such metric: {name!r}. Write split/score such as test/exact (splits: {', '.join(splits)}; "
+            f"no such metric: {name!r}. Write split/score such as test/exact (splits: {', '.join(corpus.scored)}; "
             f"scores: {', '.join(directed())}), or diagnostics/site/name such as diagnostics/cross/information."
         )
-    by_heads = (subset in KEPT or PARTS.fullmatch(subset)) and score in with_parts("heads")
-    if subset and not by_heads and not (subset in BUCKETS and score in with_parts("length")):
+    there = _subsets(corpus, split, score)
+    if subset and subset not in there and not (PARTS.fullmatch(subset) and score in with_parts("heads")):
         raise InputError(
-            f"{name}: no such part of {score}: {subset!r}. {' and '.join(with_parts('length'))} have parts such "
-            f"as {BUCKETS[0]!r}, and {', '.join(with_parts('heads'))} 'kept 0.5', 'one of cross 0' and "
-            "'without cross 0 0'"
+            f"{name}: no such part of {score}: {subset!r}. {split}/{score} has {', '.join(there) or 'no parts'}"
+            + (", and heads such as 'one of cross 0' and 'without cross 0 0'" if score in with_parts("heads") else "")
         )
 
 

@@ -6,7 +6,8 @@ runs from 0 to 1 (less is better), as in the literature. BLEU and chrF are sacre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -105,6 +106,9 @@ METRICS: dict[str, Scorer] = {
     "accuracy": word_accuracy,
 }
 BY_LENGTH = with_parts("length")
+OF_SUBSETS = tuple(name for name in with_parts("corpus") if name in METRICS)
+Members = Mapping[str, Sequence[bool]]
+"""Subset that a corpus names ↦ which sentences of a split belong to it."""
 
 
 def source_length(text: str) -> int:
@@ -121,15 +125,18 @@ class _Part:
     metrics: tuple[str, ...]
 
 
-def score_split(hypotheses: Sequence[str], pairs: Sequence[Pair], split: str) -> list[Score]:
-    """Return all text scores of one split: every metric on the whole, BLEU and exact match by source length.
+def score_split(
+    hypotheses: Sequence[str], pairs: Sequence[Pair], split: str, members: Members | None = None
+) -> list[Score]:
+    """Return all text scores of one split: every metric on the whole, BLEU and exact match by length and by `members`.
 
-    A bucket of `LENGTHS` appears as `subset="length 4-7"` if it has `SMALLEST_BUCKET` sentences or more; sentences
-    shorter or longer than all buckets are in the whole alone.
+    A bucket of `LENGTHS` appears as `subset="length 4-7"`, a subset of the corpus by its name, if it has
+    `SMALLEST_BUCKET` sentences or more; sentences shorter or longer than all buckets are in the whole alone.
     """
     references = [pair.target for pair in pairs]
     _paired(hypotheses, references)
     parts = [_Part(None, list(range(len(pairs))), tuple(METRICS)), *_by_length(pairs)]
+    parts += [_Part(name, rows, OF_SUBSETS) for name, rows in named_rows(members)]
     scores = []
     for part in parts:
         some, theirs = [hypotheses[i] for i in part.rows], [references[i] for i in part.rows]
@@ -139,6 +146,40 @@ def score_split(hypotheses: Sequence[str], pairs: Sequence[Pair], split: str) ->
                 Score(split=split, metric=metric, value=value, n=len(some), subset=part.subset, signature=signature)
             )
     return scores
+
+
+def score_nll(
+    nll: Sequence[float] | None, pairs: Sequence[Pair], split: str, members: Members | None = None
+) -> list[Score]:
+    """Return the scores of parts that follow from the NLL of each sentence: its mean by `members`, its slope by length.
+
+    The slope is Σ (x − x̄) y / Σ (x − x̄)² over the sentences of a part, with x the words of the source and y the NLL:
+    nats per word. Without values (`nll` is None, or all sources have one length) a score is null.
+    """
+    lengths, scores = [source_length(pair.source) for pair in pairs], []
+    for subset, rows in [(None, list(range(len(pairs)))), *named_rows(members)]:
+        some = [nll[row] for row in rows] if nll is not None else None
+        found = {"nll_by_length": None if some is None else slope([lengths[row] for row in rows], some)}
+        if subset is not None:
+            found["nll"] = None if some is None else math.fsum(some) / len(some)
+        scores += [
+            Score(split=split, metric=metric, value=value, n=len(rows), subset=subset)
+            for metric, value in found.items()
+        ]
+    return scores
+
+
+def slope(x: Sequence[float], y: Sequence[float]) -> float | None:
+    """Return the slope of y over x by least squares; None where x does not vary."""
+    middle = math.fsum(x) / len(x)
+    spread = math.fsum((one - middle) ** 2 for one in x)
+    return math.fsum((a - middle) * b for a, b in zip(x, y, strict=True)) / spread if spread else None
+
+
+def named_rows(members: Members | None) -> list[tuple[str, list[int]]]:
+    """Return the subsets that are large enough for scores, each with the places of its sentences."""
+    found = [(name, [i for i, belongs in enumerate(some) if belongs]) for name, some in (members or {}).items()]
+    return [(name, rows) for name, rows in found if len(rows) >= SMALLEST_BUCKET]
 
 
 def _by_length(pairs: Sequence[Pair]) -> list[_Part]:

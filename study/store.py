@@ -6,13 +6,15 @@ A published folder has two files for each arm, which is an id without its seed:
     <arm>.json      list of the arm's records by seed; one line for each score and each validation
     <arm>.tar.xz    the other files of these runs, each named `<id>.<name>`
 
-Beside it, `models/` has the trained models of some published runs, `<id>.pt` or in parts `<id>.pt.1`, `<id>.pt.2`.
+Beside it, `supplement.csv` has scores of subsets that older records lack, and `models/` has the trained models of some
+published runs, `<id>.pt` or in parts `<id>.pt.1`, `<id>.pt.2`.
 
 The published text of a record is not that of the working file, so its SHA-256 is taken of `records.canonical`.
 """
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import io
 import json
@@ -23,6 +25,7 @@ import tarfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar
@@ -40,6 +43,8 @@ HYPOTHESES, STATISTICS, ATTENTION = ".hyp.txt", ".bleu.tsv", "attention.json"
 ARCHIVE = ".tar.xz"
 MODEL, MODELS = "model.pt", "models"
 """File of a run's trained model, and the folder of the published ones."""
+SUPPLEMENT, SUPPLEMENTED = "supplement.csv", ("bleu", "exact")
+"""File with scores of subsets that published records lack, and which scores."""
 DAMAGED = (OSError, EOFError, lzma.LZMAError, tarfile.TarError)
 
 
@@ -119,6 +124,38 @@ class Store:
             raise found
         if found is None:
             found = self._records[identity] = records.read(self._working(identity))
+        return found
+
+    def supplemented(self, identity: str) -> Record:
+        """Return the record of a run with the scores of subsets that it lacks.
+
+        Raises:
+            InputError: see `record`, or the file of these scores is damaged.
+        """
+        record = self.record(identity)
+        try:
+            extra = [
+                whole.model_copy(
+                    update={"subset": row["subset"], "n": int(row["n"]), "value": float(row[whole.metric])}
+                )
+                for row in self._supplement.get(identity, [])
+                for whole in record.scores
+                if whole.split == row["split"] and whole.subset is None and whole.metric in SUPPLEMENTED
+            ]
+        except (KeyError, TypeError, ValueError):
+            raise InputError(
+                f"{self.folder.parent / SUPPLEMENT}: {identity}: expected numbers. Remove the file and run "
+                "`study reproduce`."
+            ) from None
+        return record.model_copy(update={"scores": [*record.scores, *extra]}) if extra else record
+
+    @cached_property
+    def _supplement(self) -> dict[str, list[dict[str, str]]]:
+        path = self.folder.parent / SUPPLEMENT
+        found: dict[str, list[dict[str, str]]] = {}
+        if path.is_file():
+            for row in csv.DictReader(path.read_text(encoding="utf-8", errors="replace").splitlines()):
+                found.setdefault(row.get("id", ""), []).append(row)
         return found
 
     def text(self, identity: str) -> str:

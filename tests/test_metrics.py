@@ -9,6 +9,7 @@ from study.config import Grammar, Multi30k
 from study.corpora import Section, multi30k
 from study.corpora.catalogue import KINDS
 from study.corpora.probes.order import Copy
+from study.errors import InputError
 
 GENERATED: tuple[type[Section], ...] = tuple(kind for kind in KINDS.values() if "train_pairs" in kind.model_fields)
 
@@ -38,6 +39,21 @@ def test_the_names_of_scores_follow_from_corpus_and_split() -> None:
     assert not {name for name in real if name.split("/")[1] in ("aer", "gold_mass", "onset", "contrast")}
     assert "test_2017_flickr/area" not in real
     assert {name.split("/")[0] for name in copy} == {"valid", "test"}
+
+
+def test_subsets_of_a_corpus_are_named_by_split() -> None:
+    for name in ("test/nll/without pronouns", "valid/exact/without pronouns", "long/nll_by_length/without pronouns"):
+        metrics.check(name, None, [Grammar()])
+        metrics.check_claimed(name, Grammar())
+        assert metrics.unit_metric(name) == name, "the gap is measured on the same sentences"
+    assert metrics.title("test/nll/without pronouns") == "NLL per sentence (without pronouns)"
+    assert metrics.unit_metric("test/exact/length 4-7") == "test/exact"
+    refused = [("pronoun/exact", Grammar()), ("test/chrf", Grammar()), ("test/exact", Copy())]
+    for name, corpus in refused:
+        with pytest.raises(InputError, match=f"{corpus.name} has no {name}/without pronouns"):
+            metrics.check(f"{name}/without pronouns", None, [corpus])
+        with pytest.raises(InputError, match="no such part"):
+            metrics.check_claimed(f"{name}/without pronouns", corpus)
 
 
 def test_one_row_states_everything_of_a_score() -> None:

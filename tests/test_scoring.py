@@ -63,6 +63,22 @@ def test_a_split_is_scored_whole_and_by_source_length():
     assert all(score.split == "test" and score.signature for score in scores.values())
 
 
+def test_subsets_and_slopes_over_length_by_hand():
+    """Sources of 4 and 6 words: 1 and 5 nats, so 2 nats a word. Of the subset all have 4 words, so it has no slope."""
+    pairs = [Pair("eins, zwei drei vier.", "a")] * 20 + [Pair("w " * 6, "b")] * 20
+    some, few = [True] * 20 + [False] * 20, [True] * 19 + [False] * 21
+    text = scoring.score_split(["a"] * 15 + ["b"] * 25, pairs, "test", {"some": some, "few": few})
+    assert {s.metric: (s.value, s.n) for s in text if s.subset == "some"} == {"bleu": (0, 20), "exact": (75, 20)}
+    found = scoring.score_nll([1.0] * 20 + [5.0] * 20, pairs, "test", {"some": some, "few": few})
+    assert {(s.metric, s.subset): (s.value, s.n) for s in found} == {
+        ("nll_by_length", None): (2, 40),
+        ("nll_by_length", "some"): (None, 20),
+        ("nll", "some"): (1, 20),
+    }
+    unread = scoring.score_nll(None, pairs, "test", {"some": some})
+    assert [(s.metric, s.value) for s in unread] == [("nll_by_length", None), ("nll_by_length", None), ("nll", None)]
+
+
 def test_hypotheses_without_their_references_are_refused():
     for score in scoring.METRICS.values():
         with pytest.raises(ValueError, match="1 hypotheses for 2 references"):

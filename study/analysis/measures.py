@@ -71,7 +71,7 @@ def _costing(record: Record, split: str, score: str, threshold: float) -> float 
     """100 · share of heads h with (score of the whole model) − (score without h) > threshold; None without any head."""
     whole, parts = record.score(split, score), []
     for one in record.scores:
-        if (one.split, one.metric) == (split, score) and (one.subset or "").startswith("without "):
+        if (one.split, one.metric) == (split, score) and metrics.WITHOUT.fullmatch(one.subset or ""):
             parts.append(one.value)
     if whole is None or not parts or None in parts:
         return None

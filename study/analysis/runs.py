@@ -230,7 +230,7 @@ class Runs:
             return DeclaredRun(cell, facet, arm, "inapplicable")
         if self.store is None or cell.id not in self.store:
             return DeclaredRun(cell, facet, arm, self.store.state(cell.id) if self.store else "missing")
-        record, where = self.store.record(cell.id), self.store.where(cell.id)
+        record, where = self.store.supplemented(cell.id), self.store.where(cell.id)
         self._check_identity(record, cell, where)
         if record.status == "finished":
             _check_score(record, primary(spec), where)

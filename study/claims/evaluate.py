@@ -27,6 +27,7 @@ from study.claims.schema import (
     Within,
 )
 from study.claims.verdicts import Verdict
+from study.corpora import Section
 from study.errors import InputError
 from study.sweep import fields
 
@@ -100,8 +101,8 @@ class _Evaluator:
         among = _at(f"{where}.sweep", self._arms, file, question, pair)
         if not among.arms:
             raise InputError(f"{where}.asked: expected a corpus/family of sweep {question.sweep}, got {pair}.")
-        splits = _splits(among)
-        _at(f"{where}.metric", metrics.check_claimed, question.metric, splits)
+        corpus = _corpus(among)
+        _at(f"{where}.metric", metrics.check_claimed, question.metric, corpus)
         _at(f"{where}.where", check_fields, question.where)
         seeds: dict[tuple[int, ...], ArmRuns] = {}
         for number, contrast in enumerate(question.contrasts):
@@ -111,7 +112,7 @@ class _Evaluator:
                 raise InputError(
                     f"{place}.expect: expected higher, lower or different with {question.metric}, which has no better."
                 )
-            _at(place, _check_contrast, contrast, question, splits)
+            _at(place, _check_contrast, contrast, question, corpus)
             seeds |= {tuple(sorted(arm.cells)): arm for arm in _at(place, named_arms, contrast, among)}
         if len(seeds) > 1:
             (a, first), (b, second) = list(seeds.items())[:2]
@@ -186,22 +187,22 @@ def _at(where: str, call: Any, *given: Any) -> Any:
         raise InputError(f"{where}: {problem}") from None
 
 
-def _splits(among: QuestionArms) -> tuple[str, ...]:
-    """The scored splits of the corpus that a question is asked of."""
+def _corpus(among: QuestionArms) -> Section:
+    """The corpus that a question is asked of."""
     experiment = among.arms[0].cell.experiment
     assert experiment is not None
-    return experiment.data.scored
+    return experiment.data
 
 
-def _check_contrast(contrast: AnyContrast, question: Question, splits: tuple[str, ...]) -> None:
+def _check_contrast(contrast: AnyContrast, question: Question, corpus: Section) -> None:
     """Refuse fields, values and metrics of a contrast that no run has."""
     if isinstance(contrast, Correlation | Within):
         for metric in contrast.named:
-            metrics.check_claimed(metric, splits)
+            metrics.check_claimed(metric, corpus)
         check_fields(contrast.arm if isinstance(contrast, Within) else {})
         return
     if isinstance(contrast, Costly):
-        metrics.check_claimed(f"{question.metric}/without cross 0 0", splits)
+        metrics.check_claimed(f"{question.metric}/without cross 0 0", corpus)
         check_fields(contrast.arm)
         return
     sides = [contrast.arm, contrast.baseline or {}]
@@ -210,7 +211,7 @@ def _check_contrast(contrast: AnyContrast, question: Question, splits: tuple[str
     for side in sides:
         check_fields(side)
     if isinstance(contrast, Difference) and contrast.best_over:
-        metrics.check_claimed(contrast.select, splits)
+        metrics.check_claimed(contrast.select, corpus)
         if not contrast.select.startswith("valid/"):
             raise InputError(f"select: expected a metric of validation such as valid/nll, got {contrast.select}.")
     if isinstance(contrast, Band) and metrics.metric_of(question.metric).direction >= 0:

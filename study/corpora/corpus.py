@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
@@ -131,6 +131,14 @@ class Section(Frozen):
     def offers(self, split: str) -> frozenset[str]:
         """Annotations of a split: alignment (gold links), attends (of self-attention), contrasts (pairs)."""
         return frozenset()
+
+    def subsets(self, split: str) -> Mapping[str, Callable[[Sequence[Pair]], list[bool]]]:
+        """Return the named subsets of a split that have scores of their own; each tells which pairs it has."""
+        return {}
+
+    def in_subsets(self, split: str, pairs: Sequence[Pair]) -> dict[str, list[bool]]:
+        """Return for each subset of a split, by name, which of its pairs belong to it."""
+        return {name: select(pairs) for name, select in self.subsets(split).items()}
 
     def chance(self) -> Chance | None:
         """Return the floors that an accuracy is read against; None where they are not known."""

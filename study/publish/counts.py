@@ -62,12 +62,12 @@ class Statistics:
         totals = np.maximum(0, self.rows[:, 2:3] - np.arange(ORDER))
         return np.concatenate([self.rows[:, 2:], totals], axis=1)
 
-    def scores(self, split: str) -> list[Score]:
-        """BLEU and exact match, on the whole and by length."""
+    def scores(self, split: str, members: scoring.Members | None = None) -> list[Score]:
+        """BLEU and exact match, on the whole, by length and by `members`."""
         counts, exact = self.sacrebleu(), self.rows[:, 1]
         return [
             _score(split, metric, value, subset, len(some))
-            for subset, some in parts(self.rows[:, 0])
+            for subset, some in parts(self.rows[:, 0], members)
             for metric, value in (("bleu", _bleu(counts[some])), ("exact", 100.0 * int(exact[some].sum()) / len(some)))
         ]
 
@@ -78,7 +78,8 @@ class Rescorer:
     Runs agree on most translations, so each translation of a sentence is counted once.
     """
 
-    def __init__(self, pairs: Sequence[Pair]) -> None:
+    def __init__(self, pairs: Sequence[Pair], members: scoring.Members | None = None) -> None:
+        self.members = members
         self.references = [pair.target for pair in pairs]
         self.lengths = np.array([scoring.source_length(pair.source) for pair in pairs])
         self._words = NgramCounts([_tokens(text) for text in self.references], ORDER)
@@ -112,7 +113,7 @@ class Rescorer:
             ("accuracy", 100.0 * int(counts.right.sum()) / words if words else 100.0),
         )
         scores = [_score(split, metric, value, None, len(hypotheses)) for metric, value in whole]
-        return scores + statistics.scores(split), statistics
+        return scores + statistics.scores(split, self.members), statistics
 
     def _rows(self, hypotheses: Sequence[str]) -> list[int]:
         """Return the row of each translation in `_counted`; those that were not seen before are counted first."""
@@ -272,14 +273,14 @@ def _bare(text: str) -> str:
     return "".join(text.split())
 
 
-def parts(lengths: Counts) -> list[tuple[str | None, NDArray[np.intp]]]:
-    """Return the whole split and its buckets by source length, by the rules of `scoring`; each with its rows."""
+def parts(lengths: Counts, members: scoring.Members | None = None) -> list[tuple[str | None, NDArray[np.intp]]]:
+    """Return the whole split, its buckets by source length and `members`, by the rules of `scoring`; with rows."""
     found: list[tuple[str | None, NDArray[np.intp]]] = [(None, np.arange(len(lengths)))]
     for low, high in metrics.LENGTHS:
         rows = np.flatnonzero((lengths >= low) & (lengths <= high))
         if len(rows) >= scoring.SMALLEST_BUCKET:
             found.append((f"length {low}-{high}", rows))
-    return found
+    return [*found, *((name, np.array(rows, dtype=np.intp)) for name, rows in scoring.named_rows(members))]
 
 
 def references(data: Section) -> Corpus | None:

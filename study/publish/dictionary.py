@@ -75,6 +75,8 @@ that several sweeps declare is stored once.
 in which runs differ, sizes, times, every score of a whole split |
 | `runs/<arm>.json` | the records of an arm, a list by seed; one line for each score and each validation |
 | `runs/<arm>.tar.xz` | the other files of these runs, see below |
+| `supplement.csv` | BLEU and exact match on sentences without third-person pronouns, of runs whose records lack them; \
+from their translations |
 | `record.schema.json` | JSON Schema of a record, with units |
 | `sweeps/<name>.json` | that a sweep is published, and what is missing of it |
 | `models/<id>.pt` | trained models of some runs, or parts of one (`.pt.1`, `.pt.2`); `models.json` has their SHA-256 |

@@ -23,6 +23,7 @@ from study.corpora import Corpus
 from study.errors import InputError
 from study.publish.counts import Rescorer, Statistics, references, tokens
 from study.records import Record, Score
+from study.scoring import score_nll
 from study.store import ATTENTION, HYPOTHESES, STATISTICS, Store, sha256
 from study.sweep.slots import cpu_cores
 
@@ -56,6 +57,8 @@ class Evidence:
     """SHA-256 of the record and of its attention map, by their names in a sweep's manifest."""
     statistics: dict[str, bytes] = field(default_factory=dict)
     """Files of statistics to publish, by name: of a corpus whose references are not shipped."""
+    supplement: list[Score] = field(default_factory=list)
+    """Scores of subsets that follow from the translations, and that an older record lacks."""
 
     def say(self, where: str, what: str) -> None:
         """Add a problem."""
@@ -193,7 +196,7 @@ def _files(store: Store, record: Record, evidence: Evidence, task: Task) -> None
     for name, places in files.items():
         _file(store, record, name, [record.scores[place] for place in places], corpus, evidence, task)
     for name, digest in record.per_sentence.items():
-        _per_sentence(store, record, name, digest, evidence)
+        _per_sentence(store, record, name, digest, corpus, evidence)
     evidence.unchecked.update(score.metric for score in record.scores if score.hypotheses is None)
     if not task.rescore:
         evidence.unchecked.clear()
@@ -273,7 +276,11 @@ def _against_references(
         evidence.say(f"scores.{split}", f"the translations do not fit the split ({problem}); run it again")
         return
     evidence.rescored += 1
-    _compare(scores, again, evidence)
+    known = {score.subset for score in scores}
+    section = section_of(record)
+    named = section.subsets(split) if section else {}
+    evidence.supplement += [score for score in again if score.subset in named and score.subset not in known]
+    _compare(scores, [score for score in again if score not in evidence.supplement], evidence)
     if _shipped(record):
         return
     name, content = f"{split}{STATISTICS}", statistics.dumps().encode()
@@ -304,8 +311,10 @@ def _against_statistics(store: Store, lines: list[str], split: str, scores: list
     _compare([score for score in scores if score.metric in known], again, evidence)
 
 
-def _per_sentence(store: Store, record: Record, name: str, digest: str, evidence: Evidence) -> None:
-    """Check a file of numbers per sentence: its checksum, and that the score is their mean."""
+def _per_sentence(
+    store: Store, record: Record, name: str, digest: str, corpus: Corpus | None, evidence: Evidence
+) -> None:
+    """Check a file of numbers per sentence: its checksum, that the score is their mean, and scores of its parts."""
     where = f"per_sentence.{name}"
     split, _, metric = name.removesuffix(".txt").rpartition(".")
     score = next((s for s in record.scores if (s.split, s.metric, s.subset) == (split, metric, None)), None)
@@ -323,10 +332,17 @@ def _per_sentence(store: Store, record: Record, name: str, digest: str, evidence
     mean = sum(values) / len(values) if values else None
     if mean is None or len(values) != score.n or score.value is None or not _near(mean, score.value):
         evidence.say(where, f"expected {score.n} numbers of mean {score.value}, got {len(values)} of mean {mean}")
+    elif corpus is not None and (section := section_of(record)) and split in corpus.splits:
+        pairs = corpus.splits[split]
+        for part in score_nll(values, pairs, split, section.in_subsets(split, pairs)):
+            found = record.score(split, part.metric, part.subset)
+            if found is not None and (part.value is None or not _near(part.value, found, 0.01 * mean)):
+                inside = ".".join(filter(None, (split, part.metric, part.subset)))
+                evidence.say(f"scores.{inside}.value", f"expected {part.value}, from {name}, got {found}")
 
 
-def _near(mean: float, value: float) -> bool:
-    return abs(mean - value) <= LARGEST_ERROR * abs(value)
+def _near(found: float, value: float, scale: float = 0.0) -> bool:
+    return abs(found - value) <= LARGEST_ERROR * max(abs(value), scale)
 
 
 def _compare(recorded: list[Score], again: list[Score], evidence: Evidence) -> None:
@@ -359,13 +375,18 @@ def statistics_name(hypotheses: str) -> str:
     return hypotheses.removesuffix(HYPOTHESES) + STATISTICS
 
 
+def section_of(record: Record) -> Data | None:
+    """Return the `data` section of a run; None for one that today's fields no longer take."""
+    return _data(_key(record))
+
+
 def _key(record: Record) -> str:
     return json.dumps(record.config.get("data"), sort_keys=True)
 
 
 def _shipped(record: Record) -> bool:
     """Return True if the repository can make the references of a run again, or does not know its corpus."""
-    data = _data(_key(record))
+    data = section_of(record)
     return data is None or data.shipped
 
 
@@ -396,5 +417,7 @@ def _rescorer(key: str, split: str) -> Rescorer:
     assert corpus is not None
     prepared = _PREPARED[key][1]
     if split not in prepared:
-        prepared[split] = Rescorer(corpus.splits[split])
+        data = _data(key)
+        assert data is not None
+        prepared[split] = Rescorer(pairs := corpus.splits[split], data.in_subsets(split, pairs))
     return prepared[split]

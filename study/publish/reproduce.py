@@ -18,7 +18,7 @@ from study.claims import costs, schema, table
 from study.claims.evaluate import evaluate
 from study.claims.verdicts import Verdict
 from study.errors import INSTALL, InputError
-from study.publish import dictionary, paper, readme
+from study.publish import dictionary, paper, readme, supplement
 from study.publish.publish import Checkout
 from study.publish.report import write_comparison
 from study.publish.store import ROOT, Results
@@ -47,6 +47,11 @@ class Inputs:
     def verdicts(self) -> list[Verdict]:
         """The verdicts on the claims of this study."""
         return evaluate(schema.read_all(), self.runs, costs.read(self.results.benchmarks))
+
+
+def subsets(inputs: Inputs) -> list[Path]:
+    """Write the scores of subsets that older records lack. The first step, because the runs are read with them."""
+    return supplement.write(inputs.results)
 
 
 def tables_and_figures(inputs: Inputs) -> list[Path]:
@@ -87,6 +92,7 @@ def dictionary_and_index(inputs: Inputs) -> list[Path]:
 
 
 STEPS: dict[str, Callable[[Inputs], list[Path]]] = {
+    "subsets": subsets,
     "tables": tables_and_figures,
     "figures": figures,
     "verdicts": verdicts,

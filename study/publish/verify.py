@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from study.analysis.runs import differences, published_facts
 from study.claims import costs
 from study.errors import InputError
-from study.publish import models
+from study.publish import models, supplement
 from study.publish.evidence import Evidence, Task, examine_all
 from study.publish.publish import check_provenance, from_commit
 from study.publish.store import Code, Manifest, Results
@@ -112,6 +112,8 @@ def verify(
     if not results.printed_hashes:
         found.unprinted = results.root_hash
     _check_costs(results, found)
+    if rescore:
+        found.problems += supplement.problems(results, evidence)
     try:
         found.models = len(models.listed(results))
         found.problems += [*models.model_problems(results), *models.map_problems(results)]

@@ -51,10 +51,13 @@ def evaluate(
         count += len(split_data)
     speed = count / (time.perf_counter() - started)
     for split, split_data in data.items():
-        scores += scoring.score_split(hypotheses[split], corpus.splits[split], split)
+        pairs = corpus.splits[split]
+        members = experiment.data.in_subsets(split, pairs)
+        scores += scoring.score_split(hypotheses[split], pairs, split, members)
         readable = all(decode.fits(model, example) for example in split_data)
         sentences = decode.forced_nll(model, split_data)
         scores += _forced(split_data, split, float(sentences.sum()) if readable else None)
+        scores += scoring.score_nll(sentences.tolist() if readable else None, pairs, split, members)
         if readable:
             nll[split] = sentences.tolist()
             scores += alignment_scores(model, split_data, split, aligning, vocabulary)

@@ -15,6 +15,7 @@ from study.analysis.runs import Runs
 from study.claims.evaluate import evaluate
 from study.claims.schema import ClaimFile, read
 from study.commands.claims import ROOT
+from study.config import Grammar
 from study.errors import InputError
 from study.metrics import KEPT
 from study.records import Record, Score
@@ -84,7 +85,7 @@ def test_heads_left_and_heads_free_by_hand(case):
     assert (metrics.unit_metric("test/cliff"), metrics.unit_metric("test/bleu/kept 0.5")) == ("test/bleu",) * 2
     for wrong in ("test/aer/kept 0.5", "test/bleu/kept 0.55", "test/bleu/one of mlp 0", "diagnostics/pruning/left/mlp"):
         with pytest.raises(InputError, match=r"no such (site|part|metric)"):
-            metrics.check_claimed(wrong, ("test",))
+            metrics.check_claimed(wrong, Grammar())
 
 
 def test_a_table_of_pruned_runs_by_site(case):

@@ -8,11 +8,13 @@ import subprocess
 import pytest
 from published_lab import edit
 
-from study import files, records
+from study import files, records, scoring
+from study.analysis.measures import Measure
 from study.analysis.runs import Runs
 from study.config import Grammar
+from study.corpora import load as load_corpus
 from study.errors import InputError
-from study.publish import evidence
+from study.publish import evidence, supplement
 from study.publish.dictionary import fields, write_index
 from study.publish.models import publish_model
 from study.publish.publish import publish
@@ -154,6 +156,50 @@ def test_one_number_a_sentence_is_kept_and_checked(finished, tmp_path):
     lab.replace(0, "test.nll.txt", other.encode())
     lab.edit(0, {"per_sentence": {"test.nll.txt": hashlib.sha256(other.encode()).hexdigest()}})
     assert f"per_sentence.test.nll.txt: expected {n} numbers of mean 1.5, got {n} of mean 2.0" in problems(lab)
+
+
+def test_older_records_get_the_scores_of_subsets_from_their_translations(lab, monkeypatch):
+    """Of 30 test sentences 24 are in a subset that is named later; run 3 has lost a word in the first three."""
+    monkeypatch.setattr(
+        Grammar, "subsets", lambda self, split: {"late": lambda pairs: [i < 24 for i in range(len(pairs))]}
+    )
+    (path,) = supplement.write(lab.results)
+    (run,) = (run for run in Runs(lab.results.root).of(lab.spec) if run.id == lab.ids[3])
+    assert run.record.score("test", "exact", "late") == 87.5
+    assert Measure("test/exact/late").of(run.record) == 87.5
+    assert Store(lab.results.root).record(lab.ids[3]).score("test", "exact", "late") is None
+    assert lab.verify().problems == []
+    text = path.read_text()
+    path.write_text(text.replace("87.5", "97.5"))
+    assert f"{path}: {lab.ids[3]}: not the scores of its translations" in problems(lab)
+    assert supplement.write(lab.results) == [path]
+    assert "97.5" in path.read_text(), "what is there is not computed again"
+    path.unlink()
+    assert problems(lab).count("not the scores of its translations") == 4
+    supplement.write(lab.results)
+    assert path.read_text() == text
+
+
+def test_scores_of_subsets_follow_from_the_nll_of_each_sentence(lab, monkeypatch):
+    """24 sentences of 1.25 nats and 6 of 2.5 have the mean of the record, 1.5."""
+    late = [True] * 24 + [False] * 6
+    monkeypatch.setattr(Grammar, "subsets", lambda self, split: {"late": lambda pairs: late[: len(pairs)]})
+    nll = [1.25 if one else 2.5 for one in late]
+    text = "".join(f"{one}\n" for one in nll)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    pairs = load_corpus(lab.spec.cells[0].experiment.data).splits["test"]
+    added = scoring.score_nll(nll, pairs, "test", {"late": late})
+    trees = json.loads(lab.arm(0).read_text())
+    (tree,) = (tree for tree in trees if tree["id"] == lab.ids[0])
+    tree["per_sentence"] = {"test.nll.txt": digest}
+    tree["scores"] += [records.rounded(score.model_dump()) for score in added]
+    lab.arm(0).write_text(json.dumps(trees))
+    lab.replace(0, "test.nll.txt", text.encode())
+    assert "nll" not in problems(lab)
+    places = {score["metric"]: place for place, score in enumerate(tree["scores"]) if score["metric"].startswith("nll")}
+    lab.edit(0, {f"scores.{place}.value": 0.3 for place in places.values()})
+    assert "scores.test.nll_by_length.late.value: expected" in problems(lab)
+    assert "scores.test.nll.late.value: expected 1.25, from test.nll.txt, got 0.3" in problems(lab)
 
 
 @pytest.mark.parametrize("name", ["runs/notes.txt", "runs/.x.json.0123abcd.tmp", "runs/x.tar.xz", "sweeps/old.yaml"])

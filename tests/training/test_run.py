@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -17,6 +18,7 @@ from study import records, scoring
 from study.config import experiment_from, experiment_id
 from study.config.experiment import threads_for
 from study.corpora import load
+from study.corpora.grammar import without_pronouns
 from study.errors import InputError
 from study.sweep.display import Running
 from study.training import decode, translation
@@ -155,6 +157,14 @@ def test_the_record_can_be_recomputed(tmp_path: Path) -> None:
         assert hashlib.sha256(content).hexdigest() == digest
         nll = [float(line) for line in content.decode().splitlines()]
         assert sum(nll) / len(nll) == pytest.approx(record.score(name.split(".")[0], "nll"), rel=1e-5)
+    pairs, split = corpus.splits["valid"], "valid"
+    lines = [float(line) for line in (tmp_path / "run" / "valid.nll.txt").read_text().split()]
+    mine = [nll for nll, pair in zip(lines, pairs, strict=True) if without_pronouns([pair])[0]]
+    subset = "without pronouns"
+    assert record.score(split, "nll", subset) == pytest.approx(sum(mine) / len(mine), rel=1e-5)
+    assert record.score(split, "exact", subset) is not None
+    slope = np.polyfit([scoring.source_length(pair.source) for pair in pairs], lines, 1)[0]
+    assert record.score(split, "nll_by_length") == pytest.approx(slope, rel=1e-4)
     trained = translation.load(tmp_path / "run")
     alone = [decode.forced_nll(trained.model, examples([pair], trained.vocabulary)) for pair in corpus.splits["test"]]
     lines = (tmp_path / "run" / "test.nll.txt").read_text().split()

@@ -8,7 +8,7 @@ and by depth.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -22,6 +22,7 @@ from study.corpora.grammar.alignment import assemble
 from study.corpora.grammar.content import fill
 from study.corpora.grammar.draw import Draw, digest
 from study.corpora.grammar.lexicon import Noun, lexicon
+from study.corpora.grammar.morphology import without_pronouns
 from study.corpora.grammar.plan import Plan, Wish, plan
 from study.corpora.grammar.syntax import sentence
 from study.corpora.grammar.tree import Phrase
@@ -85,6 +86,9 @@ class Grammar(Section):
 
     def offers(self, split: str) -> frozenset[str]:
         return frozenset({"alignment", "contrasts"} if split == "pronoun" else {"alignment"})
+
+    def subsets(self, split: str) -> Mapping[str, Callable[[Sequence[Pair]], list[bool]]]:
+        return {} if split == "pronoun" else {"without pronouns": without_pronouns}
 
     def read(self) -> Corpus:
         declared = self.model_dump_json(include={"version", "lexicon", "train_pairs", "test_pairs", "seed"})
