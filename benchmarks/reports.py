@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from study.publish.store import Results
+from study.publish.results import Results
 from study.store import NewRun, Store, arm_of
 from study.sweep.spec import load
 

@@ -333,7 +333,7 @@ class Comparison:
     """One sentence by several models."""
 
     def __init__(self, models: list[Run], translations: list[Translation]) -> None:
-        from study.analysis.run_text import differing
+        from study.config.words import differing
 
         self.translations = translations
         """A translation for each model."""
@@ -377,7 +377,7 @@ class Results:
 
     def __init__(self, sweep: str, folder: Path) -> None:
         from study.analysis.runs import Runs
-        from study.publish.store import Results as Published
+        from study.publish.results import Results as Published
 
         self._runs = Runs(folder, sweeps_of(folder))
         self._spec = self._runs.spec(sweep)

@@ -21,6 +21,8 @@ from pathlib import Path
 
 from study.errors import InputError
 
+CHECKOUT = Path(__file__).parents[1]
+"""Folder above the package: the checkout, whose `results`, `sweeps` and `docs` a wheel does not have."""
 SUFFIX = ".tmp"
 TEMPORARY = re.compile(r"\..*\.[0-9a-f]{8}\.tmp")
 """Names of temporary files. Nobody else's files have such names."""

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from study.errors import InputError
+from study.files import CHECKOUT
 from study.store import Store, is_results
 
 RUN = (
@@ -24,7 +25,6 @@ RUN = (
 )
 """Help of RUN, the same for every verb."""
 LAST = "last"
-CHECKOUT = Path(__file__).parents[1]
 LISTED = 4
 
 

@@ -23,10 +23,11 @@ from study.config import experiment_from, experiment_id
 from study.corpora import load as load_corpus
 from study.corpora import words as corpus_words
 from study.errors import InputError
+from study.files import CHECKOUT as ROOT
 from study.pruning.run import run
-from study.publish.readme import ROOT, documents, filled
+from study.publish.readme import documents, filled
 from study.publish.reproduce import Inputs
-from study.publish.store import Results
+from study.publish.results import Results
 from study.store import Store
 from study.sweep.spec import load
 

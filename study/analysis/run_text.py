@@ -6,16 +6,12 @@ import itertools
 import json
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import Any
-
-from pydantic import ValidationError
 
 from study import metrics as table
 from study.analysis import labels
-from study.config import Experiment
+from study.config import words
 from study.config.overrides import flat
-from study.corpora.catalogue import KINDS
 from study.records import Record
 
 SHADES = " ░▒▓█"
@@ -24,9 +20,6 @@ SHADES = " ░▒▓█"
 HEIGHT = 8
 WIDEST = 100
 LONGEST_WORD = 12
-MAIN = ("data.name", "model.family")
-"""Fields on which the defaults of others depend."""
-SITES = "model.attention."
 
 
 def describe(record: Record, attention: dict[str, Any] | None) -> Iterator[str]:
@@ -68,53 +61,13 @@ def _facts(record: Record) -> Iterator[str]:
 
 def configuration(record: Record) -> Iterator[str]:
     """Yield every field that differs from the defaults of its corpus and family, and the value it would have."""
-    config = dict(flat(record.config))
-    default = dict(_defaults(config))
-    differing = {name: value for name, value in config.items() if default.get(name) != value}
-    shown = {name: config[name] for name in ("data.name", "model.family") if name in config} | differing
+    config, default, changed = dict(flat(record.config)), words.defaults(record.config), words.changed(record.config)
+    shown = {name: config[name] for name in (*words.MAIN, *changed)}
     shown.setdefault("seed", record.seed)
     width = max(map(len, shown))
     for name, value in shown.items():
-        usual = f"   (default {_plain(default[name])})" if name in differing and name in default else ""
+        usual = f"   (default {_plain(default[name])})" if name in changed and name in default else ""
         yield f"  {name:<{width}}  {_plain(value)}{usual}"
-
-
-def _defaults(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the fields of a corpus and a family; none of one that this program does not have.
-
-    Fields that a corpus cannot do without, such as the languages of `files`, have no default.
-    """
-    kind, family = KINDS.get(str(config.get("data.name"))), config.get("model.family")
-    data = kind.example() if kind else None
-    given: dict[str, Any] = {"data": data} if data else {}
-    given |= {"model": {"family": family}} if family else {}
-    needed = {f"data.{name}" for name in data.model_fields_set} if data else set()
-    with suppress(ValidationError):
-        default = flat(Experiment.model_validate(given).model_dump(mode="json"))
-        yield from ((name, value) for name, value in default if name not in needed)
-
-
-def differing(configs: Sequence[dict[str, Any]]) -> list[str]:
-    """Return for each configuration the fields in which it differs from the others, in words.
-
-    Left out are fields that not every configuration has, or that have the default of their family everywhere. A field
-    that has the same value in every attention site is named once. The seed is named if nothing else differs.
-    """
-    trees = [dict(flat(config)) for config in configs]
-    usual = [dict(_defaults(tree)) for tree in trees]
-    names = [name for name in trees[0] if all(tree.get(name) is not None for tree in trees)]
-    names = [name for name in names if len({str(tree[name]) for tree in trees}) > 1 and not name.startswith("trainer.")]
-    chosen = [n for n in names if n in MAIN or any(t[n] != u.get(n) for t, u in zip(trees, usual, strict=True))]
-    chosen = [name for name in chosen if name != "seed"] or chosen
-    return [", ".join(dict.fromkeys(_setting(name, tree) for name in chosen)) for tree in trees]
-
-
-def _setting(name: str, tree: dict[str, Any]) -> str:
-    """A field in words, without its site where all sites of the model have one value."""
-    section, _, field = name.rpartition(".")
-    beside = {str(value) for other, value in tree.items() if SITES in other and other.endswith(f".{field}")}
-    place = f"{section.rpartition('.')[2]}." if SITES in name and len(beside) > 1 else ""
-    return labels.setting(place + field, str(tree[name]).lower() if isinstance(tree[name], bool) else str(tree[name]))
 
 
 def _plain(value: Any) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from study.commands.options import RESULTS, Parser
 from study.errors import InputError
+from study.files import CHECKOUT
 
 DESCRIPTION = """\
 Print the verdict on each claim (holds, fails, mixed, not decided, not asked as published) and the finding behind it:
@@ -18,7 +19,6 @@ A claim of your own is an entry in a YAML file (--claims FILE): a statement, a s
 fields, a metric. docs/statistics.md lists the fields, and study/claims/claims.yaml has examples. `sweep: NAME` is a
 file of sweeps/; `sweep: PATH.yaml` is any other sweep file.
 """
-ROOT = Path(__file__).parents[2]
 
 
 def main(argv: Sequence[str]) -> int:
@@ -29,18 +29,18 @@ def main(argv: Sequence[str]) -> int:
     """
     args = _parser().parse_args(argv)
     runs = _runs(args.results, args.runs)
-    benchmarks = (args.results or ROOT / "results") / "benchmarks" if args.runs is None else None
+    benchmarks = (args.results or CHECKOUT / "results") / "benchmarks" if args.runs is None else None
     from study.analysis.runs import Runs
     from study.claims import costs, schema, table
     from study.claims.evaluate import evaluate
 
     measured = costs.read(benchmarks)
     files = schema.read_all(args.claims)
-    if not (ROOT / "sweeps").is_dir():  # installed from a wheel: the sweeps of the study stay in its checkout
+    if not (CHECKOUT / "sweeps").is_dir():  # installed from a wheel: the sweeps of the study stay in its checkout
         if args.claims is None:
             raise InputError("--claims: expected a file, got none. The claims of the study need its checkout.")
         files = files[1:]
-    verdicts = evaluate(files, Runs(runs, ROOT / "sweeps"), measured, args.claim)
+    verdicts = evaluate(files, Runs(runs, CHECKOUT / "sweeps"), measured, args.claim)
     if args.json:
         rows = table.contrasts_table(verdicts) if args.claim else table.table(verdicts)
         print(rows.records_json(), end="")
@@ -61,7 +61,7 @@ def _runs(results: Path | None, runs: Path | None) -> Path | None:
     Raises:
         InputError: a folder that was named is not there.
     """
-    folder = runs if runs is not None else (results or ROOT / "results") / "runs"
+    folder = runs if runs is not None else (results or CHECKOUT / "results") / "runs"
     if folder.is_dir():
         return folder
     if runs is not None or results is not None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from study.analysis import labels, run_text
 from study.commands.options import RUNS, Parser, add_site, picture, positive, runs_folder, write_picture
 from study.commands.translate import load, warn_of_unknown
+from study.config.words import differing
 from study.errors import InputError
 from study.run_names import RUN
 
@@ -41,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
 
     models = [load(run, runs_folder(args.runs)) for run in args.run]
     ids = [experiment_id(model.experiment) for model in models]
-    words = run_text.differing([model.experiment.model_dump(mode="json") for model in models])
+    words = differing([model.experiment.model_dump(mode="json") for model in models])
     place = (args.beam, args.layer, args.site, args.head)
     found = [translate(model, args.sentence, *place) for model in models]
     for model, identity in zip(models, ids, strict=True):

@@ -31,7 +31,7 @@ def main(argv: Sequence[str]) -> int:
     """
     args = _parser().parse_args(argv)
     from study.publish.publish import publish
-    from study.publish.store import Results
+    from study.publish.results import Results
     from study.sweep.spec import load
 
     spec = load(args.sweep)

@@ -22,7 +22,7 @@ def main(argv: Sequence[str]) -> int:
     """
     args = _parser().parse_args(argv)
     from study.publish.reproduce import reproduce
-    from study.publish.store import Results
+    from study.publish.results import Results
 
     return 0 if reproduce(Results(args.results), lambda line: print(line, flush=True), args.steps) else 1
 

@@ -78,7 +78,7 @@ def _parser() -> Parser:
 def _publish(store: Store, folder: Path) -> None:
     """Copy the model of a rerun to the published ones, without names of folders."""
     from study.publish.models import publish_model
-    from study.publish.store import Results
+    from study.publish.results import Results
     from study.training.checkpoint import with_config
 
     results = Results(store.folder.parent)

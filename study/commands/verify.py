@@ -29,7 +29,7 @@ def main(argv: Sequence[str]) -> int:
         InputError: a wrong option, or no such folder.
     """
     args = _parser().parse_args(argv)
-    from study.publish.store import Results
+    from study.publish.results import Results
     from study.publish.verify import verify
 
     found = verify(Results(args.results), args.rescore, progress=Progress())

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from pydantic import ValidationError
+
+from study.config.experiment import Experiment
 from study.config.mechanisms import AXES
+from study.config.overrides import flat
+from study.corpora.catalogue import KINDS
 
 VALUES: dict[tuple[str, str], str] = {
     (axis, name): row.label for axis, rows in AXES.items() for name, row in rows.items() if row.label
@@ -36,6 +45,10 @@ NOUNS = {"window": "half-width of the window"}
 COUNTED = {"annotations": "annotation", "draws": "draw", "heads": "head", "layers": "layer", "targets": "target"}
 """Fields that count things ↦ one of them."""
 
+MAIN = ("data.name", "model.family")
+"""Fields on which the defaults of others depend."""
+SITES = "model.attention."
+
 
 def arm_words(label: str) -> str:
     """Return the label of an arm or facet in words: `scale=none key_width=512` ↦ `unscaled, key width 512`."""
@@ -65,3 +78,59 @@ def setting(name: str, value: str) -> str:
 def label_words(label: str) -> tuple[str, ...]:
     """Return each setting of the label of an arm or facet in words."""
     return tuple(setting(*token.partition("=")[::2]) for token in label.split())
+
+
+def defaults(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the default of each dotted field, given the corpus and the family of a configuration.
+
+    Fields that a corpus cannot do without, such as the languages of `files`, have no default. The result is empty for a
+    corpus or a family that this program does not have.
+
+    Args:
+        config: the fields of an experiment, nested, as a record has them.
+    """
+    kind, family = KINDS.get(str(config["data"]["name"])), config["model"]["family"]
+    needed: set[str] = set()
+    given: dict[str, Any] = {"model": {"family": family}}
+    if kind:
+        given["data"] = kind.example()
+        needed = {f"data.{name}" for name in given["data"].model_fields_set}
+    with suppress(ValidationError):
+        every = flat(Experiment.model_validate(given).model_dump(mode="json"))
+        return {name: value for name, value in every if name not in needed}
+    return {}
+
+
+def changed(config: Mapping[str, Any]) -> list[str]:
+    """Return the dotted names of the fields that differ from the defaults of their corpus and family."""
+    usual = defaults(config)
+    return [name for name, value in flat(config) if usual.get(name) != value]
+
+
+def in_words(names: Iterable[str], config: Mapping[str, Any]) -> list[str]:
+    """Return fields of a configuration in words. One that has the same value in every site is named once."""
+    tree = dict(flat(config))
+    return list(dict.fromkeys(_setting(name, tree) for name in names))
+
+
+def differing(configs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return for each configuration the fields in which it differs from the others, in words.
+
+    Left out are fields that not every configuration has, or that have the default of their family everywhere. The seed
+    is named if nothing else differs.
+    """
+    trees = [dict(flat(config)) for config in configs]
+    unusual = {*MAIN, *(name for config in configs for name in changed(config))}
+    names = [name for name in trees[0] if all(tree.get(name) is not None for tree in trees)]
+    names = [name for name in names if len({str(tree[name]) for tree in trees}) > 1 and not name.startswith("trainer.")]
+    chosen = [name for name in names if name in unusual]
+    chosen = [name for name in chosen if name != "seed"] or chosen
+    return [", ".join(in_words(chosen, config)) for config in configs]
+
+
+def _setting(name: str, tree: Mapping[str, Any]) -> str:
+    """A field in words, without its site where all sites of the model have one value."""
+    section, _, field = name.rpartition(".")
+    beside = {str(value) for other, value in tree.items() if SITES in other and other.endswith(f".{field}")}
+    place = f"{section.rpartition('.')[2]}." if SITES in name and len(beside) > 1 else ""
+    return setting(place + field, str(tree[name]).lower() if isinstance(tree[name], bool) else str(tree[name]))

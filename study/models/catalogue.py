@@ -13,7 +13,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -26,6 +25,7 @@ from study.attention.formula import combined, mapped
 from study.attention.mixing import build_mixing
 from study.config import TEXTBOOK, Attention, Recurrent, Transformer
 from study.config.mechanisms import AXES, MIXING, SCORE, SIZES, choices
+from study.files import CHECKOUT
 from study.models.bridge import build_memory
 from study.models.transformer import build_positions
 
@@ -97,7 +97,7 @@ def _terms(terms: Counter[str]) -> Iterator[str]:
         yield term if count == 1 else f"{count}·{term}"
 
 
-PAGE = Path(__file__).parents[2] / "docs" / "mechanisms.md"
+PAGE = CHECKOUT / "docs" / "mechanisms.md"
 INTRODUCTION = (
     "This page has every value of every axis. The code makes it: `python -m study.models.catalogue`. `study explain "
     "--all` prints the same. `study explain` with the flags of `study train` prints formulas, parameters and FLOPs "

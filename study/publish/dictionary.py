@@ -19,7 +19,7 @@ from study.analysis.runs import HOLES, Runs
 from study.claims.costs import Costs
 from study.metrics import METRICS
 from study.publish import counts
-from study.publish.store import Manifest, Results
+from study.publish.results import Manifest, Results
 from study.records import Record
 
 HEAD = """\

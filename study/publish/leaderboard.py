@@ -19,7 +19,7 @@ from study.analysis.runs import Runs
 from study.analysis.tables import Block, Column, Row, Table
 from study.config import Experiment, config_hash
 from study.errors import InputError
-from study.publish.store import Results
+from study.publish.results import Results
 from study.records import Record
 
 SYSTEMS = Path(__file__).with_name("systems.yaml")

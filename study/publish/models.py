@@ -14,7 +14,7 @@ from typing import Literal
 from pydantic import Field
 
 from study import files
-from study.publish.store import Results
+from study.publish.results import Results
 from study.records import Section, canonical
 from study.store import MODELS, read_section, sha256
 

@@ -17,7 +17,7 @@ from study.analysis.runs import Runs
 from study.analysis.tables import Block, Column, Row, Table
 from study.config import config_hash
 from study.config.pruning import Pruning
-from study.publish.store import Results
+from study.publish.results import Results
 from study.records import Record
 from study.sweep.spec import Spec
 

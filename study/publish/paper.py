@@ -32,10 +32,10 @@ from study.config.experiment import PROTOCOL
 from study.corpora.catalogue import KINDS
 from study.corpora.grammar.lexicon import lexicon
 from study.errors import InputError
-from study.files import write
+from study.files import CHECKOUT, write
 from study.publish.leaderboard import leaderboard_table
 from study.publish.order_stability import stability_table
-from study.publish.store import ROOT, Manifest, Results
+from study.publish.results import Manifest, Results
 from study.records import Record
 from study.sweep.grid import text
 from study.sweep.spec import Spec
@@ -43,7 +43,7 @@ from study.sweep.spec import Spec
 if TYPE_CHECKING:
     import pandas as pd
 
-SOURCE = ROOT / "paper" / "main.typ"
+SOURCE = CHECKOUT / "paper" / "main.typ"
 
 
 def write_data(results: Results, runs: Runs, verdicts: Sequence[Verdict]) -> list[Path]:
@@ -319,17 +319,17 @@ def build(results: Results) -> list[Path]:
         InputError: typst stops: a file, a table, a row or a reference that the text names is not there.
         ModuleNotFoundError: typst is not installed.
     """
-    if results.root.resolve().parent != ROOT:
+    if results.root.resolve().parent != CHECKOUT:
         return []
     import typst
 
     target = SOURCE.with_suffix(".pdf")
     try:
         # Without tags, which double the size: every cell of every table would be an object.
-        pdf = typst.compile(str(SOURCE), root=str(ROOT), ignore_system_fonts=True, timestamp=0, pdf_tags=False)
+        pdf = typst.compile(str(SOURCE), root=str(CHECKOUT), ignore_system_fonts=True, timestamp=0, pdf_tags=False)
     except typst.TypstError as problem:
         raise InputError(
-            f"{SOURCE.relative_to(ROOT)}: {problem.message}; {'; '.join(problem.hints) or 'mend it'}"
+            f"{SOURCE.relative_to(CHECKOUT)}: {problem.message}; {'; '.join(problem.hints) or 'mend it'}"
         ) from None
     temporary = target.with_suffix(".tmp")
     temporary.write_bytes(pdf)

@@ -25,7 +25,7 @@ from study.analysis.runs import differences, published_facts
 from study.config import plugins
 from study.errors import InputError
 from study.publish.evidence import Evidence, Task, examine_all, hypothesis_files
-from study.publish.store import Code, Manifest, Partial, Results
+from study.publish.results import Code, Manifest, Partial, Results
 from study.records import Provenance, Record
 from study.store import ATTENTION, NewRun, Store, arm_of
 from study.sweep.spec import Spec

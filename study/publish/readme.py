@@ -21,10 +21,10 @@ from study.claims import table as verdict_table
 from study.claims.verdicts import NOT_RUN, Verdict, summaries
 from study.corpora.catalogue import KINDS
 from study.errors import InputError
-from study.files import write
+from study.files import CHECKOUT, write
 from study.publish.leaderboard import leaderboard_table
 from study.publish.paper import tiers
-from study.publish.store import ROOT, Results
+from study.publish.results import Results
 
 VERDICTS = "docs/verdicts.md"
 
@@ -121,12 +121,12 @@ def documents(results: Results, runs: Runs, verdicts: Sequence[Verdict]) -> dict
     }
     made = {}
     for name, parts in blocks.items():
-        text = (ROOT / name).read_text(encoding="utf-8")
+        text = (CHECKOUT / name).read_text(encoding="utf-8")
         for block, content in parts.items():
             text = filled(text, block, content, name)
-        made[ROOT / name] = text
+        made[CHECKOUT / name] = text
     page = _page(claims, whole, _tables_of(verdicts, results), leaderboard_table(results, runs))
-    made[ROOT / VERDICTS] = "\n".join(page)
+    made[CHECKOUT / VERDICTS] = "\n".join(page)
     return made
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from study.analysis.comparison import Compared
     from study.analysis.runs import Runs
     from study.analysis.tables import Table
-    from study.publish.store import Manifest, Results
+    from study.publish.results import Manifest, Results
     from study.sweep.spec import Spec
 
 
@@ -56,7 +56,7 @@ def report_published(spec: Spec, root: Path) -> None:
         InputError: the sweep is not published, or a record cannot be used.
     """
     from study.analysis.runs import Runs
-    from study.publish.store import Results
+    from study.publish.results import Results
 
     results = Results(root)
     if spec.name not in results.manifests:
@@ -79,7 +79,7 @@ def compared(spec: Spec, out: Path) -> Compared:
     """
     from study.analysis.comparison import compare_arms
     from study.analysis.runs import Runs
-    from study.publish.store import Results
+    from study.publish.results import Results
 
     found = compare_arms(spec, Runs(out))
     if is_results(out) and (manifest := Results(out).manifests.get(spec.name)):

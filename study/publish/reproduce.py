@@ -18,10 +18,11 @@ from study.claims import costs, schema, table
 from study.claims.evaluate import evaluate
 from study.claims.verdicts import Verdict
 from study.errors import INSTALL, InputError
+from study.files import CHECKOUT
 from study.publish import dictionary, paper, readme, supplement
 from study.publish.publish import Checkout
 from study.publish.report import write_comparison
-from study.publish.store import ROOT, Results
+from study.publish.results import Results
 
 OUTPUTS = ("results", "paper", "README.md", "docs")
 """Generated files and folders that are committed."""
@@ -41,7 +42,7 @@ class Inputs:
     @cached_property
     def runs(self) -> Runs:
         """The published runs."""
-        return Runs(self.results.root, ROOT / "sweeps")
+        return Runs(self.results.root, CHECKOUT / "sweeps")
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
@@ -78,7 +79,7 @@ def verdicts(inputs: Inputs) -> list[Path]:
 def blocks(inputs: Inputs) -> list[Path]:
     """Write the generated parts of README.md and docs/ if the results are those of the repository."""
     root = inputs.results.root
-    return readme.update(inputs.results, inputs.runs, inputs.verdicts) if root.resolve().parent == ROOT else []
+    return readme.update(inputs.results, inputs.runs, inputs.verdicts) if root.resolve().parent == CHECKOUT else []
 
 
 def paper_and_data(inputs: Inputs) -> list[Path]:
@@ -157,7 +158,7 @@ def _unchanged(results: Results, say: Callable[[str], None]) -> bool:
 def _other_matplotlib() -> str:
     """Describe a matplotlib other than the locked one; empty if the versions agree or there is no lock."""
     try:
-        lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+        lock = (CHECKOUT / "requirements.lock").read_text(encoding="utf-8")
     except OSError:
         return ""
     locked = re.search(r"^matplotlib==(\S+)$", lock, re.MULTILINE)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from study import files
 from study.publish.evidence import Evidence, Task, examine_all, hypothesis_files, section_of
-from study.publish.store import Results
+from study.publish.results import Results
 from study.records import Record
 from study.store import SUPPLEMENT, SUPPLEMENTED, Store
 

@@ -12,7 +12,7 @@ from study.errors import InputError
 from study.publish import models, supplement
 from study.publish.evidence import Evidence, Task, examine_all
 from study.publish.publish import check_provenance, from_commit
-from study.publish.store import Code, Manifest, Results
+from study.publish.results import Code, Manifest, Results
 from study.records import Record
 from study.store import ARCHIVE, ATTENTION, Store
 from study.sweep.spec import Spec

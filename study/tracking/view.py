@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from operator import itemgetter
@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from study.config import experiment_from
 from study.config.overrides import flat
-from study.config.words import label_words
+from study.config.words import MAIN, changed, in_words
 from study.corpora import Corpus, Pair, load
 from study.errors import InputError
 from study.records import Record
@@ -170,7 +170,8 @@ def label(identity: str, config: Mapping[str, Any], place: Place) -> Label:
     """
     question = (config.get("pruning") or {}).get("question")
     seed = config.get("seed", 1)
-    words = (place.facet, place.arm) if place.sweep else _differing(config)
+    own = [name for name in changed(config) if name != "seed" and name not in MAIN]
+    words = (place.facet, place.arm) if place.sweep else in_words([*MAIN, *own], config)
     standing = place.model_dump(mode="json", exclude={"tiers"} if place.sweep else {*Place.model_fields} - {"sweep"})
     return Label(
         id=identity,
@@ -203,22 +204,6 @@ def _places(path: Path, stamp: int) -> dict[str, Place]:
 def _fields(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that are not None by their dotted names, as sweep files have them."""
     return {name: value for name, value in flat(config) if value is not None}
-
-
-def _differing(config: Mapping[str, Any]) -> Iterator[str]:
-    """Corpus and family of a run in words, then the fields that differ from their defaults."""
-    data, model = config["data"]["name"], config["model"]["family"]
-    yield data
-    yield model
-    try:
-        default = _fields(experiment_from({"data.name": data, "model.family": model}).model_dump(mode="json"))
-    except InputError:  # a corpus that needs more than its name
-        return
-    for name, value in _fields(config).items():
-        if default.get(name) != value and name != "seed":
-            section, _, last = name.rpartition(".")
-            text = str(value).lower() if isinstance(value, bool) else str(value)
-            yield label_words(f"{section.rpartition('.')[2]}.{last}={text.replace(' ', '_')}")[0]
 
 
 def points(record: Record, read: Read) -> list[Point]:

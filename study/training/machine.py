@@ -18,6 +18,7 @@ import torch
 from study.config import Experiment
 from study.corpora import Corpus
 from study.errors import InputError
+from study.files import CHECKOUT
 from study.records import Call, DataFacts, Provenance
 from study.training.checkpoint import Kept
 from study.training.vocabulary import Vocabulary
@@ -78,7 +79,6 @@ def keep_memory() -> None:
 
 
 PACKAGES = ("attention-ablation", "numpy", "pytorch-lightning", "sacrebleu", "sentencepiece", "torch", "wandb")
-ROOT = Path(__file__).parents[2]
 
 
 def provenance(device: torch.device, devices: int, precision: str) -> Provenance:
@@ -153,7 +153,7 @@ def _cpu() -> str:
 
 def _git() -> tuple[str | None, bool | None]:
     """The commit, and whether what decides numbers (code, sweeps, lock) differs from it; None outside a checkout."""
-    if not (ROOT / ".git").exists():
+    if not (CHECKOUT / ".git").exists():
         return None, None
     try:
         commit = _run("rev-parse", "HEAD")
@@ -163,4 +163,4 @@ def _git() -> tuple[str | None, bool | None]:
 
 
 def _run(*arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(["git", *arguments], cwd=CHECKOUT, check=True, capture_output=True, text=True).stdout.strip()

@@ -14,9 +14,9 @@ from study.analysis.measures import Measure
 from study.analysis.runs import Runs
 from study.claims.evaluate import evaluate
 from study.claims.schema import ClaimFile, read
-from study.commands.claims import ROOT
 from study.config import Grammar
 from study.errors import InputError
+from study.files import CHECKOUT as ROOT
 from study.metrics import KEPT
 from study.records import Record, Score
 from study.sweep.spec import load

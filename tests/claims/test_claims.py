@@ -12,6 +12,7 @@ from study.claims.schema import HERE, read, read_all
 from study.claims.verdicts import summaries
 from study.commands import claims as command
 from study.errors import InputError
+from study.files import CHECKOUT
 from study.records import Score
 
 
@@ -25,7 +26,7 @@ LESS = dict(zip(SEEDS, (70.0, 73.0, 71.5, 68.0, 74.0), strict=True))
 
 
 def test_every_claim_is_there_and_names_what_the_sweeps_have():
-    found = evaluate(read_all(), Runs(None, command.ROOT / "sweeps"))
+    found = evaluate(read_all(), Runs(None, CHECKOUT / "sweeps"))
     assert list(dict.fromkeys(verdict.claim.id for verdict in found)) == list(range(1, 30))
     assert {verdict.word for verdict in found} == {"not yet run"}
     assert "°" not in HERE.read_text(encoding="utf-8")
@@ -212,8 +213,8 @@ def test_the_second_edition_decides_where_it_has_run(study):
 @pytest.fixture(scope="module")
 def answers():
     """Verdicts on what is published, by claim and part."""
-    results = command.ROOT / "results"
-    runs = Runs(results, command.ROOT / "sweeps")
+    results = CHECKOUT / "results"
+    runs = Runs(results, CHECKOUT / "sweeps")
     found = evaluate(read_all(), runs, wanted=["2", "5", "8", "11", "12"])
     return {(v.claim.id, v.corpus, v.question.part): v for v in found}
 
@@ -296,7 +297,7 @@ def test_tables_and_the_verb(study, tmp_path, capsys, monkeypatch):
     study.write("bilinear", 0.001, LESS)
     study.ask()
     monkeypatch.setattr("study.claims.schema.HERE", tmp_path / "ours.yaml")
-    monkeypatch.setattr(command, "ROOT", tmp_path)
+    monkeypatch.setattr(command, "CHECKOUT", tmp_path)
     (tmp_path / "ours.yaml").write_text("claims: []")
     to = tmp_path / "tables"
     options = ["--claims", str(tmp_path / "claims.yaml"), "--runs", str(study.runs), "--to", str(to)]

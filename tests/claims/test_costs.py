@@ -15,7 +15,7 @@ from study.claims.costs import Costs, Measured, Site
 from study.claims.evaluate import evaluate
 from study.claims.schema import Claim, ClaimFile, Question
 from study.errors import InputError
-from study.publish.store import Results
+from study.publish.results import Results
 from study.publish.verify import verify
 
 ONE = [10.0, 11.0, 9.0, 10.5]

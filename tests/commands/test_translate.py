@@ -10,9 +10,10 @@ import torch
 
 from study.__main__ import main
 from study.analysis.figures.run import draw_translations, title
-from study.analysis.run_text import differing, entropy
+from study.analysis.run_text import entropy
 from study.attention import AttentionCall, Lengths
 from study.config import experiment_from
+from study.config.words import differing
 from study.models import build
 from study.models.translator import BOS, EOS
 from study.training.checkpoint import save_model

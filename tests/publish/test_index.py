@@ -5,8 +5,9 @@ import re
 
 import pandas as pd
 
+from study.files import CHECKOUT as ROOT
 from study.publish.dictionary import HEAD, runs_csv
-from study.publish.store import ROOT, Results
+from study.publish.results import Results
 from study.store import Store
 
 

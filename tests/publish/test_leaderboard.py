@@ -7,7 +7,7 @@ from study import files, records
 from study.analysis.runs import Runs
 from study.errors import InputError
 from study.publish.leaderboard import leaderboard_table
-from study.publish.store import Manifest, Results
+from study.publish.results import Manifest, Results
 from study.records import Score
 
 FIXED = "  data.name: {value: multi30k}\n  model.attention.heads: {values: [1, 2]}\n"

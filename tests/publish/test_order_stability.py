@@ -5,7 +5,7 @@ from plot_cases import Case
 
 from study.analysis.runs import Runs
 from study.publish.order_stability import _layers, _over_seeds, _within, rho, stability_table
-from study.publish.store import Manifest, Results
+from study.publish.results import Manifest, Results
 from study.records import Score
 
 

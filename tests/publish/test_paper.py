@@ -7,7 +7,7 @@ import pytest
 from study.analysis.runs import Runs
 from study.publish.paper import further_scores
 from study.publish.reproduce import reproduce
-from study.publish.store import Results
+from study.publish.results import Results
 from study.store import Store
 
 

@@ -14,7 +14,7 @@ from study.analysis.runs import Runs
 from study.config import config_hash, experiment_from, plugins
 from study.errors import InputError
 from study.publish.reproduce import reproduce
-from study.publish.store import Results
+from study.publish.results import Results
 from study.store import Store
 
 

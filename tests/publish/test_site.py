@@ -24,11 +24,12 @@ from study.commands.site import _parser
 from study.config import experiment_from
 from study.corpora import load as load_corpus
 from study.errors import InputError
+from study.files import CHECKOUT as ROOT
 from study.models import build
 from study.publish.models import listed
+from study.publish.results import Results
 from study.publish.site import output, plots
 from study.publish.site.content import MAPS, Content, slug
-from study.publish.store import ROOT, Results
 from study.store import arm_of
 from study.training.alignment import attention_map
 from study.training.batches import Example

@@ -14,12 +14,13 @@ from study.analysis.runs import Runs
 from study.config import Grammar
 from study.corpora import load as load_corpus
 from study.errors import InputError
+from study.files import CHECKOUT as ROOT
 from study.publish import evidence, supplement
 from study.publish.dictionary import fields, write_index
 from study.publish.models import publish_model
 from study.publish.publish import publish
 from study.publish.reproduce import reproduce
-from study.publish.store import ROOT, Manifest, Results
+from study.publish.results import Manifest, Results
 from study.publish.verify import verify
 from study.records import Record
 from study.store import Store

@@ -11,7 +11,7 @@ from study import files, records, scoring
 from study.config import config_hash, recorded
 from study.corpora import load as corpus_of
 from study.publish.publish import publish
-from study.publish.store import Results
+from study.publish.results import Results
 from study.publish.verify import verify
 from study.records import DataFacts, Provenance, Record, Resources, Score, Selection
 from study.sweep.spec import load

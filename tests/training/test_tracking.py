@@ -22,7 +22,7 @@ def test_an_offline_run_keeps_the_agents_contract(monkeypatch: pytest.MonkeyPatc
     run = tracking.Run(experiment, tmp_path)
     assert run.run is not None
     assert run.run.id == "chosen-by-the-sweep"
-    assert run.run.name == "grammar · recurrent · unscaled in cross-attention · seed 1"
+    assert run.run.name == "grammar · recurrent · unscaled · seed 1"
     assert run.run.group == "the-group"
     assert run.run.tags is not None
     assert set(run.run.tags) == {"own", "sweep-tag"}, "no tag of one run alone"

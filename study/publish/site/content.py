@@ -21,9 +21,10 @@ from study.claims.verdicts import NOT_RUN, Verdict
 from study.config import Experiment
 from study.corpora import Corpus, Pair
 from study.errors import InputError
+from study.files import CHECKOUT
 from study.publish import models
 from study.publish.report import remarked
-from study.publish.store import ROOT, Results
+from study.publish.results import Results
 from study.records import Record
 from study.store import Store, arm_of, attention_map, is_results, sha256
 from study.sweep.spec import Spec
@@ -76,7 +77,7 @@ class Content:
 
     def __init__(self, folder: Path, sweeps: Path) -> None:
         self.results = Results(folder) if is_results(folder) else None
-        self.runs = Runs(folder, ROOT / "sweeps")
+        self.runs = Runs(folder, CHECKOUT / "sweeps")
         self.store = Store(folder)
         self.records: dict[str, Record] = self.runs.records()
         self.unfinished = {} if self.results else {one.id: one for one in _unfinished(self.store.folder, self.records)}
@@ -92,7 +93,7 @@ class Content:
         if self.results is None:
             return [path.resolve() for path in sorted(sweeps.glob("*.yaml"))]
         beside, named = self.results.root.resolve().parent, [m.file for m in self.results.manifests.values()]
-        return [beside / name if (beside / name).is_file() else ROOT / name for name in named]
+        return [beside / name if (beside / name).is_file() else CHECKOUT / name for name in named]
 
     @cached_property
     def sweeps(self) -> dict[str, Compared]:

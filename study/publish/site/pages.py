@@ -20,9 +20,9 @@ from study.analysis.labels import arm_words, number
 from study.analysis.runs import primary
 from study.claims.verdicts import summaries
 from study.config.overrides import flat
+from study.files import CHECKOUT
 from study.publish.site import facts, plots
 from study.publish.site.content import Content, introduction, slug
-from study.publish.store import ROOT
 from study.store import arm_of, seed_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ KINDS = {
     "none": "none",
 }
 """Verdict ↦ its mark and colour."""
-GUIDE = ROOT / "docs" / "statistics.md"
+GUIDE = CHECKOUT / "docs" / "statistics.md"
 """Meaning of verdicts, columns and marks. A site that is built without a checkout has no such page."""
 SHOWN = ("bleu", "exact", "nll")
 Files = Iterator[tuple[str, bytes]]

@@ -18,11 +18,10 @@ from typing import Literal
 from pydantic import Field
 
 from study.errors import InputError
+from study.files import CHECKOUT
 from study.records import Record, Section
 from study.store import Store, read_section
 from study.sweep.spec import Spec, load
-
-ROOT = Path(__file__).parents[2]
 
 
 class Partial(Section):
@@ -133,7 +132,7 @@ class Results:
         """
         if manifest.name not in self._specs:
             beside = self.root.resolve().parent / manifest.file
-            self._specs[manifest.name] = load(beside if beside.is_file() else ROOT / manifest.file)
+            self._specs[manifest.name] = load(beside if beside.is_file() else CHECKOUT / manifest.file)
         return self._specs[manifest.name]
 
     @cached_property
