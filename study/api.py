@@ -303,7 +303,7 @@ class Translation:
     @property
     def entropy(self) -> float | None:
         """Entropy of the weights, from 0 (one token) to 1 (uniform); None if they are no distributions."""
-        from study.analysis.run_text import entropy
+        from study.attention_map import entropy
 
         return None if self._map is None else entropy(self._map)
 

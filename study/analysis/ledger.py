@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CONDITION = re.compile(r"([^=<>!]+)(!=|<=|>=|=|<|>)(.*)")
+SIGNS = {"=": operator.eq, "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
 
 
 def ledger(made: Mapping[str, Record], sweeps: Mapping[str, Sequence[str]]) -> pd.DataFrame:
@@ -181,9 +183,7 @@ def _compare(value: Any, sign: str, wanted: str) -> bool:
     except ValueError:
         text = str(value).lower() if str(value) in ("True", "False") else str(value)  # numpy has bools of its own
         return sign == "=" and fnmatch.fnmatchcase(text, wanted)
-    return {"=": first == second, "<": first < second, ">": first > second, "<=": first <= second}.get(
-        sign, first >= second
-    )
+    return bool(SIGNS[sign](first, second))
 
 
 def differing_fields(first: Record, second: Record) -> Iterator[dict[str, Any]]:

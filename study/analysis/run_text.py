@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from study import attention_map
 from study import metrics as table
 from study.analysis import labels
 from study.config import words
 from study.config.overrides import flat
 from study.records import Record
 
-SHADES = " ░▒▓█"
-"""A weight of 0 to 1 in five steps."""
-
 HEIGHT = 8
-WIDEST = 100
-LONGEST_WORD = 12
 
 
 def describe(record: Record, attention: dict[str, Any] | None) -> Iterator[str]:
@@ -36,7 +31,7 @@ def describe(record: Record, attention: dict[str, Any] | None) -> Iterator[str]:
         if len(points) > 1:
             yield from ["", f"{title} by step", *plot(points)]
     if attention:
-        yield from ["", *heat_map(attention)]
+        yield from ["", *attention_map.lines(attention)]
 
 
 def run_line(record: Record) -> str:
@@ -62,7 +57,7 @@ def _facts(record: Record) -> Iterator[str]:
 def configuration(record: Record) -> Iterator[str]:
     """Yield every field that differs from the defaults of its corpus and family, and the value it would have."""
     config, default, changed = dict(flat(record.config)), words.defaults(record.config), words.changed(record.config)
-    shown = {name: config[name] for name in (*words.MAIN, *changed)}
+    shown = {name: config[name] for name in (*words.MAIN, *changed) if name in config}
     shown.setdefault("seed", record.seed)
     width = max(map(len, shown))
     for name, value in shown.items():
@@ -152,53 +147,3 @@ def side_by_side(blocks: Sequence[Sequence[str]], width: int, gap: int = 4) -> I
         rest = rest[count:]
         if rest:
             yield ""
-
-
-def entropy(attention: dict[str, Any]) -> float | None:
-    """Entropy of the weights of a map, from 0 (one slot) to 1 (uniform over visible slots): the mean over its rows.
-
-    Rows that see one slot are left out. None if the weights of a row do not add up to 1, as those of some normalisers.
-    """
-    counts = attention.get("visible") or [len(attention["source"])] * len(attention["weights"])
-    rows = [(weights, count) for weights, count in zip(attention["weights"], counts, strict=True) if count > 1]
-    if not rows or any(min(weights) < 0 or abs(sum(weights) - 1) > 0.01 for weights, _ in rows):
-        return None
-    each = [-sum(w * math.log(w) for w in weights if w > 0) / math.log(count) for weights, count in rows]
-    return float(sum(each) / len(each))
-
-
-def heat_map(attention: dict[str, Any]) -> Iterator[str]:
-    """Rows are target tokens, columns source tokens; a dot marks the gold links."""
-    yield f"Attention: {map_title(attention)}"
-    for text in (attention.get("text") or {}).values():
-        yield f"  {text}"
-    yield ""
-    yield from cells(attention)
-
-
-def cells(attention: dict[str, Any]) -> Iterator[str]:
-    """The heat map alone, with its tokens and what a shade means."""
-    source, target = ([str(token)[:LONGEST_WORD] for token in attention[side]] for side in ("source", "target"))
-    gold = {(s, t) for s, t in attention.get("gold") or []}
-    margin = max(map(len, target), default=0) + 2
-    cell = 2 if margin + 2 * len(source) <= WIDEST else 1
-    for line in range(max(map(len, source), default=0), 0, -1):
-        letters = (token[len(token) - line] if line <= len(token) else " " for token in source)
-        yield f"{'':{margin}}  {''.join(f'{letter:<{cell}}' for letter in letters)}".rstrip()
-    for t, (token, weights) in enumerate(zip(target, attention["weights"], strict=True)):
-        shades = (_shade(weight, (s, t) in gold, cell) for s, weight in enumerate(weights))
-        yield f"{token:>{margin}}  {''.join(shades)}".rstrip()
-    yield f"{'':{margin}}  weight 0 {'·'.join(SHADES)} 1{', • gold' if gold else ''}"
-
-
-def map_title(attention: dict[str, Any]) -> str:
-    """Return name the site, layer and head of a map."""
-    head = attention.get("head")
-    return f"{attention['site']}, layer {attention['layer']}, " + (
-        "mean over heads" if head is None else f"head {head}"
-    )
-
-
-def _shade(weight: float, gold: bool, width: int) -> str:
-    shade = SHADES[min(len(SHADES) - 1, round(weight * (len(SHADES) - 1)))]
-    return ("•" if gold else shade) if width == 1 else shade + ("•" if gold else shade)

@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from study import attention_map
 from study.analysis import labels, run_text
 from study.commands.options import RUNS, Parser, add_site, picture, positive, runs_folder, write_picture
 from study.commands.translate import load, warn_of_unknown
@@ -51,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
         print(json.dumps(list(map(_row, ids, words, found)), ensure_ascii=False, indent=1))
     else:
         first = next((one.attention for one in found if one.attention), None)
-        print(f"{' '.join(args.sentence.split())}   ({run_text.map_title(first) if first else 'no attention map'})\n")
+        print(f"{' '.join(args.sentence.split())}   ({attention_map.title(first) if first else 'no attention map'})\n")
         width = shutil.get_terminal_size((120, 24)).columns
         print(
             "\n".join(run_text.side_by_side([list(_block(*one)) for one in zip(ids, words, found, strict=True)], width))
@@ -69,15 +70,15 @@ def main(argv: Sequence[str]) -> int:
 def _row(identity: str, words: str, found: Translation) -> dict[str, Any]:
     attention = found.attention or {}
     shown = {name: attention.get(name) for name in ("site", "layer", "head", "source", "target", "weights")}
-    spread = run_text.entropy(found.attention) if found.attention else None
+    spread = attention_map.entropy(found.attention) if found.attention else None
     return {"id": identity, "differs": words, "translation": found.text, "entropy": spread, **shown}
 
 
 def _block(identity: str, words: str, found: Translation) -> Iterator[str]:
     """Lines of one model; the translation is as wide as its map."""
     attention = found.attention
-    map_lines = ["no map: no slot is a token"] if attention is None else list(run_text.cells(attention))
-    spread = run_text.entropy(attention) if attention is not None else None
+    map_lines = ["no map: no slot is a token"] if attention is None else list(attention_map.cells(attention))
+    spread = attention_map.entropy(attention) if attention is not None else None
     width = max(len(identity), *map(len, map_lines))
     for text in (words, identity, f"→ {found.text}", f"entropy {labels.number(spread, 2)}"):
         yield from textwrap.wrap(text, width)

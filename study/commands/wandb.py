@@ -13,7 +13,6 @@ from study.run_names import RUN, find
 
 if TYPE_CHECKING:
     from study.store import Store
-    from study.tracking.reports import Question
     from study.tracking.view import Place, View
 
 DESCRIPTION = """\
@@ -133,7 +132,9 @@ def _report(argv: Sequence[str]) -> int:
     args = parser.parse_args(argv)
     if bool(args.sweep) == args.all:
         raise InputError("SWEEP: expected sweeps or --all, got " + ("both." if args.all else "neither."))
-    asked = _questions(folder(Path(args.runs), "--runs"), args.sweeps, args.sweep)
+    from study.publish.report import questions
+
+    asked = questions(folder(Path(args.runs), "--runs"), args.sweeps, args.sweep)
     if not asked:
         raise InputError(f"{args.runs}: expected records of a sweep, got none.")
     from study.tracking import push, reports
@@ -151,37 +152,6 @@ def _report(argv: Sequence[str]) -> int:
                 failed += 1
                 print(f"failed   {question.sweep}: {cause(problem)}", file=sys.stderr, flush=True)
     return int(failed > 0)
-
-
-def _questions(runs: Path, sweeps: Path, asked: Sequence[str]) -> list[Question]:
-    """Return what reports say of sweeps: those asked, or all that have records.
-
-    Raises:
-        InputError: there is no such sweep, or a record cannot be used.
-    """
-    from study.analysis.comparison import compare_arms
-    from study.analysis.runs import Runs
-    from study.claims import costs, schema, table
-    from study.claims.evaluate import evaluate
-    from study.tracking.reports import Question
-
-    found = Runs(runs, sweeps)
-    specs = [found.spec(name) for name in asked or sorted(file.stem for file in sweeps.glob("*.yaml"))]
-    there = set(found.store.ids() if found.store else ())
-    specs = [spec for spec in specs if any(cell.id in there for cell in spec.runnable)]
-    verdicts = evaluate(schema.read_all(), found, costs.read(runs / "benchmarks" if (runs / "runs").is_dir() else None))
-    questions = []
-    for spec in specs:
-        own = [one for one in verdicts if one.question.sweep == spec.name]
-        rows = [row.cells for block in table.table(own).blocks for row in block.rows]
-        lines = [
-            f"**{one.claim.statement}** {row['asked']}: **{row['verdict']}** ({row['finding']}). {row['contrast']}: "
-            f"{row['estimate']}, 95% CI {row['interval']}; margin {row['margin']}; {row['n']} seeds."
-            for one, row in zip(own, rows, strict=True)
-        ]
-        comparison = compare_arms(spec, found).table.markdown()
-        questions.append(Question(spec.name, spec.description, "/".join(spec.metric[:2]), lines, comparison))
-    return questions
 
 
 def _places(sweeps: Path, asked: str | None) -> tuple[dict[str, Place], set[str]]:

@@ -89,12 +89,11 @@ def defaults(config: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         config: the fields of an experiment, nested, as a record has them.
     """
-    kind, family = KINDS.get(str(config["data"]["name"])), config["model"]["family"]
-    needed: set[str] = set()
-    given: dict[str, Any] = {"model": {"family": family}}
-    if kind:
-        given["data"] = kind.example()
-        needed = {f"data.{name}" for name in given["data"].model_fields_set}
+    main = dict(flat(config))
+    kind, family = KINDS.get(str(main.get("data.name"))), main.get("model.family")
+    data = kind.example() if kind else None
+    given: dict[str, Any] = ({"data": data} if data else {}) | ({"model": {"family": family}} if family else {})
+    needed = {f"data.{name}" for name in data.model_fields_set} if data else set()
     with suppress(ValidationError):
         every = flat(Experiment.model_validate(given).model_dump(mode="json"))
         return {name: value for name, value in every if name not in needed}

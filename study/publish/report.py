@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from study.analysis.tables import Table
     from study.publish.results import Manifest, Results
     from study.sweep.spec import Spec
+    from study.tracking.reports import Question
 
 
 def report_sweep(spec: Spec, out: Path, to: Path | None = None, latex: bool = False) -> None:
@@ -85,6 +87,42 @@ def compared(spec: Spec, out: Path) -> Compared:
     if is_results(out) and (manifest := Results(out).manifests.get(spec.name)):
         return found._replace(table=remarked(found.table, manifest))
     return found
+
+
+def questions(runs: Path, sweeps: Path, asked: Sequence[str]) -> list[Question]:
+    """Return what reports in W&B show of sweeps: verdicts and comparison.
+
+    Args:
+        runs: folder of the records.
+        sweeps: folder of the sweep files.
+        asked: names of sweeps, or sweep files; none: all that have records.
+
+    Raises:
+        InputError: there is no such sweep, or a record cannot be used.
+    """
+    from study.analysis.comparison import compare_arms
+    from study.analysis.runs import Runs
+    from study.claims import costs, schema, table
+    from study.claims.evaluate import evaluate
+    from study.tracking.reports import Question
+
+    found = Runs(runs, sweeps)
+    specs = [found.spec(name) for name in asked or sorted(file.stem for file in sweeps.glob("*.yaml"))]
+    there = set(found.store.ids() if found.store else ())
+    specs = [spec for spec in specs if any(cell.id in there for cell in spec.runnable)]
+    verdicts = evaluate(schema.read_all(), found, costs.read(runs / "benchmarks" if (runs / "runs").is_dir() else None))
+    questions = []
+    for spec in specs:
+        own = [one for one in verdicts if one.question.sweep == spec.name]
+        rows = [row.cells for block in table.table(own).blocks for row in block.rows]
+        lines = [
+            f"**{one.claim.statement}** {row['asked']}: **{row['verdict']}** ({row['finding']}). {row['contrast']}: "
+            f"{row['estimate']}, 95% CI {row['interval']}; margin {row['margin']}; {row['n']} seeds."
+            for one, row in zip(own, rows, strict=True)
+        ]
+        comparison = compare_arms(spec, found).table.markdown()
+        questions.append(Question(spec.name, spec.description, "/".join(spec.metric[:2]), lines, comparison))
+    return questions
 
 
 def write_comparison(results: Results, manifest: Manifest, runs: Runs) -> tuple[Table, list[Path]]:

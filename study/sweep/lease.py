@@ -28,7 +28,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -193,11 +193,6 @@ def holding(folder: Path, wait: bool = False) -> Iterator[None]:
             with suppress(OSError):
                 for path in missing:  # this call has made them
                     path.rmdir()
-
-
-def waiting(folder: Path) -> AbstractContextManager[None]:
-    """Hold a run's lease, however long another has it first."""
-    return holding(folder, wait=True)
 
 
 def _end(folder: Path) -> None:

@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -49,7 +50,7 @@ def train(experiment: Experiment, folder: Path) -> object:
     """The real trial. Imported here, so that a launcher stays free of torch."""
     from study.pruning.run import run
 
-    return run(experiment, folder, hold=lease.waiting)
+    return run(experiment, folder, hold=partial(lease.holding, wait=True))
 
 
 @contextmanager
@@ -88,7 +89,7 @@ def record_of(
     from study.pruning.run import run
 
     with guarded(folder, wait=in_sweep):
-        return run(experiment, folder, watch, lease.waiting)
+        return run(experiment, folder, watch, partial(lease.holding, wait=True))
 
 
 def stamp(folder: Path) -> int | None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from study import attention_map
 from study.config import Experiment, account, experiment_id, recorded
 from study.config.experiment import Tracking
 from study.errors import INSTALL
@@ -289,7 +290,7 @@ def _sent(value: Any) -> Any:
     if isinstance(value, Map):
         try:
             pixels = drawn(value.shown)
-        except Exception:
+        except (KeyError, TypeError, ValueError):  # of weights that are no matrix of numbers
             return None
         return wandb.Image(pixels, caption=_caption(value.shown))
     if isinstance(value, Table):
@@ -371,22 +372,14 @@ def without(names: Iterable[str]) -> Iterator[None]:
 
 
 def drawn(shown: Mapping[str, Any]) -> np.ndarray:
-    """An attention map as pixels [height, width, 3]: weights 0 (white) to 1 (dark), target down, gold links framed."""
+    """Return the picture of an attention map as pixels, [height, width, 3]."""
     import numpy as np
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
-    from matplotlib.patches import Rectangle
 
-    source, target = shown["source"], shown["target"]
-    figure = Figure(figsize=(1.2 + 0.28 * len(source), 1.0 + 0.22 * len(target)), dpi=80)
+    figure = Figure(figsize=(1.2 + 0.28 * len(shown["source"]), 1.0 + 0.22 * len(shown["target"])), dpi=80)
     canvas = FigureCanvasAgg(figure)
-    axes = figure.add_axes((0.28, 0.04, 0.7, 0.7))
-    axes.imshow(shown["weights"], cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
-    axes.set_xticks(range(len(source)), source, rotation=90, fontsize=8)
-    axes.set_yticks(range(len(target)), target, fontsize=8)
-    axes.tick_params(top=True, bottom=False, labeltop=True, labelbottom=False, length=0)
-    for s, t in shown["gold"] or []:
-        axes.add_patch(Rectangle((s - 0.45, t - 0.45), 0.9, 0.9, fill=False, edgecolor="C1"))
+    attention_map.draw(figure.add_axes((0.28, 0.26, 0.7, 0.7)), shown)
     canvas.draw()  # type: ignore[no-untyped-call]
     pixels: np.ndarray = np.asarray(canvas.buffer_rgba())  # type: ignore[no-untyped-call]
     return pixels[..., :3]

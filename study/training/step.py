@@ -57,7 +57,7 @@ DECAY = 0.9
 """Decay of the running mean of log p per token."""
 
 
-def surrogate(
+def surrogate_loss(
     terms: Sequence[Terms], log_p: Tensor, real: Tensor, mean: float | Tensor, onwards: bool = True
 ) -> Tensor | float:
     """A term for the loss whose gradient is that of what was sampled, per token; 0 if nothing was.
@@ -89,12 +89,12 @@ def surrogate(
     return total
 
 
-def samples(terms: Sequence[Terms]) -> bool:
+def has_samples(terms: Sequence[Terms]) -> bool:
     """Return True if any mechanism drew a sample."""
     return any(term.log_prob is not None for term in terms)
 
 
-def running(mean: Tensor, log_p: Tensor, real: Tensor) -> Tensor:
+def running_mean(mean: Tensor, log_p: Tensor, real: Tensor) -> Tensor:
     """The running mean after a batch."""
     batch = (log_p.detach() * real).sum() / real.sum()
     return DECAY * mean.to(batch.device) + (1 - DECAY) * batch

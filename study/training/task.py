@@ -42,7 +42,15 @@ from study.training.batches import (
 from study.training.diagnostics import Diagnostics, diagnose, gradients, in_history, look, truth
 from study.training.evaluate import Evaluation, evaluate
 from study.training.ranks import mean_over_ranks
-from study.training.step import factor, parameter_groups, penalties, running, samples, step_seed, surrogate
+from study.training.step import (
+    factor,
+    has_samples,
+    parameter_groups,
+    penalties,
+    running_mean,
+    step_seed,
+    surrogate_loss,
+)
 from study.training.vocabulary import vocabulary_for
 
 DIAGNOSED = 64
@@ -267,15 +275,15 @@ class Task(pl.LightningModule):
         if every and (self.global_step + 1) % every == 0:  # Lightning takes a millisecond for it
             self.log_dict({"train/loss": self._last_loss, "train/lr": self._rate}, batch_size=1)
         self._counted = self._counted + (whole.wanted != PAD).sum()  # read at validation: reading waits for a GPU
-        return loss + self._sampled(terms, output.logits, mine) if samples(terms) else loss
+        return loss + self._sampled(terms, output.logits, mine) if has_samples(terms) else loss
 
     def _sampled(self, terms: tuple[Terms, ...], logits: Tensor, mine: Share) -> Tensor | float:
         """Return the surrogate whose gradient is that of the samples. It is not a loss, so the history omits it."""
         wanted = mine.batch.wanted
         log_p, real = -decode.token_nll(logits.detach(), wanted), wanted != PAD
-        added = mine.tokens * surrogate(terms, log_p, real, self.baseline, self.model.carries)
+        added = mine.tokens * surrogate_loss(terms, log_p, real, self.baseline, self.model.carries)
         # Linear in the batch's mean, so that the ranks' weighted mean is the running mean of the whole batch.
-        self.baseline = mean_over_ranks(mine.tokens * running(self.baseline, log_p, real))
+        self.baseline = mean_over_ranks(mine.tokens * running_mean(self.baseline, log_p, real))
         return added
 
     def _check(self, loss: Tensor) -> None:

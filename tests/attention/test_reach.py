@@ -184,7 +184,7 @@ def test_expected_gradient_of_hard_is_the_gradient_of_the_expected_loss(
         (log_prob,) = (t.log_prob for t in output.terms if t.log_prob is not None)
         probability = (log_prob * real).sum().exp()
         total += probability.item()
-        estimator = probability.detach() * (loss + step.surrogate(output.terms, log_p, real, -2.5, model.carries))
+        estimator = probability.detach() * (loss + step.surrogate_loss(output.terms, log_p, real, -2.5, model.carries))
         for into, value in ((exact, probability * loss), (reinforced, estimator)):
             gradients = torch.autograd.grad(value, parameters, retain_graph=True, allow_unused=True)
             for total_gradient, gradient in zip(into, gradients, strict=True):
@@ -203,14 +203,14 @@ def test_surrogate_by_hand() -> None:
     log_p = torch.tensor([[-1.0, -2.0, -3.0], [-4.0, -5.0, -99.0]])
     real = torch.tensor([[True, True, True], [True, True, False]])
     terms = Terms(log_prob=torch.tensor([[-0.1, -0.2, -0.3], [-0.4, -0.5, -9.0]]), bonus=torch.full((2, 3), 0.25))
-    got = step.surrogate([Terms(), terms], log_p, real, torch.tensor(-2.0))
+    got = step.surrogate_loss([Terms(), terms], log_p, real, torch.tensor(-2.0))
     returns = [(-6, -0.1, 3), (-5, -0.2, 2), (-3, -0.3, 1), (-9, -0.4, 2), (-5, -0.5, 1)]
     wanted = -sum((r + 2.0 * left) * a for r, a, left in returns) / 5 - 0.25
     assert float(got) == pytest.approx(wanted)
     alone = [(-1, -0.1), (-2, -0.2), (-3, -0.3), (-4, -0.4), (-5, -0.5)]
     wanted = -sum((r + 2.0) * a for r, a in alone) / 5 - 0.25
-    assert float(step.surrogate([Terms(), terms], log_p, real, -2.0, onwards=False)) == pytest.approx(wanted)
-    assert float(step.running(torch.tensor(-1.0), log_p, real)) == pytest.approx(0.9 * -1 + 0.1 * -3)
+    assert float(step.surrogate_loss([Terms(), terms], log_p, real, -2.0, onwards=False)) == pytest.approx(wanted)
+    assert float(step.running_mean(torch.tensor(-1.0), log_p, real)) == pytest.approx(0.9 * -1 + 0.1 * -3)
 
 
 def test_hard_leaves_the_dropout_of_the_rest_alone() -> None:

@@ -10,8 +10,8 @@ import torch
 
 from study.__main__ import main
 from study.analysis.figures.run import draw_translations, title
-from study.analysis.run_text import entropy
 from study.attention import AttentionCall, Lengths
+from study.attention_map import entropy
 from study.config import experiment_from
 from study.config.words import differing
 from study.models import build

@@ -18,7 +18,7 @@ from study.config.mechanisms import REACH, SCORE
 from study.models import Translator, build, match_logits
 from study.models.translator import PAD
 from study.training.decode import token_nll
-from study.training.step import penalties, samples, surrogate
+from study.training.step import has_samples, penalties, surrogate_loss
 
 EXAMPLES = 220
 EXACT = {"rtol": 1e-8, "atol": 1e-10}
@@ -47,8 +47,8 @@ def check_gradients(translator: Translator, source: Tensor, target: Tensor) -> N
     assert output.logits.shape == (*target.shape, cases.VOCABULARY)
     terms, log_p = (*encoded.terms, *output.terms), -token_nll(output.logits, wanted)
     loss = penalties(terms) - log_p.mean()
-    if samples(terms):
-        loss = loss + surrogate(terms, log_p, wanted != PAD, torch.tensor(-3.0))
+    if has_samples(terms):
+        loss = loss + surrogate_loss(terms, log_p, wanted != PAD, torch.tensor(-3.0))
     assert isinstance(loss, Tensor)
     loss.backward()
     for name, parameter in translator.named_parameters():

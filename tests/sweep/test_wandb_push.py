@@ -17,7 +17,7 @@ from loopback import ENTITY, RESET, Loopback
 from test_wandb_outages import SMALL
 
 from study.__main__ import main
-from study.commands import wandb as verb
+from study.publish import report as published
 from study.store import Store
 from study.sweep import places
 from study.sweep.spec import load
@@ -262,7 +262,7 @@ def test_a_push_outlasts_rate_limits_errors_resets_and_slow_answers(server, resu
 
 def test_a_report_for_each_question_is_written_once_and_then_updated(server, results, monkeypatch, capsys):
     question = reports.Question("quickstart", "Scaled?", "test/exact", ["**1/√d helps**: **holds**"], "| arm |")
-    monkeypatch.setattr(verb, "_questions", lambda runs, sweeps, asked: [question])
+    monkeypatch.setattr(published, "questions", lambda runs, sweeps, asked: [question])
     assert main(["wandb", "report", "quickstart", "--runs", str(results)]) == 1, "the project has to be there"
     assert "not found" in capsys.readouterr().err
     server.runs["any"] = {"project": "attention-ablation", "entity": ENTITY}
@@ -295,7 +295,7 @@ def test_a_report_for_each_question_is_written_once_and_then_updated(server, res
 
 
 def test_what_a_report_says_of_a_published_sweep_has_verdicts_with_their_interval():
-    (question,) = verb._questions(ROOT / "results", ROOT / "sweeps", ["copy_far"])
+    (question,) = published.questions(ROOT / "results", ROOT / "sweeps", ["copy_far"])
     assert question.title.startswith("copy_far: ")
     assert question.metric == "/".join(load(ROOT / "sweeps" / "copy_far.yaml").metric)
     assert question.verdicts

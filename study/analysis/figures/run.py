@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from study.analysis import run_text
+from study import attention_map
 from study.analysis.figures import style
 from study.analysis.run_text import run_line, series
 from study.records import Record
@@ -66,8 +66,8 @@ def draw_translations(maps: Sequence[tuple[dict[str, Any], str]]) -> Figure:
     height = max(2.2, 0.16 * max(len(attention["target"]) for attention, _ in maps) + 1.6)
     figure, axes = style.subplots(1, len(maps), figsize=(sum(widths), height), width_ratios=widths, squeeze=False)
     for one, (attention, model), width in zip(axes[0], maps, widths, strict=True):
-        image = draw_weights(one, attention)
-        spread = run_text.entropy(attention)
+        image = attention_map.draw(one, attention)
+        spread = attention_map.entropy(attention)
         text = (attention.get("text") or {}).get("target", "")
         lines = [model, f"→ {text}", "" if spread is None else f"entropy {spread:.2f}"]
         one.set_title("\n".join(textwrap.fill(line, int(12 * width)) for line in lines if line), loc="left", fontsize=8)
@@ -75,13 +75,13 @@ def draw_translations(maps: Sequence[tuple[dict[str, Any], str]]) -> Figure:
     bar.outline.set_visible(False)
     first = maps[0][0]
     source = (first.get("text") or {}).get("source", "")
-    figure.suptitle(f"{source}   ({run_text.map_title(first)})", fontsize=8.5, x=0.01, ha="left")
+    figure.suptitle(f"{source}   ({attention_map.title(first)})", fontsize=8.5, x=0.01, ha="left")
     return figure
 
 
 def title(attention: dict[str, Any], model: str) -> str:
     """Title of the map: the model, both sentences, and the entropy of the weights, 0 (one slot) to 1 (uniform)."""
-    texts, spread = attention.get("text") or {}, run_text.entropy(attention)
+    texts, spread = attention.get("text") or {}, attention_map.entropy(attention)
     head = model if spread is None else f"{model}: entropy {spread:.2f}"
     return "\n".join([head, *(text for text in texts.values() if text)])
 
@@ -129,23 +129,8 @@ def _columns(points: list[tuple[int, float]]) -> tuple[list[int], list[float]]:
 
 
 def draw_map(axes: Axes, attention: dict[str, Any]) -> None:
-    """A map as `draw_weights` draws it, with its site as title and a bar of colours."""
-    image = draw_weights(axes, attention)
-    axes.set_title(run_text.map_title(attention) + ("; framed: gold" if attention.get("gold") else ""), loc="left")
+    """A map as `attention_map.draw` draws it, with its site as title and a bar of colours."""
+    image = attention_map.draw(axes, attention)
+    axes.set_title(attention_map.title(attention) + ("; framed: gold" if attention.get("gold") else ""), loc="left")
     bar = axes.figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02)
     bar.outline.set_visible(False)
-
-
-def draw_weights(axes: Axes, attention: dict[str, Any]) -> Any:
-    """Weights from 0 (white) to 1 (dark); target tokens down, source tokens across; gold links framed."""
-    from matplotlib.patches import Rectangle
-
-    source, target = attention["source"], attention["target"]
-    image = axes.imshow(attention["weights"], cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
-    axes.set_xticks(range(len(source)), source, rotation=60, ha="right", rotation_mode="anchor")
-    axes.set_yticks(range(len(target)), target)
-    axes.tick_params(axis="both", labelsize=7.5 if len(source) <= 25 else 5, length=0)
-    axes.grid(False)
-    for s, t in attention.get("gold") or []:
-        axes.add_patch(Rectangle((s - 0.45, t - 0.45), 0.9, 0.9, fill=False, edgecolor="C1", linewidth=1.0))
-    return image

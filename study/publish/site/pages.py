@@ -197,16 +197,16 @@ class Pages:
                 names = [one for one in (asked.sweep, *asked.with_sweeps) if one in self.content.sweeps]
                 claim["sweeps"] = list(dict.fromkeys([*claim["sweeps"], *names]))
                 word = verdict.outcome if verdict.outcome != "none" else "descriptive"
-                facts = {"outcome": word, "kind": KINDS[verdict.outcome], "plot": plots.in_margins(row.numbers)}
-                claim["rows"].append({**row.cells, **facts})
+                marks = {"outcome": word, "kind": KINDS[verdict.outcome], "plot": plots.in_margins(row.numbers)}
+                claim["rows"].append({**row.cells, **marks})
         return list(self._claims_made.values())
 
     def _sweep_line(self, name: str) -> dict[str, Any]:
         spec = self.content.spec[name]
         states = Counter(run.state for run in self.content.runs.of(spec) if run.state != "inapplicable")
         claims = [claim for claim in self._claims() if name in claim["sweeps"]]
-        facts = {"arms": sum(map(len, spec.arms.values())), "runs": sum(states.values()), "claims": claims}
-        return {"name": name, "path": _sweep_path(name), "about": spec.description, "states": states, **facts}
+        counts = {"arms": sum(map(len, spec.arms.values())), "runs": sum(states.values()), "claims": claims}
+        return {"name": name, "path": _sweep_path(name), "about": spec.description, "states": states, **counts}
 
     def _run_line(self, name: str) -> dict[str, Any]:
         """Row of a run in lists of runs."""

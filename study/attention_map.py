@@ -1,0 +1,84 @@
+"""One attention map, as a file `attention.json` has it: its title, its entropy, and drawings in text and in colour."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SHADES = " ░▒▓█"
+"""A weight of 0 to 1 in five steps."""
+WIDEST = 100
+LONGEST_WORD = 12
+
+
+def entropy(attention: Mapping[str, Any]) -> float | None:
+    """Return the mean entropy of the rows of a map, from 0 (one slot) to 1 (uniform over visible slots).
+
+    Rows that see one slot are left out. None if the weights of a row do not add up to 1, as those of some normalisers.
+    """
+    counts = attention.get("visible") or [len(attention["source"])] * len(attention["weights"])
+    rows = [(weights, count) for weights, count in zip(attention["weights"], counts, strict=True) if count > 1]
+    if not rows or any(min(weights) < 0 or abs(sum(weights) - 1) > 0.01 for weights, _ in rows):
+        return None
+    each = [-sum(w * math.log(w) for w in weights if w > 0) / math.log(count) for weights, count in rows]
+    return float(sum(each) / len(each))
+
+
+def lines(attention: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a map as text, with its title and both sentences."""
+    yield f"Attention: {title(attention)}"
+    for text in (attention.get("text") or {}).values():
+        yield f"  {text}"
+    yield ""
+    yield from cells(attention)
+
+
+def cells(attention: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the rows of a map, one for each target token, and the meaning of a shade. A dot marks a gold link."""
+    source, target = ([str(token)[:LONGEST_WORD] for token in attention[side]] for side in ("source", "target"))
+    gold = {(s, t) for s, t in attention.get("gold") or []}
+    margin = max(map(len, target), default=0) + 2
+    cell = 2 if margin + 2 * len(source) <= WIDEST else 1
+    for line in range(max(map(len, source), default=0), 0, -1):
+        letters = (token[len(token) - line] if line <= len(token) else " " for token in source)
+        yield f"{'':{margin}}  {''.join(f'{letter:<{cell}}' for letter in letters)}".rstrip()
+    for t, (token, weights) in enumerate(zip(target, attention["weights"], strict=True)):
+        shades = (_shade(weight, (s, t) in gold, cell) for s, weight in enumerate(weights))
+        yield f"{token:>{margin}}  {''.join(shades)}".rstrip()
+    yield f"{'':{margin}}  weight 0 {'·'.join(SHADES)} 1{', • gold' if gold else ''}"
+
+
+def title(attention: Mapping[str, Any]) -> str:
+    """Return the site, layer and head of a map in words."""
+    head = attention.get("head")
+    return f"{attention['site']}, layer {attention['layer']}, " + (
+        "mean over heads" if head is None else f"head {head}"
+    )
+
+
+def _shade(weight: float, gold: bool, width: int) -> str:
+    shade = SHADES[min(len(SHADES) - 1, round(weight * (len(SHADES) - 1)))]
+    return ("•" if gold else shade) if width == 1 else shade + ("•" if gold else shade)
+
+
+def draw(axes: Axes, attention: Mapping[str, Any]) -> Any:
+    """Draw weights from 0 (white) to 1 (dark): target tokens down, source tokens across, gold links framed.
+
+    Returns:
+        The image, for a bar of colours.
+    """
+    from matplotlib.patches import Rectangle
+
+    source, target = attention["source"], attention["target"]
+    image = axes.imshow(attention["weights"], cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
+    axes.set_xticks(range(len(source)), source, rotation=60, ha="right", rotation_mode="anchor")
+    axes.set_yticks(range(len(target)), target)
+    axes.tick_params(axis="both", labelsize=7.5 if len(source) <= 25 else 5, length=0)
+    axes.grid(False)
+    for s, t in attention.get("gold") or []:
+        axes.add_patch(Rectangle((s - 0.45, t - 0.45), 0.9, 0.9, fill=False, edgecolor="C1", linewidth=1.0))
+    return image
