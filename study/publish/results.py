@@ -124,6 +124,10 @@ class Results:
         texts = {path: path.read_text(encoding="utf-8") for path in patterns if path.is_file()}
         return {path: found[1] for path, text in texts.items() if (found := re.search(patterns[path], text))}
 
+    @cached_property
+    def _specs(self) -> dict[str, Spec]:
+        return {}
+
     def spec(self, manifest: Manifest) -> Spec:
         """Return the sweep file of a published sweep, read as it is today.
 
@@ -134,10 +138,6 @@ class Results:
             beside = self.root.resolve().parent / manifest.file
             self._specs[manifest.name] = load(beside if beside.is_file() else CHECKOUT / manifest.file)
         return self._specs[manifest.name]
-
-    @cached_property
-    def _specs(self) -> dict[str, Spec]:
-        return {}
 
 
 def _read(path: Path) -> Manifest:
