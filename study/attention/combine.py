@@ -1,7 +1,7 @@
-"""Combination: from H heads to one output, without bias: [B, H, L, V] → [B, L, D].
+"""Combinations of H heads into one output, without bias: [B, H, L, V] → [B, L, D].
 
 B batch · H heads · L queries · V value width per head · D width of the model.
-W_O is drawn as one (H, V, D) tensor of variance 1/(H·V) whatever the combination, so that arms share its values.
+Every combination draws W_O as one (H, V, D) tensor of variance 1/(H·V), so that arms share its values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from study.config.mechanisms import OUTPUT
 
 
 class Combine(Part):
-    """From heads o_n to one output.
+    """Combination of heads o_n into one output.
 
     Args:
         heads: H.
@@ -32,7 +32,7 @@ class Combine(Part):
         self.count = heads
 
     def forward(self, heads: Tensor) -> Tensor:
-        """[B, H, L, V] → [B, L, D]."""
+        """Combine heads [B, H, L, V] → [B, L, D]."""
         raise NotImplementedError
 
 
@@ -51,7 +51,7 @@ class Concat(Combine):
 
 
 class SumOwn(Concat):
-    """Σ_n o_n W_O^n (Michel et al. 2019). A control: the function of concat, rounded differently."""
+    """Σ_n o_n W_O^n (Michel et al. 2019). A control: the same function as concat, with other rounding."""
 
     name = "sum_own"
 
@@ -62,8 +62,8 @@ class SumOwn(Concat):
 class SumShared(Combine):
     """(Σ_n o_n) W_O: one W_O for all heads, of rank V at most.
 
-    It stores V·D parameters, the first head's block of what concat stores and with its variance 1/(H·V): the sum over
-    H heads then has the size that concat's output has.
+    It stores V·D parameters: the first head's block of concat's W_O, with variance 1/(H·V). So the sum over H heads has
+    the size of concat's output.
     """
 
     name = "sum_shared"
@@ -75,7 +75,7 @@ class SumShared(Combine):
         self.stored = {"weight": ((heads, size, width), 0)}
 
     def keep(self, heads: Sequence[int]) -> None:
-        """W_O is shared by the remaining heads. H stays the number that it was, since a removed head counts as 0."""
+        """Keep W_O, which the remaining heads share. H stays, because a removed head counts as 0."""
         if not heads:
             self.weight = nn.Parameter(self.weight.detach()[:0].clone())
 
@@ -84,7 +84,7 @@ class SumShared(Combine):
 
 
 class MeanShared(SumShared):
-    """(1/H Σ_n o_n) W_O: sum_shared up to the size of W_O, a control of its initial value and learning rate."""
+    """(1/H Σ_n o_n) W_O: sum_shared with another size of W_O. A control for initial value and learning rate."""
 
     name = "mean_shared"
 
@@ -125,7 +125,7 @@ class RawConcat(Combine):
 
 
 def build_combine(config: Config, size: int, width: int) -> Combine:
-    """The combination that a resolved site declares, for heads of `size` and a model of `width`."""
+    """Build the combination that a resolved site declares, for heads of `size` and a model of `width`."""
     chosen = Combine.named(config.combine)
     if chosen is Concat and not OUTPUT[config.output].weights:
         return RawConcat(config.heads, size, width)

@@ -1,6 +1,6 @@
-"""A site in formulas: what each of its parts carries as `formula`, put together in the order of computation.
+"""Formulas of an attention site: the `formula` of each part, in the order of computation.
 
-x is a query's state and m a slot's; per head, q, k and v are what the maps make of them, e the score and a the weight.
+x is the state of a query, m that of a slot. Per head, the maps turn them into q, k and v; e is the score, a the weight.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from study.attention.scores import Unscaled
 
 
 def equations(site: Attention, carries: bool) -> list[str]:
-    """Maps → score · scale → reach and mask → normaliser → reach → mix → combination, with the sizes of this site.
+    """Return the equations of a site: maps, score · scale, reach and mask, normaliser, reach, mix, combination.
 
-    `carries` is `Translator.carries`: a draw at one step can change the words after it.
+    `carries` is `Translator.carries`: True if a draw at one step can change the words after it.
     """
     each = f", n = 1 … {site.config.heads}" if site.config.heads > 1 else ""
     return [
@@ -32,7 +32,7 @@ def equations(site: Attention, carries: bool) -> list[str]:
 
 
 def mapped(site: Attention) -> list[str]:
-    """Queries and keys, unless the score reads none, and values."""
+    """Return the equations of queries, keys and values; none for queries or keys that the score does not read."""
     one = {id(p) for p in site.map_query.parameters()} & {id(p) for p in site.map_key.parameters()}
     parts = (("q", site.map_query, "W" if one else "W_Q", "x"), ("k", site.map_key, "W" if one else "W_K", "m"))
     written = (
@@ -60,7 +60,7 @@ def _score(site: Attention) -> Iterator[str]:
 
 
 def _weights(site: Attention) -> Iterator[str]:
-    """Conditions that narrow the S visible slots, then the normaliser over the rest."""
+    """Yield the conditions that hide some of the S visible slots, then the normaliser over the others."""
     within, count = site.reach.facts.within, "S"
     if within:
         yield f"window: {within}, w = {site.config.window}"
@@ -74,7 +74,7 @@ def _weights(site: Attention) -> Iterator[str]:
 
 
 def combined(site: Attention) -> str:
-    """Combine the heads into the output."""
+    """Return the equation of the output."""
     formula = site.combine.formula
     if site.config.heads == 1:  # what joins or sums one head is that head
         for several in ("[o_1; …; o_H]", "(1/H Σ_n o_n)", "(Σ_n o_n)", "Σ_n o_n"):
@@ -83,7 +83,7 @@ def combined(site: Attention) -> str:
 
 
 def _sampled(site: Attention, carries: bool) -> Iterator[str]:
-    """Terms that sampling adds to the loss, per target token (`study.training.step`)."""
+    """Yield the terms that sampling adds to the loss, per target token (`study.training.step`)."""
     bonus = site.config.entropy_bonus
     if bonus is None:
         return

@@ -1,4 +1,4 @@
-"""Maps: from states to per-head queries, keys and values.
+"""Maps from states to queries, keys and values of heads.
 
 B batch · T positions · H heads · D width of the states · K width per head.
 """
@@ -17,7 +17,7 @@ from study.config.mechanisms import MAPS, SCORE, VALUES
 
 
 class Map(Part):
-    """From states [B, T, D] to what a head works with, [B, H, T, K]."""
+    """Map from states [B, T, D] to the vectors of every head, [B, H, T, K]."""
 
 
 class Projected(Map):
@@ -37,9 +37,9 @@ class Projected(Map):
 
 
 class Signed(Map):
-    """diag(s) W x for a map that exists already, s = +1, −1, +1, …: with queries W x, q·k = yᵀ Wᵀ diag(s) W x.
+    """diag(s) W x with s = +1, −1, +1, …, for the map W of the queries. Then q·k = yᵀ Wᵀ diag(s) W x.
 
-    Symmetric as a tied score is, but indefinite: a state does not score highest with itself.
+    The score is symmetric, as with tied maps, but not semidefinite: a state does not score highest with itself.
     """
 
     formula = "diag(+1, −1, …) W x"
@@ -92,12 +92,12 @@ class Absent(Map):
 
 
 def split(x: Tensor, heads: int) -> Tensor:
-    """The last axis sliced among the heads: [B, T, H·K] → [B, H, T, K]."""
+    """Slice the last axis among the heads: [B, T, H·K] → [B, H, T, K]."""
     return x.view(*x.shape[:2], heads, x.shape[-1] // heads).transpose(1, 2)
 
 
 def build_maps(config: Config, query_width: int, memory_width: int) -> tuple[Map, Map]:
-    """The maps of queries and of keys that a resolved site declares."""
+    """Build the maps of queries and of keys that a resolved site declares."""
     heads = config.heads
     query, key = config.map_widths(query_width, memory_width)
     score, maps = SCORE[config.score], MAPS[config.maps]
@@ -117,7 +117,7 @@ def build_maps(config: Config, query_width: int, memory_width: int) -> tuple[Map
 
 
 def build_values(config: Config, memory_width: int) -> Map:
-    """The map of values that a resolved site declares."""
+    """Build the map of values that a resolved site declares."""
     if not VALUES[config.values].weights:
         return Raw(config.heads)
     return Projected(memory_width, config.heads, config.mixed_width(memory_width))

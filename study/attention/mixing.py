@@ -30,18 +30,18 @@ class Mixing(Part):
         super().__init__()
 
     def remember(self, states: Tensor, mask: Tensor) -> Tensor:
-        """States [B, S, D] and their mask [B, S] → what `forward` takes as memory."""
+        """Return the memory that `forward` takes, from states [B, S, D] and their mask [B, S]."""
         raise NotImplementedError
 
     def forward(self, query: Tensor, memory: Tensor, view: View) -> tuple[Tensor, Terms]:
-        """States [B, S, D] → [B, S, D]."""
+        """Mix states [B, S, D] → [B, S, D]."""
         raise NotImplementedError
 
 
 class Convolution(Mixing):
     """y_s = Σ_j W_j x_{s + j − ⌊(w−1)/2⌋} for j = 0 … w−1: full (not depthwise), w · D² parameters, without bias.
 
-    Beyond both ends of a sentence, and at padding, x is 0.
+    x is 0 beyond both ends of a sentence and at padding.
     """
 
     name = "convolution"
@@ -52,18 +52,18 @@ class Convolution(Mixing):
         self.weight = nn.Parameter(torch.empty(width, width, convolution_width))
 
     def remember(self, states: Tensor, mask: Tensor) -> Tensor:
-        """States [B, S, D], 0 at padding."""
+        """Return states [B, S, D] with 0 at padding."""
         return states * mask[..., None]
 
     def forward(self, query: Tensor, memory: Tensor, view: View) -> tuple[Tensor, Terms]:
-        """Return what `remember` gave, [B, S, D]. The queries are the same states and are not used."""
+        """Convolve the memory of `remember`, [B, S, D]. The queries are the same states and are not used."""
         reach = self.weight.shape[-1]
         padded = F.pad(memory.transpose(1, 2), ((reach - 1) // 2, reach // 2))
         return F.conv1d(padded, self.weight).transpose(1, 2), Terms()
 
 
 def build_mixing(config: Config, lengths: Lengths | None) -> Attention | Mixing:
-    """The layer that mixes tokens in the encoder."""
+    """Build the layer that mixes tokens in the encoder."""
     facts = MIXING[config.mixing]
     if facts.attends:
         assert config.attention.encoder_self is not None

@@ -30,15 +30,15 @@ FUSED_GATHER_FROM = 28.0
 class Attention(Part):
     """One attention site of one layer.
 
-    weights(scale · score(W_Q x, W_K m)) (W_V m), heads combined; which of these parts exist, the configuration says.
-    The fused kernel is taken when every part allows it and nobody taps; where a window is much smaller than the memory,
-    its slots are gathered instead, unless somebody taps.
+    It computes weights(scale · score(W_Q x, W_K m)) (W_V m) for every head, and combines the heads. The configuration
+    decides which parts exist. If every part allows it, PyTorch's fused kernel computes the site. If a window is much
+    smaller than the memory, its slots are gathered. With a tap, the site computes the weights explicitly.
 
     Args:
         config: a resolved site.
         query_width: Dq.
         memory_width: Dk.
-        lengths: of the training sentences, for the scores that need them.
+        lengths: lengths of the training sentences, for scores that need them.
     """
 
     def __init__(self, config: Config, query_width: int, memory_width: int, lengths: Lengths | None = None) -> None:
@@ -57,7 +57,7 @@ class Attention(Part):
         self.tap: Callable[[AttentionCall], None] | None = None
         self.width = config.output_width(query_width, memory_width)
         self.kept: tuple[int, ...] = tuple(range(config.heads))
-        """The heads that are there, by their numbers in the configuration."""
+        """The remaining heads, by their numbers in the configuration."""
 
     def start(self) -> None:
         if self.config.equal_start:
@@ -68,7 +68,7 @@ class Attention(Part):
             self.rescale(torch.full((self.config.heads,), self.score.d ** (-2 * power)))
 
     def remember(self, states: Tensor, mask: Tensor) -> Memory:
-        """States [B, S, Dk] and their mask [B, S] as a memory. Keys are computed in float32."""
+        """Return the memory of states [B, S, Dk] and their mask [B, S]. Keys are computed in float32."""
         if not self.kept:
             nothing = states.new_zeros(len(states), 0, states.shape[1], 0)
             return Memory(nothing, nothing, mask)
@@ -77,10 +77,10 @@ class Attention(Part):
         return Memory(keys, self.map_value(states), mask)
 
     def extend(self, memory: Memory, states: Tensor) -> Memory:
-        """The memory with the slots of further states [B, T, Dk], none of them padding.
+        """Return a copy of the memory with the slots of further states [B, T, Dk], none of them padding.
 
-        A copy: search copies every memory at each step anyway, to reorder its beams, and room kept in advance is copied
-        along. Kept room was tried and is slower.
+        Search copies every memory at each step anyway, to reorder its beams. Room reserved in advance would be copied,
+        too; it was tried and is slower.
         """
         new = self.remember(states, states.new_ones(states.shape[:2], dtype=torch.bool))
         return Memory(
@@ -90,7 +90,7 @@ class Attention(Part):
         )
 
     def forward(self, query: Tensor, memory: Memory, view: View) -> tuple[Tensor, Terms]:
-        """Queries [B, L, Dq] → contexts [B, L, D], and what they add to the loss."""
+        """Return the contexts [B, L, D] of queries [B, L, Dq], and their terms of the loss."""
         if not self.kept:
             return query.new_zeros(*query.shape[:2], self.width), Terms()
         view = self.score.narrow(view, memory.mask.shape[1])
@@ -134,7 +134,7 @@ class Attention(Part):
         return heads, terms
 
     def _gathered(self, query: Tensor, memory: Memory, view: View, slots: Tensor) -> tuple[Tensor, Terms]:
-        """Compute `_explicit` over a few slots of each query's own, [B, 1 or H, L, W]: L joins the batch."""
+        """Compute `_explicit` over the gathered slots of each query, [B, 1 or H, L, W]. L joins the batch."""
         batch, heads, queries, width = query.shape
         keys, values = gather(memory.keys, slots), gather(to_float32(memory.values), slots)
         alone = query.transpose(1, 2).reshape(batch * queries, heads, 1, width)
@@ -149,9 +149,9 @@ class Attention(Part):
         return contexts, terms
 
     def keep(self, heads: Sequence[int]) -> None:
-        """Leave these heads to every part, in place, counted as they stand here. A part that several share is cut once.
+        """Remove all other heads from every part, in place. Heads are counted among those that remain now.
 
-        The output is the one with the other heads' o_h at 0; with no head left it is 0 for every query.
+        The output is the one with o_h = 0 for removed heads. Without any head it is 0.
         """
         self.kept = tuple(self.kept[head] for head in heads)
         for part in self.modules():
@@ -159,13 +159,13 @@ class Attention(Part):
                 part.keep(heads)
 
     def reduced(self, heads: Sequence[int]) -> Attention:
-        """A copy with these of its heads alone, without gate and tap."""
+        """Return a copy with these heads alone, without gate and tap."""
         smaller = copy.deepcopy(self, {id(self.gate): nn.Identity(), id(self.tap): None})
         smaller.keep(heads)
         return smaller
 
     def reseed(self, seed: int) -> None:
-        """Start what samples, if anything does, at the beginning of a training step."""
+        """Seed the random numbers of the reach, at the beginning of a training step."""
         self.reach.reseed(seed)
 
     def shares(self) -> dict[nn.Parameter, float]:

@@ -23,20 +23,20 @@ class Part(nn.Module):
     """
 
     axis: ClassVar[str] = ""
-    """The axis that a class and its subclasses are values of."""
+    """The axis of a class and of its subclasses."""
     name: ClassVar[str] = ""
-    """The value that the class itself is."""
+    """The value of that axis that the class implements."""
     facts: ClassVar[Any] = None
     """The value's row in the table of mechanisms."""
     formula: ClassVar[str] = ""
-    """The part's equation; that of its row if it is a value."""
+    """Equation of the part; for a value of an axis, that of its row."""
     fan_in: float | None = None
     """Fan-in of the part's matrices, which are drawn with variance 1/fan_in; None: the last axis of each."""
     stored: Mapping[str, tuple[tuple[int, ...], Any]] = {}
     """Matrix that is a block of a larger one ↦ (shape of the larger one, index of the block). The larger one is drawn,
-    so that arms which store more or less of it start alike."""
+    so that arms that store different blocks have equal initial values."""
     drawn: tuple[str, ...] = ()
-    """Buffers that are frozen random numbers, drawn as a matrix is."""
+    """Names of buffers with frozen random numbers, which are drawn like matrices."""
     _values: ClassVar[dict[tuple[str, str], type[Part]]] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -67,7 +67,7 @@ class Part(nn.Module):
 
     @torch.no_grad()
     def keep(self, heads: Sequence[int]) -> None:
-        """Leave these heads to the part's own parameters and drawn buffers, in place."""
+        """Remove all other heads from the part's own parameters and drawn buffers, in place."""
         for name, parameter in list(self.named_parameters(recurse=False)):
             setattr(self, name, nn.Parameter(_rows(parameter, heads), requires_grad=parameter.requires_grad))
         for name in self.drawn:

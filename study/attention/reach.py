@@ -1,4 +1,4 @@
-"""Reach: which of the visible slots a query attends to. All of them, a window, or a single one.
+"""Reach: the visible slots that a query attends to: all of them, a window, or a single one.
 
 B batch · L queries · S slots · H heads · Kq width of a head's query · t absolute position of a query · w half-width of
 a window · S_t number of slots visible to a query: the source length at cross, t + 1 in causal self-attention.
@@ -20,7 +20,7 @@ from study.config import Attention as Config
 class Reach(Part):
     """Slots that a query attends to.
 
-    A reach acts twice: on the slots that stay visible before the weights are computed, and on the weights.
+    A reach acts twice: it hides slots before the weights are computed, and it changes the weights.
 
     Args:
         heads: H.
@@ -30,24 +30,27 @@ class Reach(Part):
 
     axis = "reach"
     fusable = False
-    """It leaves the weights alone, so that torch's fused kernel can take the site."""
+    """True if it does not change the weights, so that PyTorch's fused kernel can compute the site."""
 
     def __init__(self, heads: int, query: int, **options: float) -> None:
         super().__init__()
 
     def window(self, query: Tensor, view: View, gather_from: float = math.inf) -> View:
-        """The view of queries [B, H, L, Kq] without the slots beyond their reach.
+        """Return the view of queries [B, H, L, Kq] without the slots beyond their reach.
 
-        They are hidden; or, where S is at least `gather_from` times the window, the slots of the window are gathered.
+        The mask hides these slots. If S is at least `gather_from` times the window, its slots are gathered instead.
         """
         return view
 
     def reweight(self, weights: Tensor, query: Tensor, view: View) -> tuple[Tensor, Terms]:
-        """Normalised weights [B, H, L, S] under the view that `window` gave ↦ those that mix, and the loss's terms."""
+        """Return the weights of the values from normalised weights [B, H, L, S], and terms of the loss.
+
+        `view` is the result of `window`.
+        """
         return weights, Terms()
 
     def reseed(self, seed: int) -> None:
-        """Start the reach's own stream of random numbers, at the beginning of every training step."""
+        """Seed the reach's own random numbers, at the beginning of every training step."""
 
 
 class Global(Reach):
@@ -78,8 +81,9 @@ class LocalMonotonic(Reach):
 class LocalPredictive(Reach):
     """Slots s with |s − p| ≤ w, their weights times exp(−(s − p)² / 2σ²): `local_p` (Luong et al. 2015, local-p).
 
-    p = (S_t − 1) · σ(v·tanh(W q)) per head and σ = w/2. The weights are normalised over the window before the
-    Gaussian, and not after it, so that they sum to less than 1 and p has a gradient. W is Kq × Kq, as in the paper.
+    p = (S_t − 1) · σ(v·tanh(W q)) per head; the Gaussian has σ = w/2. The weights are normalised over the window before
+    the Gaussian multiplies them, and not afterwards. So they sum to less than 1, and p has a gradient. W is Kq × Kq, as
+    in the paper.
     """
 
     name = "local_p"
@@ -91,7 +95,7 @@ class LocalPredictive(Reach):
         self.vector = nn.Parameter(torch.empty(heads, query))
 
     def centre(self, query: Tensor, view: View) -> Tensor:
-        """p: [B, H, L, 1]."""
+        """Return p: [B, H, L, 1]."""
         hidden = torch.tanh(query @ self.weight.transpose(-1, -2))
         share = torch.sigmoid(torch.einsum("bhlk,hk->bhl", hidden, self.vector))[..., None]
         return share * (view.mask.sum(-1, keepdim=True) - 1).clamp(min=0)
@@ -107,7 +111,7 @@ class LocalPredictive(Reach):
 
 
 def _around(centre: Tensor, width: int, view: View, gather_from: float) -> View:
-    """The slots s with |s − centre| ≤ width, for centres broadcastable to [B, H, L, 1]."""
+    """Return the view of slots s with |s − centre| ≤ width, for centres broadcastable to [B, H, L, 1]."""
     slots = view.mask.shape[-1]
     few = 2 * width + (2 if centre.is_floating_point() else 1)  # with room for how centre − width is rounded
     if few * gather_from <= slots:
@@ -117,13 +121,12 @@ def _around(centre: Tensor, width: int, view: View, gather_from: float) -> View:
 
 
 class Hard(Reach):
-    """One slot: `hard` (Xu et al. 2015). In training drawn from the weights, in evaluation the largest of them.
+    """One slot: `hard` (Xu et al. 2015). Training draws it from the weights; evaluation takes the largest weight.
 
-    The draw z_t ~ a_t has no gradient of its own: log a_t(z_t), summed over heads, goes to the loss as
-    `Terms.log_prob`, and β · H(a_t) as `Terms.bonus`.
+    The draw z_t ~ a_t has no gradient. The loss therefore gets log a_t(z_t), summed over heads, as `Terms.log_prob`,
+    and β · H(a_t) as `Terms.bonus`.
 
-    Each call takes the next of a stream of uniform numbers that `reseed` starts and that nothing else draws from, one
-    number for each (b, h, l), whatever S is.
+    Each call draws one uniform number for each (b, h, l), whatever S is, from a stream of its own that `reseed` starts.
     """
 
     name = "hard"
@@ -148,7 +151,7 @@ class Hard(Reach):
         return one_hot(slot, weights) * seeing, terms
 
     def draw(self, weights: Tensor) -> Tensor:
-        """The slot where the cumulated weights [B, H, L, S] pass a uniform number: [B, H, L, 1].
+        """Return the slot at which the cumulated weights [B, H, L, S] exceed a uniform number: [B, H, L, 1].
 
         The numbers have 24 bits and are compared in float64, so that a slot without weight is never drawn.
         """
@@ -161,21 +164,21 @@ class Hard(Reach):
 
 
 def log(probability: Tensor) -> Tensor:
-    """The logarithm, with a finite gradient at p = 0."""
+    """Return the logarithm, with a finite gradient at p = 0."""
     return to_float32(probability).clamp(min=torch.finfo(torch.float32).tiny).log()
 
 
 def one_hot(slot: Tensor, like: Tensor) -> Tensor:
-    """1 at `slot` [B, H, L, 1] and 0 elsewhere: [B, H, L, S]."""
+    """Return 1 at `slot` [B, H, L, 1] and 0 elsewhere: [B, H, L, S]."""
     return torch.zeros_like(like).scatter(-1, slot, 1.0)
 
 
 def without_self(view: View) -> View:
-    """The view with the diagonal hidden: no query sees the slot of its own position. One slot alone leaves nothing."""
+    """Return the view without the diagonal: no query sees the slot of its own position."""
     return view._replace(mask=view.mask & (view.slot != view.position[:, None]))
 
 
 def build_reach(config: Config, query: int) -> Reach:
-    """The reach that a resolved site declares, for queries of width `query` per head."""
+    """Build the reach that a resolved site declares, for queries of width `query` per head."""
     chosen = Reach.named(config.reach)
     return chosen(config.heads, query, **{option: getattr(config, option) for option in chosen.facts.options})

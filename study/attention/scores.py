@@ -1,8 +1,8 @@
-"""Scores: those of a query and a key, those by slot alone, and two controls without content; and the scale put on them.
+"""Scores of queries and keys, scores by slot alone, two controls without content, and the scale of scores.
 
 B batch · H heads · L queries · S slots · Kq, Kk widths of a head's query and key · A additive width · R rank · S_max
-longest training sentence. A slot's number is its place in the memory: the source position at cross, the absolute
-position in self-attention.
+longest training sentence. A slot's number is its place in the memory: the source position in cross-attention, the
+absolute position in self-attention.
 
 Initial values are set by `study.models.initialise`: a matrix has variance 1 / its last axis unless its module names
 another fan-in; biases are 0.
@@ -36,9 +36,9 @@ class Score(Part):
 
     axis = "score"
     fusable = False
-    """The score is `prepare_query(q) · prepare(k)`, so that torch's fused kernel can take the site."""
+    """True if the score is `prepare_query(q) · prepare(k)`, so that PyTorch's fused kernel can compute the site."""
     gather_from: float = 11.0
-    """S ÷ window size from which gathering a window is cheaper than masking the rest; infinite for a score that
+    """S ÷ window size from which gathering a window is cheaper than masking the other slots; infinite for a score that
     reads a slot's number. Measured on a CPU, forward and backward: `benchmarks/README.md`."""
 
     def __init__(self, heads: int, query: int, key: int, **options: Any) -> None:
@@ -49,23 +49,23 @@ class Score(Part):
         """The d of the scale 1/√d."""
 
     def prepare(self, keys: Tensor) -> Tensor:
-        """Computed once per slot: [B, H, S, Kk] → [B, H, S, ·]."""
+        """Prepare keys, once per slot: [B, H, S, Kk] → [B, H, S, ·]."""
         return keys
 
     def prepare_query(self, query: Tensor) -> Tensor:
-        """Computed once per query: [B, H, L, Kq] → [B, H, L, ·]."""
+        """Prepare queries, once per query: [B, H, L, Kq] → [B, H, L, ·]."""
         return query
 
     def narrow(self, view: View, slots: int) -> View:
-        """The view without the slots that the score cannot address."""
+        """Return the view without the slots that the score cannot address."""
         return view
 
     def forward(self, query: Tensor, prepared: Tensor, view: View) -> Tensor:
-        """[B, H, L, Kq] and prepared keys → unscaled scores [B, H, L, S]."""
+        """Return the unscaled scores [B, H, L, S] of queries [B, H, L, Kq] and prepared keys."""
         return self.prepare_query(query) @ prepared.transpose(-1, -2)
 
     def rescale(self, factor: Tensor) -> bool:
-        """Multiply head h's scores by factor[h] through a parameter of the score; False if it has none."""
+        """Multiply the scores of head h by factor[h] through a parameter; return False if the score has none."""
         return False
 
 
@@ -83,7 +83,7 @@ class Scale(Part):
         super().__init__()
 
     def forward(self) -> Tensor | float:
-        """One factor, or one for each head: [H, 1, 1]."""
+        """Return one factor, or one for each head: [H, 1, 1]."""
         raise NotImplementedError
 
 
@@ -120,7 +120,7 @@ class Inverse(InverseRoot):
 
 
 class Learned(Scale):
-    """exp(g_h) per head, from g_0 = −½ ln d, or from a given g_0. It is left out of weight decay."""
+    """exp(g_h) per head. g starts at −½ ln d or at a given value, and has no weight decay."""
 
     name = "learned"
 
@@ -138,7 +138,7 @@ class Learned(Scale):
 
 
 def build_scale(config: Config, d: int) -> Scale:
-    """The factor that a resolved site declares. A score with a scale of its own gets no other."""
+    """Build the factor that a resolved site declares. A score with a scale of its own gets no second one."""
     if config.scale is None:
         raise ValueError("an unresolved site: its scale is still to be derived")
     chosen = Unscaled if SCORE[config.score].own_scale else Scale.named(config.scale)
@@ -157,15 +157,15 @@ def known(lengths: Lengths | None) -> Lengths:
 
 
 KEPT = 2**22
-"""Elements of tanh(q + k) up to which they are all kept: 16 MB. Training steps of a minute's run are below it."""
+"""Number of elements of tanh(q + k) up to which all are kept: 16 MB. Steps of the small models stay below it."""
 BLOCK = {"cpu": 2**17, "cuda": 2**24}
-"""Elements that are computed together beyond that: on a CPU what a core's own cache holds."""
+"""Number of elements that are computed together above `KEPT`: on a CPU, the cache of a core."""
 
 
 def additive(query: Tensor, keys: Tensor, vector: Tensor) -> Tensor:
-    """v_h · tanh(q + k): queries [B, H, L, A], keys [B, H, S, A], v [H, A] → scores [B, H, L, S].
+    """Return v_h · tanh(q + k): queries [B, H, L, A], keys [B, H, S, A], v [H, A] → scores [B, H, L, S].
 
-    Up to `KEPT`, autograd keeps tanh for the backward pass, which saves computing it again. Beyond that, `_Blocks`.
+    Up to `KEPT` elements, autograd keeps tanh for the backward pass. With more, `_Blocks` computes it again.
     """
     if query.numel() * keys.shape[2] <= KEPT:
         return _weigh(_hidden(query, keys), vector)
@@ -196,7 +196,7 @@ def _blocks(query: Tensor, keys: Tensor) -> Iterator[tuple[slice, slice]]:
 
 
 class _Blocks(torch.autograd.Function):
-    """The same block by block, keeping q and k alone: backward computes tanh again, ∂/∂x v tanh x = v (1 − tanh² x)."""
+    """`additive` block by block. Only q and k are kept; backward computes ∂/∂x v tanh x = v (1 − tanh² x) from them."""
 
     @staticmethod
     def forward(context: Any, query: Tensor, keys: Tensor, vector: Tensor) -> Tensor:
@@ -320,9 +320,8 @@ class LowRank(Score):
 class Additive(Score):
     """v · tanh(W [q; k]) (Bahdanau et al. 2015), W without bias. d = A.
 
-    W [q; k] = W_q q + W_k k: the keys' half is computed once per slot and the concatenation is never built. Nor, in
-    training, is tanh kept for all pairs.
-    v has variance 1/A, so that scores are O(1) whatever A is.
+    W [q; k] = W_q q + W_k k: W_k k is computed once per slot, and the concatenation is never built. Large batches do
+    not keep tanh for all pairs. v has variance 1/A, so that scores are O(1) for every A.
     """
 
     name = "additive"
@@ -363,7 +362,8 @@ class Concat(Additive):
 class ConcatLuong(Concat):
     """v · tanh(W q + k + b): concat with the keys' block of W frozen at the identity (Luong et al. 2015). d = A = Kk.
 
-    The frozen block is not stored. W is the queries' block of what concat of the same width stores, and is drawn so.
+    The frozen block is not stored. W is the queries' block of the matrix of a concat of the same width, and has the
+    same initial values.
     """
 
     name = "concat_luong"
@@ -378,9 +378,9 @@ class ConcatLuong(Concat):
 
 
 class Bounded(Score):
-    """A score that addresses S_max slots. Those beyond are masked, and `beyond` counts them, once per view of a slot.
+    """Score that addresses S_max slots.
 
-    `beyond` belongs to no checkpoint.
+    Slots beyond are masked. `beyond` counts them, once per query that would see one. Checkpoints do not have it.
     """
 
     gather_from = math.inf
@@ -399,12 +399,12 @@ class Bounded(Score):
         return view._replace(mask=view.mask & within)
 
     def all_slots(self, logits: Tensor, slots: int) -> Tensor:
-        """[…, min(S, S_max)] → […, S], zeros beyond: they are masked."""
+        """Pad logits with zeros, […, min(S, S_max)] → […, S]. The slots beyond are masked."""
         return F.pad(logits, (0, slots - logits.shape[-1]))
 
 
 class Location(Bounded):
-    """w_s · q for slot s, whatever the slot holds (Luong et al. 2015). d = Kq."""
+    """w_s · q for slot s, without regard to its content (Luong et al. 2015). d = Kq."""
 
     name = "location"
 
@@ -423,7 +423,7 @@ class Location(Bounded):
 
 
 class Uniform(Score):
-    """0 for every slot: the mean over what is visible. A control."""
+    """0 for every slot, so that the context is the mean over visible slots. A control."""
 
     name = "uniform"
     gather_from = math.inf
@@ -435,7 +435,7 @@ class Uniform(Score):
 class FixedRandom(Bounded):
     """T_{t s} for the query at absolute position t: a frozen table per head, drawn from N(0, 1) (Tay et al. 2021).
 
-    A control. The logits have standard deviation 1. Queries beyond S_max take the table's last row.
+    A control. The logits have standard deviation 1. Queries beyond S_max use the last row of the table.
     """
 
     name = "fixed_random"
@@ -454,7 +454,7 @@ class FixedRandom(Bounded):
 
 
 def build_score(config: Config, query: int, key: int, lengths: Lengths | None = None) -> Score:
-    """The score that a resolved site declares, for per-head widths `query` and `key`."""
+    """Build the score that a resolved site declares, for per-head widths `query` and `key`."""
     chosen = Score.named(config.score)
     options = (*chosen.facts.options, *(("scale",) if chosen.facts.own_scale else ()))
     return chosen(config.heads, query, key, lengths=lengths, **{option: getattr(config, option) for option in options})

@@ -17,7 +17,7 @@ class Lengths(NamedTuple):
     """Sentence lengths of the training data in tokens, both languages, end-of-sentence counted."""
 
     longest: int
-    """S_max: what is stored per position has this many."""
+    """S_max: the number of positions that parameters stored per position have."""
     typical: int
     """L: the 97.5th percentile."""
 
@@ -26,31 +26,31 @@ class View(NamedTuple):
     """Visible slots of each query, and its position."""
 
     mask: Tensor
-    """[B, 1, L, S] or broadcastable to it: True where a slot is visible (padding & causality). [B, H, L, S] where a
-    reach gives each head a window of its own."""
+    """[B, 1, L, S] or broadcastable to it: True where a slot is visible (padding & causality). [B, H, L, S] if a
+    reach gives each head its own window."""
     position: Tensor
     """[L]: absolute positions of the queries."""
     centre: Tensor | None = None
-    """[B, H, L, 1]: where a predicted window stands."""
+    """[B, H, L, 1]: centre of a predicted window."""
     gathered: Tensor | None = None
-    """[B, 1 or H, L, W]: the numbers of the W slots that are gathered for a query. The mask's last axis is theirs."""
+    """[B, 1 or H, L, W]: numbers of the W slots that are gathered for a query. The last axis of the mask is W then."""
 
     @property
     def slot(self) -> Tensor:
-        """The numbers of the slots that the mask is of: [S] or [B, 1 or H, L, W]."""
+        """Numbers of the slots that the mask covers: [S] or [B, 1 or H, L, W]."""
         if self.gathered is not None:
             return self.gathered
         return torch.arange(self.mask.shape[-1], device=self.mask.device)
 
     def only(self, slots: Tensor) -> View:
-        """The view of these slots alone, [B, 1 or H, L, W]."""
+        """Return the view of these slots alone, [B, 1 or H, L, W]."""
         shape = [max(sizes) for sizes in zip(slots.shape[:3], self.mask.shape[:3], strict=True)]
         slots = slots.expand(*shape, -1)
         return self._replace(mask=self.mask.expand(*shape, -1).gather(-1, slots), gathered=slots)
 
 
 def gather(states: Tensor, slots: Tensor) -> Tensor:
-    """The states [B, H, S, K] of slots [B, 1 or H, L, W], each query by itself: [B·L, H, W, K]."""
+    """Gather the states [B, H, S, K] of slots [B, 1 or H, L, W], separately for each query: [B·L, H, W, K]."""
     batch, heads, count, width = states.shape
     groups, (queries, few) = slots.shape[1], slots.shape[2:]
     rows = states.transpose(1, 2).reshape(batch * count * groups, heads // groups * width)
@@ -61,7 +61,7 @@ def gather(states: Tensor, slots: Tensor) -> Tensor:
 
 
 class Memory(NamedTuple):
-    """Slots, mapped and prepared: once per sentence at cross, grown by the step in causal self-attention."""
+    """Mapped and prepared slots: computed once per sentence at cross, extended by steps of causal self-attention."""
 
     keys: Tensor
     """[B, H, S, ·]: keys as the score prepares them."""
@@ -70,7 +70,7 @@ class Memory(NamedTuple):
     mask: Tensor
     """[B, S]: True for slots that are not padding."""
     origin: Tensor | None = None
-    """[B, S, source positions]: the share of each source token in a slot; None where slots are tokens."""
+    """[B, S, source positions]: share of each source token in a slot; None if slots are tokens."""
 
 
 class Terms(NamedTuple):
@@ -79,13 +79,13 @@ class Terms(NamedTuple):
     penalty: Tensor | None = None
     """A scalar that is added to the loss."""
     log_prob: Tensor | None = None
-    """[B, L]: log-probability of what was sampled, for a score-function gradient."""
+    """[B, L]: log-probability of the sample, for a score-function gradient."""
     bonus: Tensor | None = None
-    """[B, L]: taken off the loss, such as the weighted entropy of what is sampled from."""
+    """[B, L]: subtracted from the loss, such as the weighted entropy of a sampling distribution."""
 
 
 def in_sequence(steps: Sequence[Terms]) -> Terms:
-    """The terms of calls for one query each as those of one call for all: penalties added, the rest along L."""
+    """Join the terms of calls for single queries: add penalties, concatenate the rest along L."""
 
     def joined(name: str, join: Callable[[list[Tensor]], Tensor]) -> Tensor | None:
         present = [part for step in steps if (part := getattr(step, name)) is not None]
@@ -109,21 +109,21 @@ class AttentionCall(NamedTuple):
     logits: Tensor
     """[B, H, L, S], scaled, before the mask."""
     normalised: Tensor
-    """[B, H, L, S]: the weights as the normaliser made them, before the reach acts on them."""
+    """[B, H, L, S]: weights of the normaliser, before the reach changes them."""
     weights: Tensor
-    """[B, H, L, S]: those that mix."""
+    """[B, H, L, S]: weights of the values."""
     heads: Tensor
     """[B, H, L, V], after the gate."""
     mask: Tensor
     """Broadcastable to the weights."""
     sums_to_one: bool = True
-    """The normalised weights of a query are a distribution."""
+    """True if the normalised weights of a query are a distribution."""
     softmax: bool = True
-    """They are a softmax of the logits s, so that ∂a/∂s = diag(a) − a aᵀ."""
+    """True if they are a softmax of the logits s, so that ∂a/∂s = diag(a) − a aᵀ."""
     origin: Tensor | None = None
-    """[B, S, source positions], as the memory has it."""
+    """[B, S, source positions]: `Memory.origin`."""
 
     def over_tokens(self, count: int) -> Tensor | None:
-        """The weights over `count` source tokens, [B, H, L, count]; None where slots do not come from tokens."""
+        """Return the weights over `count` source tokens, [B, H, L, count]; None if slots do not come from tokens."""
         weights = self.weights if self.origin is None else self.weights @ self.origin[:, None]
         return weights if weights.shape[-1] == count else None

@@ -1,4 +1,4 @@
-"""Weights: mask, then normalise, in float32 whatever the precision. The only mask and the only normalisers.
+"""Weights from scores: mask, then normalise, always in float32. All masks and normalisers of the project are here.
 
 e scores [B, H, L, S] · mask broadcastable to them, True where a slot is visible · S_t number of slots visible to query
 t. Every normaliser gives 0 to hidden slots, and a row of zeros to a query that sees none.
@@ -18,7 +18,7 @@ from study.config import Attention as Config
 
 
 def to_float32(x: Tensor) -> Tensor:
-    """The tensor in float32; in float64 if it is that already."""
+    """Return the tensor in float32; a float64 tensor stays float64."""
     return x if x.dtype == torch.float64 else x.float()
 
 
@@ -28,10 +28,10 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
 
 
 def unmask_empty(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows with nothing to attend to, and a mask that a softmax can take: those rows are opened.
+    """Return a mask without empty rows, and the rows that were empty.
 
-    Such a row would be NaN under −∞ and a mean over padding under a large negative number: it is opened before
-    the softmax, and zeroed after it by the caller.
+    A softmax over an empty row would be NaN with −∞, and a mean over padding with a large negative number. So the mask
+    of such a row is opened before the softmax, and the caller sets its weights to zero afterwards.
 
     Args:
         mask: [B, 1, L, S], True where a slot is visible.
@@ -51,7 +51,7 @@ def softmax(logits: Tensor, mask: Tensor) -> Tensor:
 
 
 def _sparse(transform: Callable[..., Tensor], logits: Tensor, mask: Tensor) -> Tensor:
-    """The transform raises on rows that are empty or not finite: the former are opened, the latter become NaN."""
+    """Apply a transform that raises on rows that are empty or not finite: open the former, set the latter to NaN."""
     if not logits.shape[-1]:
         return to_float32(logits)
     opened, empty = unmask_empty(mask)
@@ -117,7 +117,7 @@ class Sigmoid(Weighting):
 
 
 class Identity(Weighting):
-    """The scores themselves, of any sign."""
+    """The scores themselves, with their signs."""
 
     name = "identity"
 
@@ -135,5 +135,5 @@ class IdentityMean(Identity):
 
 
 def build_weights(config: Config) -> Weighting:
-    """The normaliser that a site declares."""
+    """Build the normaliser that a site declares."""
     return Weighting.named(config.weights)()

@@ -8,7 +8,7 @@ GROUPS = {
         "prune": "remove heads from a trained model and measure the loss",
     },
     "look at experiments and runs": {
-        "ls": "list sweeps, presets, scores, sites or corpora",
+        "ls": "list sweeps, presets, fields, scores, sites or corpora",
         "runs": "list runs: filter, sort, CSV, JSON",
         "corpus": "print sentence pairs of a corpus, its vocabulary and known words",
         "data": "check parallel text of your own before training on it",
@@ -27,7 +27,7 @@ GROUPS = {
         "claims": "print the verdict on each claim",
         "figures": "draw the figures of the study",
         "site": "write pages to look at runs, or show them live",
-        "softmax": "draw the two textbook curves behind 1/√d",
+        "softmax": "draw the textbook curves behind 1/√d",
     },
     "publish and check (no torch)": {
         "publish": "check the runs of a sweep and copy them to results/",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from study import attention_map
 from study.analysis import labels, run_text
-from study.commands.options import RUNS, Parser, add_site, picture, positive, runs_folder, write_picture
+from study.commands.options import RUNS, Parser, add_site, named_as_flags, picture, positive, runs_folder, write_picture
 from study.commands.translate import load, warn_of_unknown
 from study.config.words import differing
 from study.errors import InputError
@@ -45,7 +45,8 @@ def main(argv: Sequence[str]) -> int:
     ids = [experiment_id(model.experiment) for model in models]
     words = differing([model.experiment.model_dump(mode="json") for model in models])
     place = (args.beam, args.layer, args.site, args.head)
-    found = [translate(model, args.sentence, *place) for model in models]
+    with named_as_flags("site", "layer", "head"):
+        found = [translate(model, args.sentence, *place) for model in models]
     for model, identity in zip(models, ids, strict=True):
         warn_of_unknown(model, args.sentence, identity)
     if args.json:

@@ -1,4 +1,4 @@
-"""`study ls WHAT`: the sweeps, presets, scores, sites or corpora that there are."""
+"""`study ls WHAT`: list sweeps, presets, fields, scores, sites or corpora."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ DESCRIPTION = """\
 List what there is (`study runs` lists runs):
   sweeps    sweep files: runs, seeds, arms and the metric that decides
   presets   published models for --preset
+  fields    fields of an experiment: short name in sweep files, and default
   scores    scores by corpus, as `split/score`, and their direction
   sites     attention sites of each family
   corpora   corpora and probes, and their splits
@@ -66,6 +67,12 @@ def _presets(args: Any) -> Iterator[dict[str, Any]]:
         yield {"preset": name, **fields, "source": arm.source, "differs": arm.differs}
 
 
+def _field_rows(args: Any) -> Iterator[dict[str, Any]]:
+    from study.sweep.fields import listed
+
+    yield from listed()
+
+
 def _scores(args: Any) -> Iterator[dict[str, Any]]:
     from study import metrics
 
@@ -104,6 +111,7 @@ def _sections() -> list[Any]:
 LISTERS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
     "sweeps": _sweeps,
     "presets": _presets,
+    "fields": _field_rows,
     "scores": _scores,
     "sites": _sites,
     "corpora": _corpora,

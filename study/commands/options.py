@@ -12,6 +12,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -205,6 +206,21 @@ def program() -> str:
         return "study"
     near = os.path.relpath(sys.executable)
     return f"{shlex.quote(sys.executable if near.startswith('..') else near)} -P -m study"
+
+
+@contextmanager
+def named_as_flags(*names: str) -> Iterator[None]:
+    """Let messages about a parameter of the Python API, such as `site: …`, name the flag of the verb: `--site: …`.
+
+    Raises:
+        InputError: with the flag in front.
+    """
+    try:
+        yield
+    except InputError as problem:
+        if str(problem).partition(":")[0] not in names:
+            raise
+        raise InputError(f"--{problem}") from None
 
 
 def add_site(parser: Parser) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from study.analysis.labels import number
-from study.commands.options import RUNS, Parser, add_formats, positive, print_frame, runs_folder
+from study.commands.options import RUNS, Parser, add_formats, named_as_flags, positive, print_frame, runs_folder
 from study.run_names import RUN, find
 
 DESCRIPTION = """\
@@ -29,7 +29,8 @@ def main(argv: Sequence[str]) -> int:
     runs = runs_folder(args.runs)
     run = find(args.run, runs)
     versus = find(args.vs, runs) if args.vs is not None else None
-    frame = sentences(run, versus, args.split, args.score)
+    with named_as_flags("split"):
+        frame = sentences(run, versus, args.split, args.score)
     frame = frame[::-1][: args.best] if args.best is not None else frame[: args.worst]
     if print_frame(frame, args):
         return 0

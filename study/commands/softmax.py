@@ -9,9 +9,9 @@ from study.commands.options import Parser, runs_folder
 from study.errors import InputError
 
 DESCRIPTION = """\
-Draw the two textbook curves behind 1/√d from random numbers. The first is the largest weight and the entropy of a
-softmax against the standard deviation of its logits. The second is the variance of a dot product against its size,
-sampled and exact. Writes softmax.svg, .png and .csv within seconds. Needs no torch and no runs.
+Draw the textbook curves behind 1/√d from random numbers, in three panels: the largest weight of a softmax and its
+entropy, both against the standard deviation of the logits; and the variance of a dot product against its size, sampled
+and exact. Writes softmax.svg, .png and .csv within seconds. Needs no torch and no runs.
 """
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from study.commands.options import RUNS, Parser, add_site, picture, positive, runs_folder, write_picture
+from study.commands.options import RUNS, Parser, add_site, named_as_flags, picture, positive, runs_folder, write_picture
 from study.errors import InputError
 from study.run_names import RUN, find, model_of
 
@@ -36,7 +36,8 @@ def main(argv: Sequence[str]) -> int:
     trained = load(args.run, runs_folder(args.runs))
     from study.training.translation import translate
 
-    found = translate(trained, args.sentence, args.beam, args.layer, args.site, args.head)
+    with named_as_flags("site", "layer", "head"):
+        found = translate(trained, args.sentence, args.beam, args.layer, args.site, args.head)
     warn_of_unknown(trained, args.sentence, "this model")
     attention = found.attention
     print(found.text)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sys
 from pathlib import Path
 from typing import ClassVar, Literal, Self
@@ -151,6 +152,13 @@ def cache() -> Path:
     return folder() / "multi30k"
 
 
+def _reason(problem: Exception) -> str:
+    """Return the cause of a failed download in a few words: the system's error, the answer of the server, or a name."""
+    system = re.findall(r"\[Errno -?\d+\] ([\w ]+)", str(problem))
+    answer = re.match(r"\d{3} [^:]*", str(problem))
+    return system[-1] if system else answer[0] if answer else type(problem).__name__
+
+
 def _downloaded() -> dict[str, Path]:
     """Every file from the cache, those that are missing fetched first. pooch checks a file before it gets its name."""
     import pooch
@@ -166,8 +174,8 @@ def _downloaded() -> dict[str, Path]:
             pooch.retrieve(f"{ADDRESS}/{name}", SHA256[name], fname=name, path=kept, downloader=fetch)
     except requests.RequestException as problem:
         raise InputError(
-            f"{ADDRESS}/{name}: cannot be downloaded ({problem}). "
-            "Connect to the network, or set data.folder or STUDY_MULTI30K to a folder with the files."
+            f"Multi30k: cannot be downloaded ({_reason(problem)}). Connect to the network, or set STUDY_MULTI30K to a "
+            f"folder with the files. {name} is at {ADDRESS}/{name}"
         ) from None
     except OSError as problem:
         raise InputError(

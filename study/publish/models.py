@@ -77,14 +77,17 @@ def model_problems(results: Results) -> Iterator[str]:
     for identity, model in known.items():
         content = results.store.model(identity)
         if content is None:
-            yield f"{folder}: {identity}.pt: absent, and {FILE} names it; restore it"
+            yield f"{folder}: {identity}.pt: expected a file, since {FILE} names it, got none. Restore it."
         elif sha256(content) != model.sha256:
-            yield f"{folder / identity}.pt: changed since it was published: its SHA-256 is not the one in {FILE}"
+            yield f"{folder / identity}.pt: SHA-256: expected the one in {FILE}, got another. Restore the file."
         if identity not in results.store:
-            yield f"{folder / identity}.pt: no published run has this id; remove it"
+            yield f"{folder / identity}.pt: expected the model of a published run, got another one. Remove it."
     for path in sorted(folder.glob("*")):
         if path.name != FILE and path.name.partition(".pt")[0] not in known:
-            yield f"{path}: stray: {FILE} does not name it; remove it"
+            yield f"{path}: expected a file that {FILE} names, got a stray one. Remove it."
+
+
+AGAIN = "Remove it, then run `study site --maps`."
 
 
 def map_problems(results: Results) -> Iterator[str]:
@@ -99,9 +102,9 @@ def map_problems(results: Results) -> Iterator[str]:
             tree = json.loads(path.read_bytes())
             model, hypotheses = tree["model_sha256"], tree["hypotheses_sha256"]
         except (OSError, ValueError, KeyError, TypeError):
-            yield f"{path}: expected attention maps in JSON, got something else; remove it"
+            yield f"{path}: expected attention maps in JSON, got something else. Remove it."
             continue
         if path.stem not in known or known[path.stem].sha256 != model:
-            yield f"{path}: model_sha256: not that of the published model; remove it, then `study site --maps`"
+            yield f"{path}: model_sha256: expected that of the published model, got another. {AGAIN}"
         elif hypotheses not in {score.hypotheses_sha256 for score in results.store.record(path.stem).scores}:
-            yield f"{path}: hypotheses_sha256: not that of the record; remove it, then `study site --maps`"
+            yield f"{path}: hypotheses_sha256: expected that of the record, got another. {AGAIN}"

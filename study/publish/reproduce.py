@@ -111,10 +111,10 @@ def reproduce(results: Results, say: Callable[[str], None] = print, steps: Seque
     """
     for step in steps:
         if step not in STEPS:
-            raise InputError(f"no such step: {step!r}. The steps are {', '.join(STEPS)}.")
+            raise InputError(f"STEP: expected {', '.join(STEPS)}, got {step}.")
     if not results.manifests:
         raise InputError(
-            f"{results.root / 'sweeps'}: nothing is published here. Publish a sweep with `study publish SWEEP`."
+            f"{results.root / 'sweeps'}: expected published sweeps, got none. Publish one with `study publish SWEEP`."
         )
     inputs = Inputs(results)
     for name, make in STEPS.items():

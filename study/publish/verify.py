@@ -59,7 +59,7 @@ class Verification:
         if self.unhashed:
             yield f"not checked   {self.unhashed} hashes of configurations that today's fields do not take"
         if self.unprinted:
-            yield f"not checked   root hash {self.unprinted}: nothing prints it; `study reproduce` does"
+            yield f"not checked   root hash {self.unprinted}: no file prints it. Run `study reproduce`."
         if self.costs:
             yield f"not checked   {self.costs}"
         yield f"differences   {len(self.problems) or 'none'}"
@@ -88,7 +88,8 @@ def verify(
     ids = list(_readable(store, problems))
     if not manifests and not ids and not problems:
         raise InputError(
-            f"{results.root}: nothing is published here. `study publish SWEEP` does that; --results names another."
+            f"{results.root}: expected published results, got none. "
+            "Run `study publish SWEEP`, or name another folder with --results."
         )
     progress(0, len(ids))
     evidence = examine_all(
@@ -132,7 +133,10 @@ def _readable(store: Store, problems: list[str]) -> Iterator[str]:
             problems.append(str(problem))
         else:
             for name in names:
-                problems.append(f"{store.folder / arm}{ARCHIVE}: {name}: stray: no record of {arm}.json has this id")
+                problems.append(
+                    f"{store.folder / arm}{ARCHIVE}: {name}: expected files of runs in {arm}.json, got a stray file. "
+                    "Remove it."
+                )
 
 
 def _other_roots(results: Results) -> Iterator[str]:
@@ -141,8 +145,8 @@ def _other_roots(results: Results) -> Iterator[str]:
     for path, printed in results.printed_hashes.items():
         if printed != root:
             yield (
-                f"{path}: root hash {printed[:12]}, and the manifests in {results.root / 'sweeps'} have {root[:12]}: "
-                "one was changed since; restore it, or print what was published since with `study reproduce`"
+                f"{path}: root hash: expected {root[:12]}…, that of {results.root / 'sweeps'}, got {printed[:12]}…. "
+                "Restore what was changed. If sweeps were published since, run `study reproduce`."
             )
 
 
@@ -189,7 +193,8 @@ def _check_sweep(
     ):
         if then != now:
             found.problems.append(
-                f"{path}: {name}: {then}, and {manifest.file} has {now}: it was changed since; publish it again"
+                f"{path}: {name}: expected {now}, as in {manifest.file}, got {then}. "
+                f"Restore {manifest.file}, or publish the sweep again."
             )
     found.problems += _holes(spec, manifest, made, store, found)
     cells = [(spec.facet(c), store.where(c.id), made[c.id]) for c in spec.runnable if c.id and c.id in made]
@@ -207,12 +212,14 @@ def _holes(spec: Spec, manifest: Manifest, made: dict[str, Record], store: Store
         found.partial[manifest.name] = (len(absent), manifest.partial.reason)
     for identity in absent:
         if identity not in excused:
-            yield f"{store.folder}: {identity}: absent, and {manifest.name} declares it; restore it"
+            why = f"since sweep {manifest.name} declares it"
+            yield f"{store.folder}: {identity}: expected a record, {why}, got none. Restore it."
     if manifest.partial is None:
         for cell in spec.runnable:
             if cell.id in made and made[cell.id].status == "failed":
                 yield (
-                    f"{store.where(cell.id)}: status: failed, and {manifest.name} is published as complete; restore it"
+                    f"{store.where(cell.id)}: status: expected finished or diverged, since sweep {manifest.name} is "
+                    "published as complete, got failed. Restore the record."
                 )
 
 
@@ -229,8 +236,11 @@ def _code(code: list[Code], records: list[Record]) -> str | None:
     listed = {commit for one in code for commit in one.commits}
     made = {record.provenance.git_commit for record in records if record.provenance and record.provenance.git_commit}
     if other := sorted(listed ^ made):
-        said = "no record has it" if other[0] in listed else "a record has it, and it is not listed"
-        return f"code.commits: {other[0][:12]}: {said}; restore the file, or publish the sweep again"
+        extra = "a listed commit without records" if other[0] in listed else "records of an unlisted commit"
+        return (
+            f"code.commits: expected the commits of its records, got {extra}, {other[0][:12]}. "
+            "Restore the file, or publish the sweep again."
+        )
     return None
 
 
@@ -243,23 +253,23 @@ def _changed(declared: set[str], digests: dict[str, tuple[Evidence, str]], resul
             named.add(name)
             if name not in digests:
                 if name.endswith(f".{ATTENTION}"):
-                    yield f"{results.runs}: {name}: absent, and {told} names it; restore it"
+                    yield f"{results.runs}: {name}: expected a file, since {told} names it, got none. Restore it."
             elif digests[name][1] != digest:
                 where = f"{digests[name][0].where}: " + (f"{ATTENTION}: " if name.endswith(f".{ATTENTION}") else "")
-                yield f"{where}changed since it was published: its SHA-256 is not the one in {told}; restore it"
+                yield f"{where}SHA-256: expected the one in {told}, got another. Restore what was published."
     for name, (one, _) in digests.items():
         if one.id in declared and name not in named:
-            yield f"{one.where}: {name}: no published sweep has its SHA-256; publish its sweep again"
+            yield f"{one.where}: {name}: expected its SHA-256 in a published sweep, got none. Publish its sweep again."
 
 
 def _strays(evidence: list[Evidence], declared: set[str], results: Results) -> Iterator[str]:
     """Yield records that no published sweep declares, and files that do not belong to the store."""
     for one in evidence:
         if one.id not in declared:
-            yield f"{one.where}: stray: no published sweep declares it; publish its sweep (again), or remove it"
+            yield f"{one.where}: expected a run of a published sweep, got a stray one. Publish its sweep, or remove it."
     expected = {results.runs / f"{arm}{end}" for arm in results.store.arms() for end in (".json", ARCHIVE)}
     known = {results.manifest_path(name) for name in results.manifests}
     for folder, kept in ((results.runs, expected), (results.root / "sweeps", known)):
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
             if path not in kept:
-                yield f"{path}: stray: nothing published names it; publish the sweep again, or remove it"
+                yield f"{path}: expected a published file, got a stray one. Publish its sweep again, or remove it."

@@ -8,6 +8,7 @@ The difference is made here, field by field: a field counts as known if any corp
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -18,12 +19,13 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from study.config import TEXTBOOK, Attention, Experiment
-from study.config.overrides import PRESET, expected
+from study.config.overrides import PRESET, expected, experiment_from
 from study.config.sites import Sites
 from study.errors import InputError
 
 ALIASES = {"lr": "training.learning_rate", "corpus": "data.name"}
 """Short names of fields in `arm` texts, beside the endings of full names."""
+FAMILIES = ("recurrent", "transformer")
 
 
 @cache
@@ -45,6 +47,51 @@ def full_name(name: str) -> str:
     if len(shortest) > 1:
         raise InputError(f"{name}: expected one field, got {' and '.join(shortest)}. Write the whole name.")
     return shortest[0] if shortest else name
+
+
+def listed() -> list[dict[str, str]]:
+    """Return every field of an experiment with its short name in `arm` texts and its default.
+
+    A field of one attention site has the name and default of `model.attention.FIELD`. Defaults of the two families
+    are separated by " / " if they differ, those of corpora by " | ".
+    """
+    models = [experiment_from({"model.family": name}).model_dump(mode="json")["model"] for name in FAMILIES]
+    rows = []
+    for name, found in _fields().items():
+        section, _, field = name.removeprefix("model.").rpartition(".")
+        if section.startswith("attention.") or name == "out":  # a single site; no field of a sweep file
+            continue
+        if section == "attention":
+            values = [model["attention"]["cross"][field] for model in models]
+        elif name.startswith("model.") and field != "family":
+            values = [model[field] for model in models if field in model]
+        else:
+            values = [one.default for one in found if not one.is_required()]
+        join = " / " if name.startswith("model.") else " | "
+        texts = dict.fromkeys(_default_text(value, found[0]) for value in values)
+        rows.append({"field": name, "short": _short_name(name), "default": join.join(texts)})
+    return rows
+
+
+def _default_text(value: Any, field: FieldInfo) -> str:
+    derived = re.search(r"\(derived[^:]*: (.*?)\)", field.description or "")
+    if value is None:
+        return f"derived: {derived[1]}" if derived else "none"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _short_name(name: str) -> str:
+    """Return the shortest name that `full_name` resolves to this field."""
+    alias = next((short for short, full in ALIASES.items() if full == name), "")
+    parts = name.split(".")
+    for start in reversed(range(len(parts))):
+        short = ".".join(parts[start:])
+        try:
+            if not alias and full_name(short) == name:
+                return short
+        except InputError:
+            continue
+    return alias or name
 
 
 def check(dotted: str, value: Any) -> None:

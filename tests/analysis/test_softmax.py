@@ -1,4 +1,4 @@
-"""The two textbook curves: exact at their ends, monotone between, and written in three forms."""
+"""The textbook curves: exact at their ends, monotone between, and written in three forms."""
 
 import numpy as np
 import pytest

@@ -20,6 +20,7 @@ from study.config.pruning import Pruning
 from study.config.sites import RecurrentSites, TransformerSites
 from study.corpora.parallel import Files
 from study.errors import EXIT_STATUS, InputError
+from study.sweep.fields import full_name
 
 ROOT = Path(__file__).parents[2]
 SECTIONS = {"data": (Grammar, Multi30k, Files), "model": (Recurrent, Transformer), "pruning": (Pruning,)}
@@ -74,7 +75,15 @@ def test_what_there_is_is_listed_as_a_table_and_as_json(what: str, capsys: pytes
     assert head.split() == list(rows[0])
     assert len(lines) == len(rows)
     first = {"sweeps": "sweeps/bottleneck.yaml", "presets": "bahdanau2015", "scores": "bleu", "sites": "recurrent"}
-    assert str(next(iter(rows[0].values()))).endswith(first.get(what, "grammar" if what == "corpora" else "-s1"))
+    first |= {"fields": "preset", "corpora": "grammar"}
+    assert str(next(iter(rows[0].values()))).endswith(first[what])
+    if what == "fields":
+        found = {row["field"]: (row["short"], row["default"]) for row in rows}
+        assert found["training.learning_rate"] == ("lr", "0.003")
+        assert found["model.attention.heads"] == ("heads", "1 / 4")
+        assert found["model.attention.window"] == ("window", "derived: 4")
+        assert not [name for name in found if "cross" in name]
+        assert all(full_name(short) == name for name, (short, _) in found.items())
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -128,7 +128,7 @@ def test_wrong_input_is_one_line_and_status_2(run: Path, capsys: pytest.CaptureF
         ([" \n"], "sentence: expected words, got an empty text"),
         ([], "SENTENCE"),
         ([SENTENCE, "--beam", "0"], "expected a whole number from 1"),
-        ([SENTENCE, "--layer", "2"], "layer: expected one of 0, 1, got 2."),
+        ([SENTENCE, "--layer", "2"], "study: --layer: expected one of 0, 1, got 2."),
         ([SENTENCE, "--png", "text.pt/x.png"], "text.pt/x.png: cannot be written"),
         ([SENTENCE, "--png", "."], "cannot be written"),
         ([SENTENCE, "--plot", "map.pdf"], "--plot: expected a name that ends in .png or .svg, got 'map.pdf'."),
@@ -174,7 +174,7 @@ def test_models_are_compared_as_each_translates_alone(
         (["compare", "absent", SENTENCE], "absent: no such run"),
         (["compare", "other", SENTENCE, "--plot", "x.png"], "--plot: expected attention over tokens"),
         (["compare", *[str(run)] * 13, SENTENCE], "RUN: expected at most 12 runs"),
-        (["compare", str(run), SENTENCE, "--head", "4"], "head: expected one of 0, 1, 2, 3, got 4."),
+        (["compare", str(run), SENTENCE, "--head", "4"], "--head: expected one of 0, 1, 2, 3, got 4."),
     ):
         assert main(words) == 2
         assert problem in capsys.readouterr().err

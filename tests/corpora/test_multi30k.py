@@ -129,7 +129,9 @@ def test_downloads_are_checked_and_kept(folder: Path, served: list[str]) -> None
     assert sorted(path.name for path in multi30k.cache().iterdir()) == ["train.de.gz", "train.en.gz"]
     assert not Multi30k().at_hand()
     (folder / "val.de.gz").unlink()
-    refused(lambda: multi30k.read(Multi30k()), "cannot be downloaded", "404", "val.de.gz")
+    refused(
+        lambda: multi30k.read(Multi30k()), "Multi30k: cannot be downloaded (404 Client Error). Connect", "val.de.gz"
+    )
     (folder / "val.de.gz").write_bytes(good)
     assert len(multi30k.read(Multi30k()).splits) == 4
     assert sorted(path.name for path in multi30k.cache().iterdir()) == sorted(multi30k.SHA256)
@@ -142,7 +144,11 @@ def test_no_network_and_no_place_are_told(
     folder: Path, served: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(multi30k, "ADDRESS", "http://127.0.0.1:9")  # the port of `discard`, where nobody listens
-    refused(lambda: multi30k.read(Multi30k()), "cannot be downloaded", "refused", "STUDY_MULTI30K")
+    refused(
+        lambda: multi30k.read(Multi30k()),
+        "Multi30k: cannot be downloaded (Connection refused). Connect",
+        "STUDY_MULTI30K",
+    )
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     refused(lambda: multi30k.read(Multi30k()), "cannot be written", "XDG_CACHE_HOME")

@@ -186,7 +186,7 @@ def test_a_second_call_completes_an_interrupted_one(lab, monkeypatch):
         lab.publish()
     monkeypatch.undo()
     assert "sweeps/tiny.json" not in lab.files()
-    assert "stray: nothing published names it" in "".join(lab.verify().problems)
+    assert "expected a published file, got a stray one" in "".join(lab.verify().problems)
     lab.publish()
     assert lab.verify().problems == []
 

@@ -110,8 +110,8 @@ def test_lost_files_are_missed(lab):
     said = problems(lab)
     assert f"{lab.ids[0]}: scores.test.hypotheses: test.hyp.txt: no such file" in said
     assert f"{lab.ids[1]}: other.txt: stray: the record does not name it" in said
-    assert f"{lab.results.runs}: {lab.ids[2]}: absent, and tiny declares it" in said
-    assert f"{lab.arm(2, '.tar.xz')}: {lab.ids[2]}.test.hyp.txt: stray" in said
+    assert f"{lab.results.runs}: {lab.ids[2]}: expected a record, since sweep tiny declares it" in said
+    assert f"{lab.arm(2, '.tar.xz')}: {lab.ids[2]}.test.hyp.txt: expected files of runs in" in said
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"[1]", b"\xff", b'[{"id": "another-s1"}]'])
@@ -119,7 +119,7 @@ def test_an_arm_that_cannot_be_read_is_told_and_the_rest_checked(lab, content):
     lab.arm(0).write_bytes(content)
     found = lab.verify()
     assert [p for p in found.problems if p.startswith(f"{lab.arm(0)}: ")]
-    assert not [p for p in found.problems if "absent, and tiny" in p]
+    assert not [p for p in found.problems if "since sweep tiny" in p]
     assert found.rescored == 4
 
 
@@ -206,12 +206,12 @@ def test_scores_of_subsets_follow_from_the_nll_of_each_sentence(lab, monkeypatch
 @pytest.mark.parametrize("name", ["runs/notes.txt", "runs/.x.json.0123abcd.tmp", "runs/x.tar.xz", "sweeps/old.yaml"])
 def test_a_stray_file_is_found(lab, name):
     (lab.results.root / name).write_text("?")
-    assert f"{name}: stray" in problems(lab)
+    assert f"{name}: expected a published file, got a stray one" in problems(lab)
 
 
 def test_a_run_that_no_sweep_declares_is_a_stray(lab):
     lab.results.manifest_path("tiny").unlink()
-    assert problems(lab).count("stray: no published sweep declares it") == 4
+    assert problems(lab).count("expected a run of a published sweep, got a stray one") == 4
 
 
 @pytest.mark.parametrize(
@@ -220,10 +220,10 @@ def test_a_run_that_no_sweep_declares_is_a_stray(lab):
 def test_numbers_that_no_translation_gives_are_guarded_too(lab, changes):
     assert Store(lab.results.root).record(lab.ids[1]).scores[5].metric == "nll"
     lab.edit(1, changes)
-    (problem,) = (p for p in lab.verify().problems if "changed since" in p)
-    assert problem.startswith(f"{lab.arm(1)}: {lab.ids[1]}: changed since it was published: its SHA-256")
+    (problem,) = (p for p in lab.verify().problems if ": SHA-256: " in p)
+    assert problem.startswith(f"{lab.arm(1)}: {lab.ids[1]}: SHA-256: expected the one in ")
     edit(lab.results.manifest_path("tiny"), {"files": {}})
-    assert problems(lab).count("no published sweep has its SHA-256; publish its sweep again") == 4
+    assert problems(lab).count("expected its SHA-256 in a published sweep, got none. Publish its sweep again.") == 4
 
 
 def forge(lab):
@@ -246,12 +246,12 @@ def test_a_number_forged_with_its_hashes_in_two_manifests_is_found(lab):
     assert lab.verify().problems == []
     forge(lab)
     (problem,) = lab.verify().problems
-    assert problem.startswith(f"{lab.results.root / 'tables' / 'study.json'}: root hash ")
+    assert problem.startswith(f"{lab.results.root / 'tables' / 'study.json'}: root hash: ")
     readme = lab.top / "README.md"
     readme.write_text(f"<!-- root -->\n\nRoot hash: `{Results(lab.results.root).root_hash}`\n\n<!-- end -->\n")
     assert len(lab.verify().problems) == 1  # a README that was forged, too
     readme.write_text(f"<!-- root -->\n\nRoot hash: `{'0' * 64}`\n\n<!-- end -->\n")
-    assert f"{readme}: root hash 000000000000, and the manifests in" in problems(lab)
+    assert re.search(rf"{readme}: root hash: expected \w+…, that of .*, got 000000000000…\. Restore", problems(lab))
 
 
 def test_the_root_hash_is_that_of_sha256sum_and_is_missed_where_nothing_prints_it(lab):
@@ -263,7 +263,7 @@ def test_the_root_hash_is_that_of_sha256sum_and_is_missed_where_nothing_prints_i
     forge(lab)
     found = lab.verify()
     assert (found.problems, found.unprinted) == ([], lab.results.root_hash)
-    assert f"not checked   root hash {found.unprinted}: nothing prints it; `study reproduce` does" in found.lines()
+    assert f"not checked   root hash {found.unprinted}: no file prints it. Run `study reproduce`." in found.lines()
 
 
 def test_the_readme_and_the_paper_of_this_repository_print_its_root_hash():
@@ -280,16 +280,19 @@ def test_an_attention_map_is_the_published_one(finished, tmp_path):
     lab.publish()
     assert lab.verify().problems == []
     lab.replace(0, "attention.json", b"[]\n")
-    assert f"{lab.ids[0]}: attention.json: changed since it was published" in problems(lab)
+    assert f"{lab.ids[0]}: attention.json: SHA-256: expected the one in" in problems(lab)
     lab.replace(0, "attention.json", None)
-    assert f"{lab.results.runs}: {lab.ids[0]}.attention.json: absent, and " in problems(lab)
+    assert f"{lab.results.runs}: {lab.ids[0]}.attention.json: expected a file, since " in problems(lab)
     lab.replace(1, "attention.json", b"[]\n")
-    assert f"{lab.ids[1]}: {lab.ids[1]}.attention.json: no published sweep has its SHA-256" in problems(lab)
+    assert f"{lab.ids[1]}: {lab.ids[1]}.attention.json: expected its SHA-256 in a published sweep" in problems(lab)
 
 
 def test_the_commits_of_a_sweep_are_those_of_its_runs(lab):
     edit(lab.results.manifest_path("tiny"), {"code.0.commits": [lab.commit, "f" * 40]})
-    assert "tiny.json: code.commits: ffffffffffff: no record has it" in problems(lab)
+    assert (
+        "tiny.json: code.commits: expected the commits of its records, got a listed commit without records, ff"
+        in problems(lab)
+    )
 
 
 def test_records_of_another_schema_are_told_and_the_rest_checked(lab):
@@ -304,19 +307,19 @@ def test_a_sweep_that_was_changed_since_is_told(lab):
     path = lab.top / "sweeps" / "tiny.yaml"
     path.write_text(path.read_text().replace("[1, 2]", "[1, 2, 3]").replace("test/exact", "test/bleu"))
     said = problems(lab)
-    assert "tiny.json: metric: test/exact, and sweeps/tiny.yaml has test/bleu" in said
-    assert said.count("absent, and tiny declares it") == 2
+    assert "tiny.json: metric: expected test/bleu, as in sweeps/tiny.yaml, got test/exact. Restore" in said
+    assert said.count("since sweep tiny declares it") == 2
 
 
 def test_a_failure_hidden_in_a_whole_sweep_is_told(lab):
     lab.edit(0, {"status": "failed"})
-    assert "status: failed, and tiny is published as complete" in problems(lab)
+    assert "since sweep tiny is published as complete, got failed" in problems(lab)
 
 
 def test_no_folder_and_a_broken_manifest_are_input_errors(lab):
     with pytest.raises(InputError, match="no such folder"):
         verify(Results(lab.top / "absent"))
-    with pytest.raises(InputError, match=r"sweeps: nothing is published here"):
+    with pytest.raises(InputError, match=r"sweeps: expected published results, got none"):
         verify(Results(lab.top / "sweeps"))
     edit(lab.results.manifest_path("tiny"), {"metric": 3})
     with pytest.raises(InputError, match=r"tiny\.json: metric: "):
@@ -347,12 +350,12 @@ def test_published_models_are_checked_by_their_hashes(lab):
     (folder / f"{lab.ids[0]}.pt.2").write_bytes(b"n")
     (folder / f"{lab.ids[1]}.pt").rename(folder / "other-s1.pt")
     absent, changed, stray = lab.verify(rescore=False).problems
-    assert f"{lab.ids[0]}.pt: changed since it was published" in changed
-    assert f"{lab.ids[1]}.pt: absent, and models.json names it" in absent
-    assert "other-s1.pt: stray" in stray
+    assert f"{lab.ids[0]}.pt: SHA-256: expected the one in models.json" in changed
+    assert f"{lab.ids[1]}.pt: expected a file, since models.json names it" in absent
+    assert "other-s1.pt: expected a file that models.json names, got a stray one" in stray
     publish_model(lab.results, "nothing-recurrent-dot-00000000-s1", b"x")
     (folder / "other-s1.pt").unlink()
-    assert "no published run has this id" in problems(lab)
+    assert "expected the model of a published run" in problems(lab)
 
 
 def test_maps_are_those_of_the_published_model_and_translations(lab):
@@ -365,6 +368,6 @@ def test_maps_are_those_of_the_published_model_and_translations(lab):
     assert lab.verify(rescore=False).problems == []
     for name in ("model_sha256", "hypotheses_sha256"):
         path.write_text(json.dumps(facts | {name: "0" * 64}))
-        assert f"{name}: not that of" in problems(lab)
+        assert f"{name}: expected that of the " in problems(lab)
     path.write_text("[")
     assert "expected attention maps in JSON" in problems(lab)

@@ -1,4 +1,4 @@
-"""Two textbook curves: softmax by the standard deviation of its logits, variance of a dot product by its size.
+"""Textbook curves in three panels: two of the softmax by the sd of its logits, one of the variance of q·k by its size.
 
 Drawn from random numbers with a fixed seed, nothing trained. n keys · σ standard deviation of the logits · d size of
 the query and the key.

@@ -1,4 +1,4 @@
-"""Content words for a plan: drawn independently of each other, within what grammar asks."""
+"""Content words for a plan, drawn independently of each other where grammar allows it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from study.corpora.grammar.plan import Plan
 from study.corpora.grammar.tree import Clause, Mention, Phrase, clauses, mentions
 
 PLURAL = 0.25
-"""Share of plurals where number is free."""
+"""Share of plurals if the number is free."""
 TRIES = 20
 """Draws of all nouns of a sentence before its plan is given up."""
 REDRAWS = 6
@@ -23,7 +23,7 @@ Item = TypeVar("Item")
 
 
 def fill(plan: Plan, words: Lexicon, draw: Draw) -> bool:
-    """Draw all words of a plan; False if no draw of nouns made every inverted order plain."""
+    """Draw all words of a plan. Return False if every draw of nouns left an inverted order ambiguous."""
     found = [list(clauses(unit)) for unit in plan.units]
     noun_phrases = [list(mentions(unit)) for unit in plan.units]
     for unit in found:

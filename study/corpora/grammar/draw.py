@@ -11,7 +11,7 @@ Item = TypeVar("Item")
 
 
 def digest(*key: object) -> str:
-    """SHA-256 of a key, as hexadecimal digits."""
+    """Return the SHA-256 of a key as hexadecimal digits."""
     return hashlib.sha256("\n".join(map(str, key)).encode()).hexdigest()
 
 
@@ -26,9 +26,9 @@ class Draw:
         return int(self._random() * n)
 
     def one(self, items: Sequence[Item]) -> Item:
-        """One of the items, all equally likely."""
+        """Return one of the items, all equally likely."""
         return items[int(self._random() * len(items))]
 
     def chance(self, probability: float) -> bool:
-        """True with that probability."""
+        """Return True with that probability."""
         return self._random() < probability

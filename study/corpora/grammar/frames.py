@@ -1,4 +1,4 @@
-"""All clause frames, by what they are for and by length, so that a sentence of a given length is drawn directly."""
+"""All clause frames by use and length, so that a sentence of a given length is drawn directly."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from study.corpora.grammar.tree import Frame, Kind
 
 LONGEST = {"main": 10, "subordinate": 10, "relative": 7}
-"""Words that a single clause has at most, its conjunction or relative pronoun included."""
+"""Largest number of words of a single clause, with its conjunction or relative pronoun."""
 
 
 class Use(NamedTuple):
@@ -18,12 +18,12 @@ class Use(NamedTuple):
 
     kind: Kind
     reporting: bool = False
-    """Whether a complement clause follows."""
+    """True if a complement clause follows."""
     pronoun: bool = False
 
 
 def length(frame: Frame, kind: Kind) -> int:
-    """German words, with the conjunction of a subordinate clause."""
+    """Return the number of German words, with the conjunction of a subordinate clause."""
     verbal = 1 + frame.perfect + frame.separated + frame.negated + frame.adverb
     place = frame.place + 1 if frame.place else 0
     return frame.subject + frame.object + place + verbal + (frame.valency == "copula") + (kind == "subordinate")

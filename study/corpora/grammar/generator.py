@@ -1,9 +1,8 @@
 """Splits of the grammar: streams of sentences, one pool of sentences per split.
 
-A keyed hash of the source sentence says which pool it belongs to, so no split can hold a sentence of another, whatever
-their sizes, and the test splits depend on the seed and the lexicon alone. For a sentence with a pronoun, the key leaves
-its antecedent open, so that both halves of a minimal pair fall into one pool. `long` and `deep` are set apart by length
-and by depth.
+A keyed hash of the source sentence chooses its pool. So no sentence is in two splits, whatever their sizes, and the
+test splits depend on the seed and the lexicon alone. For a sentence with a pronoun, the key leaves out the antecedent,
+so that both halves of a minimal pair fall into one pool. Length and depth separate `long` and `deep` from the others.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ VALID = 500
 TRAINED = (4, 16)
 """German words, without punctuation, of the training sentences."""
 COORDINATED = 10
-"""Words from which on a sentence may have two coordinated units."""
+"""Least number of words of a sentence with two coordinated units."""
 PRONOMINAL = 8
-"""Words from which on a sentence may have a pronoun: it takes two clauses and three noun phrases."""
+"""Least number of words of a sentence with a pronoun, which needs two clauses and three noun phrases."""
 PRONOUNS = 0.5
-"""Share of those that have one."""
+"""Share of these sentences that have a pronoun."""
 NEUTRAL = 0.75
-"""Share of pronouns where nothing but the antecedent tells he or she from it."""
+"""Share of pronouns for which only the antecedent decides between he or she and it."""
 TRIES = 200
-"""Draws for one length before another length is drawn."""
+"""Number of draws for one length before another length is drawn."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The lexicon as data: what `lexicon.toml` holds, as typed entries, in the small and in the large selection.
+"""The lexicon: the typed entries of `lexicon.toml`, in a small and in a large selection.
 
 Entries are compared by identity: each is made once.
 """
@@ -16,7 +16,7 @@ Gender = Literal["m", "f", "n"]
 
 @dataclass(frozen=True, eq=False)
 class Noun:
-    """A noun, with what decides its pronoun: German gender, and what kind of being it names."""
+    """A noun with the facts that decide its pronoun: German gender, and the kind of being."""
 
     de: str
     plural: str
@@ -35,7 +35,7 @@ class Noun:
 
 @dataclass(frozen=True, eq=False)
 class Verb:
-    """A verb, of any valency; forms that the rules derive are left empty."""
+    """A verb of any valency. Forms that rules derive are empty."""
 
     de: str
     en: str

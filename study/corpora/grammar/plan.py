@@ -1,7 +1,7 @@
-"""Plans of sentences: which clauses, how nested, how long, and where the pronoun and its antecedent stand.
+"""Plans of sentences: clauses, their nesting and lengths, and the places of a pronoun and its antecedent.
 
-A plan fixes the exact number of words before any word is drawn, so lengths follow the wanted distribution and content
-words stay independent of it and of each other.
+A plan fixes the exact number of words before any word is drawn. So lengths follow the wanted distribution, and content
+words are independent of it and of each other.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Wish:
 
     words: int
     units: int = 1
-    """Coordinated main clauses, each with what is nested in it."""
+    """Number of coordinated main clauses, each with the clauses nested in it."""
     deep: bool = False
     pronoun: bool = False
     neutral: bool = False
-    """Whether both a human and a thing would do as the antecedent."""
+    """True if a human and a thing are both possible antecedents."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Plan:
 
 
 def plan(wish: Wish, words: Lexicon, draw: Draw) -> Plan | None:
-    """Return a plan of exactly the wanted length, or None if this draw led nowhere."""
+    """Return a plan of exactly the wanted length, or None if this draw gave none."""
     lengths = shares(wish.words - (wish.units - 1), [(SHORTEST, wish.words)] * wish.units, draw)
     chosen = draw.below(wish.units) if wish.pronoun else -1
     units = []

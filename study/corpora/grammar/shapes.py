@@ -1,4 +1,4 @@
-"""Shapes of sentences: which clauses, how nested, how many words each."""
+"""Shapes of sentences: their clauses, the nesting, and the number of words of each."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Role = Literal["main", "before", "after", "complement", "relative"]
 
 
 class Part(NamedTuple):
-    """A clause and the earlier clause of its unit, by number, that it belongs to."""
+    """A clause, and the number of the earlier clause of its unit to which it belongs."""
 
     role: Role
     host: int = 0
 
 
 Shape = tuple[Part, ...]
-"""A unit: a main clause with what is nested in it."""
+"""A unit: a main clause with the clauses nested in it."""
 
 _MAIN = Part("main")
 _BEFORE, _AFTER, _COMPLEMENT, _RELATIVE = Part("before"), Part("after"), Part("complement"), Part("relative")

@@ -19,7 +19,7 @@ class Frame:
     valency: Literal["intransitive", "transitive", "reporting", "copula"]
     perfect: bool = False
     separated: bool = False
-    """A main clause in the present whose verb leaves its prefix at the end."""
+    """True for a main clause in the present tense whose verb puts its prefix at the end."""
     negated: bool = False
     adverb: bool = False
     subject: int = 2
@@ -37,7 +37,7 @@ class Phrase:
     attributive: bool = False
     antecedent: Phrase | None = None
     referent: bool = False
-    """Whether a pronoun of the sentence stands for it."""
+    """True if a pronoun of the sentence stands for it."""
     relative: Clause | None = None
     neutral: bool = False
     """Whether its places in the sentence must take humans and things alike."""

@@ -1,51 +1,53 @@
-"""Probes of lookup by content: encoder self-attention has to fetch what the decoder is to say.
+"""Probes of lookup by content: encoder self-attention must fetch a word that the decoder cannot find by itself.
 
-A word is a name and a label: `c3` is the node c with label 3. Every node is in every source once; order and labels are
-random, and who names whom is fixed for the corpus by its seed. Target word t is the label of the node that source word
-t *names*. Decoder step t knows t and what was said before, which tells nothing of source word t: what it reads in place
-t must have been fetched by encoder self-attention from the named node. So these are probes of one layer, without
-feed-forward block (`model.layers 1`, `model.feedforward 0`): with more, both steps may be done elsewhere.
+Each source word is a name and a label: `c3` is the node c with label 3. Every node stands in every source once. The
+order of the nodes and their labels are random. The seed of the corpus fixes which node names which. Target word t is
+the label of the node that source word t names.
 
-The link can be walked the other way, too: b fetches from its namer a *where a is*, and the decoder finds b by that. It
-is kept from it where it sees place t alone (`model.attention.cross.reach local_m`, `cross.window 0`), and the probe is
-one of self-attention only. `multi_lookup` may do without: there every word's own label is said too, which stands in
-place t alone and teaches the decoder to look there.
+At step t the decoder knows t and the target words before it. They tell nothing about source word t. So encoder
+self-attention must bring the label from the named node to place t, where the decoder reads it. These are probes of one
+layer without feed-forward block (`model.layers 1`, `model.feedforward 0`). Deeper models could do the lookup elsewhere.
 
-So there are two golds: `attends`, for encoder self-attention (word t attends to the word it names), and the plain
-diagonal for cross-attention.
+There is a second way. If a names b, then b can fetch the place of a, and the decoder can find b by that place. A
+decoder that sees place t alone cannot do so (`model.attention.cross.reach local_m`, `cross.window 0`); the probe then
+tests self-attention only. `multi_lookup` does not need this limit: each target word also has the label of source word t
+itself, which stands in place t alone and teaches the decoder to look there.
+
+Each pair has two sets of gold links. `attends` is for encoder self-attention: word t attends to the word that it names.
+For cross-attention the gold links are the diagonal.
 
     graph          c names a, a names b, b names c
                    c3 a1 b7  →  1 7 3                  word 0 attends to 1, 1 to 2, 2 to 0
 
-The scores of word pairs decide who attends to whom. Symmetric scores cannot have all of a ring's links as largest of
-their rows: s_ca > s_cb = s_bc > s_ba = s_ab > s_ac = s_ca. Two of the three can be, and the third node looks at the one
-that names it (`chance` has what that gives). One-way links and mutual pairs are within their reach. It decides whether
-tied query and key maps can attend as directed, and `dose`, the share of words in rings of three, how much of it they
-lose. In `one_way` a node that names none says so (`n`). In `mutual` with the diagonal visible, positive semidefinite
-scores prefer self, which the residual takes off again: there the argmax on gold decides, not accuracy.
+`graph` tests whether tied maps of queries and keys can attend along directed links. With symmetric scores at most two
+of the three links of a ring can be the largest of their rows: all three would need s_ca > s_cb = s_bc > s_ba = s_ab >
+s_ac = s_ca. The third node then looks at the node that names it (`chance` gives the resulting accuracy). One-way links
+and mutual pairs are no obstacle for symmetric scores. `dose` is the share of words in rings of three. In `one_way` a
+node that names no other says `n`. In `mutual` positive semidefinite scores prefer the own position, if it is visible;
+the residual can subtract it again. There the argmax on gold decides, not accuracy.
 
-Two things let symmetric scores get further than that, and are kept out. With the own label in the same target word, the
-readout may judge by it what was fetched; and a decoder that sees all places has a part in the lookup. A third is left:
-a word is one token, so that scores may also depend on labels, which helps the fewer of them there are. The words of a
-ring then look at both others about evenly, in shares that tell labels apart, and more is said than the largest weights
-can point at. So where they point (`within_reach` has the bound, which nothing passes) decides together with accuracy.
+Two ways around this bound are closed. If the target word also had the own label, the readout could use it to judge what
+was fetched. If the decoder saw all places, it could do a part of the lookup. One way stays open: a word is one token,
+so scores can depend on labels, and this helps more if labels are few. The words of a ring then look at both others
+about evenly, in shares that depend on the labels, and more labels are right than the largest weights can point at.
+Therefore accuracy is read together with where the largest weights point. `within_reach` is the bound of the latter.
 
     multi_lookup   c names a and b, a names b and c, b names c and a (P 2)
                    c3 a1 b7  →  317 173 731            word 0 attends to 1 and 2, 1 to 2 and 0, 2 to 0 and 1
 
-Every node is named once as the first, once as the second, …: what one head brings back is one mean of P values. It
-decides how many heads a query with P targets needs, and what a combination that adds the heads loses. One target word
-holds all labels, so that the decoder cannot ask for them one at a time. An even mean does not tell the order; unequal
-weights do (two thirds and one third), so that one head solves two targets and gets part of the way with four.
+`multi_lookup` tests how many heads a query with P targets needs, and what a combination that adds heads loses. Every
+node is named once as the first, once as the second, and so on; one head returns one mean of P values. One target word
+holds all labels, so the decoder cannot ask for them one at a time. An even mean does not tell the order of the values.
+Unequal weights do (two thirds and one third), so one head solves two targets and gets part of the way with four.
 
     one_space      d b2 d0 a2  →  0                    words 0 and 2 attend to each other, or one to the other
 
-A source has one word of each of a few kinds and one question. The question `d` must match the word of kind d alike
-whether it is d0 or d3 (hot or cold: both are temperatures), and the translation must tell them apart. It decides
-whether one space can hold both, by width, when states are used raw as queries, keys and values. There is one answer,
-and the question is found by content: no positions are needed, and none should take up room in narrow states. The match
-may be made from either side (the answer, having found the question, is the word that the decoder picks), so accuracy
-decides here, not the argmax on gold.
+`one_space` tests whether one space can serve for meaning and for attention, by width, when raw states are queries, keys
+and values. A source has one word of each of a few kinds, and one question. The question `d` must match the word of kind
+d whether it is d0 or d3 (hot and cold are both temperatures), and the translation must tell d0 from d3. There is one
+answer, and the question finds it by content: the probe needs no positions, and they should take no room in narrow
+states. Either side may find the other: the answer that has found the question is the word that the decoder picks. So
+accuracy decides here, not the argmax on gold.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The measures of one site, for all its heads at once. A null is written NaN here.
+"""Measures of one attention site, for all its heads at once. NaN stands for null.
 
 B batch · L queries · S slots · H heads · K, V widths per head · D width of the states · N source tokens. a weights,
-s logits, o = Σ_s a_s v_s contexts. A row is a query (b, t) that is not padding; only slots that it sees count, and
-means over rows leave out the rows that see none. Every function gives one value a head: [H].
+s logits, o = Σ_s a_s v_s contexts. A row is a query (b, t) that is not padding. Slots that a row does not see do not
+count. Means over rows leave out rows that see no slot. Every function returns one value per head: [H].
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ class Rows(NamedTuple):
     """Masks and counts that the measures of a site share."""
 
     visible: Tensor
-    """[B, H, L, S]: slots that a row sees; nothing where the query is padding."""
+    """[B, H, L, S]: True for slots that a row sees; False for queries that are padding."""
     slots: Tensor
-    """[B, H, L]: how many."""
+    """[B, H, L]: number of these slots."""
     asked: Tensor
-    """[B, 1, L]: the queries that are not padding."""
+    """[B, 1, L]: True for queries that are not padding."""
 
     @classmethod
     def of(cls, call: AttentionCall, asked: Tensor) -> Rows:
-        """The rows of the queries `asked` [B, L] that are not padding."""
+        """Return the rows of a call; `asked` [B, L] is True for queries that are not padding."""
         visible = call.mask.expand_as(call.weights) & asked[:, None, :, None]
         return cls(visible, visible.sum(-1), asked[:, None])
 
 
 def mean(values: Tensor, where: Tensor) -> Tensor:
-    """The mean of values [B, H, …] where it is asked for: [H]; NaN where that is nowhere."""
+    """Return the mean of values [B, H, …] where `where` is True: [H]; NaN for a head without such values."""
     where = where.expand_as(values)
     away = [axis for axis in range(values.dim()) if axis != 1]
     return values.masked_fill(~where, 0).sum(away) / where.sum(away)
 
 
 def logits(scores: Tensor, rows: Rows) -> Values:
-    """Mean, standard deviation and largest of the visible logits s [B, H, L, S]; null where there are fewer than 2."""
+    """Measure mean, standard deviation and maximum of the visible logits [B, H, L, S]; null for fewer than two."""
     count = rows.visible.sum((0, 2, 3))
     centre = mean(scores, rows.visible)
     square = (scores - centre[:, None, None]).square().masked_fill(~rows.visible, 0).sum((0, 2, 3))
@@ -57,15 +57,15 @@ def entropies(weights: Tensor, rows: Rows, sums_to_one: bool, softmax: bool = Tr
 
     entropy: H(a) / log(visible slots), the mean over rows with at least two slots.
     information: H(mean over queries of a) − mean H(a), in nats, the mean over sentences; 0 if all queries agree.
-    spread: H(mean over queries of a) / log(slots that some query sees), the mean over sentences. This is the measure of
-        **collapse**: it is low when all queries look at one place. Sharp rows alone (a low entropy) are no collapse,
-        because correct alignments are sharp.
+    spread: H(mean over queries of a) / log(slots that some query sees), the mean over sentences. It measures
+        **collapse**: it is low if all queries look at one place. A low entropy alone is no collapse, because correct
+        alignments are sharp.
     max_weight: the largest weight of a row, the mean over rows.
     softmax_gradient: 1 − Σ_s a_s², the mean over rows. It is the trace of diag(a) − a aᵀ, the Jacobian ∂a/∂s of a
         softmax: 0 for a row on one slot, 1 − 1/S for a uniform row. Null for other normalisers, whose Jacobian differs.
 
-    The weights are the normaliser's, before a reach samples or removes any: a sampled row is sharp whatever the
-    distribution. All measures but max_weight are null if rows are not distributions.
+    The weights are those of the normaliser, before a reach samples or removes any, because a sampled row is always
+    sharp. All measures but max_weight are null if rows are not distributions.
     """
     some, several = rows.slots > 0, rows.slots > 1
     largest = mean(weights.amax(-1), some)
@@ -90,10 +90,12 @@ def entropies(weights: Tensor, rows: Rows, sums_to_one: bool, softmax: bool = Tr
 
 
 def norms(query: Tensor, keys: Tensor | None, rows: Rows) -> Values:
-    """query_norm, key_norm: mean ‖q‖ over rows and ‖k‖ over slots, q and k as the maps make them.
+    """Measure the norms of queries and keys, after their maps, and the cosine between them.
 
-    cosine: mean of q·k / (‖q‖ ‖k‖) over the visible pairs; null where q and k differ in width. Each is null where the
-    score reads no query, or no key.
+    query_norm, key_norm: mean ‖q‖ over rows, and mean ‖k‖ over slots.
+    cosine: mean of q·k / (‖q‖ ‖k‖) over visible pairs; null if q and k differ in width.
+
+    A measure is null if the score does not read the query or the key that it needs.
 
     Args:
         query: [B, H, L, K].
@@ -112,11 +114,11 @@ def norms(query: Tensor, keys: Tensor | None, rows: Rows) -> Values:
 
 
 def contexts(heads: Tensor, rows: Rows) -> Values:
-    """The context's size, and how it falls with the number of slots n that a row sees.
+    """Measure the norm of the contexts, and its slope against the number n of slots that a row sees.
 
     context_norm: ‖o‖ of the heads' outputs [B, H, L, V] before they are combined, the mean over rows.
-    context_slope: the slope of ln ‖o‖ against ln n by least squares over rows with ‖o‖ > 0. An even mean of n
-        independent values has −1/2, one slot picked out has 0. Null where all rows see equally many.
+    context_slope: the slope of ln ‖o‖ against ln n by least squares over rows with ‖o‖ > 0. It is −1/2 for an even
+        mean of n independent values, and 0 for a single slot. Null if all rows see equally many slots.
     """
     norm = heads.norm(dim=-1)
     some = rows.slots > 0
@@ -127,7 +129,7 @@ def contexts(heads: Tensor, rows: Rows) -> Values:
 
 
 def slope(x: Tensor, y: Tensor, where: Tensor) -> Tensor:
-    """The slope of ln y against ln x by least squares, both [B, H, …]: [H]; null where x varies by nothing."""
+    """Return the slope of ln y against ln x by least squares, both [B, H, …]: [H]; null if x does not vary."""
     x, y = x.to(y.dtype).clamp(min=1e-30).log(), y.clamp(min=1e-30).log()
     shape = [1, -1, *[1] * (x.dim() - 2)]
     away = x - mean(x, where).view(shape)
@@ -136,24 +138,24 @@ def slope(x: Tensor, y: Tensor, where: Tensor) -> Tensor:
 
 
 def shares(weights: Tensor) -> Tensor:
-    """|a_s| / Σ_s |a_s|, the weights themselves where they are a distribution: [B, H, L, S]; 0 in a row of zeros."""
+    """Return |a_s| / Σ_s |a_s|: [B, H, L, S]. A distribution stays as it is; a row of zeros stays 0."""
     size = weights.abs()
     total = size.sum(-1, keepdim=True)
     return size / total.masked_fill(total == 0, 1)
 
 
 def masses(weights: Tensor, rows: Rows, tokens: Tensor, gold: Tensor | None) -> Values:
-    """Shares of a row's weight, Σ_{s ∈ G} |a_s| / Σ_s |a_s|, the mean over the rows that have a G.
+    """Measure the share of weight on a set G of slots, Σ_{s ∈ G} |a_s| / Σ_s |a_s|: the mean over rows with a G.
 
-    diagonal_mass: G is the slot of the row's own number t (at cross: source token t, for the query that predicts target
-        token t); rows beyond the last token have none.
-    last_two_mass: G are the last two source tokens before end-of-sentence, which is itself neither counted among them
-        nor left out of the sum that the share is of. In a decoder's self-attention, null.
-    end_mass: G is the source's end-of-sentence, where a collapse may lie too. Null where last_two_mass is.
-    gold_mass: G are the gold slots; rows without gold have none. The mean is over words, whose tokens share one word's
-        part, so that it is the score of that name (`alignment.gold_mass`) on these sentences.
-    argmax_on_gold: the share of the rows with gold whose largest |a_s| is on one of their gold slots. Equal ones share
-        the row evenly, so that even weights have what chance has.
+    diagonal_mass: G is slot t for row t. At cross that is source token t, for the query that predicts target token t.
+        Rows beyond the last token have no G.
+    last_two_mass: G is the last two source tokens before end-of-sentence. The weight on end-of-sentence counts in the
+        denominator. Null in a decoder's self-attention.
+    end_mass: G is the source's end-of-sentence, where attention may collapse, too. Null where last_two_mass is null.
+    gold_mass: G is the gold slots. The mean is over words: the tokens of a word share the part of one word. So it is
+        the score of this name (`alignment.gold_mass`) on these sentences.
+    argmax_on_gold: the share of rows with gold whose largest |a_s| is on a gold slot. If several weights are largest,
+        each counts for an equal part of the row; so even weights have the value of chance.
 
     Args:
         weights: [B, H, L, N] over tokens.
@@ -184,12 +186,12 @@ def masses(weights: Tensor, rows: Rows, tokens: Tensor, gold: Tensor | None) -> 
 
 
 def symmetry(scores: Tensor, rows: Rows) -> Tensor:
-    """⟨S, Sᵀ⟩ / ⟨S, S⟩ of the logits [B, H, N, N] of self-attention: 1 if symmetric, −1 if antisymmetric, else between.
+    """Return ⟨S, Sᵀ⟩ / ⟨S, S⟩ of the logits [B, H, N, N] of self-attention: 1 if symmetric, −1 if antisymmetric.
 
-    Sums run over the pairs t ≠ s of which each sees the other; S is centred by its mean over these. With its symmetric
-    and antisymmetric parts S₊, S₋ this is (‖S₊‖² − ‖S₋‖²) / (‖S₊‖² + ‖S₋‖²), what Saponati et al. (2025) measure of
-    weight matrices. The diagonal is left out, being symmetric in any matrix; independent entries have about 0. A
-    constant added to a row changes this and not its softmax. Null where all logits are equal.
+    Sums run over pairs t ≠ s that see each other. S is centred by its mean over these pairs. With the symmetric and
+    antisymmetric parts S₊, S₋ of S, the value is (‖S₊‖² − ‖S₋‖²) / (‖S₊‖² + ‖S₋‖²), which Saponati et al. (2025)
+    measure on weight matrices. The diagonal is left out, because it is symmetric in any matrix. Independent entries
+    give about 0. A constant added to a row changes this value, but not the softmax. Null if all logits are equal.
     """
     pairs = rows.visible & rows.visible.transpose(-1, -2)
     pairs = pairs & ~torch.eye(scores.shape[-1], dtype=torch.bool, device=scores.device)
