@@ -177,15 +177,26 @@ class Runs:
         """The arms of sweeps in one corpus and family, each once, in the order in which they are listed.
 
         Raises:
-            InputError: see `spec`.
+            InputError: see `spec`; or the sweeps are of different protocols, whose runs are not compared.
         """
         found: dict[str, ArmRuns] = {}
+        protocols: dict[tuple[int, ...], str] = {}
         for spec in [self.spec(name, beside) for name in sweeps]:
             cells: dict[str, dict[int, Cell]] = {}
+            used: set[int] = set()
             for cell in spec.cells:
                 if (e := cell.experiment) and (e.data.name, e.model.family) == (corpus, family):
                     cells.setdefault(str(cell.id).rpartition("-s")[0], {})[e.seed] = cell
+                    used.add(e.protocol)
+            if cells:
+                protocols.setdefault(tuple(sorted(used)), spec.name)
             found |= {key: ArmRuns(key, some, spec) for key, some in cells.items()}
+        if len(protocols) > 1:
+            (one, first), (two, second) = list(protocols.items())[:2]
+            raise InputError(
+                f"with_sweeps: expected sweeps of one protocol, got {' and '.join(map(str, one))} in {first} and "
+                f"{' and '.join(map(str, two))} in {second}. Ask of each in a question of its own."
+            )
         return tuple(found.values())
 
     def values(self, arm: ArmRuns, measure: Measure | None) -> Arm:

@@ -13,8 +13,11 @@ from study.corpora.catalogue import Data
 from study.corpora.grammar import Grammar
 from study.schema import Frozen, Name, Seed, Size, Tag, Title
 
-PROTOCOL: Literal[1] = 1
-"""Raised by one when a fix moves numbers, so that runs made before and after it have different identities."""
+PROTOCOL: Literal[2] = 2
+"""Raised by one when a change moves numbers, so that runs made before and after it have different identities.
+
+`docs/glossary.md` says what each protocol changed. Earlier ones stay, so that their runs can be repeated exactly.
+"""
 
 SMALL = 256
 """Width up to which a model trains on one CPU thread, unless more are asked for."""
@@ -114,8 +117,9 @@ class Experiment(Frozen):
         None, description="Heads to remove from the trained model; nothing is pruned without this section."
     )
     seed: Seed = Field(1, description="Seed of initial values, data order and dropout.")
-    protocol: Literal[1] = Field(
-        PROTOCOL, description="Version of the protocol; it is raised when a correction changes numbers."
+    protocol: Literal[1, 2] = Field(
+        PROTOCOL,
+        description="Version of the protocol; it is raised when a change moves numbers. 1: that of the first edition.",
     )
     trainer: Trainer = Field(default_factory=Trainer)
     tracking: Tracking = Field(default_factory=Tracking)

@@ -22,6 +22,7 @@ from study.attention.view import in_sequence
 from study.config import Recurrent as Config
 from study.config.mechanisms import DECODER, INIT
 from study.models.bridge import build_memory, initial_vectors, last
+from study.models.dropout import Dropout
 from study.models.translator import PAD, Encoded, Origin, Output, Translator, lengths, output_logits
 
 
@@ -51,7 +52,7 @@ class Encoder(nn.Module):
         entering = [width] + [memory] * (layers - 1)
         self.rightward = nn.ModuleList(kind(enters, size, batch_first=True) for enters in entering)
         self.leftward = nn.ModuleList(kind(enters, size, batch_first=True) for enters in entering if bidirectional)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         reverse = reversal(mask)
@@ -104,6 +105,7 @@ class Cell(nn.Module):
         self.rnn = kind(width, width, layers, batch_first=True, dropout=dropout if layers > 1 else 0.0)
         gates = 3 if kind is nn.GRU else 4
         self.entering = nn.Linear(entering, gates * width, bias=False) if entering else None
+        self.dropout = Dropout(dropout)
 
     def gates(self, embedded: Tensor) -> Tensor:
         """The embedding's part of the first layer's gates: [B, …, D] → [B, …, G·D]."""
@@ -124,7 +126,7 @@ class Cell(nn.Module):
         after: list[tuple[Tensor, ...]] = []
         for layer, before in enumerate(hidden):
             if layer:
-                below = F.dropout(after[-1][0], self.rnn.dropout, self.training)
+                below = self.dropout(after[-1][0])
                 gates = F.linear(below, self._weight("weight_ih", layer), self._weight("bias_ih", layer))
             recurrent = F.linear(before[0], self._weight("weight_hh", layer), self._weight("bias_hh", layer))
             after.append(_gru(gates, recurrent, *before) if len(before) == 1 else _lstm(gates, recurrent, *before))
@@ -170,7 +172,7 @@ class Recurrent(Translator):
         width, memory = config.width, config.memory_width
         site = config.attention.cross
         context = site.output_width(width, memory)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         # The target first: a shared weight is drawn under its first name, the one it has when only the output is tied.
         self.target_embedding = nn.Embedding(vocabulary, width, padding_idx=PAD)
         self.source_embedding = nn.Embedding(vocabulary, width, padding_idx=PAD)

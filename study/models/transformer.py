@@ -18,6 +18,7 @@ from study.attention.mixing import build_mixing
 from study.attention.part import Part
 from study.config import Transformer as Config
 from study.models.bridge import build_memory, last
+from study.models.dropout import Dropout
 from study.models.translator import PAD, Encoded, Origin, Output, Translator, output_logits
 
 
@@ -109,7 +110,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.up = nn.Linear(width, hidden)
         self.down = nn.Linear(hidden, width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.down(self.dropout(F.relu(self.up(x))))
@@ -124,7 +125,7 @@ class EncoderLayer(nn.Module):
         self.attention = build_mixing(config, lengths)
         self.attention_norm = nn.LayerNorm(config.width)
         self.feedforward = _feedforward(config)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor, mask: Tensor, view: View) -> tuple[Tensor, Terms]:
         normed = self.attention_norm(x)
@@ -143,7 +144,7 @@ class DecoderLayer(nn.Module):
         self.cross_attention = Attention(config.attention.cross, config.width, config.width, lengths)
         self.cross_norm = nn.LayerNorm(config.width)
         self.feedforward = _feedforward(config)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(
         self, x: Tensor, past: Memory | None, cross: Memory, causal: View, across: View
@@ -175,7 +176,7 @@ class Transformer(Translator):
     def __init__(self, config: Config, vocabulary: int, lengths: Lengths | None = None) -> None:
         super().__init__()
         self.config = config
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         # The target first: a shared weight is drawn under its first name, the one it has when only the output is tied.
         self.target_embedding = nn.Embedding(vocabulary, config.width, padding_idx=PAD)
         self.source_embedding = nn.Embedding(vocabulary, config.width, padding_idx=PAD)

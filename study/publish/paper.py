@@ -28,7 +28,6 @@ from study.analysis.runs import Runs
 from study.analysis.tables import Block, Column, Row, Table
 from study.claims import costs
 from study.claims.verdicts import Outcome, Verdict, summaries
-from study.config.experiment import PROTOCOL
 from study.corpora.catalogue import KINDS
 from study.corpora.grammar.lexicon import lexicon
 from study.errors import InputError
@@ -74,7 +73,6 @@ def _facts(results: Results, runs: Runs, verdicts: Sequence[Verdict]) -> dict[st
     states = Counter(record.status for record in made.values())
     seconds = sum(record.resources.wall_seconds for record in made.values() if record.resources)
     return {
-        "protocol": PROTOCOL,
         "root_hash": results.root_hash,
         "runs_counted": len(made),
         "prunings": sum(_is_pruned(record) for record in made.values()),

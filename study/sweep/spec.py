@@ -10,8 +10,8 @@ Three conventions are ours, and pass unchanged through W&B:
 
 A comment `# tags: embedded` in the file names groups that the sweep belongs to; `study sweep FOLDER --tag` runs one.
 
-Arms are compared within a facet: parameters under `data.`, `model.family` and `pruning.site` make facets, whatever else
-varies makes arms. A cell that the experiment rejects is kept, with the reason, and never run.
+Arms are compared within a facet: parameters under `data.`, `model.family`, `pruning.site` and `protocol` make facets,
+whatever else varies makes arms. A cell that the experiment rejects is kept, with the reason, and never run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from study.sweep.grid import Cell, cells_of, expand, flatten, text, written_out
 __all__ = ["Cell", "Spec", "expand", "load"]
 
 ABSENT = "—"
-APART = ("model.family", "pruning.site")
+APART = ("model.family", "pruning.site", "protocol")
 """Fields that make facets, beside those of the data."""
 
 
@@ -59,7 +59,7 @@ class Spec:
 
     @cached_property
     def facet_fields(self) -> tuple[str, ...]:
-        """The varied fields whose values are reported apart: the corpus, the family, and whose heads go."""
+        """The varied fields whose values are reported apart: corpus, family, whose heads go, and protocol."""
         return tuple(name for name in self.varied if name.startswith("data.") or name in APART)
 
     @cached_property
@@ -179,12 +179,14 @@ def _sweep_id(tree: Mapping[str, Any]) -> str:
     """Eight letters and digits; the same whenever the file declares the same: comments and short names aside.
 
     Its place in W&B declares nothing. Nor does the option -P, which keeps a `study.py` of the working directory out of
-    a trial; sweeps were published before the files had either.
+    a trial; nor protocol 1, which was the only one. Sweeps were published before the files had any of them.
     """
     declared = {name: value for name, value in tree.items() if name not in ("project", "entity")}
     same: dict[str, Any] = {
         key: [w for w in body if w != "-P"] if key == "command" else body for key, body in declared.items()
     }
+    if same["parameters"].get("protocol") in ({"value": 1}, {"values": [1]}):
+        same["parameters"] = {name: body for name, body in same["parameters"].items() if name != "protocol"}
     if "arm" in same["parameters"]:
         arms = [written_out(arm) for arm in flatten({"arm": same["parameters"]["arm"]})["arm"]]
         same["parameters"] = same["parameters"] | {"arm": {"values": arms}}

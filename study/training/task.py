@@ -25,6 +25,7 @@ from study.config.experiment import threads_for
 from study.corpora import load
 from study.errors import InputError
 from study.models import Translator, build, match_logits
+from study.models.dropout import follow_protocol
 from study.models.translator import PAD
 from study.training import decode
 from study.training.alignment import validation_error
@@ -158,6 +159,7 @@ class Task(pl.LightningModule):
         self.experiment, self.recipe = experiment, experiment.training
         self.data = data or DataModule(experiment)
         self.model = model or initial_model(experiment, self.data)
+        follow_protocol(self.model, experiment.protocol)
         self.vocabulary = self.data.vocabulary
         self.fitting = [example for example in self.data.valid if decode.fits(self.model, example)]
         self.diagnosed = self.fitting[:DIAGNOSED]

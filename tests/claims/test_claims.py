@@ -401,6 +401,10 @@ def test_a_correlation_over_the_arms_of_a_sweep_and_no_arm_of_other_seeds(study)
         InputError, match=r"questions\.0: expected the same seeds for every arm, got \[1, 2, 3, 4, 5\] .* \[1, 2\]"
     ):
         study.ask({"type": "equivalence"}, **question, with_sweeps=["other"])
+    older = WIDE.replace("wide", "older") + "  protocol: {value: 1}\n"
+    (study.folder / "sweeps" / "older.yaml").write_text(older)
+    with pytest.raises(InputError, match=r"with_sweeps: expected sweeps of one protocol, got 2 in \w+ and 1 in old"):
+        study.ask({"type": "equivalence"}, **question, with_sweeps=["older"])
 
 
 def test_correlations_are_adjusted_together_and_a_diverged_arm_is_said(study):

@@ -92,7 +92,7 @@ REFUSED = [
     ({"training.learning_rate": float("nan")}, "training.learning_rate: "),
     ({"training.precision": "float16"}, "training.precision: "),
     ({"seed": -1}, "seed: "),
-    ({"protocol": 2}, "protocol: "),
+    ({"protocol": 3}, "protocol: "),
     # sizes that do not fit
     (
         {"model.attention.heads": 3},

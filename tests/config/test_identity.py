@@ -9,9 +9,14 @@ from study.config.identity import scientific
 from study.config.mechanisms import MEMORY
 
 GOLDEN = {
+    "recurrent": "f8eb0603b61deba4b979c031b9a9066ea5ad45b1249e7736d93ff4e23777643c",
+    "transformer": "58eb1d999982e2ec84f5a73f81eba90ee04f0a214a0357dde3b274174db58637",
+}
+FIRST = {
     "recurrent": "91aab5262b4d0b620affff18b6f0bad1cf1ca8434d3a737208ecedb85804cd89",
     "transformer": "81c8165c0b28260962687a55eeaa34d2a22dce42301dd7e18e45ae6e81f46395",
 }
+"""Under protocol 1."""
 
 
 @pytest.mark.parametrize("family", GOLDEN)
@@ -19,6 +24,7 @@ def test_the_defaults_keep_their_identity(family: str) -> None:
     experiment = experiment_from({"model.family": family})
     assert config_hash(experiment) == GOLDEN[family], "published runs would not be found; raise PROTOCOL instead"
     assert experiment_id(experiment) == f"grammar-{family}-dot-{GOLDEN[family][:8]}-s1"
+    assert config_hash(experiment_from({"model.family": family, "protocol": 1})) == FIRST[family]
 
 
 def test_what_is_hashed_of_a_default() -> None:
@@ -28,7 +34,7 @@ def test_what_is_hashed_of_a_default() -> None:
         "data.version": 1,
         "model.encoder_width": 64,
         "model.family": "recurrent",
-        "protocol": 1,
+        "protocol": 2,
         "training.precision": "float32",
         **{f"model.attention.cross.{name}": value for name, value in attention.items()},
     }

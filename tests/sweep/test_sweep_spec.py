@@ -184,7 +184,15 @@ def test_the_sweep_id_follows_the_content(spec_of, tmp_path):
     one = spec_of("{seed: {values: [1, 2]}}").sweep_id
     assert one == spec_of("{seed: {values: [1, 2]}} # a comment").sweep_id
     assert one != spec_of("{seed: {values: [2, 1]}}").sweep_id
+    assert one == spec_of("{seed: {values: [1, 2]}, protocol: {value: 1}}").sweep_id  # published before it was written
+    assert one != spec_of("{seed: {values: [1, 2]}, protocol: {value: 2}}").sweep_id
     assert len(one) == 8
+
+
+def test_protocols_are_told_apart_and_are_never_arms_of_one_comparison(spec_of):
+    spec = spec_of("{model.width: {values: [32, 64]}, protocol: {values: [1, 2]}}")
+    assert spec.arms == {f"protocol={n}": ("width=32", "width=64") for n in (1, 2)}
+    assert len({cell.id for cell in spec.runnable}) == 4
 
 
 GRID = "{seed: {values: [1, 2]}}"

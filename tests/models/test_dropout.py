@@ -1,0 +1,68 @@
+"""Dropout: its mask, its expectation, and the protocols."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from study.attention import Lengths
+from study.config import experiment_from
+from study.models import build
+from study.models.dropout import Dropout, dropout, follow_protocol
+
+
+@pytest.mark.parametrize(("rate", "kept"), [(0.1, 58982), (0.5, 32768), (1e-6, 65536), (1 - 1e-9, 1)])
+def test_what_stays_is_divided_by_the_probability_that_was_drawn(rate: float, kept: int) -> None:
+    torch.manual_seed(1)
+    n = 2_000_001  # no multiple of four
+    x = torch.ones(n, dtype=torch.float64, requires_grad=True)
+    y = dropout(x, rate)
+    y.sum().backward()
+    p = kept / 65536
+    assert set(y.tolist()) <= {0.0, 1 / p}
+    assert y.mean().item() == pytest.approx(1, abs=5 * ((1 - p) / p / n) ** 0.5)
+    assert torch.equal(x.grad, y.detach()), "the gradient goes where the value went"
+    if rate == 0.5:
+        bits = (y != 0).view(-1).double() - 0.5
+        lagged = [float((bits[:-k] * bits[k:]).mean()) * 4 for k in (1, 2, 3, 4)]
+        assert max(map(abs, lagged)) < 5 * n**-0.5, "the four parts of a draw are independent"
+
+
+def test_a_seed_decides_the_mask() -> None:
+    x = torch.randn(7, 5, 3).transpose(0, 1)
+    draws = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        draws.append(dropout(x, 0.5))
+    assert draws[0].shape == x.shape
+    assert torch.equal(draws[0], draws[1])
+    assert not torch.equal(draws[0], draws[2])
+    assert not torch.equal(dropout(x, 0.5), draws[2]), "a second call draws on"
+
+
+def test_nothing_is_dropped_in_evaluation_or_at_rate_0() -> None:
+    x = torch.randn(4, 5)
+    assert Dropout(0.5).eval()(x) is x
+    assert Dropout(0.0)(x) is x
+
+
+@pytest.mark.parametrize("family", ["recurrent", "transformer"])
+@pytest.mark.parametrize("fields", [{}, {"model.input_feeding": True}], ids=["plain", "fed"])
+def test_protocol_1_draws_as_torch_does_and_protocol_2_not(family: str, fields: dict, monkeypatch) -> None:
+    if family == "transformer" and fields:
+        pytest.skip("no input feeding")
+    config = experiment_from({"model.family": family, "model.layers": 2, "model.width": 16, **fields}).model
+    source, target = torch.randint(4, 13, (3, 6)), torch.randint(4, 13, (3, 5))
+
+    def logits(protocol: int) -> torch.Tensor:
+        model = build(config, 13, 1, Lengths(9, 9))
+        follow_protocol(model, protocol)
+        torch.manual_seed(7)
+        return model.decode(model.encode(source, source > 0), target).logits
+
+    first, second = logits(1), logits(2)
+    monkeypatch.setattr(Dropout, "forward", lambda self, x: F.dropout(x, self.rate, self.training))
+    assert torch.equal(first, logits(2)), "torch's own at every place"
+    assert not torch.equal(first, second)
+    monkeypatch.undo()
+    assert not any(isinstance(module, nn.Dropout) for module in build(config, 13, 1, Lengths(9, 9)).modules())
