@@ -24,7 +24,8 @@ class Dropout(nn.Module):
 
     def __init__(self, rate: float) -> None:
         super().__init__()
-        self.rate, self.protocol = rate, PROTOCOL
+        self.rate = rate
+        self.protocol: int = PROTOCOL
 
     def forward(self, x: Tensor) -> Tensor:
         if self.protocol == 1 or not x.is_cpu:
