@@ -298,6 +298,12 @@ class Study:
                     ]
                     made = {seed: v - mean([one[seed] for one in less]) for seed, v in of.values.items()}
                     arms[key], w[key] = Arm(made, declared=of.declared), 1.0
+                elif kind == "draws":
+                    key = str(entry)
+                    sums = {place: sign * mean(read(one).values.values()) for place, one in places}
+                    before = arms[key].values if key in arms else dict.fromkeys(sums, 0.0)
+                    made = {place: value + before[place] for place, value in sums.items()}
+                    arms[key], w[key] = Arm(made, declared=len(made)), 1.0
                 elif kind == "band":
                     key, rates = str(side), [(rate, read(key)) for (rate,), key in places]
                     made = {seed: band(rates, seed, entry["within"]) for seed in rates[0][1].values}

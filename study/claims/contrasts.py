@@ -1,7 +1,7 @@
 """Resolve the entry of a contrast into the declared arms that it names and their weights.
 
 Some contrasts are of *synthetic arms*: per-seed values computed from several runs (the width of a band), or from
-several scores of one run (one metric above another).
+several scores of one run (one metric above another); or a value for each draw of the corpus.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from study.claims.schema import (
     Correlation,
     Costly,
     Difference,
+    Draws,
     Interaction,
     Overrides,
     Question,
@@ -102,6 +103,12 @@ def named_arms(contrast: AnyContrast, among: QuestionArms) -> list[ArmRuns]:
         case Interaction():
             four = (contrast.arm, contrast.baseline, contrast.minus.arm, contrast.minus.baseline)
             found = [among.levels(side) for side in four]
+        case Draws():
+            found = [among.levels(side, contrast.over) for side in (contrast.arm, contrast.baseline)]
+            if [value for value, _ in found[0]] != [value for value, _ in found[1]]:
+                raise InputError(
+                    f"over: expected the same values of {contrast.over} for arm and baseline, got different ones."
+                )
         case Trend():
             sides = [side for side in (contrast.arm, contrast.baseline) if side is not None]
             found = [among.levels(side, contrast.over) for side in sides]
@@ -137,6 +144,8 @@ def weigh(contrast: AnyContrast, among: QuestionArms) -> WeightedContrast:
             return _within(contrast, among)
         case Costly():
             return _costly(contrast, among)
+        case Draws():
+            return _draws(contrast, among)
     raise TypeError(f"{contrast.statistic} has no weights")
 
 
@@ -212,6 +221,8 @@ def _named(contrast: AnyContrast, words: bool) -> str:
             return f"({name}) − ({_side(contrast.minus.arm, arm, words)})"
         case Trend():
             return f"slope of {name} over {_field(contrast.over, words)}"
+        case Draws():
+            return f"{name}, over draws of the corpus"
         case Band():
             return f"{name}, band of good {_field(contrast.over, words)}s"
         case Difference(best_over=[*over]) if over:
@@ -359,6 +370,35 @@ def _costly(contrast: Costly, among: QuestionArms) -> WeightedContrast:
         bases=(),
         labels={key: declared.label},
         declared=len(declared.cells),
+    )
+
+
+def _draws(contrast: Draws, among: QuestionArms) -> WeightedContrast:
+    """One synthetic arm: the difference of means on each draw of the corpus, by the draw."""
+    levels = zip(among.levels(contrast.arm, contrast.over), among.levels(contrast.baseline, contrast.over), strict=True)
+    pairs = [(draw, of, base) for ((draw,), of), (_, base) in levels]
+    key = " ".join(f"{of.key} − {base.key}" for _, of, base in pairs)
+    made = {draw: (among.values(of), among.values(base)) for draw, of, base in pairs}
+    sides = [arm for both in made.values() for arm in both]
+    whole = all(arm.values for arm in sides)
+    found = Arm(
+        key,
+        {draw: (of.mean or 0.0) - (base.mean or 0.0) for draw, (of, base) in made.items()} if whole else {},
+        diverged=sum(arm.diverged for arm in sides),
+        holes=sum(arm.holes for arm in sides),
+        runs=tuple(run for arm in sides for run in arm.runs),
+    )
+    seeds = len(pairs[0][1].cells)
+    return WeightedContrast(
+        name=name_of(contrast),
+        fields=fields_of(contrast),
+        arms={key: found},
+        weights={key: 1.0},
+        sides=(),
+        bases=(),
+        labels={key: pairs[0][1].label},
+        declared=len(pairs),
+        notes=(f"n counts draws of the corpus, of {seeds} seeds each",),
     )
 
 

@@ -152,11 +152,24 @@ class Costly(Contrast):
     minus: float
 
 
-ALONE = ("band", "correlation", "costly", "ratio", "within")
+class Draws(Contrast):
+    """Mean difference over draws of the corpus: Student's t over the draws' own differences of means.
+
+    The interval covers the draw and the seeds, which are averaged within it.
+    """
+
+    statistic: Literal["draws"]
+    arm: Overrides
+    baseline: Overrides
+    over: str = "data.seed"
+
+
+ALONE = ("band", "correlation", "costly", "draws", "ratio", "within")
 """Statistics that cannot stand in one question with others."""
 
 AnyContrast = Annotated[
-    Difference | Interaction | Trend | Band | Correlation | Ratio | Within | Costly, Field(discriminator="statistic")
+    Difference | Interaction | Trend | Band | Correlation | Ratio | Within | Costly | Draws,
+    Field(discriminator="statistic"),
 ]
 
 

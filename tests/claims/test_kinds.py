@@ -140,6 +140,15 @@ KINDS = {
         },
         means([EXACT["dot", 0.001] - LOSS["dot", 0.001], LOSS["dot", 0.001] - 1.5]),
     ),
+    "draws": (
+        {
+            "contrasts": [
+                {"statistic": "draws", "arm": {RATE: a}, "baseline": {RATE: b}, "over": SCORE}
+                for a, b in itertools.permutations(RATES)
+            ]
+        },
+        means([[at[s, a].mean() - at[s, b].mean() for s in SCORES] for a, b in itertools.permutations(RATES)]),
+    ),
 }
 
 
@@ -153,7 +162,7 @@ def test_two_contrasts_of_a_kind_have_their_own_numbers(kind, tmp_path):
     question, expected = KINDS[kind]
     (verdict,) = study.ask({"type": "shape"}, **{"where": {}, "margin": None} | question)
     tests = [(f.comparison.test, f.comparison.holm) for f in verdict.findings]
-    assert {test.method for test, _ in tests} == {"within" if kind == "within" else "model"}
+    assert {test.method for test, _ in tests} == {"within" if kind in ("within", "draws") else "model"}
     for (test, holm), numbers in zip(tests, expected, strict=True):
         assert (test.difference, test.low, test.high, holm) == pytest.approx(numbers, rel=1e-6)
 
