@@ -262,7 +262,7 @@ def _compare(some: Sequence[Arm], weights: Weights, reference: Arm, whole: _Fit 
         values = list(some[0].values.values())
         return Comparison(replace(one_sample(values, values), method="within"))
     if fit is None or any(collapsed(arm, reference) for arm in some):
-        return Comparison(_welch(some, weights))
+        return Comparison(welch(some, weights))
     if threefold(some):
         seeds = sorted(some[0].values)
         differences = [sum(weights[arm.label] * arm.values[seed] for arm in some) for seed in seeds]
@@ -272,7 +272,7 @@ def _compare(some: Sequence[Arm], weights: Weights, reference: Arm, whole: _Fit 
     return Comparison(fit.test(weights))
 
 
-def _welch(arms: Sequence[Arm], weights: Weights) -> Test:
+def welch(arms: Sequence[Arm], weights: Weights) -> Test:
     """Welch's test (1947) of a contrast, with Satterthwaite's degrees of freedom (1946): no variance is shared."""
     difference = sum(weights[arm.label] * float(np.mean(list(arm.values.values()))) for arm in arms)
     parts = [
@@ -346,14 +346,14 @@ def correlated(pairs: Sequence[Sequence[tuple[float, float]]], level: str) -> Co
         values, arms = None, len(means)
     else:
         each = [np.array(arm)[None] for arm in pairs]
-        values = np.array([_spearman(arm[:, :, 0], arm[:, :, 1])[0] for arm in each])
+        values = np.array([spearman(arm[:, :, 0], arm[:, :, 1])[0] for arm in each])
         values = values[np.isfinite(values)]
         arms = len(values)
     if arms < FEWEST_ARMS:
         return Comparison(why="too few arms")
 
     def statistic(draw: Any) -> Any:
-        return _spearman(means[draw, 0], means[draw, 1]) if values is None else values[draw].mean(axis=1)
+        return spearman(means[draw, 0], means[draw, 1]) if values is None else values[draw].mean(axis=1)
 
     whole = float(statistic(np.arange(arms)[None])[0])
     draws = statistic(np.random.default_rng(0).integers(0, arms, (RESAMPLES, arms)))
@@ -365,7 +365,7 @@ def correlated(pairs: Sequence[Sequence[tuple[float, float]]], level: str) -> Co
     return Comparison(rank_correlation(whole, error, arms - 1))
 
 
-def _spearman(x: Any, y: Any) -> Any:
+def spearman(x: Any, y: Any) -> Any:
     """Spearman's ρ of every row; NaN where a row does not vary."""
     from scipy.stats import rankdata
 
