@@ -6,8 +6,11 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import pandas as pd
 import pytest
 import torch
+
+from study.claims.schema import HERE, read
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 
@@ -105,3 +108,20 @@ def test_costs_are_measured_of_every_site_by_every_process(load, monkeypatch) ->
     assert len(sites) == len(set(sites)) == 13
     found = cost.measure(1, 1)
     assert list(found) == sites
+
+
+def test_margins_follow_from_the_runs_of_the_first_edition(load) -> None:
+    """The slope of three arms by hand, and the values that the claims have."""
+    margins = load("margins")
+    arms = pd.DataFrame(
+        {"place": ["a"] * 3, "bleu": [90.0, 92.0, 94.0], "nll": [3.0, 2.4, 2.2], "s_nll": [0.1, 0.5, 0.2]}
+    )
+    assert margins.worth(arms, "a", "nll") == 0.2  # (−2 · 3 + 2 · 2.2) / 8
+    assert margins.spread(arms, "a") == 0.2
+    assert margins.shown(0.2, 5) == pytest.approx((2.306 + 0.889) * 0.2 * 0.4**0.5, abs=1e-4)
+    found, (bleu,) = margins.arms(), read(HERE).margins.values()
+    for place, values in bleu.values.items():
+        corpus = place if place.startswith("grammar") else "multi30k"
+        for score, value in values.items():
+            name = score.partition("/")[0]
+            assert value == (1 if name == "bleu" else margins.worth(found, corpus, name))

@@ -46,9 +46,7 @@ class Agreement:
     """Arms that are left out."""
 
 
-def agree(
-    first: Sequence[DeclaredRun], second: Sequence[DeclaredRun], metrics: tuple[str, str]
-) -> Agreement:
+def agree(first: Sequence[DeclaredRun], second: Sequence[DeclaredRun], metrics: tuple[str, str]) -> Agreement:
     """Compare the effects of the arms that two sweeps share.
 
     The interval of ρ is Student's t on Fisher's scale, over arms − 1 degrees of freedom. Its standard error is that of
