@@ -384,7 +384,7 @@ def seed_of(identity: str) -> int:
 
 
 def sha256(content: bytes) -> str:
-    """Return the Return the SHA-256 in hexadecimals."""
+    """Return the SHA-256 in hexadecimals."""
     return hashlib.sha256(content).hexdigest()
 
 

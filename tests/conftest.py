@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 pytest_plugins = ["tiny_sweep"]
-CACHE = Path(tempfile.mkdtemp(prefix="attention-ablation-tests-"))
+WORKER = "PYTEST_XDIST_WORKER" in os.environ
+CACHE = Path(os.environ["XDG_CACHE_HOME"] if WORKER else tempfile.mkdtemp(prefix="attention-ablation-tests-"))
+"""Generated corpora and fonts; all workers of a call share them."""
 # Set while pytest starts: before torch, matplotlib and the W&B client are imported, and for child processes too.
 os.environ |= {
     "WANDB_MODE": "disabled",
@@ -28,7 +30,8 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_unconfigure() -> None:
-    shutil.rmtree(CACHE, ignore_errors=True)
+    if not WORKER:
+        shutil.rmtree(CACHE, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 from pydantic import ValidationError
@@ -90,7 +91,12 @@ def defaults(config: Mapping[str, Any]) -> dict[str, Any]:
         config: the fields of an experiment, nested, as a record has them.
     """
     main = dict(flat(config))
-    kind, family = KINDS.get(str(main.get("data.name"))), main.get("model.family")
+    return _defaults(str(main.get("data.name")), str(main.get("model.family") or ""))
+
+
+@cache
+def _defaults(name: str, family: str) -> dict[str, Any]:
+    kind = KINDS.get(name)
     data = kind.example() if kind else None
     given: dict[str, Any] = ({"data": data} if data else {}) | ({"model": {"family": family}} if family else {})
     needed = {f"data.{name}" for name in data.model_fields_set} if data else set()

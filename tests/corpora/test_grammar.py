@@ -12,7 +12,7 @@ import pytest
 
 from study.config import Grammar
 from study.corpora import Corpus, Pair, cache, load, words
-from study.corpora.grammar import generate, sentences, without_pronouns
+from study.corpora.grammar import generate, generator, sentences, without_pronouns
 from study.corpora.grammar.alignment import assemble
 from study.corpora.grammar.lexicon import Adverb, Conjunction, Lexicon, Noun, Verb, Word, lexicon
 from study.corpora.grammar.morphology import Case, adjective, determiner, english_noun, english_verb, noun, participle
@@ -30,12 +30,12 @@ ENGLISH_PRONOUNS = {"he", "him", "she", "her", "it"}
 
 @pytest.fixture(scope="module", params=["small", "large"])
 def corpus(request: pytest.FixtureRequest) -> Corpus:
-    return generate(Grammar(lexicon=request.param, train_pairs=3000))
+    return load(Grammar(lexicon=request.param, train_pairs=3000))  # made once for all processes
 
 
 @pytest.fixture(scope="module")
 def small() -> Corpus:
-    return generate(Grammar(train_pairs=300))
+    return load(Grammar(train_pairs=300))
 
 
 def tokens(text: str) -> list[str]:
@@ -66,14 +66,13 @@ def noun_forms(entries: Lexicon) -> dict[str, list[tuple[Noun, bool]]]:
 
 
 def test_the_generator_is_a_function_of_its_section_and_its_version(small: Corpus) -> None:
-    assert generate(Grammar(train_pairs=300)).files == small.files
     assert generate(Grammar(train_pairs=300, seed=1)).files["test"] != small.files["test"]
     # Other sentences for the same section need another Grammar.version.
     assert {name: small.files[name] for name in GOLDEN} == GOLDEN
 
 
 def test_test_splits_stay_whatever_the_size_of_train(small: Corpus) -> None:
-    larger = generate(Grammar(train_pairs=1000))
+    larger = load(Grammar(train_pairs=3000))
     assert larger.splits["train"][:300] == small.splits["train"]
     assert all(larger.splits[name] == small.splits[name] for name in small.splits if name != "train")
     assert larger.contrasts == small.contrasts
@@ -369,16 +368,21 @@ def test_a_cache_that_was_changed_is_generated_again(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     data = Grammar(train_pairs=20, test_pairs=8)
     wanted = load(data)
+    made = []
+    monkeypatch.setattr(generator, "generate", lambda data: (made.append(data), wanted)[1])
     (path,) = (tmp_path / "attention-ablation" / "grammar").iterdir()
     kept = path.read_text()
     tree = json.loads(kept.split("\n", 1)[1])
     tree["splits"]["test"][0][1] = "Nonsense ."
     body = json.dumps(tree)
     altered = f"{hashlib.sha256(body.encode()).hexdigest()}\n{body}"  # by somebody who knows the format
-    for content in (altered, kept.replace('"wrong"', "", 1)[:-9], "[" * 10**5, '{"splits": []}', "", kept[:-1] + " "):
+    damaged = (altered, kept.replace('"wrong"', "", 1)[:-9], "[" * 10**5, '{"splits": []}', "", kept[:-1] + " ")
+    for content in damaged:
         path.write_text(content)
         assert load(data) == wanted
         assert path.read_text() == kept
+    assert load(data) == wanted
+    assert made == [data] * len(damaged), "a whole one is read"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr(Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
     assert cache.folder().name == "attention-ablation"
