@@ -70,7 +70,7 @@ def value(run, metric, question=None, costing=None):
     parts = {s["subset"]: s for s in run["scores"] if (s["split"], s["metric"]) == (split, name)}
     whole = parts.get(part[0] if part else None, {"value": None})["value"]
     if costing is not None:
-        cost = [whole - s["value"] for name, s in parts.items() if name and name.startswith("without ")]
+        cost = [whole - s["value"] for name, s in parts.items() if re.fullmatch(r"without \w+ \d+ \d+", name or "")]
         return 100 * mean([float(one > costing) for one in cost])
     if not (question or {}).get("by_length"):
         return whole

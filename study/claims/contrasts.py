@@ -59,6 +59,14 @@ class WeightedContrast:
         """Ids of the runs of its arms."""
         return tuple(run for arm in self.arms.values() for run in arm.runs)
 
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """Ids of the runs of equal seed, arm and baseline, of a difference of two arms; empty for other contrasts."""
+        if len(self.arms) != 2 or (len(self.sides), len(self.bases)) != (1, 1) or {*self.weights.values()} != {1, -1}:
+            return ()
+        arm, base = self.arms[self.sides[0]], self.arms[self.bases[0]]
+        return tuple((f"{arm.label}-s{seed}", f"{base.label}-s{seed}") for seed in arm.values if seed in base.values)
+
 
 @dataclass(frozen=True)
 class QuestionArms:

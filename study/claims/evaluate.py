@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from study import metrics
+from study.analysis import noise
 from study.analysis.measures import Measure
 from study.analysis.runs import ArmRuns, Runs, check_fields, find_arm
 from study.claims import costs, verdicts
@@ -26,7 +27,7 @@ from study.claims.schema import (
     Question,
     Within,
 )
-from study.claims.verdicts import Verdict
+from study.claims.verdicts import Finding, Verdict
 from study.corpora import Section
 from study.errors import InputError
 from study.sweep import fields
@@ -48,7 +49,8 @@ def evaluate(
     """
     gap = next((file.gap for file in reversed(files) if file.gap), None)
     named = {name: margin for file in files for name, margin in file.margins.items()}
-    evaluator = _Evaluator(runs, measured, gap, named)
+    tests = noise.read(runs.store.folder.parent) if runs.store else {}
+    evaluator = _Evaluator(runs, measured, gap, named, tests)
     claims, names = [claim for file in files for claim in file.claims], set(wanted)
     if unknown := names - {name for claim in claims for name in (str(claim.id), claim.slug)}:
         raise InputError(f"no such claim: {min(unknown)}. Choose from {', '.join(str(claim.id) for claim in claims)}.")
@@ -67,6 +69,7 @@ class _Evaluator:
     measured: Costs | None
     gap: Gap | None
     named: Mapping[str, NamedMargin]
+    tests: Mapping[noise.Key, noise.SentenceTest]
     margins: dict[tuple[str, str, str], float | None] = field(default_factory=dict)
 
     def check(self, file: ClaimFile, claim: Claim) -> None:
@@ -95,7 +98,11 @@ class _Evaluator:
                 among = self._arms(file, question, pair)
                 margin, unknown = self._margin(question, *pair.split("/"))
                 found = compare(question, replace(among, margin=margin))
-                yield verdicts.conclude(claim, question, pair, found, margin, unknown)
+                verdict = verdicts.conclude(claim, question, pair, found, margin, unknown)
+                yield replace(verdict, findings=tuple(map(self._over_sentences, verdict.findings)))
+
+    def _over_sentences(self, found: Finding) -> Finding:
+        return replace(found, sentences=self.tests.get(found.key)) if found.key else found
 
     def _check_pair(self, file: ClaimFile, claim: Claim, question: Question, pair: str, where: str) -> None:
         among = _at(f"{where}.sweep", self._arms, file, question, pair)

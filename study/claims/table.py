@@ -29,6 +29,8 @@ NUMBERS = (
     Column("margins", "estimate ÷ margin"),
     Column("n", "seeds"),
     Column("smallest", "detectable"),
+    Column("sentences", "differ over sentences"),
+    Column("crossed", "95% CI, seeds and sentences"),
 )
 """The columns of numbers that both tables have."""
 COUNTED = {"correlation": "arms", "ratio": "processes"}
@@ -131,6 +133,10 @@ def _sentence(verdict: Verdict, found: Finding, alone: bool) -> str:
     parts.append(cells["n"] if cells["n"].endswith(tuple(COUNTED.values())) else f"{cells['n']} seeds")
     if found.comparison.detectable is not None:
         parts.append(f"detectable {cells['smallest']}")
+    if found.sentences is not None:
+        parts.append(f"{cells['sentences']} seeds differ over test sentences")
+    if found.sentences is not None and found.sentences.interval is not None:
+        parts.append(f"95% CI over seeds and sentences {cells['crossed']}")
     if found.comparison.model is not None:
         parts.append(f"pooled model {cells['model']}")
     word = f" [{found.word}]" if alone else ""
@@ -234,6 +240,7 @@ def _evidence(verdict: Verdict, found: Finding) -> dict[str, str]:
     digits = 2 if _kinds(verdict) & {"band", "correlation", "ratio"} else digits
     signed = "ratio" not in _kinds(verdict)
     estimate = interval = labels.NOTHING
+    crossed = found.sentences.interval if found.sentences else None
     inner = labels.NOTHING if found.inner is None else labels.interval(*found.inner, digits, signed)
     if test is not None:
         estimate = labels.number(test.difference, digits, signed) + MARKS[test.method]
@@ -257,6 +264,8 @@ def _evidence(verdict: Verdict, found: Finding) -> dict[str, str]:
         "margin": labels.number(found.margin, digits),
         "n": _count(verdict, found),
         "smallest": labels.number(found.comparison.detectable, digits),
+        "sentences": found.sentences.count if found.sentences else labels.NOTHING,
+        "crossed": labels.interval(*crossed, digits, signed) if crossed else labels.NOTHING,
         "notes": "; ".join([*found.diverged, *found.notes]) or labels.NOTHING,
     }
 
@@ -304,4 +313,7 @@ def _numbers(verdict: Verdict, found: Finding | None) -> dict[str, Any]:
     for name in ("difference", "low", "high", "p"):
         out[f"model {name}"] = getattr(model, name, None)
     out |= {"n": found.n if found else 0, "declared": found.declared if found else None}
+    tested = found.sentences if found else None
+    out["sentences"] = tested.count if tested else None
+    out["low crossed"], out["high crossed"] = (tested.interval if tested else None) or (None, None)
     return out | {"notes": "; ".join([*(found.diverged + found.notes if found else ()), verdict.note]).strip("; ")}

@@ -31,6 +31,7 @@ from typing import Literal
 
 from study import metrics
 from study.analysis.inference import Arm, Comparison
+from study.analysis.noise import Key, SentenceTest
 from study.claims.contrasts import CorrelatedArms, WeightedContrast
 from study.claims.schema import (
     AnyContrast,
@@ -98,6 +99,10 @@ class Finding:
     """The contrast by names of fields."""
     runs: tuple[str, ...] = ()
     """Ids of the runs of its arms."""
+    key: Key | None = None
+    """Metric and runs of a difference of two arms, by which its test over sentences is found."""
+    sentences: SentenceTest | None = None
+    """Test over the sentences of the test set."""
 
     @property
     def inner(self) -> tuple[float, float] | None:
@@ -337,7 +342,15 @@ def finding(kind: Kind, question: Question, contrast: AnyContrast, weighted: Wei
         ),
         notes=weighted.notes,
         runs=weighted.runs,
+        key=_key(question, weighted),
     )
+
+
+def _key(question: Question, weighted: WeightedContrast) -> Key | None:
+    if not weighted.pairs or question.by_length or metrics.is_diagnostic(question.metric):
+        return None
+    arm, baseline = (" ".join(runs) for runs in zip(*weighted.pairs, strict=True))
+    return question.metric, arm, baseline
 
 
 def finding_of_arms(kind: Kind, contrast: Correlation, arms: CorrelatedArms, comparison: Comparison,

@@ -234,6 +234,8 @@ COLUMNS = {
     "inner": "90% CI",
     "margin": "margin",
     "n": "seeds",
+    "sentences": "differ over sentences",
+    "crossed": "95% CI, seeds and sentences",
 }
 NUMBERS = tuple(COLUMNS.values())[5:]
 

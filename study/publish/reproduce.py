@@ -19,7 +19,7 @@ from study.claims.evaluate import evaluate
 from study.claims.verdicts import Verdict
 from study.errors import INSTALL, InputError
 from study.files import CHECKOUT
-from study.publish import dictionary, paper, readme, supplement
+from study.publish import dictionary, noise, paper, readme, supplement
 from study.publish.publish import Checkout
 from study.publish.report import write_comparison
 from study.publish.results import Results
@@ -53,6 +53,12 @@ class Inputs:
 def subsets(inputs: Inputs) -> list[Path]:
     """Write the scores of subsets that older records lack. The first step, because the runs are read with them."""
     return supplement.write(inputs.results)
+
+
+def test_set_noise(inputs: Inputs) -> list[Path]:
+    """Write the tests over sentences, before the verdicts that print them."""
+    found = evaluate(schema.read_all(), inputs.runs, costs.read(inputs.results.benchmarks))
+    return noise.write(inputs.results, found)
 
 
 def tables_and_figures(inputs: Inputs) -> list[Path]:
@@ -96,6 +102,7 @@ STEPS: dict[str, Callable[[Inputs], list[Path]]] = {
     "subsets": subsets,
     "tables": tables_and_figures,
     "figures": figures,
+    "noise": test_set_noise,
     "verdicts": verdicts,
     "dictionary": dictionary_and_index,
     "paper": paper_and_data,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from study.analysis.runs import differences, published_facts
 from study.claims import costs
 from study.errors import InputError
-from study.publish import models, supplement
+from study.publish import models, noise, supplement
 from study.publish.evidence import Evidence, Task, examine_all
 from study.publish.publish import check_provenance, from_commit
 from study.publish.results import Code, Manifest, Results
@@ -115,6 +115,7 @@ def verify(
     _check_costs(results, found)
     if rescore:
         found.problems += supplement.problems(results, evidence)
+        found.problems += noise.problems(results)
     try:
         found.models = len(models.listed(results))
         found.problems += [*models.model_problems(results), *models.map_problems(results)]

@@ -5,6 +5,7 @@ import pytest
 import yaml
 from claim_cases import CLAIM, RATE, SCORE, SEEDS, WIDE, Study
 
+from study.analysis import noise
 from study.analysis.runs import Runs
 from study.claims import table as claims_table
 from study.claims.evaluate import evaluate
@@ -174,6 +175,25 @@ def test_a_slope_weighs_groups_alike_or_by_their_sentences(study):
         (verdict,) = study.ask(by_length=True, by_sentences=weighted, margin=None)
         slope = np.polyfit([5.5, 9.0, 12.0], gains, 1, w=np.sqrt(weights))[0]
         assert verdict.deciding.comparison.test.difference == pytest.approx(1.03 * slope, abs=1e-3)
+
+
+def test_a_verdict_prints_its_test_over_sentences(study):
+    study.write("dot", 0.001, DOT)
+    study.write("bilinear", 0.001, LESS)
+    (verdict,) = study.ask()
+    metric, arm, baseline = verdict.deciding.key
+    assert (metric, [run[-3:] for run in baseline.split()]) == ("test/exact", [f"-s{seed}" for seed in SEEDS])
+    path = study.folder / noise.FILE
+    path.write_text(",".join(noise.COLUMNS) + f"\n{metric},{arm},{baseline},0.01 0.2 0.04 0.05 0.001,1.25,7.5\n")
+    (row,) = claims_table.contrasts_table(study.ask()).blocks[0].rows
+    assert (row.cells["sentences"], row.cells["crossed"]) == ("3 of 5", "[+1.2, +7.5]")
+    assert (row.numbers["low crossed"], row.numbers["high crossed"]) == (1.25, 7.5)
+    assert "3 of 5 seeds differ over test sentences" in " ".join(
+        " ".join(claims_table.lines(study.ask(), True)).split()
+    )
+    path.write_text(path.read_text().replace("0.2", "two"))
+    with pytest.raises(InputError, match=r"noise.csv: expected numbers"):
+        study.ask()
 
 
 def test_the_second_edition_decides_where_it_has_run(study):

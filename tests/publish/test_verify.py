@@ -4,18 +4,20 @@ import hashlib
 import json
 import re
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 from published_lab import edit
 
 from study import files, records, scoring
 from study.analysis.measures import Measure
+from study.analysis.noise import read as read_tests
 from study.analysis.runs import Runs
 from study.config import Grammar
 from study.corpora import load as load_corpus
 from study.errors import InputError
 from study.files import CHECKOUT as ROOT
-from study.publish import evidence, supplement
+from study.publish import evidence, noise, supplement
 from study.publish.dictionary import fields, write_index
 from study.publish.models import publish_model
 from study.publish.publish import publish
@@ -179,6 +181,25 @@ def test_older_records_get_the_scores_of_subsets_from_their_translations(lab, mo
     assert problems(lab).count("not the scores of its translations") == 4
     supplement.write(lab.results)
     assert path.read_text() == text
+
+
+def test_tests_over_sentences_are_written_once_and_checked(lab):
+    """Run 3 has lost a word in sentences 0 to 2, run 1 in sentence 0. So they differ in two sentences, the same way:
+    of four draws of signs two are as large, p = .5. BLEU is tested by sacreBLEU."""
+    keys = [("test/exact", lab.ids[3], lab.ids[1]), ("test/bleu", lab.ids[3], lab.ids[1])]
+    missing = [("test/nll", lab.ids[3], lab.ids[1])]  # no NLL of each sentence
+    verdicts = [SimpleNamespace(findings=[SimpleNamespace(key=key) for key in (*keys, *missing)])]
+    (path,) = noise.write(lab.results, verdicts)
+    tests = read_tests(lab.results.root)
+    assert list(tests) == keys
+    assert tests[keys[0]].p == (pytest.approx(0.5, abs=0.03),)
+    assert (tests[keys[0]].interval, tests[keys[0]].count) == (None, "0 of 1")
+    assert tests[keys[1]].p == (0.5,)
+    assert lab.verify().problems == []
+    text = path.read_text()
+    path.write_text(text.replace("0.5000", "0.0005"))
+    assert f"test/bleu {lab.ids[3]} {lab.ids[1]}: expected" in problems(lab)
+    assert noise.write(lab.results, verdicts[:0]) == []
 
 
 def test_scores_of_subsets_follow_from_the_nll_of_each_sentence(lab, monkeypatch):

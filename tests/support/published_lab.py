@@ -84,7 +84,7 @@ class Lab:
 
     def _record(self, cell, scores):
         return Record(
-            protocol=1,
+            protocol=cell.experiment.protocol,
             id=cell.id,
             status="finished",
             config=recorded(cell.experiment),
