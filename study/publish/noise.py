@@ -90,7 +90,7 @@ class _Tester:
             return None
         if metric.split("/")[1] == "bleu":
             references = [[pair.target for pair in part[0]]]
-            p, ends = [self._bleu(*both, references) for both in zip(*values, strict=True)], None
+            p, ends = [self._bleu(ours, theirs, references) for ours, theirs in zip(*values, strict=True)], None
         else:
             differences = np.array(values[0]) - np.array(values[1])
             p, ends = [randomised(row) for row in differences], crossed_interval(differences * part[2])
@@ -136,7 +136,8 @@ class _Tester:
         _, scores = test()
         differing = sum(a != b for a, b in zip(ours, theirs, strict=True))
         # sacreBLEU counts trials that pass the data; the draw that is the data and its mirror are two of 2^differing.
-        return max(float(scores["BLEU"][1].p_value), 2.0 ** (1 - differing) if differing else 1.0)
+        result: Any = scores["BLEU"][1]
+        return max(float(result.p_value), 2.0 ** (1 - differing) if differing else 1.0)
 
 
 def _equal(line: str, text: str) -> float:
