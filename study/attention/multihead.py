@@ -67,14 +67,20 @@ class Attention(Part):
         if power := LOGIT_INIT[self.config.logit_init].power:
             self.rescale(torch.full((self.config.heads,), self.score.d ** (-2 * power)))
 
-    def remember(self, states: Tensor, mask: Tensor) -> Memory:
-        """Return the memory of states [B, S, Dk] and their mask [B, S]. Keys are computed in float32."""
+    def remember(self, states: Tensor, mask: Tensor, valued: Tensor | None = None) -> Memory:
+        """Return the memory of states [B, S, Dk] and their mask [B, S]. Keys are computed in float32.
+
+        Args:
+            states: read by keys.
+            mask: True where a slot is no padding.
+            valued: states that values read instead.
+        """
         if not self.kept:
             nothing = states.new_zeros(len(states), 0, states.shape[1], 0)
             return Memory(nothing, nothing, mask)
         with without_autocast(states.device):
             keys = self.score.prepare(self.map_key(to_float32(states)))
-        return Memory(keys, self.map_value(states), mask)
+        return Memory(keys, self.map_value(states if valued is None else valued), mask)
 
     def extend(self, memory: Memory, states: Tensor) -> Memory:
         """Return a copy of the memory with the slots of further states [B, T, Dk], none of them padding.

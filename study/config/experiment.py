@@ -144,6 +144,14 @@ class Experiment(Frozen):
         return self
 
     @model_validator(mode="after")
+    def _factored(self) -> Self:
+        if getattr(self.model, "factors", "whole") == "split" and not self.data.factored:
+            raise ValueError(
+                f"model.factors: split expected data graph or multi_lookup, got {self.data.name}. Use whole."
+            )
+        return self
+
+    @model_validator(mode="after")
     def _selectable(self) -> Self:
         """Refuse selection by BLEU if targets are shorter than the four words that it counts."""
         words = self.data.shortest_target

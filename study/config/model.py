@@ -104,6 +104,12 @@ class Transformer(Frozen):
     convolution_width: Size | None = Field(
         None, description="Tokens under the convolution of mixing convolution, D² parameters each (derived: 3)."
     )
+    factors: Literal["whole", "split"] = Field(
+        "whole",
+        description="What one encoder layer reads of a source word that has two factors (graph and multi_lookup: a "
+        "name and a label). whole: the word. split: queries and keys read the name alone, values and the residual "
+        "stream the label alone.",
+    )
     memory: Annotated[str, Choice("memory", "transformer")] = Field("states", description=_memories("transformer"))
     annotations: Size | None = Field(None, description=ANNOTATIONS)
     annotation_width: Size | None = Field(None, description=ANNOTATION_WIDTH)
@@ -144,6 +150,11 @@ class Transformer(Frozen):
     def _fits(self) -> Self:
         if self.feedforward is None:
             object.__setattr__(self, "feedforward", 4 * self.width)
+        if self.factors == "split" and (self.layers > 1 or not MIXING[self.mixing].attends):
+            raise ValueError(
+                f"factors: split expected layers 1 and mixing attention, got {self.layers} and {self.mixing}. A second "
+                "layer would read labels in its queries. Use whole."
+            )
         if POSITIONS[self.positions].even_width and self.width % 2:
             raise ValueError(f"width: expected an even width with {self.positions} positions, got {self.width}.")
         _derive(self, "memory", self.width)

@@ -110,6 +110,8 @@ class Section(Frozen):
     """Group of the README's table of costs: embedded for what is generated, else the name of the corpus."""
     sentences: ClassVar[bool] = True
     """True if targets are sentences. Only then is BLEU a column of its tables."""
+    factored: ClassVar[bool] = False
+    """True if source words have two factors, which `factors` tells."""
     shipped: ClassVar[bool] = True
     """True if this repository makes the references again. If not, `publish` keeps BLEU's counts beside translations."""
 
@@ -139,6 +141,10 @@ class Section(Frozen):
     def in_subsets(self, split: str, pairs: Sequence[Pair]) -> dict[str, list[bool]]:
         """Return for each subset of a split, by name, which of its pairs belong to it."""
         return {name: select(pairs) for name, select in self.subsets(split).items()}
+
+    def factors(self, word: str) -> tuple[str, str] | None:
+        """Return the name and the label of a source word; None for any other word."""
+        return None
 
     def chance(self) -> Chance | None:
         """Return the floors that an accuracy is read against; None where they are not known."""

@@ -6,7 +6,7 @@ B batch · S source tokens · L target tokens · D width.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -127,9 +127,14 @@ class EncoderLayer(nn.Module):
         self.feedforward = _feedforward(config)
         self.dropout = Dropout(config.dropout)
 
-    def forward(self, x: Tensor, mask: Tensor, view: View) -> tuple[Tensor, Terms]:
+    def forward(self, x: Tensor, mask: Tensor, view: View, names: Tensor | None = None) -> tuple[Tensor, Terms]:
+        """States [B, S, D] ↦ the same of the next layer. Queries and keys read `names` instead, if given."""
         normed = self.attention_norm(x)
-        mixed, terms = self.attention(normed, self.attention.remember(normed, mask), view)
+        if names is None:
+            mixed, terms = self.attention(normed, self.attention.remember(normed, mask), view)
+        else:
+            scored = self.attention_norm(names)
+            mixed, terms = self.attention(scored, self.attention.remember(scored, mask, normed), view)
         x = x + self.dropout(mixed)
         return (x if self.feedforward is None else x + self.dropout(self.feedforward(x))), terms
 
@@ -190,6 +195,14 @@ class Transformer(Translator):
         self.decoder_norm = nn.LayerNorm(config.width)
         self.unembedding = nn.Linear(config.width, vocabulary)
         self.tie(config.embeddings)
+        self.name_of: Tensor | None
+        self.label_of: Tensor | None
+        for factor in ("name_of", "label_of"):
+            self.register_buffer(factor, torch.arange(vocabulary) if config.factors == "split" else None)
+
+    def split(self, names: Sequence[int], labels: Sequence[int]) -> None:
+        """Read token i of the source as token names[i] in queries and keys, and as labels[i] elsewhere."""
+        self.name_of, self.label_of = torch.tensor(names), torch.tensor(labels)
 
     def sites(self) -> Iterator[tuple[str, int, Attention]]:
         for i, layer in enumerate(self.encoder):
@@ -206,8 +219,11 @@ class Transformer(Translator):
     def origins(self) -> dict[str, Origin]:
         below = "the residual stream at its layer, normalised (layer 1: embeddings + positions)"
         joins = "added to the residual stream"
+        every = "the same states, every source token"
+        if self.config.factors == "split":
+            below, every = f"{below}, of names alone", f"{every}; values of labels alone"
         sites = {
-            "encoder_self": Origin(f"source tokens: {below}", "the same states, every source token", joins),
+            "encoder_self": Origin(f"source tokens: {below}", every, joins),
             "decoder_self": Origin(f"target tokens: {below}", "the same states, y_0 … y_{t−1} alone", joins),
             "cross": Origin(
                 "the residual stream after self-attention of its layer, normalised",
@@ -218,11 +234,15 @@ class Transformer(Translator):
         return {site: sites[site] for site in dict.fromkeys(site for site, _, _ in self.sites())}
 
     def encode(self, source: Tensor, mask: Tensor) -> Encoded:
+        names = None
+        if self.name_of is not None and self.label_of is not None:
+            names = self._embed(self.source_embedding, self.source_positions, self.name_of[source], 0)
+            source = self.label_of[source]
         x = self._embed(self.source_embedding, self.source_positions, source, 0)
         view = View(mask[:, None, None], torch.arange(source.shape[1], device=source.device))
         collected = []
         for layer in self.encoder:
-            x, terms = layer(x, mask, view)
+            x, terms = layer(x, mask, view, names)
             collected.append(terms)
         x = self.encoder_norm(x)
         slots = self.memory(x, last(x, mask), mask)

@@ -26,6 +26,7 @@ from study.corpora import load
 from study.errors import InputError
 from study.models import Translator, build, match_logits
 from study.models.dropout import follow_protocol
+from study.models.transformer import Transformer
 from study.models.translator import PAD
 from study.training import decode
 from study.training.alignment import validation_error
@@ -52,7 +53,7 @@ from study.training.step import (
     step_seed,
     surrogate_loss,
 )
-from study.training.vocabulary import vocabulary_for
+from study.training.vocabulary import factor_tokens, vocabulary_for
 
 DIAGNOSED = 64
 """Sentences of the fixed validation batch that is diagnosed."""
@@ -125,6 +126,8 @@ def initial_model(experiment: Experiment, data: DataModule) -> Translator:
             f"{experiment.training.batch_tokens}. Use more."
         )
     first = next(iter(data.steps(0, 1)))
+    if isinstance(model, Transformer) and model.config.factors == "split":
+        model.split(*factor_tokens(data.vocabulary, experiment.data.factors))
     match_logits(model, first.source, first.mask, first.given)
     return model
 

@@ -8,7 +8,7 @@ import json
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import sentencepiece
@@ -172,6 +172,27 @@ def vocabulary_for(data: Data, corpus: Corpus) -> Vocabulary:
     learned = Subwords.learn(texts, size)
     put(path, hashlib.sha256(learned.state).digest() + learned.state)
     return learned
+
+
+def factor_tokens(
+    vocabulary: Vocabulary, factors: Callable[[str], tuple[str, str] | None]
+) -> tuple[list[int], list[int]]:
+    """Return for each token of a vocabulary the token of its name and the token of its label.
+
+    The first token with a name stands for it, and the first of the others with a label for that. So no token stands
+    for two. A token without factors stands for itself.
+    """
+    found = [factors(token) for token in vocabulary.tokens(list(range(len(vocabulary))))]
+    names: dict[str, int] = {}
+    for i, factored in enumerate(found):
+        if factored:
+            names.setdefault(factored[0], i)
+    labels: dict[str, int] = {}
+    for i, factored in enumerate(found):
+        if factored and i not in names.values():
+            labels.setdefault(factored[1], i)
+    pairs = [(names[one[0]], labels[one[1]]) if one else (i, i) for i, one in enumerate(found)]
+    return [name for name, _ in pairs], [label for _, label in pairs]
 
 
 def _kept(path: Path) -> bytes | None:

@@ -61,11 +61,13 @@ def values(name: str, field: FieldInfo) -> tuple[Any, ...]:
 
 
 def axes(family: str) -> dict[str, tuple[Any, ...]]:
-    """Every dotted field of a family, those of attention at all sites and at each, with what it may be set to."""
+    """Every dotted field of a family but `factors`, those of attention at all sites and at each, with its values."""
     fields = FAMILIES[family].model_fields
     sites: type[BaseModel] = fields["attention"].default_factory  # type: ignore[assignment]
     own = {
-        f"model.{name}": values(name, field) for name, field in fields.items() if name not in ("family", "attention")
+        f"model.{name}": values(name, field)
+        for name, field in fields.items()
+        if name not in ("family", "attention", "factors")
     }
     at = ["", *(f"{site}." for site in sites.model_fields)]
     attention = {name: values(name, field) for name, field in Attention.model_fields.items()}

@@ -3,12 +3,17 @@
 import model_cases as cases
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.testing import assert_close
 
+import study
+from study.attention import AttentionCall
+from study.config import experiment_from
+from study.errors import InputError
 from study.models.recurrent import Cell, Encoder
 from study.models.translator import PAD, select
+from study.training.task import initial_model
 
 B, S, D, E = 3, 7, 11, 10
 KINDS = [nn.GRU, nn.LSTM]
@@ -106,3 +111,40 @@ def test_select_takes_rows_of_every_tensor_in_a_state() -> None:
     assert torch.equal(chosen.memories[0].keys, encoded.memories[0].keys[rows])
     assert torch.equal(chosen.state.hidden[1][1], encoded.state.hidden[1][1][rows])
     assert chosen.state.position == 0
+
+
+def test_split_factors_keep_labels_from_scores_and_names_from_values() -> None:
+    """Other labels leave every weight as it is; other names leave the states as they are where weights are uniform."""
+    arm = {"model.family": "transformer", "model.layers": 1, "model.factors": "split", "model.positions": "none"}
+    small = {"data.name": "graph", "data.train_pairs": 200, "training.select": "last", "model.attention.maps": "tied"}
+    data = study.DataModule(experiment := experiment_from(small, arm))
+    model = initial_model(experiment, data).eval()
+    (site,) = (attention for name, _, attention in model.sites() if name == "encoder_self")
+    calls: list[AttentionCall] = []
+    site.tap = calls.append
+
+    def states(text: str) -> Tensor:
+        ids = torch.tensor(data.vocabulary.encode([text]))
+        slots = model.encode(ids, torch.ones_like(ids, dtype=torch.bool)).memories[0]
+        return slots.values
+
+    plain, labels, names = states(" c3 a1 b7"), states(" c0 a5 b2"), states(" d3 e1 f7")
+    assert torch.equal(calls[0].logits, calls[1].logits)
+    assert not torch.allclose(calls[0].logits, calls[2].logits)
+    torch.testing.assert_close(calls[0].logits, calls[0].logits.mT)
+    assert not torch.allclose(plain, labels)
+    with torch.no_grad():
+        site.get_parameter("map_query.weight").zero_()
+    torch.testing.assert_close(states(" c3 a1 b7"), states(" d3 e1 f7"))
+    assert not torch.allclose(states(" c3 a1 b7"), states(" c0 a5 b2"))
+    assert not torch.allclose(plain, names)
+    again = initial_model(experiment, data)
+    assert torch.equal(model.state_dict()["name_of"], again.state_dict()["name_of"])
+
+
+def test_split_factors_are_refused_where_there_are_none() -> None:
+    one = {"model.family": "transformer", "model.layers": 1, "model.factors": "split"}
+    with pytest.raises(InputError, match="factors: split expected data graph or multi_lookup, got grammar"):
+        experiment_from(one)
+    with pytest.raises(InputError, match="factors: split expected layers 1 and mixing attention, got 2 and attention"):
+        experiment_from({"data.name": "graph"}, one, {"model.layers": 2, "training.select": "last"})

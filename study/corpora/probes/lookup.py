@@ -86,6 +86,10 @@ class Graph(Probe):
     labels: Annotated[int, Field(ge=2, le=10)] = Field(8, description="Labels that a name may carry.")
 
     has_attends: ClassVar[bool] = True
+    factored: ClassVar[bool] = True
+
+    def factors(self, word: str) -> tuple[str, str] | None:
+        return _factors(word)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -142,6 +146,10 @@ class MultiLookup(Probe):
     )
 
     has_attends: ClassVar[bool] = True
+    factored: ClassVar[bool] = True
+
+    def factors(self, word: str) -> tuple[str, str] | None:
+        return _factors(word)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -240,6 +248,11 @@ def _discordant(draw: Draw, nodes: int, count: int) -> list[tuple[int, ...]]:
     return list(zip(*rows[1:], strict=True))
 
 
+def _factors(word: str) -> tuple[str, str] | None:
+    """Return the name and the label of a node's word; None for an answer or a sign."""
+    return (word[0], word[1:]) if word[:1] in LETTERS and word[1:].isdigit() else None
+
+
 def graph(data: Graph, names: Sequence[tuple[int, ...]], draw: Draw) -> Pair:
     """Return a pair of `graph`, where node i names names[i]."""
     words, labels, looks = _nodes(data.nodes, data.labels, names, draw)
@@ -299,6 +312,23 @@ def within_reach(data: Graph) -> float:
     """Largest share of the words that name another whose largest weight can be on it, with symmetric scores."""
     naming = sum(len(names) for names in named(data)) / data.nodes
     return 1 - _frustrated(data) / naming
+
+
+def bound(data: Graph) -> float:
+    """Return the largest accuracy with symmetric scores that do not see labels (`model.factors split`).
+
+    The setting is that of `sweeps/graph_factors.yaml`: one layer and one head, no feed-forward block, no positions, and
+    a decoder that sees place t and the word before. The answer to a node a that names b is then linear in the mixture
+    of labels. Call c another node and swap the labels of b and c. The weights stay, and what else the answer depends
+    on stays too, but for the word before if that is the answer about b or c. If the answer is right before and after,
+    (w_ab − w_ac)(G_b + G_c) > 0, where G is how much a label adds to its own word over the other one. Around a cycle of
+    n nodes, w_ab > w_ac can hold at no more than n − 1 of them, c the node that names a, and at one at least. So one
+    node in each cycle is right at most half of the time that the two labels differ (p = 1 − 1/labels), unless the word
+    before tells (p = 1/nodes): accuracy ≤ 1 − (cycles / nodes) · ½ (1 − 1/labels)(1 − 1/nodes).
+
+    A normalisation divides by a number that the swap may change, which lets biases in; the bound leaves that out.
+    """
+    return 1 - _frustrated(data) / 2 * (1 - 1 / data.labels) * (1 - 1 / data.nodes)
 
 
 def _frustrated(data: Graph) -> float:
