@@ -133,6 +133,7 @@ class EncoderLayer(nn.Module):
         if names is None:
             mixed, terms = self.attention(normed, self.attention.remember(normed, mask), view)
         else:
+            assert isinstance(self.attention, Attention)
             scored = self.attention_norm(names)
             mixed, terms = self.attention(scored, self.attention.remember(scored, mask, normed), view)
         x = x + self.dropout(mixed)
