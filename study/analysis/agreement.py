@@ -39,7 +39,7 @@ class Agreement:
 
     effects: tuple[Effect, ...]
     correlations: Mapping[str, Test]
-    """Family, or `` for all ↦ Spearman's ρ; no entry where arms or seeds are too few."""
+    """Family, or an empty text for several together ↦ Spearman's ρ; no entry where arms or seeds are too few."""
     seeds: tuple[int, int]
     """Seeds that count in each sweep."""
     diverged: tuple[str, ...] = ()
@@ -76,7 +76,8 @@ def agree(first: Sequence[DeclaredRun], second: Sequence[DeclaredRun], metrics: 
             runs = (*both[0].runs[arm], *both[1].runs[arm])
             effects.append(Effect(family, label(arm), tests[0], tests[1], runs))
     correlations = {}
-    for family in ("", *dict.fromkeys(families)):
+    several = dict.fromkeys(families)
+    for family in ([""] if len(several) > 1 else []) + list(several):
         chosen = [arm for arm, its in zip(shared, families, strict=True) if family in ("", its)]
         found = _correlation(chosen, [bases[both[0].families[arm]] for arm in chosen], values)
         if found is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from study.analysis.figures import aer, heads, lengths, maps, pruning, scaling, style, symmetry, training
+from study.analysis.figures import aer, agreement, heads, lengths, maps, pruning, scaling, style, symmetry, training
 from study.analysis.figures.source import Sweep, read_sweep
 from study.analysis.runs import Runs
 from study.errors import InputError
@@ -49,6 +49,10 @@ FIGURES = (
     NamedFigure("pruning-multi30k", ("multi30k_pruning",), pruning.points, pruning.draw, "pruning curves"),
     NamedFigure("maps", ("scores",), maps.points, maps.draw, "attention maps"),
     NamedFigure("maps-scaling", ("scaling",), maps.points, maps.draw, "attention maps"),
+    NamedFigure(
+        "transfer", ("transfer_grammar", "transfer_multi30k"), agreement.points, agreement.draw, "seed with all arms"
+    ),
+    NamedFigure("longer", ("transfer_grammar", "longer"), agreement.points, agreement.draw, "seed with all arms"),
     NamedFigure("aer", ("scores", "rank", "reach", "normaliser"), aer.points, aer.draw, "alignment error rates"),
 )
 

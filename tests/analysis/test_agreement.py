@@ -1,0 +1,123 @@
+"""Effects of the same arms in two sweeps: differences, intervals and rank correlation, against scipy."""
+
+import json
+
+import numpy as np
+import pytest
+from plot_cases import Case
+from scipy import stats
+
+from study.analysis import agreement
+from study.analysis.figures import agreement as figure
+from study.analysis.figures.source import read_sweep
+from study.analysis.inference import correlated
+from study.analysis.runs import Runs
+
+ARMS = [
+    "memory=states",
+    "memory=final",
+    "memory=mean",
+    "score=additive",
+    "scale=none",
+    "weights=sparsemax",
+    "score=bilinear",
+]
+EFFECTS = (0.0, 6.0, 5.0, -0.3, 0.1, -0.2, 0.05)
+"""Of the arms on the grammar; on the other side they are ranked otherwise."""
+OTHER = (0.0, 9.0, 9.5, -1.0, 2.0, 0.3, 0.2)
+
+
+def case(folder, name, effects, spread, lr=1e-2, steps=800, seeds=(1, 2, 3)):
+    """A sweep of one family whose score of an arm is 2 + its effect + the spread times a number of seed and arm."""
+    listed = "\n".join(f"      - family=recurrent lr={lr} {arm}" for arm in ARMS)
+    made = Case(
+        folder, name, f"  arm:\n    values:\n{listed}\n  training.steps: {{value: {steps}}}\n", "test/exact", seeds
+    )
+    noise = np.random.default_rng(steps).normal(0, 1, (9, len(ARMS)))
+    place = {cell.id: ARMS.index(cell.given["arm"].split(" ", 2)[2]) for cell in made.spec.runnable}
+    by_hash = {json.dumps(cell.experiment.model_dump(mode="json")): place[cell.id] for cell in made.spec.runnable}
+
+    def score(e):
+        at = by_hash[json.dumps(e.model_dump(mode="json"))]
+        return 20.0 + effects[at] + spread * noise[e.seed, at]
+
+    made.write(score)
+    made.values = np.array([[20 + e + spread * noise[s, i] for s in seeds] for i, e in enumerate(effects)])
+    return made
+
+
+@pytest.fixture
+def both(tmp_path):
+    return case(tmp_path, "transfer_grammar", EFFECTS, 0.1), case(tmp_path, "longer", OTHER, 0.2, 3e-3, 900)
+
+
+def sweeps(both):
+    return [read_sweep(one.spec, Runs(one.runs)) for one in both]
+
+
+def agreed(both):
+    first, second = sweeps(both)
+    return agreement.agree(first.runs, second.runs, ("test/exact", "test/exact"))
+
+
+def test_effects_and_their_rank_correlation(both):
+    found = agreed(both)
+    assert [one.arm for one in found.effects] == ARMS[1:]
+    for side, made in (("first", both[0]), ("second", both[1])):
+        for place, one in enumerate(found.effects, start=1):
+            test = getattr(one, side)
+            expected = stats.ttest_ind(made.values[place], made.values[0], equal_var=False).confidence_interval()
+            assert (test.low, test.high) == pytest.approx((expected.low, expected.high), abs=1e-3)
+    means = [made.values.mean(axis=1) - made.values.mean(axis=1)[0] for made in both]
+    rho = stats.spearmanr(means[0][1:], means[1][1:]).statistic
+    ((family, test),) = found.correlations.items()
+    assert (family, test.difference) == ("recurrent", pytest.approx(rho))
+    assert test.low < rho < test.high < 1
+    assert test.df == 5
+
+
+def test_noise_of_seeds_widens_the_interval_of_resampled_arms(tmp_path):
+    """With hardly any noise the error is that of resampled arms; noise as large as most effects adds to it."""
+    quiet = case(tmp_path, "transfer_grammar", EFFECTS, 1e-6), case(tmp_path, "longer", OTHER, 1e-6, steps=900)
+    exact = agreed(quiet).correlations["recurrent"]
+    pairs = [[pair] for pair in zip(EFFECTS[1:], OTHER[1:], strict=True)]
+    assert exact.se == pytest.approx(correlated(pairs, "arms").test.se, rel=0.1)
+    (tmp_path / "loud").mkdir()
+    loud = [case(tmp_path / "loud", name, effects, 1e-6, steps=steps)
+            for name, effects, steps in (("transfer_grammar", EFFECTS, 800), ("longer", OTHER, 900))]  # fmt: skip
+    noisy = case(tmp_path / "loud", "noisy", EFFECTS, 3.0, steps=700)
+    assert agreed((noisy, loud[1])).correlations["recurrent"].difference != exact.difference
+    se = {
+        name: agreed((one, loud[1])).correlations["recurrent"] for name, one in (("exact", loud[0]), ("noisy", noisy))
+    }
+    assert se["noisy"].se * (1 - se["noisy"].difference ** 2) > se["exact"].se * (1 - se["exact"].difference ** 2)
+
+
+def test_only_seeds_of_all_arms_count_and_a_diverged_arm_is_left_out(both):
+    both[0].path(2, model__memory="final").unlink()
+    found = agreed(both)
+    assert found.seeds == (2, 3)
+    assert found.effects[0].first.difference == pytest.approx(
+        both[0].values[1][[0, 2]].mean() - both[0].values[0][[0, 2]].mean(), abs=1e-3
+    )
+    assert found.effects[0].first.low is None  # two seeds say next to nothing of a spread
+    gone = both[1].path(1, model__memory="mean")
+    gone.write_text(json.dumps(json.loads(gone.read_text()) | {"status": "diverged", "scores": [], "error": "NaN"}))
+    found = agreed(both)
+    assert found.diverged == ("memory=mean",)
+    assert [one.arm for one in found.effects] == ["memory=final", *ARMS[3:]]
+    for path in both[1].runs.glob("*/record.json"):
+        path.unlink()
+    assert agreed(both).effects == ()
+
+
+def test_the_figure_has_a_number_for_every_arm(both):
+    table = figure.points(sweeps(both))
+    arms = table[table["arm"] != ""]
+    assert arms["n"].tolist() == [1, 2, 3, 4, 5, 6]
+    drawn = figure.draw(table)
+    panel, key = drawn.axes
+    assert [text.get_text() for text in panel.texts] == ["1", "2", "3", "4", "5", "6"]
+    assert key.texts[0].get_text().startswith("1  final state\n2  mean state")
+    assert "ρ = " in panel.get_title(loc="left")
+    assert figure.points(sweeps(both)[:1]).empty
