@@ -14,7 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from study.analysis.inference import FEWEST, FEWEST_ARMS, RESAMPLES, Arm, Test, rank_correlation, spearman, welch
-from study.analysis.runs import DeclaredRun
+from study.analysis.labels import arm_words, interval, number
+from study.analysis.runs import DeclaredRun, Runs, primary
+from study.analysis.tables import Block, Column, Row, Table
+from study.metrics import title
 from study.sweep.grid import ARM, expand, text
 
 Scores = Mapping[str, Mapping[int, float]]
@@ -157,3 +160,67 @@ def _correlation(arms: Sequence[str], bases: Sequence[str], values: Sequence[Sco
     if not math.isfinite(rho) or abs(rho) > 1 - 1e-9 or error < 1e-9:
         return Test("resampled", rho) if math.isfinite(rho) else None
     return rank_correlation(rho, error, len(others) - 1)
+
+
+PAIRS = {"transfer": ("transfer_grammar", "transfer_multi30k"), "longer": ("transfer_grammar", "longer")}
+"""Figures and tables of agreement ↦ their two sweeps."""
+BESIDE = {"transfer_grammar": "test/exact/without pronouns", "longer": "test/exact/without pronouns"} | {
+    "transfer_multi30k": "test_2016_flickr/bleu"
+}
+"""Sweep ↦ the score beside its own."""
+
+
+def compare(runs: Runs, name: str) -> Table | None:
+    """Return the table of a pair of sweeps: effects in their own scores, and ρ also of the scores beside them.
+
+    None if no seed has all arms in both.
+
+    Args:
+        runs: runs of both sweeps.
+        name: key of `PAIRS`.
+    """
+    specs = [runs.spec(one) for one in PAIRS[name]]
+    both = [runs.of(spec) for spec in specs]
+    metrics = [primary(spec) for spec in specs]
+    found = agree(both[0], both[1], (metrics[0], metrics[1]))
+    if not found.effects:
+        return None
+    beside = agree(both[0], both[1], (BESIDE[specs[0].name], BESIDE[specs[1].name]))
+    heads = [f"{spec.name}: {title(metric)}" for spec, metric in zip(specs, metrics, strict=True)]
+    columns = [Column("arm", "arm", "left"), Column("first", heads[0]), Column("first ci", "95% CI")]
+    columns += [Column("second", heads[1]), Column("second ci", "95% CI")]
+    blocks = []
+    for family in dict.fromkeys(effect.family for effect in found.effects):
+        rows = [_row(effect) for effect in found.effects if effect.family == family]
+        blocks.append(Block(family, rows))
+    counts = f"{found.seeds[0]} and {found.seeds[1]}"
+    notes = [
+        "An effect is the mean of an arm minus that of the first arm listed of its family; 95% intervals by Welch's "
+        f"test, unadjusted. Seeds: {counts}, those that every arm has.",
+        *_said("Rank correlation of the effects", found),
+        *_said(f"The same of {title(BESIDE[specs[0].name])} and {title(BESIDE[specs[1].name])}", beside),
+        *(
+            [f"Left out, because a run diverged: {', '.join(map(arm_words, found.diverged))}."]
+            if found.diverged
+            else []
+        ),
+    ]
+    return Table(f"{specs[0].name} and {specs[1].name}: effects of the same arms", columns, blocks, notes)
+
+
+def _row(effect: Effect) -> Row:
+    cells = {"arm": arm_words(effect.arm)}
+    numbers: dict[str, str | float | None] = {"family": effect.family, "arm": effect.arm}
+    for side, test in (("first", effect.first), ("second", effect.second)):
+        cells |= {side: number(test.difference, 3, sign=True), f"{side} ci": interval(test.low, test.high, 3)}
+        numbers |= {f"{side}_effect": test.difference, f"{side}_low": test.low, f"{side}_high": test.high}
+    return Row(cells, numbers=numbers, runs=effect.runs)
+
+
+def _said(what: str, found: Agreement) -> list[str]:
+    """One note on the correlations; none where there is none."""
+    parts = [
+        f"{family or 'all'} ρ = {number(test.difference, 2)} {interval(test.low, test.high, 2, sign=False)}"
+        for family, test in found.correlations.items()
+    ]
+    return [f"{what}: {'; '.join(parts)}."] if parts else []

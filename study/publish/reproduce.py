@@ -82,6 +82,16 @@ def verdicts(inputs: Inputs) -> list[Path]:
     return table.write(inputs.verdicts, inputs.results.root / "tables")
 
 
+def agreements(inputs: Inputs) -> list[Path]:
+    """Write the agreement of each pair of published sweeps: `tables/agreement-<pair>.*`."""
+    from study.analysis import agreement
+
+    published = [name for name, pair in agreement.PAIRS.items() if set(pair) <= set(inputs.results.manifests)]
+    found = {name: agreement.compare(inputs.runs, name) for name in published}
+    to = inputs.results.root / "tables"
+    return [path for name, table in found.items() if table for path in table.write(to, f"agreement-{name}")]
+
+
 def blocks(inputs: Inputs) -> list[Path]:
     """Write the generated parts of README.md and docs/ if the results are those of the repository."""
     root = inputs.results.root
@@ -104,6 +114,7 @@ STEPS: dict[str, Callable[[Inputs], list[Path]]] = {
     "figures": figures,
     "noise": test_set_noise,
     "verdicts": verdicts,
+    "agreement": agreements,
     "dictionary": dictionary_and_index,
     "paper": paper_and_data,
     "readme": blocks,

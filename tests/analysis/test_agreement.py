@@ -121,3 +121,14 @@ def test_the_figure_has_a_number_for_every_arm(both):
     assert key.texts[0].get_text().startswith("1  final state\n2  mean state")
     assert "ρ = " in panel.get_title(loc="left")
     assert figure.points(sweeps(both)[:1]).empty
+
+
+def test_the_table_has_both_effects_and_the_correlation(both, monkeypatch):
+    monkeypatch.setattr(agreement, "BESIDE", dict.fromkeys(agreement.PAIRS["longer"], "test/exact"))
+    table = agreement.compare(Runs(both[0].runs, both[0].sweeps), "longer")
+    first = table.blocks[0].rows[0]
+    assert first.cells["arm"] == "final state"
+    effects = [made.values[1].mean() - made.values[0].mean() for made in both]
+    assert [first.numbers["first_effect"], first.numbers["second_effect"]] == pytest.approx(effects, abs=1e-3)
+    assert len(first.runs) == 6
+    assert any(note.startswith("Rank correlation of the effects: recurrent ρ = ") for note in table.notes)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from study.analysis.agreement import PAIRS
 from study.analysis.figures import aer, agreement, heads, lengths, maps, pruning, scaling, style, symmetry, training
 from study.analysis.figures.source import Sweep, read_sweep
 from study.analysis.runs import Runs
@@ -49,10 +50,10 @@ FIGURES = (
     NamedFigure("pruning-multi30k", ("multi30k_pruning",), pruning.points, pruning.draw, "pruning curves"),
     NamedFigure("maps", ("scores",), maps.points, maps.draw, "attention maps"),
     NamedFigure("maps-scaling", ("scaling",), maps.points, maps.draw, "attention maps"),
-    NamedFigure(
-        "transfer", ("transfer_grammar", "transfer_multi30k"), agreement.points, agreement.draw, "seed with all arms"
+    *(
+        NamedFigure(name, sweeps, agreement.points, agreement.draw, "seed with all arms")
+        for name, sweeps in PAIRS.items()
     ),
-    NamedFigure("longer", ("transfer_grammar", "longer"), agreement.points, agreement.draw, "seed with all arms"),
     NamedFigure("aer", ("scores", "rank", "reach", "normaliser"), aer.points, aer.draw, "alignment error rates"),
 )
 
