@@ -77,6 +77,8 @@ in which runs differ, sizes, times, every score of a whole split |
 | `runs/<arm>.tar.xz` | the other files of these runs, see below |
 | `supplement.csv` | BLEU and exact match on sentences without third-person pronouns, of runs whose records lack them; \
 from their translations |
+| `noise.csv` | tests of contrasts over test sentences: p of each seed, in the order of the runs, and the interval \
+over seeds and sentences |
 | `record.schema.json` | JSON Schema of a record, with units |
 | `sweeps/<name>.json` | that a sweep is published, and what is missing of it |
 | `models/<id>.pt` | trained models of some runs, or parts of one (`.pt.1`, `.pt.2`); `models.json` has their SHA-256 |

@@ -9,7 +9,7 @@ from study.analysis.noise import crossed_interval, randomised
 
 
 def test_randomisation_by_hand():
-    """Of the 16 ways to sign four equal differences two are as large: p = 1/8. Sentences without one change nothing."""
+    """Two of the 16 ways to sign four equal differences are as large: p = 1/8. Sentences without one change nothing."""
     assert randomised([1.0] * 4, 20_000) == pytest.approx(1 / 8, abs=0.01)
     assert randomised([-1.0, 0, -1, 0, 0, -1, -1], 20_000) == randomised([1.0] * 4, 20_000)
     assert randomised([1.0, -1, 0.5, -0.5]) == 1

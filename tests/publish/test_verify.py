@@ -162,7 +162,7 @@ def test_one_number_a_sentence_is_kept_and_checked(finished, tmp_path):
 
 
 def test_older_records_get_the_scores_of_subsets_from_their_translations(lab, monkeypatch):
-    """Of 30 test sentences 24 are in a subset that is named later; run 3 has lost a word in the first three."""
+    """A subset that is named later has 24 of 30 test sentences; run 3 has lost a word in the first three."""
     monkeypatch.setattr(
         Grammar, "subsets", lambda self, split: {"late": lambda pairs: [i < 24 for i in range(len(pairs))]}
     )
