@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -49,8 +50,8 @@ def write(results: Results, verdicts: Sequence[Verdict]) -> list[Path]:
     return [path]
 
 
-def problems(results: Results) -> Iterator[str]:
-    """Yield the rows that do not follow from the published translations and NLL."""
+def problems(results: Results, unchecked: Counter[str]) -> Iterator[str]:
+    """Yield the rows that do not follow from the published translations and NLL; count those that cannot be checked."""
     path, tester = results.root / FILE, _Tester(results)
     try:
         read(results.root)
@@ -64,7 +65,9 @@ def problems(results: Results) -> Iterator[str]:
         except (InputError, KeyError, ValueError, IndexError) as problem:
             yield f"{path}: {' '.join(key)}: {problem}; remove the file and run `study reproduce`"
             continue
-        if again is not None and again != row:
+        if again is None:
+            unchecked["noise"] += 1
+        elif again != row:
             yield f"{path}: {' '.join(key)}: expected {again}, got {row}; remove the file and run `study reproduce`"
 
 
@@ -83,7 +86,7 @@ class _Tester:
         metric, arm, baseline = key
         pairs = list(zip(arm.split(), baseline.split(), strict=True))
         part = self._part(pairs[0][0], metric)
-        if part is None:
+        if part is None or len({self._text(run, metric.split("/")[0]) for pair in pairs for run in pair}) > 1:
             return None
         values = [[self._of(run, metric, *part) for run in some] for some in zip(*pairs, strict=True)]
         if any(one is None for some in values for one in some):
@@ -96,6 +99,11 @@ class _Tester:
             p, ends = [randomised(row) for row in differences], crossed_interval(differences * part[2])
         low, high = [f"{rounded(end)}" for end in ends] if ends else ("", "")
         return [" ".join(f"{one:.4f}" for one in p), low, high]
+
+    def _text(self, run: str, split: str) -> str | None:
+        """Return the SHA-256 of the sentences that a run was tested on, as far as its record has one for each split."""
+        data = self.store.record(run).data
+        return data.files.get(split) if data else None
 
     def _part(self, run: str, metric: str) -> tuple[list[Pair], list[int], float] | None:
         """Return the sentences of a metric, their places in the split, and the factor from a mean to the metric."""

@@ -115,7 +115,7 @@ def verify(
     _check_costs(results, found)
     if rescore:
         found.problems += supplement.problems(results, evidence)
-        found.problems += noise.problems(results)
+        found.problems += noise.problems(results, found.unchecked)
     try:
         found.models = len(models.listed(results))
         found.problems += [*models.model_problems(results), *models.map_problems(results)]

@@ -183,7 +183,7 @@ def test_older_records_get_the_scores_of_subsets_from_their_translations(lab, mo
     assert path.read_text() == text
 
 
-def test_tests_over_sentences_are_written_once_and_checked(lab):
+def test_tests_over_sentences_are_written_once_and_checked(lab, monkeypatch):
     """Run 3 has lost a word in sentences 0 to 2, run 1 in sentence 0. So they differ in two sentences, the same way:
     of four draws of signs two are as large, p = .5. BLEU is tested by sacreBLEU."""
     keys = [("test/exact", lab.ids[3], lab.ids[1]), ("test/bleu", lab.ids[3], lab.ids[1])]
@@ -200,6 +200,10 @@ def test_tests_over_sentences_are_written_once_and_checked(lab):
     path.write_text(text.replace("0.5000", "0.0005"))
     assert f"test/bleu {lab.ids[3]} {lab.ids[1]}: expected" in problems(lab)
     assert noise.write(lab.results, verdicts[:0]) == []
+    monkeypatch.setattr(noise, "references", lambda data: None)
+    assert lab.verify().unchecked == {"nll": 8, "noise": 2}
+    noise.write(lab.results, verdicts)
+    assert "0.0005" in path.read_text(), "a row that cannot be computed here is kept"
 
 
 def test_scores_of_subsets_follow_from_the_nll_of_each_sentence(lab, monkeypatch):
