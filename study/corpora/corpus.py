@@ -126,6 +126,11 @@ class Section(Frozen):
         return ("valid", "test")
 
     @property
+    def subwords(self) -> int | None:
+        """Number of subwords of the vocabulary; None for words."""
+        return None
+
+    @property
     def shortest_target(self) -> int:
         """Words of the shortest target that is sure to occur; 4, where BLEU is defined, or more for sentences."""
         return 4
@@ -179,10 +184,9 @@ def derive_vocabulary(data: Section, size: int) -> None:
     Raises:
         ValueError: a number of subwords, and tokens are words.
     """
-    given = getattr(data, "vocabulary", None)
-    if data.tokens == "words" and given is not None:
+    if data.tokens == "words" and data.subwords is not None:
         raise ValueError("vocabulary: expected tokens subwords, got tokens words. Remove it.")
-    if data.tokens == "subwords" and given is None:
+    if data.tokens == "subwords" and data.subwords is None:
         object.__setattr__(data, "vocabulary", size)
 
 

@@ -78,6 +78,10 @@ class Multi30k(Section):
         return self
 
     @property
+    def subwords(self) -> int | None:
+        return self.vocabulary
+
+    @property
     def scored(self) -> tuple[str, ...]:
         return tuple(split for split in SPLITS if split != "train")
 

@@ -80,6 +80,10 @@ class Files(Section):
         object.__setattr__(self, "content", found)
         return self
 
+    @property
+    def subwords(self) -> int | None:
+        return self.vocabulary
+
     @classmethod
     def example(cls) -> Self:
         return cls(source="cs", target="en", tests="test", gold="", content="0" * 64)

@@ -282,7 +282,7 @@ def distribution(axis: str, value: str) -> None:
 
 def reference(axis: str, value: str) -> None:
     """The class equals its own reference in float64."""
-    written = getattr(KINDS[axis].named(value), "reference", None)
+    written = KINDS[axis].named(value).reference
     if written is None:
         raise NotApplicableError("the class has no static method `reference`")
     got, wanted = _with_reference(axis, value, written)

@@ -161,8 +161,7 @@ def _ink(text: str, begin: int) -> int:
 def vocabulary_for(data: Data, corpus: Corpus) -> Vocabulary:
     """The vocabulary that a data section declares, from the cache where the training split is the same."""
     texts = [side for pair in corpus.splits["train"] for side in (pair.source, pair.target)]
-    size: int | None = getattr(data, "vocabulary", None)
-    if size is None:
+    if (size := data.subwords) is None:
         return Words.learn(texts)
     key = hashlib.sha256(f"{sentencepiece.__version__} {size}\n".encode() + "\n".join(texts).encode())
     path = folder() / "subwords" / f"{key.hexdigest()[:32]}.model"

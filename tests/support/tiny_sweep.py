@@ -22,6 +22,23 @@ parameters:
   data.name: {value: grammar}
 """
 
+GRAPH = {
+    "data.name": "graph",
+    "data.train_pairs": 60,
+    "data.test_pairs": 4,
+    "model.family": "transformer",
+    "model.layers": 1,
+    "model.attention.heads": 2,
+    "model.width": 16,
+    "training.steps": 4,
+    "training.validate_every": 2,
+    "training.batch_tokens": 300,
+    "decoding.beam": 1,
+    "trainer.threads": 1,
+    "trainer.device": "cpu",
+}
+"""Fields of a run of half a second: a transformer of one layer on 60 graphs."""
+
 
 @pytest.fixture
 def tiny(tmp_path):

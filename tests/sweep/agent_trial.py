@@ -47,7 +47,7 @@ def _train(experiment, folder):
     checkpoint.write_text("half")
     if fate == "fail":
         raise RuntimeError("out of luck")
-    files.write(folder.parent / "waiting", f"{os.getpid()} {os.getppid()}")
+    files.write(folder / "waiting", f"{os.getpid()} {os.getppid()}")
     time.sleep(100)
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+from collections import Counter
 from pathlib import Path
 
 from study import files, records
@@ -17,6 +18,11 @@ def note(folder: Path, line: str) -> None:
     """Append a line to the journal that all trials of a folder share."""
     with (folder.parent / "journal").open("a") as journal:
         journal.write(line + "\n")
+
+
+def journal(folder: Path) -> Counter[str]:
+    """Return the lines of the journal of a folder of runs, with their numbers."""
+    return Counter((folder / "journal").read_text().splitlines())
 
 
 def finish(experiment: Experiment, folder: Path, status: str = "finished", history=()) -> None:

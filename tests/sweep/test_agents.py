@@ -6,13 +6,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 
 import pytest
 import wandb
 from filelock import lock_descriptor
 from loopback import ENTITY, KEY, Loopback
+from sweep_trials import journal
 
 from study import records
 from study.__main__ import main
@@ -31,13 +31,6 @@ Agent.POLL_INTERVAL = 0.2
 cli()
 """
 """The `wandb` command, whose agent asks more often."""
-
-
-@pytest.fixture
-def server():
-    with Loopback() as running:
-        yield running
-        running.shutdown()
 
 
 @pytest.fixture
@@ -84,16 +77,19 @@ def launch(world):
         process.kill()
 
 
-def waiting(launcher, out):
-    """The process of the trial that waits to be stopped, and of its agent."""
+def until(happened, launcher):
+    """Wait for something that the launcher's processes do."""
     deadline = time.monotonic() + PATIENCE
-    while not (out / "waiting").exists():
+    while not happened():
         assert launcher.poll() is None, launcher.stdout.read()
-        assert time.monotonic() < deadline, "no trial waits"
+        assert time.monotonic() < deadline, "it does not happen"
         time.sleep(0.05)
-    pids = (out / "waiting").read_text().split()
-    (out / "waiting").unlink()
-    return map(int, pids)
+
+
+def waiting(launcher, folder):
+    """Return the process of the trial that waits there to be stopped, and of its agent."""
+    until((folder / "waiting").exists, launcher)
+    return tuple(map(int, (folder / "waiting").read_text().split()))
 
 
 def free(folder):
@@ -110,91 +106,92 @@ def alive(pid):
         return False
 
 
-def journal(out):
-    return Counter((out / "journal").read_text().splitlines())
-
-
 def attempts(server, cell):
     """Return the server's runs of one experiment, in the order of their beginning."""
     return [run for run in server.runs.values() if run["config"]["experiment_id"]["value"] == cell.id]
 
 
-def test_a_trial_that_fails_and_an_agent_that_is_killed_leave_no_hole(file, server, launch, tmp_path):
-    """Seed 1 runs first and is replayed, 2 fails under its agent, the agent of 3 is killed: all end in one sweep."""
-    out, path = tmp_path / "runs", file([1, 2, 3])
+def gone(folder, *pids):
+    """Wait until a run's processes have ended, and nobody has its lease."""
+    deadline = time.monotonic() + PATIENCE
+    free(folder)
+    while any(map(alive, pids)):
+        assert time.monotonic() < deadline, "a process is left"
+        time.sleep(0.05)
+
+
+def test_a_failed_trial_a_killed_agent_and_an_interrupt_leave_no_hole(file, server, launch, tmp_path):
+    """Seed 1 runs first and is replayed, 2 fails under its agent, the agent of 3 is killed, 4 meets the interrupt.
+
+    The same command again continues the sweep, and runs what failed.
+    """
+    out, path = tmp_path / "runs", file([1, 2, 3, 4])
     spec = load(path)
-    launcher = launch(path, 2, _2="fail", _3="wait")
-    _, agent = waiting(launcher, out)
+    folders = [out / cell.id for cell in spec.cells]
+    launcher = launch(path, 2, _2="fail", _3="wait", _4="wait")
+    _, agent = waiting(launcher, folders[2])
     os.kill(agent, signal.SIGKILL)
+    until(lambda: attempts(server, spec.cells[2])[0]["state"] == "finished", launcher)
+    processes = waiting(launcher, folders[3])
+    launcher.send_signal(signal.SIGTERM)
     printed = launcher.communicate(timeout=PATIENCE)[0]
-    assert launcher.returncode == 0, printed
-    assert [records.state(out / cell.id) for cell in spec.cells] == ["finished"] * 3
-    assert journal(out) == dict.fromkeys(["1 new", "2 new", "2 resumed", "3 new", "3 resumed"], 1)
-    assert f"{server.url}/{ENTITY}/attention-ablation/sweeps/sweep0" in printed
+    assert launcher.returncode == local.INTERRUPTED, printed
+    assert "the same command again continues this sweep" in printed
     assert "ended with status -9, so another one is started" in printed
-    assert "1 of 3 runs are not there after the agents" in printed
-    assert "tiny: 3 of 3 runs there, by identity" in printed
+    gone(folders[3], *processes)
+    (stopped,) = attempts(server, spec.cells[3])
+    assert (stopped["state"], stopped["exit"]) == ("preempted", 128 + signal.SIGTERM)
+
+    launcher = launch(path, 1)
+    again = launcher.communicate(timeout=PATIENCE)[0]
+    assert launcher.returncode == 0, again
+    address = f"{server.url}/{ENTITY}/attention-ablation/sweeps/sweep0"
+    assert address in printed
+    assert f"continuing the sweep {address}" in again
+    assert "1 of 4 runs are not there after the agents" in again
+    assert "tiny: 4 of 4 runs there, by identity" in again
     assert len(server.sweeps) == 1
+    assert [records.state(folder) for folder in folders] == ["finished"] * 4
+    lines = ["1 new", *(f"{seed} {how}" for seed in (2, 3, 4) for how in ("new", "resumed"))]
+    assert journal(out) == dict.fromkeys(lines, 1)
     where = {tuple(run[name] for name in ("sweep", "groupName", "jobType", "project")) for run in server.runs.values()}
     assert where == {("sweep0", "tiny: base", "train", "attention-ablation")}
-    (first,), (failed, mended), (resumed,) = (attempts(server, cell) for cell in spec.cells)
+    (first,), (failed, mended), *resumed = (attempts(server, cell) for cell in spec.cells)
     assert (first["state"], first["summary"]["status"]) == ("finished", "finished")
     assert (failed["state"], failed["exit"], mended["state"]) == ("failed", 1, "finished")
-    assert (resumed["state"], resumed["attempts"]) == ("finished", 2)
+    assert [(run["state"], run["attempts"]) for (run,) in resumed] == [("finished", 2)] * 2
     assert (first["tags"], first["displayName"]) == (["tiny"], "base · seed 1")
 
 
-def test_a_server_that_dies_fails_no_run(file, server, launch, world, tmp_path):
-    """Its agent dies in the outage, too. What it leaves runs offline, and `wandb sync` sends it to the sweep later."""
-    out, path = tmp_path / "runs", file([1, 2])
+def test_a_killed_launcher_takes_everything_along_and_a_server_that_dies_fails_no_run(
+    file, server, launch, client, tmp_path
+):
+    """An agent dies in the outage, too. What it leaves runs offline, and `wandb sync` sends it to the sweep later."""
+    out, path = tmp_path / "runs", file([1, 2, 3])
+    cells = load(path).cells
     launcher = launch(path, 1, _2="wait")
-    _, agent = waiting(launcher, out)
+    processes = waiting(launcher, out / cells[1].id)
+    launcher.kill()
+    launcher.communicate()
+    gone(out / cells[1].id, *processes)
+    assert [(run["state"], run["exit"]) for run in attempts(server, cells[1])] == [("preempted", 128 + signal.SIGTERM)]
+
+    launcher = launch(path, 1, _3="wait")
+    _, agent = waiting(launcher, out / cells[2].id)
+    assert [run["state"] for run in attempts(server, cells[1])] == ["finished"]
     server.die()
     os.kill(agent, signal.SIGKILL)
     (out / "impatient").touch()
     printed = launcher.communicate(timeout=PATIENCE)[0]
     assert launcher.returncode == 0, printed
     assert f"{server.url} does not answer, so what is missing runs offline" in printed
-    cell = load(path).cells[1]
-    assert [records.state(out / cell.id) for cell in load(path).cells] == ["finished"] * 2
+    assert [records.state(out / cell.id) for cell in cells] == ["finished"] * 3
+    assert journal(out) == dict.fromkeys(["1 new", "2 new", "2 resumed", "3 new", "3 resumed"], 1)
     with Loopback() as back:
         back.sweeps |= server.sweeps
-        folders = list((out / cell.id / "wandb").glob("offline-run-*"))
-        sent = subprocess.run(
-            [sys.executable, "-m", "wandb", "sync", *folders], env=world | back.environment(), capture_output=True
-        )
-        assert sent.returncode == 0, sent.stderr
+        client(back, "sync", *(out / cells[2].id / "wandb").glob("offline-run-*"))
         assert [(run["sweep"], run["project"]) for run in back.runs.values()] == [("sweep0", "attention-ablation")]
         back.shutdown()
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
-def test_a_launcher_that_is_stopped_or_killed_takes_everything_along(number, file, server, launch, tmp_path):
-    out, path = tmp_path / "runs", file([1, 2])
-    cell = load(path).cells[1]
-    launcher = launch(path, 1, _2="wait")
-    trial, agent = waiting(launcher, out)
-    launcher.send_signal(number)
-    printed = launcher.communicate()[0]
-    assert number == signal.SIGKILL or (
-        launcher.returncode == local.INTERRUPTED and "the same command again continues this sweep" in printed
-    )
-    began = time.monotonic()
-    free(out / cell.id)
-    while any(alive(pid) for pid in (trial, agent)):
-        assert time.monotonic() - began < PATIENCE, "a process is left"
-        time.sleep(0.05)
-    assert attempts(server, cell)[0]["state"] == "preempted"
-    assert attempts(server, cell)[0]["exit"] == 128 + signal.SIGTERM
-    if number == signal.SIGTERM:
-        return  # the folder is the same, and so is what continues it
-    launcher = launch(path, 1)
-    printed = launcher.communicate(timeout=PATIENCE)[0]
-    assert launcher.returncode == 0, printed
-    assert f"continuing the sweep {server.url}/{ENTITY}/attention-ablation/sweeps/sweep0" in printed
-    assert len(server.sweeps) == 1
-    assert journal(out) == dict.fromkeys(["1 new", "2 new", "2 resumed"], 1)
-    assert attempts(server, cell)[0]["state"] == "finished"
 
 
 def test_an_interrupt_while_agents_are_ended_trains_nothing_more(file, tmp_path, monkeypatch, capsys):
@@ -208,15 +205,13 @@ def test_an_interrupt_while_agents_are_ended_trains_nothing_more(file, tmp_path,
     assert "interrupted: the same command again continues this sweep" in capsys.readouterr().out
 
 
-def test_plain_wandb_sweep_and_agent(file, server, world, tmp_path):
+def test_plain_wandb_sweep_and_agent(file, server, client, world, tmp_path):
     """The client's own commands, two cells, one of which the configuration rejects."""
     path = file([1], "  model.attention.heads: {values: [1, 5]}\n  model.attention.maps: {value: separate}\n")
     world |= {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    client = [sys.executable, "-c", CLIENT]
-    options = {"env": world, "capture_output": True, "text": True, "timeout": PATIENCE}
-    created = subprocess.run([*client, "sweep", path], **options)
-    assert created.returncode == 0, created.stderr
-    ran = subprocess.run([*client, "agent", f"{ENTITY}/attention-ablation/sweep0"], **options)
+    client(server, "sweep", path)
+    command = [sys.executable, "-c", CLIENT, "agent", f"{ENTITY}/attention-ablation/sweep0"]
+    ran = subprocess.run(command, env=world, capture_output=True, text=True, timeout=PATIENCE)
     assert ran.returncode == 0, ran.stderr
     done, rejected = server.runs.values()
     assert {run["project"] for run in server.runs.values()} == {"attention-ablation"}, "by the file, not by the folder"
@@ -226,7 +221,7 @@ def test_plain_wandb_sweep_and_agent(file, server, world, tmp_path):
     assert "heads: expected a divisor of the width 64" in rejected["summary"]["reason"]
 
 
-def test_offline_runs_are_sent_to_one_project_and_group(file, server, world, tmp_path):
+def test_offline_runs_are_sent_to_one_project_and_group(file, server, client, world, tmp_path):
     """Check the local engine, then `wandb sync`. The server has no sweep, so that naming one would be a 404."""
     path, out = file([1, 2]), tmp_path / "runs"
     spec = load(path)
@@ -241,8 +236,7 @@ def test_offline_runs_are_sent_to_one_project_and_group(file, server, world, tmp
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert server.calls == []
     folders = list(out.glob("*/wandb/offline-run-*"))
-    sent = subprocess.run([sys.executable, "-m", "wandb", "sync", *folders], **options)
-    assert sent.returncode == 0, sent.stderr
+    client(server, "sync", *folders)
     assert set(server.runs) == {cell.id for cell in spec.cells}
     for run in server.runs.values():
         assert (run["sweep"], run["groupName"], run["jobType"]) == (None, "tiny: base", "train")

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ import ray_nodes
 import slurm_node
 import sweep_trials
 import yaml
+from sweep_trials import journal
 
 from study import records
 from study.__main__ import main
@@ -43,10 +43,6 @@ def use(monkeypatch):
         monkeypatch.setattr(engines, "template", lambda *given: replace(template(*given), trial=trial, preload=()))
 
     return patch
-
-
-def journal(out):
-    return Counter((out / "journal").read_text().splitlines())
 
 
 class Started:

@@ -20,6 +20,7 @@ import sweep_trials
 import yaml
 from filelock import lock_descriptor
 from sweep_launch import launch
+from sweep_trials import journal
 
 from study import files, records
 from study.__main__ import main
@@ -36,10 +37,6 @@ from study.tracking.view import Place, place_of
 
 def statuses(spec, out):
     return {cell.experiment.seed: records.read(out / cell.id / "record.json") for cell in spec.cells}
-
-
-def journal(out):
-    return Counter((out / "journal").read_text().splitlines())
 
 
 def test_whatever_a_trial_does_the_sweep_goes_on_and_says_so(file, out, capsys):

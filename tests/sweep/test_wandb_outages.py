@@ -2,14 +2,13 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 import wandb
-from loopback import ENTITY, KEY, Loopback
+from loopback import ENTITY, KEY
+from tiny_sweep import GRAPH as SMALL
 
 from study.config import account, experiment_from, experiment_id
 from study.pruning.run import run as prune
@@ -17,30 +16,7 @@ from study.tracking import run as tracking
 from study.training.run import run as train
 from study.training.task import Task
 
-SMALL = {
-    "data.name": "graph",
-    "data.train_pairs": 60,
-    "data.test_pairs": 4,
-    "model.family": "transformer",
-    "model.layers": 1,
-    "model.attention.heads": 2,
-    "model.width": 16,
-    "training.steps": 4,
-    "training.validate_every": 2,
-    "training.batch_tokens": 300,
-    "decoding.beam": 1,
-    "trainer.threads": 1,
-    "trainer.device": "cpu",
-}
-ROOT = Path(__file__).parents[2]
 HOSTS = ("WANDB_BASE_URL", "WANDB_API_KEY", "WANDB_ENTITY")
-
-
-@pytest.fixture
-def server():
-    with Loopback() as running:
-        yield running
-        running.shutdown()
 
 
 @pytest.fixture
@@ -91,7 +67,7 @@ AWAY = {
 }
 
 
-def test_whatever_wandb_refuses_the_run_goes_on_and_is_sent_whole_later(home, server, monkeypatch):
+def test_whatever_wandb_refuses_the_run_goes_on_and_is_sent_whole_later(home, server, client, monkeypatch):
     monkeypatch.setattr(tracking, "START", 1.0)
     for seed, (case, (told, of_server, happens, expected)) in enumerate(AWAY.items()):
         with monkeypatch.context() as here:
@@ -111,9 +87,7 @@ def test_whatever_wandb_refuses_the_run_goes_on_and_is_sent_whole_later(home, se
     server.runs.clear()
     folders = list((home / "runs").glob("*/wandb/*run-*"))
     assert len(folders) == len(AWAY), "one folder a run, without what the failed start left"
-    environment = {name: value for name, value in os.environ.items() if name != "WANDB_MODE"} | server.environment()
-    sent = subprocess.run([sys.executable, "-m", "wandb", "sync", *folders], env=environment, capture_output=True)
-    assert sent.returncode == 0, sent.stderr
+    client(server, "sync", *folders)
     assert len(server.runs) == len(AWAY)
     for run in server.runs.values():
         assert [(point["_step"], point["value"]) for point in run["points"]] == [(1, 1), (2, 2)]
@@ -150,18 +124,14 @@ def test_a_server_that_dies_during_a_run_holds_its_end_up_for_a_bounded_time(hom
     assert lines[1].startswith("W&B: not all was sent within 1 s; `wandb sync ")
 
 
-def test_a_key_that_wandb_login_stored_is_found_without_asking_anybody(home, server):
+def test_a_key_that_wandb_login_stored_is_found_without_asking_anybody(home, server, client, monkeypatch):
     """The client's own command, for a host of one's own; it stores the key in a place of its own choice."""
-    environment = {name: value for name, value in os.environ.items() if name != "WANDB_MODE"}
-    command = [sys.executable, "-m", "wandb", "login", "--host", server.url, "--relogin", KEY]
-    told = subprocess.run(command, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    assert told.returncode == 0, told.stderr
+    client(None, "login", "--host", server.url, "--relogin", KEY)
     calls = len(server.calls)
-    code = "from study.tracking import run as tracking; print(tracking.mode())"
-    for expected, more in (("online", {}), ("offline", {"WANDB_BASE_URL": "https://elsewhere.example"})):
-        command = [sys.executable, "-c", code]
-        found = subprocess.run(command, env=environment | more, cwd=ROOT, capture_output=True, text=True, timeout=60)
-        assert found.stdout == f"{expected}\n", found.stderr
+    assert tracking.mode() == "online"
+    monkeypatch.setenv("WANDB_BASE_URL", "https://elsewhere.example")
+    tracking.forget()
+    assert tracking.mode() == "offline"
     assert len(server.calls) == calls, "nobody is asked"
 
 
@@ -188,7 +158,7 @@ def named(point):
     return {name for name in point if not name.startswith("_")}
 
 
-def test_a_run_that_was_killed_and_resumed_is_sent_whole_and_a_replay_says_the_same(home, server, monkeypatch):
+def test_a_run_that_was_killed_and_resumed_is_sent_whole_and_a_replay_says_the_same(home, server, client, monkeypatch):
     """Killed before W&B had written more than a head of seven bytes, at which `wandb sync` stops, with status 0."""
     experiment, folder = experiment_from(SMALL), home / "run"
     with monkeypatch.context() as here:
@@ -208,9 +178,7 @@ def test_a_run_that_was_killed_and_resumed_is_sent_whole_and_a_replay_says_the_s
     torn.parent.rename(torn.parent.with_name(f"offline-run-20200101_000000-{torn.parent.name.split('-', 3)[3]}"))
     record = train(experiment, folder, lambda line: None)
     folders = list(folder.glob("wandb/*run-*"))
-    environment = {name: value for name, value in os.environ.items() if name != "WANDB_MODE"} | server.environment()
-    sent = subprocess.run([sys.executable, "-m", "wandb", "sync", *folders], env=environment, capture_output=True)
-    assert sent.returncode == 0, sent.stderr
+    client(server, "sync", *folders)
     (run,) = server.runs.values()
     points = run["points"]
     assert [point["_step"] for point in points] == [1, 2, 4, 5]

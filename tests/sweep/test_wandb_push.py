@@ -4,7 +4,6 @@ import copy
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import threading
@@ -13,12 +12,13 @@ from pathlib import Path
 
 import pytest
 import wandb
-from loopback import ENTITY, RESET, Loopback
-from test_wandb_outages import SMALL
+from loopback import ENTITY, RESET
+from tiny_sweep import GRAPH as SMALL
 
 from study.__main__ import main
+from study.commands import wandb as verb
 from study.publish import report as published
-from study.store import Store
+from study.store import NewRun, Store, arm_of
 from study.sweep import places
 from study.sweep.spec import load
 from study.tracking import push, reports
@@ -36,32 +36,30 @@ sys.exit(main(["wandb", "push", *sys.argv[1:]]))
 
 
 @pytest.fixture
-def server(tmp_path, monkeypatch):
-    """A server, and an account there."""
+def server(server, tmp_path, monkeypatch):
+    """The same, and an account there."""
     for name in [name for name in os.environ if name.startswith("WANDB_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("WANDB_DIR", str(tmp_path))  # `wandb` leaves a folder there
     wandb.teardown()
-    with Loopback() as running:
-        for name, value in running.environment().items():
-            monkeypatch.setenv(name, value)
-        yield running
-        running.shutdown()
+    for name, value in server.environment().items():
+        monkeypatch.setenv(name, value)
+    yield server
     wandb.teardown()
 
 
 @pytest.fixture
 def results(tmp_path):
-    """Published results of two arms of the quickstart: four runs."""
+    """Published results: the first run of two arms of the quickstart."""
     folder = tmp_path / "results"
     for name in ("runs", "sweeps"):
         (folder / name).mkdir(parents=True)
-    cells = load(ROOT / "sweeps" / "quickstart.yaml").cells
-    for arm in dict.fromkeys(cell.id.rpartition("-s")[0] for cell in cells[:2]):
-        for file in (ROOT / "results" / "runs").glob(f"{arm}.*"):
-            shutil.copy(file, folder / "runs")
+    published, few = Store(ROOT / "results"), Store(folder)
+    for identity in (cell.id for cell in load(ROOT / "sweeps" / "quickstart.yaml").cells[:2]):
+        files = {name: published.content(identity, name) for name in published.names(identity)}
+        few.add(arm_of(identity), [NewRun(json.loads(published.text(identity)), files)])
     return folder
 
 
@@ -70,9 +68,9 @@ def test_published_runs_are_sent_once_with_their_place_in_the_sweeps(server, res
     monkeypatch.setenv("WANDB_SWEEP_ID", "unknown")
     assert main(["wandb", "push", str(results)]) == 0
     store, lines = Store(results), capsys.readouterr().out.splitlines()
-    assert lines[0] == f"W&B: 4 runs for the project {ENTITY}/attention-ablation"
-    assert [line.split()[:3] for line in lines[1:5]] == [[f"{n}/4", "sent", i] for n, i in enumerate(store.ids(), 1)]
-    assert lines[5:] == ["4 sent"]
+    assert lines[0] == f"W&B: 2 runs for the project {ENTITY}/attention-ablation"
+    assert [line.split()[:3] for line in lines[1:3]] == [[f"{n}/2", "sent", i] for n, i in enumerate(store.ids(), 1)]
+    assert lines[3:] == ["2 sent"]
     assert sorted(server.runs) == store.ids()
     assert main(["wandb", "push", "quickstart/2"]) == 0  # one published run, by its name
     assert capsys.readouterr().out.splitlines()[-1] == "1 complete"
@@ -105,19 +103,19 @@ def test_published_runs_are_sent_once_with_their_place_in_the_sweeps(server, res
     again = [sys.executable, "-P", "-c", WITHOUT_TORCH, str(results), "--sweep", "quickstart"]
     told = subprocess.run(again, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
     assert told.returncode == 0, told.stderr
-    assert told.stdout.splitlines()[-1] == "4 complete"
+    assert told.stdout.splitlines()[-1] == "2 complete"
     assert server.runs == before
     assert {name for name, _ in server.calls[calls:]} == {"Viewer", "Runs"}, "nothing is written"
     gone = spec.cells[0].id
     del server.runs[gone]
     server.deleted.add(gone)
     monkeypatch.setattr(tracking, "START", 1.0)
-    for expected in ("1 sent, 3 complete", "4 complete"):
+    for expected in ("1 sent, 1 complete", "2 complete"):
         assert main(["wandb", "push", str(results)]) == 0
         lines = capsys.readouterr().out.splitlines()
         assert lines[-1] == expected
         assert sum(f"{gone}-2 " in line and f"does not take the id {gone} again" in line for line in lines) == 1
-    assert len(server.runs) == 4
+    assert len(server.runs) == 2
     assert [point["_step"] for point in server.runs[f"{gone}-2"]["points"]] == [200, 400, 600, 800, 801]
 
 
@@ -133,11 +131,11 @@ def test_an_interrupted_push_continues_and_a_server_that_dies_ends_it(server, re
     with monkeypatch.context() as here:
         here.setattr(tracking, "log", interrupted)
         assert main(["wandb", "push", str(results)]) == 130
-    assert "interrupted: 1 of 4 runs done; the same command again continues" in capsys.readouterr().out
+    assert "interrupted: 1 of 2 runs done; the same command again continues" in capsys.readouterr().out
     assert [run["state"] for run in server.runs.values()] == ["finished", "failed"]
     assert main(["wandb", "push", str(results)]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "2 sent, 1 updated, 1 complete"
-    assert len(server.runs) == 4
+    assert capsys.readouterr().out.splitlines()[-1] == "1 updated, 1 complete"
+    assert len(server.runs) == 2
     for run in server.runs.values():
         assert run["state"] == "finished"
         assert [point["_step"] for point in run["points"]] == [200, 400, 600, 800, 801]
@@ -145,12 +143,13 @@ def test_an_interrupted_push_continues_and_a_server_that_dies_ends_it(server, re
     server.runs.clear()
     monkeypatch.setattr(tracking, "START", 1.0)
     monkeypatch.setattr(tracking, "END", 1.0)
+    monkeypatch.setattr(verb, "HOPELESS", 1)
     send = push.Project.send
     monkeypatch.setattr(push.Project, "send", lambda *told: (server.dead or server.die(), send(*told))[1])
     assert main(["wandb", "push", str(results)]) == 1
     printed = capsys.readouterr()
-    assert printed.out.splitlines()[-1] == "3 failed"
-    assert "3 runs in a row failed" in printed.err
+    assert printed.out.splitlines()[-1] == "1 failed"
+    assert "1 runs in a row failed" in printed.err
 
 
 def sent(run):
@@ -169,7 +168,7 @@ def _plain(values):
     }
 
 
-def test_a_live_run_a_lost_one_and_a_pushed_one_are_the_same(server, tmp_path, monkeypatch, capsys):
+def test_a_live_run_a_lost_one_and_a_pushed_one_are_the_same(server, client, tmp_path, monkeypatch, capsys):
     """Field by field. The first is logged offline and sent by `wandb sync`; the second loses W&B before its end."""
     runs, file = tmp_path / "runs", tmp_path / "sweeps" / "tiny.yaml"
     fields = "".join(f"  {name}: {{value: {value}}}\n" for name, value in SMALL.items())
@@ -191,9 +190,7 @@ def test_a_live_run_a_lost_one_and_a_pushed_one_are_the_same(server, tmp_path, m
     torn.parent.mkdir(parents=True)
     torn.write_bytes(b":W&B\xd4\xbf")
     folders = list((runs / whole.id / "wandb").glob("offline-run-*"))
-    command = [sys.executable, "-m", "wandb", "sync", *folders]
-    told = subprocess.run(command, env=_without_mode(), capture_output=True, text=True)
-    assert told.returncode == 0, told.stderr
+    client(server, "sync", *folders)
     assert server.runs[lost.id]["state"] == "failed"
     assert "test/exact" not in server.runs[lost.id]["summary"]
     live, artifacts = copy.deepcopy(server.runs[whole.id]), copy.deepcopy(server.artifacts)
@@ -222,10 +219,6 @@ def test_a_live_run_a_lost_one_and_a_pushed_one_are_the_same(server, tmp_path, m
     assert [path for path, _ in server.uploads if path.startswith(f"/artifact/{whole.id}-model")].__len__() == 1
 
 
-def _without_mode():
-    return {name: value for name, value in os.environ.items() if name != "WANDB_MODE"}
-
-
 def test_a_push_outlasts_rate_limits_errors_resets_and_slow_answers(server, results, monkeypatch, capsys):
     """Each operation fails in another way first; the run arrives whole, and once."""
     identity = load(ROOT / "sweeps" / "quickstart.yaml").cells[0].id
@@ -249,13 +242,12 @@ def test_a_push_outlasts_rate_limits_errors_resets_and_slow_answers(server, resu
         server, "answer", lambda name, told: (name == "CommitArtifact" and slow.set(), answer(name, told))[1]
     )
     assert main(["wandb", "push", str(results)]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "2 sent"
+    assert capsys.readouterr().out.splitlines()[-1] == "1 sent"
     assert not any(server.faults.values()), "every fault has happened"
-    assert len(server.runs) == 2
-    for run in server.runs.values():
-        assert [point["_step"] for point in run["points"]] == [200, 400, 600, 800, 801]
-        assert run["state"] == "finished"
-        assert "test/exact" in run["summary"]
+    (run,) = server.runs.values()
+    assert [point["_step"] for point in run["points"]] == [200, 400, 600, 800, 801]
+    assert run["state"] == "finished"
+    assert "test/exact" in run["summary"]
     assert all(version["state"] == "COMMITTED" for versions in server.artifacts.values() for version in versions)
     assert all(len(versions) == 1 for versions in server.artifacts.values())
 

@@ -80,6 +80,10 @@ class Grammar(Section):
         return self
 
     @property
+    def subwords(self) -> int | None:
+        return self.vocabulary
+
+    @property
     def scored(self) -> tuple[str, ...]:
         return ("valid", "test", "long", "deep", "pronoun")
 
