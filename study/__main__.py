@@ -13,6 +13,7 @@ from pathlib import Path
 from study import __version__
 from study.commands import GROUPS, VERBS, output
 from study.errors import BROKEN, BUSY, EXIT_STATUS, INSTALL, INTERRUPTED, UNWRITTEN, BusyError, InputError
+from study.files import is_text
 
 TRACEBACK = "STUDY_TRACEBACK"
 """In the environment: print the traceback of whatever ends a command."""
@@ -77,19 +78,10 @@ def _dispatch(arguments: list[str]) -> int:
     if verb not in VERBS:
         raise InputError(_unknown(verb))
     for argument in rest:
-        if "\0" in argument or not _is_text(argument):
+        if "\0" in argument or not is_text(argument):
             raise InputError(f"{argument[:40]!r}: expected UTF-8 text without NUL, got other bytes. Type it as UTF-8.")
     code: int = importlib.import_module(f"study.commands.{verb}").main(rest)
     return code
-
-
-def _is_text(argument: str) -> bool:
-    """Bytes that were no UTF-8 arrive as lone surrogates."""
-    try:
-        argument.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _explained(problem: Exception) -> tuple[str, int]:

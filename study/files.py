@@ -33,19 +33,32 @@ STREAM = re.compile(r"/dev/(stdout|stderr)|(?:/dev|/proc/self)/fd/(\d+)")
 """Names of what this process has open."""
 
 
-def local(text: str) -> Path:
+def is_text(text: str) -> bool:
+    r"""Return True if a text can be encoded. JSON, YAML and words may have halves of characters, as in `"\ud800"`."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def local(text: str, kind: str = "file or folder") -> Path:
     """Return the file or folder on this machine that a text names. A leading ~ is the user's home.
+
+    Args:
+        text: the name.
+        kind: what it has to name, for the message.
 
     Raises:
         ValueError: it names none.
     """
-    if not text or "\0" in text:
-        raise ValueError(f"expected a file or folder, got {text!r}")
+    if not text or "\0" in text or not is_text(text):
+        raise ValueError(f"expected the name of a {kind} without null bytes, got {text!r}")
     if "://" in text:
-        raise ValueError(f"expected a file or folder on this machine, got the address {text[:80]}")
+        raise ValueError(f"expected a {kind} on this machine, got the address {text[:80]}")
     full = os.path.expanduser(text)
     if full.startswith("~"):
-        raise ValueError(f"expected a file or folder, got {text[:80]}, and there is no such user")
+        raise ValueError(f"expected a {kind}, got {text[:80]}, and there is no such user; write the whole path")
     return Path(full)
 
 

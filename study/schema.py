@@ -8,6 +8,8 @@ from typing import Annotated, Any, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from study.files import is_text, local
+
 
 class Frozen(BaseModel):
     """Base of every section: immutable. It refuses unknown keys and checks defaults like other values."""
@@ -46,15 +48,6 @@ Layers = Annotated[int, Field(ge=1, le=100)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
 
-def is_text(text: str) -> bool:
-    r"""Return True if a text can be encoded. JSON and YAML may have halves of characters, as in `"\ud800"`."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _title(text: str) -> str:
     """Check a name that W&B accepts."""
     if not is_text(text) or not re.fullmatch(r"[^/\\#?%:\x00-\x1f]{1,128}", text) or text != text.strip():
@@ -75,14 +68,11 @@ Tag = Annotated[str, AfterValidator(_tag)]
 
 def _folder(name: str) -> str:
     """Return the name of a folder, with a leading ~ expanded."""
-    if not name or "\0" in name or not is_text(name):
-        raise ValueError(f"expected the name of a folder without null bytes, got {name!r}.")
-    if "://" in name:
-        raise ValueError(f"expected a folder on this machine, got the address {name}.")
-    full = os.path.expanduser(name)
-    if full.startswith("~"):
-        raise ValueError(f"expected a folder, got {name}, and there is no such user. Write the whole path.")
-    return full
+    try:
+        local(name, "folder")
+    except ValueError as problem:
+        raise ValueError(f"{problem}.") from None
+    return os.path.expanduser(name)
 
 
 Name = Annotated[str, AfterValidator(_folder)]

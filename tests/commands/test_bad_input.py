@@ -29,7 +29,7 @@ ONE_LINE = {
     "digits of another script": (["sweep", "sweep.yaml", "--slots", "٣"], "--slots: expected a whole number from 1"),
     "a billion slots": (["sweep", "sweep.yaml", "--slots", "99999999", "--dry-run"], "--slots: "),
     "an instant": (["sweep", "sweep.yaml", "--time-limit", "0.0000001s"], "--time-limit: expected a time"),
-    "an empty folder": (["publish", "sweep.yaml", "--results", ""], "--results: expected a file or folder, got ''"),
+    "an empty folder": (["publish", "sweep.yaml", "--results", ""], "--results: expected the name of a file or folder"),
     "an empty folder of runs": (["show", "x", "--runs="], "expected a"),
     "an address": (["show", "x", "--runs", "https://example.org"], "--runs: expected a file or folder on this machine"),
     "no such user": (["report", "sweep.yaml", "--to", "~nosuchuser/x"], "and there is no such user"),
