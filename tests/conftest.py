@@ -17,6 +17,7 @@ CACHE = Path(os.environ["XDG_CACHE_HOME"] if WORKER else tempfile.mkdtemp(prefix
 os.environ |= {
     "WANDB_MODE": "disabled",
     "XDG_CACHE_HOME": str(CACHE),
+    "MPLCONFIGDIR": str(CACHE / "matplotlib"),  # also where a test has a cache of its own
     "MPLBACKEND": "Agg",
     "OMP_NUM_THREADS": "1",
 }

@@ -26,9 +26,8 @@ parameters:
   seed: {values: [1, 2]}
   model.attention.score: {values: [dot, bilinear]}
   data.name: {value: grammar}
-  data.train_pairs: {value: 20}
-  data.test_pairs: {value: 30}
 """
+SMALL = SWEEP + "  data.train_pairs: {value: 20}\n  data.test_pairs: {value: 30}\n"
 
 
 class Lab:
@@ -49,7 +48,7 @@ class Lab:
 
     def _make(self):
         (self.top / "sweeps").mkdir()
-        (self.top / "sweeps" / "tiny.yaml").write_text(SWEEP)
+        (self.top / "sweeps" / "tiny.yaml").write_text(SMALL)
         (self.top / ".gitignore").write_text("/runs/\n")
         self.git("init", "-q")
         self.git("config", "user.name", "A")

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from published_lab import Lab
+from published_lab import SWEEP, Lab
 
 from study import records
 from study.config import config_hash
@@ -10,18 +10,18 @@ from study.records import DataFacts, Provenance, Record, Resources, Score, Selec
 from study.store import NewRun, Store, arm_of
 from study.sweep.spec import load
 
-SWEEP = """
-name: tiny
-description: Two scores, two seeds
-method: grid
-metric: {name: test/exact, goal: maximize}
-command: ["${env}", "${interpreter}", "-P", "-m", "study", "train", "--overrides-json", "${args_json}"]
-parameters:
-  seed: {values: [1, 2]}
-  model.attention.score: {values: [dot, bilinear]}
-  data.name: {value: grammar}
-"""
-
+GRAMMAR = {
+    "data.train_pairs": 300,
+    "data.test_pairs": 20,
+    "model.width": 24,
+    "training.steps": 12,
+    "training.validate_every": 4,
+    "training.batch_tokens": 400,
+    "decoding.beam": 2,
+    "trainer.threads": 1,
+    "trainer.device": "cpu",
+}
+"""Fields of a run of a second: a recurrent model on 300 sentences."""
 GRAPH = {
     "data.name": "graph",
     "data.train_pairs": 60,

@@ -4,6 +4,7 @@ import copy
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -51,11 +52,14 @@ def server(server, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def results(tmp_path):
-    """Published results: the first run of two arms of the quickstart."""
+def results(tmp_path, monkeypatch):
+    """Published results: the first run of two arms of the quickstart, and two sweep files in the working directory."""
     folder = tmp_path / "results"
-    for name in ("runs", "sweeps"):
-        (folder / name).mkdir(parents=True)
+    for name in ("results/runs", "results/sweeps", "sweeps"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("quickstart.yaml", "copy_far.yaml"):
+        shutil.copy(ROOT / "sweeps" / name, tmp_path / "sweeps")
+    monkeypatch.chdir(tmp_path)
     published, few = Store(ROOT / "results"), Store(folder)
     for identity in (cell.id for cell in load(ROOT / "sweeps" / "quickstart.yaml").cells[:2]):
         files = {name: published.content(identity, name) for name in published.names(identity)}

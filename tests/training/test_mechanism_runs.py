@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiny_sweep import GRAMMAR
 
 from study.config import experiment_from
 from study.corpora import Corpus, Pair
@@ -13,16 +14,11 @@ from study.training.batches import check_windows
 from study.training.run import run
 from study.training.vocabulary import Words
 
-SMALL = {
+SMALL = GRAMMAR | {
     "data.train_pairs": 200,
     "data.test_pairs": 60,
     "model.width": 20,
-    "training.steps": 12,
-    "training.validate_every": 4,
     "training.batch_tokens": 300,
-    "decoding.beam": 2,
-    "trainer.threads": 1,
-    "trainer.device": "cpu",
 }
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tiny_sweep import GRAMMAR as SMALL
 
 from study import records, scoring
 from study.config import experiment_from, experiment_id
@@ -25,17 +26,6 @@ from study.training import decode, translation
 from study.training.batches import examples
 from study.training.run import run
 
-SMALL = {
-    "data.train_pairs": 300,
-    "data.test_pairs": 20,
-    "model.width": 24,
-    "training.steps": 12,
-    "training.validate_every": 4,
-    "training.batch_tokens": 400,
-    "decoding.beam": 2,
-    "trainer.threads": 1,
-    "trainer.device": "cpu",
-}
 Killed = Callable[[dict[str, object], Path, int], int]
 FAMILIES = {
     "recurrent": {"model.attention.score": "additive", "model.decoder": "bahdanau"},

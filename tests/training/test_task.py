@@ -7,22 +7,13 @@ from typing import Any
 import pytest
 import pytorch_lightning as pl
 import torch
+from tiny_sweep import GRAMMAR
 
 import study
 from study.config import experiment_from
 from study.training.run import run
 
-SMALL = {
-    "data.train_pairs": 300,
-    "data.test_pairs": 20,
-    "model.width": 24,
-    "training.steps": 9,
-    "training.validate_every": 4,
-    "training.batch_tokens": 400,
-    "training.select": "last",
-    "decoding.beam": 2,
-    "trainer.device": "cpu",
-}
+SMALL = GRAMMAR | {"training.steps": 9, "training.select": "last"}
 FAMILIES = {
     "recurrent": {"model.attention.reach": "hard"},  # draws a slot for each query
     "transformer": {"model.family": "transformer", "model.layers": 1},
