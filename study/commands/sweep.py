@@ -68,6 +68,9 @@ def _sweep(path: Path, args: argparse.Namespace) -> int:
     out = runs_folder(args.runs)
     _check_folder(out)
     cells = _shard(_narrowed(spec, args.only, args.seeds), args.shard)
+    if args.unpublished:
+        there = Store(published())
+        cells = tuple(cell for cell in cells if cell.id is None or cell.id not in there)
     if args.status:
         jobs = slurm.jobs(out)
         if args.json:
@@ -87,6 +90,9 @@ def _sweep(path: Path, args: argparse.Namespace) -> int:
         return 0
     for line in status.inapplicable(spec, cells):
         print(line)
+    if args.unpublished and not todo:
+        print(f"{spec.name}: every run is published or made")
+        return 0
     chosen = todo if args.limit is not None else list(cells)
     if args.engine == "slurm":
         return _by_slurm(spec, chosen, todo, out, args)
@@ -101,7 +107,9 @@ def _sweep(path: Path, args: argparse.Namespace) -> int:
         code = _by_ray(spec, chosen, todo, out, args)
     else:
         code = local.run_sweep(spec, out, args.slots, cells=chosen, policy=Policy(args.retries, args.time_limit))
-    if code != local.INTERRUPTED:
+    if code != local.INTERRUPTED and args.unpublished:
+        print(f"`{program()} publish {spec.path} --runs {shlex.quote(str(out))}` adds these runs to the published ones")
+    elif code != local.INTERRUPTED:
         _report(spec, out, args.shard is not None)
     return code
 
@@ -128,7 +136,7 @@ def _report(spec: Spec, out: Path, part: bool) -> None:
 
 def _check_whole(args: argparse.Namespace) -> None:
     """Refuse options that W&B agents cannot follow: the server hands out all runs of the file."""
-    local_only = ("only", "seeds", "limit", "shard", "time_limit")
+    local_only = ("only", "seeds", "limit", "shard", "time_limit", "unpublished")
     given = [f"--{name.replace('_', '-')}" for name in local_only if getattr(args, name) is not None]
     if given:
         raise InputError(f"{given[0]}: expected --engine local, got wandb, which runs the whole file. Remove one.")
@@ -239,6 +247,7 @@ def _parser() -> Parser:
         help="run only arms whose label or identity matches PATTERN (glob), or contains it; repeat to require several",
     )
     add("--seeds", type=_seeds, metavar="1,2", help="run only these seeds")
+    add("--unpublished", action="store_true", default=None, help="run only what the published results do not have")
     add("--limit", type=positive, metavar="N", help="run at most N experiments in this call")
     add("--shard", type=_part, metavar="I/N", help="run only part I of N of the sweep, I from 1")
     add("--retries", type=natural, metavar="N", default=1, help="start a failed run up to N more times (default: 1)")

@@ -209,6 +209,11 @@ def test_the_command_lists_narrows_and_refuses(file, out, capsys, tmp_path):
     assert main(["sweep", path, "--out", str(out), "--dry-run", "--only", "seed=[12]*", "--only", "*=2*"]) == 0
     printed = capsys.readouterr().out
     assert ("seed=1" in printed, "seed=2" in printed, "seed=3" in printed) == (False, True, False)
+    given = ["sweep", "sweeps/recipe_hard.yaml", "--out", str(out), "--seeds", "101", "--unpublished"]
+    assert main([*given, "--dry-run"]) == 0
+    assert capsys.readouterr().out.startswith("recipe_hard: 0 of 12 declared would run")
+    assert main(given) == 0
+    assert capsys.readouterr().out == "recipe_hard: every run is published or made\n"
     assert not out.exists()
     (tmp_path / "taken").write_text("")
     bad = {
