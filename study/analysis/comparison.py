@@ -11,6 +11,7 @@ from study.analysis import labels
 from study.analysis.inference import FEW, FEWEST, Arm, Comparison, Facet, Test, compare, deviation
 from study.analysis.runs import HOLES, Runs, primary
 from study.analysis.tables import Block, Column, Row, Table
+from study.config.pruning import CUTTING
 from study.sweep.spec import Spec
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def questions(spec: Spec) -> tuple[str, ...]:
 def compares(spec: Spec) -> bool:
     """Return True if the arms of a sweep end in different models. Questions that only mask heads keep the model."""
     asked = questions(spec)
-    return not asked or bool({"curve", "retrain"}.intersection(asked))
+    return not asked or bool(set(CUTTING).intersection(asked))
 
 
 def fractions(spec: Spec) -> list[float]:
@@ -308,7 +309,7 @@ def _of_pruning(spec: Spec, frame: pd.DataFrame) -> str:
             f"Of the curve in steps of a tenth: {table.METRICS['free'].title}, the largest share up to which no step "
             f"costs more than the margin (also as a number of heads); {table.METRICS['area'].title}, over all steps."
         )
-    if set(asked) - {"curve", "retrain"}:
+    if set(asked) - set(CUTTING):
         parts.append("Where heads were masked alone, BLEU, exact match and NLL are the whole model's.")
     if "best_head" in asked:
         parts.append("One head a layer: the layer that suffers most when the best of its heads has to serve alone.")

@@ -22,7 +22,7 @@ Remove heads from a trained model and measure the loss. The result is a run of i
 scores of the smaller model, and its model.pt for `study translate`. The order of removal depends on training and
 validation data only. A pruning that has a record is not repeated.
 """
-FIELDS = tuple(Pruning.model_fields)
+FIELDS = tuple(name for name in Pruning.model_fields if name != "base_steps")  # RUN is the base
 SHOWN = ("bleu", "exact", "nll")
 
 
@@ -66,7 +66,8 @@ def _parser() -> Parser:
     parser.alias("--out", "--runs")
     help_ = "print the scores as JSON; progress goes to standard error"
     parser.add_argument("--json", action="store_true", help=help_)
-    for name, field in Pruning.model_fields.items():
+    for name in FIELDS:
+        field = Pruning.model_fields[name]
         told = (field.description or "").replace("%", "%%")
         default = "" if field.default is None else f" (default: {field.default})"
         parser.add_argument(f"--{name.replace('_', '-')}", metavar=_metavar(field.annotation), help=told + default)

@@ -9,33 +9,37 @@ from pydantic import Field, model_validator
 from study.config.model import Recurrent, Transformer
 from study.schema import Frozen, Size
 
-CUTTING = ("curve", "retrain")
+TRAINING = ("retrain", "train_on")
+"""Questions that train the model without its heads."""
+CUTTING = ("curve", *TRAINING)
 """Questions that remove heads in an order."""
+_OF_ORDER = f"{', '.join(CUTTING[:-1])} or {CUTTING[-1]}"
 
 
 class Pruning(Frozen):
     """Removal of heads from the trained model that is the same experiment without this section."""
 
-    question: Literal["curve", "retrain", "each_head", "best_head"] = Field(
+    question: Literal["curve", "retrain", "train_on", "each_head", "best_head"] = Field(
         "curve",
         description="curve: remove heads in an order, a tenth at a time, and score every model; `fraction` says which "
-        "one is kept. retrain: train the model without these heads from the same initial values. each_head: mask every "
-        "head alone. best_head: keep one head per layer, chosen on validation.",
+        "one is kept. retrain: train the model without these heads from the same initial values. train_on: train "
+        "the model for another training.steps, in the first half of which these heads go, one after another at even "
+        "distances. each_head: mask every head alone. best_head: keep one head per layer, chosen on validation.",
     )
     order: (
         Literal["gradient", "gradient_normalised", "weight_norm", "leave_one_out", "greedy", "gates", "random"] | None
     ) = Field(
         None,
-        description="Order of removal (questions curve and retrain). gradient: smallest E|o·∂L/∂o| on training data "
-        "first. gradient_normalised: the same, over its l2 norm in the layer. weight_norm: smallest weights first. "
-        "leave_one_out: the head whose removal alone hurts validation least first. greedy: repeatedly remove the head "
+        description="Order of removal (questions curve, retrain and train_on). gradient: smallest E|o·∂L/∂o| on "
+        "training data first. gradient_normalised: the same, over its l2 norm in the layer. weight_norm: smallest "
+        "weights first. leave_one_out: the head whose removal alone hurts validation least first. greedy: repeatedly remove the head "
         "whose removal hurts validation least. gates: smallest L0 gate first. random: by seed (derived: gradient).",
     )
     site: Literal["all", "encoder_self", "decoder_self", "cross"] = Field(
         "all", description="Site whose heads are removed, or all sites together."
     )
     fraction: Annotated[float, Field(gt=0, le=1)] | None = Field(
-        None, description="Share of heads to remove (questions curve and retrain; derived: 0.5)."
+        None, description="Share of heads to remove (questions curve, retrain and train_on; derived: 0.5)."
     )
     draws: Size | None = Field(
         None, description="Number of random orders to average; the first one makes the pruned model (derived: 10)."
@@ -47,14 +51,21 @@ class Pruning(Frozen):
         None, description="Updates of the gates, with the weights of the model fixed (derived: 300)."
     )
 
+    base_steps: Size | None = Field(
+        None,
+        description="Updates of the run to prune, where they are not training.steps (questions retrain and train_on).",
+    )
+
     @model_validator(mode="after")
     def _only_what_is_used(self) -> Self:
         cuts = self.question in CUTTING
         if self.order is not None and not cuts:
-            raise ValueError(f"order: expected question curve or retrain, got {self.question}. Remove it.")
+            raise ValueError(f"order: expected question {_OF_ORDER}, got {self.question}. Remove it.")
+        if self.base_steps is not None and self.question not in TRAINING:
+            raise ValueError(f"base_steps: expected question {' or '.join(TRAINING)}, got {self.question}. Remove it.")
         order = self.order or "gradient"
-        self._derive("order", order, cuts, "question curve or retrain")
-        self._derive("fraction", 0.5, cuts, "question curve or retrain")
+        self._derive("order", order, cuts, f"question {_OF_ORDER}")
+        self._derive("fraction", 0.5, cuts, f"question {_OF_ORDER}")
         self._derive("draws", 10, order == "random" and self.question == "curve", "a curve of order random")
         self._derive("penalty", 0.01, cuts and order == "gates", "order gates")
         self._derive("gate_steps", 300, cuts and order == "gates", "order gates")

@@ -38,6 +38,7 @@ VALUES: dict[tuple[str, str], str] = {
     ("question", "curve"): "heads removed step by step",
     ("question", "each_head"): "each head by itself",
     ("question", "retrain"): "retrained with the mask",
+    ("question", "train_on"): "trained on while heads go",
 }
 """(field, value) ↦ its words, where the value does not speak for itself."""
 PLAIN = (*AXES, "family", "name", "order", "site", "structure")

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from study.models.cost import bare, cost_of
 from study.pruning import answers
 from study.pruning.answers import Answer, EvaluationSetup, Parts
 from study.pruning.order import Data, Ranking, gone, rank, shuffled
-from study.pruning.surgery import Head, heads_of, remove
+from study.pruning.surgery import Head, heads_of, mask, remove
 from study.records import PARTS, ModelFacts, Record
 from study.training import Hooks, Run, train
 from study.training.batches import sizes_of
@@ -54,14 +55,18 @@ def run(
     if records.state(folder) not in ("finished", "diverged"):
         model = _base(experiment, base or folder.parent / experiment_id(_unpruned(experiment)), watch, hold)
         removal = Removal(model, pruning)
-        hooks = Retraining(removal) if pruning.question == "retrain" else removal
+        kinds = {"retrain": Retraining, "train_on": Continuation}
+        hooks = kinds[pruning.question](removal) if pruning.question in kinds else removal
     record = train(experiment, folder, watch, hooks)
     (folder / PARTS).unlink(missing_ok=True)
     return record
 
 
 def _unpruned(experiment: Experiment) -> Experiment:
-    return experiment.model_copy(update={"pruning": None})
+    """Return the run to prune: the same experiment without its pruning, trained for `base_steps` where given."""
+    steps = (experiment.pruning and experiment.pruning.base_steps) or experiment.training.steps
+    training = experiment.training.model_copy(update={"steps": steps})
+    return experiment.model_copy(update={"pruning": None, "training": training})
 
 
 def _base(experiment: Experiment, folder: Path, watch: Any, hold: Hold) -> Path:
@@ -218,3 +223,47 @@ class Retraining(Hooks):
 
     def finish(self, run: Run, record: Record) -> Record:
         return self.removal.finish(run, record)
+
+
+class Continuation(Hooks):
+    """The trained model, trained on while its heads go: the first at once, the last halfway (Voita et al. 2019).
+
+    The order of removal is found before. Learning rate and Adam start again, as in any training. A validation selects
+    only once all heads are gone.
+
+    Args:
+        removal: which heads, of which model.
+    """
+
+    def __init__(self, removal: Removal) -> None:
+        self.removal = removal
+        self._masked = -1
+
+    def model(self, run: Run) -> Translator:
+        if not self.removal.ranking.heads:
+            self.removal.ranking = self.removal.rank(run, self.removal.trained(run))
+        return self.removal.trained(run).train()
+
+    def fit(self, run: Run) -> None:
+        run.task.before_step = partial(self.mask, run)
+        run.fit()
+        mask(run.model, ())
+        remove(run.model, self.removal.gone())
+
+    def mask(self, run: Run, step: int) -> None:
+        """Mask the heads that are gone by this update, counted from 0."""
+        heads, steps = self.removal.gone(), run.experiment.training.steps
+        count = gone_by(step, steps, len(heads))
+        if count == len(heads) and (step == 0 or gone_by(step - 1, steps, len(heads)) < count):
+            run.task.best = {"step": 0, "value": None, "state": None}
+        if count != self._masked:
+            mask(run.model, heads[:count])
+            self._masked = count
+
+    def finish(self, run: Run, record: Record) -> Record:
+        return self.removal.finish(run, record)
+
+
+def gone_by(step: int, steps: int, heads: int) -> int:
+    """Return how many of the heads to remove are gone at an update, counted from 0: all from the half of `steps` on."""
+    return min(heads, 1 + 2 * step * heads // steps)

@@ -62,9 +62,8 @@ def gated(model: Translator, gates: Mapping[tuple[str, int], nn.Module]) -> Iter
             attention.gate = before[place]
 
 
-@contextmanager
-def masked(model: Translator, heads: Iterable[Head]) -> Iterator[None]:
-    """Set the output of these heads to 0 while the context is open."""
+def _gates(model: Translator, heads: Iterable[Head]) -> dict[tuple[str, int], nn.Module]:
+    """Return the gates that set the output of these heads to 0, by the place of their attention."""
     gone = set(heads)
     device = next(model.parameters()).device
     gates: dict[tuple[str, int], nn.Module] = {}
@@ -72,7 +71,20 @@ def masked(model: Translator, heads: Iterable[Head]) -> Iterator[None]:
         z = [float(Head(site, layer, head) not in gone) for head in range(len(attention.kept))]
         if not all(z):
             gates[site, layer] = Mask(torch.tensor(z, device=device))
-    with gated(model, gates):
+    return gates
+
+
+def mask(model: Translator, heads: Iterable[Head]) -> None:
+    """Set the output of these heads to 0, and that of no other head, until the next call."""
+    gates = _gates(model, heads)
+    for site, layer, attention in model.sites():
+        attention.gate = gates.get((site, layer), nn.Identity())
+
+
+@contextmanager
+def masked(model: Translator, heads: Iterable[Head]) -> Iterator[None]:
+    """Set the output of these heads to 0 while the context is open."""
+    with gated(model, _gates(model, heads)):
         yield
 
 

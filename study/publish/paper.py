@@ -28,6 +28,7 @@ from study.analysis.runs import Runs
 from study.analysis.tables import Block, Column, Row, Table
 from study.claims import costs
 from study.claims.verdicts import Outcome, Verdict, summaries
+from study.config.pruning import TRAINING
 from study.corpora.catalogue import KINDS
 from study.corpora.grammar.lexicon import lexicon
 from study.errors import InputError
@@ -92,7 +93,7 @@ def _facts(results: Results, runs: Runs, verdicts: Sequence[Verdict]) -> dict[st
 def _is_pruned(record: Record) -> bool:
     """Return True if a run prunes a model that another run trained. Retraining with a mask counts as training."""
     pruning = record.config.get("pruning")
-    return pruning is not None and pruning["question"] != "retrain"
+    return pruning is not None and pruning["question"] not in TRAINING
 
 
 def _sizes(trained: list[Record]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from study.config import experiment_from
 from study.config.overrides import flat
+from study.config.pruning import TRAINING
 from study.config.words import MAIN, changed, in_words
 from study.corpora import Corpus, Pair, load
 from study.errors import InputError
@@ -178,7 +179,7 @@ def label(identity: str, config: Mapping[str, Any], place: Place) -> Label:
         name=" · ".join((*filter(None, words), f"seed {seed}"))[-LONGEST:],
         group=f"{place.sweep[0]}: {place.arms[place.sweep[0]]}"[:LONGEST] if place.sweep else None,
         tags=(*place.sweep, *place.tiers),
-        job_type="train" if question is None else "retrain" if question == "retrain" else "prune",
+        job_type="train" if question is None else "retrain" if question in TRAINING else "prune",
         config={**_fields(config), "experiment_id": identity, **standing},
     )
 

@@ -178,6 +178,8 @@ class Task(pl.LightningModule):
         self.began, self.earlier_seconds = time.perf_counter(), 0.0
         self.report: Callable[[dict[str, Any]], None] = lambda point: None
         """Gets every new point of the history."""
+        self.before_step: Callable[[int], None] = lambda step: None
+        """Gets the number of every update before it, counted from 0."""
         self.asked: Callable[[], bool] = lambda: False
         """Return True once this process has been asked to end."""
         self.calls: list[dict[str, Any]] = []
@@ -250,6 +252,7 @@ class Task(pl.LightningModule):
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         if not self._started:
             self._started, self._since = True, time.perf_counter()
+        self.before_step(self.global_step)
         own = f":rank:{self.global_rank}" if self.global_rank else ""  # rows of another rank: other draws
         torch.manual_seed(step_seed(self.experiment.seed, self.global_step, own))
         for site, layer, attention in self.model.sites():

@@ -2,6 +2,8 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -10,8 +12,11 @@ from study import records
 from study.commands import prune
 from study.config import config_hash, experiment_from, experiment_id
 from study.errors import InputError
+from study.models import build
 from study.pruning.answers import shape
-from study.pruning.run import run
+from study.pruning.order import Ranking
+from study.pruning.run import Continuation, gone_by, run
+from study.pruning.surgery import Head, Mask
 from study.publish.evidence import Task, examine
 from study.store import Store
 from study.sweep import lease
@@ -59,8 +64,12 @@ def test_a_pruning_has_an_identity_of_its_own() -> None:
     ("fields", "said"),
     [
         ({"pruning.order": "greedy", "pruning.draws": 3}, "draws: expected a curve of order random"),
-        ({"pruning.question": "each_head", "pruning.order": "greedy"}, "order: expected question curve or retrain"),
+        (
+            {"pruning.question": "each_head", "pruning.order": "greedy"},
+            "expected question curve, retrain or train_on",
+        ),
         ({"pruning.penalty": 0.1}, "penalty: expected order gates"),
+        ({"pruning.base_steps": 9}, "base_steps: expected question retrain or train_on, got curve"),
         (
             {"model.family": "recurrent", "pruning.question": "curve"},
             "pruning.site: expected two heads or more to prune, got one",
@@ -80,6 +89,24 @@ def test_what_is_read_off_a_curve() -> None:
     falling = shape([30.0, 30.25, 29.75, 29.25, 30.0, 10.0])
     assert falling == {"free": 20.0, "area": pytest.approx(26.541667), "cliff": 20.0}
     assert shape([30.0, 29.5, 30.0]) == {"free": 0.0, "area": pytest.approx(29.833333), "cliff": 0.5}
+
+
+def test_heads_go_one_after_another_in_the_first_half_and_selection_begins_when_all_are_gone() -> None:
+    assert [gone_by(step, 8, 2) for step in range(8)] == [1, 1, 2, 2, 2, 2, 2, 2]
+    assert [gone_by(step, 6, 4) for step in range(6)] == [1, 2, 3, 4, 4, 4]
+    experiment = experiment_from(SMALL, {"pruning.question": "train_on"})
+    order = [Head("cross", 0, 1), Head("encoder_self", 0, 0)]
+    ranking = SimpleNamespace(ranking=Ranking(order, {}), gone=lambda: order)
+    model, kept = build(experiment.model, 20, 1), {"step": 1, "value": 0.5, "state": {}}
+    stand_in: Any = SimpleNamespace(experiment=experiment, model=model, task=SimpleNamespace(best=kept))
+    continuation = Continuation(ranking)  # type: ignore[arg-type]
+    for step, gone, best in ((0, {"cross"}, kept), (1, {"cross"}, kept), (2, {"cross", "encoder_self"}, None)):
+        continuation.mask(stand_in, step)
+        assert {site for site, _, attention in model.sites() if isinstance(attention.gate, Mask)} == gone
+        assert stand_in.task.best is best or stand_in.task.best["value"] is None
+    stand_in.task.best = kept
+    Continuation(ranking).mask(stand_in, 5)  # type: ignore[arg-type]  # a run that goes on keeps its best
+    assert stand_in.task.best is kept
 
 
 def test_questions_of_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,6 +170,17 @@ def test_questions_of_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert again.model == curve.model
     assert again.history[-1]["step"] == 6
     assert again.score("test", "nll") != curve.score("test", "nll")
+
+    _, on = asked(question="train_on")
+    assert on.diagnostics["pruning"]["removed"] == curve.diagnostics["pruning"]["removed"]
+    assert on.model == curve.model
+    assert [point["step"] for point in on.history] == [3, 6]
+    assert on.score("test", "nll") not in (curve.score("test", "nll"), again.score("test", "nll"))
+    longer = experiment_from(SMALL, {"training.steps": 12, "pruning": {"question": "retrain", "base_steps": 6}})
+    scratch = run(longer, tmp_path / experiment_id(longer), said.append)
+    assert (base / "record.json").stat().st_mtime_ns == before
+    assert scratch.diagnostics["pruning"]["removed"] == curve.diagnostics["pruning"]["removed"]
+    assert scratch.history[-1]["step"] == 12
 
     other = tmp_path / experiment_id(experiment_from(SMALL, {"pruning": {"question": "best_head", "site": "cross"}}))
     with lease.holding(other), pytest.raises(InputError, match="another process runs this now"):
