@@ -33,7 +33,8 @@ class Pruning(Frozen):
         description="Order of removal (questions curve, retrain and train_on). gradient: smallest E|o·∂L/∂o| on "
         "training data first. gradient_normalised: the same, over its l2 norm in the layer. weight_norm: smallest "
         "weights first. leave_one_out: the head whose removal alone hurts validation least first. greedy: repeatedly "
-        "remove the head whose removal hurts validation least. gates: smallest L0 gate first. random: by seed (derived: gradient).",
+        "remove the head whose removal hurts validation least. gates: smallest L0 gate first. random: by seed "
+        "(derived: gradient).",
     )
     site: Literal["all", "encoder_self", "decoder_self", "cross"] = Field(
         "all", description="Site whose heads are removed, or all sites together."
