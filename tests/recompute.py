@@ -19,17 +19,17 @@ from scipy import stats
 
 ROOT = Path(__file__).parents[1]
 ENDS = ("difference", "low", "high", "low90", "high90")
-NUMBERS = (*ENDS, "se", "df", "p", "holm", "detectable", *(f"model {name}" for name in (*ENDS[:3], "p")))
+NUMBERS = (*ENDS, "se", "df", "p", "holm", "detectable")
+PLACE = ("id", "corpus", "family", "part", "edition", "contrast")
 BESIDE = ("entropy", "tokens_per_second", "freed", "heads", "with_one_head")
-Arm = namedtuple("Arm", "values diverged declared bleu", defaults=(0, 10, None))
-"""Value by seed (none if a finished run has none), runs that diverged and that were declared, BLEU on validation."""
+Arm = namedtuple("Arm", "values diverged declared", defaults=(0, 10))
+"""Value by seed (none if a finished run has none), runs that diverged and that were declared."""
 
 
 def arm_of(runs, read):
     values = {run["seed"]: read(run) for run in runs if run["status"] == "finished"}
-    bleu = [score for run in runs if (score := valid_bleu(run)) is not None]
     diverged = sum(run["status"] == "diverged" for run in runs)
-    return Arm({} if None in values.values() else values, diverged, len(runs), mean(bleu))
+    return Arm({} if None in values.values() else values, diverged, len(runs))
 
 
 def mean(values):
@@ -43,12 +43,6 @@ def sd(values):
 
 def scores(arm):
     return [arm.values[seed] for seed in sorted(arm.values)]
-
-
-def valid_bleu(run):
-    known = [point for point in run["history"] if point.get("valid_bleu") is not None]
-    chosen = [point for point in known if point["step"] == (run["selection"] or {}).get("step")] or known[-1:]
-    return chosen[-1]["valid_bleu"] if chosen else None
 
 
 def leaves(tree, path):
@@ -93,55 +87,32 @@ def one_sample(method, differences, given):
     return student(method, middle, sd(differences) / math.sqrt(len(differences)), len(differences) - 1)
 
 
-def tested(arms, contrasts, base_bleu):
-    """The statistics of contrasts {arm: weight} by the rules of the study, with Holm's p over all of them."""
-
-    def fallen(arm):
-        return bool(arm.diverged) or (None not in (arm.bleu, base_bleu) and arm.bleu < base_bleu / 2)
-
-    def uneven(weights):
-        spread = [sd(scores(arms[key])) or 0.0 for key in weights]
-        return len(weights) > 1 and max(spread) >= 3 * min(spread) and max(spread) > 0
-
-    def fit(chosen):
-        """Residual variance and degrees of freedom of score ~ arm + seed, of a two-way table without gaps."""
-        named = {key for weights in chosen if len(weights) > 1 for key in weights}
-        grid = np.array(
-            [scores(arms[key]) for key in arms if key in named and arms[key].values and not fallen(arms[key])]
-        )
-        left = grid - grid.mean(0) - grid.mean(1, keepdims=True) + grid.mean()
-        df = (grid.shape[0] - 1) * (grid.shape[1] - 1)
-        return 0.0 if np.abs(left).max() <= 1e-9 * max(1.0, np.abs(grid).max()) else (left**2).sum() / df, df
+def tested(arms, contrasts):
+    """The statistics of contrasts {arm: weight}: Welch's test, with Holm's p and Bonferroni's intervals over all."""
 
     def one(weights):
         some, w = [arms[key] for key in weights], list(weights.values())
         if not all(arm.values for arm in some):
             return {"method": "diverged" if any(arm.diverged for arm in some) else "no value"}
-        difference, n = sum(x * np.mean(scores(arm)) for x, arm in zip(w, some, strict=True)), len(some[0].values)
+        difference = sum(x * np.mean(scores(arm)) for x, arm in zip(w, some, strict=True))
         given = [v for arm in some for v in scores(arm)]
         if min(len(arm.values) for arm in some) < 3:
             return {"method": "few", "difference": difference}
         if len(some) == 1:
             return one_sample("within", given, given)
-        if any(map(fallen, some)):
-            parts = [(x * sd(scores(arm))) ** 2 / len(arm.values) for x, arm in zip(w, some, strict=True)]
-            df = sum(parts) ** 2 / sum(p * p / (len(arm.values) - 1) for p, arm in zip(parts, some, strict=True))
-            return student("welch", difference, math.sqrt(sum(parts)), df)
-        s2, df = fit(contrasts if uneven(weights) else [c for c in contrasts if not uneven(c)])
-        se = math.sqrt(s2 * sum(x * x for x in w) / n)
-        model = student("model", difference, se, df) if s2 else {"method": "model", "difference": difference}
-        if not uneven(weights):
-            return model
-        by_seed = [sum(x * scores(arm)[i] for x, arm in zip(w, some, strict=True)) for i in range(n)]
-        beside = {f"model {name}": model.get(name) for name in (*ENDS[:3], "p")}
-        return one_sample("paired", by_seed, given) | beside
+        parts = [(x * sd(scores(arm))) ** 2 / len(arm.values) for x, arm in zip(w, some, strict=True)]
+        if not sum(parts):
+            return {"method": "welch", "difference": difference}
+        df = sum(parts) ** 2 / sum(p * p / (len(arm.values) - 1) for p, arm in zip(parts, some, strict=True))
+        return student("welch", difference, math.sqrt(sum(parts)), df)
 
     found = [one(weights) for weights in contrasts]
     order = sorted((row for row in found if "p" in row), key=lambda row: row["p"])
     for i, row in enumerate(order):
         row["holm"] = max(order[i - 1]["holm"] if i else 0.0, min(1.0, (len(order) - i) * row["p"]))
-        quantiles = stats.t.ppf(1 - 0.025 / len(order), row["df"]) + stats.t.ppf(0.8, row["df"])
-        row["detectable"] = quantiles * row["se"]
+        half = stats.t.ppf(1 - 0.025 / len(order), row["df"]) * row["se"]
+        row |= {"low": row["difference"] - half, "high": row["difference"] + half}
+        row["detectable"] = half + stats.t.ppf(0.8, row["df"]) * row["se"]
     return found
 
 
@@ -198,7 +169,7 @@ class Study:
             if name not in row:
                 continue
             self.checked += 1
-            text, digits = row[name], name in ("p", "holm", "model p")
+            text, digits = row[name], name in ("p", "holm", "false_discovery")
             if number is None or text == "":
                 good = number is None and text == ""
             else:
@@ -218,7 +189,7 @@ class Study:
             blocks.setdefault(row["facet"], []).append((row, self.runs(sweep, row)))
         for block in blocks.values():
             arms = dict(enumerate(arm_of(runs, lambda run: value(run, self.metrics[sweep])) for _, runs in block))
-            found = tested(arms, [{i: 1.0, 0: -1.0} for i in arms if i], arms[0].bleu)
+            found = tested(arms, [{i: 1.0, 0: -1.0} for i in arms if i])
             for (row, runs), arm, test in zip(block, arms.values(), [{"method": "baseline"}, *found], strict=True):
                 where, states = f"{sweep}: {row['facet']} {row['arm']}", Counter(run["status"] for run in runs)
                 known = {"n": len(arm.values), "declared": len(runs), "missing": 0, "started": 0}
@@ -313,8 +284,7 @@ class Study:
                         arms[key], w[key] = read(key), w.get(key, 0.0) + sign * slope
             weights.append(w)
             counted.append({"n": min(len(arms[key].values) for key in w), "declared": arms[key].declared})
-        base = arm_of(self.sweeps[sweeps[0]][found[0][0][0]], lambda run: None).bleu
-        return [row | test for row, test in zip(counted, tested(arms, weights, base) or [{}] * 2, strict=True)]
+        return [row | test for row, test in zip(counted, tested(arms, weights) or [{}] * 2, strict=True)]
 
     def correlation(self, entry, runs, read):
         """The estimate, over arms whose second score is not at an end of its range."""
@@ -331,7 +301,7 @@ class Study:
             wanted = [question["where"] | entry[side] for side in ("arm", "baseline")]
             times = [np.log(next(m["milliseconds"] for m in sites if has(m["site"], one))) for one in wanted]
             arms[i] = Arm(dict(enumerate(times[0] - times[1])))
-        found = tested(arms, [{i: 1.0} for i in arms], None)
+        found = tested(arms, [{i: 1.0} for i in arms])
         told = [{name: math.exp(row[name]) for name in (*ENDS, "detectable")} | {"se": None} for row in found]
         share = [
             {"in_margins": row["difference"] / math.log(question["margin"]), "n": 10, "declared": 10} for row in found
@@ -340,7 +310,7 @@ class Study:
 
     def claims(self):
         tree = yaml.safe_load((self.root / "study/claims/claims.yaml").read_text(encoding="utf-8"))
-        tables = [self.rows("contrasts"), self.rows("claims")]
+        tables, tests = [self.rows("contrasts"), self.rows("claims")], []
         for claim, question in ((one, question) for one in tree["claims"] for question in one["questions"]):
             question.setdefault("metric", "test/exact")
             for pair in question.get("asked", ["one site/"]):
@@ -362,12 +332,19 @@ class Study:
                     if expected["margin"] and "difference" in expected:
                         expected.setdefault("in_margins", expected["difference"] / margin)
                     both = [row, *(one for one in deciding if one["contrast"] == row["contrast"])]
+                    known = "p" in expected or expected["method"] == "resampled"
+                    tests += [(row, expected.get("p") or float(row["p"]))] * (known and row["finding"] != "descriptive")
                     if expected["method"] == "resampled":
                         blank = [name for name in NUMBERS if name not in expected]
                         self.left["by resampling"] += sum(bool(one.get(name)) for one in both for name in blank)
                     else:
                         expected |= {name: expected.get(name) for name in NUMBERS}
                     self.compared(f"claim {', '.join(place)}, {row['contrast']}", both, expected)
+
+        for (row, _), p in zip(tests, stats.false_discovery_control([p for _, p in tests]), strict=True):
+            same = [one for one in tables[1] if all(one[name] == row[name] for name in PLACE)]
+            for one in (row, *same):
+                self.same(f"claim {row['id']}, {row['contrast']}", one, {"false_discovery": p})
 
     def others(self):
         """The tables that have no test."""

@@ -4,6 +4,7 @@ import argparse
 import math
 import re
 import shlex
+import statistics
 from pathlib import Path
 from typing import NamedTuple
 
@@ -283,14 +284,15 @@ def test_the_example_by_hand_is_what_the_records_say() -> None:
     assert [[float(a), float(b)] for _, a, b, _ in rows] == scored
     differences = [a - b for a, b in scored]
     assert [f"{value:+.1f}".replace("-", "−") for value in differences] == [shown for *_, shown in rows]
-    n = len(rows)
-    mean = math.fsum(differences) / n
-    sd = math.sqrt(math.fsum((value - mean) ** 2 for value in differences) / (n - 1))
+    parts = [statistics.variance(arm) / len(rows) for arm in zip(*scored, strict=True)]
+    mean, se = statistics.fmean(differences), math.sqrt(sum(parts))
+    df = sum(parts) ** 2 / sum(part**2 / (len(rows) - 1) for part in parts)
     gap = margin()
-    says = [f"{mean:+.2f}", f"{sd:.3f}", f"{sd / math.sqrt(n):.3f}", f"{gap:.2f} points", f"{gap / 20:.3f}"]
+    says = [f"{mean:+.2f}", f"{se:.3f}", f"{df:.2f}", f"{gap:.2f} points", f"{gap / 20:.3f}"]
+    says += [f"{part * len(rows):.3f}" for part in parts]
     for level in (0.975, 0.95):
-        quantile = float(student.ppf(level, n - 1))
-        low, high = mean - quantile * sd / math.sqrt(n), mean + quantile * sd / math.sqrt(n)
+        quantile = float(student.ppf(level, df))
+        low, high = mean - quantile * se, mean + quantile * se
         says += [f"{quantile:.3f}", f"[{low:+.2f}, {high:+.2f}]".replace("-", "−")]
     assert [number for number in says if number not in text] == []
     assert -gap / 20 < low < high < gap / 20

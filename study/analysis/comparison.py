@@ -17,7 +17,7 @@ from study.sweep.spec import Spec
 if TYPE_CHECKING:
     import pandas as pd
 
-MARKS = {"model": "", "paired": " †", "welch": " ‡", "resampled": " §", "within": " ¶", "few": ""}
+MARKS = {"welch": "", "resampled": " §", "within": " ¶", "few": ""}
 
 
 DIFFERENCE = (Column("interval", "95% CI"), Column("holm", "Holm p"))
@@ -32,9 +32,6 @@ RULES = {
     "last": "the last step",
 }
 """The field training.select, in words."""
-
-MARKED = {"paired": "† paired t-test", "welch": "‡ Welch's t-test"}
-"""Methods of a comparison table that have a mark, in words."""
 
 LISTED = 6
 """So many failures or inapplicable cells are listed by name, the rest counted."""
@@ -221,13 +218,11 @@ def _numbers(facet: Facet, arm: Arm, rows: pd.DataFrame, metrics: list[str]) -> 
         known = rows[name].dropna()
         out |= {f"{name} mean": _mean(known), f"{name} sd": deviation(known)}
     comparison = facet.family.comparisons.get(arm.label, Comparison())
-    test, model = comparison.test, comparison.model
+    test = comparison.test
     out["method"] = "baseline" if arm is facet.base else test.method if test else comparison.why
     for name in ("difference", "low", "high", "se", "df", "p"):
         out[name] = getattr(test, name, None)
     out |= {"holm": comparison.holm, "detectable": comparison.detectable}
-    for name in ("difference", "low", "high", "p"):
-        out[f"model {name}"] = getattr(model, name, None)
     return out
 
 
@@ -244,7 +239,6 @@ def _notes(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> list[str]:
     return [
         _score_rule(spec, frame),
         *([_difference_rule(spec, tests)] if compared else ()),
-        *_other_tests(compared),
         _of_pruning(spec, frame) if questions(spec) else _trained_on(frame),
         *_power(compared),
         *_absent(frame),
@@ -266,30 +260,6 @@ def _difference_rule(spec: Spec, tests: Sequence[Test]) -> str:
     if any(test.method == "few" for test in tests):
         said.append(f"Arms of fewer than {FEWEST} runs have no interval, p or bold, since so few show no spread")
     return f"{'. '.join(said)}."
-
-
-def _other_tests(facets: list[Facet]) -> Iterator[str]:
-    methods = {c.test.method for facet in facets for c in facet.family.comparisons.values() if c.test}
-    marks = [words for method, words in MARKED.items() if method in methods]
-    if marks:
-        yield f"{', '.join(marks)}: docs/statistics.md#marks."
-    if paired := [_pooled(facet, arm, model) for facet, arm, model in _models(facets)]:
-        yield f"† One model of all arms gives {'; '.join(paired)}."
-
-
-def _models(facets: list[Facet]) -> Iterator[tuple[Facet, str, Test]]:
-    for facet in facets:
-        for arm, comparison in facet.family.comparisons.items():
-            if comparison.model:
-                yield facet, arm, comparison.model
-
-
-def _pooled(facet: Facet, arm: str, model: Test) -> str:
-    digits = table.decimals(facet.metric)
-    where = ", ".join(labels.arm_words(label) for label in (facet.name, arm) if label)
-    bounds = labels.interval(model.low, model.high, digits)
-    p = f", unadjusted p {labels.p_value(model.p)}"
-    return f"{labels.number(model.difference, digits, True)} {bounds}{p} ({where})"
 
 
 def _trained_on(frame: pd.DataFrame) -> str:

@@ -4,17 +4,12 @@ A contrast is Σ w_a · (mean of arm a) with Σ w_a = 0. Every contrast of the s
 those of a sweep's table, which are arm − baseline. A contrast of a single arm is the mean of what are differences
 already, by Student's t over its runs.
 
-* Pooled model: `score ~ arm + seed` by least squares over the complete arms of all contrasts of a family; a contrast
-  has a t interval. Seeds are blocks: the same list for every arm.
-* A *collapsed* arm (a run diverged, or its mean validation BLEU is below half the reference's) stays out of the model,
-  because its spread would inflate the variance for every arm. Its contrasts are tested by Welch's t-test over the runs
-  that have a score.
-* If the standard deviations of the arms of a contrast differ threefold, the paired t-test of that contrast decides. The
-  model's estimate is kept beside it. The model of the other contrasts excludes arms that take part in none of them,
-  because one outlier seed would inflate the variance for every arm.
+* Welch's test (1947) with Satterthwaite's degrees of freedom: each arm has its own variance, and no arm changes the
+  interval of another contrast.
 * A contrast with an arm of fewer than three runs has a difference and no test.
 * A contrast with a hole (a run missing, started or failed) is not computed at all.
-* Intervals are unadjusted; p is adjusted by Holm (1979) over all tests of the family.
+* p is adjusted by Holm (1979) over all tests of the family. The 95% intervals are simultaneous over the family, by
+  Bonferroni; the 90% intervals of equivalence are not adjusted.
 * Rank correlations are tested by resampling arms.
 
 If the data leave no variance to estimate (one seed, or runs that agree exactly), there is a difference, and neither
@@ -33,13 +28,12 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd
 
-Method = Literal["model", "paired", "welch", "resampled", "within", "few"]
+Method = Literal["welch", "resampled", "within", "few"]
 Weights = Mapping[str, float]
 """Label of an arm ↦ its weight; they sum to 0, or there is one."""
 
 LEVEL = 0.05
 POWER = 0.80
-THREEFOLD = 3.0
 FEWEST = 3
 """Fewer runs of an arm give a difference, and neither interval nor p: two runs say next to nothing of their spread."""
 FEW = 5
@@ -101,14 +95,15 @@ class Arm:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A tested contrast: the test that decides, the model's where another decides, or why there is none."""
+    """A tested contrast, or why there is no test."""
 
     test: Test | None = None
-    model: Test | None = None
     holm: float | None = None
     detectable: float | None = None
     """The smallest difference shown with power .80 at Holm's first level: (t_{1−.05/2m} + t_.80) · SE, m tests."""
     why: str = ""
+    false_discovery: float | None = None
+    """p by Benjamini and Hochberg (1995) over the contrasts of a study."""
 
     @property
     def significant(self) -> bool:
@@ -123,7 +118,7 @@ class Family:
     baseline: str
     comparisons: dict[str, Comparison] = field(default_factory=dict)
     correlation: float | None = None
-    """Same-seed correlation of the arms in the model, see `seed_correlation`."""
+    """Same-seed correlation of the arms that are not collapsed, see `seed_correlation`."""
 
 
 @dataclass(frozen=True)
@@ -152,39 +147,26 @@ def compare(arms: Sequence[Arm], baseline: str) -> Family:
     if base is None:
         raise ValueError(f"no arm {baseline!r} among {', '.join(arm.label for arm in arms)}")
     others = [arm for arm in arms if arm is not base]
-    tested = contrasted({arm.label: arm for arm in (base, *others)}, [{a.label: 1.0, baseline: -1.0} for a in others],
-                        base)  # fmt: skip
+    tested = contrasted({arm.label: arm for arm in arms}, [{arm.label: 1.0, baseline: -1.0} for arm in others])
     if base.holes or not base.values:
         tested = [Comparison(why="no baseline") for _ in others]
     found = {arm.label: comparison for arm, comparison in zip(others, tested, strict=True)}
     pool = [arm for arm in arms if arm.complete and not collapsed(arm, base)]
+    for arm in pool:
+        if set(arm.values) != set(pool[0].values):
+            raise ValueError(f"arm {arm.label!r} has other seeds than {pool[0].label!r}; give every arm the same list")
     known = base.complete and len(base.values) >= FEWEST
     return Family(baseline, found, seed_correlation(pool) if known else None)
 
 
-def contrasted(arms: Mapping[str, Arm], contrasts: Sequence[Weights], reference: Arm) -> list[Comparison]:
-    """Test every contrast of a family and adjust p by Holm over all of them.
+def contrasted(arms: Mapping[str, Arm], contrasts: Sequence[Weights]) -> list[Comparison]:
+    """Test every contrast of a family and adjust p and intervals over all of them.
 
     Args:
-        arms: the arms that take part, by label; complete ones have the same seeds.
+        arms: the arms that take part, by label.
         contrasts: the weights of each contrast.
-        reference: the arm whose validation BLEU defines a collapse.
-
-    Raises:
-        ValueError: complete arms have unequal seeds.
     """
-    several = [weights for weights in contrasts if len(weights) > 1]
-    fit = _fit(arms, several, reference)
-    even = _fit(arms, [weights for weights in several if not threefold(_named(arms, weights))], reference)
-    plain = []
-    for weights in contrasts:
-        some = _named(arms, weights)
-        plain.append(_compare(some, weights, reference, fit, fit if len(some) > 1 and threefold(some) else even))
-    return adjusted(plain)
-
-
-def _named(arms: Mapping[str, Arm], weights: Weights) -> list[Arm]:
-    return [arms[label] for label in weights]
+    return adjusted([_compare([arms[label] for label in weights], weights) for weights in contrasts])
 
 
 def collapsed(arm: Arm, base: Arm) -> bool:
@@ -194,64 +176,8 @@ def collapsed(arm: Arm, base: Arm) -> bool:
     return arm.valid_bleu is not None and base.valid_bleu is not None and arm.valid_bleu < base.valid_bleu / 2
 
 
-def threefold(arms: Sequence[Arm]) -> bool:
-    """Return True if the largest standard deviation among the arms is at least three times the smallest."""
-    low, *_, high = sorted(deviation(arm.values.values()) or 0.0 for arm in arms)
-    return high > 0 and high >= THREEFOLD * low
-
-
-@dataclass(frozen=True)
-class _Fit:
-    """`score ~ arm + seed`, fitted: arm ↦ the place of its parameter, which is its difference to the first arm."""
-
-    result: Any
-    places: Mapping[str, int]
-    exact: bool
-    """Nothing is left to estimate a variance from."""
-
-    def test(self, weights: Weights) -> Test:
-        """Test a contrast; the weight of the first arm is implied."""
-        row = np.zeros(len(self.result.params))
-        for label, weight in weights.items():
-            if label in self.places:
-                row[self.places[label]] = weight
-        difference = float(row @ self.result.params)
-        if self.exact:
-            return Test("model", difference)
-        return t_test("model", difference, float(self.result.t_test(row).sd.item()), float(self.result.df_resid))
-
-
-def _fit(arms: Mapping[str, Arm], contrasts: Sequence[Weights], reference: Arm) -> _Fit | None:
-    """Fit `score ~ arm + seed` by least squares over all arms of these contrasts, without incomplete or collapsed ones.
-
-    Raises:
-        ValueError: the arms have unequal seeds.
-    """
-    from statsmodels.regression.linear_model import OLS
-
-    named = {label for weights in contrasts for label in weights}
-    pool = [arm for label, arm in arms.items() if label in named and arm.complete and not collapsed(arm, reference)]
-    if len(pool) < 2:
-        return None
-    seeds = sorted(pool[0].values)
-    for arm in pool:
-        if set(arm.values) != set(seeds):
-            raise ValueError(f"arm {arm.label!r} has other seeds than {pool[0].label!r}; give every arm the same list")
-    places = {arm.label: 1 + i for i, arm in enumerate(pool[1:])}
-    rows, scores = [], []
-    for arm in pool:
-        for number, seed in enumerate(seeds):
-            row = np.zeros(len(places) + len(seeds))
-            at = [places[arm.label]] if arm.label in places else []
-            row[[0, *at, *([len(places) + number] if number else [])]] = 1
-            rows.append(row)
-            scores.append(arm.values[seed])
-    result = OLS(np.array(scores), np.array(rows)).fit()
-    return _Fit(result, places, result.df_resid < 1 or exact(result.resid, scores))
-
-
-def _compare(some: Sequence[Arm], weights: Weights, reference: Arm, whole: _Fit | None, fit: _Fit | None) -> Comparison:
-    """Test one contrast in the model `fit`, or by the test that its arms need."""
+def _compare(some: Sequence[Arm], weights: Weights) -> Comparison:
+    """Test one contrast."""
     if any(arm.holes for arm in some):
         return Comparison(why="missing runs")
     if not all(arm.values for arm in some):
@@ -260,16 +186,8 @@ def _compare(some: Sequence[Arm], weights: Weights, reference: Arm, whole: _Fit 
         return Comparison(Test("few", sum(weights[arm.label] * (arm.mean or 0.0) for arm in some)))
     if len(some) == 1:
         values = list(some[0].values.values())
-        return Comparison(replace(one_sample(values, values), method="within"))
-    if fit is None or any(collapsed(arm, reference) for arm in some):
-        return Comparison(welch(some, weights))
-    if threefold(some):
-        seeds = sorted(some[0].values)
-        differences = [sum(weights[arm.label] * arm.values[seed] for arm in some) for seed in seeds]
-        assert whole is not None
-        test = one_sample(differences, [v for arm in some for v in arm.values.values()])
-        return Comparison(test, model=whole.test(weights))
-    return Comparison(fit.test(weights))
+        return Comparison(one_sample(values, values))
+    return Comparison(welch(some, weights))
 
 
 def welch(arms: Sequence[Arm], weights: Weights) -> Test:
@@ -287,7 +205,10 @@ def welch(arms: Sequence[Arm], weights: Weights) -> Test:
 
 
 def adjusted(plain: Sequence[Comparison]) -> list[Comparison]:
-    """Adjust by Holm over all tests that have a p, and add the difference that each could have shown."""
+    """Adjust p by Holm and intervals by Bonferroni over all tests that have a p.
+
+    Add the difference that each test could have shown.
+    """
     from scipy.stats import t
 
     tested = [(i, c.test) for i, c in enumerate(plain) if c.test is not None and c.test.p is not None]
@@ -297,9 +218,15 @@ def adjusted(plain: Sequence[Comparison]) -> list[Comparison]:
     level = LEVEL / len(tested)
     for (i, test), p in zip(tested, holm([test.p or 0.0 for _, test in tested]), strict=True):
         assert test.se is not None
-        detectable = float(t.ppf(1 - level / 2, test.df) + t.ppf(POWER, test.df)) * test.se
-        detectable = math.tanh(detectable) if test.method == "resampled" else detectable
-        out[i] = replace(plain[i], holm=p, detectable=detectable)
+        half = float(t.ppf(1 - level / 2, test.df)) * test.se
+        detectable, ends = (
+            half + float(t.ppf(POWER, test.df)) * test.se,
+            (test.difference - half, test.difference + half),
+        )
+        if test.method == "resampled":
+            middle, detectable = math.atanh(test.difference), math.tanh(detectable)
+            ends = math.tanh(middle - half), math.tanh(middle + half)
+        out[i] = replace(plain[i], test=replace(test, low=ends[0], high=ends[1]), holm=p, detectable=detectable)
     return out
 
 
@@ -312,6 +239,15 @@ def holm(p: Sequence[float]) -> list[float]:
     for rank, place in enumerate(order):
         highest = max(highest, min(1.0, (len(p) - rank) * p[place]))
         out[place] = highest
+    return out
+
+
+def false_discovery(p: Sequence[float]) -> list[float]:
+    """Adjust m p values by Benjamini and Hochberg (1995): min over j ≥ i of m p_(j) / j, with p_(1) ≤ p_(2) ≤ …."""
+    order, lowest, out = sorted(range(len(p)), key=p.__getitem__, reverse=True), 1.0, [0.0] * len(p)
+    for rank, place in enumerate(order):
+        lowest = min(lowest, len(p) * p[place] / (len(p) - rank))
+        out[place] = lowest
     return out
 
 
@@ -388,8 +324,8 @@ def one_sample(differences: Sequence[float], scores: Sequence[float]) -> Test:
     some = np.asarray(differences, dtype=float)
     mean = float(some.mean())
     if len(some) < 2 or exact(some - mean, scores):
-        return Test("paired", mean)
-    return t_test("paired", mean, float(some.std(ddof=1)) / math.sqrt(len(some)), float(len(some) - 1))
+        return Test("within", mean)
+    return t_test("within", mean, float(some.std(ddof=1)) / math.sqrt(len(some)), float(len(some) - 1))
 
 
 def t_test(method: Method, difference: float, se: float, df: float) -> Test:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 DECIMALS = 4
 """Numbers are rounded before they are written, so that machines agree to the byte."""
-P_VALUES = ("p", "holm", "model p")
+P_VALUES = ("p", "holm", "false_discovery")
 DIGITS = 3
 """Columns of p values keep so many significant digits instead, and with them their exponents."""
 

@@ -457,8 +457,7 @@ def compare(question: Question, among: QuestionArms) -> list[tuple[WeightedContr
         plain = [Comparison(why="missing runs") if arms.holes else correlated(arms.pairs, arms.level) for arms in found]
         return list(zip(found, adjusted(plain), strict=True))
     weighted = [weigh(contrast, among) for contrast in question.contrasts]
-    reference = among.runs.values(among.arms[0], None)
-    compared = contrasted(join_arms(weighted), [one.weights for one in weighted], reference)
+    compared = contrasted(join_arms(weighted), [one.weights for one in weighted])
     return list(zip(weighted, compared, strict=True))
 
 

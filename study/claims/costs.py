@@ -135,7 +135,7 @@ def verdict(claim: Claim, question: Question, costs: Costs | None) -> Verdict:
 def _findings(kind: Kind, question: Question, costs: Costs) -> list[Finding]:
     """Return every contrast of a question, tested on logarithms and printed as ratios."""
     weighted = [_weigh(contrast, question, costs) for contrast in question.contrasts if isinstance(contrast, Ratio)]
-    compared = contrasted(join_arms(weighted), [one.weights for one in weighted], Arm("", {}))
+    compared = contrasted(join_arms(weighted), [one.weights for one in weighted])
     margin = question.margin
     assert isinstance(margin, float)
     both = zip(question.contrasts, weighted, compared, strict=True)

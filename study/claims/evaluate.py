@@ -36,7 +36,7 @@ from study.sweep import fields
 def evaluate(
     files: Sequence[ClaimFile], runs: Runs, measured: Costs | None = None, wanted: Iterable[str] = ()
 ) -> list[Verdict]:
-    """Return the verdicts of the claims wanted (by id or slug; all, if none is named). Every claim is checked first.
+    """Return the verdicts of the claims wanted (by id or slug; all, if none is named). All are checked and computed.
 
     Args:
         files: claims; `gap` and each named margin are the last file's that defines them.
@@ -56,11 +56,13 @@ def evaluate(
         raise InputError(f"no such claim: {min(unknown)}. Choose from {', '.join(str(claim.id) for claim in claims)}.")
     found = []
     for file in files:
+        own = []
         for claim in file.claims:
             evaluator.check(file, claim)
-            if not names or names & {str(claim.id), claim.slug}:
-                found += verdicts.supersede(list(evaluator.verdicts(file, claim)))
-    return found
+        for claim in file.claims:
+            own += verdicts.supersede(list(evaluator.verdicts(file, claim)))
+        found += verdicts.over_the_study(own)
+    return [one for one in found if not names or names & {str(one.claim.id), one.claim.slug}]
 
 
 @dataclass

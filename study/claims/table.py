@@ -17,7 +17,7 @@ from study.claims.contrasts import name_of
 from study.claims.schema import Claim
 from study.claims.verdicts import DESCRIPTIVE, NOT_RUN, UNDECIDED, Finding, Verdict, stance
 
-RULES = ("docs/statistics.md explains verdicts, findings, columns and the marks † ‡ § ¶.",)
+RULES = ("docs/statistics.md explains verdicts, findings, columns and the marks § ¶.",)
 WIDTH = 100
 
 
@@ -71,7 +71,7 @@ def contrasts_table(verdicts: Sequence[Verdict]) -> Table:
         Column("finding", "finding", "left"),
         *NUMBERS,
         Column("holm", "Holm p"),
-        Column("model", "pooled model, where another test decides"),
+        Column("false_discovery", "BH p"),
         Column("notes", "notes", "left"),
     ]
     rows = [
@@ -137,8 +137,6 @@ def _sentence(verdict: Verdict, found: Finding, alone: bool) -> str:
         parts.append(f"{cells['sentences']} seeds differ over test sentences")
     if found.sentences is not None and found.sentences.interval is not None:
         parts.append(f"95% CI over seeds and sentences {cells['crossed']}")
-    if found.comparison.model is not None:
-        parts.append(f"pooled model {cells['model']}")
     word = f" [{found.word}]" if alone else ""
     return f"{found.name} ({cells['metric']}){word}: {', '.join([*parts, *found.notes])}"
 
@@ -236,7 +234,7 @@ def _finding(verdict: Verdict, found: Finding | None) -> str:
 
 
 def _evidence(verdict: Verdict, found: Finding) -> dict[str, str]:
-    test, model, digits = found.comparison.test, found.comparison.model, _measure(verdict).decimals
+    test, digits = found.comparison.test, _measure(verdict).decimals
     digits = 2 if _kinds(verdict) & {"band", "correlation", "ratio"} else digits
     signed = "ratio" not in _kinds(verdict)
     estimate = interval = labels.NOTHING
@@ -245,9 +243,6 @@ def _evidence(verdict: Verdict, found: Finding) -> dict[str, str]:
     if test is not None:
         estimate = labels.number(test.difference, digits, signed) + MARKS[test.method]
         interval = labels.interval(test.low, test.high, digits, signed)
-    beside = labels.NOTHING
-    if model is not None:
-        beside = f"{labels.number(model.difference, digits, True)} {labels.interval(model.low, model.high, digits)}"
     return {
         "id": str(verdict.claim.id),
         "asked": asked_in(verdict),
@@ -260,7 +255,7 @@ def _evidence(verdict: Verdict, found: Finding) -> dict[str, str]:
         "inner": inner,
         "margins": labels.number(_in_margins(verdict, found), 2, True),
         "holm": labels.p_value(found.comparison.holm),
-        "model": beside,
+        "false_discovery": labels.p_value(found.comparison.false_discovery),
         "margin": labels.number(found.margin, digits),
         "n": _count(verdict, found),
         "smallest": labels.number(found.comparison.detectable, digits),
@@ -303,15 +298,14 @@ def _numbers(verdict: Verdict, found: Finding | None) -> dict[str, Any]:
     out |= {"metric": metric, "contrast": found.fields if found else ""}
     out |= {"alone": found.word if found else "", "margin": found.margin if found else None}
     comparison = found.comparison if found else None
-    test, model = (comparison.test, comparison.model) if comparison else (None, None)
+    test = comparison.test if comparison else None
     out["method"] = test.method if test else comparison.why if comparison else ""
     for name in ("difference", "low", "high", "se", "df", "p"):
         out[name] = getattr(test, name, None)
     out["low90"], out["high90"] = (found.inner if found else None) or (None, None)
     out["in_margins"] = _in_margins(verdict, found) if found else None
-    out |= {"holm": getattr(comparison, "holm", None), "detectable": getattr(comparison, "detectable", None)}
-    for name in ("difference", "low", "high", "p"):
-        out[f"model {name}"] = getattr(model, name, None)
+    for name in ("holm", "false_discovery", "detectable"):
+        out[name] = getattr(comparison, name, None)
     out |= {"n": found.n if found else 0, "declared": found.declared if found else None}
     tested = found.sentences if found else None
     out["sentences"] = tested.count if tested else None

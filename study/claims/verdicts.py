@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from study import metrics
-from study.analysis.inference import Arm, Comparison
+from study.analysis.inference import Arm, Comparison, false_discovery
 from study.analysis.noise import Key, SentenceTest
 from study.claims.contrasts import CorrelatedArms, WeightedContrast
 from study.claims.schema import (
@@ -292,6 +292,21 @@ def supersede(verdicts: Sequence[Verdict]) -> list[Verdict]:
         new = tuple(one for one in second if one.question.supersedes(one.pair, old.question, old.pair))
         marked.append(replace(old, superseded=new))
     return marked
+
+
+def over_the_study(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Add to each contrast its p by Benjamini and Hochberg over all contrasts that count; descriptive ones do not."""
+    counted = [found for one in verdicts if one.word != DESCRIPTIVE for found in one.findings]
+    p = {id(found): test.p for found in counted if (test := found.comparison.test) and test.p is not None}
+    adjusted = dict(zip(p, false_discovery(list(p.values())), strict=True))
+    out = []
+    for one in verdicts:
+        findings = [
+            replace(found, comparison=replace(found.comparison, false_discovery=adjusted.get(id(found))))
+            for found in one.findings
+        ]
+        out.append(replace(one, findings=tuple(findings)))
+    return out
 
 
 def summaries(verdicts: Sequence[Verdict]) -> dict[str, str]:

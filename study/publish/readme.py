@@ -218,7 +218,7 @@ Every claim with its verdict and the numbers that decide it, computed from the p
 by `make reproduce`; [Statistics and claims](statistics.md) explains how a verdict is computed.
 """
 NOTES = """\
-[Verdict tables](statistics.md#verdict-tables) explains the columns, [Marks](statistics.md#marks) explains † ‡ § ¶, and
+[Verdict tables](statistics.md#verdict-tables) explains the columns, [Marks](statistics.md#marks) explains § ¶, and
 [contrasts.md](../results/tables/contrasts.md) has every contrast.
 
 The data `graph`, `multi_lookup`, `copy_far` and `one_space` are [probes](own-data.md#corpora).

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from study.analysis.inference import Arm, Test, compare, contrasted, one_sample, seed_correlation
+from study.analysis.inference import Arm, Test, compare, contrasted, false_discovery, one_sample, seed_correlation
 
 BASE = {1: 80.0, 2: 82.0, 3: 81.5, 4: 79.0, 5: 83.0}
 OTHER = {1: 81.0, 2: 82.5, 3: 83.0, 4: 79.5, 5: 84.5}
@@ -16,61 +16,41 @@ def arms(*values, **facts):
     return [Arm(name, data, **facts) for name, data in zip("abcdef", values, strict=False)]
 
 
-def test_two_arms_give_the_paired_t_test():
+def test_two_arms_give_welchs_t_test():
     test = compare(arms(BASE, OTHER), "a").comparisons["b"].test
-    differences = [OTHER[s] - BASE[s] for s in BASE]
-    mean = sum(differences) / 5
-    se = math.sqrt(sum((d - mean) ** 2 for d in differences) / 4 / 5)
-    half = stats.t.ppf(0.975, 4) * se
-    assert test.method == "model"
-    assert (test.difference, test.se, test.df) == pytest.approx((mean, se, 4))
-    assert (test.low, test.high) == pytest.approx((mean - half, mean + half))
-    assert test.p == pytest.approx(2 * stats.t.sf(mean / se, 4))
+    expected = stats.ttest_ind([*OTHER.values()], [*BASE.values()], equal_var=False)
+    bounds, inner = expected.confidence_interval(0.95), expected.confidence_interval(0.90)
+    assert (test.method, test.difference) == ("welch", pytest.approx(1.0))
+    assert (test.p, test.df) == pytest.approx((expected.pvalue, expected.df))
+    assert (test.low, test.high, *test.inner) == pytest.approx((bounds.low, bounds.high, inner.low, inner.high))
 
 
-def test_three_arms_pool_one_variance_and_holm_adjusts():
-    family = compare(arms(BASE, OTHER, THIRD), "a")
-    grid = np.array([[arm[s] for s in range(1, 6)] for arm in (BASE, OTHER, THIRD)])
-    residuals = grid - grid.mean(0) - grid.mean(1, keepdims=True) + grid.mean()
-    se = math.sqrt((residuals**2).sum() / 8 * 2 / 5)
+def test_holm_adjusts_p_and_bonferroni_the_95_percent_intervals_of_a_family():
+    """Another arm changes the level, 1 − .05/2 instead of .95, and nothing else: not the SE, not the 90% interval."""
+    family, alone = compare(arms(BASE, OTHER, THIRD), "a"), compare(arms(BASE, OTHER), "a").comparisons["b"]
     b, c = family.comparisons["b"], family.comparisons["c"]
-    assert (b.test.se, b.test.df) == pytest.approx((se, 8))
     p = sorted([b.test.p, c.test.p])
     assert sorted([b.holm, c.holm]) == pytest.approx([2 * p[0], max(2 * p[0], p[1])])
-    assert b.detectable == pytest.approx((stats.t.ppf(1 - 0.05 / 4, 8) + stats.t.ppf(0.8, 8)) * se)
-
-
-def test_a_collapsed_arm_is_compared_by_welch_and_leaves_the_model_alone():
-    collapsed = Arm("c", {1: 0.0, 2: 9.0, 3: 1.0, 4: 0.0, 5: 4.0}, valid_bleu=10.0)
-    whole = [Arm("a", BASE, valid_bleu=30.0), Arm("b", OTHER, valid_bleu=16.0), collapsed]
-    family = compare(whole, "a")
-    assert family.comparisons["b"].test == compare(whole[:2], "a").comparisons["b"].test
-    test, expected = (
-        family.comparisons["c"].test,
-        stats.ttest_ind([*collapsed.values.values()], [*BASE.values()], equal_var=False),
+    assert (b.test.se, b.test.df, b.test.inner, b.test.p) == (
+        alone.test.se,
+        alone.test.df,
+        alone.test.inner,
+        alone.test.p,
     )
-    bounds = expected.confidence_interval()
-    assert test.method == "welch"
-    assert (test.p, test.df) == pytest.approx((expected.pvalue, expected.df))
-    assert (test.low, test.high) == pytest.approx((bounds.low, bounds.high))
+    half = stats.t.ppf(1 - 0.05 / 4, b.test.df) * b.test.se
+    assert (b.test.low, b.test.high) == pytest.approx((1 - half, 1 + half))
+    assert b.detectable == pytest.approx(half + stats.t.ppf(0.8, b.test.df) * b.test.se)
 
 
-def test_where_deviations_differ_threefold_the_paired_t_decides_and_the_model_stays_beside():
-    wild = {s: 81.0 + 6 * d for s, d in zip(BASE, (-1, 1, 0, 2, -2), strict=True)}
-    family = compare(arms(BASE, wild, OTHER), "a")
-    comparison = family.comparisons["b"]
-    expected = stats.ttest_rel([wild[s] for s in BASE], [*BASE.values()])
-    assert comparison.test.method == "paired"
-    assert (comparison.test.p, comparison.test.df) == pytest.approx((expected.pvalue, 4))
-    assert comparison.model.method == "model"
-    assert comparison.model.df == 8
-    assert family.comparisons["c"].test == compare(arms(BASE, OTHER), "a").comparisons["b"].test  # nor spoils others
+def test_false_discovery_by_hand():
+    """Four p values .01, .02, .04 and .5: 4 p / rank is .04, .04, .0533 and .5."""
+    assert false_discovery([0.5, 0.02, 0.01, 0.04]) == pytest.approx([0.5, 0.04, 0.04, 4 / 3 * 0.04])
 
 
 def test_an_arm_with_a_hole_is_not_compared_and_does_not_hide_the_others():
     family = compare([Arm("a", BASE), Arm("b", {1: 80.0}, holes=4), Arm("c", THIRD)], "a")
     assert (family.comparisons["b"].test, family.comparisons["b"].why) == (None, "missing runs")
-    assert family.comparisons["c"].test.df == 4
+    assert family.comparisons["c"].test == compare([Arm("a", BASE), Arm("c", THIRD)], "a").comparisons["c"].test
     without = compare([Arm("a", {1: 1.0}, holes=1), Arm("b", OTHER)], "a")
     assert without.comparisons["b"].why == "no baseline"
 
@@ -115,8 +95,8 @@ def test_two_values_give_a_difference_and_no_test(facts):
     comparison = compare([base, whole[1]], "a").comparisons["b"]
     assert comparison.test == Test("few", 82.5 - sum(base.values.values()) / len(base.values))
     assert (comparison.holm, comparison.detectable, comparison.significant) == (None, None, False)
-    assert contrasted({"a": base, "b": whole[1]}, [{"b": 1.0, "a": -1.0}], base) == [comparison]
-    difference = contrasted({"b": whole[1]}, [{"b": 1.0}], base)[0]
+    assert contrasted({"a": base, "b": whole[1]}, [{"b": 1.0, "a": -1.0}]) == [comparison]
+    difference = contrasted({"b": whole[1]}, [{"b": 1.0}])[0]
     assert (difference.test, difference.holm) == (Test("few", 82.5), None)
 
 
@@ -140,11 +120,12 @@ def test_intervals_cover_and_holm_keeps_the_family_error():
     covered = false = 0
     tables = 200
     for _ in range(tables):
-        seeds = draw.normal(0, 2, 5)
-        data = 80 + seeds + draw.normal(0, 1, (4, 5)) + np.array([[0], [0], [0], [2]])
+        data = 80 + draw.normal(0, 1, (4, 5)) + np.array([[0], [0], [0], [2]])
         family = compare([Arm(n, dict(enumerate(row))) for n, row in zip("abcd", data, strict=True)], "a")
         c = family.comparisons
-        covered += c["d"].test.low <= 2 <= c["d"].test.high
+        covered += all(
+            c[arm].test.low <= effect <= c[arm].test.high for arm, effect in zip("bcd", (0, 0, 2), strict=True)
+        )
         false += c["b"].significant or c["c"].significant
     assert 0.95 - 3 * math.sqrt(0.95 * 0.05 / tables) < covered / tables
     assert false / tables < 0.05 + 3 * math.sqrt(0.95 * 0.05 / tables)

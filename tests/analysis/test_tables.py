@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from scipy import stats
 
 from study.__main__ import main
 from study.analysis import labels
@@ -55,16 +56,15 @@ def test_a_narrow_terminal_stacks_or_drops_columns_and_breaks_no_number(three, w
 
 
 def test_the_golden_numbers_by_hand(three):
-    """Differences by seed are −10, −8 and −7: mean −25/3, SE √(7/9), two degrees of freedom, p = 1 − t/√(t² + 2)."""
+    """Variances 4 and 31/3 of three runs each: SE² = 43/9, df = (43/3)² / ((4² + (31/3)²) / 2) = 3.35."""
     three.complete()
     line = numbers(report(three).table)["score=bilinear"]
-    se = math.sqrt(7) / 3
-    t = 25 / 3 / se
-    p, half = 1 - t / math.sqrt(t * t + 2), 4.302653 * se
+    se, df = math.sqrt(43) / 3, (43 / 3) ** 2 / ((4**2 + (31 / 3) ** 2) / 2)
+    p, half = 2 * stats.t.sf(25 / 3 / se, df), stats.t.ppf(0.975, df) * se
     expected = {
         "difference": -25 / 3,
         "se": se,
-        "df": 2,
+        "df": df,
         "low": -25 / 3 - half,
         "high": -25 / 3 + half,
         "p": p,
@@ -77,7 +77,7 @@ def test_the_golden_numbers_by_hand(three):
         "declared": 3,
     }
     assert {name: float(line[name]) for name in expected} == pytest.approx(expected, abs=5.1e-5)
-    assert line["method"] == "model"
+    assert line["method"] == "welch"
 
 
 def test_two_runs_of_an_arm_give_a_difference_and_a_footnote_that_says_why(tiny, three):

@@ -31,8 +31,8 @@ def arms(**values):
     return {name: Arm(name, data) for name, data in values.items()}
 
 
-def one(weights=PAIR, reference=None, **values):
-    return contrasted(arms(**values), [weights], reference or Arm("r", {}))[0]
+def one(weights=PAIR, **values):
+    return contrasted(arms(**values), [weights])[0]
 
 
 def question(**facts):
@@ -58,18 +58,18 @@ NOISY = {1: 90.0, 2: 70.0, 3: 95.0, 4: 74.0, 5: 82.0}
         ("undecided", "superiority", BETTER, -1, {"margin": 20.0, "diverged": [-1]}),
         ("contradicted", "equivalence", BETTER, 1, {"margin": 2.0}),
         ("undecided", "equivalence", BETTER, 1, {"margin": 4.8}),
-        ("no difference larger than the margin", "equivalence", ALIKE, 1, {"margin": 0.5}),
-        ("no difference larger than the margin", "superiority", ALIKE, 1, {"margin": 0.5}),
+        ("no difference larger than the margin", "equivalence", ALIKE, 1, {"margin": 2.0}),
+        ("no difference larger than the margin", "superiority", ALIKE, 1, {"margin": 2.0}),
         ("undecided", "equivalence", ALIKE, 1, {"margin": 0.1}),
         ("undecided", "superiority", NOISY, 1, {"margin": 0.5}),
         ("undecided", "superiority", ALIKE, 1, {}),
-        ("saturated", "superiority", NOISY, 1, {"margin": 0.5, "saturated": True}),
-        ("saturated", "equivalence", ALIKE, 1, {"margin": 0.5, "saturated": True}),
+        ("saturated", "superiority", NOISY, 1, {"margin": 2.0, "saturated": True}),
+        ("saturated", "equivalence", ALIKE, 1, {"margin": 2.0, "saturated": True}),
         ("supported", "superiority", BETTER, 1, {"saturated": True}),
         ("undecided", "superiority", BETTER, 1, {"diverged": [1]}),
         ("supported", "superiority", BETTER, 1, {"diverged": [-1]}),
         ("undecided", "superiority", BETTER, -1, {"diverged": [-1]}),
-        ("undecided", "equivalence", ALIKE, 1, {"margin": 0.5, "diverged": [-1]}),
+        ("undecided", "equivalence", ALIKE, 1, {"margin": 2.0, "diverged": [-1]}),
     ],
 )
 def test_every_word_is_reached_by_data(word, kind, other, sign, facts):
@@ -78,25 +78,25 @@ def test_every_word_is_reached_by_data(word, kind, other, sign, facts):
 
 def test_without_runs_there_is_no_verdict():
     whole = {"a": Arm("a", BASE), "b": Arm("b", {1: 80.0}, holes=4)}
-    assert judged("superiority", contrasted(whole, [PAIR], whole["a"])[0], 1) == "not yet run"
+    assert judged("superiority", contrasted(whole, [PAIR])[0], 1) == "not yet run"
     whole["b"] = Arm("b", {}, diverged=5)
-    assert judged("superiority", contrasted(whole, [PAIR], whole["a"])[0], 1) == "undecided"
+    assert judged("superiority", contrasted(whole, [PAIR])[0], 1) == "undecided"
 
 
 def test_two_one_sided_tests_by_hand():
     """Difference .3, SE .2, 4 degrees of freedom: the 90% interval is .3 ± 2.132 · .2, the 95% one .3 ± 2.776 · .2."""
-    test = t_test("model", 0.3, 0.2, 4)
+    test = t_test("welch", 0.3, 0.2, 4)
     assert (test.low, test.high) == pytest.approx((0.3 - 2.776445 * 0.2, 0.3 + 2.776445 * 0.2), abs=1e-6)
     edge = 0.3 + 2.131847 * 0.2
     assert test.inside(edge + 1e-6)
     assert not test.inside(edge - 1e-6)
-    assert not Test("model", 0.0).inside(100.0)
+    assert not Test("welch", 0.0).inside(100.0)
 
 
 def test_holm_by_hand_over_the_contrasts_of_a_question():
     data = {"a": BASE, "b": BETTER, "c": ALIKE, "d": shift(NOISY, 2)}
     contrasts = [{name: 1.0, "a": -1.0} for name in "bcd"]
-    found = contrasted(arms(**data), contrasts, Arm("r", {}))
+    found = contrasted(arms(**data), contrasts)
     p = [c.test.p for c in found]
     order = sorted(range(3), key=p.__getitem__)
     highest, expected = 0.0, {}
@@ -111,29 +111,12 @@ def test_holm_by_hand_over_the_contrasts_of_a_question():
 
 
 def test_an_interaction_is_the_difference_of_differences():
-    """Four arms of equal spread and independent noise: estimate and SE from the residuals of the two-way table."""
-    rng = np.random.default_rng(2)
-    grid = 80 + rng.normal(0, 1, (4, 5)) + np.array([[0], [1], [2], [6]])
-    data = {name: dict(enumerate(row)) for name, row in zip("abcd", grid, strict=True)}
-    weights = {"d": 1.0, "c": -1.0, "b": -1.0, "a": 1.0}
-    test = one(weights, **data).test
-    means = grid.mean(axis=1)
-    residuals = grid - grid.mean(0) - grid.mean(1, keepdims=True) + grid.mean()
-    se = math.sqrt((residuals**2).sum() / 12 * 4 / 5)
-    assert (test.method, test.df) == ("model", 12)
-    assert (test.difference, test.se) == pytest.approx((means[3] - means[2] - means[1] + means[0], se))
-
-
-def test_collapsed_arms_are_compared_by_welch_and_threefold_spreads_by_the_paired_t():
-    fallen = Arm("b", {1: 0.0, 2: 9.0, 3: 1.0, 4: 0.0, 5: 4.0}, valid_bleu=10.0)
-    reference = Arm("r", {}, valid_bleu=30.0)
-    found = contrasted({"a": Arm("a", BASE, valid_bleu=30.0), "b": fallen}, [PAIR], reference)[0]
-    expected = stats.ttest_ind(list(fallen.values.values()), list(BASE.values()), equal_var=False)
-    assert found.test.method == "welch"
-    assert (found.test.df, found.test.p) == pytest.approx((expected.df, expected.pvalue))
-    wild = one(a=BASE, b=NOISY)
-    assert (wild.test.method, wild.model.method) == ("paired", "model")
-    assert wild.test.p == pytest.approx(stats.ttest_rel(list(NOISY.values()), list(BASE.values())).pvalue)
+    """Variances 1, 4, 9 and 16 of five runs each: SE² = 30 / 5, and df = 30² / ((1 + 16 + 81 + 256) / 4)."""
+    unit = np.array([-1.0, -1.0, 0.0, 1.0, 1.0])
+    data = {name: dict(enumerate(10 * i + (i + 1) * unit)) for i, name in enumerate("abcd")}
+    test = one({"d": 1.0, "c": -1.0, "b": -1.0, "a": 1.0}, **data).test
+    assert test.method == "welch"
+    assert (test.difference, test.se, test.df) == pytest.approx((0.0, math.sqrt(6), 900 / (354 / 4)))
 
 
 def test_what_all_and_any_make_of_several_words():
@@ -222,15 +205,15 @@ def test_nothing_is_saturated_that_could_show(base, other, kind, expect, word):
     ]
     contrast = Difference(arm={}, baseline={}, expect=expect)
     weighed = WeightedContrast("x", arms(a=values[0], b=values[1]), PAIR, ("b",), ("a",), {}, 5)
-    comparison = Comparison(t_test("model", other - base, abs(other - base) + 1, 4), holm=0.4)
+    comparison = Comparison(t_test("welch", other - base, abs(other - base) + 1, 4), holm=0.4)
     if word.startswith("no difference"):
-        comparison = Comparison(t_test("model", other - base, 0.1, 4), holm=0.001)
+        comparison = Comparison(t_test("welch", other - base, 0.1, 4), holm=0.001)
     assert finding(kind, question(metric="test/exact"), contrast, weighed, comparison, 5.0).word == word
 
 
 def test_an_interval_of_90_percent_by_hand():
     """.3 ± 2.132 · .02 with 4 degrees of freedom. A clear difference may straddle its margin."""
-    test = t_test("model", 0.3, 0.02, 4)
+    test = t_test("welch", 0.3, 0.02, 4)
     low, high = test.inner
     assert (low, high) == pytest.approx((0.3 - 2.131847 * 0.02, 0.3 + 2.131847 * 0.02))
     assert Test("few", 0.3).inner is None
@@ -304,21 +287,21 @@ def test_under_the_null_a_claim_is_supported_in_one_of_twenty_tables_at_most():
     false = equal = covered = 0
     contrasts = [{name: 1.0, "a": -1.0} for name in "bcd"]
     for _ in range(tables):
-        data = 80 + draw.normal(0, 2, 5) + draw.normal(0, 1, (4, 5))
+        data = 80 + draw.normal(0, 1, (4, 5))
         whole = arms(**{name: dict(enumerate(row)) for name, row in zip("abcd", data, strict=True)})
-        found = contrasted(whole, contrasts, whole["a"])
+        found = contrasted(whole, contrasts)
         false += (
             combined(question(combine="any"), "superiority", [judged("superiority", c, 0) for c in found])
             == "supported"
         )
         at_margin = found[0].test
-        moved = t_test("model", at_margin.difference + 2.0, at_margin.se, at_margin.df)
+        moved = t_test("welch", at_margin.difference + 2.0, at_margin.se, at_margin.df)
         equal += judged("equivalence", Comparison(moved, holm=moved.p), 1, 2.0).startswith("no difference")
-        covered += at_margin.low <= 0 <= at_margin.high
+        covered += all(c.test.low <= 0 <= c.test.high for c in found)
     error = 3 * math.sqrt(0.05 * 0.95 / tables)
     assert false / tables <= 0.05 + error
     assert equal / tables <= 0.05 + error
-    assert abs(covered / tables - 0.95) <= error
+    assert covered / tables >= 0.95 - error
 
 
 @pytest.mark.parametrize(
