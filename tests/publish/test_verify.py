@@ -222,6 +222,9 @@ def test_scores_of_subsets_follow_from_the_nll_of_each_sentence(lab, monkeypatch
     lab.arm(0).write_text(json.dumps(trees))
     lab.replace(0, "test.nll.txt", text.encode())
     assert "nll" not in problems(lab)
+    key = ("test/nll/late", lab.ids[0], lab.ids[0])  # a run does not differ from itself
+    noise.write(lab.results, [SimpleNamespace(findings=[SimpleNamespace(key=key)])])
+    assert read_tests(lab.results.root)[key].p == (1.0,)
     places = {score["metric"]: place for place, score in enumerate(tree["scores"]) if score["metric"].startswith("nll")}
     lab.edit(0, {f"scores.{place}.value": 0.3 for place in places.values()})
     assert "scores.test.nll_by_length.late.value: expected" in problems(lab)
