@@ -2,24 +2,28 @@
 
 It hands out the points of a grid as the real one does: each once, failed ones never again, preempted ones as `resume`
 under the same name, and `exit` when nothing is left or under way. It is as strict: 401 to another key, 404 to a run or
-an agent of a sweep that it does not have, 409 to the name of a run that was deleted, 400 to an operation that it does
-not know, or whose variables are not those that it declares. `faults` says which operations fail first: 429 and 5xx,
-connections that end, late answers. It can die, and come back.
+an agent of a sweep that it does not have, 409 to the name of a run that was deleted, 400 to an operation that does not
+fit `wandb.graphql`: unknown fields and arguments, variables that are missing, not declared, or of another type. An
+answer has the fields that were asked for, and null where the stand-in has none. `faults` says which operations fail
+first: 429 and 5xx, connections that end, late answers. It can die, and come back.
 """
 
 import base64
 import hashlib
 import itertools
 import json
-import re
 import socket
 import struct
 import threading
 import urllib.parse
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import MappingProxyType
 
+import graphql
 import yaml
+from graphql.execution.values import get_variable_values
 
 ENTITY, KEY = "someone", "0123456789" * 4
 FIELDS = {"entity": {"id": "E", "name": ENTITY}}
@@ -287,24 +291,35 @@ class Loopback(ThreadingHTTPServer):
             run["state"] = "failed" if code else "finished"
 
 
-def _operation(body):
-    """Return the name of an operation of GraphQL."""
-    found = re.search(r"(?:query|mutation)\s+(\w+)", body.get("query", ""))
-    return found[1] if found else "none"
+@cache
+def _schema():
+    return graphql.build_schema((Path(__file__).parent / "wandb.graphql").read_text(encoding="utf-8"))
 
 
-def _check_variables(body):
-    """Refuse variables that an operation does not declare, and the lack of those that it requires.
+@cache
+def _document(query):
+    """Return an operation, the name of it, and why the schema does not allow it."""
+    try:
+        document = graphql.parse(query)
+    except graphql.GraphQLError as problem:
+        return None, "none", [problem]
+    return document, graphql.get_operation_ast(document).name.value, graphql.validate(_schema(), document)
+
+
+def _check(document, problems, told):
+    """Refuse an operation that the schema does not allow, and variables that do not fit its declaration.
 
     Raises:
         RefusedError: 400.
     """
-    head = re.search(r"(?:query|mutation)\s+\w+\s*\(([^)]*)\)", body.get("query", ""))
-    declared = dict(re.findall(r"\$(\w+)\s*:\s*([\[\]\w!]+(?:\s*=)?)", head[1] if head else ""))
-    given = {name for name, value in (body.get("variables") or {}).items() if value is not None}
-    required = {name for name, kind in declared.items() if kind.endswith("!")}
-    if given - declared.keys() or required - given:
-        raise RefusedError(400, f"variables: {sorted(given - declared.keys())}, {sorted(required - given)}")
+    declared = graphql.get_operation_ast(document).variable_definitions or () if document else ()
+    unknown = {name for name, value in told.items() if value is not None} - {
+        one.variable.name.value for one in declared
+    }
+    coerced = get_variable_values(_schema(), declared, told) if document else []
+    problems = [*problems, *(coerced if isinstance(coerced, list) else ())]
+    if problems or unknown:
+        raise RefusedError(400, "; ".join([*(one.message for one in problems), *sorted(unknown)]))
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -328,7 +343,8 @@ class Handler(BaseHTTPRequestHandler):
         if self.server.dead:
             self.close_connection = True
             return
-        if self._fails("file_stream" if self.path.endswith("/file_stream") else _operation(body)):
+        document, name, problems = _document(body.get("query", ""))
+        if self._fails("file_stream" if self.path.endswith("/file_stream") else name):
             return
         if base64.b64encode(f"api:{KEY}".encode()).decode() not in self.headers.get("Authorization", ""):
             self._send({"errors": [{"message": "who is there?"}]}, 401)
@@ -337,8 +353,13 @@ class Handler(BaseHTTPRequestHandler):
             self._send({})
         else:
             try:
-                _check_variables(body)
-                self._send({"data": self.server.answer(_operation(body), body.get("variables") or {})})
+                told = body.get("variables") or {}
+                _check(document, problems, told)
+                answer = self.server.answer(name, told)
+                made = graphql.execute_sync(_schema(), document, root_value=answer, variable_values=told)
+                if made.errors:
+                    raise RefusedError(500, "; ".join(problem.message for problem in made.errors))
+                self._send({"data": made.data})
             except RefusedError as refusal:
                 self._send({"errors": [{"message": str(refusal)}]}, refusal.status)
 

@@ -193,3 +193,13 @@ def stepping(experiment: Experiment, folder: Path) -> None:
             with (folder.parent / "started").open("w") as pipe:
                 pipe.write("x")
     finish(experiment, folder, history=[state])
+
+
+def lose_ray(resources, out, packs, token, errors, answers):
+    """Make one pack, then end as Ray ends a process whose cluster is gone."""
+    packs[0]()
+    answers.send((0, None))
+    Path(errors).write_text(
+        "noise\n[2026-11-22 23:30:17,911 E 1492 1903] rpc_client.h:204: Failed to connect to GCS.\n"
+    )
+    os._exit(1)

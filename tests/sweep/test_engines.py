@@ -11,7 +11,6 @@ import threading
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import jsonschema
 import pytest
@@ -236,10 +235,25 @@ def test_a_real_ray_loses_a_node_and_a_worker_and_makes_every_run_once(nodes, fi
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999"])
 def test_an_address_without_ray_is_refused_before_ray_waits_for_it(address, out, monkeypatch):
-    silent = SimpleNamespace(init=lambda **_: pytest.fail("Ray was started"))
-    monkeypatch.setattr(ray.importlib, "import_module", lambda _: silent)
+    pytest.importorskip("ray")
+    monkeypatch.setattr(ray, "drive", lambda *_: pytest.fail("Ray was started"))
     with pytest.raises(InputError, match=f"--address: no Ray cluster answers at {address} "):
         ray.Ray(ray.options(None, address), out).run([])
+
+
+def test_a_lost_cluster_is_one_line_and_its_runs_are_due(file, out, use, monkeypatch, capfd):
+    """Ray itself ends the process that talks to it, here after the first of three tasks."""
+    pytest.importorskip("ray")
+    use(sweep_trials.stoppable)
+    monkeypatch.setattr(ray, "drive", sweep_trials.lose_ray)
+    command = ["sweep", str(file(3, 4, 5)), "--runs", str(out), "--engine", "ray"]
+    assert main(command) == 1
+    printed = capfd.readouterr()
+    assert "1 of 3 tasks ended, 0 failed" in printed.out
+    assert "the engine says: the cluster is lost (Failed to connect to GCS)" in printed.out
+    assert "1 of 3 runs there, by identity" in printed.out
+    assert not printed.err
+    assert not list(out.glob(".shared-*"))
 
 
 def test_runs_come_back_where_the_folder_is_not_shared(file, out, tmp_path):

@@ -1,5 +1,6 @@
 """`study wandb push`: records become runs of W&B, each once, whatever happened before."""
 
+import base64
 import copy
 import json
 import os
@@ -8,12 +9,14 @@ import shutil
 import subprocess
 import sys
 import threading
+import urllib.error
+import urllib.request
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import wandb
-from loopback import ENTITY, RESET
+from loopback import ENTITY, KEY, RESET
 from tiny_sweep import GRAPH as SMALL
 
 from study.__main__ import main
@@ -254,6 +257,25 @@ def test_a_push_outlasts_rate_limits_errors_resets_and_slow_answers(server, resu
     assert "test/exact" in run["summary"]
     assert all(version["state"] == "COMMITTED" for versions in server.artifacts.values() for version in versions)
     assert all(len(versions) == 1 for versions in server.artifacts.values())
+
+
+STRICT = {
+    "query Viewer { viewer { id shoeSize } }": "Cannot query field 'shoeSize' on type 'User'.",
+    "query Viewer { viewer(of: 1) { id } }": "Unknown argument 'of' on field 'Query.viewer'.",
+    "query Q($run: Int!) { model(name: $run) { id } }": "Variable '$run' of type 'Int!' used in position expecting",
+    "query V($view: ID!) { view(id: $view) { id } }": "Variable '$view' ",
+}
+
+
+@pytest.mark.parametrize("query", STRICT)
+def test_the_stand_in_refuses_what_the_schema_does_not_have(server, query):
+    key = base64.b64encode(f"api:{KEY}".encode()).decode()
+    body = json.dumps({"query": query, "variables": {"run": 1} if "$run" in query else {}}).encode()
+    asked = urllib.request.Request(f"{server.url}/graphql", body, {"Authorization": f"Basic {key}"})
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(asked)
+    assert refused.value.code == 400
+    assert STRICT[query] in json.loads(refused.value.read())["errors"][0]["message"]
 
 
 def test_a_report_for_each_question_is_written_once_and_then_updated(server, results, monkeypatch, capsys):

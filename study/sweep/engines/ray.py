@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import io
+import multiprocessing
 import os
+import re
 import shutil
 import socket
 import tarfile
 import tempfile
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 from study import files
 from study.errors import InputError
 from study.sweep import lease
 from study.sweep.engines import Pack, pairs
-from study.sweep.trial import LEFT, due, stamp
+from study.sweep.trial import GRACE, LEFT, due, stamp
 
 RETRIES = 5
 """Number of times that Ray starts a task again whose worker or node was lost."""
 EXAMPLE = "Write, for example, gpus=0.25,cpus=2."
+PREFIX = re.compile(r"^\[[^\]]*\] \S+:\d+: ")
+"""Time, process and place in Ray's code, with which a line of its log begins."""
 QUIET = {"include_dashboard": False, "log_to_driver": False, "logging_level": "warning"}
 
 
@@ -66,15 +75,20 @@ class Ray:
 
     A worker or a node that is lost costs the runs under way there: Ray starts their tasks elsewhere, and each continues
     from its last checkpoint where the folder of runs is shared. Where it is not, a run's files come back with the
-    task's result.
+    task's result. Ray ends a process that has lost the head of its cluster, so a process of its own talks to Ray.
 
     Args:
         resources: of each task.
         out: the folder of runs.
+
+    Raises:
+        ModuleNotFoundError: Ray is not installed.
     """
 
     def __init__(self, resources: Options, out: Path) -> None:
-        self.resources, self.out, self.ray = resources, out, importlib.import_module("ray")
+        self.resources, self.out = resources, out
+        if importlib.util.find_spec("ray") is None:
+            raise ModuleNotFoundError("No module named 'ray'", name="ray")
 
     def run(self, packs: Sequence[Pack]) -> Mapping[int, str]:
         """Run packs as tasks.
@@ -85,42 +99,98 @@ class Ray:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
             _reach(self.resources.address)
-            self.ray.init(address=self.resources.address, **QUIET)
-        except (OSError, OverflowError, ValueError, RuntimeError) as problem:
-            raise InputError(
-                f"--address: no Ray cluster answers at {self.resources.address} ({_line(problem)}). Start one with "
-                "`ray start --head`, or leave --address out."
-            ) from None
+        except (OSError, OverflowError) as problem:
+            raise _unreached(self.resources.address, problem) from None
+        left, failed, lost = set(range(len(packs))), dict[int, str](), "the process that talks to Ray was killed"
         token = self.out / f".shared-{uuid.uuid4().hex}"
-        try:
-            self._check()
-            token.touch()
-            task = self.ray.remote(num_cpus=self.resources.cpus, num_gpus=self.resources.gpus, max_retries=RETRIES)(
-                make
-            )
-            under_way = {task.remote(pack, token.name): number for number, pack in enumerate(packs)}
-            failed: dict[int, str] = {}
-            while under_way:
-                (done, *_), _ = self.ray.wait(list(under_way))
-                number = under_way.pop(done)
-                try:
-                    if (content := self.ray.get(done)) is not None:
-                        store(content, self.out)
-                except self.ray.exceptions.RayError as problem:
-                    failed[number] = _line(problem)
-                print(f"{len(packs) - len(under_way)} of {len(packs)} tasks ended, {len(failed)} failed", flush=True)
-            return failed
-        finally:
-            token.unlink(missing_ok=True)
-            self.ray.shutdown()
+        context = multiprocessing.get_context("spawn")
+        answers, end = context.Pipe(duplex=False)
+        with tempfile.NamedTemporaryFile() as errors:
+            driver = context.Process(target=drive, args=(self.resources, self.out, packs, token.name, errors.name, end))
+            try:
+                token.touch()
+                driver.start()
+                end.close()
+                with suppress(EOFError):
+                    while left:
+                        number, reason = answers.recv()
+                        if number is None:
+                            raise InputError(reason)
+                        left.discard(number)
+                        if reason is not None:
+                            failed[number] = reason
+                        done = len(packs) - len(left)
+                        print(f"{done} of {len(packs)} tasks ended, {len(failed)} failed", flush=True)
+            finally:
+                token.unlink(missing_ok=True)
+                if driver.pid is not None:
+                    _end(driver)
+            said = Path(errors.name).read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        if left and said:
+            lost = PREFIX.sub("", said[-1]).partition(". ")[0][:200].rstrip(".")
+        return failed | dict.fromkeys(left, f"the cluster is lost ({lost})")
 
-    def _check(self) -> None:
-        there = {node["NodeID"]: node["Resources"] for node in self.ray.nodes() if node["Alive"]}.values()
-        wanted = {"CPU": self.resources.cpus, "GPU": self.resources.gpus}
-        if not any(all(node.get(name, 0.0) >= amount for name, amount in wanted.items()) for node in there):
-            each = dict.fromkeys(", ".join(f"{node.get(name, 0):g} {name}" for name in wanted) for node in there)
-            found = "; ".join(each)
-            raise InputError(f"--ray: no node has {wanted['CPU']:g} CPU and {wanted['GPU']:g} GPU; there is {found}.")
+
+def _end(driver: BaseProcess) -> None:
+    """Let the process that talks to Ray take its leave, or kill it."""
+    for ask in (lambda: None, driver.terminate, driver.kill):
+        ask()
+        driver.join(GRACE)
+        if driver.exitcode is not None:
+            return
+
+
+def drive(resources: Options, out: Path, packs: Sequence[Pack], token: str, errors: str, answers: Connection) -> None:
+    """Run packs as tasks, in a process that Ray may end.
+
+    Args:
+        resources: of each task.
+        out: the folder of runs.
+        packs: the packs.
+        token: name of a file in the folder of runs, by which a worker sees that the folder is shared.
+        errors: file that gets what Ray prints to standard error.
+        answers: gets (number of a pack, reason of its failure or None) as tasks end, or (None, reason of a refusal).
+    """
+    with open(errors, "ab") as file:
+        os.dup2(file.fileno(), 2)
+    ray = importlib.import_module("ray")
+    try:
+        ray.init(address=resources.address, **QUIET)
+    except (OSError, ValueError, RuntimeError) as problem:
+        answers.send((None, str(_unreached(resources.address, problem))))
+        return
+    try:
+        if lacking := _lacking(resources, ray.nodes()):
+            answers.send((None, lacking))
+            return
+        task = ray.remote(num_cpus=resources.cpus, num_gpus=resources.gpus, max_retries=RETRIES)(make)
+        under_way = {task.remote(pack, token): number for number, pack in enumerate(packs)}
+        while under_way:
+            (done, *_), _ = ray.wait(list(under_way))
+            number, reason = under_way.pop(done), None
+            try:
+                if (content := ray.get(done)) is not None:
+                    store(content, out)
+            except ray.exceptions.RayError as problem:
+                reason = _line(problem)
+            answers.send((number, reason))
+    finally:
+        ray.shutdown()
+
+
+def _unreached(address: str | None, problem: Exception) -> InputError:
+    remedy = "Start one with `ray start --head`, or leave --address out."
+    return InputError(f"--address: no Ray cluster answers at {address} ({_line(problem)}). {remedy}")
+
+
+def _lacking(resources: Options, nodes: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return what every node of a cluster lacks for a task; None if a node has it."""
+    there = {node["NodeID"]: node["Resources"] for node in nodes if node["Alive"]}.values()
+    wanted = {"CPU": resources.cpus, "GPU": resources.gpus}
+    if any(all(node.get(name, 0.0) >= amount for name, amount in wanted.items()) for node in there):
+        return None
+    found = "; ".join(dict.fromkeys(", ".join(f"{node.get(name, 0):g} {name}" for name in wanted) for node in there))
+    return f"--ray: no node has {wanted['CPU']:g} CPU and {wanted['GPU']:g} GPU; there is {found}."
 
 
 def make(pack: Pack, token: str) -> bytes | None:
