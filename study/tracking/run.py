@@ -9,7 +9,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -291,13 +291,19 @@ def _sent(value: Any) -> Any:
 
     if isinstance(value, Map):
         try:
-            pixels = drawn(value.shown)
+            pixels = _pixels(json.dumps(value.shown))
         except (KeyError, TypeError, ValueError):  # of weights that are no matrix of numbers
             return None
         return wandb.Image(pixels, caption=_caption(value.shown))
     if isinstance(value, Table):
         return wandb.Table(columns=list(value.columns), data=[[_sent(cell) for cell in row] for row in value.rows])
     return value
+
+
+@lru_cache(maxsize=1)
+def _pixels(shown: str) -> np.ndarray:
+    """Draw a map once that a run shows twice, alone and in the table of translations."""
+    return drawn(json.loads(shown))
 
 
 def _caption(shown: Mapping[str, Any]) -> str | None:
