@@ -181,7 +181,8 @@ class Loopback(ThreadingHTTPServer):
                 node = {"id": name, "name": name, "projectId": 1, "state": run["state"], "tags": run["tags"] or []}
                 node |= {"displayName": run["displayName"], "group": run["groupName"], "jobType": run["jobType"]}
                 node |= {"config": json.dumps(run["config"]), "summaryMetrics": json.dumps(run.get("summary", {}))}
-                edges.append({"node": {**node, "systemMetrics": "{}", "historyKeys": None}, "cursor": name})
+                node |= {"user": {"name": ENTITY, "username": ENTITY}, "systemMetrics": "{}"}
+                edges.append({"node": node, "cursor": name})
         page = {"endCursor": None, "hasNextPage": False}
         found = {"internalId": 1, "readOnly": False, "runCount": len(edges), "runs": {"edges": edges, "pageInfo": page}}
         return {"project": found if edges else None}
