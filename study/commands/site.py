@@ -38,7 +38,7 @@ def main(argv: Sequence[str]) -> int:
     sweeps = Path("sweeps") if args.sweeps is None else folder(args.sweeps, "--sweeps")
 
     def build() -> Content:
-        return Content(runs, sweeps)
+        return Content(runs, sweeps, args.claims)
 
     if args.maps:
         _make_maps(build())
@@ -73,6 +73,7 @@ def _parser() -> Parser:
     where("--results", type=Path, metavar="DIR", help="folder of the published results (default: results)")
     where("--runs", metavar="DIR", help="folder of your own runs instead")
     add("--sweeps", type=Path, metavar="DIR", help="folder of the sweep files (default: sweeps)")
+    add("--claims", type=Path, metavar="FILE", help="your own claims, added to those of this study")
     add("--out", type=Path, default=Path("_site"), metavar="DIR", help="folder of the site (default: _site)")
     add(
         "--maps",

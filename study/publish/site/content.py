@@ -32,6 +32,7 @@ from study.sweep.spec import Spec
 if TYPE_CHECKING:
     from study.analysis.tables import Row
 
+SWEEP_FILES = (".yaml", ".yml")
 FEW_PAIRS = 10
 """Training pairs of a corpus that is generated for its test split."""
 SENTENCES = 100
@@ -70,13 +71,16 @@ class Content:
     Args:
         folder: `results/`, or a folder of runs.
         sweeps: folder of the sweep files; published sweeps name theirs.
+        claims: file with claims beside those of the study.
 
     Raises:
-        InputError: a sweep file or a record cannot be used.
+        InputError: a sweep file, a record or the file of claims cannot be used.
     """
 
-    def __init__(self, folder: Path, sweeps: Path) -> None:
+    def __init__(self, folder: Path, sweeps: Path, claims: Path | None = None) -> None:
         self.results = Results(folder) if is_results(folder) else None
+        self.claims = schema.read_all(claims)
+        self._beside = claims.parent if claims else Path()
         self.runs = Runs(folder, CHECKOUT / "sweeps")
         self.store = Store(folder)
         self.records: dict[str, Record] = self.runs.records()
@@ -89,11 +93,17 @@ class Content:
         self._maps: dict[str, list[dict[str, Any]]] = {}
 
     def _sweep_files(self, sweeps: Path) -> list[Path]:
-        """Return the files of the published sweeps; for a folder of runs, all files of a folder."""
+        """Return the files of the published sweeps; for a folder of runs, all files of a folder and those of claims."""
         if self.results is None:
-            return [path.resolve() for path in sorted(sweeps.glob("*.yaml"))]
+            asked = [q.sweep for file in self.claims for c in file.claims for q in c.questions]
+            own = [self._beside / name for name in asked if name and name.endswith(SWEEP_FILES)]
+            return list(dict.fromkeys(path.resolve() for path in [*sorted(sweeps.glob("*.yaml")), *own]))
         beside, named = self.results.root.resolve().parent, [m.file for m in self.results.manifests.values()]
         return [beside / name if (beside / name).is_file() else CHECKOUT / name for name in named]
+
+    def sweep_name(self, asked: str | None) -> str | None:
+        """Return the name of the sweep that a question of a claim gives by its name or its file."""
+        return self.runs.spec(asked, self._beside).name if asked and asked.endswith(SWEEP_FILES) else asked
 
     @cached_property
     def sweeps(self) -> dict[str, Compared]:
@@ -129,11 +139,13 @@ class Content:
     @cached_property
     def verdicts(self) -> list[Verdict]:
         """The verdicts that these runs decide; of published results all, also those that wait for runs."""
+        known = self.claims
         if self.results:
-            return evaluate(schema.read_all(), self.runs, costs.read(self.results.benchmarks))
+            return evaluate(known, self.runs, costs.read(self.results.benchmarks))
         there = {spec.name for spec in self.specs}
-        known = schema.read_all()
-        wanted = [str(c.id) for file in known for c in file.claims if there & {q.sweep for q in c.questions}]
+        wanted = [
+            str(c.id) for file in known for c in file.claims if there & {self.sweep_name(q.sweep) for q in c.questions}
+        ]
         found = evaluate(known, self.runs, None, wanted) if wanted else []
         return [verdict for verdict in found if verdict.outcome != NOT_RUN]
 

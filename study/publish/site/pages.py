@@ -194,8 +194,9 @@ class Pages:
                     },
                 )
                 asked = verdict.question
-                names = [one for one in (asked.sweep, *asked.with_sweeps) if one in self.content.sweeps]
-                claim["sweeps"] = list(dict.fromkeys([*claim["sweeps"], *names]))
+                names = [self.content.sweep_name(one) for one in (asked.sweep, *asked.with_sweeps)]
+                there = [one for one in names if one in self.content.sweeps]
+                claim["sweeps"] = list(dict.fromkeys([*claim["sweeps"], *there]))
                 word = verdict.outcome if verdict.outcome != "none" else "descriptive"
                 marks = {"outcome": word, "kind": KINDS[verdict.outcome], "plot": plots.in_margins(row.numbers)}
                 claim["rows"].append({**row.cells, **marks})
