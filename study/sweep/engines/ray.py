@@ -133,11 +133,11 @@ class Ray:
 
 def _end(driver: BaseProcess) -> None:
     """Let the process that talks to Ray take its leave, or kill it."""
-    for ask in (lambda: None, driver.terminate, driver.kill):
-        ask()
+    driver.join(GRACE)
+    if driver.exitcode is None:
+        driver.terminate()
         driver.join(GRACE)
-        if driver.exitcode is not None:
-            return
+    driver.kill()
 
 
 def drive(resources: Options, out: Path, packs: Sequence[Pack], token: str, errors: str, answers: Connection) -> None:
