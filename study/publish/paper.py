@@ -1,6 +1,6 @@
-"""The paper: what `paper/main.typ` reads beside the tables of the sweeps, and its build.
+"""The paper: data that `paper/*.typ` read beside the tables of the sweeps, and its build.
 
-results/tables/study.json          counts, sizes, the root hash and one entry per published sweep
+results/tables/study.json          counts, sizes, verdicts, figures, the root hash and one entry per published sweep
 results/tables/configurations.*    every published arm with its parameters
 results/tables/signatures.*        how every score was computed
 results/tables/orders.*            how stable orders of pruning are over seeds
@@ -83,6 +83,8 @@ def _facts(results: Results, runs: Runs, verdicts: Sequence[Verdict]) -> dict[st
         "hours": labels.number(seconds / 3600),
         "devices": sorted({record.provenance.device for record in made.values() if record.provenance}),
         "claims": _answers(verdicts),
+        "verdicts": summaries(verdicts),
+        "figures": sorted(p.stem for p in (results.root / "figures").glob("*.svg") if not p.stem.startswith("sweep-")),
         "published": list(results.manifests),
         "sweeps": {name: _sweep(one, results.spec(one), made) for name, one in results.manifests.items()},
         "tiers": tiers(results, runs),
