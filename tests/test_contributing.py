@@ -31,7 +31,10 @@ def manhattan(q: Tensor, k: Tensor, p: Parameters) -> tuple[Tensor, int]:
 
 def legal_sites("""
 CHECKS = """
+import sys
 from pathlib import Path
+
+import pytest
 
 from study.config import experiment_from
 from study.errors import InputError
@@ -54,6 +57,8 @@ for fields, reason in (
         raise AssertionError(fields)
 assert len(load(Path("sweeps/distance.yaml")).runnable) == 10
 assert "| `distance` | `−½‖q − k‖²` | K | 0 | Tsai et al. 2019 |" in markdown()
+chosen = ["tests/attention/test_definitions.py", "-k", "distance or manhattan"]
+sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *chosen]))
 """
 
 
@@ -71,32 +76,25 @@ def add_another(tree: Path) -> None:
     insert(tree / "tests/attention/test_definitions.py", "def legal_sites(", DEFINITION)
 
 
-def run(tree: Path, *argv: str) -> str:
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_the_patch_of_the_guide_adds_a_whole_score(tmp_path: Path) -> None:
+    """It applies to this tree, and to one with another score; there, both scores are whole."""
+    (diff,) = re.findall(r"```diff\n(.*?)```", GUIDE, re.DOTALL)
+    for part in COPIED:
+        shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
+    subprocess.run(["git", "apply", "--check", "-"], input=diff, text=True, check=True, cwd=tmp_path)
+    add_another(tmp_path)
+    subprocess.run(["git", "apply", "-"], input=diff, text=True, check=True, cwd=tmp_path)
     ran = subprocess.run(
-        [sys.executable, *argv],
-        env={**os.environ, "PYTHONPATH": str(tree)},
-        cwd=tree,
+        [sys.executable, "-c", CHECKS],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    return ran.stdout
-
-
-@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-@pytest.mark.parametrize("scores", [["distance"], ["distance", "manhattan"]], ids=["alone", "beside another score"])
-def test_the_patch_of_the_guide_adds_a_whole_score(scores: list[str], tmp_path: Path) -> None:
-    (diff,) = re.findall(r"```diff\n(.*?)```", GUIDE, re.DOTALL)
-    for part in COPIED:
-        shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
-    if "manhattan" in scores:
-        add_another(tmp_path)
-    subprocess.run(["git", "apply", "-"], input=diff, text=True, check=True, cwd=tmp_path)
-    chosen = ["tests/attention/test_definitions.py", "-k", " or ".join(scores)]
-    told = run(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen)
-    assert f"{17 * len(scores)} passed" in told, "16 sites of each score, and that there are 16"
-    run(tmp_path, "-c", CHECKS)
+    assert f"{17 * 2} passed" in ran.stdout, "16 sites of each score, and that there are 16"
 
 
 def test_the_patch_of_the_guide_edits_no_sweep_that_exists() -> None:

@@ -18,7 +18,7 @@ parameters:
   training.steps: {value: 1}
   decoding.beam: {value: 1}
   trainer.device: {value: cpu}
-  seed: {value: 1}
+  seed: {values: [1, 2]}
 """
 CHECKS = """
 import os
