@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from sacrebleu.metrics.base import Metric
@@ -30,6 +31,7 @@ class Value(NamedTuple):
     signature: str
 
 
+SENTENCE_BLEU = BLEU(force=True, effective_order=True)  # the order changes the score of a sentence, not its n-grams
 Scorer = Callable[[Sequence[str], Sequence[str]], Value]
 
 
@@ -39,7 +41,28 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Value:
     Raises:
         ValueError: not one hypothesis per reference, or none at all; so do all scores here.
     """
-    return _sacrebleu(BLEU(force=True), hypotheses, references)
+    _paired(hypotheses, references)
+    rows = [_ngrams(h, r) for h, r in zip(hypotheses, references, strict=True)]
+    sizes, right, made = ([sum(column) for column in zip(*part, strict=True)] for part in zip(*rows, strict=True))
+    score = BLEU.compute_bleu(right, made, *sizes, smooth_method="exp")
+    return Value(float(score.score), _bleu_signature())
+
+
+@lru_cache(maxsize=2**14)
+def _ngrams(hypothesis: str, reference: str) -> tuple[tuple[int, int], tuple[int, ...], tuple[int, ...]]:
+    """Return BLEU's facts of one sentence: its length and the reference's, n-grams that are right, and all n-grams.
+
+    They are kept, since a sentence is in several parts of its split, and few translations change between validations.
+    """
+    score = SENTENCE_BLEU.sentence_score(hypothesis, [reference])
+    return (score.sys_len, score.ref_len), tuple(score.counts), tuple(score.totals)
+
+
+@cache
+def _bleu_signature() -> str:
+    metric = BLEU(force=True)
+    metric.corpus_score([""], [[""]])  # the signature counts the references of a call
+    return str(metric.get_signature())
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Value:

@@ -1,3 +1,5 @@
+import random
+
 import pytest
 import sacrebleu
 
@@ -14,6 +16,20 @@ def test_bleu_and_chrf_are_sacrebleus_with_its_signature():
     assert chrf.value == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
     assert bleu.signature == f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}"
     assert chrf.signature.startswith("nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:")
+
+
+def test_bleu_of_any_texts_is_that_of_sacrebleu():
+    draw = random.Random(1)
+    texts = [
+        " ".join(draw.choices(["the", "Dog", "sees,", "a", "cat.", "$3.5"], k=draw.randrange(9))) for _ in range(200)
+    ]
+    for hypotheses in (texts, texts[::-1], ["", *texts[:-1]], [""] * len(texts)):
+        theirs = sacrebleu.corpus_bleu(hypotheses, [texts], force=True).score
+        assert scoring.bleu(hypotheses, texts).value == theirs
+        assert (
+            scoring.bleu(hypotheses[40:], texts[40:]).value
+            == sacrebleu.corpus_bleu(hypotheses[40:], [texts[40:]]).score
+        )
 
 
 def test_bleu_is_cased_and_a_perfect_translation_scores_100():

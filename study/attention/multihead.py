@@ -124,7 +124,9 @@ class Attention(Part):
             query, scale = query * scale, 1.0
         mask, empty = unmask_empty(view.mask)
         mixed = F.scaled_dot_product_attention(query, memory.keys, to_float32(memory.values), mask, scale=scale)
-        heads: Tensor = self.gate(mixed.masked_fill(empty, 0.0))
+        if not empty.is_cpu or bool(empty.any()):  # a GPU would have to be waited for
+            mixed = mixed.masked_fill(empty, 0.0)
+        heads: Tensor = self.gate(mixed)
         return heads
 
     def _explicit(self, query: Tensor, memory: Memory, view: View) -> tuple[Tensor, Terms]:

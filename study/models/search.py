@@ -50,7 +50,7 @@ def beam_search(
     for step in range(1, int(limits.max()) + 1):
         logits, state = model.step(token, state, encoded)
         rows = search.advance(logits.log_softmax(-1), step)
-        token, state = search.tokens(step), select(state, rows)
+        token, state = search.tokens(step), state if beam == 1 else select(state, rows)
         search.expire(step)
         kept = search.drop_done()
         if kept is not None:

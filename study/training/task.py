@@ -254,7 +254,11 @@ class Task(pl.LightningModule):
             self._started, self._since = True, time.perf_counter()
         self.before_step(self.global_step)
         own = f":rank:{self.global_rank}" if self.global_rank else ""  # rows of another rank: other draws
-        torch.manual_seed(step_seed(self.experiment.seed, self.global_step, own))
+        seed = step_seed(self.experiment.seed, self.global_step, own)
+        if self.device.type == "cpu":  # torch.manual_seed would note the whole stack for GPUs that are not used
+            torch.default_generator.manual_seed(seed)
+        else:
+            torch.manual_seed(seed)
         for site, layer, attention in self.model.sites():
             attention.reseed(step_seed(self.experiment.seed, self.global_step, f":{site}:{layer}{own}"))
         self._rate = self.recipe.learning_rate * factor(self.global_step, self.recipe)
