@@ -44,7 +44,8 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Value:
     _paired(hypotheses, references)
     rows = [_ngrams(h, r) for h, r in zip(hypotheses, references, strict=True)]
     sizes, right, made = ([sum(column) for column in zip(*part, strict=True)] for part in zip(*rows, strict=True))
-    score = BLEU.compute_bleu(right, made, *sizes, smooth_method="exp")
+    ours, theirs = sizes
+    score = BLEU.compute_bleu(right, made, ours, theirs, smooth_method="exp")
     return Value(float(score.score), _bleu_signature())
 
 
