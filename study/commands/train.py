@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ def _run(experiment: Experiment, folder: Path, verbose: bool) -> int:
     if records.state(folder) in ("finished", "diverged") and SWEEP not in os.environ:
         print("this run has a record, so nothing is trained; remove its folder to train it again")
     # A sweep's trial waits where another process has the run; a person is told.
-    record = trial.record_of(experiment, folder, lambda line: print(line, flush=True), SWEEP in os.environ)
+    record = trial.record_of(experiment, folder, partial(_tell, folder / "log.txt"), SWEEP in os.environ)
     if record.status != "finished":
         print(f"{record.status}: {record.error}")
         return 0 if SWEEP in os.environ else 1  # a result, which an agent would count among its failures
@@ -128,6 +129,13 @@ def _run(experiment: Experiment, folder: Path, verbose: bool) -> int:
         print(f"W&B: {record.wandb.url}")
     print(f"record: {folder / 'record.json'}    see it: {program()} show {shlex.quote(str(folder))}")
     return 0
+
+
+def _tell(log: Path, line: str) -> None:
+    """Print a line, and keep it with the run: W&B gets the log at the end."""
+    print(line, flush=True)
+    with log.open("a", encoding="utf-8") as file:
+        file.write(f"{line}\n")
 
 
 def headline(record: records.Record) -> str:

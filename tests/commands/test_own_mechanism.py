@@ -111,6 +111,9 @@ def test_a_file_that_a_record_or_a_model_names_is_not_run(here: Path, capsys: py
     """Only a user names files. A run of somebody else may lie beside the code that its files name."""
     assert main(["train", *(f"--{name}={value}" for name, value in SMALL.items())]) == 0
     (run,) = (here / "runs").glob("grammar-*")
+    log = (run / "log.txt").read_text(encoding="utf-8")
+    assert log.startswith("training: ")
+    assert log in capsys.readouterr().out
     theirs = here / "theirs.py"
     theirs.write_text("raise SystemExit('was run')\n" + DISTANCE, encoding="utf-8")
     model = torch.load(run / "model.pt", weights_only=True)

@@ -214,6 +214,32 @@ def test_a_site_replaces_itself_and_nothing_else(lab, small, tmp_path):
         output.write(Content(lab.runs, lab.top / "sweeps"), lab.top)
 
 
+def test_own_claims_stand_beside_those_of_the_study(finished, tmp_path, capsys):
+    """Of a sweep that lies beside the file of claims, and in no folder of sweeps."""
+    (tmp_path / "none").mkdir()
+    shutil.copy(finished.top / "sweeps" / "tiny.yaml", tmp_path / "mine.yaml")
+    score = "model.attention.score"
+    question = {"sweep": "mine.yaml", "asked": ["grammar/recurrent"], "margin": 2}
+    question |= {"contrasts": [{"arm": {score: "dot"}, "baseline": {score: "bilinear"}}]}
+    entry = {"id": "mine", "slug": "my-claim", "statement": "dot beats bilinear", "type": "superiority"}
+    (tmp_path / "claims.yaml").write_text(yaml.safe_dump({"claims": [{**entry, "questions": [question]}]}))
+    command = [
+        "site",
+        "--runs",
+        str(finished.runs),
+        "--sweeps",
+        str(tmp_path / "none"),
+        "--out",
+        str(tmp_path / "site"),
+    ]
+    assert main([*command, "--claims", str(tmp_path / "claims.yaml")]) == 0
+    check_links(tmp_path / "site")
+    assert "dot beats bilinear" in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    assert 'href="../sweeps/tiny.html"' in (tmp_path / "site" / "claims" / "mine.html").read_text(encoding="utf-8")
+    assert main([*command, "--claims", str(tmp_path / "nothing.yaml")]) == 2
+    assert "no such file of claims" in capsys.readouterr().err
+
+
 def test_maps_of_other_translations_are_refused(lab, tmp_path):
     other = lab.copy(tmp_path)
     path = other.runs / lab.ids[0] / MAPS
