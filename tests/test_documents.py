@@ -264,8 +264,8 @@ def test_generated_parts_are_what_the_results_say() -> None:
     assert "*recurrent*" in made[ROOT / "README.md"].split("<details>")[0]
     deciding = next(verdict.deciding for verdict in verdicts if verdict.claim.id == 7)
     assert f"{deciding.comparison.test.difference:+.1f}" in seventh, "the weakest contrast, not the first one"
-    summary = made[ROOT / "README.md"].split("<!-- claims -->")[1]
-    assert len(re.findall(r"^\| \[\d+\]", summary, flags=re.MULTILINE)) == 10
+    summary = made[ROOT / "docs/verdicts.md"].split("## Claim 1\n")[0]
+    assert len(re.findall(r"^\| \[\d+\]", summary, flags=re.MULTILINE)) == 29
 
 
 def test_the_tree_of_the_readme_is_that_of_the_package() -> None:

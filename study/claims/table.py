@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ def table(verdicts: Sequence[Verdict]) -> Table:
         if i and verdict.claim is verdicts[i - 1].claim:
             cells |= {"claim": "", "published": ""}
         decides = verdict.deciding
-        rows.append(Row(cells, _bold(verdict), _numbers(verdict, decides), decides.runs if decides else ()))
+        rows.append(Row(cells, _bold(verdict), numbers_of(verdict, decides), decides.runs if decides else ()))
     return Table("Verdicts", columns, [Block("", rows)], RULES)
 
 
@@ -75,7 +75,7 @@ def contrasts_table(verdicts: Sequence[Verdict]) -> Table:
         Column("notes", "notes", "left"),
     ]
     rows = [
-        Row(_evidence(verdict, found), _bold(verdict, found), _numbers(verdict, found), found.runs)
+        Row(_evidence(verdict, found), _bold(verdict, found), numbers_of(verdict, found), found.runs)
         for verdict in verdicts
         for found in verdict.findings
     ]
@@ -265,6 +265,21 @@ def _evidence(verdict: Verdict, found: Finding) -> dict[str, str]:
     }
 
 
+def ends_in_margins(numbers: Mapping[str, Any]) -> dict[str, float] | None:
+    """Return the estimate and the ends of both intervals in units of the margin; of ratios, logarithms are divided.
+
+    None without an interval or a margin.
+    """
+    margin = numbers.get("margin")
+    ends = {name: numbers.get(name) for name in ("difference", "low", "high", "low90", "high90")}
+    if not margin or any(end is None for end in ends.values()):
+        return None
+    known = {name: float(end) for name, end in ends.items() if end is not None}
+    if numbers.get("metric") == "time":
+        known, margin = {name: math.log(end) for name, end in known.items()}, math.log(margin)
+    return {name: end / margin for name, end in known.items()}
+
+
 def _in_margins(verdict: Verdict, found: Finding) -> float | None:
     """Return the estimate in units of its margin; None without one of them."""
     if found.comparison.test is None or found.margin is None:
@@ -287,7 +302,7 @@ def _bold(verdict: Verdict, found: Finding | None = None) -> frozenset[str]:
     return frozenset({"estimate", "interval"}) if bold else frozenset()
 
 
-def _numbers(verdict: Verdict, found: Finding | None) -> dict[str, Any]:
+def numbers_of(verdict: Verdict, found: Finding | None) -> dict[str, Any]:
     """One line of the CSV. Empty: not known."""
     claim, question = verdict.claim, verdict.question
     out: dict[str, Any] = {"id": claim.id, "slug": claim.slug, "type": claim.kind(question)}

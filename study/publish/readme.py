@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from study.analysis.comparison import compare_arms
 from study.analysis.labels import NOTHING
 from study.analysis.runs import Runs
 from study.analysis.tables import Table, markdown
+from study.claims import forest
 from study.claims import table as verdict_table
 from study.claims.verdicts import NOT_RUN, Verdict, summaries
 from study.corpora.catalogue import KINDS
@@ -87,8 +88,6 @@ ANSWERS = (
         (Value("14", "grammar", "heads free, by gradient", "a fifth is free", 0, 20.0),),
     ),
 )
-SUMMARY = ("2", "5", "7", "10", "11", "12", "17", "18", "19", "25")
-"""Claims in the short table of README: none that its first table answers."""
 
 
 def update(results: Results, runs: Runs, verdicts: Sequence[Verdict]) -> list[Path]:
@@ -114,7 +113,7 @@ def documents(results: Results, runs: Runs, verdicts: Sequence[Verdict]) -> dict
         "README.md": {
             "answers": _answers(verdicts, whole),
             "quickstart": _quickstart(compare_arms(results.spec(results.manifests["quickstart"]), runs).table),
-            "claims": _summary(claims, whole),
+            "claims": _summary(whole),
             "root": f"Root hash: `{results.root_hash}`",
         },
         "docs/getting-started.md": {"tiers": _tiers(tiers(results, runs))},
@@ -125,7 +124,7 @@ def documents(results: Results, runs: Runs, verdicts: Sequence[Verdict]) -> dict
         for block, content in parts.items():
             text = filled(text, block, content, name)
         made[CHECKOUT / name] = text
-    page = _page(claims, whole, _tables_of(verdicts, results), leaderboard_table(results, runs))
+    page = _page(verdicts, claims, whole, _tables_of(verdicts, results), leaderboard_table(results, runs))
     made[CHECKOUT / VERDICTS] = "\n".join(page)
     return made
 
@@ -189,16 +188,25 @@ def _claims(verdicts: Sequence[Verdict]) -> dict[str, list[Mapping[str, str]]]:
     return {claim: [row for row in rows if row["id"] == claim] for claim in dict.fromkeys(row["id"] for row in rows)}
 
 
-def _summary(claims: Mapping[str, Sequence[Mapping[str, str]]], whole: Mapping[str, str]) -> str:
-    return f"{_list(SUMMARY, VERDICTS, claims, whole)}\n\nOf all {len(whole)} claims, {_counts(whole)}."
+def _summary(whole: Mapping[str, str]) -> str:
+    """Return the forest plot of README, with the counts of verdicts."""
+    return f"![Forest plot of all claims]({FOREST})\n\n{CAPTION}\n\nOf all {len(whole)} claims, {_counts(whole)}."
 
 
-def _list(
-    wanted: Iterable[str], page: str, claims: Mapping[str, Sequence[Mapping[str, str]]], whole: Mapping[str, str]
-) -> str:
-    rows = [
-        {"#": f"[{c}]({page}#claim-{c})", "claim": claims[c][0]["claim"], "verdict": f"**{whole[c]}**"} for c in wanted
-    ]
+FOREST = "results/figures/forest.svg"
+CAPTION = (
+    "*One row a claim: the contrast that decides, in units of its margin, the smallest difference of interest.\n"
+    "Thick: 90% interval; thin: 95%; grey: ±1 margin. To the right, the difference has the predicted sign.*"
+)
+
+
+def _list(verdicts: Sequence[Verdict]) -> str:
+    """Return the summary of docs/verdicts.md, a line a claim."""
+    rows = []
+    for line in forest.summary_table(verdicts).blocks[0].rows:
+        cells = line.cells
+        link, told = f"[{cells['id']}](#claim-{cells['id']})", f"**{cells['verdict']}**"
+        rows.append({"#": link, "claim": cells["claim"], "verdict": told, "rows": cells["parts"]})
     return _markdown(rows, "#")
 
 
@@ -249,6 +257,7 @@ def _tables_of(verdicts: Sequence[Verdict], results: Results) -> dict[str, list[
 
 
 def _page(
+    verdicts: Sequence[Verdict],
     claims: Mapping[str, Sequence[Mapping[str, str]]],
     whole: Mapping[str, str],
     behind: Mapping[str, Sequence[str]],
@@ -257,7 +266,8 @@ def _page(
     """docs/verdicts.md: a list of all claims, a section for each one, and the study's models on Multi30k."""
     yield INTRODUCTION
     yield f"Of {len(whole)} claims, {_counts(whole)}.\n"
-    yield _list(claims, "", claims, whole)
+    yield f"![Forest plot of all claims](../{FOREST})\n\n{CAPTION}\n"
+    yield _list(verdicts)
     yield f"\n{NOTES}"
     for claim, rows in claims.items():
         yield f"## Claim {claim}\n\n**{rows[0]['claim']}**: {whole[claim]}.\n"

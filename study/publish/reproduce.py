@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from study.analysis.runs import Runs
-from study.claims import costs, schema, table
+from study.claims import costs, forest, schema, table
 from study.claims.evaluate import evaluate
 from study.claims.verdicts import Verdict
 from study.errors import INSTALL, InputError
@@ -78,8 +78,9 @@ def figures(inputs: Inputs) -> list[Path]:
 
 
 def verdicts(inputs: Inputs) -> list[Path]:
-    """Write the verdict on every claim: `tables/claims.*` and `tables/contrasts.*`."""
-    return table.write(inputs.verdicts, inputs.results.root / "tables")
+    """Write the verdict on every claim: `tables/claims.*`, `contrasts.*` and `summary.*`, and the forest plot."""
+    root = inputs.results.root
+    return [*table.write(inputs.verdicts, root / "tables"), *forest.write(inputs.verdicts, root)]
 
 
 def agreements(inputs: Inputs) -> list[Path]:

@@ -8,6 +8,7 @@ from scipy import stats
 
 from study.analysis import noise
 from study.analysis.runs import Runs
+from study.claims import forest
 from study.claims import table as claims_table
 from study.claims.evaluate import evaluate
 from study.claims.schema import HERE, read, read_all
@@ -231,6 +232,31 @@ def test_the_second_edition_decides_where_it_has_run(study):
     ):
         with pytest.raises(InputError, match=said):
             editions(**facts)
+
+
+def test_the_forest_plot_has_a_row_a_claim_in_margins_of_the_predicted_sign(study):
+    """+9.8 at a margin of 2 is 4.9 margins, past the axis; a claim that dot is worse turns it."""
+    study.write("dot", 0.001, DOT)
+    study.write("bilinear", 0.001, LESS)
+    half = stats.t.ppf(0.95, 8.25**2 / ((2.55**2 + 5.7**2) / 4)) * math.sqrt(1.65)
+    for facts, estimate, word, shown in (
+        ({"margin": 2}, 4.9, "holds", "+5"),
+        ({"margin": 2, **contrast(expect="worse")}, -4.9, "fails", "−5"),
+        ({"margin": 10}, 0.98, "holds", None),
+        ({"margin": None}, math.nan, "holds", "holds; no margin"),
+    ):
+        found = study.ask(**facts)
+        (row,) = (table := forest.points(found)).to_dict("records")
+        assert (row["id"], row["claim"], row["verdict"]) == ("mine", "my claim", word)
+        assert row["difference"] == pytest.approx(estimate, nan_ok=True)
+        assert row["low90"] == pytest.approx(estimate - half / (facts["margin"] or 1), abs=1e-4, nan_ok=True)
+        axes = forest.draw(table).axes[0]
+        assert [text.get_text() for text in axes.texts] == ([shown] if shown else [])
+    first = CLAIM["questions"][0] | {"part": "first"}
+    second = first | {"part": "second", **contrast(arm={SCORE: "bilinear"}, baseline={SCORE: "dot"})}
+    found = study.ask({"questions": [first, second]})
+    assert forest.points(found)["asked"].tolist() == ["grammar, recurrent; second"], "what keeps it from holding"
+    assert forest.summary_table(found).blocks[0].rows[0].cells["parts"] == "1 holds, 1 fails"
 
 
 @pytest.fixture(scope="module")

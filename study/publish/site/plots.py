@@ -15,6 +15,7 @@ from study.analysis.figures import style
 from study.analysis.figures.sweep import points
 from study.analysis.inference import FEW, Facet
 from study.analysis.labels import arm_words, number
+from study.claims.table import ends_in_margins
 
 CLIP = 25.0
 """Margins at either end of the forest plot."""
@@ -24,16 +25,10 @@ TICKS = (-20, -5, -1, 0, 1, 5, 20)
 def in_margins(numbers: Mapping[str, Any]) -> dict[str, float] | None:
     """Places of an estimate and its intervals in the forest plot, in %; None without estimate or margin.
 
-    The scale is asinh(x) / asinh(CLIP), x in margins: linear near 0, logarithmic far out. Of ratios, logarithms are
-    divided.
+    The scale is asinh(x) / asinh(CLIP), x in margins: linear near 0, logarithmic far out.
     """
-    margin = numbers.get("margin")
-    ends = {name: numbers.get(name) for name in ("difference", "low", "high", "low90", "high90")}
-    if not margin or any(end is None for end in ends.values()):
-        return None
-    if numbers.get("metric") == "time":
-        ends, margin = {name: math.log(end) for name, end in ends.items() if end}, math.log(margin)
-    return {name: at(end / margin) for name, end in ends.items() if end is not None}
+    ends = ends_in_margins(numbers)
+    return ends and {name: at(end) for name, end in ends.items()}
 
 
 def at(margins: float) -> float:
