@@ -317,6 +317,9 @@ def test_every_kind_of_page_opens_without_errors_and_runs_no_text_of_a_record(la
         for name in ("index.html", "claims/4.html", "sweeps/scaling.html", f"arms/{arm}", "runs.html", "sentence.html"):
             view.goto(address(whole, name))
             assert view.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name} is wider than {size}"
+    view.set_viewport_size({"width": 1200, "height": 900})
+    view.goto(address(whole, "claims/6.html"))
+    assert view.locator(".wide").first.evaluate("one => one.scrollWidth <= one.clientWidth"), "contrasts are cut"
     view.goto(address(whole, f"arms/{arm}"))
     assert view.locator(".chart canvas").count() == 2
 
@@ -400,6 +403,9 @@ def test_a_map_is_drawn_and_changes_with_the_head(lab, small, view):
     assert EVIL in view.locator("table.map").first.inner_text()
     assert not view.evaluate("window.hacked")
     assert view.locator("table.map td.gold").count() == 2
+    view.locator(".pair figcaption b").first.evaluate("one => one.textContent = 'a long title '.repeat(9)")
+    left, right = view.locator("table.map").evaluate_all("all => all.map(one => one.getBoundingClientRect().top)")
+    assert left == right, "the maps begin at one height"
 
 
 def test_the_workflow_publishes_what_make_writes():
