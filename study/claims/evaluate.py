@@ -10,7 +10,7 @@ from study import metrics
 from study.analysis import noise
 from study.analysis.measures import Measure
 from study.analysis.runs import ArmRuns, Runs, check_fields, find_arm
-from study.claims import costs, verdicts
+from study.claims import costs, matrix, verdicts
 from study.claims.contrasts import QuestionArms, compare, named_arms
 from study.claims.costs import Costs
 from study.claims.schema import (
@@ -34,7 +34,11 @@ from study.sweep import fields
 
 
 def evaluate(
-    files: Sequence[ClaimFile], runs: Runs, measured: Costs | None = None, wanted: Iterable[str] = ()
+    files: Sequence[ClaimFile],
+    runs: Runs,
+    measured: Costs | None = None,
+    wanted: Iterable[str] = (),
+    by_score: bool = False,
 ) -> list[Verdict]:
     """Return the verdicts of the claims wanted (by id or slug; all, if none is named). All are checked and computed.
 
@@ -43,6 +47,7 @@ def evaluate(
         runs: sweeps and records.
         measured: times of attention sites, for questions with a benchmark.
         wanted: ids or slugs.
+        by_score: judge each question also by the other scores, see `matrix`.
 
     Raises:
         InputError: a claim that is not there, one that names what no sweep has, or a record that can't be used.
@@ -60,7 +65,7 @@ def evaluate(
         for claim in file.claims:
             evaluator.check(file, claim)
         for claim in file.claims:
-            own += verdicts.supersede(list(evaluator.verdicts(file, claim)))
+            own += verdicts.supersede(list(evaluator.verdicts(file, claim, by_score)))
         found += verdicts.over_the_study(own)
     return [one for one in found if not names or names & {str(one.claim.id), one.claim.slug}]
 
@@ -91,17 +96,42 @@ class _Evaluator:
             for pair in question.asked:
                 self._check_pair(file, claim, question, pair, where)
 
-    def verdicts(self, file: ClaimFile, claim: Claim) -> Iterator[Verdict]:
+    def verdicts(self, file: ClaimFile, claim: Claim, by_score: bool) -> Iterator[Verdict]:
         """One verdict for each question, corpus and family of a claim."""
         for question in claim.questions:
             if question.benchmark is not None:
                 yield costs.verdict(claim, question, self.measured)
             for pair in question.asked:
-                among = self._arms(file, question, pair)
-                margin, unknown = self._margin(question, *pair.split("/"))
-                found = compare(question, replace(among, margin=margin))
-                verdict = verdicts.conclude(claim, question, pair, found, margin, unknown)
-                yield replace(verdict, findings=tuple(map(self._over_sentences, verdict.findings)))
+                verdict = self._verdict(file, claim, question, pair)
+                others = self._by_score(file, claim, question, pair) if by_score else {}
+                yield replace(verdict, findings=tuple(map(self._over_sentences, verdict.findings)), by_score=others)
+
+    def _verdict(self, file: ClaimFile, claim: Claim, question: Question, pair: str) -> Verdict:
+        among = self._arms(file, question, pair)
+        margin, unknown = self._margin(question, *pair.split("/"))
+        found = compare(question, replace(among, margin=margin))
+        return verdicts.conclude(claim, question, pair, found, margin, unknown)
+
+    def _by_score(self, file: ClaimFile, claim: Claim, question: Question, pair: str) -> dict[str, Verdict | str]:
+        """The verdict by each score of the matrix, or why there is none; empty for a question outside it."""
+        if not matrix.covers(question, pair):
+            return {}
+        return {score: self._by_one_score(file, claim, question, pair, score) for score in matrix.SCORES}
+
+    def _by_one_score(self, file: ClaimFile, claim: Claim, question: Question, pair: str, score: str) -> Verdict | str:
+        other = matrix.with_score(question, score)
+        if other is None:
+            return matrix.NOT_SCORED
+        if isinstance(other.margin, str) and other.margin != "gap":
+            worth = self.named[other.margin.partition(" ")[2]].values.get(pair, {})
+            if metrics.unit_metric(other.metric).partition("/")[2] not in worth:
+                other = other.model_copy(update={"margin": None})
+        if other.margin is None and claim.kind(other) == "equivalence":
+            return matrix.NO_MARGIN
+        try:
+            return self._verdict(file, claim, other, pair)
+        except InputError:  # the question has been checked, so its records lack the score
+            return matrix.NOT_SCORED
 
     def _over_sentences(self, found: Finding) -> Finding:
         return replace(found, sentences=self.tests.get(found.key)) if found.key else found

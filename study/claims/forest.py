@@ -11,7 +11,7 @@ from study.analysis import labels
 from study.analysis.figures import style
 from study.analysis.tables import Block, Column, Row, Table
 from study.claims import table as rows
-from study.claims.verdicts import NOT_RUN, Finding, Verdict, direction, summaries
+from study.claims.verdicts import NOT_RUN, Finding, Verdict, counted, direction, fragile, summaries
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,11 +43,10 @@ def deciding(verdicts: Sequence[Verdict]) -> dict[str, Verdict]:
     whole, found = summaries(verdicts), dict[str, Verdict]()
     for claim in whole:
         own = [one for one in verdicts if str(one.claim.id) == claim]
-        counted = [one for one in own if not one.superseded and one.outcome not in ("none", NOT_RUN)]
-        counted = [one for one in counted if not one.question.post_hoc] or counted or own
+        rows_ = counted(own) or own
         first = [whole[claim], *ORDER]
-        places = {id(one): first.index(one.outcome) if one.outcome in first else len(first) for one in counted}
-        found[claim] = min(counted, key=lambda one: (places[id(one)], in_margins(one, one.deciding) is None))
+        places = {id(one): first.index(one.outcome) if one.outcome in first else len(first) for one in rows_}
+        found[claim] = min(rows_, key=lambda one: (places[id(one)], in_margins(one, one.deciding) is None))
     return found
 
 
@@ -70,10 +69,11 @@ def summary_table(verdicts: Sequence[Verdict]) -> Table:
         Column("asked", "deciding row", "left"),
         *(Column(one.key, one.head, one.align) for one in rows.table(verdicts).columns if one.key in KEPT),
     ]
-    lines = []
+    lines, weak = [], fragile(verdicts)
     for (claim, verdict), row in zip(chosen.items(), rows.table(list(chosen.values())).blocks[0].rows, strict=True):
-        more = {"id": claim, "claim": verdict.claim.statement, "verdict": whole[claim], "parts": parts(verdicts, claim)}
-        numbers = {"id": claim, "verdict": whole[claim], "parts": more["parts"]}
+        told = f"{whole[claim]}, fragile" if claim in weak else whole[claim]
+        more = {"id": claim, "claim": verdict.claim.statement, "verdict": told, "parts": parts(verdicts, claim)}
+        numbers = {"id": claim, "verdict": whole[claim], "fragile": claim in weak, "parts": more["parts"]}
         cells = {**row.cells, **more}
         kept = ("corpus", "family", "part", "finding", "metric", "contrast", "margin", "difference", "low", "high", "n")
         lines.append(Row(cells, row.bold, numbers | {name: row.numbers[name] for name in kept}, row.runs))

@@ -43,7 +43,7 @@ def table(verdicts: Sequence[Verdict]) -> Table:
         Column("id", "#"),
         Column("claim", "claim", "left"),
         Column("asked", "data and model", "left"),
-        *_editions(verdicts),
+        *editions(verdicts),
         Column("verdict", "verdict", "left"),
         Column("finding", "finding", "left"),
         Column("contrast", "contrast", "left"),
@@ -65,7 +65,7 @@ def contrasts_table(verdicts: Sequence[Verdict]) -> Table:
     columns = [
         Column("id", "#"),
         Column("asked", "data and model", "left"),
-        *_editions(verdicts),
+        *editions(verdicts),
         Column("metric", "measure", "left"),
         Column("contrast", "contrast", "left"),
         Column("finding", "finding", "left"),
@@ -163,7 +163,7 @@ def superseded_by(verdict: Verdict) -> str:
     return " and ".join(asked_in(new) for new in verdict.superseded)
 
 
-def _editions(verdicts: Sequence[Verdict]) -> list[Column]:
+def editions(verdicts: Sequence[Verdict]) -> list[Column]:
     """Return the column of editions; none where all questions are of the first."""
     return [Column("edition", "edition", "left")] * any(one.question.edition > 1 for one in verdicts)
 

@@ -25,8 +25,8 @@ correlation it blocks all: which way it would have gone is not known.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from study import metrics
@@ -128,6 +128,14 @@ class Verdict:
     note: str = ""
     superseded: tuple[Verdict, ...] = ()
     """Verdicts of the second edition that replace this one. It stays in the tables and does not count."""
+    by_score: Mapping[str, Verdict | str] = field(default_factory=dict)
+    """Score ↦ the verdict by it, or why there is none; empty for a question outside the matrix."""
+
+    @property
+    def fragile(self) -> bool:
+        """Return True if another score gives another verdict."""
+        others = [one.outcome for one in self.by_score.values() if isinstance(one, Verdict)]
+        return any(other not in (self.outcome, NOT_RUN) for other in others)
 
     @property
     def pair(self) -> str:
@@ -307,6 +315,23 @@ def over_the_study(verdicts: Sequence[Verdict]) -> list[Verdict]:
         ]
         out.append(replace(one, findings=tuple(findings)))
     return out
+
+
+def counted(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Return the rows of a claim that count: neither superseded, nor descriptive, nor without runs.
+
+    Post hoc rows count where there are no others.
+    """
+    own = [one for one in verdicts if not one.superseded and one.outcome not in ("none", NOT_RUN)]
+    return [one for one in own if not one.question.post_hoc] or own
+
+
+def fragile(verdicts: Sequence[Verdict]) -> frozenset[str]:
+    """Return the ids of the claims with a fragile row that counts."""
+    claims: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        claims.setdefault(str(verdict.claim.id), []).append(verdict)
+    return frozenset(claim for claim, own in claims.items() if any(one.fragile for one in counted(own)))
 
 
 def summaries(verdicts: Sequence[Verdict]) -> dict[str, str]:

@@ -87,6 +87,7 @@ over seeds and sentences |
 | `benchmarks/cost.json` | times and memory of attention sites, as `benchmarks/cost.py` measured them |
 | `tables/<name>.*`, `figures/sweep-<name>.*` | its comparison, computed from the records |
 | `tables/claims.*`, `tables/contrasts.*` | the verdict on every claim, and what each one rests on |
+| `tables/matrix.*` | the same questions judged by five scores; post hoc |
 | `tables/summary.*`, `figures/forest.*` | one line a claim, and the forest plot of them in units of the margin |
 | `tables/agreement-transfer.*`, `tables/agreement-longer.*` | effects of the same arms in two sweeps, and their rank \
 correlation: on the grammar and on Multi30k, at 800 and at 3,200 updates |

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,9 +17,9 @@ from study.analysis.comparison import compare_arms
 from study.analysis.labels import NOTHING
 from study.analysis.runs import Runs
 from study.analysis.tables import Table, markdown
-from study.claims import forest
+from study.claims import forest, matrix
 from study.claims import table as verdict_table
-from study.claims.verdicts import NOT_RUN, Verdict, summaries
+from study.claims.verdicts import NOT_RUN, Verdict, fragile, summaries
 from study.corpora.catalogue import KINDS
 from study.errors import InputError
 from study.files import CHECKOUT, write
@@ -108,12 +108,13 @@ def documents(results: Results, runs: Runs, verdicts: Sequence[Verdict]) -> dict
     Raises:
         InputError: a document lacks a block.
     """
-    claims, whole = _claims(verdicts), summaries(verdicts)
+    claims, whole, weak = _claims(verdicts), summaries(verdicts), fragile(verdicts)
+    told = {claim: f"{word}, fragile" if claim in weak else word for claim, word in whole.items()}
     blocks = {
         "README.md": {
-            "answers": _answers(verdicts, whole),
+            "answers": _answers(verdicts, told),
             "quickstart": _quickstart(compare_arms(results.spec(results.manifests["quickstart"]), runs).table),
-            "claims": _summary(whole),
+            "claims": _summary(whole, weak),
             "root": f"Root hash: `{results.root_hash}`",
         },
         "docs/getting-started.md": {"tiers": _tiers(tiers(results, runs))},
@@ -124,16 +125,16 @@ def documents(results: Results, runs: Runs, verdicts: Sequence[Verdict]) -> dict
         for block, content in parts.items():
             text = filled(text, block, content, name)
         made[CHECKOUT / name] = text
-    page = _page(verdicts, claims, whole, _tables_of(verdicts, results), leaderboard_table(results, runs))
+    page = _page(verdicts, claims, told, _tables_of(verdicts, results), leaderboard_table(results, runs))
     made[CHECKOUT / VERDICTS] = "\n".join(page)
     return made
 
 
-def _answers(verdicts: Sequence[Verdict], whole: Mapping[str, str]) -> str:
+def _answers(verdicts: Sequence[Verdict], told: Mapping[str, str]) -> str:
     rows = []
     for question, answer, values in ANSWERS:
         texts = [_value(verdicts, value) for value in values]
-        claim = f"[{whole[values[0].claim]}]({VERDICTS}#claim-{values[0].claim})"
+        claim = f"[{told[values[0].claim]}]({VERDICTS}#claim-{values[0].claim})"
         rows.append({"question": question, "answer": answer.format(*texts), "the claim": claim})
     return _markdown(rows)
 
@@ -188,9 +189,16 @@ def _claims(verdicts: Sequence[Verdict]) -> dict[str, list[Mapping[str, str]]]:
     return {claim: [row for row in rows if row["id"] == claim] for claim in dict.fromkeys(row["id"] for row in rows)}
 
 
-def _summary(whole: Mapping[str, str]) -> str:
+def _summary(whole: Mapping[str, str], weak: Collection[str]) -> str:
     """Return the forest plot of README, with the counts of verdicts."""
-    return f"![Forest plot of all claims]({FOREST})\n\n{CAPTION}\n\nOf all {len(whole)} claims, {_counts(whole)}."
+    counts = f"Of all {len(whole)} claims, {_counts(whole)}.{_fragile(weak, VERDICTS)}"
+    return f"![Forest plot of all claims]({FOREST})\n\n{CAPTION}\n\n{counts}"
+
+
+def _fragile(weak: Collection[str], page: str = "") -> str:
+    """Return a sentence with the fragile claims and a link to the matrix on a page; empty without any."""
+    verb = "is" if len(weak) == 1 else "are"
+    return f" {len(weak)} {verb} [fragile]({page}#verdicts-by-score)." if weak else ""
 
 
 FOREST = "results/figures/forest.svg"
@@ -205,7 +213,9 @@ def _list(verdicts: Sequence[Verdict]) -> str:
     rows = []
     for line in forest.summary_table(verdicts).blocks[0].rows:
         cells = line.cells
-        link, told = f"[{cells['id']}](#claim-{cells['id']})", f"**{cells['verdict']}**"
+        link = f"[{cells['id']}](#claim-{cells['id']})"
+        word, *weak = cells["verdict"].split(", ")
+        told = ", ".join([f"**{word}**", *weak])
         rows.append({"#": link, "claim": cells["claim"], "verdict": told, "rows": cells["parts"]})
     return _markdown(rows, "#")
 
@@ -230,6 +240,10 @@ NOTES = """\
 [contrasts.md](../results/tables/contrasts.md) has every contrast.
 
 The data `graph`, `multi_lookup`, `copy_far` and `one_space` are [probes](own-data.md#corpora).
+"""
+MATRIX = """\
+Does a verdict depend on the score that was chosen? [Fragile verdicts](statistics.md#fragile-verdicts) explains the
+table, and [matrix.csv](../results/tables/matrix.csv) has the estimates, intervals and margins.
 """
 COLUMNS = {
     "asked": "data and model",
@@ -259,18 +273,19 @@ def _tables_of(verdicts: Sequence[Verdict], results: Results) -> dict[str, list[
 def _page(
     verdicts: Sequence[Verdict],
     claims: Mapping[str, Sequence[Mapping[str, str]]],
-    whole: Mapping[str, str],
+    told: Mapping[str, str],
     behind: Mapping[str, Sequence[str]],
     standing: Table,
 ) -> Iterator[str]:
-    """docs/verdicts.md: a list of all claims, a section for each one, and the study's models on Multi30k."""
+    """docs/verdicts.md: a list of claims, a section for each one, verdicts by score, and the models on Multi30k."""
     yield INTRODUCTION
-    yield f"Of {len(whole)} claims, {_counts(whole)}.\n"
+    whole = summaries(verdicts)
+    yield f"Of {len(whole)} claims, {_counts(whole)}.{_fragile(fragile(verdicts))}\n"
     yield f"![Forest plot of all claims](../{FOREST})\n\n{CAPTION}\n"
     yield _list(verdicts)
     yield f"\n{NOTES}"
     for claim, rows in claims.items():
-        yield f"## Claim {claim}\n\n**{rows[0]['claim']}**: {whole[claim]}.\n"
+        yield f"## Claim {claim}\n\n**{rows[0]['claim']}**: {told[claim]}.\n"
         if published := rows[0].get("published"):
             yield f"Published effect: {published}.\n"
         if claim in behind:
@@ -283,6 +298,8 @@ def _page(
             yield _markdown(cells, NUMBERS) + "\n"
         if waiting := [row["asked"] for row in rows if row not in there]:
             yield f"Not yet run: {'. Not yet run: '.join(waiting)}.\n"
+    yield f"## Verdicts by score\n\n{MATRIX}"
+    yield matrix.table(verdicts).markdown()
     yield "## Multi30k: this study and others\n"
     yield "Most other systems were scored in other ways; their numbers do not compare to the point.\n"
     yield standing.markdown()

@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from study.analysis.runs import Runs
-from study.claims import costs, forest, schema, table
+from study.claims import costs, forest, matrix, schema, table
 from study.claims.evaluate import evaluate
 from study.claims.verdicts import Verdict
 from study.errors import INSTALL, InputError
@@ -47,7 +47,7 @@ class Inputs:
     @cached_property
     def verdicts(self) -> list[Verdict]:
         """The verdicts on the claims of this study."""
-        return evaluate(schema.read_all(), self.runs, costs.read(self.results.benchmarks))
+        return evaluate(schema.read_all(), self.runs, costs.read(self.results.benchmarks), by_score=True)
 
 
 def subsets(inputs: Inputs) -> list[Path]:
@@ -78,9 +78,10 @@ def figures(inputs: Inputs) -> list[Path]:
 
 
 def verdicts(inputs: Inputs) -> list[Path]:
-    """Write the verdict on every claim: `tables/claims.*`, `contrasts.*` and `summary.*`, and the forest plot."""
-    root = inputs.results.root
-    return [*table.write(inputs.verdicts, root / "tables"), *forest.write(inputs.verdicts, root)]
+    """Write the verdicts: `tables/claims.*`, `contrasts.*`, `matrix.*`, `summary.*`, and the forest plot."""
+    root, found = inputs.results.root, inputs.verdicts
+    tables = [*table.write(found, root / "tables"), *matrix.write(found, root / "tables")]
+    return [*tables, *forest.write(found, root)]
 
 
 def agreements(inputs: Inputs) -> list[Path]:

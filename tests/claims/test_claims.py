@@ -8,11 +8,11 @@ from scipy import stats
 
 from study.analysis import noise
 from study.analysis.runs import Runs
-from study.claims import forest
+from study.claims import forest, matrix
 from study.claims import table as claims_table
 from study.claims.evaluate import evaluate
-from study.claims.schema import HERE, read, read_all
-from study.claims.verdicts import summaries
+from study.claims.schema import HERE, Question, read, read_all
+from study.claims.verdicts import fragile, summaries
 from study.commands import claims as command
 from study.errors import InputError
 from study.files import CHECKOUT
@@ -257,6 +257,53 @@ def test_the_forest_plot_has_a_row_a_claim_in_margins_of_the_predicted_sign(stud
     found = study.ask({"questions": [first, second]})
     assert forest.points(found)["asked"].tolist() == ["grammar, recurrent; second"], "what keeps it from holding"
     assert forest.summary_table(found).blocks[0].rows[0].cells["parts"] == "1 holds, 1 fails"
+
+
+BARE = "– not scored"
+WORSE = CLAIM["questions"][0] | {"contrasts": [{**CLAIM["questions"][0]["contrasts"][0], "expect": "lower"}]}
+
+
+def test_a_verdict_that_another_score_changes_is_fragile(study):
+    """+9.8 [+7.4, +12.2] points of both scores: outside ±2 of exact match, inside ±20 of BLEU. Less NLL is better."""
+
+    def losses(value):
+        return [Score(split="test", metric="nll", value=value, n=50)]
+
+    study.write("dot", 0.001, DOT, more=losses)
+    study.write("bilinear", 0.001, LESS, more=losses)
+    worth = {"exact": 4.0, "bleu": 40.0, "exact/without pronouns": 4.0}
+    named = {"points": {"source": "fixed", "values": {"grammar/recurrent": worth}}}
+    for facts, cells, changed in (
+        ({"type": "equivalence"}, ["✗ fails", BARE, "✓ holds", "– no margin", "– no margin"], True),
+        ({}, ["✓ holds", BARE, "✓ holds", "✗ fails (no margin)", BARE], True),
+        ({"questions": [WORSE]}, ["✗ fails", BARE, "✗ fails (no margin)", BARE, BARE], False),
+    ):
+        found = study.ask(facts, margins=named, by_score=True, margin="0.5 points")
+        (row,) = matrix.table(found).blocks[0].rows
+        assert [row.cells[score] for score in matrix.SCORES] == cells
+        assert (row.numbers["fragile"], fragile(found)) == (changed, frozenset({"mine"}) if changed else frozenset())
+        assert forest.summary_table(found).blocks[0].rows[0].cells["verdict"].endswith("fragile") == changed
+        assert (row.numbers["decides"], row.numbers["exact difference"]) == ("exact", pytest.approx(9.8))
+        assert found[0].by_score["exact"].outcome == found[0].outcome
+    assert study.ask(margin=2)[0].by_score == {}, "judged on request"
+    assert matrix.table(study.ask(by_score=True, not_asked="it has a scale")).blocks[0].rows == []
+
+
+@pytest.mark.parametrize(
+    ("facts", "score", "expected"),
+    [
+        ({"metric": "test/bleu", "margin": 0.5}, "nll", {"metric": "test/nll", "margin": None}),
+        ({"metric": "test/bleu", "margin": 0.5}, "bleu", {"metric": "test/bleu", "margin": 0.5}),
+        ({"margin": "gap"}, "exact/without pronouns", {"metric": "test/exact/without pronouns", "margin": "gap"}),
+        ({"by_length": True}, "nll", {"metric": "test/nll_by_length", "by_length": False, "by_sentences": False}),
+        ({"metric": "test/nll_by_length"}, "exact", {"metric": "test/exact", "by_length": True, "by_sentences": True}),
+        ({"by_length": True}, "exact/without pronouns", None),
+    ],
+)
+def test_a_question_in_another_score(facts, score, expected):
+    question = Question(sweep="x", asked=["grammar/recurrent"], contrasts=[{"arm": {}, "baseline": {}}], **facts)
+    other = matrix.with_score(question, score)
+    assert other == (expected and question.model_copy(update=expected))
 
 
 @pytest.fixture(scope="module")

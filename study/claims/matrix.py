@@ -1,0 +1,131 @@
+"""Matrix of verdicts by score: each question of a test score on the grammar or on Multi30k, judged by five scores.
+
+The matrix is post hoc. Contrasts, arms and rules are those of the question; its score is replaced, and its margin by
+the same rule: `gap` and named margins have a value in each score. A margin that is a number holds for its own score
+only, so the other scores are judged without a margin, and an equivalence is not judged by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from study import metrics
+from study.analysis import labels
+from study.analysis.tables import Block, Column, Row, Table
+from study.claims import table as rows
+from study.claims.schema import Difference, Draws, Interaction, Question, Trend
+from study.claims.verdicts import NOT_RUN, Verdict
+
+PRONOUNS = "without pronouns"
+SCORES = ("exact", f"exact/{PRONOUNS}", "bleu", "nll", f"nll/{PRONOUNS}")
+"""Scores by which questions are judged."""
+CORPORA = ("grammar", "multi30k")
+SLOPE = "nll_by_length"
+NOT_SCORED = "not scored"
+NO_MARGIN = "no margin"
+SIGNS = {"holds": "✓", "fails": "✗", "mixed": "✓✗", "not decided": "~"}
+NOTES = (
+    "Post hoc: every question of a test score on the grammar and on Multi30k, judged by five scores. "
+    "✓ holds, ✗ fails, ✓✗ mixed, ~ not decided.",
+    "not scored: these runs have no such score. no margin: an equivalence whose margin has no value in this score. "
+    "(no margin): judged by p alone.",
+    "fragile: another score gives another verdict.",
+)
+
+
+def own_score(question: Question) -> str:
+    """Return the score that decides a question, without its split; a slope over length has that of its score."""
+    return question.metric.partition("/")[2].replace(SLOPE, "nll")
+
+
+def covers(question: Question, pair: str) -> bool:
+    """Return True if the matrix has a question: a verdict on differences of a test score of whole sentences."""
+    kinds = {type(contrast) for contrast in question.contrasts}
+    return (
+        pair.partition("/")[0] in CORPORA
+        and question.metric.startswith("test")
+        and own_score(question) in SCORES
+        and kinds <= {Difference, Interaction, Trend, Draws}
+        and not (question.descriptive or question.not_asked)
+    )
+
+
+def with_score(question: Question, score: str) -> Question | None:
+    """Return a question with another score, on the same split; None if no run can have the score.
+
+    A slope over length is taken over sentences of NLL, and over groups of lengths of other scores, which have no
+    groups without pronouns.
+    """
+    split, name = question.metric.split("/")[:2]
+    changes: dict[str, Any] = {"metric": f"{split}/{score}"}
+    if score == own_score(question):
+        return question
+    if question.by_length or name == SLOPE:
+        summed = score.startswith("nll")
+        if not summed and PRONOUNS in score:
+            return None
+        changes |= {"metric": f"{split}/{score.replace('nll', SLOPE)}", "by_length": not summed}
+        changes |= {"by_sentences": not summed and (question.by_sentences or name == SLOPE)}
+    if not isinstance(question.margin, str):
+        changes["margin"] = None
+    before, after = (metrics.metric_of(metric).direction for metric in (question.metric, changes["metric"]))
+    if before != after and any(contrast.expect in ("higher", "lower") for contrast in question.contrasts):
+        return None
+    return question.model_copy(update=changes)
+
+
+def table(verdicts: Sequence[Verdict]) -> Table:
+    """Return one row per question of the matrix that has run; its verdict by each score."""
+    shown = [one for one in verdicts if one.by_score and one.outcome != NOT_RUN]
+    columns = [
+        Column("id", "#"),
+        Column("asked", "data and model", "left"),
+        *rows.editions(shown),
+        Column("decides", "decides", "left"),
+        *(Column(score, title(score), "left") for score in SCORES),
+        Column("fragile", "fragile", "left"),
+    ]
+    return Table("Verdicts by score, post hoc", columns, [Block("", list(map(_row, shown)))], NOTES)
+
+
+def title(score: str) -> str:
+    """`nll/without pronouns` ↦ `NLL, without pronouns`."""
+    name, _, subset = score.partition("/")
+    metric = metrics.METRICS[name]
+    return f"{metric.short or metric.title}, {subset}" if subset else metric.short or metric.title
+
+
+def _row(verdict: Verdict) -> Row:
+    claim, question = verdict.claim, verdict.question
+    cells = {"id": str(claim.id), "asked": rows.asked_in(verdict), "edition": rows.edition(verdict)}
+    cells |= {"decides": title(own_score(question)), "fragile": "fragile" if verdict.fragile else labels.NOTHING}
+    numbers: dict[str, Any] = {"id": claim.id, "corpus": verdict.corpus, "family": verdict.family}
+    numbers |= {"part": question.part, "edition": question.edition, "superseded_by": rows.superseded_by(verdict)}
+    numbers |= {"decides": own_score(question), "fragile": verdict.fragile}
+    for score, by in verdict.by_score.items():
+        cells[score] = _cell(verdict, by)
+        numbers |= {f"{score} {name}": value for name, value in _numbers(by).items()}
+    runs = verdict.deciding.runs if verdict.deciding else ()
+    return Row(cells, numbers=numbers, runs=runs)
+
+
+def _cell(verdict: Verdict, by: Verdict | str) -> str:
+    if isinstance(by, str):
+        return f"{labels.NOTHING} {by}"
+    lost = verdict.question.margin is not None and by.question.margin is None
+    return " ".join(filter(None, [SIGNS.get(by.outcome, labels.NOTHING), by.outcome, "(no margin)" * lost]))
+
+
+def _numbers(by: Verdict | str) -> dict[str, Any]:
+    """Return the verdict by a score and its deciding contrast, for the CSV."""
+    if isinstance(by, str):
+        return {"verdict": by}
+    numbers = rows.numbers_of(by, by.deciding)
+    return {name: numbers[name] for name in ("verdict", "contrast", "difference", "low", "high", "margin")}
+
+
+def write(verdicts: Sequence[Verdict], folder: Path) -> list[Path]:
+    """Write the table to a folder, as `matrix.*`."""
+    return table(verdicts).write(folder, "matrix")
