@@ -301,6 +301,24 @@ def correlated(pairs: Sequence[Sequence[tuple[float, float]]], level: str) -> Co
     return Comparison(rank_correlation(whole, error, arms - 1))
 
 
+def correlation_power(arms: int, tests: int = 1) -> tuple[float, float]:
+    """Return what Spearman's ρ over so many independent arms can show.
+
+    First the smallest |ρ| that is significant with power .80 at Holm's first level, tanh((t_{1−.05/2m} + t_.80) σ) for
+    m tests. Then the smallest margin within which an equivalence can be shown, tanh(t_.95 σ): the 90% interval about 0.
+    On Fisher's scale σ² = 1.06 / (arms − 3) (Fieller, Hartley and Pearson 1957).
+
+    Args:
+        arms: number of arms, at least 4.
+        tests: contrasts of the question.
+    """
+    from scipy.stats import t
+
+    error, df = math.sqrt(1.06 / (arms - 3)), arms - 1
+    shown = (float(t.ppf(1 - LEVEL / (2 * tests), df)) + float(t.ppf(POWER, df))) * error
+    return math.tanh(shown), math.tanh(float(t.ppf(1 - LEVEL, df)) * error)
+
+
 def spearman(x: Any, y: Any) -> Any:
     """Spearman's ρ of every row; NaN where a row does not vary."""
     from scipy.stats import rankdata

@@ -27,10 +27,15 @@ from study.claims.schema import (
     Question,
     Within,
 )
-from study.claims.verdicts import Finding, Verdict
+from study.claims.verdicts import Finding, PublishedEffect, Verdict
 from study.corpora import Section
 from study.errors import InputError
 from study.sweep import fields
+
+BLEU = "bleu"
+"""Named margin with the value of one BLEU in each score."""
+UNITS_OF_THEIR_OWN = {"band", "correlation", "costly", "ratio", "trend"}
+"""Statistics whose estimates are not in units of a score."""
 
 
 def evaluate(
@@ -110,7 +115,21 @@ class _Evaluator:
         among = self._arms(file, question, pair)
         margin, unknown = self._margin(question, *pair.split("/"))
         found = compare(question, replace(among, margin=margin))
-        return verdicts.conclude(claim, question, pair, found, margin, unknown)
+        verdict = verdicts.conclude(claim, question, pair, found, margin, unknown)
+        worth = self._worth_of_bleu(question, pair)
+        if worth is None:
+            return verdict
+        effects = [one for one in claim.effects if not one.parts or question.part in one.parts]
+        return replace(verdict, effects=tuple(PublishedEffect(one, one.bleu * worth, margin) for one in effects))
+
+    def _worth_of_bleu(self, question: Question, pair: str) -> float | None:
+        """The value of one BLEU in units of a question, by the named margin `bleu`; None without one."""
+        if question.by_length or {one.statistic for one in question.contrasts} & UNITS_OF_THEIR_OWN:
+            return None
+        score = metrics.unit_metric(question.metric).partition("/")[2]
+        if score.split("/")[0] == "bleu":
+            return 1.0
+        return self.named[BLEU].values.get(pair, {}).get(score) if BLEU in self.named else None
 
     def _by_score(self, file: ClaimFile, claim: Claim, question: Question, pair: str) -> dict[str, Verdict | str]:
         """The verdict by each score of the matrix, or why there is none; empty for a question outside it."""

@@ -80,7 +80,7 @@ def summary_table(verdicts: Sequence[Verdict]) -> Table:
     return Table("Summary", columns, [Block("", lines)], rows.RULES)
 
 
-KEPT = ("finding", "contrast", "estimate", "interval", "inner", "margin", "published")
+KEPT = ("finding", "contrast", "estimate", "interval", "inner", "margin", "effects", "published")
 """Columns of the table of verdicts that the summary keeps."""
 
 

@@ -266,6 +266,15 @@ class Question(Entry):
             raise ValueError(f"{min(idle)}: expected none with a benchmark, which compares times. Remove it")
 
 
+class ReportedEffect(Entry):
+    """Published effect in BLEU: a difference of two systems on the same test set."""
+
+    bleu: float
+    of: str = Field(description="Difference in words, such as `4 − 1 heads`.")
+    source: str = Field(description="Citation key; one of the claim's.")
+    parts: tuple[str, ...] = Field((), description="Parts of the claim that it belongs to; all if empty.")
+
+
 class Claim(Entry):
     """One row of the table of verdicts, or several: one for each corpus, family and part."""
 
@@ -275,6 +284,7 @@ class Claim(Entry):
     type: Kind
     source: tuple[str, ...] = Field((), description="Citation keys.")
     published: str = Field("", description="The effect that the source reports.")
+    effects: tuple[ReportedEffect, ...] = Field((), description="Those published effects that are differences of BLEU.")
     unchecked: str = Field("", description="What is remembered of a source and was not looked up: never printed.")
     questions: Annotated[tuple[Question, ...], Field(min_length=1)]
 
@@ -293,6 +303,12 @@ class Claim(Entry):
             raise ValueError(
                 "asked: expected each corpus/family once, got one twice. Give the questions different values of part"
             )
+        parts = {q.part for q in self.questions}
+        for effect in self.effects:
+            if effect.source not in self.source:
+                raise ValueError(f"effects: expected a source of the claim, got {effect.source!r}. Add it to source")
+            if unknown := set(effect.parts) - parts:
+                raise ValueError(f"effects: expected a part of the claim, got {min(unknown)!r}. Correct it")
         first = {name for q in self.questions if q.edition == 1 for name in (q.part, *q.asked)}
         for question in self.questions:
             if idle := set(question.replaces or ()) - first:

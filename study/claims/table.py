@@ -33,6 +33,8 @@ NUMBERS = (
     Column("crossed", "95% CI, seeds and sentences"),
 )
 """The columns of numbers that both tables have."""
+EFFECTS = Column("effects", "published, BLEU", "left")
+SMALLER = "smaller than the margin"
 COUNTED = {"correlation": "arms", "ratio": "processes"}
 """Unit that a test counts, where that is not seeds, by the kind of its contrast."""
 
@@ -47,7 +49,7 @@ def table(verdicts: Sequence[Verdict]) -> Table:
         Column("verdict", "verdict", "left"),
         Column("finding", "finding", "left"),
         Column("contrast", "contrast", "left"),
-        *NUMBERS,
+        *(column for number in NUMBERS for column in (number, *[EFFECTS] * (number.key == "margin"))),
         Column("published", "published effect", "left"),
     ]
     rows = []
@@ -56,7 +58,8 @@ def table(verdicts: Sequence[Verdict]) -> Table:
         if i and verdict.claim is verdicts[i - 1].claim:
             cells |= {"claim": "", "published": ""}
         decides = verdict.deciding
-        rows.append(Row(cells, _bold(verdict), numbers_of(verdict, decides), decides.runs if decides else ()))
+        numbers = numbers_of(verdict, decides) | _published_numbers(verdict)
+        rows.append(Row(cells, _bold(verdict), numbers, decides.runs if decides else ()))
     return Table("Verdicts", columns, [Block("", rows)], RULES)
 
 
@@ -200,7 +203,26 @@ def _cells(verdict: Verdict) -> dict[str, str]:
         "edition": edition(verdict),
         "verdict": _verdict(verdict),
         "finding": _finding(verdict, found),
+        "effects": _effects(verdict),
         "published": verdict.claim.published or labels.NOTHING,
+    }
+
+
+def _effects(verdict: Verdict) -> str:
+    """`+1.3; +1 (smaller than the margin)`: effects in BLEU, those smaller than the margin last."""
+    above, below = (
+        ", ".join((f"{one.effect.bleu:+g}" if one.effect.bleu else "0").replace("-", "−") for one in some)
+        for some in ([one for one in verdict.effects if one.below == small] for small in (False, True))
+    )
+    return "; ".join(filter(None, [above, below and f"{below} ({SMALLER})"])) or labels.NOTHING
+
+
+def _published_numbers(verdict: Verdict) -> dict[str, Any]:
+    """Return the published effects for the CSV: in BLEU, in units of the score, and how many are below the margin."""
+    return {
+        "published_bleu": " ".join(f"{one.effect.bleu:g}" for one in verdict.effects),
+        "published_in_units": " ".join(f"{one.value:.4g}" for one in verdict.effects),
+        "published_below": sum(one.below for one in verdict.effects) if verdict.effects else None,
     }
 
 
@@ -230,6 +252,8 @@ def _finding(verdict: Verdict, found: Finding | None) -> str:
         reasons.append(f"an arm has fewer than {FEWEST} runs")
     elif found.word == UNDECIDED and found.comparison.detectable is not None:
         reasons.append(f"detectable {cells['smallest']}")
+    if found.power:
+        reasons.append(found.power)
     return "; ".join([verdict.word, *(one for one in reasons if one)])
 
 

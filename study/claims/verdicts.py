@@ -30,7 +30,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from study import metrics
-from study.analysis.inference import Arm, Comparison, false_discovery
+from study.analysis.inference import Arm, Comparison, correlation_power, false_discovery
 from study.analysis.noise import Key, SentenceTest
 from study.claims.contrasts import CorrelatedArms, WeightedContrast
 from study.claims.schema import (
@@ -43,6 +43,7 @@ from study.claims.schema import (
     Difference,
     Kind,
     Question,
+    ReportedEffect,
     Within,
 )
 
@@ -103,6 +104,8 @@ class Finding:
     """Metric and runs of a difference of two arms, by which its test over sentences is found."""
     sentences: SentenceTest | None = None
     """Test over the sentences of the test set."""
+    power: str = ""
+    """What the arms of a rank correlation could show, in words."""
 
     @property
     def inner(self) -> tuple[float, float] | None:
@@ -113,6 +116,21 @@ class Finding:
     def straddles(self) -> bool:
         """Return True if an equivalence is undecided despite a significant difference, which may pass the margin."""
         return self.word == UNDECIDED and self.comparison.significant and not self.diverged and self.margin is not None
+
+
+@dataclass(frozen=True)
+class PublishedEffect:
+    """A published effect beside a verdict."""
+
+    effect: ReportedEffect
+    value: float
+    """The effect in units of the question's score."""
+    margin: float | None
+
+    @property
+    def below(self) -> bool:
+        """Return True if the effect is smaller than the margin."""
+        return self.margin is not None and abs(self.value) < self.margin
 
 
 @dataclass(frozen=True)
@@ -130,6 +148,9 @@ class Verdict:
     """Verdicts of the second edition that replace this one. It stays in the tables and does not count."""
     by_score: Mapping[str, Verdict | str] = field(default_factory=dict)
     """Score ↦ the verdict by it, or why there is none; empty for a question outside the matrix."""
+
+    effects: tuple[PublishedEffect, ...] = ()
+    """Published effects that belong to this part; none where one BLEU has no value in its score."""
 
     @property
     def fragile(self) -> bool:
@@ -199,7 +220,8 @@ def conclude(
             rule, held = "shape" if unknown else kind, None if costly else margin
             findings.append(finding(rule, question, contrast, arms, comparison, held))
         elif isinstance(contrast, Correlation):
-            findings.append(finding_of_arms(kind, contrast, arms, comparison, margin))
+            tests = len(question.contrasts)
+            findings.append(finding_of_arms(kind, contrast, arms, comparison, margin, tests))
     if unknown and (kind == "equivalence" or costly):
         findings = [replace(found, word=NOT_RUN) for found in findings]
     word = combined(question, kind, [found.word for found in findings])
@@ -394,8 +416,14 @@ def _key(question: Question, weighted: WeightedContrast) -> Key | None:
 
 
 def finding_of_arms(kind: Kind, contrast: Correlation, arms: CorrelatedArms, comparison: Comparison,
-                    margin: float | None) -> Finding:  # fmt: skip
-    """A tested rank correlation with its word. A diverged run leaves none but undecided."""
+                    margin: float | None, tests: int) -> Finding:  # fmt: skip
+    """Return a tested rank correlation, one of several tests, with its word. A diverged run leaves it undecided."""
+    power = ""
+    if contrast.level == "arms" and comparison.test is not None:
+        shown, within = correlation_power(len(arms.pairs), tests)
+        power = f"{len(arms.pairs)} arms show a ρ beyond ±{shown:.2f} with power .80"
+        if margin is not None and kind == "equivalence" and within >= margin:
+            power += f", and equivalence within ±{within:.2f} at best, so not within the margin"
     sides = (1, -1) if arms.diverged else ()
     word = judged(kind, comparison, direction(contrast, contrast.between[1]), margin, diverged=sides)
     if kind == "equivalence" and arms.diverged and word == CONTRADICTED:
@@ -411,8 +439,9 @@ def finding_of_arms(kind: Kind, contrast: Correlation, arms: CorrelatedArms, com
         declared=arms.declared,
         margin=margin,
         diverged=tuple(arms.diverged),
-        notes=arms.notes,
+        notes=(*arms.notes, *([power] if power else [])),
         runs=tuple(arms.runs),
+        power=power,
     )
 
 

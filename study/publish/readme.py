@@ -255,11 +255,12 @@ COLUMNS = {
     "interval": "95% CI",
     "inner": "90% CI",
     "margin": "margin",
+    "effects": "published, BLEU",
     "n": "seeds",
     "sentences": "differ over sentences",
     "crossed": "95% CI, seeds and sentences",
 }
-NUMBERS = tuple(COLUMNS.values())[5:]
+NUMBERS = tuple(head for key, head in list(COLUMNS.items())[5:] if key != "effects")
 
 
 def _tables_of(verdicts: Sequence[Verdict], results: Results) -> dict[str, list[str]]:
@@ -293,7 +294,9 @@ def _page(
         there = [row for row in rows if not row["verdict"].startswith(NOT_RUN)]
         if there:
             both = any(row["edition"] != "first" for row in rows)
-            columns = {key: head for key, head in COLUMNS.items() if both or key != "edition"}
+            effects = any(row["effects"] != NOTHING for row in there)
+            shown = {"edition": both, "effects": effects}
+            columns = {key: head for key, head in COLUMNS.items() if shown.get(key, True)}
             cells = [{head: _cell(row, key) for key, head in columns.items()} for row in there]
             yield _markdown(cells, NUMBERS) + "\n"
         if waiting := [row["asked"] for row in rows if row not in there]:

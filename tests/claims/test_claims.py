@@ -259,6 +259,26 @@ def test_the_forest_plot_has_a_row_a_claim_in_margins_of_the_predicted_sign(stud
     assert forest.summary_table(found).blocks[0].rows[0].cells["parts"] == "1 holds, 1 fails"
 
 
+def test_published_effects_stand_beside_the_margin(study):
+    """One BLEU is worth 4 points, so .4 BLEU are 1.6 points, less than the margin of 2, and −.6 BLEU are −2.4."""
+    effects = [{"bleu": 0.4, "of": "a", "source": "x"}, {"bleu": -0.6, "of": "b", "source": "x"}]
+    effects.append({"bleu": 9, "of": "c", "source": "x", "parts": ["elsewhere"]})
+    study.write("dot", 0.001, DOT)
+    study.write("bilinear", 0.001, LESS)
+    question = CLAIM["questions"][0]
+    facts = {"effects": effects, "source": ["x"], "questions": [question, question | {"part": "elsewhere"}]}
+    named = {"bleu": {"source": "fixed", "values": {"grammar/recurrent": {"exact": 4.0}}}}
+    row, other = claims_table.table(study.ask(facts, margins=named)).blocks[0].rows
+    assert row.cells["effects"] == "−0.6; +0.4 (smaller than the margin)"
+    assert other.cells["effects"] == "−0.6, +9; +0.4 (smaller than the margin)"
+    assert (row.numbers["published_in_units"], row.numbers["published_below"]) == ("1.6 -2.4", 1)
+    assert claims_table.table(study.ask(facts)).blocks[0].rows[0].cells["effects"] == "–", "one BLEU has no value"
+    for wrong, said in (({"source": ["y"]}, "a source of the claim, got 'x'"),
+                        ({"questions": [question]}, "a part of the claim, got 'elsewhere'")):  # fmt: skip
+        with pytest.raises(InputError, match=said):
+            study.ask(facts | wrong)
+
+
 BARE = "– not scored"
 WORSE = CLAIM["questions"][0] | {"contrasts": [{**CLAIM["questions"][0]["contrasts"][0], "expect": "lower"}]}
 

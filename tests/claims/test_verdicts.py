@@ -14,6 +14,7 @@ from study.analysis.inference import (
     adjusted,
     contrasted,
     correlated,
+    correlation_power,
     rank_correlation,
     t_test,
 )
@@ -276,6 +277,12 @@ def test_a_correlation_is_tested_where_its_interval_is_taken():
         assert test.inside(0.3) == (max(map(abs, ends)) < 0.3)
     (alone,) = adjusted([Comparison(wide)])
     assert alone.detectable == pytest.approx(math.tanh((2.5706 + stats.t.ppf(0.8, 5)) * 0.8333), abs=1e-4)
+
+
+def test_what_a_number_of_arms_can_show_of_a_rank_correlation():
+    """σ = √(1.06 / 18) = .2427; t.975(20) = 2.086, t.80(20) = .860, t.95(20) = 1.725: tanh .7149 and tanh .4185."""
+    assert correlation_power(21) == pytest.approx((0.6137, 0.3957), abs=2e-4)
+    assert correlation_power(21, tests=2)[0] > correlation_power(21)[0]
 
 
 def test_under_the_null_a_claim_is_supported_in_one_of_twenty_tables_at_most():
