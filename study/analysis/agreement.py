@@ -2,7 +2,8 @@
 
 An effect is the mean of an arm minus that of its family's baseline, the first arm listed, in each sweep's own score.
 Arms are the same if what their texts set is the same, fields of training aside. Only seeds count for which every arm
-has a score, so that an unfinished sweep compares whole blocks of seeds. An arm with a diverged run is left out.
+has a score, so that an unfinished sweep compares whole blocks of seeds. An arm with a diverged run is left out; a
+family whose baseline has one, too.
 """
 
 from __future__ import annotations
@@ -63,15 +64,15 @@ def agree(first: Sequence[DeclaredRun], second: Sequence[DeclaredRun], metrics: 
     """
     both = [_scores(runs, metric) for runs, metric in zip((first, second), metrics, strict=True)]
     shared = [arm for arm in both[0].arms if arm in both[1].arms]
+    bases: dict[str, str] = {}
+    for arm in shared:
+        bases.setdefault(both[0].families[arm], arm)
     lost = [arm for arm in shared if any(arm in side.diverged for side in both)]
-    shared = [arm for arm in shared if arm not in lost]
+    shared = [arm for arm in shared if arm not in lost and bases[both[0].families[arm]] not in lost]
     values = [_whole({arm: side.arms[arm] for arm in shared}) for side in both]
     seeds = tuple(len(next(iter(side.values()), ())) for side in values)
     if min(seeds) == 0:
         return Agreement((), {}, (seeds[0], seeds[1]), tuple(label(arm) for arm in lost))
-    bases: dict[str, str] = {}
-    for arm in shared:
-        bases.setdefault(both[0].families[arm], arm)
     effects, families = [], [both[0].families[arm] for arm in shared]
     for arm, family in zip(shared, families, strict=True):
         if arm != bases[family]:
@@ -115,7 +116,7 @@ def _scores(runs: Iterable[DeclaredRun], metric: str) -> _Side:
 
 
 def _key(run: DeclaredRun) -> str:
-    """What the text of an arm sets, fields of training aside: `model.family=recurrent model.memory=final`."""
+    """Return the settings of an arm's text without fields of training: `model.family=recurrent model.memory=final`."""
     given = expand({ARM: run.cell.given[ARM]}) if ARM in run.cell.given else {}
     return " ".join(f"{name}={text(value)}" for name, value in given.items() if not name.startswith("training."))
 

@@ -41,6 +41,7 @@ from study.claims.schema import (
     Correlation,
     Costly,
     Difference,
+    Draws,
     Kind,
     Question,
     ReportedEffect,
@@ -387,7 +388,9 @@ def finding(kind: Kind, question: Question, contrast: AnyContrast, weighted: Wei
     sign = direction(contrast, question.metric)
     rates = {key: arm.diverged for key, arm in weighted.arms.items() if arm.diverged}
     sides = [1 if weighted.weights.get(key, 0.0) * sign >= 0 else -1 for key in rates]
-    if isinstance(contrast, Within | Costly) and rates:  # a run that is not there speaks neither for nor against
+    if (
+        isinstance(contrast, Within | Costly | Draws) and rates
+    ):  # a run that is not there speaks neither for nor against
         sides = [1, -1]
     return Finding(
         name=weighted.name,

@@ -225,7 +225,8 @@ class Task(pl.LightningModule):
         """
         for group in optimizer.param_groups:
             for parameter in group["params"] if group.get("share", 1.0) != 1 else ():
-                parameter.grad.mul_(group["share"])
+                if parameter.grad is not None:  # a site without heads has none
+                    parameter.grad.mul_(group["share"])
         limit = self.recipe.clip if gradient_clip_val is None else gradient_clip_val
         self.clip_gradients(optimizer, limit, gradient_clip_algorithm or "norm")
 

@@ -23,7 +23,7 @@ ARMS = [
     "score=bilinear",
 ]
 EFFECTS = (0.0, 6.0, 5.0, -0.3, 0.1, -0.2, 0.05)
-"""Of the arms on the grammar; on the other side they are ranked otherwise."""
+"""Effects of the arms on the grammar. `OTHER` ranks them otherwise."""
 OTHER = (0.0, 9.0, 9.5, -1.0, 2.0, 0.3, 0.2)
 
 
@@ -106,6 +106,9 @@ def test_only_seeds_of_all_arms_count_and_a_diverged_arm_is_left_out(both):
     found = agreed(both)
     assert found.diverged == ("memory=mean",)
     assert [one.arm for one in found.effects] == ["memory=final", *ARMS[3:]]
+    gone = both[0].path(1, model__memory="states")
+    gone.write_text(json.dumps(json.loads(gone.read_text()) | {"status": "diverged", "scores": [], "error": "NaN"}))
+    assert agreed(both).effects == (), "no other arm takes the place of the baseline"
     for path in both[1].runs.glob("*/record.json"):
         path.unlink()
     assert agreed(both).effects == ()

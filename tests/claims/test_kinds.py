@@ -197,3 +197,24 @@ def test_two_ratios_have_their_own_numbers(tmp_path):
         test = one.comparison.test
         assert (test.difference, test.low, test.high) == pytest.approx([math.exp(end) for end in ends])
         assert one.comparison.holm == pytest.approx(holm)
+
+
+@pytest.mark.parametrize("rate", [0, 1])
+def test_a_diverged_run_leaves_draws_undecided(rate, tmp_path):
+    """A draw's difference has a hole in one of its arms: which way it would have gone is not known."""
+    study, words = Study(tmp_path), []
+    for lost in (None, rate):
+        for score in SCORES:
+            for at, value in ((RATES[0], 80.0), (RATES[1], 40.0)):
+                study.write(
+                    score,
+                    at,
+                    {seed: value * (1 + SCORES.index(score) / 50) + place for place, seed in enumerate(SEEDS)},
+                )
+        if lost is not None:
+            study.write(SCORES[0], RATES[lost], {SEEDS[0]: None}, status="diverged")
+        for a, b in (RATES[:2], RATES[1::-1]):
+            contrast = {"statistic": "draws", "arm": {RATE: a}, "baseline": {RATE: b}, "over": SCORE}
+            (verdict,) = study.ask({"type": "shape"}, where={}, margin=None, contrasts=[contrast])
+            words.append(verdict.word)
+    assert words == ["supported", "contradicted", "undecided", "undecided"]

@@ -215,7 +215,7 @@ def test_a_site_replaces_itself_and_nothing_else(lab, small, tmp_path):
 
 
 def test_own_claims_stand_beside_those_of_the_study(finished, tmp_path, capsys):
-    """Of a sweep that lies beside the file of claims, and in no folder of sweeps."""
+    """The sweep lies beside the file of claims, and in no folder of sweeps."""
     (tmp_path / "none").mkdir()
     shutil.copy(finished.top / "sweeps" / "tiny.yaml", tmp_path / "mine.yaml")
     score = "model.attention.score"

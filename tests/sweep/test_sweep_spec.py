@@ -246,7 +246,7 @@ BAD = {
         HEAD.replace("test", "long"),
         "metric.name: copy has no ",
     ),
-    "no such subset": (GRID, HEAD.replace("exact", "exact/length 4-8"), "expected a subset of length 4-7, "),
+    "no such subset": (GRID, HEAD.replace("exact", "exact/length 4-8"), "test/exact has the subsets length 4-7, "),
     "score without subsets": (GRID, HEAD.replace("exact", "chrf/length 4-7"), "chrf has no subsets"),
     "goal": (GRID, HEAD.replace("maximize", "minimize"), "expected maximize for exact, got minimize"),
     "goal of a loss": (GRID, HEAD.replace("exact", "nll"), "expected minimize for nll, got maximize"),
