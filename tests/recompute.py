@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[1]
 ENDS = ("difference", "low", "high", "low90", "high90")
 NUMBERS = (*ENDS, "se", "df", "p", "holm", "detectable")
 PLACE = ("id", "corpus", "family", "part", "edition", "contrast")
+SUMMED = ("id", "corpus", "family", "part", "metric", "contrast")
 BESIDE = ("entropy", "tokens_per_second", "freed", "heads", "with_one_head")
 Arm = namedtuple("Arm", "values diverged declared", defaults=(0, 10))
 """Value by seed (none if a finished run has none), runs that diverged and that were declared."""
@@ -146,9 +147,15 @@ class Study:
 
     def __init__(self, root, tables):
         self.root, self.tables, self.checked, self.problems, self.left = root, tables, 0, [], Counter()
-        self.sweeps, self.metrics, self.words = {}, {}, {}
+        self.sweeps, self.metrics, self.words, self.printed, self.known = {}, {}, {}, {}, {}
+        self.confirmed = 0
         files = sorted((root / "results" / "runs").glob("*.json"))
         made = {run["id"]: run for path in files for run in json.loads(path.read_text(encoding="utf-8"))}
+        for row in csv.DictReader((root / "results" / "supplement.csv").read_text(encoding="utf-8").splitlines()):
+            part = {"split": row["split"], "subset": row["subset"], "n": int(row["n"])}
+            made[row["id"]]["scores"] += [
+                part | {"metric": name, "value": float(row[name])} for name in ("bleu", "exact")
+            ]
         for path in sorted((root / "results" / "sweeps").glob("*.json")):
             manifest, arms = json.loads(path.read_text()), {}
             self.metrics[path.stem] = manifest["metric"]
@@ -161,7 +168,21 @@ class Study:
 
     def rows(self, stem):
         with (self.tables / f"{stem}.csv").open(encoding="utf-8", newline="") as file:
-            return list(csv.DictReader(file))
+            rows = list(csv.DictReader(file))
+        self.printed[stem] = sum(
+            bool(re.fullmatch(r"-?\d[\d.e-]*", cell or "")) for row in rows for cell in row.values()
+        )
+        return rows
+
+    @property
+    def share(self):
+        """Numbers that were computed again, of all printed numbers in the tables."""
+        return self.confirmed / sum(self.printed.values())
+
+    @property
+    def unread(self):
+        """Tables that no number is computed for."""
+        return {path.stem for path in self.tables.glob("*.csv")} - self.printed.keys()
 
     def same(self, where, row, expected):
         """Compare numbers with what a row prints: four decimals, p values three digits."""
@@ -169,6 +190,7 @@ class Study:
             if name not in row:
                 continue
             self.checked += 1
+            self.confirmed += row[name] != ""
             text, digits = row[name], name in ("p", "holm", "false_discovery")
             if number is None or text == "":
                 good = number is None and text == ""
@@ -220,7 +242,8 @@ class Study:
             return float(times) * named[name]["values"][pair][score]
         if rule != "gap":
             return rule
-        metric = re.sub("/(area|cliff)", "/bleu", "/".join(question["metric"].split("/")[:2]))
+        whole = "/".join(question["metric"].split("/")[: 3 if "without pronouns" in question["metric"] else 2])
+        metric = re.sub("/(area|cliff)", "/bleu", whole)
         sides = (gap["where"].get(family, {}) | gap[side] for side in ("arm", "baseline"))
         runs = [self.sweeps[gap["sweep"]][self.arms(gap["sweep"], pair, side)[1][0]] for side in sides]
         return gap["share"] * abs(np.subtract(*(mean([value(run, metric) for run in some]) for some in runs)))
@@ -339,12 +362,58 @@ class Study:
                         self.left["by resampling"] += sum(bool(one.get(name)) for one in both for name in blank)
                     else:
                         expected |= {name: expected.get(name) for name in NUMBERS}
+                    self.known[tuple(row[name] for name in SUMMED)] = expected
                     self.compared(f"claim {', '.join(place)}, {row['contrast']}", both, expected)
 
         for (row, _), p in zip(tests, stats.false_discovery_control([p for _, p in tests]), strict=True):
             same = [one for one in tables[1] if all(one[name] == row[name] for name in PLACE)]
             for one in (row, *same):
                 self.same(f"claim {row['id']}, {row['contrast']}", one, {"false_discovery": p})
+
+    def matrix(self):
+        """Each question by five scores: the contrast that decides by each."""
+        tree = yaml.safe_load((self.root / "study/claims/claims.yaml").read_text(encoding="utf-8"))
+        asked = {
+            (str(claim["id"]), pair, question.get("part", ""), str(question.get("edition", 1))): question
+            for claim in tree["claims"]
+            for question in claim["questions"]
+            for pair in question.get("asked", [])
+        }
+        for row in self.rows("matrix"):
+            pair = f"{row['corpus']}/{row['family']}"
+            question = asked[row["id"], pair, row["part"], row["edition"]]
+            own = question.get("metric", "test/exact")
+            sloped = question.get("by_length", False) or "nll_by_length" in own
+            for score in (name.removesuffix(" verdict") for name in row if name.endswith(" verdict")):
+                if not row.get(f"{score} contrast"):
+                    self.left["scores that runs do not have"] += 1
+                    continue
+                change = {}
+                if score != own.partition("/")[2].replace("nll_by_length", "nll"):
+                    summed = sloped and score.startswith("nll")
+                    change = {
+                        "metric": f"{own.split('/')[0]}/{score.replace('nll', 'nll_by_length') if summed else score}"
+                    }
+                    change |= {"by_length": sloped and not summed}
+                    change |= {"by_sentences": "nll_by_length" in own or question.get("by_sentences", False)}
+                    rule, worth = question.get("margin"), tree["margins"]["bleu"]["values"].get(pair, {})
+                    if not isinstance(rule, str) or (rule != "gap" and score not in worth):
+                        change["margin"] = None
+                one = {"metric": own} | question | change
+                margin = self.margin(tree["gap"], tree["margins"], one, pair)
+                found, estimate = self.question(one, pair, margin), float(row[f"{score} difference"] or 0)
+                same = min(found, key=lambda test, at=estimate: abs(test.get("difference", math.inf) - at)) | {
+                    "margin": margin
+                }
+                expected = {f"{score} {name}": same.get(name) for name in ("difference", "low", "high", "margin")}
+                self.same(f"matrix: claim {row['id']}, {pair}, {row['part']}", row, expected)
+
+    def summary(self):
+        """Rows of the summary, each a contrast that is computed with the verdicts."""
+        for row in self.rows("summary"):
+            known = self.known.get(tuple(row[name] for name in SUMMED), {})
+            numbers = {name: known[name] for name in ("difference", "low", "high", "margin", "n") if name in known}
+            self.same(f"summary: claim {row['id']}", row, numbers)
 
     def others(self):
         """The tables that have no test."""
@@ -370,6 +439,8 @@ def recompute(root=ROOT, tables=None):
     for sweep in study.sweeps:
         study.sweep_table(sweep)
     study.claims()
+    study.matrix()
+    study.summary()
     study.others()
     return study
 
@@ -380,6 +451,7 @@ def main():
     study = recompute(tables=parser.parse_args().tables)
     print("\n".join(study.problems))
     print(f"{study.checked} numbers computed again, {len(study.problems)} differ; left out: {dict(study.left)}")
+    print(f"{study.share:.0%} of all printed numbers; tables that are not read: {', '.join(study.unread) or 'none'}")
     return 1 if study.problems else 0
 
 
