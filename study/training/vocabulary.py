@@ -180,6 +180,9 @@ def factor_tokens(
 
     The first token with a name stands for it, and the first of the others with a label for that. So no token stands
     for two. A token without factors stands for itself.
+
+    Raises:
+        InputError: every token with some label stands for a name.
     """
     found = [factors(token) for token in vocabulary.tokens(list(range(len(vocabulary))))]
     names: dict[str, int] = {}
@@ -190,6 +193,11 @@ def factor_tokens(
     for i, factored in enumerate(found):
         if factored and i not in names.values():
             labels.setdefault(factored[1], i)
+    if lacking := sorted({one[1] for one in found if one} - set(labels)):
+        raise InputError(
+            f"model.factors: expected with split a token of label {lacking[0]!r} beside those that stand for names, got"
+            " none. Raise data.nodes."
+        )
     pairs = [(names[one[0]], labels[one[1]]) if one else (i, i) for i, one in enumerate(found)]
     return [name for name, _ in pairs], [label for _, label in pairs]
 

@@ -9,7 +9,7 @@ from study.corpora import Corpus, Pair, words
 from study.corpora import cache as corpus_cache
 from study.errors import InputError
 from study.models.translator import EOS, UNK
-from study.training.vocabulary import Subwords, Vocabulary, Words, restore, vocabulary_for
+from study.training.vocabulary import Subwords, Vocabulary, Words, factor_tokens, restore, vocabulary_for
 
 TEXTS = [
     "Der Mann sieht die Haustür, weil er groß ist.",
@@ -111,3 +111,17 @@ def test_a_size_that_cannot_be_is_one_line(corpus: Corpus) -> None:
         with pytest.raises(InputError, match=rf"data\.vocabulary: expected {wanted}") as refusal:
             vocabulary_for(Grammar(tokens="subwords", vocabulary=size), corpus)
         assert "\n" not in str(refusal.value)
+
+
+def test_factors_by_hand() -> None:
+    """Tokens b1 and a0 stand for names, a1 and b0 for labels; without b0 nothing stands for label 0."""
+    factors = lambda word: (word[0], word[1]) if word[:1] in ("a", "b") else None  # noqa: E731
+    found = Words.learn(["b1 b1 b1 a0 a0 a1 b0"])
+    first = len(found) - 4
+    name, label = factor_tokens(found, factors)
+    tokens = found.tokens(list(range(first, first + 4)))
+    assert all(tokens[name[first + i] - first][0] == token[0] for i, token in enumerate(tokens))
+    assert all(tokens[label[first + i] - first][1] == token[1] for i, token in enumerate(tokens))
+    assert not set(name[first:]) & set(label[first:])
+    with pytest.raises(InputError, match=r"model\.factors: .*label '0'.* Raise data\.nodes\."):
+        factor_tokens(Words.learn(["b1 b1 b1 a0 a0 a1"]), factors)
