@@ -153,7 +153,7 @@ def _row(axes: Axes, place: int, row: Mapping[Any, Any]) -> None:
         return
     side = 1 if centre > 0 else -1
     axes.plot(side * (REACH - 0.35), place, linestyle="", zorder=3, **_marker(row["verdict"]))
-    text = labels.number(centre, 0, True)
+    text = labels.number(centre, 0 if abs(centre) >= 10 else 1, True)
     axes.annotate(text, (side * REACH, place), (side * (REACH + 0.15), place), va="center", fontsize=style.SMALL,
                   ha="left" if side > 0 else "right", annotation_clip=False)  # fmt: skip
     axes.plot(side * REACH, place, marker=">" if side > 0 else "<", color=colour, markersize=3.5, zorder=3)

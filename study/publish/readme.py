@@ -204,7 +204,9 @@ def _fragile(weak: Collection[str], page: str = "") -> str:
 FOREST = "results/figures/forest.svg"
 CAPTION = (
     "*One row a claim: the contrast that decides, in units of its margin, the smallest difference of interest.\n"
-    "Thick: 90% interval; thin: 95%; grey: ±1 margin. To the right, the difference has the predicted sign.*"
+    "Thick: 90% interval; thin: 95%; grey: ±1 margin. To the right, the difference has the predicted sign. A claim of no\n"
+    "difference holds inside the grey band. Arrows are beyond the axis. A mixed claim shows a row that does not hold,\n"
+    "if one was asked as published.*"
 )
 
 
@@ -236,7 +238,9 @@ Every claim with its verdict and the numbers that decide it, computed from the p
 by `make reproduce`; [Statistics and claims](statistics.md) explains how a verdict is computed.
 """
 NOTES = """\
-[Verdict tables](statistics.md#verdict-tables) explains the columns, [Marks](statistics.md#marks) explains § ¶, and
+A claim has one row for each question. [Verdicts of claims](statistics.md#verdicts-of-claims) explains how its rows
+make its verdict, [Verdict tables](statistics.md#verdict-tables) the columns, [Marks](statistics.md#marks) § and ¶, and
+[Editions](statistics.md#editions) the rows that are not yet run or superseded.
 [contrasts.md](../results/tables/contrasts.md) has every contrast.
 
 The data `graph`, `multi_lookup`, `copy_far` and `one_space` are [probes](own-data.md#corpora).
@@ -300,7 +304,7 @@ def _page(
             cells = [{head: _cell(row, key) for key, head in columns.items()} for row in there]
             yield _markdown(cells, NUMBERS) + "\n"
         if waiting := [row["asked"] for row in rows if row not in there]:
-            yield f"Not yet run: {'. Not yet run: '.join(waiting)}.\n"
+            yield "\n".join(["Not yet run:\n", *(f"- {asked}" for asked in waiting), ""])
     yield f"## Verdicts by score\n\n{MATRIX}"
     yield matrix.table(verdicts).markdown()
     yield "## Multi30k: this study and others\n"
