@@ -241,7 +241,7 @@ def test_the_forest_plot_has_a_row_a_claim_in_margins_of_the_predicted_sign(stud
     half = stats.t.ppf(0.95, 8.25**2 / ((2.55**2 + 5.7**2) / 4)) * math.sqrt(1.65)
     for facts, estimate, word, shown in (
         ({"margin": 2}, 4.9, "holds", "+4.9"),
-        ({"margin": 2, **contrast(expect="worse")}, -4.9, "fails", "−5"),
+        ({"margin": 2, **contrast(expect="worse")}, -4.9, "fails", "−4.9"),
         ({"margin": 10}, 0.98, "holds", None),
         ({"margin": None}, math.nan, "holds", "holds; no margin"),
     ):
