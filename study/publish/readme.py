@@ -205,8 +205,8 @@ FOREST = "results/figures/forest.svg"
 CAPTION = (
     "*One row a claim: the contrast that decides, in units of its margin, the smallest difference of interest.\n"
     "Thick: 90% interval; thin: 95%; grey: ±1 margin. To the right, the difference has the predicted sign. A claim of\n"
-    "no difference holds inside the grey band. Arrows are beyond the axis. A mixed claim shows a row that does not hold,\n"
-    "if one was asked as published.*"
+    "no difference holds inside the grey band. Arrows are beyond the axis. A mixed claim shows a row that does not\n"
+    "hold, if one was asked as published.*"
 )
 
 
