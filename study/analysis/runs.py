@@ -239,6 +239,8 @@ class Runs:
         facet, arm = spec.facet(cell), spec.arm(cell)
         if cell.experiment is None or cell.id is None:
             return DeclaredRun(cell, facet, arm, "inapplicable")
+        if not self._counts(spec):
+            return DeclaredRun(cell, facet, arm, "missing")
         if self.store is None or cell.id not in self.store:
             return DeclaredRun(cell, facet, arm, self.store.state(cell.id) if self.store else "missing")
         record, where = self.store.supplemented(cell.id), self.store.where(cell.id)
@@ -246,6 +248,16 @@ class Runs:
         if record.status == "finished":
             _check_score(record, primary(spec), where)
         return DeclaredRun(cell, facet, arm, record.status, record)
+
+    def _counts(self, spec: Spec) -> bool:
+        """Return False for a sweep of the study that is not published, in a folder of results.
+
+        Some of its runs may be there, because published sweeps share them. It has not run while others are missing.
+        """
+        published = self.folder / "sweeps" if self.folder else None
+        if published is None or not published.is_dir() or spec.path.parent != self.sweeps:
+            return True
+        return (published / f"{spec.name}.json").is_file()
 
     def _row(self, run: DeclaredRun, names: Sequence[str]) -> dict[str, Any]:
         row: dict[str, Any] = {"facet": run.facet, "arm": run.arm, "seed": None, "id": run.cell.id}
