@@ -34,4 +34,4 @@ def test_a_tier_has_its_runs_and_hours(lab):
     facts = json.loads((lab.results.root / "tables" / "study.json").read_text())
     assert facts["tiers"] == {"further": {"runs": 4, "hours": "2.0", "devices": ["a processor"]}}
     assert facts["verdicts"]["7"] == "not yet run"
-    assert facts["figures"] == facts["agreements"] == []
+    assert (facts["figures"], facts["agreements"]) == (["forest"], [])
