@@ -18,7 +18,7 @@ from study.models import Translator, build
 from study.models.translator import PAD
 from study.training.batches import Batch
 from study.training.decode import token_nll
-from study.training.step import penalties, samples, surrogate
+from study.training.step import has_samples, penalties, surrogate_loss
 
 FAMILIES = ("recurrent", "transformer")
 BASE = {"heads": 4, "maps": "separate", "values": "projected", "output": "projected"}
@@ -129,7 +129,7 @@ def loss(model: Translator, batch: Batch) -> Tensor:
     output = model.decode(encoded, batch.given)
     terms = (*encoded.terms, *output.terms)
     value = F.cross_entropy(output.logits.flatten(0, 1), batch.wanted.flatten(), ignore_index=PAD) + penalties(terms)
-    if samples(terms):
+    if has_samples(terms):
         log_p = -token_nll(output.logits.detach(), batch.wanted)
-        value = value + surrogate(terms, log_p, batch.wanted != PAD, -1.0)
+        value = value + surrogate_loss(terms, log_p, batch.wanted != PAD, -1.0)
     return value

@@ -425,13 +425,14 @@ class Results:
         Raises:
             InputError: a claim that cannot be evaluated, or a record that cannot be used.
         """
-        from study.claims import schema
+        from study.claims import costs, schema
         from study.claims.evaluate import evaluate
         from study.claims.table import table
 
         files = schema.read_all(None if claims is None else Path(claims))
         wanted = [str(claim.id) for file in files for claim in file.claims if any(map(self._decides, claim.questions))]
-        found = evaluate(files, self._runs, None, wanted) if wanted else []
+        measured = costs.read(self.folder / "benchmarks" if store.is_results(self.folder) else None)
+        found = evaluate(files, self._runs, measured, wanted) if wanted else []
         return table([verdict for verdict in found if self._decides(verdict.question)])
 
     def _decides(self, question: Any) -> bool:

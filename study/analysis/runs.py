@@ -150,7 +150,8 @@ class Runs:
                 f"{self.folder}: no such folder of runs. `study sweep {file}` makes it; --runs names another."
             )
         if spec.path not in self._declared:
-            runs = tuple(self._run(spec, cell) for cell in spec.cells)
+            counts = self._counts(spec)
+            runs = tuple(self._run(spec, cell, counts) for cell in spec.cells)
             found = [(run.facet, self._where(run), run.record) for run in runs if run.record]
             for problem in differences(found, _compared_facts):
                 raise InputError(problem)
@@ -234,12 +235,12 @@ class Runs:
             runs=tuple(run.id for run in made),
         )
 
-    def _run(self, spec: Spec, cell: Cell) -> DeclaredRun:
+    def _run(self, spec: Spec, cell: Cell, counts: bool) -> DeclaredRun:
         """One cell with its record, checked."""
         facet, arm = spec.facet(cell), spec.arm(cell)
         if cell.experiment is None or cell.id is None:
             return DeclaredRun(cell, facet, arm, "inapplicable")
-        if not self._counts(spec):
+        if not counts:
             return DeclaredRun(cell, facet, arm, "missing")
         if self.store is None or cell.id not in self.store:
             return DeclaredRun(cell, facet, arm, self.store.state(cell.id) if self.store else "missing")
@@ -254,10 +255,10 @@ class Runs:
 
         Some of its runs may be there, because published sweeps share them. It has not run while others are missing.
         """
-        published = self.folder / "sweeps" if self.folder else None
-        if published is None or not published.is_dir() or spec.path.parent != self.sweeps:
+        if self.store is None or spec.path.parent != self.sweeps:
             return True
-        return (published / f"{spec.name}.json").is_file()
+        published = {path.stem for path in (self.store.folder.parent / "sweeps").glob("*.json")}
+        return not published or spec.name in published
 
     def _row(self, run: DeclaredRun, names: Sequence[str]) -> dict[str, Any]:
         row: dict[str, Any] = {"facet": run.facet, "arm": run.arm, "seed": None, "id": run.cell.id}
