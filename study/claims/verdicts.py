@@ -106,7 +106,7 @@ class Finding:
     sentences: SentenceTest | None = None
     """Test over the sentences of the test set."""
     power: str = ""
-    """What the arms of a rank correlation could show, in words."""
+    """Words on the smallest rank correlation that the arms could show."""
 
     @property
     def inner(self) -> tuple[float, float] | None:

@@ -230,6 +230,8 @@ def test_the_verbs_from_the_command_line(lab, monkeypatch, capsys):
     assert main(["show", lab.ids[0], "--runs", "results"]) == 0
     assert lab.files() == before
     assert {name for name in before if name.startswith("figures")} == {
+        "figures/forest.svg",
+        "figures/forest.csv",
         "figures/sweep-tiny.svg",
         "figures/sweep-tiny.csv",
     }
@@ -277,7 +279,7 @@ class Distance(Score):
 def test_a_mechanism_of_ones_own_is_published_with_its_runs(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(OWN, encoding="utf-8")
     named = f'[dot, "{tmp_path / "mine.py"}"]'
-    monkeypatch.setattr(published_lab, "SWEEP", published_lab.SWEEP.replace("[dot, bilinear]", named))
+    monkeypatch.setattr(published_lab, "SMALL", published_lab.SMALL.replace("[dot, bilinear]", named))
     monkeypatch.setenv(plugins.TRUSTED, "")
     lab = published_lab.Lab(tmp_path)
     lab.publish()
