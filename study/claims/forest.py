@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +78,33 @@ def summary_table(verdicts: Sequence[Verdict]) -> Table:
         kept = ("corpus", "family", "part", "finding", "metric", "contrast", "margin", "difference", "low", "high", "n")
         lines.append(Row(cells, row.bold, numbers | {name: row.numbers[name] for name in kept}, row.runs))
     return Table("Summary", columns, [Block("", lines)], rows.RULES)
+
+
+def summary_lines(verdicts: Sequence[Verdict], width: int) -> Iterator[str]:
+    """Yield the summary for a terminal of a width: a line per claim, with the estimate that decides and its 95% CI."""
+    body = []
+    for row in summary_table(verdicts).blocks[0].rows:
+        cells = row.cells
+        there = cells["estimate"] != labels.NOTHING
+        measure = cells["contrast"].rpartition(": ")[2]
+        effect = f"{cells['estimate'].split()[0]} {cells['interval']} {measure}" if there else labels.NOTHING
+        verdict = cells["verdict"].replace("not asked as published", "not asked")
+        body.append((cells["id"], cells["claim"], verdict, effect))
+    head = ("#", "claim", "verdict", "estimate, 95% CI, measure")
+    number, full, told, longest = (max(len(line[i]) for line in [head, *body]) for i in range(4))
+    room = width - number - told - 6
+    claim = min(full, max(MINIMUM, room - longest, room // 2))
+    for line in [head, *body]:
+        text = f"{line[0]:>{number}}  {_cut(line[1], claim):<{claim}}  {line[2]:<{told}}  {line[3]}"
+        yield _cut(text, width)
+
+
+MINIMUM = 28
+"""The least letters of a claim."""
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1].rstrip()}…"
 
 
 KEPT = ("finding", "contrast", "estimate", "interval", "inner", "margin", "effects", "published")

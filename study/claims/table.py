@@ -15,7 +15,7 @@ from study.analysis.measures import Measure
 from study.analysis.tables import Block, Column, Row, Table
 from study.claims.contrasts import name_of
 from study.claims.schema import Claim
-from study.claims.verdicts import DESCRIPTIVE, NOT_RUN, UNDECIDED, Finding, Verdict, stance
+from study.claims.verdicts import DESCRIPTIVE, NOT_RUN, UNDECIDED, Finding, Verdict, fragile, stance, summaries
 
 RULES = ("docs/statistics.md explains verdicts, findings, columns and the marks § ¶.",)
 WIDTH = 100
@@ -90,27 +90,28 @@ def write(verdicts: Sequence[Verdict], folder: Path) -> list[Path]:
     return [*table(verdicts).write(folder, "claims"), *contrasts_table(verdicts).write(folder, "contrasts")]
 
 
-def lines(verdicts: Sequence[Verdict], contrasts: bool) -> Iterator[str]:
-    """Yield the verdicts for a terminal; with every contrast, or with the one that decides."""
-    shown = None
+def lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Yield the verdicts for a terminal, with every contrast."""
+    shown, whole, weak = None, summaries(verdicts), fragile(verdicts)
     for verdict in verdicts:
         if verdict.claim is not shown:
             shown = verdict.claim
             yield from ("", *_wrapped(f"{shown.id}  {shown.statement} ({shown.type})", 4, -4))
+            claim = str(shown.id)
+            yield f"    verdict: {whole[claim]}{', fragile' * (claim in weak)}"
             if shown.published:
-                yield from _wrapped(f"published: {shown.published}", 4)
-            if contrasts and (behind := sweeps(verdicts, shown)):
+                yield from _wrapped(f"in the literature: {shown.published}", 4)
+            if behind := sweeps(verdicts, shown):
                 yield from _wrapped(f"sweeps: {', '.join(behind)}", 4)
         became, found_ = _verdict(verdict), _finding(verdict, verdict.deciding)
-        told = found_ if became in (labels.NOTHING, NOT_RUN) else f"{became} ({found_})"
+        told = found_ if became in (labels.NOTHING, NOT_RUN) else f"{became}{', fragile' * verdict.fragile} ({found_})"
         yield from _wrapped(": ".join(one for one in (asked_in(verdict), told) if one != labels.NOTHING), 4)
         if (of := edition(verdict)) != "first":
             yield from _wrapped(f"edition: {of}", 8)
         if verdict.question.post_hoc:
             yield from _wrapped(f"post hoc: {verdict.question.post_hoc}", 8)
-        findings = verdict.findings if contrasts else [found] if (found := verdict.deciding) else []
-        for found in findings:
-            yield from _wrapped(_sentence(verdict, found, contrasts), 8)
+        for found in verdict.findings:
+            yield from _wrapped(_sentence(verdict, found), 8)
         if verdict.note:
             yield from _wrapped(verdict.note, 8)
 
@@ -122,8 +123,8 @@ def sweeps(verdicts: Sequence[Verdict], claim: Claim) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _sentence(verdict: Verdict, found: Finding, alone: bool) -> str:
-    """Return one contrast in a line: diverged runs, estimate, intervals, n and detectable difference."""
+def _sentence(verdict: Verdict, found: Finding) -> str:
+    """Return one contrast in a line: its finding, diverged runs, estimate, intervals, n and detectable difference."""
     cells = _evidence(verdict, found)
     parts = [*found.diverged]
     if found.comparison.test is not None:
@@ -140,8 +141,7 @@ def _sentence(verdict: Verdict, found: Finding, alone: bool) -> str:
         parts.append(f"{cells['sentences']} seeds differ over test sentences")
     if found.sentences is not None and found.sentences.interval is not None:
         parts.append(f"95% CI over seeds and sentences {cells['crossed']}")
-    word = f" [{found.word}]" if alone else ""
-    return f"{found.name} ({cells['metric']}){word}: {', '.join([*parts, *found.notes])}"
+    return f"{found.name} ({cells['metric']}) [{found.word}]: {', '.join([*parts, *found.notes])}"
 
 
 def _wrapped(text: str, indent: int, first: int = 0) -> list[str]:

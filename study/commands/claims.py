@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,15 +11,19 @@ from study.errors import InputError
 from study.files import CHECKOUT
 
 DESCRIPTION = """\
-Print the verdict on each claim (holds, fails, mixed, not decided, not asked as published) and the finding behind it:
-estimate, 95% and 90% CI, margin, seeds, and the smallest difference that this number of seeds can detect. With N,
-print the sweeps and every contrast behind these claims. Reads published records, or your own with --runs. Trains
-nothing and needs no torch.
+Print one line for each claim: its verdict (holds, fails, mixed, not decided, not asked, not yet run) and the estimate
+that decides, with its 95% CI. With N, print one claim in full: every question, every contrast, and the sweeps behind
+them. Reads published records, or your own with --runs. Trains nothing and needs no torch.
 
 A claim of your own is an entry in a YAML file (--claims FILE): a statement, a sweep, the arms to compare by their
 fields, a metric. docs/statistics.md lists the fields, and study/claims/claims.yaml has examples. `sweep: NAME` is a
 file of sweeps/; `sweep: PATH.yaml` is any other sweep file.
 """
+NOTES = """
+estimate   first arm − second arm of the contrast that decides, or that keeps a mixed claim from holding
+fragile    another score gives another verdict
+not asked  the runs test something else than the published claim
+One claim in full: study claims {}. All in full: docs/verdicts.md. Terms: docs/statistics.md."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -40,12 +45,20 @@ def main(argv: Sequence[str]) -> int:
         if args.claims is None:
             raise InputError("--claims: expected a file, got none. The claims of the study need its checkout.")
         files = files[1:]
-    verdicts = evaluate(files, Runs(runs, CHECKOUT / "sweeps"), measured, args.claim)
+    verdicts = evaluate(files, Runs(runs, CHECKOUT / "sweeps"), measured, args.claim, by_score=not args.json)
     if args.json:
         rows = table.contrasts_table(verdicts) if args.claim else table.table(verdicts)
         print(rows.records_json(), end="")
         return 0
-    print("\n".join(table.lines(verdicts, contrasts=bool(args.claim))).lstrip("\n"))
+    if args.claim:
+        print("\n".join(table.lines(verdicts)).lstrip("\n"))
+    elif verdicts:
+        from study.claims import forest
+
+        print("\n".join(forest.summary_lines(verdicts, shutil.get_terminal_size((100, 24)).columns)))
+        print(NOTES.format(verdicts[-1].claim.id))
+    else:
+        print("no claims")
     if args.out is not None:
         try:
             written = table.write(verdicts, args.out)

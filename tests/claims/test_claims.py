@@ -33,7 +33,7 @@ def test_every_claim_is_there_and_names_what_the_sweeps_have():
     assert list(dict.fromkeys(verdict.claim.id for verdict in found)) == list(range(1, 30))
     assert {verdict.word for verdict in found} == {"not yet run"}
     assert "°" not in HERE.read_text(encoding="utf-8")
-    text = "\n".join(claims_table.lines(found, contrasts=False)) + claims_table.table(found).markdown()
+    text = "\n".join(claims_table.lines(found)) + claims_table.table(found).markdown()
     remembered = [claim.unchecked for claim in read(HERE).claims if claim.unchecked]
     assert remembered
     assert not [one for one in remembered if one in text]
@@ -80,7 +80,7 @@ def test_how_a_row_is_to_be_read_is_said(study):
         row = table.blocks[0].rows[0]
         assert (row.cells["finding"], row.bold, row.cells["estimate"]) == ("descriptive", frozenset(), "+9.8")
         assert row.cells["asked"] == "grammar, recurrent (post hoc)"
-    assert "post hoc: seen before" in "\n".join(claims_table.lines([verdict], contrasts=False))
+    assert "post hoc: seen before" in "\n".join(claims_table.lines([verdict]))
     both = [CLAIM["questions"][0]["contrasts"][0], {"arm": {SCORE: "bilinear"}, "baseline": {SCORE: "dot"}}]
     (verdict,) = study.ask(contrasts=both)
     assert claims_table.table([verdict]).blocks[0].rows[0].cells["verdict"] == "mixed: 1 of 2 contrasts hold, 1 fail"
@@ -103,7 +103,7 @@ def test_a_missing_run_and_a_diverged_one(study):
     (verdict,) = study.ask()
     assert verdict.word == "undecided"
     assert "1 of 5 runs of score=dot learning_rate=0.001 diverged" in verdict.deciding.diverged
-    assert any("diverged" in line for line in claims_table.lines([verdict], contrasts=False))
+    assert any("diverged" in line for line in claims_table.lines([verdict]))
     study.write("dot", 0.001, {3: None, 4: None}, status="diverged")
     cells = claims_table.table(study.ask()).blocks[0].rows[0].cells
     assert cells["finding"].endswith("; an arm has fewer than 3 runs")
@@ -192,9 +192,7 @@ def test_a_verdict_prints_its_test_over_sentences(study):
     (row,) = claims_table.contrasts_table(study.ask()).blocks[0].rows
     assert (row.cells["sentences"], row.cells["crossed"]) == ("3 of 5", "[+1.2, +7.5]")
     assert (row.numbers["low crossed"], row.numbers["high crossed"]) == (1.25, 7.5)
-    assert "3 of 5 seeds differ over test sentences" in " ".join(
-        " ".join(claims_table.lines(study.ask(), True)).split()
-    )
+    assert "3 of 5 seeds differ over test sentences" in " ".join(" ".join(claims_table.lines(study.ask())).split())
     path.write_text(path.read_text().replace("0.2", "two"))
     with pytest.raises(InputError, match=r"noise.csv: expected numbers"):
         study.ask()
@@ -418,10 +416,17 @@ def test_tables_and_the_verb(study, tmp_path, capsys, monkeypatch):
     to = tmp_path / "tables"
     options = ["--claims", str(tmp_path / "claims.yaml"), "--runs", str(study.runs), "--to", str(to)]
     assert command.main(["mine", *options]) == 0
-    assert "grammar, recurrent: holds (supported)" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "verdict: holds\n" in said
+    assert "grammar, recurrent: holds (supported)" in said
     written = {path.name: path.read_bytes() for path in to.iterdir()}
     assert set(written) == {f"{stem}.{s}" for stem in ("claims", "contrasts") for s in ("csv", "md", "json")}
+    monkeypatch.setenv("COLUMNS", "80")
     assert command.main(options) == 0
+    head, line, *notes = capsys.readouterr().out.splitlines()
+    assert line.startswith("mine  dot beats bilinear  holds    +9.8 [")
+    assert max(len(head), len(line)) <= 80
+    assert "study claims mine" in "".join(notes)
     assert {path.name: path.read_bytes() for path in to.iterdir()} == written
     with pytest.raises(InputError, match=r"no such claim: 99\. Choose from mine"):
         command.main(["99", *options])
