@@ -23,14 +23,46 @@ NUMBERS = (*ENDS, "se", "df", "p", "holm", "detectable")
 PLACE = ("id", "corpus", "family", "part", "edition", "contrast")
 SUMMED = ("id", "corpus", "family", "part", "metric", "contrast")
 BESIDE = ("entropy", "tokens_per_second", "freed", "heads", "with_one_head")
-Arm = namedtuple("Arm", "values diverged declared", defaults=(0, 10))
-"""Value by seed (none if a finished run has none), runs that diverged and that were declared."""
+Arm = namedtuple("Arm", "values diverged declared holes", defaults=(0, 10, 0))
+"""Value by seed (none if a finished run has none), and how many runs diverged, were declared, and have no result."""
+
+
+class Runs(list):
+    """Runs of an arm that count, and how many are missing, are set aside, and keep the arm from being compared."""
+
+    missing = aside = holes = 0
+
+    @property
+    def declared(self):
+        return len(self) + self.missing + self.aside
 
 
 def arm_of(runs, read):
     values = {run["seed"]: read(run) for run in runs if run["status"] == "finished"}
     diverged = sum(run["status"] == "diverged" for run in runs)
-    return Arm({} if None in values.values() else values, diverged, len(runs))
+    failed = sum(run["status"] == "failed" for run in runs)
+    return Arm({} if None in values.values() else values, diverged, runs.declared, runs.holes + failed)
+
+
+def arms_of(runs, missing):
+    """Arm ↦ its runs. If three seeds of a corpus and family are whole, runs of its other seeds are set aside."""
+    arms, short = {}, {}
+    for name in (*(run["id"] for run in runs), *missing):
+        arms[name.rpartition("-s")[0]] = Runs()
+        short.setdefault(tuple(name.split("-")[:2]), {}).setdefault(int(name.rpartition("-s")[2]), False)
+    for name in missing:
+        short[tuple(name.split("-")[:2])][int(name.rpartition("-s")[2])] = True
+    for seeds in (seeds for seeds in short.values() if list(seeds.values()).count(False) < 3):
+        seeds |= dict.fromkeys(seeds, False)
+    for run in sorted(runs, key=lambda run: run["seed"]):
+        arm, aside = arms[run["id"].rpartition("-s")[0]], short[tuple(run["id"].split("-")[:2])][run["seed"]]
+        arm.aside += aside
+        arm += [] if aside else [run]
+    for name in missing:
+        arm, _, seed = name.rpartition("-s")
+        arms[arm].missing += 1
+        arms[arm].holes += not short[tuple(name.split("-")[:2])][int(seed)]
+    return arms
 
 
 def mean(values):
@@ -93,6 +125,8 @@ def tested(arms, contrasts):
 
     def one(weights):
         some, w = [arms[key] for key in weights], list(weights.values())
+        if any(arm.holes for arm in some):
+            return {"method": "missing runs"}
         if not all(arm.values for arm in some):
             return {"method": "diverged" if any(arm.diverged for arm in some) else "no value"}
         difference = sum(x * np.mean(scores(arm)) for x, arm in zip(w, some, strict=True))
@@ -148,7 +182,7 @@ class Study:
     def __init__(self, root, tables):
         self.root, self.tables, self.checked, self.problems, self.left = root, tables, 0, [], Counter()
         self.sweeps, self.metrics, self.words, self.printed, self.known = {}, {}, {}, {}, {}
-        self.confirmed = 0
+        self.confirmed, self.without = 0, {}
         files = sorted((root / "results" / "runs").glob("*.json"))
         made = {run["id"]: run for path in files for run in json.loads(path.read_text(encoding="utf-8"))}
         for row in csv.DictReader((root / "results" / "supplement.csv").read_text(encoding="utf-8").splitlines()):
@@ -157,12 +191,13 @@ class Study:
                 part | {"metric": name, "value": float(row[name])} for name in ("bleu", "exact")
             ]
         for path in sorted((root / "results" / "sweeps").glob("*.json")):
-            manifest, arms = json.loads(path.read_text()), {}
+            manifest = json.loads(path.read_text())
             self.metrics[path.stem] = manifest["metric"]
-            for name in (name for name in manifest["files"] if not name.endswith(".attention.json")):
-                run = made[name.removesuffix(".json")]
-                arms.setdefault(run["config_hash"], []).append(run)
-            self.sweeps[path.stem] = {key: sorted(runs, key=lambda run: run["seed"]) for key, runs in arms.items()}
+            names = {name.removesuffix(".json") for name in manifest["files"] if not name.endswith(".attention.json")}
+            names |= set((manifest["partial"] or {}).get("missing", []))
+            arms = arms_of([made[name] for name in names & made.keys()], sorted(names - made.keys()))
+            self.sweeps[path.stem] = {runs[0]["config_hash"]: runs for runs in arms.values() if runs}
+            self.without[path.stem] = [runs for runs in arms.values() if not runs]
         for row in self.rows("configurations"):
             self.words.setdefault(row["sweep"], {})[row["config_hash"]] = set(row["arm"].split())
 
@@ -202,6 +237,8 @@ class Study:
 
     def runs(self, sweep, row):
         """Runs of the arm that a row names: all its words, and the fewest others."""
+        if self.without[sweep] and not row["runs"]:  # these arms have no record that would tell them apart
+            return self.without[sweep][0]
         words = set(f"{row['facet']} {row['arm']}".split()) - {"base"}
         return self.sweeps[sweep][min((len(o), key) for key, o in self.words[sweep].items() if words <= o)[1]]
 
@@ -212,9 +249,11 @@ class Study:
         for block in blocks.values():
             arms = dict(enumerate(arm_of(runs, lambda run: value(run, self.metrics[sweep])) for _, runs in block))
             found = tested(arms, [{i: 1.0, 0: -1.0} for i in arms if i])
+            found = [{"method": "no baseline"}] * len(found) if arms[0].holes or not arms[0].values else found
             for (row, runs), arm, test in zip(block, arms.values(), [{"method": "baseline"}, *found], strict=True):
                 where, states = f"{sweep}: {row['facet']} {row['arm']}", Counter(run["status"] for run in runs)
-                known = {"n": len(arm.values), "declared": len(runs), "missing": 0, "started": 0}
+                known = {"n": len(arm.values), "declared": runs.declared, "missing": runs.missing, "started": 0}
+                known |= {"set aside": runs.aside}
                 known |= {state: states[state] for state in ("finished", "diverged", "failed")}
                 known |= {name: test.get(name) for name in NUMBERS}
                 for name in (name for name in row if name.endswith(" mean")):
@@ -253,7 +292,7 @@ class Study:
         metric, sweeps = question["metric"], [question["sweep"], *question.get("with_sweeps", [])]
         found = [self.arms(sweep, pair, question.get("where", {})) for sweep in sweeps]
         runs = {key: self.sweeps[sweep][key] for sweep, (_, keys) in zip(sweeps, found, strict=True) for key in keys}
-        arms, weights, counted = {}, [], []
+        arms, weights, counted, whole = {}, [], [], []
 
         def read(key, metric=metric, **more):
             return arm_of(
@@ -264,7 +303,7 @@ class Study:
         def chosen(side, *over):
             keyed = [(tuple(at(runs[key][0]["config"], name)[0] for name in over), key) for key in runs]
             keyed = sorted(pair for pair in keyed if has(runs[pair[1]][0]["config"], side))
-            assert len({place for place, _ in keyed}) == len(keyed) > 0, (question, side)
+            assert len({place for place, _ in keyed}) == len(keyed), (question, side)
             return keyed
 
         for entry in question["contrasts"]:
@@ -275,9 +314,11 @@ class Study:
             parts = [(1.0, entry["arm"]), (-1.0, entry.get("baseline"))]
             if kind == "interaction":
                 parts += [(-1.0, entry["minus"]["arm"]), (1.0, entry["minus"]["baseline"])]
-            for sign, side in (part for part in parts if part[1] is not None):
-                over = entry.get("best_over", [entry["over"]] if "over" in entry else [])
-                places = chosen(side, *(over or ["training.learning_rate"] * (kind == "band")))
+            over = entry.get("best_over", [entry["over"]] if "over" in entry else [])
+            fields = over or ["training.learning_rate"] * (kind == "band")
+            sides = [(sign, chosen(side, *fields)) for sign, side in parts if side is not None]
+            whole.append(all(places and not any(runs[key].holes for _, key in places) for _, places in sides))
+            for (sign, places), (_, side) in zip(sides * whole[-1], parts, strict=False):
                 if kind == "difference" and over:
                     better = -1 if select.endswith("/nll") else 1
                     places = [max(places, key=lambda place: better * mean(scores(read(place[1], select))))]
@@ -306,8 +347,9 @@ class Study:
                     for slope, (_, key) in zip(slopes, places, strict=True):
                         arms[key], w[key] = read(key), w.get(key, 0.0) + sign * slope
             weights.append(w)
-            counted.append({"n": min(len(arms[key].values) for key in w), "declared": arms[key].declared})
-        return [row | test for row, test in zip(counted, tested(arms, weights) or [{}] * 2, strict=True)]
+            counted.append({"n": min(len(arms[key].values) for key in w), "declared": arms[key].declared} if w else {})
+        tests = iter(tested(arms, [w for w in weights if w]) or [{}] * 2)
+        return [row | next(tests) if row else {"method": "missing runs"} for row in counted]
 
     def correlation(self, entry, runs, read):
         """The estimate, over arms whose second score is not at an end of its range."""

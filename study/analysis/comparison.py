@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from study import metrics as table
 from study.analysis import labels
 from study.analysis.inference import FEW, FEWEST, Arm, Comparison, Facet, Test, compare, deviation
-from study.analysis.runs import HOLES, Runs, primary
+from study.analysis.runs import HOLES, SET_ASIDE, Runs, primary
 from study.analysis.tables import Block, Column, Row, Table
 from study.config.pruning import CUTTING
 from study.sweep.spec import Spec
@@ -213,7 +213,8 @@ def _numbers(facet: Facet, arm: Arm, rows: pd.DataFrame, metrics: list[str]) -> 
     states = rows["state"].value_counts()
     out: dict[str, Any] = {"facet": facet.name, "arm": arm.label}
     out |= {"n": len(arm.values), "declared": len(rows)}
-    out |= {state: int(states.get(state, 0)) for state in ("finished", "diverged", *HOLES)}
+    aside = [SET_ASIDE] if SET_ASIDE in set(facet.rows["state"]) else []
+    out |= {state: int(states.get(state, 0)) for state in ("finished", "diverged", *HOLES, *aside)}
     for name in metrics:
         known = rows[name].dropna()
         out |= {f"{name} mean": _mean(known), f"{name} sd": deviation(known)}
@@ -303,7 +304,7 @@ def _power(facets: list[Facet]) -> Iterator[str]:
 
 
 def _absent(frame: pd.DataFrame) -> Iterator[str]:
-    """Failures and divergences with their error, cells that are no experiments with the reason."""
+    """Failures and divergences with their error, cells that are no experiments with the reason, runs set aside."""
     for state, head in (("failed", "Failed"), ("diverged", "Diverged"), ("inapplicable", "Inapplicable, not run")):
         rows = frame[frame["state"] == state]
         if not len(rows):
@@ -317,3 +318,5 @@ def _absent(frame: pd.DataFrame) -> Iterator[str]:
         listed = list(dict.fromkeys(said))
         more = f"; and {len(listed) - LISTED} more" if len(listed) > LISTED else ""
         yield f"{head}: {'; '.join(listed[:LISTED])}{more}."
+    if aside := int((frame["state"] == SET_ASIDE).sum()):
+        yield f"Set aside, because another arm of the corpus and family lacks their seed: {aside} runs."

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,11 @@ from pydantic import BaseModel, ValidationError
 
 from study import store
 from study.analysis import measures
-from study.analysis.inference import Arm
+from study.analysis.inference import FEWEST, Arm
 from study.analysis.measures import Measure
 from study.config import Experiment, config_hash
 from study.errors import InputError
-from study.records import Record
+from study.records import Record, read_json
 from study.sweep import fields
 from study.sweep.grid import text
 from study.sweep.spec import Cell, Spec, load
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 HOLES = ("missing", "started", "failed")
 """States that leave a declared run without a result. `diverged` is a result, `inapplicable` no run."""
+SET_ASIDE = "set aside"
+"""State of a run that does not count, because other arms of its family lack its seed; see `whole_seeds`."""
 
 NUMBERS = ("valid_bleu", "entropy", "tokens_per_second", "freed", "heads", "with_one_head")
 PACKAGES = ("torch", "numpy", "sacrebleu", "sentencepiece")
@@ -44,7 +46,7 @@ Overrides = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class DeclaredRun:
-    """One declared cell of a sweep: finished, diverged, failed, started, missing or inapplicable.
+    """One declared cell of a sweep: finished, diverged, failed, started, missing, set aside or inapplicable.
 
     `record` is None unless the run is finished, diverged or failed.
     """
@@ -54,6 +56,8 @@ class DeclaredRun:
     arm: str
     state: str
     record: Record | None = field(default=None, repr=False)
+    counts: bool = True
+    """False for all runs of a seed that a sweep published in part leaves out."""
 
     @property
     def id(self) -> str:
@@ -155,13 +159,13 @@ class Runs:
             found = [(run.facet, self._where(run), run.record) for run in runs if run.record]
             for problem in differences(found, _compared_facts):
                 raise InputError(problem)
-            self._declared[spec.path] = runs
+            self._declared[spec.path] = whole_seeds(runs) if self._in_part(spec) else runs
         return self._declared[spec.path]
 
     def table(self, spec: Spec, metrics: Sequence[str] = ()) -> pd.DataFrame:
         """One row for each declared cell of a sweep, in the order of the file.
 
-        Columns: facet, arm, seed, id, state (finished, diverged, failed, started, missing, inapplicable), note (an
+        Columns: facet, arm, seed, id, state (as in `DeclaredRun`), note (an
         error, or why a cell is no experiment), valid_bleu (0–100), entropy (0–1), tokens_per_second, freed, heads,
         with_one_head (of a pruning, see `measures`), rule, device, and one column for each metric: the sweep's
         own and `metrics`, each named `split/metric` or `split/metric/subset`. NaN: no such value.
@@ -222,6 +226,7 @@ class Runs:
         return tuple(self._arm(label, some, Measure(metric)) for label, some in runs.items())
 
     def _arm(self, label: str, runs: Sequence[DeclaredRun], measure: Measure | None) -> Arm:
+        runs = [run for run in runs if run.counts]
         made = [run for run in runs if run.record and run.state in ("finished", "diverged")]
         bleu = [score for run in made if run.record and (score := measures.validation_bleu(run.record)) is not None]
         finished = [run for run in made if run.state == "finished"] if measure else []
@@ -259,6 +264,11 @@ class Runs:
             return True
         published = {path.stem for path in (self.store.folder.parent / "sweeps").glob("*.json")}
         return not published or spec.name in published
+
+    def _in_part(self, spec: Spec) -> bool:
+        """Return True for a sweep that is published in part."""
+        path = self.store.folder.parent / "sweeps" / f"{spec.name}.json" if self.store else None
+        return path is not None and path.is_file() and bool(read_json(path).get("partial"))
 
     def _row(self, run: DeclaredRun, names: Sequence[str]) -> dict[str, Any]:
         row: dict[str, Any] = {"facet": run.facet, "arm": run.arm, "seed": None, "id": run.cell.id}
@@ -319,6 +329,31 @@ class Runs:
                     f"{where}: {name}: {found}, and the run declared here has {expected}; the record was changed by "
                     "hand or moved: restore it, or remove it to run again"
                 )
+
+
+def whole_seeds(runs: Sequence[DeclaredRun]) -> tuple[DeclaredRun, ...]:
+    """Return the runs of a sweep published in part, with only those that count: of seeds that all arms have.
+
+    Arms are compared within a corpus and family, so seeds are counted there. Where fewer than three are whole, nothing
+    is set aside: arms with a hole are not compared. A failed run is no reason to leave its seed out.
+    """
+    seeds: dict[tuple[str, str], dict[int, bool]] = {}
+    for run in (one for one in runs if one.state != "inapplicable"):
+        whole = seeds.setdefault(_pair(run), {})
+        seed = run.experiment.seed
+        whole[seed] = whole.get(seed, True) and run.state not in ("missing", "started")
+    short = {pair for pair, whole in seeds.items() if sum(whole.values()) < FEWEST}
+
+    def marked(run: DeclaredRun) -> DeclaredRun:
+        if run.state == "inapplicable" or _pair(run) in short or seeds[_pair(run)][run.experiment.seed]:
+            return run
+        return replace(run, record=None, state=SET_ASIDE if run.record else run.state, counts=False)
+
+    return tuple(map(marked, runs))
+
+
+def _pair(run: DeclaredRun) -> tuple[str, str]:
+    return run.experiment.data.name, run.experiment.model.family
 
 
 def primary(spec: Spec) -> str:

@@ -103,7 +103,7 @@ def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None)
                 file=file,
                 sweep_id=spec.sweep_id,
                 metric="/".join(spec.metric),
-                partial=Partial(reason=" ".join(reason.split()), missing=found.missing) if reason else None,
+                partial=Partial(reason=" ".join(reason.split()).rstrip("."), missing=found.missing) if reason else None,
                 code=code,
                 files={name: digest for one in made for name, digest in store.digests(one.id).items()},
             )

@@ -6,8 +6,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+import recompute
+from published_lab import SWEEP
 from scipy import stats
+from tiny_sweep import Tiny
 
+from study import files
 from study.__main__ import main
 from study.analysis import labels
 from study.analysis.comparison import compare_arms
@@ -18,6 +22,7 @@ from study.errors import InputError
 from study.publish.report import report_sweep
 from study.records import Score
 from study.store import NewRun, Store, arm_of
+from study.sweep.spec import load
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -138,6 +143,34 @@ def test_diverged_started_and_missing_runs_show_as_such(tiny):
     cells = table.blocks[0].rows[1].cells
     assert cells["n"] == "0 of 2, 1 diverged, 1 started"
     assert cells["test/exact"] == "–"
+
+
+def test_a_sweep_published_in_part_compares_the_seeds_that_all_arms_have(tmp_path):
+    """Of five seeds two are whole, then three: the dot product lacks seed 2, bilinear scores 4 and 5, then only 5."""
+    (tmp_path / "five.yaml").write_text(SWEEP.replace("[1, 2]", "[1, 2, 3, 4, 5]"))
+    tiny = Tiny(load(tmp_path / "five.yaml"), tmp_path / "runs")
+    made = {"dot": (1, 3, 4, 5), "bilinear": (1, 2, 3)}
+    for arm, seeds in made.items():
+        for seed in seeds:
+            tiny.write(arm, seed, 80.0 - 5 * (arm == "bilinear") + seed)
+    files.write(tmp_path / "sweeps" / "tiny.json", '{"partial": {"reason": "time"}}')
+    row = report(tiny).table.blocks[0].rows[1]
+    assert (row.cells["n"], row.cells["interval"]) == ("3 of 5, 2 missing", "no baseline")
+    tiny.write("bilinear", 4, 79.0)
+    table, facets, frame = report(tiny)
+    dot, bilinear = table.blocks[0].rows
+    assert (dot.cells["n"], dot.cells["test/exact"]) == ("3 of 5, 1 missing, 1 set aside", "82.7 (n 3)")
+    assert [dict(arm.values) for arm in facets[0].arms] == [{1: 81, 3: 83, 4: 84}, {1: 76, 3: 78, 4: 79}]
+    assert (bilinear.cells["difference"], bilinear.numbers["n"], bilinear.numbers["set aside"]) == ("−5.0", 3, 1)
+    assert set(bilinear.runs) == {tiny.cells["score=bilinear", seed].id for seed in (1, 3, 4)}
+    assert frame["state"].value_counts().to_dict() == {"finished": 6, "set aside": 2, "missing": 2}
+    assert any(note.startswith("Set aside, because another arm") for note in table.notes)
+    there = [{"id": cell.id, "seed": seed} for (_, seed), cell in tiny.cells.items() if cell.id in Store(tiny.runs)]
+    absent = [cell.id for cell in tiny.cells.values() if cell.id not in Store(tiny.runs)]
+    again = recompute.arms_of(there, absent).values()
+    assert {(len(arm), arm.missing, arm.aside, arm.holes) for arm in again} == {(3, 1, 1, 0)}
+    tiny.write("dot", 3, 0.0, status="failed", error="out of memory")
+    assert report(tiny).table.blocks[0].rows[1].cells["interval"] == "no baseline", "a failure leaves no seed out"
 
 
 def test_published_records_read_like_working_ones(tiny):
