@@ -146,7 +146,7 @@ def test_diverged_started_and_missing_runs_show_as_such(tiny):
 
 
 def test_a_sweep_published_in_part_compares_the_seeds_that_all_arms_have(tmp_path):
-    """Of five seeds two are whole, then three: the dot product lacks seed 2, bilinear scores 4 and 5, then only 5."""
+    """Five seeds, two of them whole, then three: the dot product lacks seed 2, bilinear scores 4 and 5, then only 5."""
     (tmp_path / "five.yaml").write_text(SWEEP.replace("[1, 2]", "[1, 2, 3, 4, 5]"))
     tiny = Tiny(load(tmp_path / "five.yaml"), tmp_path / "runs")
     made = {"dot": (1, 3, 4, 5), "bilinear": (1, 2, 3)}
