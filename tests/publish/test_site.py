@@ -1,5 +1,6 @@
 """The site: every link of every page, and its behaviour in a real browser, from the file system and from the server."""
 
+import csv
 import json
 import math
 import os
@@ -173,10 +174,7 @@ def test_places_of_the_forest_plot_are_asinh_of_margins():
     assert plots.at(0) == 50
     assert plots.at(plots.CLIP) == plots.at(1000) == 100
     assert plots.at(-1) == pytest.approx(50 - 50 * math.asinh(1) / math.asinh(25), abs=0.01)
-    numbers = {"difference": 2.0, "low": 1.0, "high": 4.0, "low90": 1.0, "high90": 3.0, "margin": 2.0}
-    assert plots.in_margins(numbers)["difference"] == plots.at(1)
-    assert plots.in_margins(numbers | {"metric": "time"})["high"] == plots.at(2)  # log 4 / log 2
-    assert plots.in_margins(numbers | {"margin": None}) is None
+    assert plots.places({"low": -1000, "difference": 0}) == {"low": 0, "difference": 50}
 
 
 def test_names_become_parts_of_addresses_that_differ():
@@ -193,8 +191,27 @@ def test_published_results_become_a_site_whose_links_all_lead_somewhere(whole):
     first = ["index.html", *(urlsplit(address).path for address in pages[whole / "index.html"].loaded)]
     assert sum(sizes.get(name, 0) for name in first) < 300e3
     text = (whole / "index.html").read_text(encoding="utf-8")
-    row = re.search(r"all states − mean state: exact match.*?left:([\d.]+)%\"></i>\n</div>.*?\+49\.0", text, re.DOTALL)
-    assert float(row[1]) == plots.at(49.02 / 2.485)
+    sections = dict(re.findall(r'<section class="claim"[^>]*id="claim-(\w+)"(.*?)</section>', text, re.DOTALL))
+    figure, summary = rows("figures/forest.csv"), rows("tables/summary.csv")
+    assert list(sections) == [row["id"] for row in figure]
+    for row in figure:
+        found = re.findall(r'<i class="(ci|ci inner|point)" style="left:([\d.]+)%', sections[row["id"]])
+        ends = {"ci": "low", "ci inner": "low90", "point": "difference"}
+        expected = {kind: plots.at(float(row[end])) for kind, end in ends.items() if row[end]}
+        assert {kind: float(at) for kind, at in found} == pytest.approx(expected, abs=0.02), row
+    titles = {claim: section.partition("</h3>")[0] for claim, section in sections.items()}
+    weak = [claim for claim, title in titles.items() if 'class="fragile"' in title]
+    assert weak == [row["id"] for row in summary if row["fragile"] == "True"] != []
+    low90, high90 = (
+        float(figure[0]["low90"]) * 0.5,
+        float(figure[0]["high90"]) * 0.5,
+    )  # the margin is half a point of BLEU
+    assert f"<small>[+{low90:.1f}, +{high90:.1f}]</small>" in sections["1"]
+
+
+def rows(name):
+    with (ROOT / "results" / name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def test_a_site_replaces_itself_and_nothing_else(lab, small, tmp_path):
@@ -311,10 +328,19 @@ def test_every_kind_of_page_opens_without_errors_and_runs_no_text_of_a_record(la
         assert not view.evaluate("window.hacked"), name
         assert "49" not in view.locator("h1").inner_text()
     assert EVIL in view.locator("main").inner_text()  # the failed run's error, as text
+    arm = next(iter(sorted((whole / "arms").iterdir()))).name
+    kinds = [
+        "index.html",
+        "claims/4.html",
+        "sweeps/scaling.html",
+        f"arms/{arm}",
+        "runs.html",
+        "sentence.html",
+        "reading.html",
+    ]
     for size in ({"width": 1280, "height": 900}, {"width": 390, "height": 844}):
         view.set_viewport_size(size)
-        arm = next(iter(sorted((whole / "arms").iterdir()))).name
-        for name in ("index.html", "claims/4.html", "sweeps/scaling.html", f"arms/{arm}", "runs.html", "sentence.html"):
+        for name in kinds:
             view.goto(address(whole, name))
             assert view.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name} is wider than {size}"
     view.set_viewport_size({"width": 1200, "height": 900})

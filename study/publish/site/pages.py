@@ -18,7 +18,8 @@ from study.analysis.comparison import compares
 from study.analysis.figures.run import pruning_curve
 from study.analysis.labels import arm_words, number
 from study.analysis.runs import primary
-from study.claims.verdicts import summaries
+from study.claims import forest
+from study.claims.verdicts import fragile, summaries
 from study.config.overrides import flat
 from study.files import CHECKOUT
 from study.publish.site import facts, plots
@@ -78,7 +79,7 @@ class Pages:
 
     def __init__(self, content: Content, version: str) -> None:
         self.content, self.version = content, version
-        self.whole = summaries(content.verdicts)
+        self.whole, self.weak = summaries(content.verdicts), fragile(content.verdicts)
         self.reading = GUIDE.is_file()
         self.drawn: set[str] = set()
         """Figures of the study that pages show."""
@@ -176,8 +177,9 @@ class Pages:
         return path, _templates().get_template(f"{template}.html").render(**shared, **context).encode()
 
     def _claims(self) -> list[dict[str, Any]]:
-        """Return every claim with its rows, for the forest plot."""
+        """Return every claim with its rows, for the forest plot, and the row that stands for it."""
         if not self._claims_made:
+            chosen = forest.deciding(self.content.verdicts)
             for verdict, row in zip(self.content.verdicts, self.content.verdict_rows, strict=True):
                 name = str(verdict.claim.id)
                 claim = self._claims_made.setdefault(
@@ -189,6 +191,8 @@ class Pages:
                         "published": verdict.claim.published,
                         "whole": self.whole[name],
                         "kind": KINDS[self.whole[name]],
+                        "fragile": name in self.weak,
+                        "parts": forest.parts(self.content.verdicts, name),
                         "rows": [],
                         "sweeps": [],
                     },
@@ -198,8 +202,11 @@ class Pages:
                 there = [one for one in names if one in self.content.sweeps]
                 claim["sweeps"] = list(dict.fromkeys([*claim["sweeps"], *there]))
                 word = verdict.outcome if verdict.outcome != "none" else "descriptive"
-                marks = {"outcome": word, "kind": KINDS[verdict.outcome], "plot": plots.in_margins(row.numbers)}
-                claim["rows"].append({**row.cells, **marks})
+                ends = forest.in_margins(verdict, verdict.deciding)
+                marks = {"outcome": word, "kind": KINDS[verdict.outcome], "fragile": verdict.fragile}
+                claim["rows"].append({**row.cells, **marks, "plot": ends and plots.places(ends)})
+                if verdict is chosen[name]:
+                    claim["deciding"] = claim["rows"][-1]
         return list(self._claims_made.values())
 
     def _sweep_line(self, name: str) -> dict[str, Any]:

@@ -15,20 +15,18 @@ from study.analysis.figures import style
 from study.analysis.figures.sweep import points
 from study.analysis.inference import FEW, Facet
 from study.analysis.labels import arm_words, number
-from study.claims.table import ends_in_margins
 
 CLIP = 25.0
 """Margins at either end of the forest plot."""
 TICKS = (-20, -5, -1, 0, 1, 5, 20)
 
 
-def in_margins(numbers: Mapping[str, Any]) -> dict[str, float] | None:
-    """Places of an estimate and its intervals in the forest plot, in %; None without estimate or margin.
+def places(ends: Mapping[str, float]) -> dict[str, float]:
+    """Places of an estimate and its intervals in the forest plot, in %.
 
     The scale is asinh(x) / asinh(CLIP), x in margins: linear near 0, logarithmic far out.
     """
-    ends = ends_in_margins(numbers)
-    return ends and {name: at(end) for name, end in ends.items()}
+    return {name: at(end) for name, end in ends.items()}
 
 
 def at(margins: float) -> float:
