@@ -141,12 +141,12 @@ class Content:
         """The verdicts that these runs decide; of published results all, also those that wait for runs."""
         known = self.claims
         if self.results:
-            return evaluate(known, self.runs, costs.read(self.results.benchmarks))
+            return evaluate(known, self.runs, costs.read(self.results.benchmarks), by_score=True)
         there = {spec.name for spec in self.specs}
         wanted = [
             str(c.id) for file in known for c in file.claims if there & {self.sweep_name(q.sweep) for q in c.questions}
         ]
-        found = evaluate(known, self.runs, None, wanted) if wanted else []
+        found = evaluate(known, self.runs, None, wanted, by_score=True) if wanted else []
         return [verdict for verdict in found if verdict.outcome != NOT_RUN]
 
     @cached_property
