@@ -20,7 +20,7 @@ from study.commands.options import Help, join_negatives, rewrite_message
 from study.config.attention import Attention
 from study.config.experiment import Experiment
 from study.config.mechanisms import choices
-from study.config.sites import Sites
+from study.config.sites import RecurrentSites, Sites, TransformerSites
 from study.errors import InputError
 
 ONE_SITE = re.compile(r"--model\.attention\.\w+\.")
@@ -187,10 +187,15 @@ def _defaults(uses: list[tuple[type[BaseModel], FieldInfo]]) -> str:
     return f" (default: {', '.join(told)})"
 
 
+def _base(sites: type[Sites]) -> str:
+    """`maps raw, values raw, output raw, heads 1`."""
+    return ", ".join(f"{field} {value}" for field, value in sites.BASE.items())
+
+
 SITES = (
     "--model.attention.FIELD sets a field at every site of the model. --model.attention.SITE.FIELD sets it at one "
-    "site: cross, or in the transformer also encoder_self or decoder_self. Defaults of the recurrent family: raw maps, "
-    "values and output, one head. Defaults of the transformer: separate maps, projected values and output, four heads."
+    "site: cross, or in the transformer also encoder_self or decoder_self. Defaults of the recurrent family: "
+    f"{_base(RecurrentSites)}. Defaults of the transformer: {_base(TransformerSites)}."
 )
 
 

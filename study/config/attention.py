@@ -30,6 +30,7 @@ from study.config.mechanisms import (
     VALUES,
     WEIGHTS,
     Choice,
+    default_words,
 )
 from study.schema import Frozen, Size
 
@@ -66,10 +67,12 @@ class Attention(Frozen):
 
     score: Annotated[str, Choice("score")] = Field("dot", description=f"{SCORE.told()}.")
     additive_width: Size | None = Field(
-        None, description=f"A, the hidden width of score {_or(SCORE.taking('additive_width'))} (derived: K)."
+        None,
+        description=f"A, the hidden width of score {_or(SCORE.taking('additive_width'))} "
+        f"{default_words('additive_width')}.",
     )
     rank: Size | None = Field(
-        None, description=f"R, the rank of score {_or(SCORE.taking('rank'))} (derived: a quarter of K)."
+        None, description=f"R, the rank of score {_or(SCORE.taking('rank'))} {default_words('rank')}."
     )
     bilinear_init: Annotated[str, Choice("bilinear_init")] = Field(
         "xavier",
@@ -90,7 +93,7 @@ class Attention(Frozen):
     weights: Annotated[str, Choice("weights")] = Field(
         "softmax", description=f"From scores s to weights, over the visible slots: {WEIGHTS.told(', ', '')}."
     )
-    heads: Size = Field(1, description="H, the number of heads (the transformer's base arm has 4).")
+    heads: Size = Field(1, description="H, the number of heads.")
     key_width: Size | None = Field(None, description="K per head, unless maps are raw (derived: Dq/H).")
     value_width: Size | None = Field(None, description="V per head, with projected values (derived: D/H).")
     values: Annotated[str, Choice("values")] = Field("projected", description=f"{VALUES.told()}.")
@@ -102,12 +105,12 @@ class Attention(Frozen):
         "global", description=f"Visible slots that a query attends to. {REACH.told()}."
     )
     window: Annotated[int, Field(ge=0)] | None = Field(
-        None, description=f"Half-width of the window of reach {_windows()} (derived: 4)."
+        None, description=f"Half-width of the window of reach {_windows()} {default_words('window')}."
     )
     entropy_bonus: Annotated[float, Field(ge=0)] | None = Field(
         None,
         description=f"Weight on the entropy that reach {_or(REACH.taking('entropy_bonus'))} adds to its return "
-        "(derived: 0.01).",
+        f"{default_words('entropy_bonus')}.",
     )
     exclude_self: bool = Field(False, description="Self-attention only: no query sees the slot of its own position.")
     logit_init: Annotated[str, Choice("logit_init")] = Field(
@@ -150,7 +153,7 @@ class Attention(Frozen):
             derived["value_width"] = _share(query_width, self.heads, "value_width")
         for option in REACH[self.reach].options:
             if getattr(self, option) is None:
-                derived[option] = DERIVED[option](query_width)
+                derived[option] = DERIVED[option].of(query_width)
         site = self.model_copy(update=derived)
         site = site.model_copy(update=site._sized(query_width, memory_width))
         site.mixed_width(memory_width)
@@ -183,7 +186,7 @@ class Attention(Frozen):
                 f"{_or(BILINEAR_INIT.those(lambda row: not row.square))}."
             )
         derived = (option for option in score.options if option in DERIVED)
-        return {option: getattr(self, option) or DERIVED[option](key) for option in derived}
+        return {option: getattr(self, option) or DERIVED[option].of(key) for option in derived}
 
     def map_widths(self, query_width: int, memory_width: int) -> tuple[int, int]:
         """Return the widths per head of the query and the key that the score reads; 0 if it does not read one."""

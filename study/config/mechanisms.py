@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -674,17 +674,35 @@ for _axis in (SCORE, SCALE, WEIGHTS, COMBINE, REACH, MIXING):
 SIZES = {"key_width": "K", "value_width": "V", "additive_width": "A", "rank": "R"}
 """Widths inside an attention ↦ their symbols."""
 
-DERIVED: dict[str, Callable[[int], Any]] = {
-    "additive_width": lambda width: width,
-    "rank": lambda width: max(1, width // 4),
-    "window": lambda width: 4,
-    "entropy_bonus": lambda width: 0.01,
-    "annotations": lambda width: 8,
-    "annotation_width": lambda width: width,
-    "penalty": lambda width: 0.0,
-    "convolution_width": lambda width: 3,
+
+class Default(NamedTuple):
+    """Value of an option that is not given, as help texts have it, and from a width."""
+
+    words: str
+    of: Callable[[int], Any]
+
+
+def _always(value: float) -> Default:
+    return Default(f"{value:g}", lambda width: value)
+
+
+DERIVED = {
+    "additive_width": Default("K", lambda width: width),
+    "rank": Default("a quarter of K", lambda width: max(1, width // 4)),
+    "window": _always(4),
+    "entropy_bonus": _always(0.01),
+    "annotations": _always(8),
+    "annotation_width": Default("the width of the encoder's states", lambda width: width),
+    "penalty": _always(0.0),
+    "convolution_width": _always(3),
 }
-"""Option ↦ its value if none is given, from the width of what it works on: of a head's keys, or of the states."""
+"""Option ↦ its default, from the width of what it works on: of a head's keys, or of the states."""
+
+
+def default_words(option: str) -> str:
+    """`window` ↦ `(derived: 4)`."""
+    return f"(derived: {DERIVED[option].words})"
+
 
 VARIANTS = (
     *("logit_init=matched", "equal_start=true", "exclude_self=true", "bilinear_init=identity", "init=direct"),

@@ -7,7 +7,19 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from study.config.attention import Attention
-from study.config.mechanisms import AXES, DECODER, DERIVED, INIT, MEMORY, MIXING, POSITIONS, VALUES, Axis, Choice
+from study.config.mechanisms import (
+    AXES,
+    DECODER,
+    DERIVED,
+    INIT,
+    MEMORY,
+    MIXING,
+    POSITIONS,
+    VALUES,
+    Axis,
+    Choice,
+    default_words,
+)
 from study.config.refusals import (
     SCORING,
     memory_kind,
@@ -21,9 +33,9 @@ from study.schema import Frozen, Layers, Size
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
 
-ANNOTATIONS = "r, the number of annotation vectors of memory structured (derived: 8)."
-ANNOTATION_WIDTH = "Hidden width of memory structured (derived: the width of the encoder's states)."
-PENALTY = "λ of memory structured: λ‖AAᵀ − I‖² per sentence joins the loss; 0 is off (derived: 0)."
+ANNOTATIONS = f"r, the number of annotation vectors of memory structured {default_words('annotations')}."
+ANNOTATION_WIDTH = f"Hidden width of memory structured {default_words('annotation_width')}."
+PENALTY = f"λ of memory structured: λ‖AAᵀ − I‖² per sentence joins the loss; 0 is off {default_words('penalty')}."
 
 
 def _memories(family: str) -> str:
@@ -102,7 +114,9 @@ class Transformer(Frozen):
         "site encoder_self).",
     )
     convolution_width: Size | None = Field(
-        None, description="Tokens under the convolution of mixing convolution, D² parameters each (derived: 3)."
+        None,
+        description="Tokens under the convolution of mixing convolution, D² parameters each "
+        f"{default_words('convolution_width')}.",
     )
     factors: Literal["whole", "split"] = Field(
         "whole",
@@ -186,7 +200,7 @@ def _derive(model: Recurrent | Transformer, axis: str, width: int) -> None:
             if value != owner and given is not None:
                 raise ValueError(f"{option}: expected {axis} {owner}, got {axis} {value}. Remove it.")
             if value == owner and given is None:
-                object.__setattr__(model, option, DERIVED[option](width))
+                object.__setattr__(model, option, DERIVED[option].of(width))
 
 
 def _resolve(model: Recurrent | Transformer, sites: Sites, widths: dict[str, tuple[int, int]]) -> None:

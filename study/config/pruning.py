@@ -16,6 +16,10 @@ CUTTING = ("curve", *TRAINING)
 _OF_ORDER = f"{', '.join(CUTTING[:-1])} or {CUTTING[-1]}"
 
 
+ORDER, FRACTION, DRAWS, PENALTY, GATE_STEPS = "gradient", 0.5, 10, 0.01, 300
+"""Defaults of the fields of that name, where they are used."""
+
+
 class Pruning(Frozen):
     """Removal of heads from the trained model that is the same experiment without this section."""
 
@@ -34,22 +38,24 @@ class Pruning(Frozen):
         "training data first. gradient_normalised: the same, over its l2 norm in the layer. weight_norm: smallest "
         "weights first. leave_one_out: the head whose removal alone hurts validation least first. greedy: repeatedly "
         "remove the head whose removal hurts validation least. gates: smallest L0 gate first. random: by seed "
-        "(derived: gradient).",
+        f"(derived: {ORDER}).",
     )
     site: Literal["all", "encoder_self", "decoder_self", "cross"] = Field(
         "all", description="Site whose heads are removed, or all sites together."
     )
     fraction: Annotated[float, Field(gt=0, le=1)] | None = Field(
-        None, description="Share of heads to remove (questions curve, retrain and train_on; derived: 0.5)."
+        None, description=f"Share of heads to remove (questions curve, retrain and train_on; derived: {FRACTION})."
     )
     draws: Size | None = Field(
-        None, description="Number of random orders to average; the first one makes the pruned model (derived: 10)."
+        None,
+        description=f"Number of random orders to average; the first one makes the pruned model (derived: {DRAWS}).",
     )
     penalty: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
-        None, description="λ of order gates: loss in nats per token that each remaining head adds (derived: 0.01)."
+        None,
+        description=f"λ of order gates: loss in nats per token that each remaining head adds (derived: {PENALTY}).",
     )
     gate_steps: Size | None = Field(
-        None, description="Updates of the gates, with the weights of the model fixed (derived: 300)."
+        None, description=f"Updates of the gates, with the weights of the model fixed (derived: {GATE_STEPS})."
     )
 
     base_steps: Size | None = Field(
@@ -64,12 +70,12 @@ class Pruning(Frozen):
             raise ValueError(f"order: expected question {_OF_ORDER}, got {self.question}. Remove it.")
         if self.base_steps is not None and self.question not in TRAINING:
             raise ValueError(f"base_steps: expected question {' or '.join(TRAINING)}, got {self.question}. Remove it.")
-        order = self.order or "gradient"
+        order = self.order or ORDER
         self._derive("order", order, cuts, f"question {_OF_ORDER}")
-        self._derive("fraction", 0.5, cuts, f"question {_OF_ORDER}")
-        self._derive("draws", 10, order == "random" and self.question == "curve", "a curve of order random")
-        self._derive("penalty", 0.01, cuts and order == "gates", "order gates")
-        self._derive("gate_steps", 300, cuts and order == "gates", "order gates")
+        self._derive("fraction", FRACTION, cuts, f"question {_OF_ORDER}")
+        self._derive("draws", DRAWS, order == "random" and self.question == "curve", "a curve of order random")
+        self._derive("penalty", PENALTY, cuts and order == "gates", "order gates")
+        self._derive("gate_steps", GATE_STEPS, cuts and order == "gates", "order gates")
         return self
 
     def _derive(self, name: str, value: Any, used: bool, owner: str) -> None:

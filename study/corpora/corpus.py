@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 from study.schema import Frozen
 
 VERSION = "Version of the generator, or of the reader of the files; part of the identity."
-SUBWORDS = "Subword vocabulary of both languages (derived: 400 grammar, 8000 multi30k, 4000 files)."
+VOCABULARIES = {"grammar": 400, "multi30k": 8000, "files": 4000}
+"""Corpus ↦ its number of subwords, if none is given."""
+SUBWORDS = (
+    "Subword vocabulary of both languages "
+    f"(derived: {', '.join(f'{size} {name}' for name, size in VOCABULARIES.items())})."
+)
 """Help of fields that several kinds of data have."""
 
 SPACE = "▁"
@@ -178,7 +183,7 @@ def checksum(pairs: Iterable[Pair]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def derive_vocabulary(data: Section, size: int) -> None:
+def derive_vocabulary(data: Section) -> None:
     """Fill in the number of subwords where a section has subwords and gives none.
 
     Raises:
@@ -187,7 +192,7 @@ def derive_vocabulary(data: Section, size: int) -> None:
     if data.tokens == "words" and data.subwords is not None:
         raise ValueError("vocabulary: expected tokens subwords, got tokens words. Remove it.")
     if data.tokens == "subwords" and data.subwords is None:
-        object.__setattr__(data, "vocabulary", size)
+        object.__setattr__(data, "vocabulary", VOCABULARIES[data.name])
 
 
 def load(data: Section) -> Corpus:

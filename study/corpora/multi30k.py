@@ -74,7 +74,7 @@ class Multi30k(Section):
 
     @model_validator(mode="after")
     def _vocabulary(self) -> Self:
-        derive_vocabulary(self, 8000)
+        derive_vocabulary(self)
         return self
 
     @property

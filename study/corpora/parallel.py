@@ -58,7 +58,7 @@ class Files(Section):
 
     @model_validator(mode="after")
     def _resolved(self) -> Self:
-        derive_vocabulary(self, 4000)
+        derive_vocabulary(self)
         if self.source == self.target:
             raise ValueError(f"target: expected another ending than that of the source, got {self.target}")
         if None not in (self.tests, self.gold, self.content):  # from a record: the files need not be here

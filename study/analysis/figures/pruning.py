@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from study.analysis import labels
 from study.analysis.figures import panels, style
 from study.analysis.figures.source import Sweep, point, with_means
 from study.analysis.inference import FEW
@@ -16,12 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SITES = {
-    "all": "all sites",
-    "encoder_self": "encoder self-attention",
-    "decoder_self": "decoder self-attention",
-    "cross": "cross-attention",
-}
+SITES = {site: labels.setting("site", site) for site in ("all", "encoder_self", "decoder_self", "cross")}
 """In the order of reading."""
 FREE = ("site", "order", "draws", "penalty", "gate_steps")
 """Fields in which the runs of the figure may differ."""

@@ -76,7 +76,7 @@ class Grammar(Section):
 
     @model_validator(mode="after")
     def _vocabulary(self) -> Self:
-        derive_vocabulary(self, 400)
+        derive_vocabulary(self)
         return self
 
     @property
