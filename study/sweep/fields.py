@@ -102,13 +102,12 @@ def check(dotted: str, value: Any) -> None:
     """
     if dotted == "out":
         raise InputError("expected no folder of runs in a sweep file. Use --runs or STUDY_RUNS.")
-    known = _fields().get(dotted)
-    if known is None:
+    if dotted not in _fields():
         raise InputError(_unknown(dotted))
     problem = ""
-    for field in known:
+    for adapter in _adapters(dotted):
         try:
-            _adapter(field).validate_python(value, strict=True)
+            adapter.validate_python(value, strict=True)
         except ValidationError as error:
             problem = problem or expected(error.errors()[0])
         else:
@@ -163,6 +162,11 @@ def _sections(annotation: Any) -> Iterator[type[BaseModel]]:
     for member in members:
         if isinstance(member, type) and issubclass(member, BaseModel):
             yield member
+
+
+@cache
+def _adapters(dotted: str) -> tuple[TypeAdapter[Any], ...]:
+    return tuple(map(_adapter, _fields()[dotted]))
 
 
 def _adapter(field: FieldInfo) -> TypeAdapter[Any]:

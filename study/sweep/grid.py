@@ -9,7 +9,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import yaml
@@ -20,7 +20,7 @@ from study.errors import InputError
 from study.sweep import fields
 from study.sweep.file import parse
 
-ARM = "arm"
+ARM, SEED = "arm", "seed"
 MOST = 100_000
 """Cells of a grid."""
 EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
@@ -88,6 +88,7 @@ def written_out(text: str) -> str:
     return " ".join(f"{fields.full_name(name)}={value}" for (name, _), value in zip(pairs, values, strict=True))
 
 
+@lru_cache(4096)  # arms repeat few texts, once for each seed
 def _value(text: str) -> Any:
     """Value of a YAML scalar. 1e-3 is a number too, which YAML 1.1 reads as text."""
     value = parse(text)
@@ -127,7 +128,8 @@ def cells_of(parameters: Mapping[str, tuple[Any, ...]]) -> tuple[Cell, ...]:
             _check(name, value, parameters)
     points = [dict(zip(parameters, point, strict=True)) for point in itertools.product(*parameters.values())]
     named = PRESET in parameters or any(PRESET in _arm(text) for text in parameters.get(ARM, ()))
-    cells = tuple(_cell(point, named) for point in points)
+    built: dict[str, Experiment | InputError] = {}
+    cells = tuple(_cell(point, named, built) for point in points)
     _check_cells(cells)
     return cells
 
@@ -136,7 +138,7 @@ def _check(name: str, value: Any, parameters: Mapping[str, tuple[Any, ...]]) -> 
     inside = _arm(value) if name == ARM else {name: value}
     for dotted, leaf in inside.items():
         where = f"parameters.arm: {dotted}" if name == ARM else f"parameters.{dotted}"
-        if name == ARM and (dotted == "seed" or len(parameters.get(dotted, ())) > 1):
+        if name == ARM and (dotted == SEED or len(parameters.get(dotted, ())) > 1):
             raise InputError(f"{where}: expected in an arm or as a parameter, got both. Remove one.")
         try:
             fields.check(dotted, leaf)
@@ -144,15 +146,25 @@ def _check(name: str, value: Any, parameters: Mapping[str, tuple[Any, ...]]) -> 
             raise InputError(f"{where}: {problem}") from None
 
 
-def _cell(given: dict[str, Any], named: bool) -> Cell:
-    """A point of the grid. Where presets are `named`, their family is spelled out: families are reported apart."""
+def _cell(given: dict[str, Any], named: bool, built: dict[str, Experiment | InputError]) -> Cell:
+    """A point of the grid. Where presets are `named`, their family is spelled out: families are reported apart.
+
+    An arm is built once for all its seeds; `built` keeps it. `_check` has looked at every seed.
+    """
     overrides = expand(given)
     if named:
         overrides = {FAMILY: family_of(overrides), **overrides}
-    try:
-        return Cell(given, overrides, experiment_from(overrides), None)
-    except InputError as reason:
-        return Cell(given, overrides, None, str(reason))
+    arm = {name: value for name, value in overrides.items() if name != SEED}
+    key = json.dumps(arm, default=repr)
+    if key not in built:
+        try:
+            built[key] = experiment_from(arm)
+        except InputError as reason:
+            built[key] = reason
+    made = built[key]
+    if isinstance(made, InputError):
+        return Cell(given, overrides, None, str(made))
+    return Cell(given, overrides, made.model_copy(update={SEED: overrides[SEED]}) if SEED in overrides else made, None)
 
 
 def _check_cells(cells: tuple[Cell, ...]) -> None:
