@@ -1,6 +1,7 @@
 """`study train` as an agent calls it, with a stand-in for the training alone: W&B, records and signals are real.
 
-FATES says what seeds do at first: `fail` raises, `wait` waits to be stopped. With a checkpoint they finish.
+FATES says what seeds do at first: `fail` raises, `wait` waits to be stopped, `lose` too, and W&B has a second then.
+With a checkpoint they finish.
 """
 
 import json
@@ -14,8 +15,6 @@ from sweep_trials import finish, note
 from study import files, records
 from study.tracking import run as tracking
 
-tracking.END = 10.0
-
 
 def run(experiment, folder, watch=print, hold=None):
     """As `study.training.run.run` does: replay what is there, else train; here the training takes no time."""
@@ -24,9 +23,12 @@ def run(experiment, folder, watch=print, hold=None):
         tracking.replay(experiment, record, folder)
         return record
     folder.mkdir(parents=True, exist_ok=True)
+    fate = None if (folder / "checkpoint").exists() else _fate(experiment)
+    if fate == "lose":
+        tracking.END = 1.0
     run, record = tracking.Run(experiment, folder), None
     try:
-        _train(experiment, folder)
+        _train(experiment, folder, fate)
         run.log({"valid_bleu": 1.0}, step=1)
         finish(experiment, folder)
         record = records.read(folder / "record.json")
@@ -38,17 +40,20 @@ def run(experiment, folder, watch=print, hold=None):
     return record
 
 
-def _train(experiment, folder):
+def _fate(experiment):
+    return json.loads(os.environ.get("FATES", "{}")).get(str(experiment.seed))
+
+
+def _train(experiment, folder, fate):
     checkpoint = folder / "checkpoint"
     note(folder, f"{experiment.seed} {'resumed' if checkpoint.exists() else 'new'}")
-    fate = json.loads(os.environ.get("FATES", "{}")).get(str(experiment.seed))
-    if fate is None or checkpoint.exists():
+    if fate is None:
         return
     checkpoint.write_text("half")
     if fate == "fail":
         raise RuntimeError("out of luck")
     files.write(folder / "waiting", f"{os.getpid()} {os.getppid()}")
-    time.sleep(100)
+    time.sleep(1000)
 
 
 def local(experiment, folder):

@@ -32,6 +32,7 @@ def server():
     with Loopback() as running:
         yield running
         running.shutdown()
+    assert not running.mistakes
 
 
 @pytest.fixture

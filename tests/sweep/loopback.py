@@ -4,8 +4,9 @@ It hands out the points of a grid as the real one does: each once, failed ones n
 under the same name, and `exit` when nothing is left or under way. It is as strict: 401 to another key, 404 to a run or
 an agent of a sweep that it does not have, 409 to the name of a run that was deleted, 400 to an operation that does not
 fit `wandb.graphql`: unknown fields and arguments, variables that are missing, not declared, or of another type. An
-answer has the fields that were asked for, and null where the stand-in has none. `faults` says which operations fail
-first: 429 and 5xx, connections that end, late answers. It can die, and come back.
+answer has the fields that were asked for, and null where the stand-in has none; `mistakes` are its answers which the
+schema does not allow. `faults` says which operations fail first: 429 and 5xx, connections that end, late answers. It
+can die, and come back.
 """
 
 import base64
@@ -54,7 +55,7 @@ class Loopback(ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
         self.lock = threading.RLock()
         self.sweeps, self.agents, self.runs = {}, {}, {}
-        self.calls = []
+        self.calls, self.mistakes = [], []
         self.points, self.resumed = [], []
         self.faults = {}
         self.artifacts, self.contents, self.uploads, self.views = {}, set(), [], {}
@@ -101,7 +102,8 @@ class Loopback(ThreadingHTTPServer):
     def on_UpsertSweep(self, told):  # noqa: N802
         name = f"sweep{len(self.sweeps)}"
         config = yaml.safe_load(told["config"])
-        self.sweeps[name] = {"id": name, "name": name, "config": told["config"], "state": "RUNNING", **told}
+        sweep = {"id": name, "name": name, "config": told["config"], "state": "RUNNING", "method": config["method"]}
+        self.sweeps[name] = sweep | {"createdAt": "2026-01-01T00:00:00Z", "runCount": 0}
         flat = {key: body.get("values", [body.get("value")]) for key, body in config["parameters"].items()}
         self.points = [dict(zip(flat, point, strict=True)) for point in itertools.product(*flat.values())]
         project = {"id": "P", "name": told["projectName"], **FIELDS}
@@ -359,7 +361,8 @@ class Handler(BaseHTTPRequestHandler):
                 answer = self.server.answer(name, told)
                 made = graphql.execute_sync(_schema(), document, root_value=answer, variable_values=told)
                 if made.errors:
-                    raise RefusedError(500, "; ".join(problem.message for problem in made.errors))
+                    self.server.mistakes.append(f"{name}: {'; '.join(problem.message for problem in made.errors)}")
+                    raise RefusedError(400, self.server.mistakes[-1])  # the client would repeat after a 500
                 self._send({"data": made.data})
             except RefusedError as refusal:
                 self._send({"errors": [{"message": str(refusal)}]}, refusal.status)

@@ -41,6 +41,7 @@ def world(server, tmp_path):
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE)]),
         "STUDY_RUNS": str(tmp_path / "runs"),
         "WANDB_DIR": str(tmp_path),
+        "WANDB_HTTP_TIMEOUT": str(PATIENCE),
     }
     return inherited | server.environment() | told
 
@@ -61,29 +62,38 @@ def file(tmp_path):
 
 
 @pytest.fixture
-def launch(world):
-    """Starts launchers; what seed n does at first is `_n`."""
+def launch(world, tmp_path):
+    """Starts launchers; what seed n does at first is `_n`. What they print is in the file `log`."""
     started = []
 
     def start(path, slots, **fates):
         told = world | {"FATES": json.dumps({name[1:]: fate for name, fate in fates.items()})}
         command = [sys.executable, HERE / "agents_launch.py", path, world["STUDY_RUNS"], str(slots)]
-        options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        started.append(subprocess.Popen(command, env=told, **options))
+        log = tmp_path / f"launcher-{len(started)}.log"
+        with log.open("w") as file:
+            started.append(subprocess.Popen(command, env=told, stdout=file, stderr=subprocess.STDOUT))
+        started[-1].log = log
         return started[-1]
 
     yield start
     for process in started:  # its agents and trials go with it
         process.kill()
+        process.wait()
 
 
 def until(happened, launcher):
     """Wait for something that the launcher's processes do."""
     deadline = time.monotonic() + PATIENCE
     while not happened():
-        assert launcher.poll() is None, launcher.stdout.read()
+        assert launcher.poll() is None, launcher.log.read_text()
         assert time.monotonic() < deadline, "it does not happen"
         time.sleep(0.05)
+
+
+def ended(launcher):
+    """Wait for a launcher, and return what it has printed."""
+    launcher.wait(PATIENCE)
+    return launcher.log.read_text()
 
 
 def waiting(launcher, folder):
@@ -131,19 +141,19 @@ def test_a_failed_trial_a_killed_agent_and_an_interrupt_leave_no_hole(file, serv
     launcher = launch(path, 2, _2="fail", _3="wait", _4="wait")
     _, agent = waiting(launcher, folders[2])
     os.kill(agent, signal.SIGKILL)
+    until(lambda: "ended with status -9, so another one is started" in launcher.log.read_text(), launcher)
     until(lambda: attempts(server, spec.cells[2])[0]["state"] == "finished", launcher)
     processes = waiting(launcher, folders[3])
     launcher.send_signal(signal.SIGTERM)
-    printed = launcher.communicate(timeout=PATIENCE)[0]
+    printed = ended(launcher)
     assert launcher.returncode == local.INTERRUPTED, printed
-    assert "the same command again continues" in printed
-    assert "ended with status -9, so another one is started" in printed
+    assert "the same command again continues this sweep" in printed
     gone(folders[3], *processes)
     (stopped,) = attempts(server, spec.cells[3])
     assert (stopped["state"], stopped["exit"]) == ("preempted", 128 + signal.SIGTERM)
 
     launcher = launch(path, 1)
-    again = launcher.communicate(timeout=PATIENCE)[0]
+    again = ended(launcher)
     assert launcher.returncode == 0, again
     address = f"{server.url}/{ENTITY}/attention-ablation/sweeps/sweep0"
     assert address in printed
@@ -172,17 +182,16 @@ def test_a_killed_launcher_takes_everything_along_and_a_server_that_dies_fails_n
     launcher = launch(path, 1, _2="wait")
     processes = waiting(launcher, out / cells[1].id)
     launcher.kill()
-    launcher.communicate()
     gone(out / cells[1].id, *processes)
     assert [(run["state"], run["exit"]) for run in attempts(server, cells[1])] == [("preempted", 128 + signal.SIGTERM)]
 
-    launcher = launch(path, 1, _3="wait")
-    _, agent = waiting(launcher, out / cells[2].id)
+    launcher = launch(path, 1, _3="lose")
+    _, agent = waiting(launcher, out / cells[2].id)  # one agent: the second run has ended before
     assert [run["state"] for run in attempts(server, cells[1])] == ["finished"]
     server.die()
     os.kill(agent, signal.SIGKILL)
     (out / "impatient").touch()
-    printed = launcher.communicate(timeout=PATIENCE)[0]
+    printed = ended(launcher)
     assert launcher.returncode == 0, printed
     assert f"{server.url} does not answer, so what is missing runs offline" in printed
     assert [records.state(out / cell.id) for cell in cells] == ["finished"] * 3

@@ -40,6 +40,8 @@ IDLE = 120.0
 """Seconds without a trial or a word after which agents are taken for forgotten by the server."""
 ANSWER = 5.0
 """Seconds that the server has to answer: the client itself would try for minutes."""
+HEARTBEAT = 60
+"""Seconds that an agent waits for an answer: one that gives up ends, and its trial with it. The client waits 19."""
 REPLACED = 3
 """Number of times that a slot gets a new agent after one died, for example in an outage."""
 
@@ -244,6 +246,7 @@ def _environment(spec: Spec, out: Path, slot: slots.Slot) -> dict[str, str]:
         "WANDB_AGENT_DISABLE_FLAPPING": "true",
         "WANDB_AGENT_MAX_INITIAL_FAILURES": str(len(spec.cells) + 1),  # five failures would end it with status 0
         "WANDB_DIR": str((out / "agents").resolve()),
+        "WANDB_HTTP_TIMEOUT": os.environ.get("WANDB_HTTP_TIMEOUT", str(HEARTBEAT)),
         "STUDY_RUNS": str(out.resolve()),
         "OMP_NUM_THREADS": str(slot.threads),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",  # ${interpreter} is `python`
