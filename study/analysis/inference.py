@@ -62,10 +62,6 @@ class Test:
     inner: tuple[float, float] | None = None
     """The 90% interval, on which two one-sided tests at 5% rest; None without a standard error."""
 
-    def inside(self, margin: float) -> bool:
-        """Two one-sided tests (Schuirmann 1987): the 90% interval lies within ± margin."""
-        return self.inner is not None and -margin < self.inner[0] and self.inner[1] < margin
-
 
 @dataclass(frozen=True)
 class Arm:

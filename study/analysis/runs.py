@@ -19,6 +19,7 @@ from study.analysis import measures
 from study.analysis.inference import FEWEST, Arm
 from study.analysis.measures import Measure
 from study.config import Experiment, config_hash
+from study.corpora import Section
 from study.errors import InputError
 from study.records import Record, read_json
 from study.sweep import fields
@@ -92,16 +93,19 @@ class ArmRuns:
     key: str
     cells: Mapping[int, Cell]
     spec: Spec = field(repr=False)
-
-    @property
-    def label(self) -> str:
-        """The arm's label in its sweep."""
-        return self.spec.arm(self.cell)
+    label: str
+    """The arm's label in its sweep."""
 
     @property
     def cell(self) -> Cell:
         """One of the cells; they differ in the seed alone."""
         return next(iter(self.cells.values()))
+
+    @property
+    def corpus(self) -> Section:
+        """The corpus of its runs."""
+        assert self.cell.experiment is not None
+        return self.cell.experiment.data
 
 
 class Runs:
@@ -195,7 +199,7 @@ class Runs:
                     used.add(e.protocol)
             if cells:
                 protocols.setdefault(tuple(sorted(used)), spec.name)
-            found |= {key: ArmRuns(key, some, spec) for key, some in cells.items()}
+            found |= {key: ArmRuns(key, some, spec, spec.arm(next(iter(some.values())))) for key, some in cells.items()}
         if len(protocols) > 1:
             (one, first), (two, second) = list(protocols.items())[:2]
             raise InputError(
@@ -228,9 +232,9 @@ class Runs:
     def _arm(self, label: str, runs: Sequence[DeclaredRun], measure: Measure | None) -> Arm:
         runs = [run for run in runs if run.counts]
         made = [run for run in runs if run.record and run.state in ("finished", "diverged")]
-        bleu = [score for run in made if run.record and (score := measures.validation_bleu(run.record)) is not None]
         finished = [run for run in made if run.state == "finished"] if measure else []
         values = {run.experiment.seed: self._value(run, measure) for run in finished if measure}
+        bleu = [score for run in made if run.record and (score := measures.validation_bleu(run.record)) is not None]
         return Arm(
             label=label,
             values={} if None in values.values() else {seed: v for seed, v in values.items() if v is not None},
@@ -470,15 +474,6 @@ def matching(arms: Sequence[ArmRuns], chosen: Overrides) -> list[ArmRuns]:
 
 def _same(found: Any, wanted: Any) -> bool:
     return isinstance(found, bool) == isinstance(wanted, bool) and bool(found == wanted)
-
-
-def find_arm(arms: Sequence[ArmRuns], chosen: Overrides) -> ArmRuns:
-    """The one arm that has these values.
-
-    Raises:
-        InputError: there is none, or several.
-    """
-    return find_levels(arms, chosen)[0][1]
 
 
 def find_levels(arms: Sequence[ArmRuns], chosen: Overrides, *over: str) -> list[tuple[tuple[Any, ...], ArmRuns]]:

@@ -1,4 +1,4 @@
-"""Resolve the entry of a contrast into the declared arms that it names and their weights.
+"""Check the entry of a contrast, resolve it into the declared arms that it names and their weights, and test it.
 
 Some contrasts are of *synthetic arms*: per-seed values computed from several runs (the width of a band), or from
 several scores of one run (one metric above another); or a value for each draw of the corpus.
@@ -15,10 +15,11 @@ from study import metrics
 from study.analysis.inference import Arm, Comparison, adjusted, contrasted, correlated
 from study.analysis.labels import setting
 from study.analysis.measures import Measure
-from study.analysis.runs import ArmRuns, Runs, find_arm, find_levels, matching
+from study.analysis.runs import ArmRuns, Runs, check_fields, find_levels, matching
 from study.claims.schema import (
     AnyContrast,
     Band,
+    Contrast,
     Correlation,
     Costly,
     Difference,
@@ -54,58 +55,78 @@ class WeightedContrast:
     fields: str = ""
     """The contrast by names of fields."""
 
-    @property
-    def runs(self) -> tuple[str, ...]:
-        """Ids of the runs of its arms."""
-        return tuple(run for arm in self.arms.values() for run in arm.runs)
-
-    @property
-    def pairs(self) -> tuple[tuple[str, str], ...]:
-        """Ids of the runs of equal seed, arm and baseline, of a difference of two arms; empty for other contrasts."""
-        if len(self.arms) != 2 or (len(self.sides), len(self.bases)) != (1, 1) or {*self.weights.values()} != {1, -1}:
-            return ()
-        arm, base = self.arms[self.sides[0]], self.arms[self.bases[0]]
-        return tuple((f"{arm.label}-s{seed}", f"{base.label}-s{seed}") for seed in arm.values if seed in base.values)
-
 
 @dataclass(frozen=True)
 class QuestionArms:
     """The arms of a question in one corpus and family."""
 
     runs: Runs
-    question: Question
+    measure: Measure
+    """The number that the question reads of a run."""
+    where: Overrides
+    """Fields that all its arms share."""
     arms: Sequence[ArmRuns] = field(repr=False)
     margin: float | None = None
 
-    @property
-    def measure(self) -> Measure:
-        """The number that the question reads of a run."""
-        return Measure(self.question.metric, self.question.by_length, self.question.by_sentences)
-
     def find(self, chosen: Overrides) -> ArmRuns:
         """The arm with these values."""
-        return find_arm(self.arms, self.question.where | chosen)
+        return self.levels(chosen)[0][1]
 
     def levels(self, chosen: Overrides, *over: str) -> list[tuple[tuple[Any, ...], ArmRuns]]:
         """The arms with these values, by the values of the fields `over`."""
-        return find_levels(self.arms, self.question.where | chosen, *over)
+        return find_levels(self.arms, self.where | chosen, *over)
 
     def values(self, arm: ArmRuns, measure: Measure | None = None) -> Arm:
         """The values of an arm by seed, of the question's measure unless another is given."""
         return self.runs.values(arm, measure or self.measure)
 
 
-def named_arms(contrast: AnyContrast, among: QuestionArms) -> list[ArmRuns]:
-    """Every arm that a contrast may read, whether or not it has run.
+def check(contrast: AnyContrast, among: QuestionArms) -> list[ArmRuns]:
+    """Return every arm that a contrast may read, whether or not it has run.
 
     Raises:
-        InputError: an arm is none, or more than one.
+        InputError: a field, value or metric that no run has; or an arm is none, or more than one.
     """
+    corpus, metric = among.arms[0].corpus, among.measure.metric
+    claimed, sides = [], [contrast.arm] if not isinstance(contrast, Correlation) else []
+    match contrast:
+        case Correlation() | Within():
+            claimed = list(contrast.named)
+        case Costly():
+            claimed = [f"{metric}/without cross 0 0"]
+        case Interaction():
+            sides += [contrast.baseline, contrast.minus.arm, contrast.minus.baseline]
+        case _:
+            sides += [contrast.baseline or {}]
+    for one in claimed:
+        metrics.check_claimed(one, corpus)
+    for side in sides:
+        check_fields(side)
+    if isinstance(contrast, Difference) and contrast.best_over:
+        metrics.check_claimed(contrast.select, corpus)
+        if not contrast.select.startswith("valid/"):
+            raise InputError(f"select: expected a metric of validation such as valid/nll, got {contrast.select}.")
+    if isinstance(contrast, Band) and metrics.metric_of(metric).direction >= 0:
+        raise InputError(f"metric: expected a loss such as valid/nll with band, got {metric}.")
+    return _named_arms(contrast, among)
+
+
+def direction(contrast: Contrast, metric: str) -> int:
+    """The sign of the difference that a claim predicts; 0 where it predicts none, or better and worse mean nothing."""
+    if contrast.expect == "different":
+        return 0
+    if contrast.expect in ("higher", "lower"):
+        return 1 if contrast.expect == "higher" else -1
+    better = 1 if isinstance(contrast, Band) else metrics.metric_of(metric).direction
+    return better if contrast.expect == "better" else -better
+
+
+def _named_arms(contrast: AnyContrast, among: QuestionArms) -> list[ArmRuns]:
     match contrast:
         case Within() | Costly():
             return [among.find(contrast.arm)]
         case Correlation():
-            return matching(among.arms, among.question.where)
+            return matching(among.arms, among.where)
         case Difference():
             found = [among.levels(side, *contrast.best_over) for side in (contrast.arm, contrast.baseline)]
         case Interaction():
@@ -367,7 +388,7 @@ def _within(contrast: Within, among: QuestionArms) -> WeightedContrast:
 def _costly(contrast: Costly, among: QuestionArms) -> WeightedContrast:
     """One synthetic arm: the share of heads that cost more than the margin, less a number, run by run."""
     declared, margin = among.find(contrast.arm), among.margin or 0.0
-    measure = Measure(among.question.metric, costing=margin)
+    measure = Measure(among.measure.metric, costing=margin)
     key = f"{declared.key} heads that cost more than {margin} − {contrast.minus}"
     return WeightedContrast(
         name=contrast.name or f"{measure.title} − {text(contrast.minus)} %",
@@ -463,7 +484,7 @@ def compare(question: Question, among: QuestionArms) -> list[tuple[WeightedContr
 
 def _correlated_arms(contrast: Correlation, among: QuestionArms) -> CorrelatedArms:
     x, y = contrast.between
-    limits, sharing = metrics.metric_of(y).limits, matching(among.arms, among.question.where)
+    limits, sharing = metrics.metric_of(y).limits, matching(among.arms, among.where)
     out = CorrelatedArms(name_of(contrast), fields_of(contrast), contrast.level, len(sharing))
     for arm in sharing:
         first, second = (among.values(arm, Measure(metric)) for metric in (x, y))

@@ -20,7 +20,7 @@ from study.analysis import labels
 from study.analysis.inference import Arm, contrasted, mapped
 from study.analysis.tables import Block, Column, Row, Table
 from study.claims.contrasts import WeightedContrast, fields_of, join_arms, name_of
-from study.claims.schema import Claim, Kind, Question, Ratio
+from study.claims.schema import Claim, Question, Ratio
 from study.claims.verdicts import NOT_RUN, Finding, Verdict, combined, finding
 from study.config import Attention
 from study.errors import InputError
@@ -126,20 +126,19 @@ def verdict(claim: Claim, question: Question, costs: Costs | None) -> Verdict:
     """Return the verdict on a question of measured times; `not yet run` where there are none."""
     if costs is None:
         return Verdict(claim, question, WHERE, "", NOT_RUN, note=AWAITS)
-    kind = claim.kind(question)
-    found = _findings(kind, question, costs)
-    word = combined(question, kind, [one.word for one in found])
+    found = _findings(question, costs)
+    word = combined(question, question.type, [one.word for one in found])
     return Verdict(claim, question, WHERE, costs.machine, word, tuple(found))
 
 
-def _findings(kind: Kind, question: Question, costs: Costs) -> list[Finding]:
+def _findings(question: Question, costs: Costs) -> list[Finding]:
     """Return every contrast of a question, tested on logarithms and printed as ratios."""
     weighted = [_weigh(contrast, question, costs) for contrast in question.contrasts if isinstance(contrast, Ratio)]
     compared = contrasted(join_arms(weighted), [one.weights for one in weighted])
     margin = question.margin
     assert isinstance(margin, float)
     both = zip(question.contrasts, weighted, compared, strict=True)
-    return [_as_ratio(finding(kind, question, *one, math.log(margin)), margin) for one in both]
+    return [_as_ratio(finding(question.type, question, *one, math.log(margin)), margin) for one in both]
 
 
 def _weigh(contrast: Ratio, question: Question, costs: Costs) -> WeightedContrast:

@@ -9,26 +9,12 @@ from typing import Any
 from study import metrics
 from study.analysis import noise
 from study.analysis.measures import Measure
-from study.analysis.runs import ArmRuns, Runs, check_fields, find_arm
+from study.analysis.runs import ArmRuns, Runs, check_fields, find_levels
 from study.claims import costs, matrix, verdicts
-from study.claims.contrasts import QuestionArms, compare, named_arms
+from study.claims.contrasts import QuestionArms, check, compare, direction
 from study.claims.costs import Costs
-from study.claims.schema import (
-    AnyContrast,
-    Band,
-    Claim,
-    ClaimFile,
-    Correlation,
-    Costly,
-    Difference,
-    Gap,
-    Interaction,
-    NamedMargin,
-    Question,
-    Within,
-)
-from study.claims.verdicts import Finding, PublishedEffect, Verdict
-from study.corpora import Section
+from study.claims.schema import Claim, ClaimFile, Gap, NamedMargin, Question
+from study.claims.verdicts import PublishedEffect, Verdict
 from study.errors import InputError
 from study.sweep import fields
 
@@ -59,8 +45,7 @@ def evaluate(
     """
     gap = next((file.gap for file in reversed(files) if file.gap), None)
     named = {name: margin for file in files for name, margin in file.margins.items()}
-    tests = noise.read(runs.store.folder.parent) if runs.store else {}
-    evaluator = _Evaluator(runs, measured, gap, named, tests)
+    evaluator = _Evaluator(runs, measured, gap, named)
     claims, names = [claim for file in files for claim in file.claims], set(wanted)
     if unknown := names - {name for claim in claims for name in (str(claim.id), claim.slug)}:
         raise InputError(f"no such claim: {min(unknown)}. Choose from {', '.join(str(claim.id) for claim in claims)}.")
@@ -72,7 +57,12 @@ def evaluate(
         for claim in file.claims:
             own += verdicts.supersede(list(evaluator.verdicts(file, claim, by_score)))
         found += verdicts.over_the_study(own)
-    return [one for one in found if not names or names & {str(one.claim.id), one.claim.slug}]
+    tests = noise.read(runs.store.folder.parent) if runs.store else {}
+    return [
+        replace(one, findings=tuple(replace(f, sentences=tests.get(f.key) if f.key else None) for f in one.findings))
+        for one in found
+        if not names or names & {str(one.claim.id), one.claim.slug}
+    ]
 
 
 @dataclass
@@ -81,7 +71,6 @@ class _Evaluator:
     measured: Costs | None
     gap: Gap | None
     named: Mapping[str, NamedMargin]
-    tests: Mapping[noise.Key, noise.SentenceTest]
     margins: dict[tuple[str, str, str], float | None] = field(default_factory=dict)
 
     def check(self, file: ClaimFile, claim: Claim) -> None:
@@ -99,7 +88,7 @@ class _Evaluator:
                 _at(where, costs.check, question, self.measured)
                 continue
             for pair in question.asked:
-                self._check_pair(file, claim, question, pair, where)
+                self._check_pair(file, question, pair, where)
 
     def verdicts(self, file: ClaimFile, claim: Claim, by_score: bool) -> Iterator[Verdict]:
         """One verdict for each question, corpus and family of a claim."""
@@ -108,19 +97,19 @@ class _Evaluator:
                 yield costs.verdict(claim, question, self.measured)
             for pair in question.asked:
                 verdict = self._verdict(file, claim, question, pair)
-                others = self._by_score(file, claim, question, pair) if by_score else {}
-                yield replace(verdict, findings=tuple(map(self._over_sentences, verdict.findings)), by_score=others)
+                yield replace(verdict, by_score=self._by_score(file, claim, question, pair) if by_score else {})
 
     def _verdict(self, file: ClaimFile, claim: Claim, question: Question, pair: str) -> Verdict:
         among = self._arms(file, question, pair)
-        margin, unknown = self._margin(question, *pair.split("/"))
-        found = compare(question, replace(among, margin=margin))
-        verdict = verdicts.conclude(claim, question, pair, found, margin, unknown)
         worth = self._worth_of_bleu(question, pair)
-        if worth is None:
-            return verdict
-        effects = [one for one in claim.effects if not one.parts or question.part in one.parts]
-        return replace(verdict, effects=tuple(PublishedEffect(one, one.bleu * worth, margin) for one in effects))
+        margin, unknown = self._margin(question, *pair.split("/"))
+        effects = [
+            PublishedEffect(one, one.bleu * worth, margin)
+            for one in claim.effects
+            if worth is not None and (not one.parts or question.part in one.parts)
+        ]
+        found = compare(question, replace(among, margin=margin))
+        return verdicts.conclude(claim, question, pair, found, margin, unknown, effects)
 
     def _worth_of_bleu(self, question: Question, pair: str) -> float | None:
         """The value of one BLEU in units of a question, by the named margin `bleu`; None without one."""
@@ -145,33 +134,28 @@ class _Evaluator:
             worth = self.named[other.margin.partition(" ")[2]].values.get(pair, {})
             if metrics.unit_metric(other.metric).partition("/")[2] not in worth:
                 other = other.model_copy(update={"margin": None})
-        if other.margin is None and claim.kind(other) == "equivalence":
+        if other.margin is None and other.type == "equivalence":
             return matrix.NO_MARGIN
         try:
             return self._verdict(file, claim, other, pair)
         except InputError:  # the question has been checked, so its records lack the score
             return matrix.NOT_SCORED
 
-    def _over_sentences(self, found: Finding) -> Finding:
-        return replace(found, sentences=self.tests.get(found.key)) if found.key else found
-
-    def _check_pair(self, file: ClaimFile, claim: Claim, question: Question, pair: str, where: str) -> None:
+    def _check_pair(self, file: ClaimFile, question: Question, pair: str, where: str) -> None:
         among = _at(f"{where}.sweep", self._arms, file, question, pair)
         if not among.arms:
             raise InputError(f"{where}.asked: expected a corpus/family of sweep {question.sweep}, got {pair}.")
-        corpus = _corpus(among)
-        _at(f"{where}.metric", metrics.check_claimed, question.metric, corpus)
+        _at(f"{where}.metric", metrics.check_claimed, question.metric, among.arms[0].corpus)
         _at(f"{where}.where", check_fields, question.where)
         seeds: dict[tuple[int, ...], ArmRuns] = {}
         for number, contrast in enumerate(question.contrasts):
             place = f"{where}.contrasts.{number}"
-            directed = contrast.expect == "different" or verdicts.direction(contrast, question.metric) != 0
-            if not directed and claim.kind(question) != "equivalence":
+            directed = contrast.expect == "different" or direction(contrast, question.metric) != 0
+            if not directed and question.type != "equivalence":
                 raise InputError(
                     f"{place}.expect: expected higher, lower or different with {question.metric}, which has no better."
                 )
-            _at(place, _check_contrast, contrast, question, corpus)
-            seeds |= {tuple(sorted(arm.cells)): arm for arm in _at(place, named_arms, contrast, among)}
+            seeds |= {tuple(sorted(arm.cells)): arm for arm in _at(place, check, contrast, among)}
         if len(seeds) > 1:
             (a, first), (b, second) = list(seeds.items())[:2]
             raise InputError(
@@ -188,7 +172,8 @@ class _Evaluator:
         assert question.sweep is not None
         corpus, family = pair.split("/")
         arms = self.runs.declared((question.sweep, *question.with_sweeps), corpus, family, file.path.parent)
-        return QuestionArms(self.runs, question, arms)
+        measure = Measure(question.metric, question.by_length, question.by_sentences)
+        return QuestionArms(self.runs, measure, question.where, arms)
 
     def _margin(self, question: Question, corpus: str, family: str) -> tuple[float | None, str]:
         """The margin, and why it is not known if it should be."""
@@ -226,7 +211,7 @@ class _Evaluator:
                 f"expected a number in {corpus}/{family}, got gap, and sweep {self.gap.sweep} has no such runs."
             )
         shared = self.gap.where.get(family, {})
-        return [find_arm(arms, shared | side) for side in (self.gap.arm, self.gap.baseline)]
+        return [find_levels(arms, shared | side)[0][1] for side in (self.gap.arm, self.gap.baseline)]
 
     def _gap_margin(self, corpus: str, family: str, metric: str) -> float | None:
         assert self.gap is not None
@@ -243,34 +228,3 @@ def _at(where: str, call: Any, *given: Any) -> Any:
         return call(*given)
     except InputError as problem:
         raise InputError(f"{where}: {problem}") from None
-
-
-def _corpus(among: QuestionArms) -> Section:
-    """The corpus that a question is asked of."""
-    experiment = among.arms[0].cell.experiment
-    assert experiment is not None
-    return experiment.data
-
-
-def _check_contrast(contrast: AnyContrast, question: Question, corpus: Section) -> None:
-    """Refuse fields, values and metrics of a contrast that no run has."""
-    if isinstance(contrast, Correlation | Within):
-        for metric in contrast.named:
-            metrics.check_claimed(metric, corpus)
-        check_fields(contrast.arm if isinstance(contrast, Within) else {})
-        return
-    if isinstance(contrast, Costly):
-        metrics.check_claimed(f"{question.metric}/without cross 0 0", corpus)
-        check_fields(contrast.arm)
-        return
-    sides = [contrast.arm, contrast.baseline or {}]
-    if isinstance(contrast, Interaction):
-        sides += [contrast.minus.arm, contrast.minus.baseline]
-    for side in sides:
-        check_fields(side)
-    if isinstance(contrast, Difference) and contrast.best_over:
-        metrics.check_claimed(contrast.select, corpus)
-        if not contrast.select.startswith("valid/"):
-            raise InputError(f"select: expected a metric of validation such as valid/nll, got {contrast.select}.")
-    if isinstance(contrast, Band) and metrics.metric_of(question.metric).direction >= 0:
-        raise InputError(f"metric: expected a loss such as valid/nll with band, got {question.metric}.")

@@ -11,7 +11,8 @@ from study.analysis import labels
 from study.analysis.figures import style
 from study.analysis.tables import Block, Column, Row, Table
 from study.claims import table as rows
-from study.claims.verdicts import NOT_RUN, Finding, Verdict, counted, direction, fragile, summaries
+from study.claims.contrasts import direction
+from study.claims.verdicts import NOT_RUN, Finding, Verdict, counted, fragile, summaries
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from study.errors import InputError
 from study.sweep.file import read_yaml
@@ -181,7 +181,7 @@ class Question(Entry):
     benchmark: Literal["cost"] | None = Field(None, description="Instead of a sweep: measured times, see costs.py.")
     asked: tuple[str, ...] = Field((), description="Pairs such as grammar/recurrent.")
     part: str = Field("", description="Which part of the claim, where it has several.")
-    type: Kind | None = Field(None, description="Where this part's type is not the claim's.")
+    type: Kind = Field("superiority", description="Type of this part; by default the claim's.")
     metric: str = "test/exact"
     by_length: bool = Field(False, description="The slope of the metric over source length, per run and word.")
     by_sentences: bool = Field(False, description="The slope weighs groups of lengths by their numbers of sentences.")
@@ -288,15 +288,18 @@ class Claim(Entry):
     unchecked: str = Field("", description="What is remembered of a source and was not looked up: never printed.")
     questions: Annotated[tuple[Question, ...], Field(min_length=1)]
 
-    def kind(self, question: Question) -> Kind:
-        """Return the type of a question."""
-        return question.type or self.type
+    @field_validator("questions")
+    @classmethod
+    def _types(cls, given: tuple[Question, ...], claim: ValidationInfo) -> tuple[Question, ...]:
+        """Give a question without a type that of the claim."""
+        own = {"type": claim.data.get("type")}
+        return tuple(one if "type" in one.model_fields_set else one.model_copy(update=own) for one in given)
 
     @model_validator(mode="after")
     def _margins(self) -> Self:
         for question in self.questions:
             for pair in question.asked:
-                if self.kind(question) == "equivalence" and question.margin is None:
+                if question.type == "equivalence" and question.margin is None:
                     raise ValueError(f"margin: expected a number or gap for an equivalence, got none for {pair}")
         rows = [(q.edition, pair, q.part) for q in self.questions for pair in q.asked]
         if len(set(rows)) < len(rows):

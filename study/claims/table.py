@@ -234,7 +234,7 @@ def _verdict(verdict: Verdict) -> str:
         case "not asked as published":
             return f"{verdict.outcome}: {verdict.question.not_asked}"
         case "mixed":
-            found = [stance(one.word, verdict.claim.kind(verdict.question)) for one in verdict.findings]
+            found = [stance(one.word, verdict.question.type) for one in verdict.findings]
             return f"mixed: {found.count(1)} of {len(found)} contrasts hold, {found.count(-1)} fail"
     return verdict.outcome
 
@@ -329,7 +329,7 @@ def _bold(verdict: Verdict, found: Finding | None = None) -> frozenset[str]:
 def numbers_of(verdict: Verdict, found: Finding | None) -> dict[str, Any]:
     """One line of the CSV. Empty: not known."""
     claim, question = verdict.claim, verdict.question
-    out: dict[str, Any] = {"id": claim.id, "slug": claim.slug, "type": claim.kind(question)}
+    out: dict[str, Any] = {"id": claim.id, "slug": claim.slug, "type": question.type}
     out |= {"corpus": verdict.corpus, "family": verdict.family, "part": question.part}
     out |= {"edition": question.edition, "superseded_by": superseded_by(verdict)}
     out |= {"post_hoc": question.post_hoc, "verdict": verdict.outcome, "finding": verdict.word}

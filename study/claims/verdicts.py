@@ -30,12 +30,11 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from study import metrics
-from study.analysis.inference import Arm, Comparison, correlation_power, false_discovery
+from study.analysis.inference import Arm, Comparison, Test, correlation_power, false_discovery
 from study.analysis.noise import Key, SentenceTest
-from study.claims.contrasts import CorrelatedArms, WeightedContrast
+from study.claims.contrasts import CorrelatedArms, WeightedContrast, direction
 from study.claims.schema import (
     AnyContrast,
-    Band,
     Claim,
     Contrast,
     Correlation,
@@ -167,7 +166,7 @@ class Verdict:
     @property
     def outcome(self) -> Outcome:
         """The verdict: what became of the claim."""
-        return outcome(self.question, self.claim.kind(self.question), [found.word for found in self.findings])
+        return outcome(self.question, self.question.type, [found.word for found in self.findings])
 
     @property
     def deciding(self) -> Finding | None:
@@ -202,6 +201,7 @@ def conclude(
     tested: Sequence[tuple[WeightedContrast | CorrelatedArms, Comparison]],
     margin: float | None,
     unknown: str,
+    effects: Sequence[PublishedEffect] = (),
 ) -> Verdict:
     """The verdict on a question in one corpus and family.
 
@@ -212,8 +212,9 @@ def conclude(
         tested: the contrasts of the question and their tests.
         margin: the smallest difference of interest.
         unknown: why there is no margin where there should be one; empty if there is one, or none is needed.
+        effects: the published effects that belong to the question.
     """
-    kind = claim.kind(question)
+    kind = question.type
     costly = any(isinstance(contrast, Costly) for contrast in question.contrasts)
     findings = []
     for contrast, (arms, comparison) in zip(question.contrasts, tested, strict=True):
@@ -231,7 +232,8 @@ def conclude(
         findings = [replace(found, word=word) for found in findings]
     any_tested = any(found.comparison.test for found in findings)
     corpus, family = pair.split("/")
-    return Verdict(claim, question, corpus, family, word, tuple(findings), unknown if any_tested else "")
+    note = unknown if any_tested else ""
+    return Verdict(claim, question, corpus, family, word, tuple(findings), note, effects=tuple(effects))
 
 
 def judged(
@@ -268,7 +270,7 @@ def judged(
 def _tested(kind: Kind, comparison: Comparison, sign: int, margin: float | None) -> Word:
     test = comparison.test
     assert test is not None
-    equal = margin is not None and test.inside(margin)
+    equal = margin is not None and inside(test, margin)
     if kind == "equivalence":
         assert margin is not None
         apart = test.low is not None and test.high is not None and (test.low > margin or test.high < -margin)
@@ -280,6 +282,11 @@ def _tested(kind: Kind, comparison: Comparison, sign: int, margin: float | None)
             return CONTRADICTED_BELOW if below else CONTRADICTED
         return BELOW if below else SUPPORTED
     return NO_DIFFERENCE if equal else UNDECIDED
+
+
+def inside(test: Test, margin: float) -> bool:
+    """Two one-sided tests (Schuirmann 1987): the 90% interval lies within ± margin."""
+    return test.inner is not None and -margin < test.inner[0] and test.inner[1] < margin
 
 
 def combined(question: Question, kind: Kind, words: Sequence[Word]) -> Word:
@@ -406,16 +413,22 @@ def finding(kind: Kind, question: Question, contrast: AnyContrast, weighted: Wei
             )
         ),
         notes=weighted.notes,
-        runs=weighted.runs,
+        runs=tuple(run for arm in weighted.arms.values() for run in arm.runs),
         key=_key(question, weighted),
     )
 
 
 def _key(question: Question, weighted: WeightedContrast) -> Key | None:
-    if not weighted.pairs or question.by_length or metrics.is_diagnostic(question.metric):
+    """Return the metric and the runs of equal seed of a difference of two arms; None for other contrasts."""
+    alone = {*weighted.weights.values()} == {1, -1} and (len(weighted.sides), len(weighted.bases)) == (1, 1)
+    if not alone or len(weighted.arms) != 2 or question.by_length or metrics.is_diagnostic(question.metric):
         return None
-    arm, baseline = (" ".join(runs) for runs in zip(*weighted.pairs, strict=True))
-    return question.metric, arm, baseline
+    arm, base = weighted.arms[weighted.sides[0]], weighted.arms[weighted.bases[0]]
+    seeds = [seed for seed in arm.values if seed in base.values]
+    if not seeds:
+        return None
+    runs = (" ".join(f"{one.label}-s{seed}" for seed in seeds) for one in (arm, base))
+    return question.metric, *runs
 
 
 def finding_of_arms(kind: Kind, contrast: Correlation, arms: CorrelatedArms, comparison: Comparison,
@@ -446,16 +459,6 @@ def finding_of_arms(kind: Kind, contrast: Correlation, arms: CorrelatedArms, com
         runs=tuple(arms.runs),
         power=power,
     )
-
-
-def direction(contrast: Contrast, metric: str) -> int:
-    """The sign of the difference that a claim predicts; 0 where it predicts none, or better and worse mean nothing."""
-    if contrast.expect == "different":
-        return 0
-    if contrast.expect in ("higher", "lower"):
-        return 1 if contrast.expect == "higher" else -1
-    better = 1 if isinstance(contrast, Band) else metrics.metric_of(metric).direction
-    return better if contrast.expect == "better" else -better
 
 
 def saturated(kind: Kind, question: Question, contrast: Contrast, weighted: WeightedContrast) -> bool:

@@ -18,9 +18,9 @@ from study.analysis.inference import (
     rank_correlation,
     t_test,
 )
-from study.claims.contrasts import WeightedContrast, band
+from study.claims.contrasts import WeightedContrast, band, direction
 from study.claims.schema import Contrast, Difference, Question
-from study.claims.verdicts import Finding, Verdict, combined, direction, finding, judged, outcome, summary
+from study.claims.verdicts import Finding, Verdict, combined, finding, inside, judged, outcome, summary
 
 BASE = {1: 80.0, 2: 82.0, 3: 81.5, 4: 79.0, 5: 83.0}
 BETTER = {1: 85.0, 2: 86.5, 3: 87.0, 4: 83.5, 5: 88.5}
@@ -89,9 +89,9 @@ def test_two_one_sided_tests_by_hand():
     test = t_test("welch", 0.3, 0.2, 4)
     assert (test.low, test.high) == pytest.approx((0.3 - 2.776445 * 0.2, 0.3 + 2.776445 * 0.2), abs=1e-6)
     edge = 0.3 + 2.131847 * 0.2
-    assert test.inside(edge + 1e-6)
-    assert not test.inside(edge - 1e-6)
-    assert not Test("welch", 0.0).inside(100.0)
+    assert inside(test, edge + 1e-6)
+    assert not inside(test, edge - 1e-6)
+    assert not inside(Test("welch", 0.0), 100.0)
 
 
 def test_holm_by_hand_over_the_contrasts_of_a_question():
@@ -274,7 +274,7 @@ def test_a_correlation_is_tested_where_its_interval_is_taken():
         assert -1 < test.low < rho < test.high < 1
         assert (test.p < 0.05) == (test.low > 0 or test.high < 0)
         ends = [math.tanh(math.atanh(rho) + side * stats.t.ppf(0.95, 9) * test.se) for side in (-1, 1)]
-        assert test.inside(0.3) == (max(map(abs, ends)) < 0.3)
+        assert inside(test, 0.3) == (max(map(abs, ends)) < 0.3)
     (alone,) = adjusted([Comparison(wide)])
     assert alone.detectable == pytest.approx(math.tanh((2.5706 + stats.t.ppf(0.8, 5)) * 0.8333), abs=1e-4)
 
