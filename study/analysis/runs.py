@@ -5,6 +5,7 @@ A run that is not there is a row, too.
 
 from __future__ import annotations
 
+import csv
 import math
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from study import store
 from study.analysis import measures
-from study.analysis.inference import FEWEST, Arm
+from study.analysis.inference import FEWEST, Arm, SentenceTest
 from study.analysis.measures import Measure
 from study.config import Experiment, config_hash
 from study.corpora import Section
@@ -40,6 +41,14 @@ PACKAGES = ("torch", "numpy", "sacrebleu", "sentencepiece")
 
 SHARED = "model.attention."
 NOWHERE = object()
+
+TESTS = "noise.csv"
+"""File of a results folder with tests over sentences. They are computed once and kept."""
+TEST_COLUMNS = ("metric", "arm", "baseline", "p", "low", "high")
+"""`arm` and `baseline`: ids of runs, the same seeds in the same order; `p`: of each; `low`, `high`: the interval."""
+
+SentenceKey = tuple[str, str, str]
+"""Metric, runs of the arm and runs of the baseline of a test over sentences, as in the file."""
 
 Overrides = Mapping[str, Any]
 """Field ↦ value, such as `model.attention.scale: none`."""
@@ -427,6 +436,25 @@ def _check_score(record: Record, name: str, where: str) -> None:
             f"{where}: scores: no {name}, which the sweep's metric names; "
             f"the record has {', '.join(there) or 'none at all'}"
         )
+
+
+def sentence_tests(results: Path) -> dict[SentenceKey, SentenceTest]:
+    """Return the tests over sentences of a results folder; none where there is no file.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    path, found = results / TESTS, {}
+    if path.is_file():
+        try:
+            for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines()):
+                ends = (float(row["low"]), float(row["high"])) if row["low"] else None
+                found[row["metric"], row["arm"], row["baseline"]] = SentenceTest(
+                    tuple(map(float, row["p"].split())), ends
+                )
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise InputError(f"{path}: expected numbers. Remove the file and run `study reproduce`.") from None
+    return found
 
 
 def field_of(cell: Cell, name: str) -> Any:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from study import metrics
-from study.analysis import noise
 from study.analysis.measures import Measure
-from study.analysis.runs import ArmRuns, Runs, check_fields, find_levels
+from study.analysis.runs import ArmRuns, Runs, check_fields, find_levels, sentence_tests
 from study.claims import costs, matrix, verdicts
 from study.claims.contrasts import QuestionArms, check, compare, direction
 from study.claims.costs import Costs
@@ -57,7 +56,7 @@ def evaluate(
         for claim in file.claims:
             own += verdicts.supersede(list(evaluator.verdicts(file, claim, by_score)))
         found += verdicts.over_the_study(own)
-    tests = noise.read(runs.store.folder.parent) if runs.store else {}
+    tests = sentence_tests(runs.store.folder.parent) if runs.store else {}
     return [
         replace(one, findings=tuple(replace(f, sentences=tests.get(f.key) if f.key else None) for f in one.findings))
         for one in found

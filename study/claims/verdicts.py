@@ -30,8 +30,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from study import metrics
-from study.analysis.inference import Arm, Comparison, Test, correlation_power, false_discovery
-from study.analysis.noise import Key, SentenceTest
+from study.analysis.inference import Arm, Comparison, SentenceTest, Test, correlation_power, false_discovery
+from study.analysis.runs import SentenceKey
 from study.claims.contrasts import CorrelatedArms, WeightedContrast, direction
 from study.claims.schema import (
     AnyContrast,
@@ -100,7 +100,7 @@ class Finding:
     """The contrast by names of fields."""
     runs: tuple[str, ...] = ()
     """Ids of the runs of its arms."""
-    key: Key | None = None
+    key: SentenceKey | None = None
     """Metric and runs of a difference of two arms, by which its test over sentences is found."""
     sentences: SentenceTest | None = None
     """Test over the sentences of the test set."""
@@ -418,7 +418,7 @@ def finding(kind: Kind, question: Question, contrast: AnyContrast, weighted: Wei
     )
 
 
-def _key(question: Question, weighted: WeightedContrast) -> Key | None:
+def _key(question: Question, weighted: WeightedContrast) -> SentenceKey | None:
     """Return the metric and the runs of equal seed of a difference of two arms; None for other contrasts."""
     alone = {*weighted.weights.values()} == {1, -1} and (len(weighted.sides), len(weighted.bases)) == (1, 1)
     if not alone or len(weighted.arms) != 2 or question.by_length or metrics.is_diagnostic(question.metric):
@@ -427,8 +427,8 @@ def _key(question: Question, weighted: WeightedContrast) -> Key | None:
     seeds = [seed for seed in arm.values if seed in base.values]
     if not seeds:
         return None
-    runs = (" ".join(f"{one.label}-s{seed}" for seed in seeds) for one in (arm, base))
-    return question.metric, *runs
+    ours, theirs = (" ".join(f"{one.label}-s{seed}" for seed in seeds) for one in (arm, base))
+    return question.metric, ours, theirs
 
 
 def finding_of_arms(kind: Kind, contrast: Correlation, arms: CorrelatedArms, comparison: Comparison,

@@ -19,7 +19,8 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest
 
 from study import files, scoring
-from study.analysis.noise import COLUMNS, FILE, TRIALS, Key, crossed_interval, randomised, read
+from study.analysis.inference import TRIALS, crossed_interval, randomised
+from study.analysis.runs import TEST_COLUMNS, TESTS, SentenceKey, sentence_tests
 from study.claims.verdicts import Verdict
 from study.corpora import Corpus, Pair
 from study.errors import InputError
@@ -37,7 +38,7 @@ def write(results: Results, verdicts: Sequence[Verdict]) -> list[Path]:
 
     Rows that are there are kept. Without references at hand, and without NLL of each sentence, a contrast has no row.
     """
-    path = results.root / FILE
+    path = results.root / TESTS
     wanted = dict.fromkeys(found.key for verdict in verdicts for found in verdict.findings if found.key is not None)
     kept = {key: row for key, row in _rows(path) if key in wanted}
     tester = _Tester(results)
@@ -46,15 +47,15 @@ def write(results: Results, verdicts: Sequence[Verdict]) -> list[Path]:
             kept[key] = row
     if not kept:
         return []
-    files.write(path, _csv([COLUMNS, *([*key, *kept[key]] for key in wanted if key in kept)]))
+    files.write(path, _csv([TEST_COLUMNS, *([*key, *kept[key]] for key in wanted if key in kept)]))
     return [path]
 
 
 def problems(results: Results, unchecked: Counter[str]) -> Iterator[str]:
     """Yield the rows that do not follow from the published translations and NLL; count those that cannot be checked."""
-    path, tester = results.root / FILE, _Tester(results)
+    path, tester = results.root / TESTS, _Tester(results)
     try:
-        read(results.root)
+        sentence_tests(results.root)
         rows = list(_rows(path))
     except (InputError, ValueError) as problem:
         yield str(problem)
@@ -81,7 +82,7 @@ class _Tester:
         """(Run, split) ↦ its translations; (run, metric) ↦ a value for each sentence of the metric's part."""
         self.metric = BLEU(force=True)
 
-    def row(self, key: Key) -> list[str] | None:
+    def row(self, key: SentenceKey) -> list[str] | None:
         """Return p, low and high of a difference; None if it cannot be tested here."""
         metric, arm, baseline = key
         pairs = list(zip(arm.split(), baseline.split(), strict=True))
@@ -157,7 +158,7 @@ def _right(line: str, text: str) -> float:
     return float(sum(a == b for a, b in zip(scoring.forms(line), scoring.forms(text), strict=False)))
 
 
-def _rows(path: Path) -> Iterator[tuple[Key, list[str]]]:
+def _rows(path: Path) -> Iterator[tuple[SentenceKey, list[str]]]:
     if path.is_file():
         for metric, arm, baseline, *row in list(csv.reader(path.read_text(encoding="utf-8").splitlines()))[1:]:
             yield (metric, arm, baseline), row

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from study.analysis.inference import one_sample
-from study.analysis.noise import crossed_interval, randomised
+from study.analysis.inference import crossed_interval, one_sample, randomised
 
 
 def test_randomisation_by_hand():

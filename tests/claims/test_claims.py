@@ -6,8 +6,7 @@ import yaml
 from claim_cases import CLAIM, RATE, SCORE, SEEDS, WIDE, Study
 from scipy import stats
 
-from study.analysis import noise
-from study.analysis.runs import Runs
+from study.analysis.runs import TEST_COLUMNS, TESTS, Runs
 from study.claims import forest, matrix
 from study.claims import table as claims_table
 from study.claims.evaluate import evaluate
@@ -187,8 +186,8 @@ def test_a_verdict_prints_its_test_over_sentences(study):
     (verdict,) = study.ask()
     metric, arm, baseline = verdict.deciding.key
     assert (metric, [run[-3:] for run in baseline.split()]) == ("test/exact", [f"-s{seed}" for seed in SEEDS])
-    path = study.folder / noise.FILE
-    path.write_text(",".join(noise.COLUMNS) + f"\n{metric},{arm},{baseline},0.01 0.2 0.04 0.05 0.001,1.25,7.5\n")
+    path = study.folder / TESTS
+    path.write_text(",".join(TEST_COLUMNS) + f"\n{metric},{arm},{baseline},0.01 0.2 0.04 0.05 0.001,1.25,7.5\n")
     (row,) = claims_table.contrasts_table(study.ask()).blocks[0].rows
     assert (row.cells["sentences"], row.cells["crossed"]) == ("3 of 5", "[+1.2, +7.5]")
     assert (row.numbers["low crossed"], row.numbers["high crossed"]) == (1.25, 7.5)

@@ -11,8 +11,7 @@ from published_lab import edit
 
 from study import files, records, scoring
 from study.analysis.measures import Measure
-from study.analysis.noise import read as read_tests
-from study.analysis.runs import Runs
+from study.analysis.runs import Runs, sentence_tests
 from study.config import Grammar
 from study.corpora import load as load_corpus
 from study.errors import InputError
@@ -190,7 +189,7 @@ def test_tests_over_sentences_are_written_once_and_checked(lab, monkeypatch):
     missing = [("test/nll", lab.ids[3], lab.ids[1])]  # no NLL of each sentence
     verdicts = [SimpleNamespace(findings=[SimpleNamespace(key=key) for key in (*keys, *missing)])]
     (path,) = noise.write(lab.results, verdicts)
-    tests = read_tests(lab.results.root)
+    tests = sentence_tests(lab.results.root)
     assert list(tests) == keys
     assert tests[keys[0]].p == (pytest.approx(0.5, abs=0.03),)
     assert (tests[keys[0]].interval, tests[keys[0]].count) == (None, "0 of 1")
@@ -224,7 +223,7 @@ def test_scores_of_subsets_follow_from_the_nll_of_each_sentence(lab, monkeypatch
     assert "nll" not in problems(lab)
     key = ("test/nll/late", lab.ids[0], lab.ids[0])  # a run does not differ from itself
     noise.write(lab.results, [SimpleNamespace(findings=[SimpleNamespace(key=key)])])
-    assert read_tests(lab.results.root)[key].p == (1.0,)
+    assert sentence_tests(lab.results.root)[key].p == (1.0,)
     places = {score["metric"]: place for place, score in enumerate(tree["scores"]) if score["metric"].startswith("nll")}
     lab.edit(0, {f"scores.{place}.value": 0.3 for place in places.values()})
     assert "scores.test.nll_by_length.late.value: expected" in problems(lab)
