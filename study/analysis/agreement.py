@@ -2,27 +2,44 @@
 
 An effect is the mean of an arm minus that of its family's baseline, the first arm listed, in each sweep's own score.
 Arms are the same if what their texts set is the same, fields of training aside. Only seeds count for which every arm
-has a score, so that an unfinished sweep compares whole blocks of seeds. An arm with a diverged run is left out; a
-family whose baseline has one, too.
+of the family has a score, so that an unfinished sweep compares whole blocks of seeds. An arm with a diverged run is
+left out; a family whose baseline has one, too.
+
+Noise of seeds makes ρ smaller than that of the true effects. So each ρ has a ceiling: the ρ that effects of equal order
+would show with the same noise.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from study.analysis.inference import FEWEST, FEWEST_ARMS, RESAMPLES, Arm, Test, rank_correlation, spearman, welch
+from study.analysis.inference import (
+    FEWEST,
+    FEWEST_ARMS,
+    LEVEL,
+    RESAMPLES,
+    Arm,
+    Test,
+    rank_correlation,
+    spearman,
+    welch,
+)
 from study.analysis.labels import arm_words, interval, number
 from study.analysis.runs import DeclaredRun, Runs, primary
 from study.analysis.tables import Block, Column, Row, Table
 from study.metrics import title
 from study.sweep.grid import ARM, expand, text
+from study.sweep.spec import Spec
 
-Scores = Mapping[str, Mapping[int, float]]
-"""Arm ↦ seed ↦ score."""
+Values = Mapping[str, Sequence[float]]
+"""Arm ↦ scores, one a seed."""
+MARGIN = 0.3
+"""Smallest rank correlation of interest."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +52,7 @@ class Effect:
     first: Test
     second: Test
     runs: tuple[str, ...] = ()
+    """Ids of the runs that count, of the arm in both sweeps."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +61,11 @@ class Agreement:
 
     effects: tuple[Effect, ...]
     correlations: Mapping[str, Test]
-    """Family, or an empty text for several together ↦ Spearman's ρ; no entry where arms or seeds are too few."""
-    seeds: tuple[int, int]
-    """Seeds that count in each sweep."""
+    """Family, or an empty text for several together ↦ Spearman's ρ; no entry where arms are too few."""
+    ceilings: Mapping[str, float]
+    """The same ↦ the ρ that effects of equal order would show; NaN with one seed."""
+    seeds: Mapping[str, tuple[int, int]]
+    """Family ↦ seeds that count in each sweep."""
     diverged: tuple[str, ...] = ()
     """Arms that are left out."""
 
@@ -53,9 +73,16 @@ class Agreement:
 def agree(first: Sequence[DeclaredRun], second: Sequence[DeclaredRun], metrics: tuple[str, str]) -> Agreement:
     """Compare the effects of the arms that two sweeps share.
 
-    The interval of ρ is Student's t on Fisher's scale, over arms − 1 degrees of freedom. Its standard error is that of
-    2,000 resamples of arms and, within every arm and baseline, of seeds; deviations of the resampled mean of n seeds
-    are multiplied by √(n / (n − 1)), because resampling n values understates their variance by that factor.
+    The interval of ρ is Student's t on Fisher's scale, over n − 1 degrees of freedom for n arms, with the variance
+    (1 + ρ²/2) / (n − 3) of Bonett and Wright (2000). Observed pairs of effects vary by arms and by noise of seeds, so
+    it covers both. It does not cover the noise of baselines, which shifts all arms of a family. This leaves a family's
+    ρ as it is; the variance of 2,000 resamples of the baselines' seeds is added for ρ over several families. If ρ is 1,
+    the interval is that of the value halfway to the next possible one.
+
+    The ceiling is √(r₁ r₂), where r = 2 − 1/r′ is the reliability of the effects of a sweep, and r′ the mean ρ of two
+    resamples of its seeds. (If effects have variance T and noise σ², two resamples correlate by (T + σ²) / (T + 2σ²),
+    and r = T / (T + σ²).) In resamples, deviations of a mean of n seeds are multiplied by √(n / (n − 1)), because
+    resampling n values understates their variance by that factor.
 
     Args:
         first: runs of a sweep.
@@ -63,53 +90,56 @@ def agree(first: Sequence[DeclaredRun], second: Sequence[DeclaredRun], metrics: 
         metrics: the score of each, as `split/metric` or `split/metric/subset`.
     """
     both = [_scores(runs, metric) for runs, metric in zip((first, second), metrics, strict=True)]
-    shared = [arm for arm in both[0].arms if arm in both[1].arms]
+    family = both[0].families
+    shared = [arm for arm in both[0].scores if arm in both[1].scores]
     bases: dict[str, str] = {}
     for arm in shared:
-        bases.setdefault(both[0].families[arm], arm)
+        bases.setdefault(family[arm], arm)
     lost = [arm for arm in shared if any(arm in side.diverged for side in both)]
-    shared = [arm for arm in shared if arm not in lost and bases[both[0].families[arm]] not in lost]
-    values = [_whole({arm: side.arms[arm] for arm in shared}) for side in both]
-    seeds = tuple(len(next(iter(side.values()), ())) for side in values)
-    if min(seeds) == 0:
-        return Agreement((), {}, (seeds[0], seeds[1]), tuple(label(arm) for arm in lost))
-    effects, families = [], [both[0].families[arm] for arm in shared]
-    for arm, family in zip(shared, families, strict=True):
-        if arm != bases[family]:
-            tests = [_difference(side[arm], side[bases[family]]) for side in values]
-            runs = (*both[0].runs[arm], *both[1].runs[arm])
-            effects.append(Effect(family, label(arm), tests[0], tests[1], runs))
-    correlations = {}
-    several = dict.fromkeys(families)
-    for family in ([""] if len(several) > 1 else []) + list(several):
-        chosen = [arm for arm, its in zip(shared, families, strict=True) if family in ("", its)]
-        found = _correlation(chosen, [bases[both[0].families[arm]] for arm in chosen], values)
+    shared = [arm for arm in shared if arm not in lost and bases[family[arm]] not in lost]
+    seeds = {
+        name: [_common([side.scores[arm] for arm in shared if family[arm] == name]) for side in both]
+        for name in dict.fromkeys(family[arm] for arm in shared)
+    }
+    seeds = {name: some for name, some in seeds.items() if all(some)}
+    shared = [arm for arm in shared if family[arm] in seeds]
+    values = [{arm: [side.scores[arm][seed][0] for seed in seeds[family[arm]][i]] for arm in shared}
+              for i, side in enumerate(both)]  # fmt: skip
+    effects = []
+    for arm in (one for one in shared if one != bases[family[one]]):
+        tests = [_difference(side[arm], side[bases[family[arm]]]) for side in values]
+        runs = [side.scores[arm][seed][1] for i, side in enumerate(both) for seed in seeds[family[arm]][i]]
+        effects.append(Effect(family[arm], label(arm), tests[0], tests[1], tuple(runs)))
+    correlations, ceilings = {}, {}
+    for name in ([""] if len(seeds) > 1 else []) + list(seeds):
+        chosen = [arm for arm in shared if name in ("", family[arm])]
+        found, ceiling = _correlation(chosen, [bases[family[arm]] for arm in chosen], values)
         if found is not None:
-            correlations[family] = found
-    return Agreement(tuple(effects), correlations, (seeds[0], seeds[1]), tuple(label(arm) for arm in lost))
+            correlations[name], ceilings[name] = found, ceiling
+    counts = {name: (len(some[0]), len(some[1])) for name, some in seeds.items()}
+    return Agreement(tuple(effects), correlations, ceilings, counts, tuple(label(arm) for arm in lost))
 
 
 @dataclass
 class _Side:
-    arms: dict[str, dict[int, float]]
+    scores: dict[str, dict[int, tuple[float, str]]]
+    """Arm ↦ seed ↦ score and run."""
     families: dict[str, str]
     diverged: set[str]
-    runs: dict[str, tuple[str, ...]]
 
 
 def _scores(runs: Iterable[DeclaredRun], metric: str) -> _Side:
     split, name, *subset = metric.split("/", 2)
-    side = _Side({}, {}, set(), {})
+    side = _Side({}, {}, set())
     for run in runs:
         if run.cell.experiment is None:
             continue
         arm = _key(run)
-        scores = side.arms.setdefault(arm, {})
+        scores = side.scores.setdefault(arm, {})
         side.families[arm] = run.experiment.model.family
         value = run.score(f"{split}/{name}", *subset)
         if value is not None:
-            scores[run.experiment.seed] = value
-            side.runs[arm] = (*side.runs.get(arm, ()), run.id)
+            scores[run.experiment.seed] = value, run.id
         if run.state == "diverged":
             side.diverged.add(arm)
     return side
@@ -127,40 +157,58 @@ def label(arm: str) -> str:
     return " ".join(word for word in words if not word.startswith(("family=", "init=")))
 
 
-def _whole(scores: Scores) -> dict[str, dict[int, float]]:
-    """The scores of the seeds that every arm has."""
-    kept = set.intersection(*(set(some) for some in scores.values())) if scores else set()
-    return {arm: {seed: some[seed] for seed in sorted(kept)} for arm, some in scores.items()}
+def _common(scores: Iterable[Mapping[int, object]]) -> list[int]:
+    """Return the seeds that every arm has."""
+    return sorted(set.intersection(*(set(some) for some in scores)))
 
 
-def _difference(arm: Mapping[int, float], base: Mapping[int, float]) -> Test:
+def _difference(arm: Sequence[float], base: Sequence[float]) -> Test:
     if len(arm) < FEWEST:
-        return Test("few", float(np.mean(list(arm.values())) - np.mean(list(base.values()))))
-    return welch([Arm("arm", arm), Arm("base", base)], {"arm": 1.0, "base": -1.0})
+        return Test("few", float(np.mean(arm) - np.mean(base)))
+    sides = [Arm(name, dict(enumerate(some))) for name, some in (("arm", arm), ("base", base))]
+    return welch(sides, {"arm": 1.0, "base": -1.0})
 
 
-def _correlation(arms: Sequence[str], bases: Sequence[str], values: Sequence[Scores]) -> Test | None:
-    """Spearman's ρ of the effects in both sweeps; None for too few arms or seeds."""
+def _correlation(arms: Sequence[str], bases: Sequence[str], values: Sequence[Values]) -> tuple[Test | None, float]:
+    """Return Spearman's ρ of the effects in both sweeps, and its ceiling; None for too few arms, NaN for one seed."""
     others = [i for i, (arm, base) in enumerate(zip(arms, bases, strict=True)) if arm != base]
-    if len(others) < FEWEST_ARMS or any(len(side[arms[0]]) < 2 for side in values):
-        return None
-    draw, whole, noisy = np.random.default_rng(0), [], []
+    if len(others) < FEWEST_ARMS:
+        return None, math.nan
+    draw, at = np.random.default_rng(0), [arms.index(base) for base in bases]
+    whole, noisy, shifted = [], [], []
     for side in values:
-        grid = np.array([list(side[arm].values()) for arm in arms])
-        n = grid.shape[1]
-        picked = draw.integers(0, n, (RESAMPLES, *grid.shape))
-        means = grid.mean(axis=1) + math.sqrt(n / (n - 1)) * (
-            np.take_along_axis(grid[None], picked, axis=2).mean(axis=2) - grid.mean(axis=1)
-        )
-        at = [arms.index(base) for base in bases]
-        whole.append((grid.mean(axis=1) - grid.mean(axis=1)[at])[None, others])
-        noisy.append((means - means[:, at])[:, others])
-    rho = float(spearman(*whole)[0])
-    again = draw.integers(0, len(others), (RESAMPLES, len(others)))
-    error = float(np.nanstd(spearman(*(np.take_along_axis(side, again, axis=1) for side in noisy)), ddof=1))
-    if not math.isfinite(rho) or abs(rho) > 1 - 1e-9 or error < 1e-9:
-        return Test("resampled", rho) if math.isfinite(rho) else None
-    return rank_correlation(rho, error, len(others) - 1)
+        means = np.array([np.mean(side[arm]) for arm in arms])
+        again = np.stack([_resampled(np.array(side[arm]), draw) for arm in arms], axis=1)
+        whole.append((means - means[at])[None, others])
+        noisy.append((again - again[:, at])[:, others])
+        shifted.append((means - again[:, at])[:, others])
+    rho, n = float(spearman(*whole)[0]), len(others)
+    if not math.isfinite(rho):
+        return None, math.nan
+    ceiling = math.sqrt(math.prod(map(_reliability, noisy)))
+    last = 1 - 6 / (n * (n**2 - 1))
+    inner = max(-last, min(last, rho))
+    shift = float(np.std(np.arctanh(np.clip(spearman(*shifted), -last, last)), ddof=1)) if len(set(bases)) > 1 else 0.0
+    if not math.isfinite(shift):
+        return Test("resampled", rho), ceiling
+    error = math.sqrt((1 + inner**2 / 2) / (n - 3) + shift**2)
+    return replace(rank_correlation(inner, error * (1 - inner**2), n - 1), difference=rho), ceiling
+
+
+def _resampled(scores: Any, draw: np.random.Generator) -> Any:
+    """Return resampled means of an arm's scores with the variance of a mean of n; NaN with one seed."""
+    n = len(scores)
+    if n == 1:
+        return np.full(RESAMPLES, math.nan)
+    means = scores[draw.integers(0, n, (RESAMPLES, n))].mean(axis=1)
+    return scores.mean() + math.sqrt(n / (n - 1)) * (means - scores.mean())
+
+
+def _reliability(noisy: Any) -> float:
+    """Return the reliability of effects, 0–1, from resamples of their seeds (a row each); see `agree`."""
+    half = len(noisy) // 2
+    between = float(np.mean(spearman(noisy[:half], noisy[half : 2 * half])))
+    return 0.0 if between <= 0 else float(np.maximum(0.0, 2 - 1 / between))
 
 
 PAIRS = {"transfer": ("transfer_grammar", "transfer_multi30k"), "longer": ("transfer_grammar", "longer")}
@@ -169,6 +217,13 @@ BESIDE = {"transfer_grammar": "test/exact/without pronouns", "longer": "test/exa
     "transfer_multi30k": "test_2016_flickr/bleu"
 }
 """Sweep ↦ the score beside its own."""
+DATA = {"transfer_grammar": "grammar", "transfer_multi30k": "Multi30k", "longer": "grammar, four times the updates"}
+"""Sweep ↦ its data in words."""
+
+
+def heading(spec: Spec) -> str:
+    """Return the data and the score of a sweep, such as `Multi30k: NLL per sentence`."""
+    return f"{DATA[spec.name]}: {title(primary(spec))}"
 
 
 def compare(runs: Runs, name: str) -> Table | None:
@@ -187,17 +242,16 @@ def compare(runs: Runs, name: str) -> Table | None:
     if not found.effects:
         return None
     beside = agree(both[0], both[1], (BESIDE[specs[0].name], BESIDE[specs[1].name]))
-    heads = [f"{spec.name}: {title(metric)}" for spec, metric in zip(specs, metrics, strict=True)]
-    columns = [Column("arm", "arm", "left"), Column("first", heads[0]), Column("first ci", "95% CI")]
-    columns += [Column("second", heads[1]), Column("second ci", "95% CI")]
+    columns = [Column("arm", "arm", "left")]
+    for side, spec in zip(("first", "second"), specs, strict=True):
+        columns += [Column(side, heading(spec)), Column(f"{side} ci", f"95% CI, {DATA[spec.name]}")]
     blocks = []
     for family in dict.fromkeys(effect.family for effect in found.effects):
         rows = [_row(effect) for effect in found.effects if effect.family == family]
         blocks.append(Block(family, rows))
-    counts = f"{found.seeds[0]} and {found.seeds[1]}"
     notes = [
         "An effect is the mean of an arm minus that of the first arm listed of its family; 95% intervals by Welch's "
-        f"test, unadjusted. Seeds: {counts}, those that every arm has.",
+        f"test, unadjusted. Seeds that every arm has: {seeds_in_words(found.seeds)}.",
         *_said("Rank correlation of the effects", found),
         *_said(f"The same of {title(BESIDE[specs[0].name])} and {title(BESIDE[specs[1].name])}", beside),
         *(
@@ -218,10 +272,30 @@ def _row(effect: Effect) -> Row:
     return Row(cells, numbers=numbers, runs=effect.runs)
 
 
+def seeds_in_words(seeds: Mapping[str, tuple[int, int]]) -> str:
+    """Return the seeds of both sweeps: `5 and 3`, or by family where they differ."""
+    words = {family: f"{first} and {second}" for family, (first, second) in seeds.items()}
+    if len(set(words.values())) == 1:
+        return next(iter(words.values()))
+    return ", ".join(f"{count} ({family})" for family, count in words.items())
+
+
+def conclusion(rho: Test) -> str:
+    """Return what a rank correlation says of two orders of effects, by the rules of findings."""
+    if rho.p is None:
+        return "no interval"
+    if rho.p < LEVEL:
+        return "the orders agree" if rho.difference > 0 else "the orders are opposite"
+    return f"no relation beyond ±{number(MARGIN, 1)}" if rho.inside(MARGIN) else "not decided"
+
+
 def _said(what: str, found: Agreement) -> list[str]:
-    """One note on the correlations; none where there is none."""
-    parts = [
-        f"{family or 'all'} ρ = {number(test.difference, 2)} {interval(test.low, test.high, 2, sign=False)}"
-        for family, test in found.correlations.items()
-    ]
+    """Return one note on the correlations; none where there is none."""
+    parts = []
+    for family, rho in found.correlations.items():
+        told = [conclusion(rho)]
+        if math.isfinite(ceiling := found.ceilings[family]):
+            told.append(f"ceiling {number(ceiling, 2)}")
+        ends = f" {interval(rho.low, rho.high, 2, sign=False)}" if rho.low is not None else ""
+        parts.append(f"{family or 'all'} ρ = {number(rho.difference, 2)}{ends} ({', '.join(told)})")
     return [f"{what}: {'; '.join(parts)}."] if parts else []

@@ -10,7 +10,6 @@ from scipy import stats
 from study.analysis import agreement
 from study.analysis.figures import agreement as figure
 from study.analysis.figures.source import read_sweep
-from study.analysis.inference import correlated
 from study.analysis.runs import Runs
 
 ARMS = [
@@ -76,27 +75,47 @@ def test_effects_and_their_rank_correlation(both):
     assert test.df == 5
 
 
-def test_noise_of_seeds_widens_the_interval_of_resampled_arms(tmp_path):
-    """With hardly any noise the error is that of resampled arms; noise as large as most effects adds to it."""
-    quiet = case(tmp_path, "transfer_grammar", EFFECTS, 1e-6), case(tmp_path, "longer", OTHER, 1e-6, steps=900)
-    exact = agreed(quiet).correlations["recurrent"]
-    pairs = [[pair] for pair in zip(EFFECTS[1:], OTHER[1:], strict=True)]
-    assert exact.se == pytest.approx(correlated(pairs, "arms").test.se, rel=0.1)
-    (tmp_path / "loud").mkdir()
-    loud = [case(tmp_path / "loud", name, effects, 1e-6, steps=steps)
-            for name, effects, steps in (("transfer_grammar", EFFECTS, 800), ("longer", OTHER, 900))]  # fmt: skip
-    noisy = case(tmp_path / "loud", "noisy", EFFECTS, 3.0, steps=700)
-    assert agreed((noisy, loud[1])).correlations["recurrent"].difference != exact.difference
-    se = {
-        name: agreed((one, loud[1])).correlations["recurrent"] for name, one in (("exact", loud[0]), ("noisy", noisy))
-    }
-    assert se["noisy"].se * (1 - se["noisy"].difference ** 2) > se["exact"].se * (1 - se["exact"].difference ** 2)
+def test_the_interval_of_a_rank_correlation_by_hand():
+    """Six arms, d² sums to 6: ρ = 1 − 36/210, with variance (1 + ρ²/2) / 3 on Fisher's scale. Equal orders, too."""
+    arms, bases = list("bcdefgh"), ["b"] * 7
+    grammar, text = (0, 1, 2, 3, 4, 5, 6), (0, 2, 1, 4, 3, 6, 5)
+    exact, swapped = ({arm: [x, x] for arm, x in zip(arms, some, strict=True)} for some in (grammar, text))
+    found, ceiling = agreement._correlation(arms, bases, [exact, swapped])
+    rho = 1 - 36 / 210
+    assert (found.difference, ceiling) == (pytest.approx(rho), 1.0)
+    half = stats.t.ppf(0.975, 5) * np.sqrt((1 + rho**2 / 2) / 3)
+    assert (found.low, found.high) == pytest.approx(tuple(np.tanh(np.arctanh(rho) + np.array([-half, half]))))
+    found, _ = agreement._correlation(arms, bases, [exact, exact])
+    near = 1 - 6 / 210
+    half = stats.t.ppf(0.975, 5) * np.sqrt((1 + near**2 / 2) / 3)
+    assert (found.difference, found.low) == (1.0, pytest.approx(np.tanh(np.arctanh(near) - half)))
+    assert agreement.conclusion(found) == "the orders agree"
+    assert agreement._correlation(arms[:5], bases[:5], [exact, exact])[0] is None, "four arms say nothing"
+
+
+def test_baselines_shift_a_family_and_noise_lowers_the_ceiling():
+    """Variance 1 of effects and of their noise: the reliability is 1/2, of ranks 6/π asin(1/4) = .48."""
+    draw = np.random.default_rng(0)
+    arms, true = [f"a{i}" for i in range(160)], draw.normal(size=160)
+    sides = [{arm: list(x + draw.normal(0, 3**0.5, 3)) for arm, x in zip(arms, true, strict=True)} for _ in range(2)]
+    for side in sides:
+        side |= {"b": [0.0, 0.0, 0.0], "c": [-9.0, 0.0, 9.0]}
+    own, ceiling = agreement._correlation(["b", *arms], ["b"] * 161, sides)
+    assert ceiling == pytest.approx(0.48, abs=0.08)
+    assert own.difference == pytest.approx(0.48, abs=0.1), "the true effects agree; the observed ones reach the ceiling"
+    assert own.se == pytest.approx(np.sqrt((1 + own.difference**2 / 2) / 157))
+    two, _ = agreement._correlation(["b", "c", *arms], ["b", "c", *["b", "c"] * 80], sides)
+    assert two.se > np.sqrt((1 + two.difference**2 / 2) / 157) * 1.5
+    one = [{arm: some[:1] for arm, some in side.items()} for side in sides]
+    assert agreement._correlation(["b", *arms], ["b"] * 161, one)[0].low is not None
 
 
 def test_only_seeds_of_all_arms_count_and_a_diverged_arm_is_left_out(both):
     both[0].path(2, model__memory="final").unlink()
     found = agreed(both)
-    assert found.seeds == (2, 3)
+    assert found.seeds == {"recurrent": (2, 3)}
+    assert not any(run.endswith("-s2") for run in found.effects[0].runs[:2]), "a seed that does not count"
+    assert len(found.effects[0].runs) == 5
     assert found.effects[0].first.difference == pytest.approx(
         both[0].values[1][[0, 2]].mean() - both[0].values[0][[0, 2]].mean(), abs=1e-3
     )
@@ -134,4 +153,5 @@ def test_the_table_has_both_effects_and_the_correlation(both, monkeypatch):
     effects = [made.values[1].mean() - made.values[0].mean() for made in both]
     assert [first.numbers["first_effect"], first.numbers["second_effect"]] == pytest.approx(effects, abs=1e-3)
     assert len(first.runs) == 6
+    assert "| 95% CI, grammar |" in table.markdown()
     assert any(note.startswith("Rank correlation of the effects: recurrent ρ = ") for note in table.notes)
