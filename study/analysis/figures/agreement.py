@@ -109,8 +109,8 @@ def _panel(axes: Axes, rows: pd.DataFrame, looks: Mapping[str, tuple[str, Any]],
         marker, colour = looks[str(family)]
         x, y = some["effect"].astype(float), some["second_effect"].astype(float)
         axes.hlines(y, some["low"].astype(float), some["high"].astype(float), color=style.GREY, linewidth=0.8, zorder=2)
-        ends = some["second_low"].astype(float), some["second_high"].astype(float)
-        axes.vlines(x, *ends, color=style.GREY, linewidth=0.8, zorder=2)
+        low, high = some["second_low"].astype(float), some["second_high"].astype(float)
+        axes.vlines(x, low, high, color=style.GREY, linewidth=0.8, zorder=2)
         axes.plot(x, y, marker, color=colour, markersize=3.4, markeredgewidth=0, zorder=3, label=str(family))
     axes.set_xlabel(f"effect on {rows['data'].iloc[0]}")
     axes.spines[["top", "right"]].set_visible(False)
