@@ -286,7 +286,8 @@ def conclusion(rho: Test) -> str:
         return "no interval"
     if rho.p < LEVEL:
         return "the orders agree" if rho.difference > 0 else "the orders are opposite"
-    return f"no relation beyond ±{number(MARGIN, 1)}" if rho.inside(MARGIN) else "not decided"
+    none = rho.inner is not None and max(map(abs, rho.inner)) < MARGIN
+    return f"no relation beyond ±{number(MARGIN, 1)}" if none else "not decided"
 
 
 def _said(what: str, found: Agreement) -> list[str]:
