@@ -47,18 +47,25 @@ class Answer(NamedTuple):
 
     question: str
     answer: str
+    compared: str
+    """The arms: first − second."""
+    difference: str
     values: tuple[Value, ...]
 
 
 ANSWERS = (
     Answer(
         "What is attention worth over one fixed vector?",
-        "exact match {0}; on Multi30k {1} BLEU",
+        "Much",
+        "all states − final state",
+        "exact match {0}; Multi30k: BLEU {1}",
         (Value("1", "grammar", "memory states − memory final"), Value("1", "multi30k", "memory states − memory final")),
     ),
     Answer(
         "Does a dot product need its 1/√d?",
-        "At a large d, yes: loss per sentence {0} at d = 512; on Multi30k {1} BLEU at d = 1024",
+        "At a large d, yes",
+        "1/√d − unscaled",
+        "loss {0} at d = 512; Multi30k: BLEU {1} at d = 1024",
         (
             Value("4", "grammar", "best learning_rate", "each at its best learning rate"),
             Value("4", "multi30k", "scale rsqrt − scale none", "d = 1024"),
@@ -66,25 +73,36 @@ ANSWERS = (
     ),
     Answer(
         "Is an additive score better than a dot product?",
-        "Not at d = 16: exact match {0}",
+        "Not at d = 16",
+        "additive − dot product",
+        "exact match {0}",
         (Value("3", "grammar", "score additive"),),
     ),
     Answer(
         "Do queries and keys need matrices of their own?",
-        "For links in rings of three, yes: word accuracy with tied maps {0}; in cross-attention, no: exact match {1}",
+        "For directed links between words, yes; in cross-attention, no",
+        "tied − separate maps",
+        "words right, in a probe of links, {0}; exact match, in cross-attention, {1}",
         (
-            Value("8", "graph", "maps tied_signed − maps separate", "links in rings of three"),
+            Value("8", "graph", "maps tied − maps separate", "links in rings of three"),
             Value("8", "grammar", "maps tied − maps separate", "cross-attention"),
         ),
     ),
     Answer(
         "How many heads?",
-        "Four; at equal parameters they gain {0} points of exact match over sixteen, less than the margin",
-        (Value("9", "grammar", "heads 4, key_width 16 − heads 16"),),
+        "Four; their gain over sixteen is below the margin",
+        "4 heads − 1 head; 4 − 16 heads",
+        "exact match {0}; {1}",
+        (
+            Value("9", "grammar", "heads 4, key_width 16 − heads 1"),
+            Value("9", "grammar", "heads 4, key_width 16 − heads 16"),
+        ),
     ),
     Answer(
         "Is a fifth of the heads free?",
-        "No: {0}% of the heads can go at a cost below .5 BLEU",
+        "No",
+        "share of heads that can go",
+        "{0}%, at a loss below .5 BLEU",
         (Value("14", "grammar", "heads free, by gradient", "a fifth is free", 0, 20.0),),
     ),
 )
@@ -114,7 +132,7 @@ def documents(results: Results, runs: Runs, verdicts: Sequence[Verdict]) -> dict
         "README.md": {
             "answers": _answers(verdicts, told),
             "quickstart": _quickstart(compare_arms(results.spec(results.manifests["quickstart"]), runs).table),
-            "claims": _summary(whole, weak),
+            "claims": _summary(verdicts, whole, weak),
             "root": f"Root hash: `{results.root_hash}`",
         },
         "docs/getting-started.md": {"tiers": _tiers(tiers(results, runs))},
@@ -132,10 +150,11 @@ def documents(results: Results, runs: Runs, verdicts: Sequence[Verdict]) -> dict
 
 def _answers(verdicts: Sequence[Verdict], told: Mapping[str, str]) -> str:
     rows = []
-    for question, answer, values in ANSWERS:
-        texts = [_value(verdicts, value) for value in values]
-        claim = f"[{told[values[0].claim]}]({VERDICTS}#claim-{values[0].claim})"
-        rows.append({"question": question, "answer": answer.format(*texts), "the claim": claim})
+    for question, answer, compared, difference, values in ANSWERS:
+        number, texts = values[0].claim, [_value(verdicts, value) for value in values]
+        row = {"question": question, "answer": answer, "first − second": compared}
+        row["difference [95% interval]"] = difference.format(*texts)
+        rows.append(row | {"claim": f"[{number}: {told[number]}]({VERDICTS}#claim-{number})"})
     return _markdown(rows)
 
 
@@ -189,10 +208,17 @@ def _claims(verdicts: Sequence[Verdict]) -> dict[str, list[Mapping[str, str]]]:
     return {claim: [row for row in rows if row["id"] == claim] for claim in dict.fromkeys(row["id"] for row in rows)}
 
 
-def _summary(whole: Mapping[str, str], weak: Collection[str]) -> str:
-    """Return the forest plot of README, with the counts of verdicts."""
-    counts = f"Of all {len(whole)} claims, {_counts(whole)}.{_fragile(weak, VERDICTS)}"
-    return f"![Forest plot of all claims]({FOREST})\n\n{CAPTION}\n\n{counts}"
+TEN = ("2", "7", "10", "12", "17", "18", "19", "21", "22", "25")
+"""Claims of README's table: those that a reader may know, beside the ones of the first table."""
+
+
+def _summary(verdicts: Sequence[Verdict], whole: Mapping[str, str], weak: Collection[str]) -> str:
+    """Return the forest plot of README, the counts of verdicts, and ten claims."""
+    counts = f"Of all {len(whole)} claims, {_counts(whole)}.{_fragile(weak, VERDICTS)} Ten of them:"
+    ten = _markdown(
+        [{name: row[name] for name in ("#", "claim", "verdict")} for row in _list(verdicts, VERDICTS, TEN)], "#"
+    )
+    return f"{counts}\n\n{ten}\n\n![Forest plot of all claims]({FOREST})\n\n{SHORT_CAPTION}"
 
 
 def _fragile(weak: Collection[str], page: str = "") -> str:
@@ -210,16 +236,23 @@ CAPTION = (
 )
 
 
-def _list(verdicts: Sequence[Verdict]) -> str:
-    """Return the summary of docs/verdicts.md, a line a claim."""
-    rows = []
+SHORT_CAPTION = (
+    "*One row a claim: the difference that decides, in units of its margin, the smallest difference of interest.\n"
+    "Grey: ±1 margin. To the right, the difference has the predicted sign.\n"
+    f"[Verdicts]({VERDICTS}) explains the plot in full.*"
+)
+
+
+def _list(verdicts: Sequence[Verdict], page: str = "", only: Collection[str] = ()) -> Iterator[dict[str, str]]:
+    """Yield the summary, a line a claim, with links to a page; of some claims only, if they are named."""
     for line in forest.summary_table(verdicts).blocks[0].rows:
         cells = line.cells
-        link = f"[{cells['id']}](#claim-{cells['id']})"
+        if only and cells["id"] not in only:
+            continue
         word, *weak = cells["verdict"].split(", ")
         told = ", ".join([f"**{word}**", *weak])
-        rows.append({"#": link, "claim": cells["claim"], "verdict": told, "rows": cells["parts"]})
-    return _markdown(rows, "#")
+        link = f"[{cells['id']}]({page}#claim-{cells['id']})"
+        yield {"#": link, "claim": cells["claim"], "verdict": told, "rows": cells["parts"]}
 
 
 VERBS = {"holds": ("holds", "hold"), "fails": ("fails", "fail")}
@@ -287,7 +320,7 @@ def _page(
     whole = summaries(verdicts)
     yield f"Of {len(whole)} claims, {_counts(whole)}.{_fragile(fragile(verdicts))}\n"
     yield f"![Forest plot of all claims](../{FOREST})\n\n{CAPTION}\n"
-    yield _list(verdicts)
+    yield _markdown(list(_list(verdicts)), "#")
     yield f"\n{NOTES}"
     for claim, rows in claims.items():
         yield f"## Claim {claim}\n\n**{rows[0]['claim']}**: {told[claim]}.\n"
