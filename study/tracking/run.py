@@ -20,11 +20,12 @@ from study.config import Experiment, account, experiment_id, recorded
 from study.config.experiment import Tracking
 from study.errors import INSTALL
 from study.records import Record, Wandb
-from study.tracking.view import BEST, MAPS, Label, Map, Table, View, label, lines, place_of, view_of
+from study.tracking.view import BEST, MAPS, Heads, Label, Map, Table, View, label, lines, place_of, view_of
 
 if TYPE_CHECKING:
     import numpy as np
     import wandb
+    from matplotlib.axes import Axes
 
 START, END = 30.0, 60.0
 """Seconds that W&B has to start a run, and to take the rest of it at the end."""
@@ -295,6 +296,8 @@ def _sent(value: Any) -> Any:
         except (KeyError, TypeError, ValueError):  # of weights that are no matrix of numbers
             return None
         return wandb.Image(pixels, caption=_caption(value.shown))
+    if isinstance(value, Heads):
+        return wandb.Image(heat_map(value), caption=value.title)
     if isinstance(value, Table):
         return wandb.Table(columns=list(value.columns), data=[[_sent(cell) for cell in row] for row in value.rows])
     return value
@@ -381,16 +384,41 @@ def without(names: Iterable[str]) -> Iterator[None]:
 
 def drawn(shown: Mapping[str, Any]) -> np.ndarray:
     """Return the picture of an attention map as pixels, [height, width, 3]."""
+    size = 1.2 + 0.28 * len(shown["source"]), 1.0 + 0.22 * len(shown["target"])
+    return _picture(size, (0.28, 0.26, 0.7, 0.7), lambda axes: attention_map.draw(axes, shown))
+
+
+def heat_map(heads: Heads) -> np.ndarray:
+    """Return the heat map of heads as pixels, [height, width, 3]: from 0 (white) to 1 (dark), with the numbers."""
+    width, height = 1.2 + 0.65 * len(heads.columns), 0.85 + 0.2 * len(heads.rows)
+
+    def draw(axes: Axes) -> None:
+        values = [[float("nan") if value is None else value for value in row] for row in heads.values]
+        axes.imshow(values, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
+        names = [name.replace("_", " ") for name in heads.columns]
+        axes.set_xticks(range(len(names)), names, rotation=30, ha="left", rotation_mode="anchor")
+        axes.set_yticks(range(len(heads.rows)), heads.rows)
+        axes.tick_params(axis="both", labelsize=7.5, length=0, labeltop=True, labelbottom=False)
+        for at, row in enumerate(heads.values):
+            for column, value in enumerate(row):
+                colour = "white" if (value or 0) > 0.55 else "black"
+                axes.text(column, at, "–" if value is None else f"{value:.2f}", ha="center", va="center",
+                          fontsize=7, color=colour)  # fmt: skip
+
+    return _picture((width, height), (1.1 / width, 0.05 / height, 1 - 1.5 / width, 1 - 0.85 / height), draw)
+
+
+def _picture(size: tuple[float, float], place: tuple[float, float, float, float], draw: Callable[[Axes], Any]) -> Any:
+    """Return the pixels of a picture with one pair of axes; its size in inches, their place in shares of it."""
     import numpy as np
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(1.2 + 0.28 * len(shown["source"]), 1.0 + 0.22 * len(shown["target"])), dpi=80)
+    figure = Figure(figsize=size, dpi=80)
     canvas = FigureCanvasAgg(figure)
-    attention_map.draw(figure.add_axes((0.28, 0.26, 0.7, 0.7)), shown)
+    draw(figure.add_axes(place))
     canvas.draw()  # type: ignore[no-untyped-call]
-    pixels: np.ndarray = np.asarray(canvas.buffer_rgba())  # type: ignore[no-untyped-call]
-    return pixels[..., :3]
+    return np.asarray(canvas.buffer_rgba())[..., :3]  # type: ignore[no-untyped-call]
 
 
 def mode() -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from operator import itemgetter
@@ -32,6 +32,8 @@ NAMES = (
     *("gold_mass", "argmax_on_gold", "last_two_mass", "end_mass", "diagonal_mass", "symmetry"),
 )
 """Names of all measures of a head, in the order in which they are written."""
+SHARES = ("entropy", "max_weight", "gold_mass", "argmax_on_gold", "last_two_mass", "end_mass", "diagonal_mass")
+"""Measures from 0 to 1, which one scale of colours can show."""
 RENAMED = {
     "train_loss": "train/loss",
     "lr": "train/lr",
@@ -101,8 +103,19 @@ class Table:
     rows: list[list[Any]]
 
 
+@dataclass(frozen=True)
+class Heads:
+    """Measures of the heads of a site at one step, drawn as a heat map: a row per head, a column per measure."""
+
+    title: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    values: list[list[float | None]]
+
+
+Medium = Map | Table | Heads
 Point = tuple[int, dict[str, Any]]
-"""Step, and values by name: numbers, maps and tables."""
+"""Step, and values by name: numbers and media."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +125,8 @@ class View:
     label: Label
     points: list[Point]
     summary: dict[str, Any]
-    media: Callable[[], dict[str, Map | Table]] = field(compare=False)
-    """Tables and maps of the tested model."""
+    media: Callable[[], dict[str, Medium]] = field(compare=False)
+    """Tables, maps and heat maps of the end."""
     read: Read = field(compare=False)
     folder: Path | None = None
     """Its folder; None for a published run."""
@@ -268,10 +281,11 @@ def results(record: Record) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def media(record: Record, read: Read) -> dict[str, Map | Table]:
-    """Return tables and a map: heads of all sites, translations of all test splits, scores by subset.
+def media(record: Record, read: Read) -> dict[str, Medium]:
+    """Return tables, a heat map of the heads of each site, and a map.
 
-    Each table is an artifact of its own in W&B, so there are few.
+    The tables have the heads of all sites, translations of all test splits, and scores by subset. Each is an artifact
+    of its own in W&B, so there are few.
     """
     shown = _shown(read("attention.json"))
     subsets = [[s.split, s.metric, s.subset, s.value, s.n] for s in record.scores if s.subset is not None]
@@ -280,7 +294,8 @@ def media(record: Record, read: Read) -> dict[str, Map | Table]:
         "test/translations": _translations(record, read, shown),
         "test/subsets": Table(("split", "metric", "subset", "value", "n"), subsets),
     }
-    found: dict[str, Map | Table] = {name: table for name, table in tables.items() if table.rows}
+    found: dict[str, Medium] = {name: table for name, table in tables.items() if table.rows}
+    found |= {f"attention/heads_{site}": shares for site, shares in _shares(tables["attention/heads"])}
     return found | ({"test/map": Map(shown)} if shown else {})
 
 
@@ -301,6 +316,19 @@ def _heads(record: Record, read: Read) -> Table:
     known = {name for _, values in rows for name in values}
     names = [*(name for name in NAMES if name in known), *sorted(known - {*NAMES})]
     return Table(("step", "site", "layer", "head", *names), [[*row, *map(values.get, names)] for row, values in rows])
+
+
+def _shares(heads: Table) -> Iterator[tuple[str, Heads]]:
+    """Yield each site that has several heads, with the measures in `SHARES` of the last step."""
+    rows = [dict(zip(heads.columns, row, strict=True)) for row in heads.rows]
+    for site in dict.fromkeys(row["site"] for row in rows):
+        step = max(row["step"] for row in rows if row["site"] == site)
+        own = [row for row in rows if (row["site"], row["step"]) == (site, step)]
+        names = tuple(name for name in SHARES if any(row.get(name) is not None for row in own))
+        if len(own) > 1 and names:
+            labels = tuple(f"layer {row['layer']}, head {row['head']}" for row in own)
+            values = [[row[name] for name in names] for row in own]
+            yield site, Heads(f"{site.replace('_', ' ')}, step {step}", labels, names, values)
 
 
 def _translations(record: Record, read: Read, shown: dict[str, Any] | None) -> Table:

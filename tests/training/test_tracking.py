@@ -80,7 +80,8 @@ def test_every_validation_is_told_by_section_and_heads_as_one_table_a_site(tmp_p
     assert {name.partition("/")[0] for point in points.values() for name in point} == {"train", "valid", "attention"}
     step, end = shown.end
     assert (step, end.pop("step")) == (5, 4)
-    assert end.keys() == {"attention/heads", "test/map", "test/subsets", "test/translations"}
+    maps = {f"attention/heads_{site}" for site in ("encoder_self", "decoder_self", "cross")}
+    assert end.keys() == {"attention/heads", *maps, "test/map", "test/subsets", "test/translations"}
     table = end["attention/heads"]
     every = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     for site in ("encoder_self", "decoder_self", "cross"):
@@ -92,6 +93,10 @@ def test_every_validation_is_told_by_section_and_heads_as_one_table_a_site(tmp_p
             heads = [row["entropy"] for row in rows if row["step"] == point["step"]]
             assert heads == [value for layer in point["heads"][site] for value in layer["entropy"]]
             assert points[point["step"]][f"attention/{site}/entropy"] == pytest.approx(sum(heads) / 4, rel=1e-3)
+        heat = end[f"attention/heads_{site}"]
+        assert (heat.title, heat.rows[-1]) == (f"{site.replace('_', ' ')}, step 4", "layer 1, head 1")
+        assert [row[heat.columns.index("entropy")] for row in heat.values] == [row["entropy"] for row in rows[4:]]
+        assert tracking.heat_map(heat).min() < 100, "a large weight is dark"
         assert rows[-1]["state_variance"] == history[-1]["heads"][site][1]["state_variance"] > 0
     assert {row["gold_mass"] for row in every if row["site"] == "decoder_self"} == {None}, "it means nothing there"
     for point in history:
