@@ -19,6 +19,8 @@ SUBWORDS = (
 )
 """Help of fields that several kinds of data have."""
 
+FEW_PAIRS = 10
+"""Training pairs of a corpus that is generated for another split."""
 SPACE = "▁"
 WORD = re.compile(r"\w+|[^\w\s]")
 
@@ -172,6 +174,22 @@ class Section(Frozen):
                 side, or the section declares more than there is.
         """
         raise NotImplementedError
+
+    def pairs_of(self, split: str, files: Mapping[str, str]) -> list[Pair] | None:
+        """Return the pairs of a split; None if the corpus is not here, or its files are not of these SHA-256.
+
+        A generated test split seldom depends on the training pairs, so it is generated with few of them first.
+
+        Raises:
+            InputError: a file cannot be read.
+        """
+        generated = split in files
+        sections = [self.model_copy(update={"train_pairs": FEW_PAIRS}), self] if generated else [self]
+        for section in sections if self.at_hand() else ():
+            corpus = section.read()
+            if corpus.files.get(split) == files[split] if generated else corpus.files == files:
+                return corpus.splits.get(split)
+        return None
 
 
 def checksum(pairs: Iterable[Pair]) -> str:

@@ -21,7 +21,7 @@ from study.config import experiment_from
 from study.config.overrides import flat
 from study.config.pruning import TRAINING
 from study.config.words import MAIN, changed, in_words
-from study.corpora import Corpus, Pair, load
+from study.corpora import Pair
 from study.errors import InputError
 from study.records import Record
 from study.schema import Frozen
@@ -338,14 +338,14 @@ def _translations(record: Record, read: Read, shown: dict[str, Any] | None) -> T
     """
     source = ((shown or {}).get("text") or {}).get("source")
     rows: list[list[Any]] = []
+    if record.data is None:
+        return Table((), [])
     for split in dict.fromkeys(score.split for score in record.scores if score.split != "valid"):
         if (content := read(f"{split}.hyp.txt")) is None:
             continue
         texts = content.decode("utf-8", "replace").removesuffix("\n").split("\n")
-        corpus = _corpus(json.dumps(record.config["data"], sort_keys=True))
-        pairs: Sequence[Pair | None] = corpus.splits.get(split, ()) if corpus else ()
-        if len(pairs) != len(texts):
-            pairs = [None] * len(texts)
+        found = _pairs(json.dumps([record.config["data"], split, record.data.files], sort_keys=True)) or ()
+        pairs: Sequence[Pair | None] = found if len(found) == len(texts) else [None] * len(texts)
         mapped = next((row for row, pair in enumerate(pairs) if pair and pair.source == source), None)
         for row in sorted({*range(min(SHOWN, len(texts))), *([] if mapped is None else [mapped])}):
             pair, text = pairs[row], texts[row].strip()
@@ -355,12 +355,12 @@ def _translations(record: Record, read: Read, shown: dict[str, Any] | None) -> T
     return Table(("split", "sentence", "source", "reference", "hypothesis", "exact", "map"), rows)
 
 
-@lru_cache(maxsize=4)
-def _corpus(data: str) -> Corpus | None:
-    """The corpus that a configuration names; None where it is not on this machine, or is no longer known."""
+@lru_cache(maxsize=32)
+def _pairs(told: str) -> list[Pair] | None:
+    """The pairs of a split, from its section, name and checksums; None where they are not here, or no longer known."""
+    section, split, checksums = json.loads(told)
     try:
-        section = experiment_from({"data": json.loads(data)}).data
-        return load(section) if section.at_hand() else None
+        return experiment_from({"data": section}).data.pairs_of(split, checksums)
     except (InputError, OSError):
         return None
 

@@ -107,6 +107,12 @@ def test_every_validation_is_told_by_section_and_heads_as_one_table_a_site(tmp_p
     hypotheses = (read("test.hyp.txt") or b"").decode().splitlines()
     assert [row[4] for row in translated.rows] == hypotheses
     assert 100 * sum(row[5] for row in translated.rows) / len(hypotheses) == record.score("test", "exact")
+    section = experiment_from(data).data
+    assert record.data is not None
+    assert [pair.source for pair in section.pairs_of("test", record.data.files) or ()] == [
+        r[2] for r in translated.rows
+    ]
+    assert section.pairs_of("test", {"test": "0" * 64}) is None, "a generator that has changed makes other sentences"
     assert [row[6] for row in translated.rows if row[6]] == [end["test/map"]]
     assert shown.summary["tested_step"] == record.selection.step
     tested = next(point for point in record.history if point["step"] == record.selection.step)

@@ -19,7 +19,7 @@ from study.claims import costs, schema, table
 from study.claims.evaluate import evaluate
 from study.claims.verdicts import NOT_RUN, Verdict
 from study.config import Experiment
-from study.corpora import Corpus, Pair
+from study.corpora import Pair
 from study.errors import InputError
 from study.files import CHECKOUT
 from study.publish import models
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from study.analysis.tables import Row
 
 SWEEP_FILES = (".yaml", ".yml")
-FEW_PAIRS = 10
-"""Training pairs of a corpus that is generated for its test split."""
 SENTENCES = 100
 """Sentences of the deciding test split whose translations the site has."""
 MAPS = "maps.json"
@@ -181,13 +179,7 @@ class Content:
         generated = split in digests
         key = f"{record.data.name}-{hash_of(split, *([digests[split]] if generated else sorted(digests.values())))}"
         if key not in self._texts:
-            corpora: Iterable[Corpus] = ()
-            if data.at_hand():  # a generated test split seldom needs the training pairs
-                sections = [data.model_copy(update={"train_pairs": FEW_PAIRS}), data] if generated else [data]
-                corpora = (section.read() for section in sections)
-            same = (c for c in corpora if (c.files.get(split) == digests[split] if generated else c.files == digests))
-            corpus = next(same, None)
-            self._texts[key] = Texts(key, split, corpus.splits[split][:SENTENCES] if corpus else [])
+            self._texts[key] = Texts(key, split, (data.pairs_of(split, digests) or [])[:SENTENCES])
         return self._texts[key]
 
     def translations(self, identity: str) -> list[str]:
