@@ -100,7 +100,9 @@ def questions(runs: Path, sweeps: Path, asked: Sequence[str]) -> list[Question]:
     Raises:
         InputError: there is no such sweep, or a record cannot be used.
     """
-    from study.analysis.comparison import compare_arms
+    from study.analysis.comparison import compare_arms, compares
+    from study.analysis.figures import style
+    from study.analysis.figures import sweep as figure
     from study.analysis.runs import Runs
     from study.claims import costs, schema, table
     from study.claims.evaluate import evaluate
@@ -120,8 +122,12 @@ def questions(runs: Path, sweeps: Path, asked: Sequence[str]) -> list[Question]:
             f"{row['estimate']}, 95% CI {row['interval']}; margin {row['margin']}; {row['n']} seeds."
             for one, row in zip(own, rows, strict=True)
         ]
-        comparison = compare_arms(spec, found).table.markdown()
-        questions.append(Question(spec.name, spec.description, "/".join(spec.metric[:2]), lines, comparison))
+        comparison = compare_arms(spec, found)
+        drawn = style.png(figure.draw(comparison.facets)) if compares(spec) else None
+        metric = "/".join(spec.metric[:2])
+        questions.append(
+            Question(spec.name, spec.description, metric, lines, comparison.table.markdown(), figure=drawn)
+        )
     return questions
 
 

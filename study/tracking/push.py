@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from study.config import account
 from study.config.experiment import Tracking
 from study.errors import InputError
 from study.tracking import run as tracking
-from study.tracking.view import View
+from study.tracking.view import Label, View
+
+if TYPE_CHECKING:
+    import wandb
 
 PUSHED = "view_sha256"
 """Field of the summary: SHA-256 of the view that was sent. It is written last, so an interrupted run lacks it."""
@@ -71,40 +76,61 @@ class Project:
         there = sorted(self.runs.get(view.label.id, []), key=lambda run: (run[0] != view.label.id, run[0]))
         if (view.state, view.sha256) in [(state, pushed) for _, state, pushed in there] and not force:
             return "complete", next(name for name, _, pushed in there if pushed == view.sha256)
-        names = [name for name, *_ in there] or [view.label.id, *(f"{view.label.id}-{n}" for n in range(2, MOST + 1))]
+        names = [name for name, *_ in there] or self.free(view.label.id)
+        sent = self.with_run(view.label, names, lambda run: self._complete(run, view), view.state == "failed")
+        return ("updated" if there else "sent"), sent
+
+    def free(self, name: str) -> list[str]:
+        """Return the ids to try for a new run: W&B never takes the id of a deleted run again."""
+        return [name, *(f"{name}-{n}" for n in range(2, MOST + 1))]
+
+    def with_run(
+        self, label: Label, names: Sequence[str], send: Callable[[wandb.Run], object], failed: bool = False
+    ) -> str:
+        """Make or continue a run under the first id that W&B takes, send something, and finish it.
+
+        Args:
+            label: the run.
+            names: ids to try.
+            send: gets the run.
+            failed: whether its state is to be `failed`.
+
+        Returns:
+            The id.
+
+        Raises:
+            Exception: W&B cannot be reached, or refuses.
+        """
         for name in names:
             try:
-                self._send(view, name)
+                run = tracking.begin(replace(label, id=name), self.entity, self.name, self.folder, "online")
+                try:
+                    tracking.within(LONGEST, partial(send, run))
+                except BaseException:
+                    with suppress(Exception):
+                        run.finish(exit_code=1)
+                    raise
+                run.finish(exit_code=int(failed))
             except Exception as problem:
                 tracking.forget()
                 if name == names[-1] or not tracking.deleted(problem):
                     raise
             else:
-                return ("updated" if there else "sent"), name
+                return name
         raise AssertionError(names)
 
-    def _send(self, view: View, name: str) -> None:
-        run = tracking.begin(replace(view.label, id=name), self.entity, self.name, self.folder, "online")
-
-        def complete() -> None:
-            missing = [(step, {"step": step, **values}) for step, values in view.points if step >= run.starting_step]
-            last = view.points[-1][0] if view.points else 0
-            if run.starting_step <= last + 1:
-                missing.append(view.end)
-            for step, values in missing:
-                tracking.log(run, values, step)
-            run.summary.update({**view.summary, PUSHED: view.sha256})
-            tracking.attach(run, view)
-            if view.folder is not None:
-                tracking.attach_log(run, view.folder)
-
-        try:
-            tracking.within(LONGEST, complete)
-        except BaseException:
-            with suppress(Exception):
-                run.finish(exit_code=1)
-            raise
-        run.finish(exit_code=int(view.state == "failed"))
+    def _complete(self, run: wandb.Run, view: View) -> None:
+        """Log what the run lacks."""
+        missing = [(step, {"step": step, **values}) for step, values in view.points if step >= run.starting_step]
+        last = view.points[-1][0] if view.points else 0
+        if run.starting_step <= last + 1:
+            missing.append(view.end)
+        for step, values in missing:
+            tracking.log(run, values, step)
+        run.summary.update({**view.summary, PUSHED: view.sha256})
+        tracking.attach(run, view)
+        if view.folder is not None:
+            tracking.attach_log(run, view.folder)
 
 
 @contextmanager

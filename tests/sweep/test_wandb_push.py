@@ -20,6 +20,10 @@ from loopback import ENTITY, KEY, RESET
 from tiny_sweep import GRAPH as SMALL
 
 from study.__main__ import main
+from study.analysis.comparison import compare_arms
+from study.analysis.figures import style
+from study.analysis.figures import sweep as sweep_figure
+from study.analysis.runs import Runs
 from study.commands import wandb as verb
 from study.publish import report as published
 from study.store import NewRun, Store, arm_of
@@ -279,7 +283,9 @@ def test_the_stand_in_refuses_what_the_schema_does_not_have(server, query):
 
 
 def test_a_report_for_each_question_is_written_once_and_then_updated(server, results, monkeypatch, capsys):
-    question = reports.Question("quickstart", "Scaled?", "test/exact", ["**1/√d helps**: **holds**"], "| arm |")
+    spec = load(ROOT / "sweeps" / "quickstart.yaml")
+    figure = style.png(sweep_figure.draw(compare_arms(spec, Runs(results, Path("sweeps"))).facets))
+    question = reports.Question("quickstart", "Scaled?", "test/exact", ["**1/√d helps**: **holds**"], "| arm |", figure)
     monkeypatch.setattr(published, "questions", lambda runs, sweeps, asked: [question])
     assert main(["wandb", "report", "quickstart", "--runs", str(results)]) == 1, "the project has to be there"
     assert "not found" in capsys.readouterr().err
@@ -296,7 +302,15 @@ def test_a_report_for_each_question_is_written_once_and_then_updated(server, res
         assert told in view["spec"]
         assert "**1/√d helps**: **holds**" in json.dumps(json.loads(view["spec"]), ensure_ascii=False)
         spec = json.loads(view["spec"])
-        grids = [block["metadata"] for block in spec["blocks"] if block["type"] == "panel-grid"]
+        drawing, *grids = [block["metadata"] for block in spec["blocks"] if block["type"] == "panel-grid"]
+        (one,) = drawing["runSets"]
+        assert one["filters"]["filters"][0]["value"] == ["report-quickstart"]
+        (panel,) = drawing["panelBankSectionConfig"]["panels"]
+        assert (panel["viewType"], panel["config"]["mediaKeys"]) == ("Media Browser", [reports.FIGURE])
+        run = server.runs["report-quickstart"]
+        assert (run["jobType"], run["tags"], run["state"]) == ("report", None, "finished")
+        (point,) = run["points"]  # an equal figure is sent once
+        assert point[reports.FIGURE]["_type"] == "image-file"
         for grid in grids:
             (runs,) = grid["runSets"]
             assert runs["filters"]["filters"][0] == {

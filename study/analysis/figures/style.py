@@ -82,10 +82,15 @@ class NotebookFigure(Figure):
     """A figure that a notebook shows by itself, whatever its backend."""
 
     def _repr_png_(self) -> bytes:
-        buffer = io.BytesIO()
-        with styled():
-            self.savefig(buffer, format="png", dpi=SCREEN)
-        return buffer.getvalue()
+        return png(self)
+
+
+def png(figure: Figure) -> bytes:
+    """Return a figure as a PNG for screens, without the version of the program that drew it."""
+    buffer = io.BytesIO()
+    with styled():
+        figure.savefig(buffer, format="png", dpi=SCREEN, metadata={"Software": None})
+    return buffer.getvalue()
 
 
 @dataclass(frozen=True)
