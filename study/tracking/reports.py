@@ -95,7 +95,7 @@ def _send(question: Question, figure: bytes, project: Project) -> str:
     path.write_bytes(figure)
 
     def send(run: wandb.Run) -> None:
-        if run.summary.get(DRAWN) != digest:
+        if dict(run.summary).get(DRAWN) != digest:
             step = run.starting_step
             tracking.log(run, {"step": step, FIGURE: wandb.Image(str(path), caption=question.text)}, step)
             run.summary[DRAWN] = digest

@@ -408,7 +408,9 @@ def heat_map(heads: Heads) -> np.ndarray:
     return _picture((width, height), (1.1 / width, 0.05 / height, 1 - 1.5 / width, 1 - 0.85 / height), draw)
 
 
-def _picture(size: tuple[float, float], place: tuple[float, float, float, float], draw: Callable[[Axes], Any]) -> Any:
+def _picture(
+    size: tuple[float, float], place: tuple[float, float, float, float], draw: Callable[[Axes], Any]
+) -> np.ndarray:
     """Return the pixels of a picture with one pair of axes; its size in inches, their place in shares of it."""
     import numpy as np
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -418,7 +420,8 @@ def _picture(size: tuple[float, float], place: tuple[float, float, float, float]
     canvas = FigureCanvasAgg(figure)
     draw(figure.add_axes(place))
     canvas.draw()  # type: ignore[no-untyped-call]
-    return np.asarray(canvas.buffer_rgba())[..., :3]  # type: ignore[no-untyped-call]
+    pixels: np.ndarray = np.asarray(canvas.buffer_rgba())  # type: ignore[no-untyped-call]
+    return pixels[..., :3]
 
 
 def mode() -> Any:
