@@ -63,9 +63,7 @@ def summary_table(verdicts: Sequence[Verdict]) -> Table:
     """Return one row per claim: its verdict, how its rows divide, and the row that decides."""
     whole, chosen = summaries(verdicts), deciding(verdicts)
     columns = [
-        Column("id", "#"),
-        Column("claim", "claim", "left"),
-        Column("verdict", "verdict", "left"),
+        *rows.texts(verdicts, "id", "claim", "verdict"),
         Column("parts", "rows", "left"),
         Column("asked", "deciding row", "left"),
         *(Column(one.key, one.head, one.align) for one in rows.table(verdicts).columns if one.key in KEPT),

@@ -80,9 +80,7 @@ def table(verdicts: Sequence[Verdict]) -> Table:
     """Return one row per question of the matrix that has run; its verdict by each score."""
     shown = [one for one in verdicts if one.by_score and one.outcome != NOT_RUN]
     columns = [
-        Column("id", "#"),
-        Column("asked", "data and model", "left"),
-        *rows.editions(shown),
+        *rows.texts(shown, "id", "asked", "edition"),
         Column("decides", "decides", "left"),
         *(Column(score, title(score), "left") for score in SCORES),
         Column("fragile", "fragile", "left"),

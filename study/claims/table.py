@@ -21,6 +21,16 @@ RULES = ("docs/statistics.md explains verdicts, findings, columns and the marks 
 WIDTH = 100
 
 
+TEXTS = {
+    "id": Column("id", "#"),
+    "claim": Column("claim", "claim", "left"),
+    "asked": Column("asked", "data and model", "left"),
+    "edition": Column("edition", "edition", "left"),
+    "verdict": Column("verdict", "verdict", "left"),
+    "metric": Column("metric", "measure", "left"),
+    "contrast": Column("contrast", "contrast", "left"),
+    "finding": Column("finding", "finding", "left"),
+}
 NUMBERS = (
     Column("estimate", "estimate"),
     Column("interval", "95% CI"),
@@ -42,13 +52,7 @@ COUNTED = {"correlation": "arms", "ratio": "processes"}
 def table(verdicts: Sequence[Verdict]) -> Table:
     """Return one row per verdict, as documents and paper show it."""
     columns = [
-        Column("id", "#"),
-        Column("claim", "claim", "left"),
-        Column("asked", "data and model", "left"),
-        *editions(verdicts),
-        Column("verdict", "verdict", "left"),
-        Column("finding", "finding", "left"),
-        Column("contrast", "contrast", "left"),
+        *texts(verdicts, "id", "claim", "asked", "edition", "verdict", "finding", "contrast"),
         *(column for number in NUMBERS for column in (number, *[EFFECTS] * (number.key == "margin"))),
         Column("published", "published effect", "left"),
     ]
@@ -66,12 +70,7 @@ def table(verdicts: Sequence[Verdict]) -> Table:
 def contrasts_table(verdicts: Sequence[Verdict]) -> Table:
     """Return one row per contrast, with the numbers behind each verdict."""
     columns = [
-        Column("id", "#"),
-        Column("asked", "data and model", "left"),
-        *editions(verdicts),
-        Column("metric", "measure", "left"),
-        Column("contrast", "contrast", "left"),
-        Column("finding", "finding", "left"),
+        *texts(verdicts, "id", "asked", "edition", "metric", "contrast", "finding"),
         *NUMBERS,
         Column("holm", "Holm p"),
         Column("false_discovery", "BH p"),
@@ -166,9 +165,10 @@ def superseded_by(verdict: Verdict) -> str:
     return " and ".join(asked_in(new) for new in verdict.superseded)
 
 
-def editions(verdicts: Sequence[Verdict]) -> list[Column]:
-    """Return the column of editions; none where all questions are of the first."""
-    return [Column("edition", "edition", "left")] * any(one.question.edition > 1 for one in verdicts)
+def texts(verdicts: Sequence[Verdict], *keys: str) -> list[Column]:
+    """Return columns of texts by their keys; without that of editions where all questions are of the first."""
+    both = any(one.question.edition > 1 for one in verdicts)
+    return [TEXTS[key] for key in keys if both or key != "edition"]
 
 
 def _unit(verdict: Verdict) -> str:

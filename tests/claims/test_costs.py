@@ -5,7 +5,7 @@ import math
 import statistics
 
 import pytest
-from claim_cases import FIRST, PROVENANCE
+from claim_cases import FIRST, MACHINE
 from scipy import stats
 
 from study.analysis.runs import Runs
@@ -32,7 +32,7 @@ def folder(tmp_path):
             Measured(site=Site(heads=4, **FIRST), milliseconds=four + [1.0] * more, megabytes=10.0),
         ]
         found = Costs(
-            provenance=PROVENANCE.model_copy(update=changed), threads=1, rounds=1, tokens=2048, measured=measured
+            provenance=MACHINE.model_copy(update=changed), threads=1, rounds=1, tokens=2048, measured=measured
         )
         path = tmp_path / "results" / "benchmarks" / costs.FILE
         path.parent.mkdir(parents=True, exist_ok=True)

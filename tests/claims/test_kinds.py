@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from claim_cases import FIRST, PROVENANCE, RATE, SCORE, SEEDS, Study
+from claim_cases import FIRST, MACHINE, RATE, SCORE, SEEDS, Study
 from scipy import stats
 
 from study.analysis.runs import Runs
@@ -187,7 +187,7 @@ def test_two_ratios_have_their_own_numbers(tmp_path):
     measured = [
         Measured(site=Site(heads=heads, **FIRST), milliseconds=found, megabytes=8.0) for heads, found in times.items()
     ]
-    found = Costs(provenance=PROVENANCE, threads=1, rounds=1, tokens=2048, measured=measured)
+    found = Costs(provenance=MACHINE, threads=1, rounds=1, tokens=2048, measured=measured)
     contrasts = [{"statistic": "ratio", "arm": {"heads": heads}, "baseline": {"heads": 1}} for heads in (4, 8)]
     question = Question(benchmark="cost", margin=1.1, contrasts=contrasts)
     claim = Claim(id=1, slug="x", statement="x", type="superiority", questions=[question])

@@ -3,27 +3,17 @@
 import json
 
 import yaml
+from published_lab import PROVENANCE
 from tiny_sweep import SWEEP, Tiny
 
 from study import files, records
 from study.analysis.runs import Runs
 from study.claims.evaluate import evaluate
 from study.claims.schema import read
-from study.records import Provenance
 from study.sweep.spec import load
 
 FIRST = {"width": 64, "score": "dot", "reach": "global", "slots": 16, "training": True}
-PROVENANCE = Provenance(
-    git_commit="a" * 40,
-    git_dirty=False,
-    python="3.11.7",
-    packages={},
-    device="AMD EPYC",
-    device_count=1,
-    precision="float32",
-    deterministic=True,
-    started_utc="2026-01-01T00:00:00Z",
-)
+MACHINE = PROVENANCE.model_copy(update={"git_commit": "a" * 40, "git_dirty": False, "device": "AMD EPYC"})
 SEEDS = (1, 2, 3, 4, 5)
 WIDE = SWEEP.replace("name: tiny", "name: wide").replace("[1, 2]", "[1, 2, 3, 4, 5]")
 WIDE = (

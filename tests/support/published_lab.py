@@ -16,6 +16,25 @@ from study.publish.verify import verify
 from study.records import DataFacts, Provenance, Record, Resources, Score, Selection
 from study.sweep.spec import load
 
+PROVENANCE = Provenance(
+    git_commit=None,
+    git_dirty=None,
+    python="3.11",
+    packages={},
+    device="cpu",
+    device_count=1,
+    precision="float32",
+    deterministic=True,
+    started_utc="2026-01-01T00:00:00Z",
+)
+TOOK = Resources(
+    train_seconds=2.0,
+    wall_seconds=3.0,
+    tokens_per_second=12000.0,
+    decode_sentences_per_second=None,
+    peak_memory_bytes=1,
+)
+
 SWEEP = """
 name: tiny
 description: Two scores, two seeds
@@ -90,27 +109,13 @@ class Lab:
             config_hash=config_hash(cell.experiment),
             seed=cell.experiment.seed,
             data=DataFacts(name="grammar", version=1, source="de", target="en", files=self.corpus.files, subwords=None),
-            resources=Resources(
-                train_seconds=2,
-                wall_seconds=1800,
-                tokens_per_second=9000,
-                decode_sentences_per_second=None,
-                peak_memory_bytes=1,
-            ),
+            resources=TOOK.model_copy(update={"wall_seconds": 1800.0, "tokens_per_second": 9000.0}),
             selection=Selection(rule="best_valid_bleu", step=20, value=90.0),
             scores=scores,
             history=[{"step": 20, "valid_bleu": 90.0}],
-            provenance=Provenance(
-                git_commit=self.commit,
-                git_dirty=False,
-                python="3.11",
-                packages={"sacrebleu": "2"},
-                device="a processor",
-                device_count=1,
-                threads=1,
-                precision="float32",
-                deterministic=True,
-                started_utc="2026-01-01T00:00:00Z",
+            provenance=PROVENANCE.model_copy(
+                update={"git_commit": self.commit, "git_dirty": False, "packages": {"sacrebleu": "2"}, "threads": 1}
+                | {"device": "a processor"}
             ),
         )
 

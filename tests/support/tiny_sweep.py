@@ -1,12 +1,12 @@
 import json
 
 import pytest
-from published_lab import SWEEP, Lab
+from published_lab import PROVENANCE, SWEEP, TOOK, Lab
 
 from study import records
 from study.config import config_hash
 from study.files import write
-from study.records import DataFacts, Provenance, Record, Resources, Score, Selection
+from study.records import DataFacts, Record, Score, Selection
 from study.store import NewRun, Store, arm_of
 from study.sweep.spec import load
 
@@ -103,13 +103,7 @@ class Tiny:
             config_hash=config_hash(cell.experiment),
             seed=cell.experiment.seed,
             data=DataFacts(name="grammar", version=1, source="de", target="en", files={"test": "ab"}, subwords=None),
-            resources=Resources(
-                train_seconds=2.0,
-                wall_seconds=3.0,
-                tokens_per_second=12000.0 + cell.experiment.seed,
-                decode_sentences_per_second=None,
-                peak_memory_bytes=1,
-            ),
+            resources=TOOK.model_copy(update={"tokens_per_second": 12000.0 + cell.experiment.seed}),
             selection=Selection(rule="best_valid_bleu", step=20, value=bleu),
             scores=[
                 Score(split="test", metric="bleu", value=bleu, n=50, signature="tok:13a"),
@@ -120,15 +114,5 @@ class Tiny:
                 {"step": 10, "valid_bleu": 1.0, "valid_loss": 3.0},
                 {"step": 20, "valid_bleu": bleu, "valid_loss": 2.0},
             ],
-            provenance=Provenance(
-                git_commit=None,
-                git_dirty=None,
-                python="3.11",
-                packages={},
-                device="cpu",
-                device_count=1,
-                precision="float32",
-                deterministic=True,
-                started_utc="2026-01-01T00:00:00Z",
-            ),
+            provenance=PROVENANCE,
         )

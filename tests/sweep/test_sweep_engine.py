@@ -19,6 +19,7 @@ import pytest
 import sweep_trials
 import yaml
 from filelock import lock_descriptor
+from published_lab import PROVENANCE, TOOK
 from sweep_launch import launch
 from sweep_trials import journal
 
@@ -308,13 +309,7 @@ def test_the_time_of_runs_comes_from_records_of_their_kind(file, out):
     assert estimate(cells, out, 2).startswith("time: not known")
     sweep_trials.finish(cells[0].experiment, folder := out / cells[0].id)
     record = records.read(folder / "record.json")
-    took = records.Resources(
-        train_seconds=30.0,
-        wall_seconds=40.0,
-        tokens_per_second=1.0,
-        decode_sentences_per_second=None,
-        peak_memory_bytes=1,
-    )
+    took = TOOK.model_copy(update={"train_seconds": 30.0, "wall_seconds": 40.0})
     files.write(folder / "record.json", records.dumps(record.model_copy(update={"resources": took})))
     told = estimate(cells[1:], out, 2)
     assert told.startswith("time: about 1 min 00 s with 2 at a time, from 1 finished run of the same")
@@ -360,24 +355,8 @@ def test_as_many_runs_share_a_gpu_as_fit_into_its_free_memory(file, out, monkeyp
     assert main(["sweep", str(path), "--runs", str(out), "--dry-run"]) == 0
     assert "runs per GPU: 8, as no run of this kind was measured on such a GPU yet" in capsys.readouterr().out
     record = records.read(folder / "record.json")
-    took = records.Resources(
-        train_seconds=1.0,
-        wall_seconds=1.0,
-        tokens_per_second=1.0,
-        decode_sentences_per_second=None,
-        peak_memory_bytes=2**30,
-    )
-    made = records.Provenance(
-        git_commit=None,
-        git_dirty=None,
-        python="3.11",
-        packages={},
-        device="NVIDIA Fake",
-        device_count=1,
-        precision="float32",
-        deterministic=True,
-        started_utc="2026-01-01T00:00:00Z",
-    )
+    took = TOOK.model_copy(update={"peak_memory_bytes": 2**30})
+    made = PROVENANCE.model_copy(update={"device": "NVIDIA Fake"})
     files.write(
         folder / "record.json", records.dumps(record.model_copy(update={"resources": took, "provenance": made}))
     )

@@ -68,7 +68,17 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 NOBODY = "n"
 
 
-class Graph(Probe):
+class Factored(Probe):
+    """Probe of words that carry a name and a label, and name other words."""
+
+    has_attends: ClassVar[bool] = True
+    factored: ClassVar[bool] = True
+
+    def factors(self, word: str) -> tuple[str, str] | None:
+        return _factors(word)
+
+
+class Graph(Factored):
     """For every word the label of the word that it names."""
 
     name: Literal["graph"] = Field("graph", description=WHICH)
@@ -84,12 +94,6 @@ class Graph(Probe):
     )
     nodes: Annotated[int, Field(ge=2, le=26)] = Field(12, description="Names, each once in every source.")
     labels: Annotated[int, Field(ge=2, le=10)] = Field(8, description="Labels that a name may carry.")
-
-    has_attends: ClassVar[bool] = True
-    factored: ClassVar[bool] = True
-
-    def factors(self, word: str) -> tuple[str, str] | None:
-        return _factors(word)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -133,7 +137,7 @@ class Graph(Probe):
         return partial(graph, self, named(self))
 
 
-class MultiLookup(Probe):
+class MultiLookup(Factored):
     """For every word its label and those of the several words that it names, in order."""
 
     name: Literal["multi_lookup"] = Field("multi_lookup", description=WHICH)
@@ -144,12 +148,6 @@ class MultiLookup(Probe):
         None,
         description="Labels that a name may carry (derived: 8 with one target, 5 with two, 4 with three, 3 with four).",
     )
-
-    has_attends: ClassVar[bool] = True
-    factored: ClassVar[bool] = True
-
-    def factors(self, word: str) -> tuple[str, str] | None:
-        return _factors(word)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
