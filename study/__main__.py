@@ -13,7 +13,7 @@ from pathlib import Path
 from study import __version__
 from study.commands import GROUPS, VERBS, output
 from study.errors import BROKEN, BUSY, EXIT_STATUS, INSTALL, INTERRUPTED, UNWRITTEN, BusyError, InputError
-from study.files import is_text
+from study.files import collect_seldom, is_text
 
 TRACEBACK = "STUDY_TRACEBACK"
 """In the environment: print the traceback of whatever ends a command."""
@@ -35,6 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     A reader of the output that goes away ends nothing.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    collect_seldom()
     # A notebook's backend is no module of this environment. Nothing here opens a window.
     os.environ["MPLBACKEND"] = "agg"
     with output.lasting() as outlets:

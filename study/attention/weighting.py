@@ -24,7 +24,8 @@ def to_float32(x: Tensor) -> Tensor:
 
 def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     """Compute every product in the precision of its factors. Tensors without data have no autocast to turn off."""
-    return nullcontext() if device.type == "meta" else torch.autocast(device.type, enabled=False)
+    on = device.type != "meta" and torch.is_autocast_enabled(device.type)
+    return torch.autocast(device.type, enabled=False) if on else nullcontext()
 
 
 def unmask_empty(mask: Tensor) -> tuple[Tensor, Tensor]:

@@ -162,7 +162,7 @@ def _place(
     trained: Trained, corpus: Corpus | None, found: dict[int, list[Words]], layer: int | None, head: int | str | None
 ) -> Place:
     """Return the layer and head that were given, or those that are best on validation."""
-    from study.training.alignment import choose
+    from study.training.alignment import alignments, choose
     from study.training.batches import examples
 
     if layer is not None and layer not in found:
@@ -174,7 +174,8 @@ def _place(
     if layer is not None:
         return Place(layer, number, "as given")
     assert corpus is not None
-    choice = choose(trained.model, examples(corpus.splits["valid"], trained.vocabulary), trained.vocabulary)
+    valid = examples(corpus.splits["valid"], trained.vocabulary)
+    choice = choose(alignments(trained.model, valid, trained.vocabulary), valid)
     if choice is None and head == "best":
         raise InputError("--head: expected mean or a number, got best. Validation has no known alignment.")
     if choice is None:

@@ -23,6 +23,8 @@ FEW_PAIRS = 10
 """Training pairs of a corpus that is generated for another split."""
 SPACE = "▁"
 WORD = re.compile(r"\w+|[^\w\s]")
+SPACED = re.compile(rf"(\s*)({WORD.pattern})")
+"""A word with the space before it: nothing else is between two words."""
 
 
 def words(text: str) -> list[tuple[str, int, int]]:
@@ -32,8 +34,7 @@ def words(text: str) -> list[tuple[str, int, int]]:
 
 def tokens_of(text: str) -> list[str]:
     """The words of a text as tokens: ▁ before one marks a space."""
-    spans = words(text)
-    return [(SPACE if i == 0 or spans[i - 1][2] < start else "") + token for i, (token, start, _) in enumerate(spans)]
+    return [SPACE + token if space or not i else token for i, (space, token) in enumerate(SPACED.findall(text))]
 
 
 class Link(NamedTuple):

@@ -123,6 +123,7 @@ def tidy(folder: Path) -> None:
 
 def main(trial: Trial, job: Job) -> NoReturn:
     """The process of one trial. Its exit status: 0 there is a good record, else one of `study.sweep.outcome`, or 1."""
+    files.collect_seldom()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the launcher to answer
     with suppress(OSError):
         os.setpgid(0, 0)  # what a trial starts can be ended with it

@@ -88,12 +88,14 @@ def pooled(weights: np.ndarray, visible: np.ndarray, source: Sequence[int], targ
 
     `source` and `target` give every token's word.
     """
-    to_target, to_source = _membership(target), _membership(source)
-    of_target = to_target / to_target.sum(1, keepdims=True).clip(min=1)
     size = np.abs(weights)
     total = size.sum(-1, keepdims=True)
     share = np.divide(size, total, out=np.zeros_like(size), where=total > 0)
     inside = np.s_[:, : len(target), : len(source)]
+    if all(list(side) == list(range(len(side))) for side in (source, target)):  # every token is a word
+        return Words(weights[inside], share[inside], visible[inside])
+    to_target, to_source = _membership(target), _membership(source)
+    of_target = to_target / to_target.sum(1, keepdims=True).clip(min=1)
     return Words(
         of_target @ weights[inside] @ to_source.T,
         of_target @ share[inside] @ to_source.T,
@@ -204,10 +206,13 @@ def table(found: dict[int, list[Words]], gold: Gold) -> list[Row]:
     ]
 
 
-def choose(model: Translator, valid: Sequence[Example], vocabulary: Vocabulary) -> Choice | None:
-    """Choose the layer and head with the lowest AER on validation; None without gold, or without slots to align."""
+def choose(found: dict[int, list[Words]], valid: Sequence[Example]) -> Choice | None:
+    """Choose the layer and head with the lowest AER on validation; None without gold, or without slots to align.
+
+    `found` are the `alignments` of validation.
+    """
     gold = gold_of(valid)
-    rows = table(alignments(model, valid, vocabulary), gold) if gold is not None else []
+    rows = table(found, gold) if gold is not None else []
     if not rows:
         return None
     layer = min((row.aer, row.layer) for row in rows if row.head is None)[1]
@@ -215,17 +220,14 @@ def choose(model: Translator, valid: Sequence[Example], vocabulary: Vocabulary) 
     return Choice(layer, best[1:])
 
 
-def alignment_scores(
-    model: Translator, data: Sequence[Example], split: str, choice: Choice | None, vocabulary: Vocabulary
-) -> list[Score]:
+def alignment_scores(found: dict[int, list[Words]], data: Sequence[Example], split: str, choice: Choice) -> list[Score]:
     """AER and mass on gold of the chosen layer, AER of the chosen head where there are several, and the floor of AER.
 
-    None without gold, and where nothing was there to choose.
+    None without gold. `found` are the `alignments` of the split.
     """
     gold = gold_of(data)
-    if gold is None or choice is None:
+    if gold is None:
         return []
-    found = alignments(model, data, vocabulary)
     readings, (layer, head) = found[choice.layer], choice.best
     mean = f"layer:{choice.layer}|heads:mean"
     values = [

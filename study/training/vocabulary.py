@@ -16,7 +16,7 @@ import sentencepiece
 from study.config import Data
 from study.corpora import Corpus, words
 from study.corpora.cache import folder, put
-from study.corpora.corpus import SPACE, tokens_of
+from study.corpora.corpus import SPACE, WORD, tokens_of
 from study.errors import InputError
 from study.models.translator import BOS, EOS, PAD, UNK
 
@@ -75,7 +75,7 @@ class Words(Vocabulary):
         return [[self.index.get(token, UNK) for token in tokens_of(text)] for text in texts]
 
     def words(self, text: str) -> list[int]:
-        return list(range(len(words(text))))
+        return list(range(len(WORD.findall(text))))
 
     def decode(self, ids: list[int]) -> str:
         return "".join(self.types[i] if i > EOS else f"{SPACE}⁇" for i in ids).replace(SPACE, " ").strip()

@@ -10,7 +10,6 @@ from study.attention import Lengths
 from study.config import experiment_from
 from study.corpora import Link, Pair
 from study.models import Translator, build
-from study.training import alignment
 from study.training.alignment import (
     Choice,
     Words,
@@ -54,6 +53,10 @@ def test_tokens_are_pooled_by_hand() -> None:
     assert words.visible.tolist() == [[[True, True], [False, True]]]
     assert links(words.of(0)) == {(0, 0), (1, 1)}
     assert pooled(weights, visible, [], []).weights.shape == (1, 0, 0)
+    alone = pooled(weights, visible, [0, 1, 2], [0, 1, 2])
+    assert np.array_equal(alone.weights, weights[:, :3, :3])
+    np.testing.assert_allclose(alone.share[0, 2], [0.0, 0.75, 0.25])
+    assert np.array_equal(alone.visible, visible[:, :3, :3])
 
 
 def test_a_link_is_the_largest_visible_weight_of_whatever_sign() -> None:
@@ -78,7 +81,7 @@ def test_mass_and_floor_by_hand() -> None:
     )
 
 
-def test_heads_and_their_mean_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heads_and_their_mean_are_told_apart() -> None:
     """Head 1 of layer 0 is right; of the means that of layer 1 is; nothing else is."""
     right, wrong = np.eye(2), np.eye(2)[::-1]
     layers = {0: [2.0 * wrong, right], 1: [0.5 * wrong, 0.4 * wrong + 0.1, right + 0.1]}
@@ -94,10 +97,9 @@ def test_heads_and_their_mean_are_told_apart(monkeypatch: pytest.MonkeyPatch) ->
     assert errors[0, 1] == 0
     assert errors[1, None] == 0
     assert len(errors) == 8
-    monkeypatch.setattr(alignment, "alignments", lambda *_: found)
-    choice = choose(model(), data, VOCABULARY)
+    choice = choose(found, data)
     assert choice == Choice(1, (0, 1))
-    scores = {s.metric: s for s in alignment_scores(model(), data, "test", choice, VOCABULARY)}
+    scores = {s.metric: s for s in alignment_scores(found, data, "test", choice)}
     assert scores["aer"].signature == scores["gold_mass"].signature == "layer:1|heads:mean"
     assert scores["aer_best_head"].signature == "layer:0|head:1"
     assert [scores[m].value for m in ("aer", "aer_best_head", "aer_floor")] == [0, 0, 0]
@@ -124,9 +126,9 @@ def test_a_window_of_one_slot_aligns_the_diagonal_whatever_it_has_learned(fields
     for layer, readings in found.items():
         for pair, reading in zip(PAIRS, readings, strict=True):
             assert links(reading.of(None)) == {(i, i) for i in range(len(pair.source.split()))}, layer
-    choice = choose(translator, data, VOCABULARY)
+    choice = choose(found, data)
     assert choice == Choice(0, (0, 0))
-    scores = {s.metric: s.value for s in alignment_scores(translator, data, "test", choice, VOCABULARY)}
+    scores = {s.metric: s.value for s in alignment_scores(found, data, "test", choice)}
     wanted = {"aer": 0, "gold_mass": 1, "aer_floor": 0, "aer_best_head": 0}
     if fields["family"] == "recurrent":
         del wanted["aer_best_head"]
@@ -167,8 +169,8 @@ def test_a_pair_beyond_the_limit_has_no_words() -> None:
 
 def test_without_gold_or_tokens_there_is_nothing_to_choose() -> None:
     bare = examples([Pair(pair.source, pair.target) for pair in PAIRS], VOCABULARY)
-    assert choose(model(), bare, VOCABULARY) is None
+    found = alignments(model(), bare, VOCABULARY)
+    assert choose(found, bare) is None
     data = examples(PAIRS, VOCABULARY)
-    assert choose(model(memory="mean"), data, VOCABULARY) is None
-    assert alignment_scores(model(), data, "test", None, VOCABULARY) == []
-    assert alignment_scores(model(), bare, "test", Choice(0, (0, 0)), VOCABULARY) == []
+    assert choose(alignments(model(memory="mean"), data, VOCABULARY), data) is None
+    assert alignment_scores(found, bare, "test", Choice(0, (0, 0))) == []
