@@ -259,18 +259,13 @@ def directed() -> tuple[str, ...]:
     return tuple(name for name, metric in METRICS.items() if metric.goal)
 
 
-def score_of(name: str) -> str:
-    """`test/exact/length 4-7` ↦ `exact`."""
-    return name.split("/")[1]
-
-
 def metric_of(name: str) -> Metric:
     """Return the facts about a metric's score; for an unknown score, its name as title and one decimal."""
     if is_diagnostic(name):
         place = name.removeprefix(DIAGNOSTICS)
         words = DIAGNOSED.get(place, place.replace("/", " ").replace("_", " "))
         return Metric(words, "", None, (-math.inf, math.inf), decimals=3)
-    score = score_of(name)
+    score = name.split("/")[1]
     return METRICS.get(score) or Metric(score, "", bounds=(-math.inf, math.inf))
 
 

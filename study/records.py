@@ -344,13 +344,11 @@ def parse(tree: Any, where: str) -> Record:
     return record
 
 
-def _without_per_sentence(tree: dict[str, Any]) -> dict[str, Any]:
-    """Version 2 adds `per_sentence`: a run of version 1 wrote no such files."""
-    return tree | {"per_sentence": {}}
+MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: lambda tree: tree | {"per_sentence": {}}}
+"""Older version ↦ a function from the plain data of that version to that of the next one.
 
-
-MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _without_per_sentence}
-"""Older version ↦ a function from the plain data of that version to that of the next one."""
+Version 2 adds `per_sentence`: a run of version 1 wrote no such files.
+"""
 
 
 def state(folder: Path) -> Literal["missing", "started", "finished", "diverged", "failed"]:

@@ -283,7 +283,9 @@ class Store:
             archive |= {f"{run.tree['id']}.{name}": content for name, content in run.files.items()}
         if archive:
             files.write(self.folder / f"{arm}{ARCHIVE}", _packed(archive))
-        files.write(self.folder / f"{arm}.json", _listed(sorted(trees.values(), key=lambda tree: seed_of(tree["id"]))))
+        in_order = sorted(trees.values(), key=lambda tree: seed_of(tree["id"]))
+        text = "[\n" + ",\n".join(map(_laid_out, in_order)) + "\n]\n"
+        files.write(self.folder / f"{arm}.json", text)
         self._trees, self._files = ("", {}), ("", {})
         self._arms.pop(arm, None)
 
@@ -299,7 +301,7 @@ class Store:
         if self._trees[0] != arm:
             path = self.folder / f"{arm}.json"
             trees = records.read_json(path)
-            ids = [tree.get("id") for tree in _items(trees) if isinstance(tree, dict)]
+            ids = [tree.get("id") for tree in (trees if isinstance(trees, list) else []) if isinstance(tree, dict)]
             fits = isinstance(trees, list) and 0 < len(trees) == len(ids)
             if not fits or any(not isinstance(one, str) or arm_of(one) != arm for one in ids) or len({*ids}) < len(ids):
                 raise InputError(
@@ -393,12 +395,8 @@ def is_results(folder: Path) -> bool:
     return (folder / "sweeps").is_dir() and (folder / "runs").is_dir()
 
 
-def _listed(trees: Iterable[Any]) -> str:
-    """Return a list of records as JSON: a line for each field, and in lists and sections a line for each item."""
-    return "[\n" + ",\n".join(map(_laid_out, trees)) + "\n]\n"
-
-
 def _laid_out(tree: dict[str, Any]) -> str:
+    """Return a record as JSON: a line for each field, and in lists and sections a line for each item."""
     lines = []
     for name, value in sorted(tree.items()):
         if isinstance(value, dict | list) and any(isinstance(v, dict | list) for v in _values(value)):
@@ -411,10 +409,6 @@ def _laid_out(tree: dict[str, Any]) -> str:
         else:
             lines.append(f" {_compact(name)}: {_compact(value)}")
     return "{\n" + ",\n".join(lines) + "\n}"
-
-
-def _items(tree: Any) -> list[Any]:
-    return tree if isinstance(tree, list) else []
 
 
 def _values(section: dict[str, Any] | list[Any]) -> Iterable[Any]:

@@ -107,18 +107,13 @@ def _table(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Table:
     blocks = []
     for facet in facets:
         rows = [*_rows(facet, columns), *_inapplicable(facet, columns)]
-        blocks.append(
-            Block(
-                labels.arm_words(facet.name),
-                rows if has_bleu(spec, facet.name) else [_without_bleu(row) for row in rows],
-                facet.name,
-            )
-        )
+        if not has_bleu(spec, facet.name):
+            rows = [
+                replace(row, cells={name: "" if name.endswith("/bleu") else text for name, text in row.cells.items()})
+                for row in rows
+            ]
+        blocks.append(Block(labels.arm_words(facet.name), rows, facet.name))
     return Table(f"{spec.name}: {spec.description}".rstrip(": "), columns, blocks, _notes(spec, frame, facets))
-
-
-def _without_bleu(row: Row) -> Row:
-    return replace(row, cells={name: "" if name.endswith("/bleu") else text for name, text in row.cells.items()})
 
 
 def _rows(facet: Facet, columns: list[Column]) -> list[Row]:

@@ -114,8 +114,8 @@ def _facts(record: records.Record) -> dict[str, Any]:
 def table(record: records.Record) -> list[str]:
     """Table of scores on the first test split: every part of the model, then the pruned model."""
     first = next(score.split for score in record.scores if score.split != "valid")
-    subsets = list(dict.fromkeys(s.subset for s in record.scores if s.split == first and not _length(s.subset)))
-    parts = [subset for subset in subsets if subset is not None]
+    subsets = dict.fromkeys(score.subset for score in record.scores if score.split == first)
+    parts = [subset for subset in subsets if subset is not None and not subset.startswith("length ")]
     width = max(map(len, [*parts, "pruned model"]))
     lines = [f"{first:<{width}}  " + "".join(f"{metric:>9}" for metric in SHOWN)]
     for subset in (*parts, None):
@@ -124,7 +124,3 @@ def table(record: records.Record) -> list[str]:
         lines.append(f"{subset or 'pruned model':<{width}}  {shown}")
     removed = record.diagnostics.get("pruning", {}).get("removed", [])
     return [*lines, f"removed: {', '.join(removed) or 'no head'}"]
-
-
-def _length(subset: str | None) -> bool:
-    return subset is not None and subset.startswith("length ")

@@ -23,11 +23,6 @@ def masked_mean(states: Tensor, mask: Tensor) -> Tensor:
     return (states * mask[..., None]).sum(1) / lengths(mask).clamp(min=1)[:, None]
 
 
-def masked_max(states: Tensor, mask: Tensor) -> Tensor:
-    """The largest value of each component over tokens that are not padding: [B, S, D] → [B, D]."""
-    return states.masked_fill(~mask[..., None], float("-inf")).amax(1)
-
-
 def last(states: Tensor, mask: Tensor) -> Tensor:
     """The state of the last token that is not padding: [B, S, D] → [B, D]."""
     return states[torch.arange(len(states), device=states.device), lengths(mask) - 1]
@@ -91,12 +86,12 @@ class Mean(SourceMemory):
 
 
 class Max(SourceMemory):
-    """The largest of each component, one slot."""
+    """The largest of each component over tokens that are not padding, one slot."""
 
     name = "max"
 
     def forward(self, states: Tensor, final: Tensor, mask: Tensor) -> Slots:
-        return Slots(masked_max(states, mask)[:, None], mask[:, :1])
+        return Slots(states.masked_fill(~mask[..., None], float("-inf")).amax(1, keepdim=True), mask[:, :1])
 
 
 class Empty(SourceMemory):

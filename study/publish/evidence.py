@@ -202,7 +202,7 @@ def _files(store: Store, record: Record, evidence: Evidence, task: Task) -> None
         evidence.unchecked.clear()
     if task.published:
         there = set(store.names(evidence.id))
-        wanted = set() if _shipped(record) else {statistics_name(name) for name in files}
+        wanted = set() if _shipped(record) else {name.removesuffix(HYPOTHESES) + STATISTICS for name in files}
         for name in sorted(wanted - there):
             evidence.say(name, "absent, and the references are not shipped; restore the archive")
         for name in sorted(there - wanted - {*files, *record.per_sentence, ATTENTION}):
@@ -368,11 +368,6 @@ def hypothesis_files(record: Record) -> dict[str, list[int]]:
         if score.hypotheses is not None:
             files.setdefault(score.hypotheses, []).append(place)
     return files
-
-
-def statistics_name(hypotheses: str) -> str:
-    """`test.hyp.txt` ↦ `test.bleu.tsv`."""
-    return hypotheses.removesuffix(HYPOTHESES) + STATISTICS
 
 
 def section_of(record: Record) -> Data | None:

@@ -17,7 +17,7 @@ from study.analysis import labels
 from study.analysis.inference import FEWEST, deviation, one_sample
 from study.analysis.runs import Runs
 from study.analysis.tables import Block, Column, Row, Table
-from study.config import Experiment, config_hash
+from study.config import config_hash
 from study.errors import InputError
 from study.publish.results import Results
 from study.records import Record
@@ -98,17 +98,13 @@ def _arms(results: Results, runs: Runs) -> dict[str, dict[str, Candidate]]:
         spec = results.spec(manifest)
         for run in runs.of(spec):
             cell, record = run.cell, run.record
-            if cell.experiment is None or not _asked(cell.experiment):
+            e = cell.experiment
+            if e is None or e.data.name != "multi30k" or e.pruning is not None:
                 continue
             label = " ".join(word for word in spec.label(cell).split() if not word.startswith(("seed=", "family=")))
-            arms = out.setdefault(cell.experiment.model.family, {})
-            arm = arms.setdefault(config_hash(cell.experiment), Candidate(spec.name, label))
-            arm.runs[cell.experiment.seed] = None if record is None or record.status == "failed" else record
+            arm = out.setdefault(e.model.family, {}).setdefault(config_hash(e), Candidate(spec.name, label))
+            arm.runs[e.seed] = None if record is None or record.status == "failed" else record
     return out
-
-
-def _asked(experiment: Experiment) -> bool:
-    return experiment.data.name == "multi30k" and experiment.pruning is None
 
 
 def _best(families: dict[str, dict[str, Candidate]]) -> dict[str, Candidate]:
@@ -139,7 +135,7 @@ def _row(family: str, arm: Candidate) -> Row:
         {
             "system": _named(first),
             "bleu": labels.mean_sd(statistics.fmean(tests), deviation(tests), 2),
-            "interval": _printed(low, high),
+            "interval": labels.interval(low, high, 2, sign=False),
             "second": labels.mean_sd(statistics.fmean(second), deviation(second), 2),
             "valid": labels.mean_sd(statistics.fmean(valid), deviation(valid), 2),
             "n": str(len(tests)) if len(tests) == len(arm.runs) else f"{len(tests)} of {len(arm.runs)}",
@@ -181,10 +177,6 @@ def _interval(values: list[float]) -> tuple[float, float] | tuple[None, None]:
         return None, None
     test = one_sample(values, values)
     return (None, None) if test.low is None or test.high is None else (test.low, test.high)
-
-
-def _printed(low: float | None, high: float | None) -> str:
-    return labels.NOTHING if low is None else f"[{labels.number(low, 2)}, {labels.number(high, 2)}]"
 
 
 def _other(system: dict[str, Any]) -> Row:

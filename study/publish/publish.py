@@ -215,17 +215,13 @@ def _check_commits(made: Sequence[Record], found: _Found, checkout: Checkout) ->
 
 def _code(made: Sequence[Record], checkout: Checkout) -> list[Code]:
     """Return the states of the code that decides numbers, that of most runs first."""
-    commits = [commit for record in made if (commit := _commit(record)) is not None]
+    commits = [commit for one in made if one.provenance and (commit := one.provenance.git_commit) is not None]
     known = {commit: checkout.state(commit) for commit in set(commits)}
     states: dict[str, list[str]] = {}
     for commit in commits:
         states.setdefault(known[commit], []).append(commit)
     code = [Code(state=state, commits=sorted(set(all_)), runs=len(all_)) for state, all_ in states.items()]
     return sorted(code, key=lambda one: (-one.runs, one.state))
-
-
-def _commit(record: Record) -> str | None:
-    return record.provenance.git_commit if record.provenance else None
 
 
 def _new(evidence: Evidence, source: Store, published: Store) -> NewRun | None:

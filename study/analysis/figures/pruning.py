@@ -9,7 +9,6 @@ from study.analysis import labels
 from study.analysis.figures import panels, style
 from study.analysis.figures.source import Sweep, point, with_means
 from study.analysis.inference import FEW
-from study.analysis.runs import DeclaredRun
 from study.metrics import KEPT
 
 if TYPE_CHECKING:
@@ -30,24 +29,14 @@ def points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
     (sweep,) = sweeps
     split = sweep.spec.metric[0]
     metric, rows = f"{split}/{SCORE}", []
-    runs = sweep.comparable(*FREE, where=_curve)
+    runs = sweep.comparable(*FREE, where=lambda run: bool(run.at("pruning.question") == "curve"))
     for run in sorted(runs, key=lambda run: list(SITES).index(run.at("pruning.site"))):
         line, column = f"order={run.at('pruning.order')}", SITES[run.at("pruning.site")]
         free = run.score(f"{split}/{SHARE}")
         for tenth, subset in enumerate(reversed(KEPT)):
             score = run.score(metric, subset)
             rows.append(point(run, metric, line, 10 * tenth, column=column, score=score, free=free))
-    return with_means(rows) if rows else _nothing()
-
-
-def _curve(run: DeclaredRun) -> bool:
-    return bool(run.at("pruning.question") == "curve")
-
-
-def _nothing() -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.DataFrame()
+    return with_means(rows)
 
 
 @style.styled()
