@@ -46,6 +46,8 @@ FEWEST_ARMS = 5
 """A rank correlation over fewer arms says nothing."""
 TRIALS = 2000
 """Trials of approximate randomisation."""
+ENTRIES = 2**20
+"""So many signs are drawn at once, which takes 16 MiB."""
 SEED = 12345
 """Seed of its random draws, that of sacreBLEU."""
 
@@ -410,8 +412,11 @@ def randomised(differences: Any, trials: int = TRIALS) -> float:
     some = np.asarray(differences, dtype=float)
     some = some[some != 0]
     whole = abs(some.sum())
-    signs = 1.0 - 2.0 * np.random.default_rng(SEED).integers(2, size=(trials, len(some)))
-    count = int((np.abs(signs @ some) >= whole - 1e-9 * max(1.0, whole)).sum())
+    draw, count = np.random.default_rng(SEED), 0
+    together = max(1, ENTRIES // max(1, len(some)))
+    for done in range(0, trials, together):
+        signs = 1.0 - 2.0 * draw.integers(2, size=(min(together, trials - done), len(some)))
+        count += int((np.abs(signs @ some) >= whole - 1e-9 * max(1.0, whole)).sum())
     return (count + 1) / (trials + 1)
 
 

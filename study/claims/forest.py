@@ -12,7 +12,7 @@ from study.analysis.figures import style
 from study.analysis.tables import Block, Column, Row, Table
 from study.claims import table as rows
 from study.claims.contrasts import direction
-from study.claims.verdicts import NOT_RUN, Finding, Verdict, counted, fragile, summaries
+from study.claims.verdicts import NOT_RUN, SATURATED, Finding, Verdict, counted, fragile, summaries
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,10 +52,11 @@ def deciding(verdicts: Sequence[Verdict]) -> dict[str, Verdict]:
 
 
 def parts(verdicts: Sequence[Verdict], claim: str) -> str:
-    """Return how many rows of a claim have each verdict, such as `2 hold, 1 is not decided`; descriptive ones aside."""
-    own = [one for one in verdicts if str(one.claim.id) == claim and not one.superseded and one.outcome != "none"]
-    counts = Counter(one.outcome for one in own if one.outcome != NOT_RUN and not one.question.post_hoc)
-    counts = counts or Counter(one.outcome for one in own if one.outcome != NOT_RUN)
+    """Return how many rows of a claim have each verdict, such as `2 hold, 1 saturated`; descriptive ones aside."""
+    own = [one for one in verdicts if str(one.claim.id) == claim and not one.superseded]
+    own = [one for one in own if one.outcome not in ("none", NOT_RUN)]
+    own = [one for one in own if not one.question.post_hoc] or own
+    counts = Counter(SATURATED if one.word == SATURATED else one.outcome for one in own)
     return ", ".join(f"{n} {SHORT.get(word, word) if n > 1 else word}" for word, n in counts.items())
 
 

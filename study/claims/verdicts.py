@@ -323,8 +323,11 @@ def stance(word: Word, kind: Kind) -> int:
 
 
 def supersede(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Mark the verdicts of the first edition on a claim that a question of the second replaces and that has run."""
-    second = [verdict for verdict in verdicts if verdict.question.edition == 2 and verdict.outcome != NOT_RUN]
+    """Mark the verdicts of the first edition on a claim that a question of the second replaces and that has a verdict.
+
+    A descriptive question has none.
+    """
+    second = [one for one in verdicts if one.question.edition == 2 and one.outcome not in ("none", NOT_RUN)]
     marked = []
     for old in verdicts:
         new = tuple(one for one in second if one.question.supersedes(one.pair, old.question, old.pair))
@@ -333,8 +336,11 @@ def supersede(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
 
 def over_the_study(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Add to each contrast its p by Benjamini and Hochberg over all contrasts that count; descriptive ones do not."""
-    counted = [found for one in verdicts if one.word != DESCRIPTIVE for found in one.findings]
+    """Add to each contrast its p by Benjamini and Hochberg over all contrasts on which verdicts rest.
+
+    Descriptive and superseded ones have none: the rate of false discoveries is that of what the study says today.
+    """
+    counted = [found for one in verdicts if one.word != DESCRIPTIVE and not one.superseded for found in one.findings]
     p = {id(found): test.p for found in counted if (test := found.comparison.test) and test.p is not None}
     adjusted = dict(zip(p, false_discovery(list(p.values())), strict=True))
     out = []
@@ -350,10 +356,11 @@ def over_the_study(verdicts: Sequence[Verdict]) -> list[Verdict]:
 def counted(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """Return the rows of a claim that count: neither superseded, nor descriptive, nor without runs.
 
-    Post hoc rows count where there are no others.
+    Post hoc rows count where there are no others. So do saturated rows, which could not have shown anything.
     """
     own = [one for one in verdicts if not one.superseded and one.outcome not in ("none", NOT_RUN)]
-    return [one for one in own if not one.question.post_hoc] or own
+    own = [one for one in own if not one.question.post_hoc] or own
+    return [one for one in own if one.word != SATURATED] or own
 
 
 def fragile(verdicts: Sequence[Verdict]) -> frozenset[str]:
@@ -365,28 +372,18 @@ def fragile(verdicts: Sequence[Verdict]) -> frozenset[str]:
 
 
 def summaries(verdicts: Sequence[Verdict]) -> dict[str, str]:
-    """Return the verdict on each claim as a whole, by its id."""
-    parts: dict[str, list[tuple[str, bool]]] = {}
+    """Return the verdict on each claim, by its id: that of its rows that count, `mixed` where they differ."""
+    claims: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
-        some = parts.setdefault(str(verdict.claim.id), [])
-        if not verdict.superseded:
-            some.append((verdict.outcome, bool(verdict.question.post_hoc)))
-    return {claim: summary(some) for claim, some in parts.items()}
+        claims.setdefault(str(verdict.claim.id), []).append(verdict)
+    return {claim: _summary(own) for claim, own in claims.items()}
 
 
-def summary(parts: Sequence[tuple[str, bool]]) -> str:
-    """Return the verdict on a claim from those on its parts: theirs, or `mixed` where they differ.
-
-    Descriptive parts do not count, nor do parts that have not run beside others that have. Post hoc parts count where
-    a claim has no others.
-
-    Args:
-        parts: the verdict on each part, and whether it is post hoc.
-    """
-    counted = [part for part in parts if part[0] != "none"]
-    counted = [part for part in counted if part[0] != NOT_RUN] or counted
-    found = {verdict for verdict, _ in [part for part in counted if not part[1]] or counted}
-    return found.pop() if len(found) == 1 else "mixed" if found else "none"
+def _summary(own: Sequence[Verdict]) -> str:
+    found = {one.outcome for one in counted(own)}
+    if not found:
+        return NOT_RUN if any(one.outcome == NOT_RUN for one in own) else "none"
+    return found.pop() if len(found) == 1 else "mixed"
 
 
 def finding(kind: Kind, question: Question, contrast: AnyContrast, weighted: WeightedContrast, comparison: Comparison,

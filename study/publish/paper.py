@@ -27,7 +27,7 @@ from study.analysis.inference import deviation
 from study.analysis.runs import Runs
 from study.analysis.tables import Block, Column, Row, Table
 from study.claims import costs
-from study.claims.verdicts import Outcome, Verdict, summaries
+from study.claims.verdicts import NOT_RUN, Outcome, Verdict, summaries
 from study.config.pruning import TRAINING
 from study.corpora.catalogue import KINDS
 from study.corpora.grammar.lexicon import lexicon
@@ -84,6 +84,7 @@ def _facts(results: Results, runs: Runs, verdicts: Sequence[Verdict]) -> dict[st
         "devices": sorted({record.provenance.device for record in made.values() if record.provenance}),
         "claims": _answers(verdicts),
         "verdicts": summaries(verdicts),
+        "second": _second_edition(verdicts),
         "agreements": sorted(p.stem.partition("-")[2] for p in (results.root / "tables").glob("agreement-*.json")),
         "figures": sorted(p.stem for p in (results.root / "figures").glob("*.svg") if not p.stem.startswith("sweep-")),
         "published": list(results.manifests),
@@ -174,6 +175,12 @@ def _answers(verdicts: Sequence[Verdict]) -> dict[str, int]:
     """Count the claims in total and by verdict."""
     counted = Counter(summaries(verdicts).values())
     return {"total": counted.total()} | {name.replace(" ", "_"): counted[name] for name in get_args(Outcome)}
+
+
+def _second_edition(verdicts: Sequence[Verdict]) -> dict[str, int]:
+    """Count the questions of the second edition, each in each corpus and family, and those without runs."""
+    own = [one for one in verdicts if one.question.edition == 2]
+    return {"questions": len(own), "waiting": sum(one.outcome == NOT_RUN for one in own)}
 
 
 def _configurations(published: list[tuple[Manifest, Spec]], made: dict[str, Record]) -> Table:

@@ -219,7 +219,9 @@ def test_the_second_edition_decides_where_it_has_run(study):
     rows = claims_table.table(found).blocks[0].rows
     assert [row.numbers["superseded_by"] for row in rows] == ["grammar, recurrent; again", ""]
     assert [row.cells["verdict"] for row in rows] == ["holds", "fails"]
+    assert [one.findings[0].comparison.false_discovery is None for one in found] == [True, False]
     assert editions(replaces=["once"])[1] == "fails"
+    assert editions(descriptive=True)[1:] == ("holds", ["first", "second"]), "a description replaces no verdict"
     assert editions(replaces=[])[1] == "mixed"
     for facts, said in (
         ({"replaces": ["twice"]}, "replaces: expected a corpus/family or part of the first edition, got 'twice'"),

@@ -20,7 +20,7 @@ from study.analysis.inference import (
 )
 from study.claims.contrasts import WeightedContrast, band, direction
 from study.claims.schema import Contrast, Difference, Question
-from study.claims.verdicts import Finding, Verdict, combined, finding, inside, judged, outcome, summary
+from study.claims.verdicts import Finding, Verdict, combined, finding, inside, judged, outcome, summaries
 
 BASE = {1: 80.0, 2: 82.0, 3: 81.5, 4: 79.0, 5: 83.0}
 BETTER = {1: 85.0, 2: 86.5, 3: 87.0, 4: 83.5, 5: 88.5}
@@ -175,13 +175,28 @@ def test_the_verdict_of_several_contrasts(words, all_, any_):
     assert outcome(question(combine="any"), "superiority", words) == any_
 
 
-def test_a_claim_has_the_verdict_that_its_parts_share():
-    assert summary([("holds", False), ("holds", False)]) == "holds"
-    assert summary([("holds", False), ("fails", False)]) == "mixed"
-    assert summary([("holds", False), ("none", False), ("not yet run", False), ("fails", True)]) == "holds"
-    assert summary([("none", False), ("fails", True)]) == "fails"
-    assert summary([("not yet run", False)]) == "not yet run"
-    assert summary([("none", False)]) == "none"
+@pytest.mark.parametrize(
+    ("parts", "whole"),
+    [
+        (["holds", "holds"], "holds"),
+        (["holds", "fails"], "mixed"),
+        (["holds", "none", "not yet run", "fails, post hoc"], "holds"),
+        (["none", "fails, post hoc"], "fails"),
+        (["holds", "saturated"], "holds"),
+        (["fails, post hoc", "saturated"], "not decided"),
+        (["not yet run"], "not yet run"),
+        (["none"], "none"),
+    ],
+)
+def test_a_claim_has_the_verdict_that_its_parts_share(parts, whole):
+    rows = []
+    for part in parts:
+        word = "undecided" if part != "saturated" else part
+        outcome_ = "not decided" if part == "saturated" else part.partition(",")[0]
+        asked = SimpleNamespace(post_hoc="later" * ("post hoc" in part))
+        row = {"claim": SimpleNamespace(id=1), "outcome": outcome_, "word": word, "superseded": (), "question": asked}
+        rows.append(SimpleNamespace(**row))
+    assert summaries(rows) == {"1": whole}
 
 
 @pytest.mark.parametrize(
