@@ -43,14 +43,14 @@ class WeightedContrast:
     """The contrast in words."""
     arms: dict[str, Arm]
     weights: dict[str, float]
-    sides: tuple[str, ...]
-    """Arms whose scores are compared with those of `bases`."""
-    bases: tuple[str, ...]
-    """Empty where the arms are no scores, such as widths of a band."""
     labels: dict[str, str]
     """Arm ↦ its label in the sweep."""
     declared: int
     """Runs of an arm."""
+    sides: tuple[str, ...] = ()
+    """Arms whose scores are compared with those of `bases`."""
+    bases: tuple[str, ...] = ()
+    """Empty where the arms are no scores, such as widths of a band."""
     notes: tuple[str, ...] = ()
     fields: str = ""
     """The contrast by names of fields."""
@@ -335,8 +335,9 @@ def _bands(contrast: Band, among: QuestionArms) -> WeightedContrast:
         arms[key], edge = band(key, [(rate, among.values(arm)) for (rate,), arm in rates], contrast.within)
         weights[key], labels[key], declared = weight, _side(side, {}, words=True), len(rates[0][1].cells)
         notes += [f"{labels[key]}: the best rate is at the grid's edge in {edge} of {declared} runs"] if edge else []
-    names = name_of(contrast), fields_of(contrast)
-    return WeightedContrast(names[0], arms, weights, (), (), labels, declared, tuple(notes), names[1])
+    return WeightedContrast(
+        name_of(contrast), arms, weights, labels, declared, notes=tuple(notes), fields=fields_of(contrast)
+    )
 
 
 def band(label: str, rates: Sequence[tuple[float, Arm]], within: float) -> tuple[Arm, int]:
@@ -395,8 +396,6 @@ def _costly(contrast: Costly, among: QuestionArms) -> WeightedContrast:
         fields=contrast.name or f"{measure.title} − {text(contrast.minus)} %",
         arms={key: _above(key, among.values(declared, measure), contrast.minus)},
         weights={key: 1.0},
-        sides=(),
-        bases=(),
         labels={key: declared.label},
         declared=len(declared.cells),
     )
@@ -423,8 +422,6 @@ def _draws(contrast: Draws, among: QuestionArms) -> WeightedContrast:
         fields=fields_of(contrast),
         arms={key: found},
         weights={key: 1.0},
-        sides=(),
-        bases=(),
         labels={key: pairs[0][1].label},
         declared=len(pairs),
         notes=(f"n counts draws of the corpus, of {seeds} seeds each",),

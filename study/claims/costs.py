@@ -150,8 +150,6 @@ def _weigh(contrast: Ratio, question: Question, costs: Costs) -> WeightedContras
         fields=fields_of(contrast),
         arms={key: Arm(key, dict(enumerate(log_ratios(arm, base), 1)))},
         weights={key: 1.0},
-        sides=(),
-        bases=(),
         labels={key: key},
         declared=costs.processes,
         notes=(f"{arm.megabytes / base.megabytes:.2f} times the memory",),

@@ -220,7 +220,7 @@ def test_nothing_is_saturated_that_could_show(base, other, kind, expect, word):
         for mean, spread_ in ((base, 0.2), (other, spread))
     ]
     contrast = Difference(arm={}, baseline={}, expect=expect)
-    weighed = WeightedContrast("x", arms(a=values[0], b=values[1]), PAIR, ("b",), ("a",), {}, 5)
+    weighed = WeightedContrast("x", arms(a=values[0], b=values[1]), PAIR, {}, 5, ("b",), ("a",))
     comparison = Comparison(t_test("welch", other - base, abs(other - base) + 1, 4), holm=0.4)
     if word.startswith("no difference"):
         comparison = Comparison(t_test("welch", other - base, 0.1, 4), holm=0.001)
