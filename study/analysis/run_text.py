@@ -15,6 +15,8 @@ from study.config.overrides import flat
 from study.records import Record
 
 HEIGHT = 8
+GAP = 4
+"""Blanks between blocks side by side."""
 
 
 def describe(record: Record, attention: dict[str, Any] | None) -> Iterator[str]:
@@ -134,16 +136,16 @@ def plot(points: Sequence[tuple[int, float]], height: int = HEIGHT, width: int =
     yield f"  {'step':>8}  {first}{last:>{max(1, length - len(first))}}"
 
 
-def side_by_side(blocks: Sequence[Sequence[str]], width: int, gap: int = 4) -> Iterator[str]:
+def side_by_side(blocks: Sequence[Sequence[str]], width: int) -> Iterator[str]:
     """Blocks of lines side by side, as many in a row as fit into a width in characters."""
     rest = list(blocks)
     while rest:
         widths = [max(map(len, block), default=0) for block in rest]
         count = 1
-        while count < len(rest) and sum(widths[: count + 1]) + gap * count <= width:
+        while count < len(rest) and sum(widths[: count + 1]) + GAP * count <= width:
             count += 1
         for parts in itertools.zip_longest(*rest[:count], fillvalue=""):
-            yield (" " * gap).join(part.ljust(size) for part, size in zip(parts, widths, strict=False)).rstrip()
+            yield (" " * GAP).join(part.ljust(size) for part, size in zip(parts, widths, strict=False)).rstrip()
         rest = rest[count:]
         if rest:
             yield ""

@@ -94,9 +94,9 @@ def _states(count: int, seed: int = 0) -> Tensor:
     return torch.randn(B, count, D, generator=generator, dtype=torch.float64)
 
 
-def _mask(count: int = S) -> Tensor:
+def _mask() -> Tensor:
     """[B, S]: the second sentence has three slots."""
-    mask = torch.ones(B, count, dtype=torch.bool)
+    mask = torch.ones(B, S, dtype=torch.bool)
     mask[1, 3:] = False
     return mask
 
