@@ -24,7 +24,6 @@ from study.sweep.engines import ray, slurm
 from study.sweep.estimate import estimate, seconds_each
 from study.sweep.file import tagged
 from study.sweep.spec import Cell, Spec, load
-from study.sweep.task import Policy
 
 DESCRIPTION = """\
 Run every experiment of a sweep file that has no result yet, several at a time, each in its own process. The same
@@ -106,7 +105,7 @@ def _sweep(path: Path, args: argparse.Namespace) -> int:
     elif args.engine == "ray":
         code = _by_ray(spec, chosen, todo, out, args)
     else:
-        code = local.run_sweep(spec, out, args.slots, cells=chosen, policy=Policy(args.retries, args.time_limit))
+        code = local.run_sweep(spec, out, args.slots, cells=chosen, policy=local.Policy(args.retries, args.time_limit))
     if code != local.INTERRUPTED and args.unpublished:
         print(f"`{program()} publish {spec.path} --runs {shlex.quote(str(out))}` adds these runs to the published ones")
     elif code != local.INTERRUPTED:
@@ -145,7 +144,7 @@ def _check_whole(args: argparse.Namespace) -> None:
 def _by_agents(spec: Spec, out: Path, args: argparse.Namespace) -> int:
     from study.sweep.engines import wandb
 
-    return wandb.run_sweep(spec, out, args.slots, policy=Policy(args.retries))
+    return wandb.run_sweep(spec, out, args.slots, policy=local.Policy(args.retries))
 
 
 def _by_slurm(spec: Spec, cells: Sequence[Cell], todo: list[Cell], out: Path, args: argparse.Namespace) -> int:
@@ -178,7 +177,7 @@ def _by_slurm(spec: Spec, cells: Sequence[Cell], todo: list[Cell], out: Path, ar
             except KeyboardInterrupt:
                 local.tell("interrupted: the jobs go on; --status shows them, and the same command waits again")
                 return local.INTERRUPTED
-    code = _checked(spec, cells, out, failed) if todo else 0
+    code = engines.check(spec, cells, out, failed) if todo else 0
     _report(spec, out, args.shard is not None)
     return code
 
@@ -196,17 +195,11 @@ def _by_ray(spec: Spec, cells: Sequence[Cell], todo: list[Cell], out: Path, args
     except KeyboardInterrupt:
         print("interrupted: the same command again continues")
         return local.INTERRUPTED
-    return _checked(spec, cells, out, failed)
+    return engines.check(spec, cells, out, failed)
 
 
 def _template(spec: Spec, out: Path, args: argparse.Namespace, at_once: int | None = None) -> engines.Pack:
-    return engines.template(spec, out, at_once or args.slots, Policy(args.retries, args.time_limit))
-
-
-def _checked(spec: Spec, cells: Sequence[Cell], out: Path, failed: Mapping[int, str]) -> int:
-    for reason in dict.fromkeys(failed.values()):
-        print(f"the engine says: {reason}")
-    return engines.check(spec, cells, out)
+    return engines.template(spec, out, at_once or args.slots, local.Policy(args.retries, args.time_limit))
 
 
 def _parser() -> Parser:

@@ -10,20 +10,19 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Iterable
 from multiprocessing.process import BaseProcess
 
-from study.sweep.trial import Job, Trial, main
+from study.sweep.trial import Job, Trial, main, train
 
 PRELOAD = ("torch", "pytorch_lightning", "wandb", "study.pruning.run")
-"""Named, not imported: the launcher itself stays light."""
+"""Modules of a real trial. Named, not imported: the launcher itself stays light."""
 BLOCKED = (signal.SIGINT, signal.SIGUSR2) if hasattr(signal, "SIGUSR2") else (signal.SIGINT,)
 """Signals for the launcher alone. SLURM sends SIGUSR2, the warning before a time limit, to every process of a job."""
 LONGEST = 60
 """Bytes of the folder in which the server's socket is made; its whole name may have 107."""
 
 
-def start(preload: Iterable[str], threads: int) -> None:
+def start(trial: Trial, threads: int) -> None:
     """Start the process that trials are forked from, with the environment that its imports read."""
     settings = {
         "OMP_NUM_THREADS": str(threads),  # for numpy's share; torch is told by the trial
@@ -32,11 +31,12 @@ def start(preload: Iterable[str], threads: int) -> None:
     }
     from multiprocessing import forkserver  # here, since Windows has none
 
+    modules = PRELOAD if trial is train else (trial.__module__,)
     before = dict(os.environ)
     os.environ.update({name: value for name, value in settings.items() if name not in before})
     os.environ["MPLBACKEND"] = "agg"  # that of a notebook is no module here, and importing it fails
     os.environ.pop("WANDB_SERVICE", None)
-    multiprocessing.get_context("forkserver").set_forkserver_preload([*preload, "study.sweep.trial"])
+    multiprocessing.get_context("forkserver").set_forkserver_preload([*modules, "study.sweep.trial"])
     # Blocked, not handled: the server inherits it, and Ctrl-C while it imports would print a traceback.
     signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
     folder = tempfile.tempdir

@@ -6,10 +6,12 @@ GPUs are counted without torch, and without touching CUDA: a launcher that had w
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import re
 from collections import deque
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from study.config.experiment import Trainer
@@ -99,29 +101,24 @@ class Pool:
                 self.out.add(gpu)
 
 
-def layout_for(wanted: int | None, trainers: Iterable[Trainer], shared: int = SLOTS_PER_GPU) -> list[Slot]:
-    """The slots for runs with these trainer sections; every slot has what the one that asks for most needs.
+def layout(wanted: int | None, trainers: Iterable[Trainer], shared: int = SLOTS_PER_GPU) -> list[Slot]:
+    """Return the slots of this machine for runs with these trainer sections. Each has what the largest run needs.
 
-    `shared` is how many runs may share a GPU.
+    Args:
+        wanted: number of slots (default: from the machine).
+        trainers: the trainer sections.
+        shared: number of runs that may share a GPU.
 
     Raises:
         InputError: a run asks for more GPUs than there are.
     """
-    every = list(trainers)
-    on_gpus = [trainer for trainer in every if trainer.device != "cpu"]
-    return layout(wanted, bool(on_gpus), max((trainer.devices for trainer in on_gpus or every), default=1), shared)
-
-
-def layout(wanted: int | None, use_gpus: bool, devices: int = 1, shared: int = SLOTS_PER_GPU) -> list[Slot]:
-    """The slots of this machine, or `wanted` of them, for trials on so many devices; cores are shared out evenly.
-
-    Raises:
-        InputError: trials ask for more GPUs than there are.
-    """
     if wanted is not None and wanted > MOST:
         raise InputError(f"--slots: expected at most {MOST}, got {wanted}.")
-    cores, found = cpu_cores(), gpus() if use_gpus else []
-    if use_gpus and 1 < devices > len(found):
+    every = list(trainers)
+    on_gpus = [trainer for trainer in every if trainer.device != "cpu"]
+    devices = max((trainer.devices for trainer in on_gpus or every), default=1)
+    cores, found = cpu_cores(), list(visible()) if on_gpus else []
+    if on_gpus and 1 < devices > len(found):
         raise InputError(
             f"trainer.devices: expected at most {len(found)} GPUs, which this machine has, got {devices}. Set "
             f"{'1' if len(found) < 2 else f'{len(found)} or fewer'}, or trainer.device cpu."
@@ -163,22 +160,18 @@ class Gpu:
     free: int
 
 
-def gpus() -> list[str]:
-    """List the usable GPUs: the entries of CUDA_VISIBLE_DEVICES if it is set, otherwise every GPU here."""
-    return list(visible())
-
-
 def visible() -> dict[str, Gpu]:
-    """Entry of CUDA_VISIBLE_DEVICES ↦ GPU; without that variable, the number of every GPU here.
+    """Entry of CUDA_VISIBLE_DEVICES ↦ GPU or part of one (MIG); without that variable, the number of every GPU here.
 
-    A part of a GPU (MIG) stands for the first GPU that has such parts: which one it is does not matter here.
+    A part that NVML does not find by its name stands for the first GPU.
     """
-    found = _devices()
     listed = os.environ.get("CUDA_VISIBLE_DEVICES")
     if listed is None:
-        return {str(number): gpu for number, gpu in enumerate(found)}
+        return {str(number): gpu for number, gpu in enumerate(_devices())}
+    entries = [part.strip() for part in listed.split(",")]
+    found = _devices([entry for entry in entries if entry.startswith("MIG-")])
     chosen: dict[str, Gpu] = {}
-    for entry in (part.strip() for part in listed.split(",")):
+    for entry in entries:
         number = int(entry) if re.fullmatch(r"\d+", entry, re.ASCII) else None
         alike = [gpu for gpu in found if gpu.uuid.startswith(entry)] or found
         if not found or (number is None and not re.fullmatch(r"(GPU|MIG)-\S+", entry)):
@@ -187,8 +180,8 @@ def visible() -> dict[str, Gpu]:
     return chosen
 
 
-def _devices() -> list[Gpu]:
-    """Every GPU of this machine. NVML counts without CUDA: who has touched that cannot fork trials."""
+def _devices(parts: Iterable[str] = ()) -> list[Gpu]:
+    """List every GPU here, then these parts. NVML counts without CUDA: who has touched that cannot fork trials."""
     try:
         pynvml = importlib.import_module("pynvml")
         pynvml.nvmlInit()
@@ -196,6 +189,9 @@ def _devices() -> list[Gpu]:
         return []
     try:
         handles = [pynvml.nvmlDeviceGetHandleByIndex(number) for number in range(pynvml.nvmlDeviceGetCount())]
+        for part in parts:
+            with suppress(pynvml.NVMLError):
+                handles.append(pynvml.nvmlDeviceGetHandleByUUID(part))
         return [
             Gpu(
                 pynvml.nvmlDeviceGetName(handle),
@@ -213,17 +209,30 @@ def _devices() -> list[Gpu]:
 def per_gpu(need: int | None) -> tuple[int, str]:
     """Return how many runs share a GPU, and one line that says why.
 
+    The smallest of three numbers: `SLOTS_PER_GPU`, the runs that fit into the free memory, and those that have a core.
+
     Args:
         need: bytes that torch had allocated at most in a similar run on such a GPU; None where none was measured.
     """
-    free = min((gpu.free for gpu in visible().values()), default=0)
+    gpus, cores = visible(), cpu_cores()
+    free = min((gpu.free for gpu in gpus.values()), default=0)
+    each = int(RESERVED * (need or 0)) + CONTEXT
+    fit, with_core = free // each, math.ceil(cores / max(len(gpus), 1))
+    count = max(1, min(SLOTS_PER_GPU, fit, with_core))
+    if not fit:
+        why = "though only"
+    elif count == fit < SLOTS_PER_GPU:
+        why = "as"
+    elif count == SLOTS_PER_GPU:
+        why = "the most, as"
+    else:
+        why = f"one per core ({_plural(cores, 'core')}, {_plural(len(gpus), 'GPU')}), as"
+    told = f"{why} {_gib(free)} are free{' on each GPU' if len(gpus) > 1 else ''} and a run needs"
     if need is None:
-        return SLOTS_PER_GPU, f"runs per GPU: {SLOTS_PER_GPU}, as no run of this kind was measured on such a GPU yet"
-    each = int(RESERVED * need) + CONTEXT
-    count = max(1, min(SLOTS_PER_GPU, free // each))
-    most = ", the most" if count == SLOTS_PER_GPU else ""
-    need_of = f"{_gib(each)}: {RESERVED:g} × {_gib(need)} (measured) + {_gib(CONTEXT)}"
-    return count, f"runs per GPU: {count}{most}, as {_gib(free)} are free and a run needs about {need_of}"
+        basis = f"at least {_gib(each)}; none of this kind was measured on such a GPU yet"
+    else:
+        basis = f"about {_gib(each)}: {RESERVED:g} × {_gib(need)} (measured) + {_gib(CONTEXT)}"
+    return count, f"runs per GPU: {count}, {told} {basis}"
 
 
 def _gib(count: int) -> str:

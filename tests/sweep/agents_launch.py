@@ -30,4 +30,4 @@ if __name__ == "__main__":
         file, out, slots = sys.argv[1:]
         spec = load(Path(file))
         threading.Thread(target=listen, args=(Path(out),), daemon=True).start()
-        sys.exit(agents.run_sweep(spec, Path(out), int(slots), trial=agent_trial.local, preload=("agent_trial",)))
+        sys.exit(agents.run_sweep(spec, Path(out), int(slots), trial=agent_trial.local))

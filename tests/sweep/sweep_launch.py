@@ -7,8 +7,7 @@ from pathlib import Path
 
 import sweep_trials
 
-from study.sweep import launcher
-from study.sweep.local import run_sweep
+from study.sweep import local
 from study.sweep.spec import load
 
 
@@ -22,8 +21,8 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
     file, out, trial, slots = sys.argv[1:]
     if trial == "stubborn":
-        launcher.GRACE = 600  # what ends before is ended by the second interrupt
-    code = run_sweep(load(Path(file)), Path(out), int(slots), trial=getattr(sweep_trials, trial), preload=())
+        local.GRACE = 600  # what ends before is ended by the second interrupt
+    code = local.run_sweep(load(Path(file)), Path(out), int(slots), trial=getattr(sweep_trials, trial))
     heavy = {"torch", "wandb", "pytorch_lightning"} & set(sys.modules)
     print("heavy:", *sorted(heavy), flush=True)
     sys.exit(code)

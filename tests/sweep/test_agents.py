@@ -237,7 +237,7 @@ def test_offline_runs_are_sent_to_one_project_and_group(file, server, client, wo
     code = (
         "import sys, agent_trial\nfrom pathlib import Path\nfrom study.sweep import local, spec\n"
         "if __name__ == '__main__':\n    file, out = map(Path, sys.argv[1:])\n"
-        "    sys.exit(local.run_sweep(spec.load(file), out, 2, trial=agent_trial.local, preload=('agent_trial',)))\n"
+        "    sys.exit(local.run_sweep(spec.load(file), out, 2, trial=agent_trial.local))\n"
     )
     (tmp_path / "launch.py").write_text(code)
     options = {"env": world, "capture_output": True, "text": True, "timeout": PATIENCE}

@@ -39,7 +39,7 @@ def use(monkeypatch):
     monkeypatch.setattr(sweep, "_report", lambda *_: None)  # the stand-ins have no scores
 
     def patch(trial):
-        monkeypatch.setattr(engines, "template", lambda *given: replace(template(*given), trial=trial, preload=()))
+        monkeypatch.setattr(engines, "template", lambda *given: replace(template(*given), trial=trial))
 
     return patch
 
@@ -80,11 +80,13 @@ def test_wrong_resources_are_one_line(file, out, capsys):
         ("--engine", "slurm", "--slurm", "time=soon"): "--slurm: time: expected a time from 3m",
         ("--engine", "slurm", "--slurm", "gpu"): "--slurm: expected name=value, got 'gpu'",
         ("--engine", "slurm", "--slurm", "gpus=1,gpus=2"): "gpus: expected once",
+        ("--engine", "slurm", "--slurm", "mem=8G time=4h"): "--slurm: expected name=value, got 'mem=8G time=4h'",
         ("--engine", "slurm", "--slurm", "parallel=0"): "parallel: expected a whole number",
         ("--engine", "slurm", "--slurm", "cluster=moon"): "cluster: expected slurm, local, debug",
         ("--slurm", "gpus=1"): "--slurm: expected with --engine slurm, got local",
         ("--engine", "ray", "--ray", "gpus=many"): "--ray: expected cpus or gpus with a number",
         ("--engine", "ray", "--slots", "2"): "--slots: expected another engine",
+        ("--engine", "ray", "--address", "10.0.0.1"): "--address: expected HOST:PORT or auto, got 10.0.0.1.",
     }
     for words, expected in bad.items():
         assert main(["sweep", path, "--runs", str(out), *words]) == 2
@@ -259,7 +261,7 @@ def test_a_lost_cluster_is_one_line_and_its_runs_are_due(file, out, use, monkeyp
 def test_runs_come_back_where_the_folder_is_not_shared(file, out, tmp_path):
     pytest.importorskip("ray")
     spec = load(file(1, 2))
-    whole = replace(engines.template(spec, out), trial=sweep_trials.with_files, preload=())
+    whole = replace(engines.template(spec, out), trial=sweep_trials.with_files)
     pack = replace(whole, ids=tuple(cell.id for cell in spec.cells))
     content = ray.make(pack, "no such file")
     assert not out.exists()
@@ -288,7 +290,10 @@ FORM = {
                 "type": "array",
                 "items": {
                     "required": ["action"],
-                    "properties": {"action": {"enum": ["Ignore", "FailJob", "FailIndex", "Count"]}},
+                    "properties": {
+                        "action": {"enum": ["Ignore", "FailJob", "FailIndex", "Count"]},
+                        "onPodConditions": {"type": "array", "items": {"required": ["type", "status"]}},
+                    },
                 },
             }
         },
@@ -313,7 +318,7 @@ FORM = {
         },
     },
 }
-"""Fields of an Indexed Job as Kubernetes documents them (batch/v1, 1.29 and later)."""
+"""Fields of an Indexed Job. The whole schema of Kubernetes (1.29, 1.31, 1.33) accepts the manifest too."""
 
 
 def schema(form):

@@ -42,7 +42,7 @@ def statuses(spec, out):
 
 def test_whatever_a_trial_does_the_sweep_goes_on_and_says_so(file, out, capsys):
     spec = load(file(1, 2, 3, 4, 5, 6))
-    assert run_sweep(spec, out, 2, trial=sweep_trials.fated, preload=()) == 1
+    assert run_sweep(spec, out, 2, trial=sweep_trials.fated) == 1
     found = statuses(spec, out)
     told = {seed: record.status for seed, record in found.items()}
     assert told == {1: "finished", 2: "failed", 3: "failed", 4: "diverged", 5: "failed", 6: "failed"}
@@ -57,7 +57,7 @@ def test_whatever_a_trial_does_the_sweep_goes_on_and_says_so(file, out, capsys):
     assert all(str(out / found[seed].id / "log.txt") in printed for seed in (2, 3, 5, 6))
 
     kept = {seed: (out / found[seed].id / "record.json").stat().st_mtime_ns for seed in (1, 4)}
-    assert run_sweep(spec, out, 2, trial=sweep_trials.mended, preload=()) == 0
+    assert run_sweep(spec, out, 2, trial=sweep_trials.mended) == 0
     assert {record.status for record in statuses(spec, out).values()} == {"finished", "diverged"}
     assert {seed: (out / found[seed].id / "record.json").stat().st_mtime_ns for seed in kept} == kept
     assert all(journal(out)[f"again {seed}"] == 1 for seed in (2, 3, 5, 6))
@@ -65,7 +65,7 @@ def test_whatever_a_trial_does_the_sweep_goes_on_and_says_so(file, out, capsys):
 
 def test_what_a_killed_process_has_left_beside_a_record_is_removed_by_the_next_call(file, out, capsys):
     spec = load(file(1, 2))
-    assert run_sweep(spec, out, 2, trial=sweep_trials.quick, preload=()) == 0
+    assert run_sweep(spec, out, 2, trial=sweep_trials.quick) == 0
     done, other = (out / cell.id for cell in spec.cells)
     kept = sorted(os.listdir(done))
     with lease.holding(out / "other"):
@@ -74,7 +74,7 @@ def test_what_a_killed_process_has_left_beside_a_record_is_removed_by_the_next_c
         (done / name).write_text(of_here)
     (other / "checkpoint.ckpt").touch()
     with lease.holding(other):  # somebody is finishing it just now
-        assert run_sweep(spec, out, 2, trial=sweep_trials.quick, preload=()) == 0
+        assert run_sweep(spec, out, 2, trial=sweep_trials.quick) == 0
         assert (other / "checkpoint.ckpt").exists()
     assert sorted(os.listdir(done)) == kept
     assert "nothing to do" in capsys.readouterr().out
@@ -94,7 +94,7 @@ def test_a_trial_finds_what_an_agent_would_have_set(file, out, monkeypatch):
     monkeypatch.setenv("WANDB_SWEEP_ID", "of-the-caller")
     monkeypatch.delenv("WANDB_MODE", raising=False)
     spec = load(file(1, 2))
-    assert run_sweep(spec, out, 1, trial=sweep_trials.telling, preload=()) == 0
+    assert run_sweep(spec, out, 1, trial=sweep_trials.telling) == 0
     cell = spec.cells[1]
     told = json.loads((out / cell.id / "told.json").read_text())
     assert (
@@ -110,7 +110,7 @@ def test_a_trial_finds_what_an_agent_would_have_set(file, out, monkeypatch):
     assert place_of(out, cell.id) == Place(sweep=("tiny",), arm="base", baseline=True, arms={"tiny": "base"})
     sweep = {"WANDB_SWEEP_ID": "abc", "WANDB_PROJECT": "p", "WANDB_ENTITY": "e", "WANDB_MODE": "online"}
     spec = load(file(3, 4))
-    assert run_sweep(spec, out, 1, trial=sweep_trials.telling, preload=(), sweep=sweep) == 0
+    assert run_sweep(spec, out, 1, trial=sweep_trials.telling, sweep=sweep) == 0
     cell = spec.cells[0]
     told = json.loads((out / cell.id / "told.json").read_text())
     assert told["env"].items() >= sweep.items()
@@ -183,6 +183,29 @@ def test_nothing_to_do_is_said_at_once_and_without_torch(file, out):
     assert "nothing to do, all 2 runs are there" in printed
     assert "heavy:\n" in printed
     assert not (out / "journal").exists()
+
+
+def test_counts_include_what_another_launcher_has_made(file, out, monkeypatch, capsys):
+    """While the runs wait for a slot, and when the call is interrupted."""
+    first, second, _ = (spec := load(file(1, 2, 3))).cells
+    progress = Progress(3, 1)
+    launcher = local.Launcher(spec, out, [], sweep_trials.quick, progress, local.POLICY, {})
+    launcher.pending.extend(local.tasks(spec, spec.cells, out))
+    sweep_trials.finish(first.experiment, out / first.id)
+    monkeypatch.setattr(local, "LOOK", 0.0)
+    launcher.look()
+    assert progress.line().startswith("1 of 3 done")
+    assert [task.cell for task in launcher.pending] == list(spec.cells[1:])
+    assert "by another launcher" in capsys.readouterr().out
+
+    def interrupted(*_):
+        sweep_trials.finish(second.experiment, out / second.id)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(local.server, "start", lambda *_: None)
+    monkeypatch.setattr(local.Launcher, "run", interrupted)
+    assert run_sweep(spec, out) == local.INTERRUPTED
+    assert "interrupted: 2 of 3 runs done" in capsys.readouterr().out
 
 
 def test_a_folder_that_another_process_runs_is_left_to_it(file, out, capsys):
@@ -330,82 +353,104 @@ GPUS = [slots.Gpu("Model", f"GPU-{number}", 2**34) for number in range(5)]
 
 
 class Nvml(types.ModuleType):
-    """A fake of the library of NVIDIA's driver: two GPUs with 40 and 6 GiB free. No real GPU is tested here."""
+    """A fake of the library of NVIDIA's driver: two GPUs with 40 and 6 GiB free, and a part of the first with 4.
+
+    No real GPU is tested here.
+    """
 
     NVMLError = type("NVMLError", (Exception,), {})
 
     def __init__(self):
         super().__init__("pynvml")
-        free = {0: 40 * 2**30, 1: 6 * 2**30}
+        self.free = {"GPU-0abc": 40 * 2**30, "GPU-1abc": 6 * 2**30}
         self.nvmlInit = self.nvmlShutdown = lambda: None
-        self.nvmlDeviceGetCount = lambda: len(free)
-        self.nvmlDeviceGetHandleByIndex = lambda number: number
-        self.nvmlDeviceGetName = lambda number: "NVIDIA Fake"
-        self.nvmlDeviceGetUUID = lambda number: f"GPU-{number}abc"
-        self.nvmlDeviceGetMemoryInfo = lambda number: SimpleNamespace(free=free[number])
+        self.nvmlDeviceGetCount = lambda: len(self.free)
+        self.nvmlDeviceGetHandleByIndex = lambda number: f"GPU-{number}abc"
+        self.nvmlDeviceGetName = lambda uuid: "NVIDIA Fake"
+        self.nvmlDeviceGetUUID = lambda uuid: uuid
+        self.nvmlDeviceGetMemoryInfo = lambda uuid: SimpleNamespace(free=(self.free | {"MIG-a": 2**32})[uuid])
+
+    def nvmlDeviceGetHandleByUUID(self, uuid):  # noqa: N802
+        if uuid != "MIG-a":
+            raise self.NVMLError
+        return uuid
 
 
 def test_as_many_runs_share_a_gpu_as_fit_into_its_free_memory(file, out, monkeypatch, capsys):
-    """With a fake of NVML. A run needs 1.3 × 1 GiB + 0.5 GiB = 1.8 GiB, so 3 fit into 6 GiB and 8 into 40."""
-    monkeypatch.setitem(sys.modules, "pynvml", Nvml())
+    """With a fake of NVML. A run needs 1.3 × 1 GiB + 0.5 GiB = 1.8 GiB, so 3 fit into 6 GiB, 2 into 4 and 8 into 40."""
+    monkeypatch.setitem(sys.modules, "pynvml", nvml := Nvml())
     monkeypatch.setattr(slots, "cpu_cores", lambda: 64)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     spec = load(path := file(1, 2, device="auto"))
     sweep_trials.finish(spec.cells[0].experiment, folder := out / spec.cells[0].id)
-    assert main(["sweep", str(path), "--runs", str(out), "--dry-run"]) == 0
-    assert "runs per GPU: 8, as no run of this kind was measured on such a GPU yet" in capsys.readouterr().out
+
+    def told():
+        assert main(["sweep", str(path), "--runs", str(out), "--dry-run"]) == 0
+        return capsys.readouterr().out.splitlines()[-1].removeprefix("runs per GPU: ")
+
+    none = "a run needs at least 0.5 GiB; none of this kind was measured on such a GPU yet"
+    assert told() == f"8, the most, as 6.0 GiB are free on each GPU and {none}"
+    nvml.free["GPU-1abc"] = 2**30
+    assert told() == f"2, as 1.0 GiB are free on each GPU and {none}"
+    nvml.free["GPU-1abc"] = 6 * 2**30
     record = records.read(folder / "record.json")
     took = TOOK.model_copy(update={"peak_memory_bytes": 2**30})
     made = PROVENANCE.model_copy(update={"device": "NVIDIA Fake"})
     files.write(
         folder / "record.json", records.dumps(record.model_copy(update={"resources": took, "provenance": made}))
     )
-    assert main(["sweep", str(path), "--runs", str(out), "--dry-run"]) == 0
-    need = "1.8 GiB: 1.3 × 1.0 GiB (measured) + 0.5 GiB"
-    line = f"runs per GPU: 3, as 6.0 GiB are free and a run needs about {need}"
-    assert capsys.readouterr().out.splitlines()[-1] == line
-    layout, why = local.layout_for(spec.cells, out, None)
-    assert why == line
-    assert Counter(slot.gpu for slot in layout) == {"0": 3, "1": 3}
+    need = "a run needs about 1.8 GiB: 1.3 × 1.0 GiB (measured) + 0.5 GiB"
+    assert told() == f"3, as 6.0 GiB are free on each GPU and {need}"
+    assert Counter(slot.gpu for slot in local.layout_for(spec.cells, out, None)[0]) == {"0": 3, "1": 3}
+    monkeypatch.setattr(slots, "cpu_cores", lambda: 3)
+    assert told() == f"2, one per core (3 cores, 2 GPUs), as 6.0 GiB are free on each GPU and {need}"
+    assert Counter(slot.gpu for slot in local.layout_for(spec.cells, out, None)[0]) == {"0": 2, "1": 1}
+    monkeypatch.setattr(slots, "cpu_cores", lambda: 64)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-0abc")
-    assert local.layout_for(spec.cells, out, None)[1].startswith("runs per GPU: 8, the most, as 40.0 GiB are free")
-    assert slots.per_gpu(2**40)[0] == 1
-    assert local.layout_for(spec.cells, out, 5) == (slots.layout(5, True), None)
+    assert told() == f"8, the most, as 40.0 GiB are free and {need}"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-a")
+    assert told() == f"2, as 4.0 GiB are free and {need}"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    nvml.free["GPU-1abc"] = 2**29
+    assert told() == f"1, though only 0.5 GiB are free and {need}"
+    trainers = [cell.experiment.trainer for cell in spec.cells]
+    assert local.layout_for(spec.cells, out, 5) == (slots.layout(5, trainers), None)
 
 
 def test_slots_share_cores_and_gpus_as_the_environment_restricts_them(monkeypatch):
     monkeypatch.setattr(slots, "cpu_cores", lambda: 12)
-    monkeypatch.setattr(slots, "_devices", lambda: GPUS[:4])
+    monkeypatch.setattr(slots, "_devices", lambda *_: GPUS[:4])
+    auto, cpu = ([experiment_from({"trainer.device": device}).trainer] for device in ("auto", "cpu"))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2, 3,-1,1")
-    assert [slot.gpu for slot in slots.layout(None, True)] == ["2", "3"] * 6
-    assert slots.layout(3, True)[2] == slots.Slot("2", 4)
+    assert [slot.gpu for slot in slots.layout(None, auto)] == ["2", "3"] * 6
+    assert slots.layout(3, auto)[2] == slots.Slot("2", 4)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert slots.layout(None, True) == [slots.Slot(None, 1)] * 12
+    assert slots.layout(None, auto) == [slots.Slot(None, 1)] * 12
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    assert len({slot.gpu for slot in slots.layout(None, True)}) == 4
-    assert slots.layout(24, False) == [slots.Slot(None, 1)] * 24
+    assert len({slot.gpu for slot in slots.layout(None, auto)}) == 4
+    assert slots.layout(24, cpu) == [slots.Slot(None, 1)] * 24
 
 
 def test_a_run_on_several_devices_has_a_slot_of_so_many(monkeypatch, file, out, capsys):
     """GPUs are shared out in pairs and none is in two; on the CPU, processes share the cores."""
     monkeypatch.setattr(slots, "cpu_cores", lambda: 12)
-    monkeypatch.setattr(slots, "_devices", lambda: GPUS)
+    monkeypatch.setattr(slots, "_devices", lambda *_: GPUS)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     one, pair, cpu = (
         experiment_from({"trainer.devices": count, "trainer.device": device}).trainer
         for count, device in ((1, "auto"), (2, "cuda"), (3, "cpu"))
     )
-    assert slots.layout_for(None, [one, pair]) == [slots.Slot("0,1", 3, 2), slots.Slot("2,3", 3, 2)]
-    assert [slot.gpu for slot in slots.layout_for(3, [pair])] == ["0,1", "2,3", "0,1"]
-    told = slots.describe(slots.layout_for(None, [pair]))
+    assert slots.layout(None, [one, pair]) == [slots.Slot("0,1", 3, 2), slots.Slot("2,3", 3, 2)]
+    assert [slot.gpu for slot in slots.layout(3, [pair])] == ["0,1", "2,3", "0,1"]
+    told = slots.describe(slots.layout(None, [pair]))
     assert told == "2 at a time, 2 processes each with 3 threads (4 GPUs, 12 cores)"
-    assert slots.layout_for(None, [cpu]) == [slots.Slot(None, 1, 3)] * 4
-    assert slots.layout_for(2, [cpu]) == [slots.Slot(None, 2, 3)] * 2
-    assert slots.layout_for(None, [one, cpu])[0] == slots.Slot("0", 1)  # of the runs on GPUs none takes several
+    assert slots.layout(None, [cpu]) == [slots.Slot(None, 1, 3)] * 4
+    assert slots.layout(2, [cpu]) == [slots.Slot(None, 2, 3)] * 2
+    assert slots.layout(None, [one, cpu])[0] == slots.Slot("0", 1)  # of the runs on GPUs none takes several
     path = file(1, 2)
     path.write_text(path.read_text().replace("{value: cpu}", "{value: auto}\n  trainer.devices: {value: 2}"))
     for gpus in (0, 1):
-        monkeypatch.setattr(slots, "_devices", lambda gpus=gpus: GPUS[:gpus])
+        monkeypatch.setattr(slots, "_devices", lambda *_, gpus=gpus: GPUS[:gpus])
         assert main(["sweep", str(path), "--out", str(out)]) == 2
         message = capsys.readouterr().err
         assert f"trainer.devices: expected at most {gpus} GPUs, which this machine has, got 2. Set 1," in message

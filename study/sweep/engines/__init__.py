@@ -3,8 +3,7 @@
 Whatever an engine reports, the folder of runs decides: each declared run is looked for there by its identity, and what
 is missing or failed is due again.
 
-The local engine is not an object of this protocol, because calling a pack already is the local engine. As an object it
-would load the sweep file a second time, and look by identity for runs whose end its launcher has itself reported.
+The local engine (`study.sweep.local`) is what every pack calls, so it is no engine of this protocol itself.
 """
 
 from __future__ import annotations
@@ -12,18 +11,18 @@ from __future__ import annotations
 import heapq
 import re
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
+from types import MappingProxyType
 from typing import Protocol
 
 from study import files
 from study.errors import InputError
-from study.sweep import local, server, status
+from study.sweep import local
 from study.sweep.file import LARGEST
 from study.sweep.spec import Cell, Spec, load
-from study.sweep.task import Policy
 from study.sweep.trial import Trial, train
 
 
@@ -39,9 +38,8 @@ class Pack:
     ids: tuple[str, ...]
     out: Path
     slots: int | None = None
-    policy: Policy = local.POLICY
+    policy: local.Policy = local.POLICY
     trial: Trial = train
-    preload: tuple[str, ...] = server.PRELOAD
 
     def __call__(self) -> int:
         """Run what is due of the pack on this machine, and return the status of the local engine.
@@ -55,9 +53,7 @@ class Pack:
         cells = [cell for cell in spec.runnable if cell.id in self.ids]
         if len(cells) < len(self.ids):
             raise InputError(f"{self.file}: expected the same code on every machine, got other identities here.")
-        return local.run_sweep(
-            spec, self.out, self.slots, cells=cells, trial=self.trial, preload=self.preload, policy=self.policy
-        )
+        return local.run_sweep(spec, self.out, self.slots, cells=cells, trial=self.trial, policy=self.policy)
 
 
 class Engine(Protocol):
@@ -98,25 +94,24 @@ def packs_of(pack: Pack, cells: Sequence[Cell], seconds: Sequence[float | None],
     return [replace(pack, ids=tuple(one)) for one in ids]
 
 
-def template(spec: Spec, out: Path, slots: int | None = None, policy: Policy = local.POLICY) -> Pack:
+def template(spec: Spec, out: Path, slots: int | None = None, policy: local.Policy = local.POLICY) -> Pack:
     """Return what the packs of a sweep have in common."""
     text = files.read(spec.path, LARGEST).decode()
     return Pack(spec.path.name, text, (), out.resolve(), slots, policy)
 
 
-def missing(cells: Iterable[Cell], out: Path) -> list[Cell]:
-    """List the runs without a good record."""
-    found = status.by_state(cells, out)
-    return [cell for state in ("missing", "interrupted", "failed", "running") for cell in found[state]]
+def check(spec: Spec, cells: Sequence[Cell], out: Path, failed: Mapping[int, str] = MappingProxyType({})) -> int:
+    """Look for every run by its identity, print what is missing, and return the status: 0, or 1 if a run is missing.
 
-
-def check(spec: Spec, cells: Sequence[Cell], out: Path) -> int:
-    """Look for every run by its identity, print what is missing, and return the status: 0, or 1 if a run is missing."""
-    left = missing(cells, out)
+    `failed` are the reasons that an engine gave. They are printed first.
+    """
+    for reason in dict.fromkeys(failed.values()):
+        print(f"the engine says: {reason}")
+    left = local.tasks(spec, cells, out)
     declared = sum(cell.experiment is not None for cell in cells)
     print(f"{spec.name}: {declared - len(left)} of {declared} runs there, by identity")
-    for cell in left:
-        print(f"  missing  {cell.id}  {spec.label(cell)}")
+    for task in left:
+        print(f"  missing  {task.name}  {task.label}")
     if left:
         print("the same command again makes the missing ones")
     return 1 if left else 0
@@ -131,7 +126,7 @@ def pairs(option: str, text: str | None, example: str) -> dict[str, str]:
     given: dict[str, str] = {}
     for part in text.split(",") if text else ():
         name, equals, value = part.strip().partition("=")
-        if not (equals and value and re.fullmatch(r"[a-z][a-z-]*", name)):
+        if not (equals and re.fullmatch(r"\S+", value) and re.fullmatch(r"[a-z][a-z-]*", name)):
             raise InputError(f"{option}: expected name=value, got {part!r}. {example}")
         if name in given:
             raise InputError(f"{option}: {name}: expected once, got it twice. Remove one.")

@@ -60,6 +60,8 @@ def options(text: str | None, address: str | None) -> Options:
         if name not in ("cpus", "gpus") or not 0 <= number < 1e6:
             raise InputError(f"--ray: expected cpus or gpus with a number, got {name}={value}. {EXAMPLE}")
         found[name] = number
+    if address not in (None, "auto", "local") and not re.fullmatch(r"\S+:\d+", str(address), re.ASCII):
+        raise InputError(f"--address: expected HOST:PORT or auto, got {address}. `ray status` names the address.")
     return Options(**found, address=address)
 
 

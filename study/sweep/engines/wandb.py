@@ -15,7 +15,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from http.client import HTTPException
@@ -26,12 +26,11 @@ import wandb
 from study import files, records
 from study.config import account
 from study.errors import InputError
-from study.sweep import lease, local, places, server, slots
-from study.sweep.engines import Pack, check, missing, template
+from study.sweep import lease, local, places, slots
+from study.sweep.engines import Pack, check, template
 from study.sweep.file import read_file
 from study.sweep.signals import Interrupts
 from study.sweep.spec import Spec
-from study.sweep.task import Policy
 from study.sweep.trial import GRACE, Trial, train
 
 AGENT = ("-P", "-m", "study.sweep.engines.wandb")
@@ -52,8 +51,7 @@ def run_sweep(
     wanted_slots: int | None = None,
     *,
     trial: Trial = train,
-    preload: Iterable[str] = server.PRELOAD,
-    policy: Policy = local.POLICY,
+    policy: local.Policy = local.POLICY,
 ) -> int:
     """Run what is declared and missing by agents; returns 0, 1 if runs stay missing, 130 if it was interrupted.
 
@@ -67,13 +65,12 @@ def run_sweep(
         print(f"{spec.name}: nothing to do, all {len(spec.runnable)} runs are there")
         return 0
     layout = local.layout_for([task.cell for task in todo], out, wanted_slots)[0][: len(spec.cells)]
-    here = partial(local.run_sweep, trial=trial, preload=preload, policy=policy)
+    here = partial(local.run_sweep, trial=trial, policy=policy)
     host = _check_account()
     if len(todo) == len(spec.runnable):
         print("one run first, alone, so that a mistake shows once and not in every run", flush=True)
-        with _mode("disabled"):  # its agent logs it again, from the record
-            code = here(spec, out, 1, cells=[todo[0].cell])
-        if code:
+        disabled = {"WANDB_MODE": "disabled"}  # an agent logs this run again, from the record
+        if code := here(spec, out, 1, cells=[todo[0].cell], sweep=disabled):
             return code
     engine = Agents(spec, out, layout, host)
     try:
@@ -85,7 +82,7 @@ def run_sweep(
 
 
 class Agents:
-    """Engine that lets the server of W&B hand out the runs of a whole sweep, to one agent per slot.
+    """Engine that lets the server of W&B hand out the runs of a whole sweep, one by one, to one agent per slot.
 
     Args:
         spec: the sweep.
@@ -100,7 +97,7 @@ class Agents:
             self.sweep, self.open = _sweep(spec, out)
 
     def run(self, packs: Sequence[Pack]) -> Mapping[int, str]:
-        """Start agents and wait for them. The packs say nothing that the server would follow.
+        """Start agents and wait for them. The server decides which agent gets which run, whatever the packs hold.
 
         Raises:
             KeyboardInterrupt: the agents were interrupted, and have ended.
@@ -125,11 +122,11 @@ class Agents:
 
 def _repair(spec: Spec, out: Path, here: Callable[..., int]) -> int:
     """Run here, under the same sweep, what has no good record; what still has none then is listed."""
-    left = missing(spec.runnable, out)
+    left = local.tasks(spec, spec.runnable, out)
     if left:
         print(f"{len(left)} of {len(spec.runnable)} runs are not there after the agents, so they run here:")
-        print("\n".join(f"  {cell.id}  {spec.label(cell)}" for cell in left), flush=True)
-        code = here(spec, out, cells=left)
+        print("\n".join(f"  {task.name}  {task.label}" for task in left), flush=True)
+        code = here(spec, out, cells=[task.cell for task in left])
         if code == local.INTERRUPTED:
             return code
     return check(spec, spec.runnable, out)
@@ -180,19 +177,6 @@ def _one_line(host: str) -> Iterator[None]:
     except (wandb.Error, ValueError) as problem:
         what = " ".join(str(problem).split())
         raise InputError(f"--engine wandb: {host} refuses ({what}); is the key right, and WANDB_ENTITY?") from None
-
-
-@contextlib.contextmanager
-def _mode(name: str) -> Iterator[None]:
-    """Trials of the local engine within take this for WANDB_MODE."""
-    before = os.environ.pop("WANDB_MODE", None)
-    os.environ["WANDB_MODE"] = name
-    try:
-        yield
-    finally:
-        del os.environ["WANDB_MODE"]
-        if before is not None:
-            os.environ["WANDB_MODE"] = before
 
 
 def _sweep(spec: Spec, out: Path) -> tuple[str, bool]:
