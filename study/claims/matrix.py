@@ -8,7 +8,6 @@ only, so the other scores are judged without a margin, and an equivalence is not
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from study import metrics
@@ -122,8 +121,3 @@ def _numbers(by: Verdict | str) -> dict[str, Any]:
         return {"verdict": by}
     numbers = rows.numbers_of(by, by.deciding)
     return {name: numbers[name] for name in ("verdict", "contrast", "difference", "low", "high", "margin")}
-
-
-def write(verdicts: Sequence[Verdict], folder: Path) -> list[Path]:
-    """Write the table to a folder, as `matrix.*`."""
-    return table(verdicts).write(folder, "matrix")

@@ -247,12 +247,6 @@ class Question(Entry):
             raise ValueError(f"expected a number, gap, or a number and a name such as 0.5 bleu, got {given!r}")
         return given
 
-    def supersedes(self, pair: str, other: Question, asked: str) -> bool:
-        """Return True if this question, asked of `pair`, replaces `other`, asked of `asked`."""
-        if self.edition <= other.edition:
-            return False
-        return asked == pair if self.replaces is None else bool({asked, other.part} & set(self.replaces))
-
     def _cost(self) -> None:
         """Check that ratios and a benchmark come together."""
         ratios = [one.statistic == "ratio" for one in self.contrasts]

@@ -330,9 +330,14 @@ def supersede(verdicts: Sequence[Verdict]) -> list[Verdict]:
     second = [one for one in verdicts if one.question.edition == 2 and one.outcome not in ("none", NOT_RUN)]
     marked = []
     for old in verdicts:
-        new = tuple(one for one in second if one.question.supersedes(one.pair, old.question, old.pair))
-        marked.append(replace(old, superseded=new))
+        new = [one for one in second if old.question.edition < 2 and _replaces(one, old)]
+        marked.append(replace(old, superseded=tuple(new)))
     return marked
+
+
+def _replaces(new: Verdict, old: Verdict) -> bool:
+    given = new.question.replaces
+    return old.pair == new.pair if given is None else bool({old.pair, old.question.part} & set(given))
 
 
 def over_the_study(verdicts: Sequence[Verdict]) -> list[Verdict]:

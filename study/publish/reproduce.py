@@ -50,11 +50,6 @@ class Inputs:
         return evaluate(schema.read_all(), self.runs, costs.read(self.results.benchmarks), by_score=True)
 
 
-def subsets(inputs: Inputs) -> list[Path]:
-    """Write the scores of subsets that older records lack. The first step, because the runs are read with them."""
-    return supplement.write(inputs.results)
-
-
 def test_set_noise(inputs: Inputs) -> list[Path]:
     """Write the tests over sentences, before the verdicts that print them."""
     found = evaluate(schema.read_all(), inputs.runs, costs.read(inputs.results.benchmarks))
@@ -80,7 +75,7 @@ def figures(inputs: Inputs) -> list[Path]:
 def verdicts(inputs: Inputs) -> list[Path]:
     """Write the verdicts: `tables/claims.*`, `contrasts.*`, `matrix.*`, `summary.*`, and the forest plot."""
     root, found = inputs.results.root, inputs.verdicts
-    tables = [*table.write(found, root / "tables"), *matrix.write(found, root / "tables")]
+    tables = [*table.write(found, root / "tables"), *matrix.table(found).write(root / "tables", "matrix")]
     return [*tables, *forest.write(found, root)]
 
 
@@ -100,25 +95,18 @@ def blocks(inputs: Inputs) -> list[Path]:
     return readme.update(inputs.results, inputs.runs, inputs.verdicts) if root.resolve().parent == CHECKOUT else []
 
 
-def paper_and_data(inputs: Inputs) -> list[Path]:
-    """Write the tables that only the paper reads, and the paper."""
-    return [*paper.write_data(inputs.results, inputs.runs, inputs.verdicts), *paper.build(inputs.results)]
-
-
-def dictionary_and_index(inputs: Inputs) -> list[Path]:
-    """Write the index of `results/`: `README.md`, `runs.csv` and `record.schema.json`."""
-    return dictionary.write_index(inputs.results, inputs.runs)
-
-
 STEPS: dict[str, Callable[[Inputs], list[Path]]] = {
-    "subsets": subsets,
+    "subsets": lambda inputs: supplement.write(inputs.results),  # first, because the runs are read with them
     "tables": tables_and_figures,
     "figures": figures,
     "noise": test_set_noise,
     "verdicts": verdicts,
     "agreement": agreements,
-    "dictionary": dictionary_and_index,
-    "paper": paper_and_data,
+    "dictionary": lambda inputs: dictionary.write_index(inputs.results, inputs.runs),
+    "paper": lambda inputs: [
+        *paper.write_data(inputs.results, inputs.runs, inputs.verdicts),
+        *paper.build(inputs.results),
+    ],
     "readme": blocks,
 }
 
