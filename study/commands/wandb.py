@@ -34,8 +34,9 @@ Nothing is sent for a run without a record. Files of W&B in the folder are neith
 """
 REPORT = """\
 Write a report for each sweep into the W&B project: the verdicts on the claims that it decides, with estimate and
-interval; its runs, found by their tag and grouped by arm; the comparison, learning curves and translations. Verdicts
-and table are computed from the records here. A report that is there is updated, and comments on it stay.
+interval; its runs, found by their tag and grouped by arm; the comparison with its figure, learning curves and
+translations. Verdicts, table and figure are computed from the records here; the figure is sent to a run, report-SWEEP.
+A report that is there is updated, and comments on it stay.
 
 The runs have to be in the project: see `study wandb push`.
 """

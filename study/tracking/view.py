@@ -90,9 +90,10 @@ class Label:
 
 @dataclass(frozen=True)
 class Map:
-    """An attention map, drawn when it is sent."""
+    """An attention map, drawn when it is sent, and the alignment error rate of validation at its step."""
 
     shown: dict[str, Any]
+    aer: float | None = None
 
 
 @dataclass(frozen=True)
@@ -230,12 +231,16 @@ def points(record: Record, read: Read) -> list[Point]:
     found = record.diagnostics.get("gradients", {})
     validations = lines(read("history.jsonl")) or _with_steps(record.history)
     maps = dict(lines(read(MAPS)))
-    logged = [(step, scalars({"step": step, **values}, found) | _map(maps.get(step))) for step, values in validations]
+    logged = [
+        (step, (said := scalars({"step": step, **values}, found)) | mapped(maps.get(step), said))
+        for step, values in validations
+    ]
     return sorted([*lines(read("training.jsonl")), *logged], key=itemgetter(0))
 
 
-def _map(shown: dict[str, Any] | None) -> dict[str, Map]:
-    return {"attention/map": Map(shown)} if shown else {}
+def mapped(shown: dict[str, Any] | None, scalars: Mapping[str, Any]) -> dict[str, Map]:
+    """Return the attention map of a validation, if there is one, by its name in W&B; `scalars` are its numbers."""
+    return {"attention/map": Map(shown, scalars.get("attention/aer"))} if shown else {}
 
 
 def scalars(point: dict[str, Any], gradients: dict[str, Any]) -> dict[str, float]:

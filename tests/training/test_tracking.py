@@ -29,7 +29,10 @@ def test_an_offline_run_keeps_the_agents_contract(monkeypatch: pytest.MonkeyPatc
     assert run.run.config["experiment_id"] == experiment_id(experiment)
     assert run.run.config["model.attention.cross.scale"] == "none"
     shown = {"source": ["Hund"], "target": ["dog"], "weights": [[1.0]], "gold": None, "text": {"source": "Hund"}}
-    run.log({"valid/greedy_bleu": 12.5}, step=3, shown=shown)
+    shown |= {"site": "cross", "layer": 0, "head": None}
+    run.log({"valid/greedy_bleu": 12.5, "attention/aer": 0.25}, step=3, shown=shown)
+    told = "cross, layer 0, mean over heads · AER on validation 0.25 · Hund"
+    assert run.run.summary["attention/map"]["caption"] == told
     run.log({"valid/greedy_bleu": 13.5}, step=4, shown={**shown, "weights": "no numbers"})
     assert run.run.summary["valid/greedy_bleu"], "a map that cannot be drawn is left out, and no more"
     facts = run.facts()
@@ -101,6 +104,7 @@ def test_every_validation_is_told_by_section_and_heads_as_one_table_a_site(tmp_p
     assert {row["gold_mass"] for row in every if row["site"] == "decoder_self"} == {None}, "it means nothing there"
     for point in history:
         assert points[point["step"]]["valid/loss"] == point["valid_loss"]
+        assert points[point["step"]]["attention/aer"] == point["valid_aer"] is not None
         assert points[point["step"]]["attention/gradients/norm"] > 0
     translated = end["test/translations"]
     assert translated.columns == ("split", "sentence", "source", "reference", "hypothesis", "exact", "map")
