@@ -292,10 +292,10 @@ def _sent(value: Any) -> Any:
 
     if isinstance(value, Map):
         try:
-            pixels, caption = _pixels(json.dumps(value.shown)), _caption(value)
+            pixels, text = _pixels(json.dumps(value.shown)), caption(value)
         except (KeyError, TypeError, ValueError):  # of weights that are no matrix of numbers
             return None
-        return wandb.Image(pixels, caption=caption)
+        return wandb.Image(pixels, caption=text)
     if isinstance(value, Heads):
         return wandb.Image(heat_map(value), caption=value.title)
     if isinstance(value, Table):
@@ -309,7 +309,7 @@ def _pixels(shown: str) -> np.ndarray:
     return drawn(json.loads(shown))
 
 
-def _caption(drawn: Map) -> str:
+def caption(drawn: Map) -> str:
     """`cross, layer 0, mean over heads · AER on validation 0.21 · Der Hund schläft.`; what is not known is left out."""
     source = (drawn.shown.get("text") or {}).get("source")
     error = None if drawn.aer is None else f"AER on validation {drawn.aer:.2f}"

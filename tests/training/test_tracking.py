@@ -32,7 +32,7 @@ def test_an_offline_run_keeps_the_agents_contract(monkeypatch: pytest.MonkeyPatc
     shown |= {"site": "cross", "layer": 0, "head": None}
     run.log({"valid/greedy_bleu": 12.5, "attention/aer": 0.25}, step=3, shown=shown)
     told = "cross, layer 0, mean over heads · AER on validation 0.25 · Hund"
-    assert run.run.summary["attention/map"]["caption"] == told
+    assert tracking.caption(view.Map(shown, 0.25)) == told
     run.log({"valid/greedy_bleu": 13.5}, step=4, shown={**shown, "weights": "no numbers"})
     assert run.run.summary["valid/greedy_bleu"], "a map that cannot be drawn is left out, and no more"
     facts = run.facts()
