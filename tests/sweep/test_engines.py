@@ -116,13 +116,19 @@ def test_submitits_own_executors_make_the_packs(cluster, file, out, use, capfd):
     assert [len(job["runs"]) for job in jobs] == [2, 2, 1]
 
 
-def test_without_a_controller_nothing_is_written(file, out, monkeypatch, capfd):
-    """The commands of SLURM may be there or not."""
+def test_without_a_controller_nothing_is_written(file, out, tmp_path, monkeypatch, capfd):
+    """SLURM is not installed, or its controller does not answer. The words are those of a real `sinfo`."""
     pytest.importorskip("submitit")
-    monkeypatch.setenv("SLURM_CONF", "/nowhere/slurm.conf")
-    assert main(["sweep", str(file(1, 2)), "--runs", str(out), "--engine", "slurm"]) == 2
-    (line,) = capfd.readouterr().err.splitlines()
-    assert "--engine slurm: expected a SLURM controller, got none (" in line
+    (tools := tmp_path / "tools").mkdir()
+    monkeypatch.setenv("PATH", str(tools))
+    command = ["sweep", str(file(1, 2)), "--runs", str(out), "--engine", "slurm"]
+    said = "slurm_load_partitions: Unable to contact slurm controller (connect failure)"
+    for reason in ("sinfo is not installed", said):
+        assert main(command) == 2
+        (line,) = capfd.readouterr().err.splitlines()
+        assert f"--engine slurm: expected a SLURM controller, got none ({reason})" in line
+        (tools / "sinfo").write_text(f"#!/bin/sh\necho '{said}' >&2; exit 1\n")
+        (tools / "sinfo").chmod(0o755)
     assert not out.exists()
 
 
