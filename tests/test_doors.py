@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -48,9 +49,15 @@ for name in sys.argv[1:]:
 """
 
 
+@cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+@cache
 def imports(path: Path) -> set[str]:
     """Every module that a file names, `from study import x` as study.x."""
-    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    nodes = nodes_of(path)
     plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     of = [node for node in nodes if isinstance(node, ast.ImportFrom)]
     assert not any(node.level for node in of), f"{path}: write imports in full"
@@ -98,7 +105,7 @@ def test_a_class_of_the_analysis_has_a_name_of_its_own() -> None:
         node.name
         for file, path in FILES.items()
         if file.parts[1] in ("analysis", "claims", "publish")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes_of(path)
         if isinstance(node, ast.ClassDef)
     ]
     assert not {name for name in names if names.count(name) > 1}
