@@ -310,7 +310,7 @@ def _pixels(shown: str) -> np.ndarray:
 
 
 def caption(drawn: Map) -> str:
-    """Return the text below a map: `cross, layer 0, mean over heads · AER on validation 0.21 · Der Hund schläft.`"""
+    """Return the text below a map: `cross, layer 0, mean over heads · AER on validation 0.21 · Der Hund schläft.`."""
     source = (drawn.shown.get("text") or {}).get("source")
     error = None if drawn.aer is None else f"AER on validation {drawn.aer:.2f}"
     return " · ".join(filter(None, [attention_map.title(drawn.shown), error, source]))
