@@ -68,7 +68,7 @@ def local(text: str, kind: str = "file or folder") -> Path:
         raise ValueError(f"expected a {kind} on this machine, got the address {text[:80]}")
     full = os.path.expanduser(text)
     if full.startswith("~"):
-        raise ValueError(f"expected a {kind}, got {text[:80]}, and there is no such user; write the whole path")
+        raise ValueError(f"expected a {kind}, got {text[:80]}, and there is no such user. Write the whole path")
     return Path(full)
 
 
@@ -136,13 +136,13 @@ def read(path: Path, limit: int) -> bytes:
         kind = os.fstat(handle).st_mode
         if not (stat.S_ISREG(kind) or (shell and not stat.S_ISBLK(kind) and not stat.S_ISDIR(kind))):
             found = "a folder" if stat.S_ISDIR(kind) else "a pipe or a device"
-            raise InputError(f"{path}: expected a file, found {found}; give a file")
+            raise InputError(f"{path}: expected a file, got {found}. Name a file.")
         with open(handle, "rb", closefd=False) as file:
             content = file.read(limit + 1)
     finally:
         os.close(handle)
     if len(content) > limit:
-        raise InputError(f"{path}: expected at most {_size(limit)}, found more; give another file")
+        raise InputError(f"{path}: expected at most {_size(limit)}, got more. Name another file.")
     return content
 
 

@@ -326,8 +326,8 @@ def parse(tree: Any, where: str) -> Record:
     version = tree.get("schema_version") if isinstance(tree, dict) else None
     if type(version) is not int or version < 1:  # true is 1, to Python
         raise InputError(
-            f"{where}: schema_version: expected 1 to {SCHEMA_VERSION} or a later version, got {version!r}; "
-            "restore the record, or use the program that wrote it"
+            f"{where}: schema_version: expected 1 to {SCHEMA_VERSION} or a later version, got {version!r}. "
+            "Restore the record, or use the program that wrote it."
         )
     for older in range(version, SCHEMA_VERSION):
         tree = MIGRATIONS[older](tree) | {"schema_version": older + 1}
@@ -336,10 +336,12 @@ def parse(tree: Any, where: str) -> Record:
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
-        cause = "the record was changed by hand or is of another program"
+        cause = "The record was changed by hand, or another program wrote it: restore it."
         if version > SCHEMA_VERSION:
-            cause = f"schema_version is {version}, and this program reads {SCHEMA_VERSION}; use a newer one"
-        raise InputError(f"{where}: {field}: {first['msg']}; {cause}") from None
+            cause = (
+                f"The record has schema_version {version}, and this program reads {SCHEMA_VERSION}: use a newer one."
+            )
+        raise InputError(f"{where}: {field}: {first['msg']}. {cause}") from None
     plugins.check_resolved(record.config, where)
     return record
 

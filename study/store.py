@@ -169,7 +169,7 @@ class Store:
             return records.read_text(path)
         trees = self._read_arm(arm_of(identity))
         if identity not in trees:
-            raise InputError(f"{self.where(identity)}: no such record.")
+            raise InputError(f"{self.where(identity)}: no such record. `study runs` lists all.")
         return records.canonical(trees[identity])
 
     def names(self, identity: str) -> list[str]:

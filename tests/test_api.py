@@ -101,7 +101,7 @@ def test_a_translation_is_that_of_the_command_line(
         ({"scale": "nones"}, "model.attention.scale: expected none, rsqrt"),
         ({"score": "dot", "arm": "score=dot"}, "model.attention.score: expected once"),
         ({"out": "x"}, "out: expected no folder among the fields"),
-        ({"preset": "luong2015_dott"}, "preset: no preset"),
+        ({"preset": "luong2015_dott"}, "preset: expected a published model"),
     ],
 )
 def test_fields_that_no_experiment_takes_are_refused(fields: dict[str, Any], problem: str, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ assert experiment_from({score: "distance", maps: "tied_signed"}).model.attention
 assert experiment_from({score: "distance", maps: "separate", start: "matched"})
 for fields, reason in (
     ({score: "distance", start: "matched"}, "but distance with raw maps has none. Use separate maps"),
-    ({score: "distance", "model.encoder_width": 32}, "distance expected queries and keys of one size"),
+    ({score: "distance", "model.encoder_width": 32}, "expected queries and keys of one size for distance"),
     ({score: "distances"}, "distance"),
 ):
     try:

@@ -77,10 +77,10 @@ def test_reading_has_limits(tmp_path: Path) -> None:
     assert files.read(tmp_path / "file", 5) == b"12345"
     os.mkfifo(tmp_path / "pipe")
     for path, reason in (
-        (tmp_path / "file", "expected at most 4 bytes, found more"),
+        (tmp_path / "file", "expected at most 4 bytes, got more"),
         (Path("/dev/zero"), "expected at most 4 bytes"),
-        (tmp_path / "pipe", "found a pipe or a device"),
-        (tmp_path, "found a folder"),
+        (tmp_path / "pipe", "got a pipe or a device"),
+        (tmp_path, "got a folder"),
     ):
         with pytest.raises(InputError, match=reason):
             files.read(path, 4)

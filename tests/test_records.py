@@ -54,7 +54,7 @@ def test_scores_are_found_by_split_metric_and_subset():
     [
         ({"schema_version": 0}, "schema_version: expected 1 to 2 or a later version, got 0"),
         ({"schema_version": True}, "schema_version: expected 1 to 2 or a later version, got True"),
-        ({"schema_version": 99, "seed": "x"}, "seed: .*schema_version is 99, and this program reads 2; use a newer"),
+        ({"schema_version": 99, "seed": "x"}, "seed: .*schema_version 99, and this program reads 2: use a newer"),
         ({"surplus": 1}, "surplus: .*changed by hand"),
         ({"status": "done"}, "status: "),
         ({"scores": [{"split": "test"}]}, r"scores\.0\.metric: "),
@@ -138,7 +138,7 @@ def test_what_cannot_be_looked_at_is_not_missing(tmp_path):
     for path, reason in (
         (tmp_path / "loop", "cannot be read"),
         (tmp_path / ("a" * 300), "File name too long"),
-        (tmp_path / "run", "found a pipe"),
+        (tmp_path / "run", "got a pipe"),
     ):
         with pytest.raises(InputError, match=reason):
             records.state(path)

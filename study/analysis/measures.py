@@ -63,7 +63,9 @@ class Measure:
         if found is None:
             there = sorted({f"{s.split}/{s.metric}" for s in record.scores})
             by = " by source length" if self.by_length else " without each head" if self.costing is not None else ""
-            raise InputError(f"scores: no {self.metric}{by}; the record has {', '.join(there) or 'none at all'}")
+            raise InputError(
+                f"scores: expected {self.metric}{by}, got a record with {', '.join(there) or 'no scores'}."
+            )
         return found
 
 
@@ -103,7 +105,7 @@ def _diagnostic(record: Record, metric: str) -> float | None:
     found = list(_leaves(record.diagnostics, path))
     if not found:
         there = ", ".join(record.diagnostics) or "none"
-        raise InputError(f"diagnostics: {'.'.join(path)} is not there; the record has {there}")
+        raise InputError(f"diagnostics: expected {'.'.join(path)}, got a record with {there}.")
     return _mean([float(leaf) for leaf in found if isinstance(leaf, int | float)])
 
 

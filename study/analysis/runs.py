@@ -302,9 +302,10 @@ class Runs:
                     "entropy": _number(measures.entropy(record)),
                 }
             except (TypeError, ValueError) as problem:
-                why = f"no number where one belongs ({problem})"
-                mend = "restore the record, or run it again"
-                raise InputError(f"{self._where(run)}: history or diagnostics: {why}; {mend}") from None
+                mend = "Restore the record, or run it again."
+                raise InputError(
+                    f"{self._where(run)}: history or diagnostics: expected numbers ({problem}). {mend}"
+                ) from None
             row["freed"] = _number(measures.free_heads(record))
             row["heads"] = len(measures.head_order(record)) or math.nan
             row["with_one_head"] = _number(measures.with_one_head(record))
@@ -339,8 +340,8 @@ class Runs:
         ):
             if found is not None and found != expected:
                 raise InputError(
-                    f"{where}: {name}: {found}, and the run declared here has {expected}; the record was changed by "
-                    "hand or moved: restore it, or remove it to run again"
+                    f"{where}: {name}: expected {expected}, as declared, got {found}. The record was changed by "
+                    "hand or moved: restore it, or remove it to run again."
                 )
 
 
@@ -433,8 +434,8 @@ def _check_score(record: Record, name: str, where: str) -> None:
     if not any((s.split, s.metric, s.subset) == wanted for s in record.scores):
         there = sorted({f"{s.split}/{s.metric}" for s in record.scores if s.subset is None})
         raise InputError(
-            f"{where}: scores: no {name}, which the sweep's metric names; "
-            f"the record has {', '.join(there) or 'none at all'}"
+            f"{where}: scores: expected {name}, the metric of the sweep, got a record with "
+            f"{', '.join(there) or 'no scores'}. Correct the metric, or run it again."
         )
 
 

@@ -94,12 +94,12 @@ def read(folder: Path | None) -> Costs | None:
     if folder is None or not (folder / FILE).exists():
         return None
     path = folder / FILE
-    again = "`python benchmarks/cost.py --write` writes it again"
+    again = "Write it again with `python benchmarks/cost.py --write`."
     found = read_section(Costs, path, again)
     if len({len(one.milliseconds) for one in found.measured}) != 1 or not found.processes:
-        raise InputError(f"{path}: measured: not every site was measured by every process; {again}")
+        raise InputError(f"{path}: measured: expected every site from every process, got fewer. {again}")
     if min(min(one.milliseconds) for one in found.measured) <= 0 or min(m.megabytes for m in found.measured) <= 0:
-        raise InputError(f"{path}: measured: a time or size is not above 0; {again}")
+        raise InputError(f"{path}: measured: expected times and sizes above 0, got another. {again}")
     return found
 
 

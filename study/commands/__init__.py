@@ -8,7 +8,7 @@ GROUPS = {
         "prune": "remove heads from a trained model and measure the loss",
     },
     "look at experiments and runs": {
-        "ls": "list sweeps, presets, fields, scores, sites or corpora",
+        "ls": "list sweeps, runs, presets, fields, scores, sites or corpora",
         "runs": "list runs: filter, sort, CSV, JSON",
         "corpus": "print sentence pairs of a corpus, its vocabulary and known words",
         "data": "check parallel text of your own before training on it",

@@ -35,7 +35,7 @@ def main(argv: Sequence[str]) -> int:
     if not found:
         raise InputError(
             f"{args.folder}: expected files such as train.{args.source} and train.{args.target}, train.tsv or "
-            "train.jsonl, found none; check --source and --target"
+            "train.jsonl, got none. Check --source and --target."
         )
     rows = {name: _read(split) for name, split in found.items()}
     usable = {name: one.pairs for name, one in rows.items()}

@@ -1,4 +1,4 @@
-"""`study ls WHAT`: list sweeps, presets, fields, scores, sites or corpora."""
+"""`study ls WHAT`: list sweeps, runs, presets, fields, scores, sites or corpora."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from study.commands import runs
 from study.commands.options import Parser, folder, table_lines
 
 DESCRIPTION = """\
-List what there is (`study runs` lists runs):
+List what there is:
   sweeps    sweep files: runs, seeds, arms and the metric that decides
+  runs      runs; the same as `study runs`, with its options
   presets   published models for --preset
   fields    fields of an experiment: short name in sweep files, and default
   scores    scores by corpus, as `split/score`, and their direction
@@ -26,6 +28,8 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option, no such folder, or a file that cannot be read.
     """
+    if argv[:1] == ["runs"]:
+        return runs.main(argv[1:])
     args = _parser().parse_args(argv)
     rows = list(LISTERS[args.what](args))
     if args.json:
@@ -38,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
 def _parser() -> Parser:
     parser = Parser(prog="study ls", description=DESCRIPTION)
     add = parser.add_argument
-    add("what", choices=tuple(LISTERS), metavar="|".join(LISTERS), help="what to list")
+    add("what", choices=tuple(LISTERS), metavar="WHAT", help="sweeps, runs, presets, fields, scores, sites or corpora")
     add("--json", action="store_true", help="print JSON: a list of objects with the same keys as the columns")
     add("--sweeps", type=Path, default=Path("sweeps"), metavar="DIR", help="folder of sweep files (default: sweeps)")
     return parser

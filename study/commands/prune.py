@@ -1,4 +1,4 @@
-"""`study prune RUN`: heads of one's own trained model removed, and what that costs."""
+"""`study prune RUN`: remove heads from a trained model and measure the loss."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from study.commands.options import RESULTS, RUNS, Parser, folder, runs_folder
 
 DESCRIPTION = """\
 Copy every run of a sweep to the published results: record, translations and attention map; counts for BLEU, too, if the
-references are not part of the repository. Finished and diverged runs are results. Failed runs are published too, and
-counted.
+references are not part of the repository. Finished and diverged runs are results. With --partial, failed runs are
+published as holes.
 
 All runs are checked before anything is written. A run is refused, with file and field, if
   - it is missing or failed (--partial REASON publishes the others; tables then show it as missing, and compare the

@@ -1,4 +1,4 @@
-"""`study runs`: the ledger of all runs, one's own and the published ones."""
+"""`study runs`: the ledger of all runs, your own and the published ones."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def _run(experiment: Experiment, folder: Path, verbose: bool) -> int:
     print(f"{experiment_id(experiment)} → {folder}", flush=True)
     if records.state(folder) in ("finished", "diverged") and SWEEP not in os.environ:
         print("this run has a record, so nothing is trained; remove its folder to train it again")
-    # A sweep's trial waits where another process has the run; a person is told.
+    # A sweep's trial waits where another process has the run; a user gets an error.
     record = trial.record_of(experiment, folder, partial(_tell, folder / "log.txt"), SWEEP in os.environ)
     if record.status != "finished":
         print(f"{record.status}: {record.error}")
@@ -172,7 +172,7 @@ def _json(text: str | None) -> dict[str, Any]:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of JSON. Of a key that is given twice, json takes the later."""
+    """Return an object of JSON, and refuse a key that is given twice, of which json takes the later value."""
     keys = [key for key, _ in pairs]
     if twice := [key for key in keys if keys.count(key) > 1]:
         raise ValueError(f"{twice[0]!r} is given twice")

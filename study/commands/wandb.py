@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from study.tracking.view import Place, View
 
 DESCRIPTION = """\
-study wandb push FOLDER           send runs to W&B from their records
-study wandb report SWEEP          write the report of a sweep in W&B
+Write into W&B:
+  push FOLDER     send runs to W&B from their records
+  report SWEEP    write the report of a sweep in W&B
 
 Each has its own --help. The project is attention-ablation; WANDB_PROJECT and WANDB_ENTITY choose another.
 """

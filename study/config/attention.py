@@ -177,12 +177,12 @@ class Attention(Frozen):
             )
         if query != key and score.equal_sizes:
             raise ValueError(
-                f"score: {self.score} expected queries and keys of one size, got raw states of {query_width} and "
+                f"score: expected queries and keys of one size for {self.score}, got raw states of {query_width} and "
                 f"{memory_width}. Make them equal, or use separate maps, bilinear or additive."
             )
         if query != key and BILINEAR_INIT[self.bilinear_init].square:
             raise ValueError(
-                f"bilinear_init: {self.bilinear_init} expected a square W, got {query} × {key}. Use "
+                f"bilinear_init: expected a square W for {self.bilinear_init}, got {query} × {key}. Use "
                 f"{_or(BILINEAR_INIT.those(lambda row: not row.square))}."
             )
         derived = (option for option in score.options if option in DERIVED)

@@ -78,7 +78,8 @@ class Decoding(Frozen):
         """Refuse a length penalty with greedy search. The default passes with any beam."""
         if self.beam == 1 and self.length_penalty != type(self).model_fields["length_penalty"].default:
             raise ValueError(
-                f"length_penalty: {self.length_penalty:g} has no effect with beam 1. Remove it, or use a wider beam."
+                f"length_penalty: expected none with beam 1, where it has no effect, got {self.length_penalty:g}. "
+                "Remove it, or use a wider beam."
             )
         return self
 
@@ -147,7 +148,7 @@ class Experiment(Frozen):
     def _factored(self) -> Self:
         if getattr(self.model, "factors", "whole") == "split" and not self.data.factored:
             raise ValueError(
-                f"model.factors: split expected data graph or multi_lookup, got {self.data.name}. Use whole."
+                f"model.factors: expected data graph or multi_lookup for split, got {self.data.name}. Use whole."
             )
         return self
 
@@ -157,8 +158,8 @@ class Experiment(Frozen):
         words = self.data.shortest_target
         if words < 4 and self.training.select == "best_valid_bleu":
             raise ValueError(
-                f"training.select: best_valid_bleu needs targets of at least 4 words, but {self.data.name} has some of "
-                f"{words}. Use last or best_valid_loss."
+                f"training.select: expected last or best_valid_loss, because {self.data.name} has targets of "
+                f"{words} words and BLEU counts four, got best_valid_bleu."
             )
         return self
 

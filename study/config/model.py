@@ -157,7 +157,7 @@ class Transformer(Frozen):
     def _not_empty(cls, value: Any) -> Any:
         row = MEMORY.find(value)
         if row and row.slots == 0:
-            raise ValueError(f"{value} hides the source from a transformer. Use final or mean.")
+            raise ValueError(f"expected a memory of the source for a transformer, got {value}. Use final or mean.")
         return value
 
     @model_validator(mode="after")
@@ -166,8 +166,8 @@ class Transformer(Frozen):
             object.__setattr__(self, "feedforward", 4 * self.width)
         if self.factors == "split" and (self.layers > 1 or not MIXING[self.mixing].attends):
             raise ValueError(
-                f"factors: split expected layers 1 and mixing attention, got {self.layers} and {self.mixing}. A second "
-                "layer would read labels in its queries. Use whole."
+                f"factors: expected layers 1 and mixing attention for split, got {self.layers} and {self.mixing}. "
+                "A second layer would read labels in its queries. Use whole."
             )
         if POSITIONS[self.positions].even_width and self.width % 2:
             raise ValueError(f"width: expected an even width with {self.positions} positions, got {self.width}.")

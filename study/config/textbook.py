@@ -90,4 +90,4 @@ def textbook(name: Any) -> Arm:
         return TEXTBOOK[name]
     close = difflib.get_close_matches(str(name), TEXTBOOK, n=1)
     mend = f"Did you mean {close[0]}?" if close else f"Choose {', '.join(TEXTBOOK)}."
-    raise InputError(f"preset: no preset {name!r}. {mend}")
+    raise InputError(f"preset: expected a published model, got {name!r}. {mend}")

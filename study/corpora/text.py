@@ -26,8 +26,8 @@ def read_sides(source: Path, target: Path) -> list[Pair]:
     first, second = read_lines(source), read_lines(target)
     if len(first) != len(second):
         raise InputError(
-            f"{source}: expected {len(second)} lines, as in {target}, got {len(first)}; "
-            "both need one sentence per line, in the same order. Get both files again."
+            f"{source}: expected {len(second)} lines, as in {target}, got {len(first)}. "
+            "Get both files again, with one sentence per line in the same order."
         )
     return [Pair(*pair) for pair in zip(first, second, strict=True)]
 

@@ -180,7 +180,9 @@ def _facts(record: Record, evidence: Evidence) -> None:
             evidence.say(where, f"expected {expected}, as {other}, got {found}. Restore the record.")
     steps = [step for point in record.history if type(step := point.get("step")) is int and step >= 0]
     if len(steps) < len(record.history) or steps != sorted(set(steps)):
-        evidence.say("history", "expected a rising number of updates in every step; restore the record")
+        evidence.say(
+            "history", "expected a rising number of updates in every step, got another order. Restore the record."
+        )
     elif record.selection and steps and record.selection.step not in steps:
         evidence.say("selection.step", f"expected a step of history, got {record.selection.step}. Restore the record.")
 
@@ -189,7 +191,7 @@ def _files(store: Store, record: Record, evidence: Evidence, task: Task) -> None
     """Check the files that the record names, and that published runs have no others."""
     files = hypothesis_files(record)
     if record.status == "finished" and not files:
-        evidence.say("scores", "no translations are named, so nothing can be scored again; run it again")
+        evidence.say("scores", "expected translations, to score them again, got none. Run it again.")
     corpus = _corpus(_key(record)) if files and task.rescore else None
     if corpus is not None:
         _check_data(record, corpus, evidence)
@@ -204,17 +206,19 @@ def _files(store: Store, record: Record, evidence: Evidence, task: Task) -> None
         there = set(store.names(evidence.id))
         wanted = set() if _shipped(record) else {name.removesuffix(HYPOTHESES) + STATISTICS for name in files}
         for name in sorted(wanted - there):
-            evidence.say(name, "absent, and the references are not shipped; restore the archive")
+            evidence.say(
+                name, "expected a file, because the references are not shipped, got none. Restore the archive."
+            )
         for name in sorted(there - wanted - {*files, *record.per_sentence, ATTENTION}):
-            evidence.say(name, "stray: the record does not name it; restore the archive")
+            evidence.say(name, "expected a file that the record names, got a stray one. Restore the archive.")
 
 
 def _canonical(text: str, evidence: Evidence) -> None:
     """Check that the text of a record is the one that a run writes, because publishing generates it from the data."""
     if text != records.canonical(json.loads(text)):
         evidence.problems.append(
-            f"{evidence.where}: not the text that a run writes (order, blanks or a field twice); "
-            "it was changed by hand: restore the record"
+            f"{evidence.where}: expected the text that a run writes, got another (order, blanks or a field twice). "
+            "It was changed by hand: restore the record."
         )
 
 
@@ -225,7 +229,8 @@ def _check_data(record: Record, corpus: Corpus, evidence: Evidence) -> None:
         if files.get(name) != digest:
             evidence.say(
                 f"data.files.{name}",
-                f"{files.get(name)}, and the corpus at hand has {digest}; use the program that made the run",
+                f"expected {digest}, the SHA-256 of the corpus here, got {files.get(name)}. "
+                "Use the program that made the run.",
             )
 
 
@@ -259,7 +264,7 @@ def _file(
     try:
         lines = store.hypotheses(evidence.id, split)
     except InputError as problem:
-        evidence.problems.append(f"{problem}; run it again")
+        evidence.problems.append(f"{problem} Run it again.")
         return
     if corpus is not None:
         _against_references(store, record, lines, split, scores, evidence, task)
@@ -273,7 +278,7 @@ def _against_references(
     try:
         again, statistics = _rescorer(_key(record), split).score(lines, split)
     except (KeyError, ValueError) as problem:
-        evidence.say(f"scores.{split}", f"the translations do not fit the split ({problem}); run it again")
+        evidence.say(f"scores.{split}", f"expected translations of the split, got others ({problem}). Run it again.")
         return
     evidence.rescored += 1
     known = {score.subset for score in scores}
@@ -286,7 +291,7 @@ def _against_references(
     name, content = f"{split}{STATISTICS}", statistics.dumps().encode()
     evidence.statistics[name] = content
     if task.published and store.content(evidence.id, name) not in (None, content):
-        evidence.say(f"scores.{split}", f"{name}: not the statistics of the translations; restore it")
+        evidence.say(f"scores.{split}", f"{name}: expected the statistics of the translations, got others. Restore it.")
 
 
 def _against_statistics(store: Store, lines: list[str], split: str, scores: list[Score], evidence: Evidence) -> None:
@@ -302,7 +307,9 @@ def _against_statistics(store: Store, lines: list[str], split: str, scores: list
         evidence.say(f"scores.{split}", f"no references at hand (STUDY_MULTI30K names them), and {name}: {why}")
         return
     if statistics.rows[:, 2].tolist() != [tokens(line) for line in lines]:
-        evidence.say(f"scores.{split}", f"{name}: sys_len: not the lengths of the translations; restore it")
+        evidence.say(
+            f"scores.{split}", f"{name}: sys_len: expected the lengths of the translations, got others. Restore it."
+        )
         return
     evidence.from_statistics += 1
     again = statistics.scores(split)
@@ -319,11 +326,13 @@ def _per_sentence(
     split, _, metric = name.removesuffix(".txt").rpartition(".")
     score = next((s for s in record.scores if (s.split, s.metric, s.subset) == (split, metric, None)), None)
     if score is None or name != f"{split}.{metric}.txt":
-        evidence.say(where, "expected SPLIT.METRIC.txt of a score of the record; restore the record")
+        evidence.say(where, f"expected SPLIT.METRIC.txt of a score of the record, got {name}. Restore the record.")
         return
     content = store.content(evidence.id, name)
     if content is None or sha256(content) != digest:
-        evidence.say(where, "absent, or not the file of that SHA-256; restore the file, or run it again")
+        evidence.say(
+            where, "expected the file of that SHA-256, got none or another. Restore the file, or run it again."
+        )
         return
     try:
         values = [float(line) for line in content.decode("utf-8").split("\n")[:-1]]
@@ -331,14 +340,19 @@ def _per_sentence(
         values = []
     mean = sum(values) / len(values) if values else None
     if mean is None or len(values) != score.n or score.value is None or not _near(mean, score.value):
-        evidence.say(where, f"expected {score.n} numbers of mean {score.value}, got {len(values)} of mean {mean}")
+        evidence.say(
+            where,
+            f"expected {score.n} numbers of mean {score.value}, got {len(values)} of mean {mean}. Restore the file.",
+        )
     elif corpus is not None and (section := section_of(record)) and split in corpus.splits:
         pairs = corpus.splits[split]
         for part in score_nll(values, pairs, split, section.in_subsets(split, pairs)):
             found = record.score(split, part.metric, part.subset)
             if found is not None and (part.value is None or not _near(part.value, found, 0.01 * mean)):
                 inside = ".".join(filter(None, (split, part.metric, part.subset)))
-                evidence.say(f"scores.{inside}.value", f"expected {part.value}, from {name}, got {found}")
+                evidence.say(
+                    f"scores.{inside}.value", f"expected {part.value}, from {name}, got {found}. Restore the record."
+                )
 
 
 def _near(found: float, value: float, scale: float = 0.0) -> bool:
@@ -352,13 +366,15 @@ def _compare(recorded: list[Score], again: list[Score], evidence: Evidence) -> N
     for key in [*ours, *(key for key in theirs if key not in ours)]:
         where = ".".join(("scores", again[0].split, *(part for part in key if part)))
         if key not in ours or key not in theirs:
-            said = "is not in the record" if key in theirs else "does not follow from the translations"
-            evidence.say(where, f"{said}; restore the record, or run it again")
+            said = "a score, got none" if key in theirs else "no score, because the translations give none, got one"
+            evidence.say(where, f"expected {said}. Restore the record, or run it again.")
             continue
         for name in ("value", "signature", "n"):
             found, expected = getattr(ours[key], name), getattr(theirs[key], name)
             if found != expected:
-                evidence.say(f"{where}.{name}", f"expected {expected}, from the translations, got {found}")
+                evidence.say(
+                    f"{where}.{name}", f"expected {expected}, from the translations, got {found}. Restore the record."
+                )
 
 
 def hypothesis_files(record: Record) -> dict[str, list[int]]:

@@ -25,10 +25,10 @@ from study.records import Record
 SYSTEMS = Path(__file__).with_name("systems.yaml")
 CHOSEN_ON, TEST, SECOND = "valid", "test_2016_flickr", "test_2017_flickr"
 NOTE = (
-    "BLEU, German to English, test_2016_flickr; 2017: test_2017_flickr. Of each family of this study the published arm "
-    "that is best on validation (mean over seeds, same beam): mean ± sd over its runs, and Student's 95% CI of the "
-    "mean, none with fewer than three runs; 1 of 3: so many of the runs declared. Others: as reported, scored in "
-    "their own ways, not comparable to the point."
+    "BLEU on test_2016_flickr, German to English; 2017: test_2017_flickr. Rows of this study: the published arm "
+    "of each family that is best on validation (mean over seeds, same beam), with mean ± sd over its runs and "
+    "Student's 95% CI of the mean, none with fewer than three runs; 1 of 3: so many of the declared runs. Other "
+    "rows: as reported, scored in other ways, not comparable to the point."
 )
 
 

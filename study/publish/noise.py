@@ -26,7 +26,7 @@ from study.corpora import Corpus, Pair
 from study.errors import InputError
 from study.publish.counts import references
 from study.publish.evidence import section_of
-from study.publish.results import Results
+from study.publish.results import AGAIN, Results
 from study.records import rounded
 from study.store import Store
 
@@ -64,12 +64,12 @@ def problems(results: Results, unchecked: Counter[str]) -> Iterator[str]:
         try:
             again = tester.row(key)
         except (InputError, KeyError, ValueError, IndexError) as problem:
-            yield f"{path}: {' '.join(key)}: {problem}; remove the file and run `study reproduce`"
+            yield f"{path}: {' '.join(key)}: {problem} {AGAIN}"
             continue
         if again is None:
             unchecked["noise"] += 1
         elif again != row:
-            yield f"{path}: {' '.join(key)}: expected {again}, got {row}; remove the file and run `study reproduce`"
+            yield f"{path}: {' '.join(key)}: expected {again}, got {row}. {AGAIN}"
 
 
 class _Tester:

@@ -182,12 +182,12 @@ def from_commit(made: Provenance | None, where: str, verb: str = "run") -> str |
     """Return the problem with a file's provenance: its commit is unknown, or uncommitted code made it."""
     if made is None or None in made.of_calls("git_commit") or (made.calls and made.calls[0].from_step):
         return (
-            f"{where}: provenance.git_commit: unknown, so its code cannot be checked out; {verb} it again in a checkout"
+            f"{where}: provenance.git_commit: expected a commit, got none. {verb.capitalize()} it again in a checkout."
         )
     if made.git_dirty is not False:
         return (
-            f"{where}: provenance.git_dirty: {made.git_dirty}, so the commit is not what made it; "
-            f"{verb} it again from a clean tree (`git worktree add` makes one)"
+            f"{where}: provenance.git_dirty: expected False, got {made.git_dirty}, so the commit did not make it. "
+            f"{verb.capitalize()} it again from a clean tree (`git worktree add` makes one)."
         )
     return None
 
@@ -204,12 +204,12 @@ def _check_commits(made: Sequence[Record], found: _Found, checkout: Checkout) ->
                 reached[commit] = commit is None or checkout.reaches(commit)
             if not reached[commit]:
                 raise InputError(
-                    f"{where}: provenance.git_commit: {commit[:12]} is not in the history of HEAD; "
-                    "merge it (a shallow clone lacks it), or run it again"
+                    f"{where}: provenance.git_commit: expected a commit in the history of HEAD, got {commit[:12]}. "
+                    "Merge it (a shallow clone lacks it), or run it again."
                 )
         if len(commits) > 1 and len({checkout.state(commit) for commit in commits}) > 1:
             raise InputError(
-                f"{where}: provenance.calls: expected one state of the code, got several; run it again at one commit"
+                f"{where}: provenance.calls: expected one state of the code, got several. Run it again at one commit."
             )
 
 
@@ -242,9 +242,8 @@ def _new(evidence: Evidence, source: Store, published: Store) -> NewRun | None:
     there = {"record": published.text(identity).encode()} | {n: published.content(identity, n) for n in contents}
     if wrong := [name for name, content in ({"record": text.encode()} | contents).items() if there[name] != content]:
         raise InputError(
-            f"{published.where(identity)}: {wrong[0]}: published with another value than in {source.where(identity)}; "
-            "a published run is never replaced. Remove the new one, or withdraw the old one in a commit of its "
-            "own, which the history shows"
+            f"{published.where(identity)}: {wrong[0]}: expected that of {source.where(identity)}, got another. "
+            "A published run is never replaced. Remove the new one, or withdraw the old one in a commit of its own."
         )
     return None
 

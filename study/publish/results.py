@@ -23,6 +23,9 @@ from study.records import Record, Section
 from study.store import Store, read_section
 from study.sweep.spec import Spec, load
 
+AGAIN = "Remove the file and run `study reproduce`."
+"""Remedy for a file that follows from the published records."""
+
 
 class Partial(Section):
     """Missing runs of a sweep that was published in part."""

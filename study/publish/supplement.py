@@ -13,7 +13,7 @@ from pathlib import Path
 
 from study import files
 from study.publish.evidence import Evidence, Task, examine_all, hypothesis_files, section_of
-from study.publish.results import Results
+from study.publish.results import AGAIN, Results
 from study.records import Record
 from study.store import SUPPLEMENT, SUPPLEMENTED, Store
 
@@ -43,7 +43,7 @@ def problems(results: Results, evidence: Sequence[Evidence]) -> Iterator[str]:
     found, expected = _lines(path), {one.id: rows for one in evidence if (rows := _rows(one))}
     for identity in sorted(found.keys() | expected.keys()):
         if found.get(identity) != expected.get(identity):
-            yield f"{path}: {identity}: not the scores of its translations; remove the file and run `study reproduce`"
+            yield f"{path}: {identity}: expected the scores of its translations, got others. {AGAIN}"
 
 
 def _lacks(record: Record) -> bool:

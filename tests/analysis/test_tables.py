@@ -128,7 +128,7 @@ def test_a_score_that_is_null_in_a_finished_run_leaves_its_arm_without_a_mean(ti
     tiny.write("dot", 1, 0.0, scores=nothing)
     assert report(tiny).table.blocks[0].rows[1].cells["interval"] == "no baseline"
     path = tiny.write("dot", 1, 80.0, history=[{"step": 20, "valid_bleu": "many"}])
-    with pytest.raises(InputError, match=rf"{path}: history or diagnostics: no number where one belongs"):
+    with pytest.raises(InputError, match=rf"{path}: history or diagnostics: expected numbers"):
         report(tiny)
 
 

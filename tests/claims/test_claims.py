@@ -554,7 +554,9 @@ def test_correlations_are_adjusted_together_and_a_diverged_arm_is_said(study):
 def test_a_record_without_the_metric_is_named(study):
     study.write("dot", 0.001, DOT)
     study.write("bilinear", 0.001, LESS)
-    with pytest.raises(InputError, match=r"record\.json: scores: no test/nll; the record has test/bleu, test/exact"):
+    with pytest.raises(
+        InputError, match=r"record\.json: scores: expected test/nll, got a record with test/bleu, test/exact"
+    ):
         study.ask(metric="test/nll")
     with pytest.raises(InputError, match=r"record\.json: diagnostics: cross\.nothing is not there"):
         study.ask(metric="diagnostics/cross/nothing", margin=None, **contrast(expect="higher"))

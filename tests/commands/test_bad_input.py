@@ -36,7 +36,10 @@ ONE_LINE = {
     "a negative number with an exponent": (["train", "--training.learning_rate", "-1e-3"], "expected a number above 0"),
     "a project that W&B refuses": (["train", "--tracking.project", "a/b"], "tracking.project: expected a name of 1 to"),
     "a long tag": (["train", "--overrides-json", f'{{"tracking": {{"tags": ["{"t" * 65}"]}}}}'], "expected a tag of 1"),
-    "a preset that is a list": (["train", "--overrides-json", '{"preset": ["a"]}'], "preset: no preset ['a']"),
+    "a preset that is a list": (
+        ["train", "--overrides-json", '{"preset": ["a"]}'],
+        "preset: expected a published model, got ['a']",
+    ),
     "half a character": (["train", "--overrides-json", '{"out": "a\\ud800"}'], "out: "),
 }
 

@@ -100,7 +100,7 @@ REFUSED = [
     ),
     ({**TRANSFORMER, "model.attention.heads": 3}, "model.attention.heads: expected a divisor of"),
     ({**TRANSFORMER, "model.attention.cross.heads": 5}, "model.attention.cross.heads: expected a divisor of"),
-    ({"model.encoder_width": 32}, "model.attention.cross.score: dot expected queries and keys of one size"),
+    ({"model.encoder_width": 32}, "model.attention.cross.score: expected queries and keys of one size for dot"),
     ({"model.width": 33}, "model.encoder_width: expected an even width"),
     (
         {**TRANSFORMER, "model.width": 33, "model.attention.heads": 1},
@@ -119,7 +119,7 @@ REFUSED = [
         {"model.decoder": "bahdanau", "model.input_feeding": True},
         "model.input_feeding: expected decoder luong, ",
     ),
-    ({**TRANSFORMER, "model.memory": "empty"}, "model.memory: empty hides the source"),
+    ({**TRANSFORMER, "model.memory": "empty"}, "model.memory: expected a memory of the source"),
     ({"data.vocabulary": 100}, "data.vocabulary: expected tokens subwords, got tokens words."),
     ({"data.folder": "there"}, "data.folder: expected with data.name multi30k or files, got grammar."),
     # a section, a number, a name
@@ -142,7 +142,7 @@ REFUSED = [
     ({"model.layers": 1000}, "model.layers: expected a number up to 100, got 1000."),
     ({"out": "a\0b"}, "out: expected the name of a folder without null bytes"),
     # what changes nothing
-    ({"decoding.beam": 1, "decoding.length_penalty": 0.6}, "decoding.length_penalty: 0.6 has no effect with beam 1"),
+    ({"decoding.beam": 1, "decoding.length_penalty": 0.6}, "decoding.length_penalty: expected none with beam 1"),
     ({"training.warmup": 51, "training.steps": 50}, "training.warmup: expected at most steps (50), got 51."),
     (
         {"training.validate_every": 51, "training.steps": 50},

@@ -156,8 +156,11 @@ def test_a_sweep_over_presets_reports_families_apart(tmp_path: Path) -> None:
 
 
 BAD = {
-    "typo": ({"preset": "luong2015_dott"}, "preset: no preset 'luong2015_dott'. Did you mean luong2015_dot?"),
-    "nothing like it": ({"preset": 7}, "no preset 7. Choose bahdanau2015, "),
+    "typo": (
+        {"preset": "luong2015_dott"},
+        "preset: expected a published model, got 'luong2015_dott'. Did you mean luong2015_dot?",
+    ),
+    "nothing like it": ({"preset": 7}, "got 7. Choose bahdanau2015, "),
     "another family": (
         {"preset": "vaswani2017", "model.family": "recurrent"},
         "expected transformer, the family",

@@ -181,7 +181,7 @@ def test_what_is_no_text_of_sentences_is_refused(tmp_path: Path, monkeypatch: py
     for name, reason in (
         ("null", "null:1: expected one sentence per line, got a null byte"),
         returned,
-        ("pipe", "found a pipe"),
+        ("pipe", "got a pipe"),
         ("bomb", "MiB of text, got more"),
     ):
         with pytest.raises(InputError, match=reason):

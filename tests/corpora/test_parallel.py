@@ -198,7 +198,7 @@ def test_a_check_lists_all_that_is_wrong(tmp_path: Path, capsys: pytest.CaptureF
     assert all(place in said.out for place in (*places, "more.tsv:1: expected one sentence per line, got a null byte"))
     assert "4 problems; training refuses this text" in said.err
     assert main(["data", "check", str(tmp_path), "--source", "cs", "--target", "en"]) == 2
-    assert "found none" in capsys.readouterr().err
+    assert "got none" in capsys.readouterr().err
 
 
 SWEEP = """name: own

@@ -144,7 +144,9 @@ def test_split_factors_keep_labels_from_scores_and_names_from_values() -> None:
 
 def test_split_factors_are_refused_where_there_are_none() -> None:
     one = {"model.family": "transformer", "model.layers": 1, "model.factors": "split"}
-    with pytest.raises(InputError, match="factors: split expected data graph or multi_lookup, got grammar"):
+    with pytest.raises(InputError, match="factors: expected data graph or multi_lookup for split, got grammar"):
         experiment_from(one)
-    with pytest.raises(InputError, match="factors: split expected layers 1 and mixing attention, got 2 and attention"):
+    with pytest.raises(
+        InputError, match="factors: expected layers 1 and mixing attention for split, got 2 and attention"
+    ):
         experiment_from({"data.name": "graph"}, one, {"model.layers": 2, "training.select": "last"})

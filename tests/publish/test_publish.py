@@ -62,10 +62,10 @@ CALL = {"from_step": 0, "git_dirty": False, "device": "a processor", "device_cou
         ({"scores.2.metric": "bleu2"}, r"scores\.test\.bleu2: does not follow"),
         ({"data.files.test": "ab"}, r"data\.files\.test: ab, and the corpus at hand"),
         ({"provenance.git_dirty": True}, r"provenance\.git_dirty: True"),
-        ({"provenance.git_commit": None}, r"provenance\.git_commit: unknown"),
-        ({"provenance.git_commit": "0" * 40}, r"provenance\.git_commit: 0+ is not in the history"),
+        ({"provenance.git_commit": None}, r"provenance\.git_commit: expected a commit, got none"),
+        ({"provenance.git_commit": "0" * 40}, r"provenance\.git_commit: expected a commit in the history of HEAD"),
         ({"provenance.calls": [CALL | {"git_commit": "0" * 40}, CALL]}, r"provenance\.git_commit: 0+ is not in the"),
-        ({"provenance.calls": [CALL | {"from_step": 3}]}, r"provenance\.git_commit: unknown"),
+        ({"provenance.calls": [CALL | {"from_step": 3}]}, r"provenance\.git_commit: expected a commit, got none"),
         (
             {"provenance.calls": [CALL | {"device_count": 2}, CALL]},
             r"provenance\.device_count: 2, then 1, and .* has 1",

@@ -79,7 +79,7 @@ def test_without_references_the_statistics_decide_and_are_counted(unshipped, mon
     lab = unshipped
     assert lab.verify().problems == []
     lab.replace(2, "test.bleu.tsv", lab.files_of(2)[f"{lab.ids[2]}.test.bleu.tsv"].replace(b"1", b"2", 1))
-    assert f"{lab.ids[2]}: scores.test: test.bleu.tsv: not the statistics of the translations" in problems(lab)
+    assert f"{lab.ids[2]}: scores.test: test.bleu.tsv: expected the statistics of the translations" in problems(lab)
     lab.replace(2, "test.bleu.tsv", lab.files_of(3)[f"{lab.ids[3]}.test.bleu.tsv"])
     monkeypatch.setattr(evidence, "references", lambda data: None)
     lab.replace(2, "test.bleu.tsv", b"\xff\xfe")
@@ -88,7 +88,7 @@ def test_without_references_the_statistics_decide_and_are_counted(unshipped, mon
         text = lab.files_of(place)[f"{lab.ids[place]}.test.bleu.tsv"].decode()
         longer = re.sub(r"^(\d+\t\d\t)\d+", r"\g<1>99", text, count=1, flags=re.MULTILINE)
         lab.replace(place, "test.bleu.tsv", longer.encode())
-    assert problems(lab).count("test.bleu.tsv: sys_len: not the lengths of the translations") == 2
+    assert problems(lab).count("test.bleu.tsv: sys_len: expected the lengths of the translations") == 2
     lab.replace(0, "test.bleu.tsv", None)
     assert f"{lab.ids[0]}: test.bleu.tsv: absent, and the references are not shipped" in problems(lab)
 
@@ -173,11 +173,11 @@ def test_older_records_get_the_scores_of_subsets_from_their_translations(lab, mo
     assert lab.verify().problems == []
     text = path.read_text()
     path.write_text(text.replace("87.5", "97.5"))
-    assert f"{path}: {lab.ids[3]}: not the scores of its translations" in problems(lab)
+    assert f"{path}: {lab.ids[3]}: expected the scores of its translations" in problems(lab)
     assert supplement.write(lab.results) == [path]
     assert "97.5" in path.read_text(), "what is there is not computed again"
     path.unlink()
-    assert problems(lab).count("not the scores of its translations") == 4
+    assert problems(lab).count("expected the scores of its translations") == 4
     supplement.write(lab.results)
     assert path.read_text() == text
 

@@ -140,7 +140,7 @@ def test_a_combination_that_no_experiment_allows_is_listed_not_run(spec_of):
     )
     reasons = {spec.label(cell): cell.reason for cell in spec.inapplicable}
     assert "heads: expected a divisor of the width 64" in reasons["family=transformer memory=states heads=5"]
-    assert "model.memory: empty hides the source" in reasons["family=transformer memory=empty heads=4"]
+    assert "model.memory: expected a memory of the source" in reasons["family=transformer memory=empty heads=4"]
     assert "maps: separate has no effect" in reasons["family=recurrent memory=empty heads=4"]
     assert len(spec.runnable) == 2
     assert all(cell.id is None for cell in spec.inapplicable)
@@ -174,7 +174,7 @@ def test_every_file_of_a_tag_is_run_in_turn(spec_of, tmp_path, capsys):
     assert main([str(tmp_path), "--tag", "own", "--dry-run", "--out", str(tmp_path / "runs")]) == 0
     told = capsys.readouterr().out
     assert told.index("s: 2 of 2 declared would run") < told.index("t: 2 of 2 declared would run")
-    with pytest.raises(InputError, match="found a folder"):
+    with pytest.raises(InputError, match="got a folder"):
         main([str(tmp_path)])
 
 

@@ -93,7 +93,7 @@ def draw_all(figures: Sequence[NamedFigure], runs: Runs, out: Path, png: bool = 
             try:
                 paths = style.write(figure.draw(table), table, path, png)
             except OSError as problem:
-                why = f"{out}: can't be written ({problem.strerror}); give another folder with --out"
+                why = f"{out}: cannot be written ({problem.strerror}). Name another folder with --out."
                 raise InputError(why) from None
             yield Drawn(
                 f"{figure.name}: {path}.{{{','.join(p.suffix[1:] for p in paths)}}}, from {_count(begun)}", paths

@@ -143,17 +143,19 @@ def _named(sweep: str, host: str) -> dict[str, str]:
 
 def _check_account() -> str:
     """The server's address, if there is a key for it and it answers."""
-    instead = "or leave --engine wandb out, which needs neither account nor network"
+    instead = "or leave --engine wandb out: sweeps need neither account nor network."
     if os.environ.get("WANDB_MODE", "online") != "online":
-        raise InputError(f"--engine wandb: WANDB_MODE is {os.environ['WANDB_MODE']}; unset it, {instead}")
+        raise InputError(f"--engine wandb: WANDB_MODE is {os.environ['WANDB_MODE']}, not online. Unset it, {instead}")
     with _one_line(os.environ.get("WANDB_BASE_URL") or "W&B"):
         known, host = account.signed_in(), str(wandb.setup().settings.base_url)
     if not known:
-        raise InputError(f"--engine wandb: no key for {host}; call `wandb login` or set WANDB_API_KEY, {instead}")
+        raise InputError(f"--engine wandb: no key for {host}. Call `wandb login`, set WANDB_API_KEY, {instead}")
     if not (Path(sys.executable).parent / "python").exists():
-        raise InputError(f"--engine wandb: agents call `python`, which {Path(sys.executable).parent} lacks; {instead}")
+        raise InputError(
+            f"--engine wandb: agents call `python`, which {Path(sys.executable).parent} lacks. Add it, {instead}"
+        )
     if problem := _unreachable(host):
-        raise InputError(f"--engine wandb: {host} does not answer ({problem}); try again later, {instead}")
+        raise InputError(f"--engine wandb: {host} does not answer ({problem}). Try again later, {instead}")
     with _one_line(host):
         _ = wandb.Api().default_entity
     return host
