@@ -455,6 +455,6 @@ def read_section(kind: type[AnySection], path: Path, mend: str) -> AnySection:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "top level"
-        raise InputError(f"{path}: {where}: {first['msg']}; {mend}") from None
+        raise InputError(f"{path}: {where}: {first['msg']}. {mend}") from None
     except (OSError, UnicodeDecodeError) as problem:
-        raise InputError(f"{path}: cannot be read ({problem}); {mend}") from None
+        raise InputError(f"{path}: cannot be read ({problem}). {mend}") from None

@@ -46,7 +46,7 @@ def listed(results: Results) -> dict[str, ModelFile]:
         InputError: the list cannot be read.
     """
     path = results.root / MODELS / FILE
-    return read_section(ModelList, path, "restore it").models if path.is_file() else {}
+    return read_section(ModelList, path, "Restore it.").models if path.is_file() else {}
 
 
 def publish_model(results: Results, identity: str, content: bytes) -> None:

@@ -141,7 +141,7 @@ def _check_evidence(evidence: Sequence[Evidence]) -> None:
     """Check the evidence of every record."""
     problems = [problem for one in evidence for problem in one.problems]
     problems += [
-        f"{one.where}: config: no configuration of this program; publish with the one that made it"
+        f"{one.where}: config: expected one of this program, got another. Publish with the program that made it."
         for one in evidence
         if one.unhashed
     ]

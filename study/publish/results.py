@@ -144,7 +144,7 @@ class Results:
 
 
 def _read(path: Path) -> Manifest:
-    manifest = read_section(Manifest, path, "publish the sweep again")
+    manifest = read_section(Manifest, path, "Publish the sweep again.")
     if manifest.name != path.stem:
         raise InputError(
             f"{path}: name: expected {path.stem}, as the file is called, got {manifest.name}. Publish the sweep again."

@@ -187,9 +187,9 @@ def test_published_records_read_like_working_ones(tiny):
     ("change", "said"),
     [
         ({"config_hash": "ab" * 32}, "config_hash: "),
-        ({"seed": 7}, "seed: 7"),
-        ({"id": "another-s1"}, "id: another-s1"),
-        ({"scores": []}, "scores: no test/exact"),
+        ({"seed": 7}, "seed: expected 2, as declared, got 7"),
+        ({"id": "another-s1"}, "id: expected .*, got another-s1"),
+        ({"scores": []}, "scores: expected test/exact"),
         ({"protocol": 9, "config": {"training": {"steps": 3}}}, "config: "),
     ],
 )

@@ -121,8 +121,11 @@ def test_a_file_that_is_not_whole_or_from_no_commit_is_found(folder, tmp_path):
     folder()
     assert "not checked   times of 2 sites in 4 processes (AMD EPYC, 1 thread)" in said()
     folder(git_dirty=True)
-    assert "cost.json: got True, so the commit did not make it. Measure it again" in said()
+    assert (
+        "cost.json: provenance.git_dirty: expected False, got True, so the commit did not make it. Measure it again"
+        in said()
+    )
     folder(more=1)
     assert "cost.json: measured: expected every site from every process" in said()
     (results.benchmarks / costs.FILE).write_text('{"threads": 1}')
-    assert "cost.json: provenance: Field required; `python benchmarks/cost.py --write` writes it again" in said()
+    assert "cost.json: provenance: Field required. Write it again with `python benchmarks/cost.py --write`" in said()

@@ -90,7 +90,7 @@ def test_without_references_the_statistics_decide_and_are_counted(unshipped, mon
         lab.replace(place, "test.bleu.tsv", longer.encode())
     assert problems(lab).count("test.bleu.tsv: sys_len: expected the lengths of the translations") == 2
     lab.replace(0, "test.bleu.tsv", None)
-    assert f"{lab.ids[0]}: test.bleu.tsv: absent, and the references are not shipped" in problems(lab)
+    assert f"{lab.ids[0]}: test.bleu.tsv: expected a file, because the references are not shipped" in problems(lab)
 
 
 def test_scores_from_statistics_are_compared(unshipped, monkeypatch):
@@ -110,7 +110,7 @@ def test_lost_files_are_missed(lab):
     lab.arm(2).write_text(json.dumps(json.loads(lab.arm(2).read_text())[:1]))
     said = problems(lab)
     assert f"{lab.ids[0]}: scores.test.hypotheses: test.hyp.txt: no such file" in said
-    assert f"{lab.ids[1]}: other.txt: stray: the record does not name it" in said
+    assert f"{lab.ids[1]}: other.txt: expected a file that the record names, got a stray one" in said
     assert f"{lab.results.runs}: {lab.ids[2]}: expected a record, since sweep tiny declares it" in said
     assert f"{lab.arm(2, '.tar.xz')}: {lab.ids[2]}.test.hyp.txt: expected files of runs in" in said
 
@@ -153,7 +153,7 @@ def test_one_number_a_sentence_is_kept_and_checked(finished, tmp_path):
     assert Store(lab.results.root).content(lab.ids[0], "test.nll.txt") == text.encode()
     assert lab.verify(rescore=False).problems == []
     lab.replace(0, "test.nll.txt", text.replace("1.25", "9.25").encode())
-    assert "per_sentence.test.nll.txt: absent, or not the file of that SHA-256" in problems(lab)
+    assert "per_sentence.test.nll.txt: expected the file of that SHA-256" in problems(lab)
     other = "2.0\n" * n
     lab.replace(0, "test.nll.txt", other.encode())
     lab.edit(0, {"per_sentence": {"test.nll.txt": hashlib.sha256(other.encode()).hexdigest()}})
