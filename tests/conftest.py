@@ -4,6 +4,7 @@ import ipaddress
 import os
 import shutil
 import socket
+import sys
 import tempfile
 from pathlib import Path
 
@@ -21,6 +22,28 @@ os.environ |= {
     "MPLBACKEND": "Agg",
     "OMP_NUM_THREADS": "1",
 }
+PROCESSES = (
+    "test_agents",
+    "test_packaging",
+    "test_engines",
+    "test_wandb_push",
+    "test_sweep_losses",
+    "test_wandb_outages",
+    "test_publish",
+    "test_pruning_runs",
+    "test_sweep_engine",
+    "test_run",
+    "test_contributing",
+    "test_bad_input",
+    "test_new_corpus",
+    "test_own_mechanism",
+    "test_site",
+    "test_benchmarks",
+)
+"""Modules with tests that take long, the longest first."""
+# Else every process would compile the package again, and every worker the tests.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 for name in ("STUDY_RUNS", "WANDB_API_KEY", "WANDB_RUN_ID", "WANDB_SWEEP_ID"):
     os.environ.pop(name, None)
 
@@ -28,6 +51,26 @@ for name in ("STUDY_RUNS", "WANDB_API_KEY", "WANDB_RUN_ID", "WANDB_SWEEP_ID"):
 def pytest_xdist_auto_num_workers() -> int:
     """One more than cores: many tests wait for processes and servers of their own."""
     return (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes long: at the end, all would wait for it. Each worker is given a piece of the list."""
+    if not WORKER:
+        return
+    workers = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    rank = {name: number for number, name in enumerate(PROCESSES)}
+    pieces: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    rest = []
+    for item in sorted(items, key=lambda item: rank.get(item.path.stem, len(rank))):
+        number = rank.get(item.path.stem)
+        (rest if number is None else pieces[number % workers]).append(item)
+    left = len(items)
+    for number, piece in enumerate(pieces):
+        more = max(0, left // (workers - number) - len(piece))
+        piece += rest[:more]
+        del rest[:more]
+        left -= len(piece)
+    items[:] = [item for piece in [*pieces, rest] for item in piece]
 
 
 def pytest_unconfigure() -> None:

@@ -9,6 +9,7 @@ import argparse
 import re
 import shutil
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, Field, create_model
@@ -96,10 +97,16 @@ def _flatten(section: type[BaseModel], prefix: str, flat: dict[str, FieldInfo]) 
 
 
 def _schema(description: str, extra: dict[str, Any]) -> type[_Flags]:
-    fields = extra | _fields([Experiment])
+    fields = extra | _experiment()
     if "runs" in extra:  # the field is the folder of the runs, which every verb calls --runs
         fields["out"] = (str | None, Field(None, description=CLI_SUPPRESS))
     return create_model("Flags", __base__=_Flags, __doc__=description, **fields)
+
+
+@cache
+def _experiment() -> dict[str, Any]:
+    """Return the fields of the experiment. To make them takes a quarter of a parse, which needs them twice."""
+    return _fields([Experiment])
 
 
 class _Flags(BaseSettings):

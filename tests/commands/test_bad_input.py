@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from bad_cases import Case, before, documents, files, options, overrides, words
 
+from study import run_names
 from study.__main__ import main
 from study.commands import train
 
@@ -46,8 +47,9 @@ ONE_LINE = {
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with files of odd kinds; what would be trained is not."""
+    """A folder with files of odd kinds and no published runs; what would be trained is not."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run_names, "published", lambda: tmp_path / "none")
     monkeypatch.setattr(train, "_run", lambda *_: 0)
     files(tmp_path)
     before(tmp_path)
