@@ -14,6 +14,7 @@ from study.__main__ import main
 from study.attention.part import Part
 from study.config import config_hash, experiment_from, plugins
 from study.config.mechanisms import SCORE
+from study.corpora import cache
 
 PAGE = (Path(__file__).parents[2] / "docs" / "own-data.md").read_text(encoding="utf-8")
 DISTANCE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0]
@@ -42,9 +43,13 @@ FIELD = "model.attention.score"
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of the user's own, with nothing known of earlier files."""
+    """A folder of the user's own, with nothing known of earlier files but the generated corpora."""
     monkeypatch.chdir(tmp_path)
+    corpora = cache.folder() / "grammar"
+    corpora.mkdir(parents=True, exist_ok=True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    cache.folder().mkdir(parents=True)
+    (cache.folder() / "grammar").symlink_to(corpora)
     monkeypatch.setenv(plugins.TRUSTED, "")
     (tmp_path / "distance.py").write_text(DISTANCE, encoding="utf-8")
     forget(monkeypatch)
@@ -82,7 +87,7 @@ def test_from_a_sweep_to_a_table_and_back_when_the_file_is_gone(
     body = "".join(f"  {name}: {{value: {value}}}\n" for name, value in SMALL.items())
     (here / "mine.yaml").write_text(SWEEP + body, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "study", "sweep", "mine.yaml"], capture_output=True, text=True, timeout=240, check=False
+        [sys.executable, "-m", "study", "sweep", "mine.yaml"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "score=distance.py:Distance" in done.stdout

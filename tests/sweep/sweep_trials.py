@@ -13,6 +13,9 @@ from study import files, records
 from study.config import Experiment, config_hash, experiment_id, recorded
 from study.errors import InputError
 
+PATIENCE = 240
+"""Seconds after which something that should have happened has not: a machine may be busy."""
+
 
 def note(folder: Path, line: str) -> None:
     """Append a line to the journal that all trials of a folder share."""
@@ -86,7 +89,7 @@ def together(experiment: Experiment, folder: Path) -> None:
     """Hold the lease until two launchers have a trial under way, so that their calls do overlap."""
     launcher = multiprocessing.parent_process().pid
     note(folder, f"{experiment_id(experiment)} {launcher}")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         lines = (folder.parent / "journal").read_text().splitlines()
         if len({line.split()[1] for line in lines}) == 2:
@@ -128,7 +131,7 @@ def _waiting_once(experiment: Experiment, folder: Path, waits: bool) -> None:
         checkpoint.write_text(str(multiprocessing.parent_process().pid))
         with (folder.parent / "started").open("w") as pipe:
             pipe.write("x")
-        time.sleep(60)
+        time.sleep(600)
     finish(experiment, folder)
 
 
@@ -156,7 +159,7 @@ def on_gpu(experiment: Experiment, folder: Path) -> None:
     if os.environ["CUDA_VISIBLE_DEVICES"] == "1":
         note(folder, "broken")
         raise RuntimeError("no CUDA device")
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while (folder.parent / "journal").read_text().count("broken") < 3 and time.monotonic() < deadline:
         time.sleep(0.01)
     finish(experiment, folder)
@@ -175,7 +178,7 @@ def stubborn(experiment: Experiment, folder: Path) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     with (folder.parent / "started").open("w") as pipe:
         pipe.write("x")
-    time.sleep(60)
+    time.sleep(600)
 
 
 STEPS = 8

@@ -12,7 +12,7 @@ import pytest
 import wandb
 from filelock import lock_descriptor
 from loopback import ENTITY, KEY, Loopback
-from sweep_trials import journal
+from sweep_trials import PATIENCE, journal
 
 from study import records
 from study.__main__ import main
@@ -22,8 +22,6 @@ from study.sweep.spec import load
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-PATIENCE = 240
-"""Seconds after which something that should have happened has not: a machine may be busy."""
 CLIENT = """
 from wandb.cli.cli import cli
 from wandb.wandb_agent import Agent
@@ -277,7 +275,7 @@ def test_what_is_missing_is_said_in_one_line_and_at_once(case, file, server, tmp
     wandb.teardown()  # the client keeps the environment of its first use
     began = time.monotonic()
     assert main(["sweep", str(file([1, 2])), "--out", str(tmp_path / "runs"), "--engine", "wandb", *options]) == 2
-    assert time.monotonic() - began < agents.ANSWER + 15
+    assert time.monotonic() - began < agents.ANSWER + 60
     printed = capsys.readouterr().err
     assert expected in printed
     assert printed.count("\n") == 1

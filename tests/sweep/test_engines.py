@@ -18,7 +18,7 @@ import ray_nodes
 import slurm_node
 import sweep_trials
 import yaml
-from sweep_trials import journal
+from sweep_trials import PATIENCE, journal
 
 from study import records
 from study.__main__ import main
@@ -54,7 +54,7 @@ class Started:
 
     def wait(self, count):
         while count:
-            assert select.select([self.pipe], [], [], 90)[0], "no trial started"
+            assert select.select([self.pipe], [], [], PATIENCE)[0], "no trial started"
             count -= len(os.read(self.pipe, count))
 
 

@@ -21,7 +21,7 @@ import yaml
 from filelock import lock_descriptor
 from published_lab import PROVENANCE, TOOK
 from sweep_launch import launch
-from sweep_trials import journal
+from sweep_trials import PATIENCE, journal
 
 from study import files, records
 from study.__main__ import main
@@ -86,7 +86,7 @@ def test_a_notebooks_backend_and_a_long_folder_for_temporary_files_stop_no_sweep
     (tmp_path / ("t" * 100)).mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / ("t" * 100)))
     launcher = launch(file(1, 2), out, "plotting")
-    printed = launcher.communicate(timeout=100)[0]
+    printed = launcher.communicate(timeout=PATIENCE)[0]
     assert launcher.returncode == 0, printed
 
 
@@ -122,7 +122,7 @@ def test_two_launchers_share_a_folder_without_running_anything_twice(file, out):
     out.mkdir()
     path = file(*range(1, 7))
     launchers = [launch(path, out, "together", 1) for _ in range(2)]
-    printed = [launcher.communicate(timeout=90)[0] for launcher in launchers]
+    printed = [launcher.communicate(timeout=PATIENCE)[0] for launcher in launchers]
     assert [launcher.returncode for launcher in launchers] == [0, 0], printed
     runs = [line.split() for line in journal(out).elements()]
     assert Counter(name for name, _ in runs) == dict.fromkeys((cell.id for cell in load(path).cells), 1)
@@ -135,7 +135,7 @@ def wait_started(out, times):
     pipe = os.open(out / "started", os.O_RDWR | os.O_NONBLOCK)
     seen = 0
     while seen < times:
-        assert select.select([pipe], [], [], 60)[0], "no trial started"
+        assert select.select([pipe], [], [], PATIENCE)[0], "no trial started"
         seen += len(os.read(pipe, times))
     os.close(pipe)
 
@@ -149,19 +149,19 @@ def test_a_launcher_that_is_stopped_or_killed_is_continued(number, file, out):
     wait_started(out, 2)
     began = time.monotonic()
     launcher.send_signal(number)
-    printed = launcher.communicate(timeout=90)[0]
+    printed = launcher.communicate(timeout=PATIENCE)[0]
     for cell in spec.cells[1:]:  # a blocking lock: released when the trial has ended
         descriptor = os.open(out / cell.id / lease.FILE, os.O_RDWR)
         lock_descriptor(descriptor)
         os.close(descriptor)
-    assert time.monotonic() - began < 60  # they would wait for ten minutes
+    assert time.monotonic() - began < PATIENCE  # they would wait for ten minutes
     if number == signal.SIGINT:
         assert launcher.returncode == 130
         assert "the same command again continues" in printed
         assert "Traceback" not in printed
     states = [records.state(out / cell.id) for cell in spec.cells]
     assert states == ["finished", "started", "started"]
-    assert launch(path, out, "interruptible").wait(timeout=90) == 0
+    assert launch(path, out, "interruptible").wait(timeout=PATIENCE) == 0
     assert journal(out) == dict.fromkeys(["1 new", "2 new", "2 resumed", "3 new", "3 resumed"], 1)
 
 

@@ -16,6 +16,7 @@ import pytest
 import sweep_trials
 from filelock import lock_descriptor
 from sweep_launch import launch
+from sweep_trials import PATIENCE
 
 from study import records
 from study.__main__ import main
@@ -116,7 +117,7 @@ from study.sweep import lease
 lease.BEAT = 0.05
 with lease.holding(Path(sys.argv[1])):
     print(flush=True)
-    time.sleep(60)
+    time.sleep(600)
 """
 
 
@@ -147,7 +148,7 @@ def test_a_run_of_another_machine_is_taken_over_once_it_is_silent(locks, tmp_pat
     assert ours is not None
     assert lease.acquire(run) is None
     theirs.send_signal(signal.SIGCONT)
-    assert "another machine has taken this run over" in theirs.communicate(timeout=30)[1].decode()
+    assert "another machine has taken this run over" in theirs.communicate(timeout=PATIENCE)[1].decode()
     assert theirs.returncode == -signal.SIGTERM
     assert lease.held(run)
     assert not ours.lost
@@ -257,7 +258,7 @@ class Steps:
 
     def wait(self, count):
         for _ in range(count):
-            assert select.select([self.pipe], [], [], 30)[0], "no trial makes steps"
+            assert select.select([self.pipe], [], [], PATIENCE)[0], "no trial makes steps"
             os.read(self.pipe, 1)
 
 
@@ -292,7 +293,7 @@ def test_whatever_is_killed_the_records_are_those_of_an_undisturbed_sweep(file, 
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
-    printed = launcher.communicate(timeout=60)[0]
+    printed = launcher.communicate(timeout=PATIENCE)[0]
     if launcher.returncode:  # one trial was hit more often than it is tried in one call
         assert launcher.returncode == 1, printed
         assert run_sweep(spec, out, 2, trial=sweep_trials.stepping) == 0
@@ -309,7 +310,7 @@ def test_a_second_interrupt_ends_at_once(file, out):
     while "stopping" not in launcher.stdout.readline():
         pass
     launcher.send_signal(signal.SIGINT)
-    printed = launcher.communicate(timeout=60)[0]
+    printed = launcher.communicate(timeout=PATIENCE)[0]
     assert launcher.returncode == local.INTERRUPTED
     assert "Traceback" not in printed
     assert not any(lease.held(out / cell.id) for cell in load(file(1, 2)).cells)
@@ -346,5 +347,5 @@ def test_an_interrupt_is_answered_when_nobody_reads_any_more(file, out, capsys):
     steps.wait(2)
     launcher.stdout.close()
     launcher.send_signal(signal.SIGINT)
-    assert launcher.wait(timeout=60) == local.INTERRUPTED
+    assert launcher.wait(timeout=PATIENCE) == local.INTERRUPTED
     assert not any(lease.held(out / cell.id) for cell in load(file(2, 3)).cells)
