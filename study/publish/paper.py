@@ -101,9 +101,9 @@ def _is_pruned(record: Record) -> bool:
 
 
 def _sizes(trained: list[Record]) -> dict[str, Any]:
-    """The sizes that most runs on the grammar have, and the recipes on Multi30k; empty where neither has runs."""
+    """The sizes that most runs on the grammar have, and the first edition's recipes on Multi30k; empty without runs."""
     grammar = [record for record in trained if record.config["data"]["name"] == "grammar"]
-    real = [record for record in trained if record.config["data"]["name"] == "multi30k"]
+    real = [r for r in trained if r.config["data"]["name"] == "multi30k" and r.protocol == 1]
     out: dict[str, Any] = {}
     if grammar:
         data = {
