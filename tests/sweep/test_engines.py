@@ -247,6 +247,8 @@ def test_an_address_without_ray_is_refused_before_ray_waits_for_it(address, out,
     monkeypatch.setattr(ray, "drive", lambda *_: pytest.fail("Ray was started"))
     with pytest.raises(InputError, match=f"--address: no Ray cluster answers at {address} "):
         ray.Ray(ray.options(None, address), out).run([])
+    said = "gcs_client.cc:210: Failed to get cluster ID: InvalidAuthToken: Authentication token is missing or incorrect"
+    assert "set RAY_AUTH_MODE=token" in str(ray._unreached(address, ConnectionError("Failed to connect"), said))
 
 
 def test_a_lost_cluster_is_one_line_and_its_runs_are_due(file, out, use, monkeypatch, capfd):

@@ -158,8 +158,9 @@ def drive(resources: Options, out: Path, packs: Sequence[Pack], token: str, erro
     ray = importlib.import_module("ray")
     try:
         ray.init(address=resources.address, **QUIET)
-    except (OSError, ValueError, RuntimeError) as problem:
-        answers.send((None, str(_unreached(resources.address, problem))))
+    except (OSError, ValueError, RuntimeError, ray.exceptions.RayError) as problem:
+        said = Path(errors).read_text(encoding="utf-8", errors="replace")
+        answers.send((None, str(_unreached(resources.address, problem, said))))
         return
     try:
         if lacking := _lacking(resources, ray.nodes()):
@@ -180,7 +181,11 @@ def drive(resources: Options, out: Path, packs: Sequence[Pack], token: str, erro
         ray.shutdown()
 
 
-def _unreached(address: str | None, problem: Exception) -> InputError:
+def _unreached(address: str | None, problem: Exception, said: str = "") -> InputError:
+    """Return the error for an address, from what Ray raised and from what it printed: only there it names a token."""
+    if "token" in f"{said} {problem}".lower():
+        remedy = "Copy ~/.ray/auth_token of its head to this machine, and set RAY_AUTH_MODE=token."
+        return InputError(f"--address: the Ray cluster at {address} expects a token, got none or another one. {remedy}")
     remedy = "Start one with `ray start --head`, or leave --address out."
     return InputError(f"--address: no Ray cluster answers at {address} ({_line(problem)}). {remedy}")
 
