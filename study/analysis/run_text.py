@@ -68,7 +68,7 @@ def configuration(record: Record) -> Iterator[str]:
 
 
 def _plain(value: Any) -> str:
-    return value if isinstance(value, str) and value else json.dumps(value)
+    return "none" if value is None else value if isinstance(value, str) and value else json.dumps(value)
 
 
 def scores(record: Record) -> Iterator[str]:

@@ -33,6 +33,7 @@ def test_a_run_as_text_and_picture(tiny, capsys):
     assert main([path.parent.name, "--runs", str(tiny.runs), "--png", str(png)]) == 0
     said = capsys.readouterr().out
     assert "model.attention.cross.score  bilinear   (default dot)" in said
+    assert "null" not in said
     assert "12,345 parameters, 678 of them attention's; 90,123 FLOPs per target token" in said
     assert "70.0" in said
     assert "  cross         0.40   0.25 0.75 | 0.20" in said  # of four heads one has no entropy
