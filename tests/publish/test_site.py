@@ -18,6 +18,7 @@ from urllib.request import Request, urlopen
 import numpy as np
 import pytest
 import yaml
+from filelock import FileLock
 
 from study.__main__ import main
 from study.attention import Lengths
@@ -124,10 +125,12 @@ def small(lab, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """The site of the published results."""
-    folder = tmp_path_factory.mktemp("whole") / "_site"
-    output.write(Content(ROOT / "results", ROOT / "sweeps"), folder)
+def whole():
+    """The site of the published results, which the first worker writes for all."""
+    folder = Path(os.environ["XDG_CACHE_HOME"]) / "_site"
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            output.write(Content(ROOT / "results", ROOT / "sweeps"), folder)
     return folder
 
 
