@@ -29,7 +29,7 @@ def start(trial: Trial, threads: int) -> None:
         "PYTHONSAFEPATH": "1",  # a study.py in the working directory is not this package
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # asking for GPUs must not initialise CUDA before the fork
     }
-    from multiprocessing import forkserver  # here, since Windows has none
+    from multiprocessing import forkserver, resource_tracker  # here, since Windows has none
 
     modules = PRELOAD if trial is train else (trial.__module__,)
     before = dict(os.environ)
@@ -37,6 +37,7 @@ def start(trial: Trial, threads: int) -> None:
     os.environ["MPLBACKEND"] = "agg"  # that of a notebook is no module here, and importing it fails
     os.environ.pop("WANDB_SERVICE", None)
     multiprocessing.get_context("forkserver").set_forkserver_preload([*modules, "study.sweep.trial"])
+    resource_tracker.ensure_running()  # its start unblocks SIGINT, so it comes first
     # Blocked, not handled: the server inherits it, and Ctrl-C while it imports would print a traceback.
     signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
     folder = tempfile.tempdir

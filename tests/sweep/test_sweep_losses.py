@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from study import records
 from study.__main__ import main
 from study.commands.sweep import _shard
 from study.errors import InputError
-from study.sweep import disk, lease, local, slots
+from study.sweep import disk, lease, local, server, slots
 from study.sweep.local import Policy, run_sweep
 from study.sweep.outcome import cause
 from study.sweep.signals import Interrupts
@@ -337,6 +338,26 @@ def test_an_interrupt_while_another_is_answered_is_kept_and_tears_nothing(number
     finally:
         signal.signal(signal.SIGINT, before[1])
     assert signal.getsignal(number) == before[0]
+
+
+def test_the_fork_server_starts_with_interrupts_blocked(monkeypatch):
+    """Ctrl-C while it imports would print a traceback. The start of multiprocessing's tracker unblocks SIGINT."""
+    masks, started = [], []
+
+    def tracker():
+        if not started:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
+        started.append(True)
+
+    def running():
+        tracker()
+        masks.append(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+
+    monkeypatch.setattr(resource_tracker, "ensure_running", tracker)
+    monkeypatch.setattr(forkserver, "ensure_running", running)
+    server.start(sweep_trials.quick, 1)
+    assert masks[0] >= set(server.BLOCKED)
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, ()) & set(server.BLOCKED)
 
 
 def test_an_interrupt_is_answered_when_nobody_reads_any_more(file, out, capsys):
