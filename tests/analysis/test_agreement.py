@@ -138,7 +138,8 @@ def test_the_figure_has_a_number_for_every_arm(both):
     arms = table[table["arm"] != ""]
     assert arms["n"].tolist() == [1, 2, 3, 4, 5, 6]
     drawn = figure.draw(table)
-    panel, key = drawn.axes
+    panel, _, key, explained = drawn.axes
+    assert "seeds: 3 and 3" in explained.texts[0].get_text()
     assert [text.get_text() for text in panel.texts] == ["1", "2", "3", "4", "5", "6"]
     assert key.texts[0].get_text().startswith("1  final state\n2  mean state")
     assert "ρ = " in panel.get_title(loc="left")

@@ -63,13 +63,13 @@ def points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
 
 @style.styled()
 def draw(table: pd.DataFrame) -> Figure:
-    """Draw a panel for each family above the key to its arms; with several families, also one panel for all arms."""
+    """Draw a panel for each family above the key to its arms, and one for all arms if there are several families."""
     import seaborn as sns
 
     arms = table[table["arm"] != ""]
     families = list(dict.fromkeys(arms["family"]))
     looks = dict(zip(families, zip("os^D", sns.color_palette("colorblind"), strict=False), strict=False))
-    shown = [*families, *([""] if len(families) > 1 else [])]
+    shown = [*families, ""]
     texts = {family: _key(arms[arms["family"] == family]) if family else _explained(table) for family in shown}
     room = 0.15 * (1 + max(text.count("\n") for text in texts.values()))
     figure: Figure
@@ -79,9 +79,12 @@ def draw(table: pd.DataFrame) -> Figure:
     for column, family in enumerate(shown):
         rows = arms[arms["family"] == family] if family else arms
         top, below = grid[0][column], grid[1][column]
-        _panel(top, rows, looks, numbered=bool(family))
-        top.set_title(_title(table, family), loc="left")
         below.set_axis_off()
+        if family or len(families) > 1:
+            _panel(top, rows, looks, numbered=bool(family))
+            top.set_title(_title(table, family), loc="left")
+        else:
+            top.set_axis_off()
         below.text(
             0, 1, texts[family], va="top", fontsize=style.SMALL, transform=below.transAxes, linespacing=1.25
         ).set_in_layout(False)
