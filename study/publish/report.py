@@ -112,14 +112,16 @@ def questions(runs: Path, sweeps: Path, asked: Sequence[str]) -> list[Question]:
     specs = [found.spec(name) for name in asked or sorted(file.stem for file in sweeps.glob("*.yaml"))]
     there = set(found.store.ids() if found.store else ())
     specs = [spec for spec in specs if any(cell.id in there for cell in spec.runnable)]
-    verdicts = evaluate(schema.read_all(), found, costs.read(runs / "benchmarks" if (runs / "runs").is_dir() else None))
+    measured = costs.read(runs / "benchmarks" if (runs / "runs").is_dir() else None)
+    verdicts = evaluate(schema.read_all(), found, measured, by_score=True)
     questions = []
     for spec in specs:
         own = [one for one in verdicts if one.question.sweep == spec.name]
         rows = [row.cells for block in table.table(own).blocks for row in block.rows]
         lines = [
-            f"**{one.claim.statement}** {row['asked']}: **{row['verdict']}** ({row['finding']}). {row['contrast']}: "
-            f"{row['estimate']}, 95% CI {row['interval']}; margin {row['margin']}; {row['n']} seeds."
+            f"**{one.claim.statement}** {row['asked']}: **{row['verdict']}{', fragile' if one.fragile else ''}** "
+            f"({row['finding']}). {row['contrast']}: {row['estimate']}, 95% CI {row['interval']}, 90% CI {row['inner']}; "
+            f"margin {row['margin']}; {row['n']} seeds."
             for one, row in zip(own, rows, strict=True)
         ]
         comparison = compare_arms(spec, found)

@@ -327,12 +327,14 @@ def test_a_report_for_each_question_is_written_once_and_then_updated(server, res
 
 
 def test_what_a_report_says_of_a_published_sweep_has_verdicts_with_their_interval():
-    (question,) = published.questions(ROOT / "results", ROOT / "sweeps", ["copy_far"])
+    question, weak = published.questions(ROOT / "results", ROOT / "sweeps", ["copy_far", "normaliser"])
     assert question.title.startswith("copy_far: ")
     assert question.metric == "/".join(load(ROOT / "sweeps" / "copy_far.yaml").metric)
     assert question.verdicts
-    assert all(re.search(r"95% CI \[.+\]; margin .+; \d+ seeds", line) for line in question.verdicts)
+    assert all(re.search(r"95% CI \[.+\], 90% CI \[.+\]; margin .+; \d+ seeds", line) for line in question.verdicts)
     assert "| arm |" in question.table
+    assert any("**holds, fragile**" in line for line in weak.verdicts), "another score gives another verdict"
+    assert weak.figure.startswith(b"\x89PNG")
 
 
 REFUSED = {
