@@ -120,8 +120,8 @@ def questions(runs: Path, sweeps: Path, asked: Sequence[str]) -> list[Question]:
         rows = [row.cells for block in table.table(own).blocks for row in block.rows]
         lines = [
             f"**{one.claim.statement}** {row['asked']}: **{row['verdict']}{', fragile' if one.fragile else ''}** "
-            f"({row['finding']}). {row['contrast']}: {row['estimate']}, 95% CI {row['interval']}, 90% CI {row['inner']}; "
-            f"margin {row['margin']}; {row['n']} seeds."
+            f"({row['finding']}). {row['contrast']}: {row['estimate']}, 95% CI {row['interval']}, "
+            f"90% CI {row['inner']}; margin {row['margin']}; {row['n']} seeds."
             for one, row in zip(own, rows, strict=True)
         ]
         comparison = compare_arms(spec, found)
