@@ -29,7 +29,7 @@ POSITIONS = (0, 1, 4, 8, 16)
 
 
 def diagnose(observations: dict[Site, SiteObservation], batch: Batch, truth: Truth) -> Diagnostics:
-    """The measures of every site on one batch, from what `look` saw of it."""
+    """Return the measures of every site on one batch, from the values that `look` recorded."""
     found: Diagnostics = {}
     for (site, _), observation in observations.items():
         asked = batch.mask if site == "encoder_self" else batch.wanted != PAD
@@ -44,7 +44,7 @@ def diagnose(observations: dict[Site, SiteObservation], batch: Batch, truth: Tru
 def _values(
     observation: SiteObservation, site: str, rows: measures.Rows, batch: Batch, truth: Truth
 ) -> measures.Values:
-    """Return every measure of one site; NaN where it means nothing there."""
+    """Return every measure of one site; NaN if it has no meaning there."""
     call = observation.call
     found = measures.norms(call.query, observation.keys, rows)
     none = torch.full_like(found["query_norm"], torch.nan)
@@ -61,14 +61,14 @@ def _values(
 
 
 def _by_name(values: measures.Values) -> Layer:
-    """Values [H] as numbers, NaN as None, read from the device at once."""
+    """Return values [H] as numbers, with None for NaN, in one transfer from the device."""
     table = torch.stack([value.double() for value in values.values()]).tolist()
     rows = ([number(value) for value in row] for row in table)
     return {name: None if set(row) == {None} else row for name, row in zip(values, rows, strict=True)}
 
 
 def number(value: float) -> float | None:
-    """A number, or None for what is none."""
+    """Return a number; None for NaN or infinity."""
     return value if math.isfinite(value) else None
 
 
@@ -97,7 +97,7 @@ def states(memory: Tensor | None, rows: measures.Rows, positions: bool = True) -
 
 
 def place(distance: Tensor) -> Tensor:
-    """The bin of `POSITIONS` that a position or distance is in."""
+    """Return the bin of `POSITIONS` of a position or distance."""
     return torch.bucketize(distance, torch.tensor(POSITIONS, device=distance.device), right=True) - 1
 
 
@@ -110,7 +110,7 @@ DIGITS = 4
 
 
 def site_means(diagnostics: Diagnostics) -> dict[str, dict[str, float | None]]:
-    """The mean over layers and heads of every measure, by site; None where no head has a value."""
+    """Return the mean over layers and heads of every measure, by site; None if no head has a value."""
     names = (*NAMES, "state_mean", "state_variance")
     return {
         site: {name: _mean([value for layer in layers for value in _each(layer[name])]) for name in names}
@@ -119,7 +119,7 @@ def site_means(diagnostics: Diagnostics) -> dict[str, dict[str, float | None]]:
 
 
 def _each(values: list[float | None] | float | None) -> list[float | None]:
-    """The values of all heads, or the one of the layer."""
+    """Return the values of all heads, or the one value of the layer."""
     return values if isinstance(values, list) else [values]
 
 
@@ -129,9 +129,9 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def for_record(last: Diagnostics, initial: Diagnostics, gradients: dict[str, Any]) -> dict[str, Any]:
-    """A record's diagnostics: site ↦ layers ↦ name ↦ one value a head, and beside the sites `gradients` by moment.
+    """Return a record's diagnostics: site ↦ layers ↦ name ↦ one value a head, and `gradients` by moment.
 
-    Those of the last validation; the heads' standard deviations of logits at step 0 are beside them.
+    Values are those of the last validation. The heads' standard deviations of logits at step 0 stand beside them.
     """
     sites = {
         site: [{**layer, "logit_sd_step_0": initial[site][i]["logit_sd"]} for i, layer in enumerate(layers)]
@@ -147,7 +147,7 @@ def in_history(diagnostics: Diagnostics) -> dict[str, Any]:
 
 
 def short(point: dict[str, Any]) -> dict[str, Any]:
-    """A point of the history as the record keeps it."""
+    """Return a point of the history as the record keeps it."""
     sites = point["diagnostics"].items()
     kept = {site: {name: values[name] for name in KEPT if values[name] is not None} for site, values in sites}
     return {name: value for name, value in point.items() if name != "heads"} | {"diagnostics": brief(kept)}

@@ -34,7 +34,9 @@ FEWEST = 8
 
 @torch.inference_mode(False)
 def gradients(model: Translator, batch: Batch, truth: Truth) -> dict[str, Any]:
-    """The gradient at the source, over `SENTENCES` of a batch and four target tokens t of each. End-of-sentence is out.
+    """Measure the gradient at the source, over `SENTENCES` of a batch and four target tokens t of each.
+
+    End-of-sentence tokens are left out.
 
     norm: ‖∂(−log p(y_t)) / ∂E‖_F over the rows e_s of all source tokens, before they are multiplied by √D; its mean
         over t. The other measures are ratios or slopes, which no constant factor changes.
@@ -62,7 +64,7 @@ def gradients(model: Translator, batch: Batch, truth: Truth) -> dict[str, Any]:
 
 
 def _at_source(model: Translator, batch: Batch, position: Tensor) -> Tensor:
-    """‖∂(−log p(y_t)) / ∂e_s‖ for t = position[b] of every sentence: [B, S]. One t a sentence, so one pass does."""
+    """Return ‖∂(−log p(y_t)) / ∂e_s‖ for t = position[b] of every sentence: [B, S]. One backward pass suffices."""
     leaves: list[Tensor] = []
 
     def leaf(module: nn.Module, given: Any, embedded: Tensor) -> Tensor:
@@ -119,7 +121,7 @@ def profile(size: Tensor, real: Tensor, position: Tensor, gold: Tensor | None) -
 
 
 def _binned(values: Tensor, distance: Tensor, where: Tensor) -> tuple[list[float | None], float | None]:
-    """The mean of values [B, S] in every bin of `POSITIONS`, and the last of these means over the first."""
+    """Return the mean of values [B, S] in every bin of `POSITIONS`, and the ratio of the last mean to the first."""
     bins = place(distance.expand_as(values))
     means: list[float | None] = []
     for b in range(len(POSITIONS)):

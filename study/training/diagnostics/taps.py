@@ -49,7 +49,7 @@ def taps(model: Translator) -> Iterator[dict[Site, list[AttentionCall]]]:
 
 @contextmanager
 def _memories(model: Translator) -> Iterator[dict[Site, tuple[Tensor, Tensor]]]:
-    """(states, keys) of every memory. A map shared by queries and keys is called for the keys first."""
+    """Record (states, keys) of every memory. A map shared by queries and keys is called for the keys first."""
     made: dict[Site, tuple[Tensor, Tensor]] = {}
 
     def keep(site: Site, module: nn.Module, given: tuple[Tensor], keys: Tensor) -> None:
@@ -82,7 +82,7 @@ def observe(model: Translator, batch: Batch) -> dict[Site, AttentionCall]:
 
 
 def _together(calls: list[AttentionCall]) -> AttentionCall:
-    """Calls of one query each as one call of many."""
+    """Join calls of one query each to one call with all queries."""
     if len(calls) == 1:
         return calls[0]
     first = calls[0]
@@ -103,7 +103,7 @@ Sure and possible links count alike. End-of-sentence has no gold, neither as que
 
 
 def truth(data: Sequence[Example], vocabulary: Vocabulary, batch: Batch) -> Truth:
-    """Gold of the examples that `batch` was collated from: `Pair.alignment` at cross, `Pair.attends` in the encoder."""
+    """Return the gold links of the examples of a batch: `Pair.alignment` at cross, `Pair.attends` in the encoder."""
     pairs = [example.pair for example in data]
     source = [vocabulary.words(pair.source) for pair in pairs]
     target = [vocabulary.words(pair.target) for pair in pairs]
@@ -121,7 +121,7 @@ def truth(data: Sequence[Example], vocabulary: Vocabulary, batch: Batch) -> Trut
 
 
 def _tokens(links: Sequence[Link], asking: list[int], source: list[int], shape: tuple[int, int]) -> Tensor:
-    """Links between words as a mask over tokens [queries, slots]; `asking` and `source` give every token's word."""
+    """Return links between words as a mask over tokens [queries, slots]. `asking` and `source` map tokens to words."""
     linked = {(link.target, link.source) for link in links}
     out = torch.zeros(shape)
     for row, asks in enumerate(asking):
