@@ -274,7 +274,7 @@ def main() -> None:
     add("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
     add("--slots", type=int, default=2, choices=(1, 2), help="trials at a time under kills")
     add("--part", choices=PARTS, nargs="+", default=list(PARTS))
-    add("--every", type=int, default=6, metavar="RUNS", help="records from one kill to the next")
+    add("--every", type=int, default=8, metavar="RUNS", help="records from one kill to the next")
     add("--write", action="store_true", help="write engine.json and README.md beside this file")
     arguments = parser.parse_args()
     if arguments.write and {arguments.trials, *arguments.engines, *arguments.part} != {48, *ENGINES, *PARTS}:
