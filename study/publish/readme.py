@@ -214,7 +214,7 @@ TEN = ("2", "7", "10", "12", "17", "18", "19", "21", "22", "25")
 
 def _summary(verdicts: Sequence[Verdict], whole: Mapping[str, str], weak: Collection[str]) -> str:
     """Return the forest plot of README, the counts of verdicts, and ten claims."""
-    counts = f"Of all {len(whole)} claims, {_counts(whole)}.{_fragile(weak, VERDICTS)} Ten of them:"
+    counts = f"Of all {len(whole)} claims, {_counts(whole)}.{_fragile(weak, VERDICTS)} Ten of the claims:"
     ten = _markdown(
         [{name: row[name] for name in ("#", "claim", "verdict")} for row in _list(verdicts, VERDICTS, TEN)], "#"
     )

@@ -558,5 +558,5 @@ def test_a_record_without_the_metric_is_named(study):
         InputError, match=r"record\.json: scores: expected test/nll, got a record with test/bleu, test/exact"
     ):
         study.ask(metric="test/nll")
-    with pytest.raises(InputError, match=r"record\.json: diagnostics: cross\.nothing is not there"):
+    with pytest.raises(InputError, match=r"record\.json: diagnostics: expected cross\.nothing"):
         study.ask(metric="diagnostics/cross/nothing", margin=None, **contrast(expect="higher"))

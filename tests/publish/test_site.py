@@ -476,17 +476,21 @@ def test_a_served_site_follows_the_records_and_ends_with_ctrl_c(lab, tmp_path, b
         "--serve",
         "0",
     ]
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
-        base = process.stdout.readline().split()[0]
-        with pytest.raises(OSError, match="403"):
-            urlopen(Request(base, headers={"Host": "example.org:80"}))
-        with pytest.raises(OSError, match="404"):
-            urlopen(f"{base}..%2f..%2fetc/passwd")
-        page = browser.new_page()
-        page.goto(base)
-        assert "step 40 of 800" in page.locator("main").inner_text()
-        (tmp_path / "record.json").rename(there.runs / lab.ids[1] / "record.json")
-        page.get_by_text("Runs without a record").wait_for(state="detached", timeout=30_000)
-        page.close()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
+        try:
+            base = process.stdout.readline().split()[0]
+            with pytest.raises(OSError, match="403"):
+                urlopen(Request(base, headers={"Host": "example.org:80"}))
+            with pytest.raises(OSError, match="404"):
+                urlopen(f"{base}..%2f..%2fetc/passwd")
+            page = browser.new_page()
+            page.goto(base)
+            assert "step 40 of 800" in page.locator("main").inner_text()
+            (tmp_path / "record.json").rename(there.runs / lab.ids[1] / "record.json")
+            page.get_by_text("Runs without a record").wait_for(state="detached", timeout=30_000)
+            page.close()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 130
+        finally:
+            process.kill()
