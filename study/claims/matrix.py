@@ -81,23 +81,19 @@ def table(verdicts: Sequence[Verdict]) -> Table:
     columns = [
         *rows.texts(shown, "id", "asked", "edition"),
         Column("decides", "decides", "left"),
-        *(Column(score, title(score), "left") for score in SCORES),
+        *(Column(score, rows.score_title(score), "left") for score in SCORES),
         Column("fragile", "fragile", "left"),
     ]
     return Table("Verdicts by score, post hoc", columns, [Block("", list(map(_row, shown)))], NOTES)
 
 
-def title(score: str) -> str:
-    """`nll/without pronouns` ↦ `NLL, without pronouns`."""
-    name, _, subset = score.partition("/")
-    metric = metrics.METRICS[name]
-    return f"{metric.short or metric.title}, {subset}" if subset else metric.short or metric.title
-
-
 def _row(verdict: Verdict) -> Row:
     claim, question = verdict.claim, verdict.question
     cells = {"id": str(claim.id), "asked": rows.asked_in(verdict), "edition": rows.edition(verdict)}
-    cells |= {"decides": title(own_score(question)), "fragile": "fragile" if verdict.fragile else labels.NOTHING}
+    cells |= {
+        "decides": rows.score_title(own_score(question)),
+        "fragile": "fragile" if verdict.fragile else labels.NOTHING,
+    }
     numbers: dict[str, Any] = {"id": claim.id, "corpus": verdict.corpus, "family": verdict.family}
     numbers |= {"part": question.part, "edition": question.edition, "superseded_by": rows.superseded_by(verdict)}
     numbers |= {"decides": own_score(question), "fragile": verdict.fragile}

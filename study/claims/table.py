@@ -16,6 +16,7 @@ from study.analysis.tables import Block, Column, Row, Table
 from study.claims.contrasts import name_of
 from study.claims.schema import Claim
 from study.claims.verdicts import DESCRIPTIVE, NOT_RUN, UNDECIDED, Finding, Verdict, fragile, stance, summaries
+from study.metrics import METRICS
 
 RULES = ("docs/statistics.md explains verdicts, findings, columns and the marks § ¶.",)
 WIDTH = 100
@@ -91,28 +92,54 @@ def write(verdicts: Sequence[Verdict], folder: Path) -> list[Path]:
 
 def lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
     """Yield the verdicts for a terminal, with every contrast."""
-    shown, whole, weak = None, summaries(verdicts), fragile(verdicts)
-    for verdict in verdicts:
-        if verdict.claim is not shown:
-            shown = verdict.claim
-            yield from ("", *_wrapped(f"{shown.id}  {shown.statement} ({shown.type})", 4, -4))
-            claim = str(shown.id)
-            yield f"    verdict: {whole[claim]}{', fragile' * (claim in weak)}"
-            if shown.published:
-                yield from _wrapped(f"in the literature: {shown.published}", 4)
-            if behind := sweeps(verdicts, shown):
-                yield from _wrapped(f"sweeps: {', '.join(behind)}", 4)
-        became, found_ = _verdict(verdict), _finding(verdict, verdict.deciding)
-        told = found_ if became in (labels.NOTHING, NOT_RUN) else f"{became}{', fragile' * verdict.fragile} ({found_})"
-        yield from _wrapped(": ".join(one for one in (asked_in(verdict), told) if one != labels.NOTHING), 4)
-        if (of := edition(verdict)) != "first":
-            yield from _wrapped(f"edition: {of}", 8)
-        if verdict.question.post_hoc:
-            yield from _wrapped(f"post hoc: {verdict.question.post_hoc}", 8)
-        for found in verdict.findings:
-            yield from _wrapped(_sentence(verdict, found), 8)
-        if verdict.note:
-            yield from _wrapped(verdict.note, 8)
+    whole, weak = summaries(verdicts), fragile(verdicts)
+    for name, word in whole.items():
+        own = [verdict for verdict in verdicts if str(verdict.claim.id) == name]
+        claim = own[0].claim
+        yield from ("", *_wrapped(f"{claim.id}  {claim.statement} ({claim.type})", 4, -4))
+        yield f"    verdict: {word}{', fragile' * (name in weak)}"
+        if claim.published:
+            yield from _wrapped(f"in the literature: {claim.published}", 4)
+        if behind := sweeps(verdicts, claim):
+            yield from _wrapped(f"sweeps: {', '.join(behind)}", 4)
+        waiting = [verdict for verdict in own if word != NOT_RUN and not any(one.n for one in verdict.findings)]
+        waiting = [verdict for verdict in waiting if verdict.outcome == NOT_RUN]
+        for verdict in own:
+            if verdict not in waiting:
+                yield from _question_lines(verdict)
+        if waiting:
+            yield "    not yet run, and without effect on the verdict:"
+        for verdict in waiting:
+            yield from _wrapped(asked_in(verdict) + " (second edition)" * (verdict.question.edition > 1), 8)
+
+
+def _question_lines(verdict: Verdict) -> Iterator[str]:
+    """Yield one question with every contrast."""
+    became, finding = _verdict(verdict), _finding(verdict, verdict.deciding)
+    told = finding if became in (labels.NOTHING, NOT_RUN) else f"{became}{', fragile' * verdict.fragile} ({finding})"
+    yield from _wrapped(": ".join(one for one in (asked_in(verdict), told) if one != labels.NOTHING), 4)
+    if (of := edition(verdict)) != "first":
+        yield from _wrapped(f"edition: {of}", 8)
+    if verdict.question.post_hoc:
+        yield from _wrapped(f"post hoc: {verdict.question.post_hoc}", 8)
+    if others := other_verdicts(verdict):
+        yield from _wrapped(f"fragile: by {others}", 8)
+    for found in verdict.findings:
+        yield from _wrapped(_sentence(verdict, found), 8)
+    if verdict.note:
+        yield from _wrapped(verdict.note, 8)
+
+
+def other_verdicts(verdict: Verdict) -> str:
+    """Return the verdicts by other scores that make a row fragile, such as `NLL: not decided`; empty without any."""
+    return "; ".join(f"{score_title(score)}: {outcome}" for score, outcome in verdict.other_outcomes.items())
+
+
+def score_title(score: str) -> str:
+    """`nll/without pronouns` ↦ `NLL, without pronouns`."""
+    name, _, subset = score.partition("/")
+    metric = METRICS[name]
+    return f"{metric.short or metric.title}, {subset}" if subset else metric.short or metric.title
 
 
 def sweeps(verdicts: Sequence[Verdict], claim: Claim) -> list[str]:
@@ -157,6 +184,8 @@ def asked_in(verdict: Verdict) -> str:
 def edition(verdict: Verdict) -> str:
     """Return `second`, `first`, or `first, superseded by …` with the place where the second edition asked again."""
     by = superseded_by(verdict)
+    if by == asked_in(verdict):
+        return "first, superseded by the second"
     return f"first, superseded by “{by}”" if by else ("first", "second")[verdict.question.edition - 1]
 
 

@@ -155,8 +155,13 @@ class Verdict:
     @property
     def fragile(self) -> bool:
         """Return True if another score gives another verdict."""
-        others = [one.outcome for one in self.by_score.values() if isinstance(one, Verdict)]
-        return any(other not in (self.outcome, NOT_RUN) for other in others)
+        return bool(self.other_outcomes)
+
+    @property
+    def other_outcomes(self) -> dict[str, Outcome]:
+        """Score ↦ the verdict by it, for the scores that give another verdict."""
+        found = {score: one.outcome for score, one in self.by_score.items() if isinstance(one, Verdict)}
+        return {score: outcome for score, outcome in found.items() if outcome not in (self.outcome, NOT_RUN)}
 
     @property
     def pair(self) -> str:

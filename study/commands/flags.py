@@ -202,7 +202,8 @@ def _base(sites: type[Sites]) -> str:
 SITES = (
     "--model.attention.FIELD sets a field at every site of the model. --model.attention.SITE.FIELD sets it at one "
     "site: cross, or in the transformer also encoder_self or decoder_self. Defaults of the recurrent family: "
-    f"{_base(RecurrentSites)}. Defaults of the transformer: {_base(TransformerSites)}."
+    f"{_base(RecurrentSites)}. Defaults of the transformer: {_base(TransformerSites)}. score, scale, weights, combine "
+    "and reach also take a class of your own: FILE.py or FILE.py:CLASS."
 )
 
 

@@ -39,8 +39,8 @@ class Help(argparse.RawDescriptionHelpFormatter):
             lines = paragraph.splitlines()
             if not any(line.startswith(" ") for line in lines):
                 lines = [" ".join(lines)]
-            for line in lines:
-                more = "" if line == line.lstrip() else "      "
+            for line in re.sub(r"\n {4,}(?=\S)", " ", "\n".join(lines)).split("\n"):  # a list item of several lines
+                more = "" if line == line.lstrip() else "    " if line.lstrip().startswith("- ") else "      "
                 filled += textwrap.wrap(line, width, initial_indent=indent, subsequent_indent=indent + more)
             filled.append("")
         return "\n".join(filled[:-1])

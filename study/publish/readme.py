@@ -65,7 +65,7 @@ ANSWERS = (
         "Does a dot product need its 1/√d?",
         "At a large d, yes",
         "1/√d − unscaled",
-        "loss {0} at d = 512; Multi30k: BLEU {1} at d = 1024",
+        "NLL {0} at d = 512, each at its best learning rate; Multi30k: BLEU {1} at d = 1024",
         (
             Value("4", "grammar", "best learning_rate", "each at its best learning rate"),
             Value("4", "multi30k", "scale rsqrt − scale none", "d = 1024"),
@@ -82,7 +82,7 @@ ANSWERS = (
         "Do queries and keys need matrices of their own?",
         "For directed links between words, yes; in cross-attention, no",
         "tied − separate maps",
-        "words right, in a probe of links, {0}; exact match, in cross-attention, {1}",
+        "word accuracy, in a probe of links, {0}; exact match, in cross-attention, {1}",
         (
             Value("8", "graph", "maps tied − maps separate", "links in rings of three"),
             Value("8", "grammar", "maps tied − maps separate", "cross-attention"),
@@ -213,12 +213,12 @@ TEN = ("2", "7", "10", "12", "17", "18", "19", "21", "22", "25")
 
 
 def _summary(verdicts: Sequence[Verdict], whole: Mapping[str, str], weak: Collection[str]) -> str:
-    """Return the forest plot of README, the counts of verdicts, and ten claims."""
+    """Return the counts of verdicts, and ten claims."""
     counts = f"Of all {len(whole)} claims, {_counts(whole)}.{_fragile(weak, VERDICTS)} Ten of the claims:"
     ten = _markdown(
         [{name: row[name] for name in ("#", "claim", "verdict")} for row in _list(verdicts, VERDICTS, TEN)], "#"
     )
-    return f"{counts}\n\n{ten}\n\n![Forest plot of all claims]({FOREST})\n\n{SHORT_CAPTION}"
+    return f"{counts}\n\n{ten}"
 
 
 def _fragile(weak: Collection[str], page: str = "") -> str:
@@ -233,13 +233,6 @@ CAPTION = (
     "Thick: 90% interval; thin: 95%; grey: ±1 margin. To the right, the difference has the predicted sign. A claim of\n"
     "no difference holds inside the grey band. Arrows are beyond the axis. A mixed claim shows a row that does not\n"
     "hold, if one was asked as published.*"
-)
-
-
-SHORT_CAPTION = (
-    "*One row a claim: the difference that decides, in units of its margin, the smallest difference of interest.\n"
-    "Grey: ±1 margin. To the right, the difference has the predicted sign.\n"
-    f"[Verdicts]({VERDICTS}) explains the plot in full.*"
 )
 
 

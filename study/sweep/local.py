@@ -187,7 +187,7 @@ def run_sweep(
             places.write(spec, out)
             launcher.run(todo)
         except KeyboardInterrupt:
-            stopping = "stopping the trials; they can be continued. A second interrupt kills them at once"
+            stopping = "stopping the runs; they keep their last step. A second interrupt kills them at once"
             tell(stopping, launcher.display.say)
             launcher.stop(hurry=lambda: interrupts.again)
             launcher.display.close()

@@ -209,8 +209,10 @@ def test_the_second_edition_decides_where_it_has_run(study):
         found = study.ask({"questions": [first, second | facts]}, margins=fixed)
         return found, summaries(found)["mine"], [claims_table.edition(one) for one in found]
 
-    _, whole, told = editions()
+    found, whole, told = editions()
     assert (whole, told) == ("holds", ["first", "second"])
+    folded = "\n    not yet run, and without effect on the verdict:\n        grammar, recurrent; again (second edition)"
+    assert "\n".join(claims_table.lines(found)).endswith(folded)
     study.write("dot", 0.004, LESS)
     study.write("bilinear", 0.004, DOT)
     found, whole, told = editions()
@@ -221,6 +223,7 @@ def test_the_second_edition_decides_where_it_has_run(study):
     assert [row.cells["verdict"] for row in rows] == ["holds", "fails"]
     assert [one.findings[0].comparison.false_discovery is None for one in found] == [True, False]
     assert editions(replaces=["once"])[1] == "fails"
+    assert editions(part="once")[2] == ["first, superseded by the second", "second"]
     assert editions(descriptive=True)[1:] == ("holds", ["first", "second"]), "a description replaces no verdict"
     assert editions(replaces=[])[1] == "mixed"
     for facts, said in (

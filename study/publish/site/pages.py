@@ -18,8 +18,9 @@ from study.analysis.comparison import compares
 from study.analysis.figures.run import pruning_curve
 from study.analysis.labels import arm_words, number
 from study.analysis.runs import primary
-from study.claims import forest, matrix
-from study.claims.verdicts import NOT_RUN, Verdict, fragile, summaries
+from study.claims import forest
+from study.claims import table as verdict_table
+from study.claims.verdicts import fragile, summaries
 from study.config.overrides import flat
 from study.files import CHECKOUT
 from study.publish.site import facts, plots
@@ -203,7 +204,8 @@ class Pages:
                 claim["sweeps"] = list(dict.fromkeys([*claim["sweeps"], *there]))
                 word = verdict.outcome if verdict.outcome != "none" else "descriptive"
                 ends = forest.in_margins(verdict, verdict.deciding)
-                marks = {"outcome": word, "kind": KINDS[verdict.outcome], "others": _others(verdict)}
+                marks = {"outcome": word, "kind": KINDS[verdict.outcome]}
+                marks["others"] = verdict_table.other_verdicts(verdict)
                 claim["rows"].append({**row.cells, **marks, "plot": ends and plots.places(ends)})
                 if verdict is chosen[name]:
                     claim["deciding"] = claim["rows"][-1]
@@ -377,16 +379,6 @@ class Pages:
             "files": slugs,
             "decimals": decimals,
         }
-
-
-def _others(verdict: Verdict) -> str:
-    """Return the verdicts by other scores that make a row fragile, such as `NLL: not decided`; empty without any."""
-    found = {score: one.outcome for score, one in verdict.by_score.items() if isinstance(one, Verdict)}
-    return "; ".join(
-        f"{matrix.title(score)}: {outcome}"
-        for score, outcome in found.items()
-        if outcome not in (verdict.outcome, NOT_RUN)
-    )
 
 
 def _title(places: Sequence[Mapping[str, Any]], arm: str) -> str:
