@@ -182,11 +182,8 @@ def asked_in(verdict: Verdict) -> str:
 
 
 def edition(verdict: Verdict) -> str:
-    """Return `second`, `first`, or `first, superseded by …` with the place where the second edition asked again."""
-    by = superseded_by(verdict)
-    if by == asked_in(verdict):
-        return "first, superseded by the second"
-    return f"first, superseded by “{by}”" if by else ("first", "second")[verdict.question.edition - 1]
+    """Return `second`, `first`, or `first, superseded` where the second edition asked the same again."""
+    return "first, superseded" if verdict.superseded else ("first", "second")[verdict.question.edition - 1]
 
 
 def superseded_by(verdict: Verdict) -> str:

@@ -491,6 +491,6 @@ def test_a_served_site_follows_the_records_and_ends_with_ctrl_c(lab, tmp_path, b
             page.get_by_text("Runs without a record").wait_for(state="detached", timeout=30_000)
             page.close()
             process.send_signal(signal.SIGINT)
-            assert process.wait(20) == 130
+            assert process.wait(120) == 130
         finally:
             process.kill()
