@@ -301,7 +301,7 @@ def test_a_record_of_another_schema_stops_the_call(file, out, capsys):
     folder.mkdir(parents=True)
     (folder / "record.json").write_text('{"schema_version": 99}')
     assert main(["sweep", str(path), "--out", str(out)]) == 2
-    assert "schema_version is 99" in capsys.readouterr().err
+    assert "schema_version 99, and this program reads" in capsys.readouterr().err
 
 
 def test_a_file_where_a_run_belongs_stops_the_call(file, out, capsys):
