@@ -102,15 +102,16 @@ def lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
             yield from _wrapped(f"in the literature: {claim.published}", 4)
         if behind := sweeps(verdicts, claim):
             yield from _wrapped(f"sweeps: {', '.join(behind)}", 4)
-        waiting = [verdict for verdict in own if word != NOT_RUN and not any(one.n for one in verdict.findings)]
-        waiting = [verdict for verdict in waiting if verdict.outcome == NOT_RUN]
+        waiting = [one for one in own if one.outcome == NOT_RUN and not any(found.n for found in one.findings)]
         for verdict in own:
             if verdict not in waiting:
                 yield from _question_lines(verdict)
         if waiting:
-            yield "    not yet run, and without effect on the verdict:"
+            yield f"    not yet run{', and without effect on the verdict' * (word != NOT_RUN)}:"
         for verdict in waiting:
-            yield from _wrapped(asked_in(verdict) + " (second edition)" * (verdict.question.edition > 1), 8)
+            asked = asked_in(verdict) + " (second edition)" * (verdict.question.edition > 1)
+            names = [found.name for found in verdict.findings if word == NOT_RUN]
+            yield from _wrapped(": ".join([asked, *filter(None, ["; ".join(names)])]), 8)
 
 
 def _question_lines(verdict: Verdict) -> Iterator[str]:
@@ -159,7 +160,8 @@ def _sentence(verdict: Verdict, found: Finding) -> str:
             f"Holm p {cells['holm']}",
         ]
     if found.margin is not None:
-        parts.append(f"margin {cells['margin']}, estimate ÷ margin {cells['margins']}")
+        ratio = "" if cells["margins"] == labels.NOTHING else f", estimate ÷ margin {cells['margins']}"
+        parts.append(f"margin {cells['margin']}{ratio}")
     parts.append(cells["n"] if cells["n"].endswith(tuple(COUNTED.values())) else f"{cells['n']} seeds")
     if found.comparison.detectable is not None:
         parts.append(f"detectable {cells['smallest']}")

@@ -28,8 +28,10 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option, no such folder, or a file that cannot be read.
     """
-    if argv[:1] == ["runs"]:
-        return runs.main(argv[1:])
+    words = list(argv)
+    if "runs" in words and not any(word in LISTERS for word in words):  # the options of `study runs`, in any order
+        words.remove("runs")
+        return runs.main(words)
     args = _parser().parse_args(argv)
     rows = list(LISTERS[args.what](args))
     if args.json:
@@ -42,7 +44,8 @@ def main(argv: Sequence[str]) -> int:
 def _parser() -> Parser:
     parser = Parser(prog="study ls", description=DESCRIPTION)
     add = parser.add_argument
-    add("what", choices=tuple(LISTERS), metavar="WHAT", help="sweeps, runs, presets, fields, scores, sites or corpora")
+    what = "sweeps, runs, presets, fields, scores, sites or corpora"
+    add("what", choices=("runs", *LISTERS), metavar="WHAT", help=what)
     add("--json", action="store_true", help="print JSON: a list of objects with the same keys as the columns")
     add("--sweeps", type=Path, default=Path("sweeps"), metavar="DIR", help="folder of sweep files (default: sweeps)")
     return parser

@@ -36,6 +36,8 @@ def test_every_claim_is_there_and_names_what_the_sweeps_have():
     remembered = [claim.unchecked for claim in read(HERE).claims if claim.unchecked]
     assert remembered
     assert not [one for one in remembered if one in text]
+    assert text.count("    not yet run:\n") == 29
+    assert not [one for one in ("estimate ÷ margin –", "0 of 5 seeds") if one in text.partition("| #")[0]]
 
 
 def test_a_claim_of_ones_own_by_hand(study):
