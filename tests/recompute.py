@@ -253,7 +253,7 @@ class Study:
             for (row, runs), arm, test in zip(block, arms.values(), [{"method": "baseline"}, *found], strict=True):
                 where, states = f"{sweep}: {row['facet']} {row['arm']}", Counter(run["status"] for run in runs)
                 known = {"n": len(arm.values), "declared": runs.declared, "missing": runs.missing, "started": 0}
-                known |= {"set aside": runs.aside}
+                known |= {"set aside": runs.aside} if runs.aside or row.get("set aside") else {}
                 known |= {state: states[state] for state in ("finished", "diverged", "failed")}
                 known |= {name: test.get(name) for name in NUMBERS}
                 for name in (name for name in row if name.endswith(" mean")):
@@ -315,7 +315,7 @@ class Study:
             if kind == "interaction":
                 parts += [(-1.0, entry["minus"]["arm"]), (1.0, entry["minus"]["baseline"])]
             over = entry.get("best_over", [entry["over"]] if "over" in entry else [])
-            fields = over or ["training.learning_rate"] * (kind == "band")
+            fields = over or {"band": ["training.learning_rate"], "draws": ["data.seed"]}.get(kind, [])
             sides = [(sign, chosen(side, *fields)) for sign, side in parts if side is not None]
             whole.append(all(places and not any(runs[key].holes for _, key in places) for _, places in sides))
             for (sign, places), (_, side) in zip(sides * whole[-1], parts, strict=False):

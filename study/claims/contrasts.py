@@ -416,7 +416,7 @@ def _draws(contrast: Draws, among: QuestionArms) -> WeightedContrast:
         holes=sum(arm.holes for arm in sides),
         runs=tuple(run for arm in sides for run in arm.runs),
     )
-    seeds = len(pairs[0][1].cells)
+    seeds = min(len(arm.values) for arm in sides) if whole else len(pairs[0][1].cells)
     return WeightedContrast(
         name=name_of(contrast),
         fields=fields_of(contrast),

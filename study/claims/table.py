@@ -46,7 +46,7 @@ NUMBERS = (
 """The columns of numbers that both tables have."""
 EFFECTS = Column("effects", "published, BLEU", "left")
 SMALLER = "smaller than the margin"
-COUNTED = {"correlation": "arms", "ratio": "processes"}
+COUNTED = {"correlation": "arms", "draws": "draws", "ratio": "processes"}
 """Unit that a test counts, where that is not seeds, by the kind of its contrast."""
 
 

@@ -43,7 +43,7 @@ VALUES: dict[tuple[str, str], str] = {
 """(field, value) ↦ its words, where the value does not speak for itself."""
 PLAIN = (*AXES, "family", "name", "order", "site", "structure")
 """Fields whose values speak for themselves."""
-NOUNS = {"window": "half-width of the window"}
+NOUNS = {"data.seed": "corpus draw", "window": "half-width of the window"}
 COUNTED = {"annotations": "annotation", "draws": "draw", "heads": "head", "layers": "layer", "targets": "target"}
 """Fields that count things ↦ one of them."""
 
@@ -74,7 +74,7 @@ def setting(name: str, value: str) -> str:
         return value.partition("@")[0].rpartition(":")[2].replace("_", " ") + where
     if field in COUNTED:
         return f"{value} {COUNTED[field]}{'' if value == '1' else 's'}{where}"
-    return f"{NOUNS.get(field, field.replace('_', ' '))} {value}{where}"
+    return f"{NOUNS.get(name, NOUNS.get(field, field.replace('_', ' ')))} {value}{where}"
 
 
 def label_words(label: str) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from study.analysis.runs import Runs
 from study.claims.costs import Costs, Measured, Site
 from study.claims.evaluate import evaluate
 from study.claims.schema import Claim, ClaimFile, Question
+from study.claims.table import contrasts_table
 from study.records import Score
 
 SCORES, RATES = ("dot", "bilinear", "additive"), (0.001, 0.004)
@@ -218,3 +219,7 @@ def test_a_diverged_run_leaves_draws_undecided(rate, tmp_path):
             (verdict,) = study.ask({"type": "shape"}, where={}, margin=None, contrasts=[contrast])
             words.append(verdict.word)
     assert words == ["supported", "contradicted", "undecided", "undecided"]
+    ((row,),) = [block.rows for block in contrasts_table([verdict]).blocks]
+    cells = row.cells
+    assert cells["n"] == f"{len(SCORES)} draws"
+    assert cells["notes"].endswith("n counts draws of the corpus, of 4 seeds each")
