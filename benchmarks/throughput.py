@@ -2,7 +2,8 @@
 
 Same sizes, batches, loss, optimiser, clipping and threads. The plain loop is what a tutorial writes; the study's side
 is a Lightning run of the `Task` that `study train` uses, history and per-step seeding included, validation left out.
-Segments of the two alternate, so that a busy machine slows both.
+Segments of the two alternate, and times are processor time of all threads, so that other work on the machine counts
+little.
 
     python benchmarks/throughput.py            # both sizes, one thread
     python benchmarks/throughput.py --threads 2
@@ -72,8 +73,8 @@ class Plain(nn.Module):
 
 
 def plain_segment(model: Plain, optimiser: torch.optim.Optimizer, batches: Sequence[Batch], smoothing: float) -> float:
-    """Seconds for the updates of a hand-written loop."""
-    start = time.perf_counter()
+    """Return the seconds of processor time for the updates of a hand-written loop."""
+    start = time.process_time()
     for batch in batches:
         loss = F.cross_entropy(
             model(batch).flatten(0, 1), batch.wanted.flatten(), ignore_index=PAD, label_smoothing=smoothing
@@ -82,7 +83,7 @@ def plain_segment(model: Plain, optimiser: torch.optim.Optimizer, batches: Seque
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 class Given(DataModule):
@@ -109,13 +110,13 @@ class Alternate(pl.Callback):
     def on_train_batch_start(self, trainer: pl.Trainer, *_: object) -> None:
         if trainer.global_step % self.segment == 0:
             if trainer.global_step:
-                self.ours.append(time.perf_counter() - self.start)
+                self.ours.append(time.process_time() - self.start)
             self.theirs.append(next(self.plain))
-            self.start = time.perf_counter()
+            self.start = time.process_time()
 
 
 def compare(size: str, segments: int, segment: int) -> tuple[float, float, float]:
-    """Target tokens per second (ours, theirs) and the median over segments of ours / theirs."""
+    """Return target tokens per processor second (ours, theirs), and the median over segments of ours / theirs."""
     sizes = {"model.family": "transformer", "training.steps": segments * segment + 1} | SIZES[size]
     experiment = experiment_from(sizes)
     config, recipe, vocabulary = experiment.model, experiment.training, VOCABULARY[size]
@@ -175,7 +176,7 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     torch.set_flush_denormal(True)
     keep_memory()
-    print(f"torch {torch.__version__}, {arguments.threads} thread(s); target tokens per second")
+    print(f"torch {torch.__version__}, {arguments.threads} thread(s); target tokens per second of processor time")
     print(f"{'size':<10} {'study':>9} {'plain':>9} {'ratio':>6}")
     for size in SIZES:
         ours, theirs, ratio = compare(size, arguments.segments, arguments.steps)

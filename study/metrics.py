@@ -64,6 +64,12 @@ class Metric:
         return self.bounds if math.isfinite(self.bounds[1]) else None
 
     @property
+    def full_title(self) -> str:
+        """Title and unit: `exact match, %`, `NLL per sentence, nats`, `alignment error rate, 0–1`."""
+        unit = "nats" if self.meaning.startswith("nats") else "0–1" if self.bounds == (0.0, 1.0) else self.unit
+        return f"{self.title}, {unit}" if unit else self.title
+
+    @property
     def description(self) -> str:
         """Range, direction and meaning: `0–100, more is better; share of …`."""
         low, high = (f"{bound:g}" for bound in self.bounds)

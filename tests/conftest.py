@@ -3,6 +3,7 @@
 import ipaddress
 import os
 import shutil
+import signal
 import socket
 import sys
 import tempfile
@@ -41,6 +42,9 @@ PROCESSES = (
     "test_benchmarks",
 )
 """Modules with tests that take long, the longest first."""
+# A shell starts what runs in the background with Ctrl-C ignored; child processes inherit it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # Else every process would compile the package again, and every worker the tests.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False

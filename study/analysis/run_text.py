@@ -72,19 +72,36 @@ def _plain(value: Any) -> str:
 
 
 def scores(record: Record) -> Iterator[str]:
-    """One line per split and one per bucket of it, one column per metric."""
-    metrics = list(dict.fromkeys(score.metric for score in record.scores))
-    places = list(dict.fromkeys((score.split, score.subset) for score in record.scores))
-    names = [split if subset is None else f"  {split}, {subset}" for split, subset in places]
-    width = max(map(len, names))
-    yield f"  {'':<{width}}  {'n':>5}" + "".join(f"  {_head(metric):>{_width(metric)}}" for metric in metrics)
-    for name, (split, subset) in zip(names, places, strict=True):
-        there = {s.metric: s for s in record.scores if (s.split, s.subset) == (split, subset)}
-        cells = [labels.number(there[m].value, table.decimals(f"{split}/{m}")) if m in there else "" for m in metrics]
-        count = next(iter(there.values())).n
-        yield f"  {name:<{width}}  {count:>5}" + "".join(
-            f"  {cell:>{_width(metric)}}" for cell, metric in zip(cells, metrics, strict=True)
-        )
+    """Yield a row for each score and a column for each split; then a row for each part of a split, if there are any."""
+    there = {(score.split, score.subset, score.metric): score for score in record.scores}
+
+    def cell(split: str, subset: str | None, metric: str) -> str:
+        score = there.get((split, subset, metric))
+        return "" if score is None else labels.number(score.value, table.decimals(f"{split}/{metric}"))
+
+    counts: dict[tuple[str, str | None], str] = {}
+    for score in record.scores:
+        counts.setdefault((score.split, score.subset), str(score.n))
+    splits = [split for split, subset in counts if subset is None]
+    rows = [["", *splits], ["sentences", *(counts[split, None] for split in splits)]]
+    for metric in dict.fromkeys(metric for _, subset, metric in there if subset is None):
+        rows.append([table.metric_of(f"/{metric}").full_title, *(cell(split, None, metric) for split in splits)])
+    yield from _columns(rows)
+    parts = [(split, subset) for split, subset in counts if subset is not None]
+    if parts:
+        metrics = list(dict.fromkeys(metric for _, subset, metric in there if subset is not None))
+        rows = [["", "sentences", *(table.metric_of(f"/{metric}").full_title for metric in metrics)]]
+        for place in parts:
+            rows.append([", ".join(map(str, place)), counts[place], *(cell(*place, metric) for metric in metrics)])
+        yield from ["", *_columns(rows)]
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table: the first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for first, *others in rows:
+        cells = (f"  {cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True))
+        yield f"  {first:<{widths[0]}}{''.join(cells)}".rstrip()
 
 
 def entropies(diagnostics: dict[str, Any]) -> Iterator[str]:
@@ -102,15 +119,6 @@ def _entropies(layer: Any) -> list[float]:
     values = layer.get("entropy") if isinstance(layer, dict) else None
     heads = [head.get("entropy") for head in layer if isinstance(head, dict)] if isinstance(layer, list) else values
     return [float(value) for value in heads or () if isinstance(value, int | float)]
-
-
-def _head(metric: str) -> str:
-    known = table.METRICS.get(metric)
-    return (known.short if known else "") or metric
-
-
-def _width(metric: str) -> int:
-    return max(6, len(_head(metric)))
 
 
 def series(record: Record, name: str) -> list[tuple[int, float]]:

@@ -17,11 +17,11 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from study.config import experiment_from
 from study.config.overrides import flat
 from study.config.pruning import TRAINING
 from study.config.words import MAIN, changed, in_words
 from study.corpora import Pair
+from study.corpora.catalogue import KINDS
 from study.errors import InputError
 from study.records import Record
 from study.schema import Frozen
@@ -365,8 +365,8 @@ def _pairs(told: str) -> list[Pair] | None:
     """The pairs of a split, from its section, name and checksums; None where they are not here, or no longer known."""
     section, split, checksums = json.loads(told)
     try:
-        return experiment_from({"data": section}).data.pairs_of(split, checksums)
-    except (InputError, OSError):
+        return KINDS[section["name"]].model_validate(section).pairs_of(split, checksums)
+    except (KeyError, ValidationError, InputError, OSError):
         return None
 
 

@@ -10,7 +10,7 @@ from study.commands.show import main
 from study.commands.sweep import main as sweep
 from study.corpora.catalogue import KINDS
 from study.errors import InputError
-from study.records import ModelFacts
+from study.records import ModelFacts, Score
 from study.store import Store
 
 MAP = {
@@ -27,7 +27,11 @@ MAP = {
 
 def test_a_run_as_text_and_picture(tiny, capsys):
     sizes = ModelFacts(parameters=12345, parameters_attention=678, flops_per_token=90123)
-    path = tiny.write("bilinear", 1, 70.0, model=sizes)
+    cell = tiny.cells["score=bilinear", 1]
+    part = Score(split="test", metric="exact", subset="length 4-7", value=80.0, n=20)
+    rest = [Score(split="valid", metric="nll", value=1.5, n=30), Score(split="test", metric="aer", value=0.25, n=40)]
+    scores = [*tiny.record(cell, 70.0).scores, part, *rest]
+    path = tiny.write("bilinear", 1, 70.0, model=sizes, scores=scores)
     (path.parent / "attention.json").write_text(json.dumps(MAP))
     png = path.parent / "pictures" / "run.png"
     assert main([path.parent.name, "--runs", str(tiny.runs), "--png", str(png)]) == 0
@@ -35,7 +39,18 @@ def test_a_run_as_text_and_picture(tiny, capsys):
     assert "model.attention.cross.score  bilinear   (default dot)" in said
     assert "null" not in said
     assert "12,345 parameters, 678 of them attention's; 90,123 FLOPs per target token" in said
-    assert "70.0" in said
+    table = [line.split("  ") for line in said.split("Scores\n")[1].split("\n\nAtt")[0].splitlines()]
+    assert [[cell.strip() for cell in line if cell.strip()] for line in table] == [
+        ["test", "valid"],
+        ["sentences", "50", "30"],
+        ["BLEU", "80.0"],
+        ["exact match, %", "70.0"],
+        ["NLL per sentence, nats", "1.500"],
+        ["alignment error rate, 0–1", "0.250"],
+        [],
+        ["sentences", "exact match, %"],
+        ["test, length 4-7", "20", "80.0"],
+    ]
     assert "  cross         0.40   0.25 0.75 | 0.20" in said  # of four heads one has no entropy
     assert "Validation BLEU by step" in said
     assert "    a  █•" in said

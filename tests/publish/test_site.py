@@ -476,7 +476,6 @@ def test_a_served_site_follows_the_records_and_ends_with_ctrl_c(lab, tmp_path, b
         "--serve",
         "0",
     ]
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         try:
             base = process.stdout.readline().split()[0]

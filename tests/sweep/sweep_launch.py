@@ -1,6 +1,5 @@
 """A launcher as a process of its own: `python sweep_launch.py FILE OUT TRIAL SLOTS`."""
 
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +17,6 @@ def launch(file, out, trial, count=2):
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
     file, out, trial, slots = sys.argv[1:]
     if trial == "stubborn":
         local.GRACE = 600  # what ends before is ended by the second interrupt

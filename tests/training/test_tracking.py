@@ -8,6 +8,7 @@ import pytest
 
 from study.config import experiment_from, experiment_id
 from study.errors import INSTALL
+from study.store import Store
 from study.tracking import run as tracking
 from study.tracking import view
 from study.training.run import run as train
@@ -118,6 +119,10 @@ def test_every_validation_is_told_by_section_and_heads_as_one_table_a_site(tmp_p
     ]
     assert section.pairs_of("test", {"test": "0" * 64}) is None, "a generator that has changed makes other sentences"
     assert [row[6] for row in translated.rows if row[6]] == [end["test/map"]]
+    published = Store(Path(__file__).parents[2] / "results")
+    name = next(name for name in published.ids() if name.startswith("one_space-"))  # its targets have one word
+    table = view.media(published.record(name), lambda file: published.content(name, file))["test/translations"]
+    assert {row[3] == row[4] for row in table.rows} == {row[5] for row in table.rows} == {True, False}
     assert shown.summary["tested_step"] == record.selection.step
     tested = next(point for point in record.history if point["step"] == record.selection.step)
     assert shown.summary["attention/cross/entropy"] == tested["diagnostics"]["cross"]["entropy"]

@@ -76,7 +76,7 @@ def scores(record: Record) -> dict[str, Any]:
         there = {s.metric: s for s in record.scores if (s.split, s.subset) == (split, subset)}
         cells = [number(there[m].value, metrics.decimals(f"{split}/{m}")) if m in there else "" for m in names]
         rows.append({"split": split, "subset": subset or "", "n": next(iter(there.values())).n, "cells": cells})
-    heads = [(m, metrics.METRICS[m].title if m in metrics.METRICS else m) for m in names]
+    heads = [(m, metrics.metric_of(f"/{m}").full_title) for m in names]
     return {"heads": heads, "rows": rows}
 
 
