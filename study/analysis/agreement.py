@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -221,15 +221,16 @@ DATA = {"transfer_grammar": "grammar", "transfer_multi30k": "Multi30k", "longer"
 """Sweep ↦ its data in words."""
 
 
-def heading(spec: Spec) -> str:
-    """Return the data and the score of a sweep, such as `Multi30k: NLL per sentence`."""
-    return f"{DATA[spec.name]}: {title(primary(spec))}"
+def heading(spec: Spec, metric: str) -> str:
+    """Return the data of a sweep and a score, such as `Multi30k: NLL per sentence`."""
+    return f"{DATA[spec.name]}: {title(metric)}"
 
 
-def compare(runs: Runs, name: str) -> Table | None:
-    """Return the table of a pair of sweeps: effects in their own scores, and ρ also of the scores beside them.
+def compare(runs: Runs, name: str) -> dict[str, Table]:
+    """Return the tables of a pair of sweeps by their names: effects in the sweeps' own scores, and rank correlations.
 
-    None if no seed has all arms in both.
+    `agreement-<name>` has the effects. `correlation-<name>` has ρ of these effects and of the scores beside them; it is
+    left out with too few arms. Empty if no seed has all arms in both sweeps.
 
     Args:
         runs: runs of both sweeps.
@@ -237,14 +238,31 @@ def compare(runs: Runs, name: str) -> Table | None:
     """
     specs = [runs.spec(one) for one in PAIRS[name]]
     both = [runs.of(spec) for spec in specs]
-    metrics = [primary(spec) for spec in specs]
-    found = agree(both[0], both[1], (metrics[0], metrics[1]))
-    if not found.effects:
-        return None
-    beside = agree(both[0], both[1], (BESIDE[specs[0].name], BESIDE[specs[1].name]))
+    found = []
+    for metrics in ([primary(spec) for spec in specs], [BESIDE[spec.name] for spec in specs]):
+        found.append((metrics, agree(both[0], both[1], (metrics[0], metrics[1]))))
+    if not found[0][1].effects:
+        return {}
+    tables = {f"agreement-{name}": _effects_table(specs, found[0][1])}
+    blocks = [_correlations(specs, metrics, one) for metrics, one in found]
+    if blocks[0].rows:
+        columns = [Column("family", "family", "left"), Column("rho", "ρ"), Column("ci", "95% CI")]
+        columns += [Column("ceiling", "ceiling"), Column("conclusion", "conclusion", "left")]
+        title_ = f"{specs[0].name} and {specs[1].name}: rank correlation of the effects"
+        tables[f"correlation-{name}"] = Table(title_, columns, blocks, [CEILING])
+    return tables
+
+
+CEILING = (
+    "ρ: Spearman's rank correlation of the effects over arms. Ceiling: the ρ that effects of equal order would show "
+    "with the same noise of seeds."
+)
+
+
+def _effects_table(specs: Sequence[Spec], found: Agreement) -> Table:
     columns = [Column("arm", "arm", "left")]
     for side, spec in zip(("first", "second"), specs, strict=True):
-        columns += [Column(side, heading(spec)), Column(f"{side} ci", f"95% CI, {DATA[spec.name]}")]
+        columns += [Column(side, heading(spec, primary(spec))), Column(f"{side} ci", f"95% CI, {DATA[spec.name]}")]
     blocks = []
     for family in dict.fromkeys(effect.family for effect in found.effects):
         rows = [_row(effect) for effect in found.effects if effect.family == family]
@@ -252,14 +270,9 @@ def compare(runs: Runs, name: str) -> Table | None:
     notes = [
         "An effect is the mean of an arm minus that of the first arm listed of its family; 95% intervals by Welch's "
         f"test, unadjusted. Seeds that every arm has: {seeds_in_words(found.seeds)}.",
-        *_said("Rank correlation of the effects", found),
-        *_said(f"The same of {title(BESIDE[specs[0].name])} and {title(BESIDE[specs[1].name])}", beside),
-        *(
-            [f"Left out, because a run diverged: {', '.join(map(arm_words, found.diverged))}."]
-            if found.diverged
-            else []
-        ),
     ]
+    if found.diverged:
+        notes.append(f"Left out, because a run diverged: {', '.join(map(arm_words, found.diverged))}.")
     return Table(f"{specs[0].name} and {specs[1].name}: effects of the same arms", columns, blocks, notes)
 
 
@@ -280,23 +293,42 @@ def seeds_in_words(seeds: Mapping[str, tuple[int, int]]) -> str:
     return ", ".join(f"{count} ({family})" for family, count in words.items())
 
 
-def conclusion(rho: Test) -> str:
-    """Return what a rank correlation says of two orders of effects, by the rules of findings."""
+Conclusion = Literal["agree", "opposite", "no relation", "not decided", "no interval"]
+"""Relation of two orders of effects, as a rank correlation shows it."""
+CONCLUSIONS: dict[Conclusion, str] = {
+    "agree": "the orders agree",
+    "opposite": "the orders are opposite",
+    "no relation": f"no relation beyond ±{number(MARGIN, 1)}",
+    "not decided": "not decided",
+    "no interval": "no interval",
+}
+"""Conclusion ↦ its text in tables."""
+
+
+def conclusion(rho: Test) -> Conclusion:
+    """Return what a rank correlation shows about two orders of effects, by the rules of findings."""
     if rho.p is None:
         return "no interval"
     if rho.p < LEVEL:
-        return "the orders agree" if rho.difference > 0 else "the orders are opposite"
+        return "agree" if rho.difference > 0 else "opposite"
     none = rho.inner is not None and max(map(abs, rho.inner)) < MARGIN
-    return f"no relation beyond ±{number(MARGIN, 1)}" if none else "not decided"
+    return "no relation" if none else "not decided"
 
 
-def _said(what: str, found: Agreement) -> list[str]:
-    """Return one note on the correlations; none where there is none."""
-    parts = []
+def _correlations(specs: Sequence[Spec], metrics: Sequence[str], found: Agreement) -> Block:
+    """Return a row for each rank correlation: of all arms, if there are several families, then of each family."""
+    rows = []
     for family, rho in found.correlations.items():
-        told = [conclusion(rho)]
-        if math.isfinite(ceiling := found.ceilings[family]):
-            told.append(f"ceiling {number(ceiling, 2)}")
-        ends = f" {interval(rho.low, rho.high, 2, sign=False)}" if rho.low is not None else ""
-        parts.append(f"{family or 'all'} ρ = {number(rho.difference, 2)}{ends} ({', '.join(told)})")
-    return [f"{what}: {'; '.join(parts)}."] if parts else []
+        ceiling, said = found.ceilings[family], conclusion(rho)
+        cells = {
+            "family": family or "all",
+            "rho": number(rho.difference, 2),
+            "ci": interval(rho.low, rho.high, 2, sign=False),
+            "ceiling": number(ceiling, 2),
+            "conclusion": CONCLUSIONS[said],
+        }
+        numbers: dict[str, Any] = {"family": cells["family"], "first_metric": metrics[0], "second_metric": metrics[1]}
+        numbers |= {"rho": rho.difference, "low": rho.low, "high": rho.high, "ceiling": ceiling, "conclusion": said}
+        numbers["arms"] = sum(family in ("", effect.family) for effect in found.effects)
+        rows.append(Row(cells, numbers=numbers))
+    return Block("; ".join(map(heading, specs, metrics)), rows)

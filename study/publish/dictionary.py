@@ -89,8 +89,9 @@ over seeds and sentences |
 | `tables/claims.*`, `tables/contrasts.*` | the verdict on every claim, and what each one rests on |
 | `tables/matrix.*` | the same questions judged by five scores; post hoc |
 | `tables/summary.*`, `figures/forest.*` | one line a claim, and the forest plot of them in units of the margin |
-| `tables/agreement-transfer.*`, `tables/agreement-longer.*` | effects of the same arms in two sweeps, and their rank \
-correlation: on the grammar and on Multi30k, at 800 and at 3,200 updates |
+| `tables/agreement-transfer.*`, `tables/agreement-longer.*` | effects of the same arms in two sweeps: on the \
+grammar and on Multi30k, at 800 and at 3,200 updates |
+| `tables/correlation-transfer.*`, `tables/correlation-longer.*` | rank correlations of these effects |
 | `tables/further.*` | other splits, alignment and what models look at, by arm of every sweep |
 | `tables/orders.*` | how stable the orders are in which heads are removed, over seeds and against greedy removal |
 | `tables/standing.*` | the best models on Multi30k, chosen on validation, beside what others report |

@@ -85,7 +85,7 @@ def _facts(results: Results, runs: Runs, verdicts: Sequence[Verdict]) -> dict[st
         "claims": _answers(verdicts),
         "verdicts": summaries(verdicts),
         "second": _second_edition(verdicts),
-        "agreements": sorted(p.stem.partition("-")[2] for p in (results.root / "tables").glob("agreement-*.json")),
+        "agreements": sorted(p.stem.partition("-")[2] for p in (results.root / "tables").glob("correlation-*.json")),
         "figures": sorted(p.stem for p in (results.root / "figures").glob("*.svg") if not p.stem.startswith("sweep-")),
         "published": list(results.manifests),
         "sweeps": {name: _sweep(one, results.spec(one), made) for name, one in results.manifests.items()},

@@ -80,13 +80,12 @@ def verdicts(inputs: Inputs) -> list[Path]:
 
 
 def agreements(inputs: Inputs) -> list[Path]:
-    """Write the agreement of each pair of published sweeps: `tables/agreement-<pair>.*`."""
+    """Write the effects of each pair of published sweeps and their rank correlations."""
     from study.analysis import agreement
 
     published = [name for name, pair in agreement.PAIRS.items() if set(pair) <= set(inputs.results.manifests)]
-    found = {name: agreement.compare(inputs.runs, name) for name in published}
-    to = inputs.results.root / "tables"
-    return [path for name, table in found.items() if table for path in table.write(to, f"agreement-{name}")]
+    tables = [table for name in published for table in agreement.compare(inputs.runs, name).items()]
+    return [path for stem, table in tables for path in table.write(inputs.results.root / "tables", stem)]
 
 
 def blocks(inputs: Inputs) -> list[Path]:

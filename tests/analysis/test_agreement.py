@@ -89,7 +89,7 @@ def test_the_interval_of_a_rank_correlation_by_hand():
     near = 1 - 6 / 210
     half = stats.t.ppf(0.975, 5) * np.sqrt((1 + near**2 / 2) / 3)
     assert (found.difference, found.low) == (1.0, pytest.approx(np.tanh(np.arctanh(near) - half)))
-    assert agreement.conclusion(found) == "the orders agree"
+    assert agreement.conclusion(found) == "agree"
     assert agreement._correlation(arms[:5], bases[:5], [exact, exact])[0] is None, "four arms say nothing"
 
 
@@ -148,11 +148,14 @@ def test_the_figure_has_a_number_for_every_arm(both):
 
 def test_the_table_has_both_effects_and_the_correlation(both, monkeypatch):
     monkeypatch.setattr(agreement, "BESIDE", dict.fromkeys(agreement.PAIRS["longer"], "test/exact"))
-    table = agreement.compare(Runs(both[0].runs, both[0].sweeps), "longer")
+    table, correlations = agreement.compare(Runs(both[0].runs, both[0].sweeps), "longer").values()
     first = table.blocks[0].rows[0]
     assert first.cells["arm"] == "final state"
     effects = [made.values[1].mean() - made.values[0].mean() for made in both]
     assert [first.numbers["first_effect"], first.numbers["second_effect"]] == pytest.approx(effects, abs=1e-3)
     assert len(first.runs) == 6
     assert "| 95% CI, grammar |" in table.markdown()
-    assert any(note.startswith("Rank correlation of the effects: recurrent ρ = ") for note in table.notes)
+    rho = correlations.blocks[0].rows[0].numbers
+    expected = agreed(both).correlations["recurrent"]
+    assert (rho["family"], rho["arms"], rho["rho"]) == ("recurrent", 6, pytest.approx(expected.difference))
+    assert rho["conclusion"] == agreement.conclusion(expected)

@@ -6,8 +6,10 @@ import shutil
 import pytest
 import typst
 
+from study.analysis.agreement import CONCLUSIONS
 from study.analysis.runs import Runs
 from study.analysis.tables import Block, Column, Row, Table
+from study.claims.table import SMALLER
 from study.publish.paper import SOURCE, further_scores
 from study.publish.reproduce import reproduce
 from study.publish.results import Results
@@ -40,18 +42,94 @@ def test_a_tier_has_its_runs_and_hours(lab):
     assert (facts["figures"], facts["agreements"]) == (["forest"], [])
 
 
+def asked(folder, call, tables):
+    """Evaluate a function of the section on transfer, with these tables of a pair `x`."""
+    (folder / "paper").mkdir()
+    for name in ("numbers.typ", "template.typ", "transfer.typ"):
+        shutil.copy(SOURCE.with_name(name), folder / "paper")
+    for stem, rows in tables.items():
+        columns = [Column(name, name) for name in rows[0].cells]
+        Table("", columns, [Block("", rows)]).write(folder / "results" / "tables", f"{stem}-x")
+    (folder / "results" / "tables").mkdir(parents=True, exist_ok=True)
+    (folder / "results" / "tables" / "study.json").write_text('{"sizes": {}, "published": []}')
+    source = folder / "paper" / "asked.typ"
+    source.write_text(
+        f'#import "numbers.typ": *\n#import "template.typ": *\n#import "transfer.typ": *\n#metadata({call}) <found>'
+    )
+    return json.loads(typst.query(str(source), "<found>", root=str(folder), field="value", one=True))
+
+
+def effect(family, arm, first, second):
+    """An arm with its effect and half the width of its interval in both sweeps."""
+    values = {"family": family, "arm": arm}
+    for side, (value, half) in (("first", first), ("second", second)):
+        low, high = (None, None) if half is None else (value - half, value + half)
+        values |= {f"{side}_effect": value, f"{side}_low": low, f"{side}_high": high}
+    return Row({"arm": arm, "first": "+0.000"}, numbers=values)
+
+
 def test_the_paper_compares_values_and_not_printed_texts(tmp_path):
     """An interval from .0004 is printed from +0.000, and is clear of zero."""
-    for name in ("numbers.typ", "template.typ"):
-        (tmp_path / "paper").mkdir(exist_ok=True)
-        shutil.copy(SOURCE.with_name(name), tmp_path / "paper")
-    texts = {"arm": "unscaled", "first": "+0.005", "first ci": "[+0.000, +0.010]", "second": "1", "second ci": "–"}
-    values = {"family": "recurrent", "first_effect": 0.005, "first_low": 0.0004, "first_high": 0.01}
-    values |= {"second_effect": -1.0, "second_low": None, "second_high": None}
-    columns = [Column(name, name) for name in texts]
-    Table("", columns, [Block("", [Row(texts, numbers=values)])]).write(tmp_path / "results" / "tables", "agreement-x")
-    (tmp_path / "results" / "tables" / "study.json").write_text('{"sizes": {}, "published": []}')
-    asked = tmp_path / "paper" / "asked.typ"
-    asked.write_text('#import "numbers.typ": effects\n#metadata(effects("x")) <found>')
-    (found,) = json.loads(typst.query(str(asked), "<found>", root=str(tmp_path), field="value", one=True))
+    rows = [effect("recurrent", "unscaled", (0.005, 0.0046), (-1.0, None))]
+    (found,) = asked(tmp_path, 'effects("x")', {"agreement": rows})
     assert found == {"family": "recurrent", "arm": "unscaled", "signs": [1, -1], "first": 1, "second": None}
+
+
+def test_a_published_effect_below_the_margin_is_marked(tmp_path):
+    text = f"+3.88; +0.69, 0 ({SMALLER})"
+    assert asked(tmp_path, f'effects-marked("{text}")', {}) == "+3.88, +0.69↓, 0↓"
+
+
+CLEAR, UNCLEAR = (1.0, 0.5), (0.1, 0.5)
+OTHER_WAY = (-1.0, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("conclusions", "brief", "said"),
+    [
+        (
+            ["agree"] * 3,
+            "tend to be larger on Multi30k",
+            "tends to lose more on Multi30k. In the recurrent family it is",
+        ),
+        (["opposite"] * 3, "tend to be smaller on Multi30k", "tends to lose less on Multi30k."),
+        (
+            ["no relation", "agree", "opposite"],
+            "says little about its size",
+            "says little about the order on Multi30k.",
+        ),
+        (["not decided", "agree", "not decided"], "is not decided (24 arms", "together do not decide whether"),
+        (["no interval"] * 3, "is not decided (24 arms", "It has no interval, so it decides nothing."),
+    ],
+)
+def test_the_section_on_transfer_claims_what_the_intervals_allow(tmp_path, conclusions, brief, said):
+    ends = "–" if conclusions[0] == "no interval" else "[0.10, 0.90]"
+    correlations = [
+        Row(
+            {"family": family, "rho": "0.50", "ci": ends, "conclusion": CONCLUSIONS[word]},
+            numbers={"family": family, "first_metric": metric, "arms": 24, "conclusion": word},
+        )
+        for metric in ("nll", "exact")
+        for family, word in zip(("all", "recurrent", "transformer"), conclusions, strict=True)
+    ]
+    correlations[-1].numbers["conclusion"] = "agree"
+    effects = [
+        effect("recurrent", "a", CLEAR, CLEAR),
+        effect("recurrent", "b", CLEAR, OTHER_WAY),
+        effect("transformer", "c", UNCLEAR, OTHER_WAY),
+        effect("transformer", "d", UNCLEAR, UNCLEAR),
+    ]
+    functions = ("order-in-brief", "order-in-words", "signs-in-words", "kinds-in-words", "by-kind")
+    words = "({}.map(kind => kind.arms.len()))".format(", ".join(f'{name}("x")' for name in functions))
+    short, long, signs, kinds, counts = asked(tmp_path, words, {"agreement": effects, "correlation": correlations})
+    assert brief in short
+    assert said in long
+    assert (
+        f"In the transformer family it is 0.50{'' if ends == '–' else f' {ends}'}: {CONCLUSIONS[conclusions[2]]}."
+        in long
+    )
+    same = conclusions[2] == "agree"
+    assert ("the same conclusions" in long, "another conclusion on: transformer." in long) == (same, not same)
+    assert signs.startswith("2 of the 4 effects have the same sign on both corpora, and 1 of the 2 whose")
+    assert counts == [1, 1, 0, 1, 1]
+    assert "the grammar misleads" in kinds

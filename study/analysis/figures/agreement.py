@@ -23,6 +23,8 @@ LINEAR = 0.25
 """Axes are linear within so many units of the score, and logarithmic beyond."""
 TICKS = (0.0, 0.5, 2.0, 10.0, 50.0)
 """Places of ticks, on both sides of zero."""
+ROOM = {"x": 0.14, "y": 0.07}
+"""Least distance of two ticks, in parts of the axis."""
 DIRECTIONS = [(math.cos(turn * math.pi / 4), math.sin(turn * math.pi / 4)) for turn in range(1, 9)]
 STEP = 0.05
 """Distance of a number from its point, in parts of the axis; twice and three times as far where there is no room."""
@@ -99,7 +101,7 @@ def _title(table: pd.DataFrame, family: str) -> str:
         return name
     low, high = (found[name].iloc[0] for name in ("rho_low", "rho_high"))
     inside = "" if low is None or math.isnan(low) else f" [{number(low, 2)}, {number(high, 2)}]"
-    return f"{name}: ρ = {number(found['rho'].iloc[0], 2)}{inside}"
+    return f"{name}\nρ = {number(found['rho'].iloc[0], 2)}{inside}"
 
 
 def _panel(axes: Axes, rows: pd.DataFrame, looks: Mapping[str, tuple[str, Any]], numbered: bool) -> None:
@@ -130,7 +132,12 @@ def _limit(axes: Axes, axis: str, values: Any) -> None:
     beyond = 0.1 * (max(places) - min(places) or 1.0)
     low, high = scale.inverted().transform([min(places) - beyond, max(places) + beyond])
     getattr(axes, f"set_{axis}lim")(low, high)
-    ticks = sorted(place for place in {*TICKS, *(-place for place in TICKS if place)} if low <= place <= high)
+    marks = sorted({*TICKS, *(-tick for tick in TICKS)}, key=abs)
+    at = dict(zip(marks, scale.transform(marks) / (max(places) - min(places) or 1.0), strict=True))
+    ticks: list[float] = []
+    for tick in marks:  # from zero outwards, where there is room
+        if low <= tick <= high and all(abs(at[tick] - at[other]) > ROOM[axis] for other in ticks):
+            ticks.append(tick)
     getattr(axes, f"set_{axis}ticks")(ticks, [f"{tick:g}".replace("-", "−") for tick in ticks], minor=False)
     getattr(axes, f"set_{axis}ticks")([], minor=True)
 
