@@ -330,12 +330,20 @@ def build(results: Results) -> list[Path]:
     """
     if results.root.resolve().parent != CHECKOUT:
         return []
+    import matplotlib
     import typst
 
     target = SOURCE.with_suffix(".pdf")
     try:
         # Without tags, which double the size: every cell of every table would be an object.
-        pdf = typst.compile(str(SOURCE), root=str(CHECKOUT), ignore_system_fonts=True, timestamp=0, pdf_tags=False)
+        pdf = typst.compile(
+            str(SOURCE),
+            root=str(CHECKOUT),
+            font_paths=[str(Path(matplotlib.get_data_path(), "fonts", "ttf"))],  # the letters of figures
+            ignore_system_fonts=True,
+            timestamp=0,
+            pdf_tags=False,
+        )
     except typst.TypstError as problem:
         raise InputError(
             f"{SOURCE.relative_to(CHECKOUT)}: {problem.message}; {'; '.join(problem.hints) or 'mend it'}"

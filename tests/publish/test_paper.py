@@ -1,12 +1,14 @@
 """Tables beside those of sweeps: other splits by arm, and what each tier took."""
 
 import json
+import re
 import shutil
 
 import pytest
 import typst
 
 from study.analysis.agreement import CONCLUSIONS
+from study.analysis.figures import style
 from study.analysis.runs import Runs
 from study.analysis.tables import Block, Column, Row, Table
 from study.claims.table import SMALLER
@@ -78,6 +80,19 @@ def test_the_paper_compares_values_and_not_printed_texts(tmp_path):
 def test_a_published_effect_below_the_margin_is_marked(tmp_path):
     text = f"+3.88; +0.69, 0 ({SMALLER})"
     assert asked(tmp_path, f'effects-marked("{text}")', {}) == "+3.88, +0.69↓, 0↓"
+
+
+def test_letters_of_a_figure_become_text(tmp_path):
+    figure, axes = style.subplots(figsize=(2, 2))
+    axes.set_ylabel("a < b")
+    axes.set_title("$x^2$")
+    style.write_picture(figure, tmp_path / "figure.svg")
+    svg = (tmp_path / "figure.svg").read_text()
+    found = asked(tmp_path, 'lettered(read("../figure.svg"))', {})
+    (label,) = re.findall(r"<text[^>]*>a &lt; b</text>", found)
+    assert "rotate(-90)" in label
+    assert found.count("<text") == svg.count("<!-- ") - 1
+    assert found.count('"#DejaVuSans-') == 2, "the formula is drawn as it was"
 
 
 CLEAR, UNCLEAR = (1.0, 0.5), (0.1, 0.5)
