@@ -43,7 +43,7 @@ VALUES: dict[tuple[str, str], str] = {
 """(field, value) ↦ its words, where the value does not speak for itself."""
 PLAIN = (*AXES, "family", "name", "order", "site", "structure")
 """Fields whose values speak for themselves."""
-NOUNS = {"data.seed": "corpus draw", "window": "half-width of the window"}
+NOUNS = {"data.seed": "corpus draw", "window": "window of half-width"}
 COUNTED = {"annotations": "annotation", "draws": "draw", "heads": "head", "layers": "layer", "targets": "target"}
 """Fields that count things ↦ one of them."""
 
@@ -79,7 +79,19 @@ def setting(name: str, value: str) -> str:
 
 def label_words(label: str) -> tuple[str, ...]:
     """Return each setting of the label of an arm or facet in words."""
-    return tuple(setting(*token.partition("=")[::2]) for token in label.split())
+    tokens = (token.partition("=") for token in label.split())
+    return tuple(_once((name, setting(name, value)) for name, _, value in tokens))
+
+
+def _once(settings: Iterable[tuple[str, str]]) -> list[str]:
+    """Return each text once, and none that another one counts: `4 annotations` stands for `annotations` as well.
+
+    Args:
+        settings: fields with their texts.
+    """
+    texts = dict(settings)
+    counted = {f"{COUNTED[field]}s" for name in texts if (field := name.rpartition(".")[2]) in COUNTED}
+    return [text for text in dict.fromkeys(texts.values()) if text not in counted]
 
 
 def defaults(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,7 +128,7 @@ def changed(config: Mapping[str, Any]) -> list[str]:
 def in_words(names: Iterable[str], config: Mapping[str, Any]) -> list[str]:
     """Return fields of a configuration in words. One that has the same value in every site is named once."""
     tree = dict(flat(config))
-    return list(dict.fromkeys(_setting(name, tree) for name in names))
+    return _once((name, _setting(name, tree)) for name in names)
 
 
 def differing(configs: Sequence[Mapping[str, Any]]) -> list[str]:

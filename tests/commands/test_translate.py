@@ -13,7 +13,7 @@ from study.analysis.figures.run import draw_translations, title
 from study.attention import AttentionCall, Lengths
 from study.attention_map import entropy
 from study.config import experiment_from
-from study.config.words import differing
+from study.config.words import arm_words, differing
 from study.models import build
 from study.models.translator import BOS, EOS
 from study.training.checkpoint import save_model
@@ -218,3 +218,4 @@ def test_models_are_told_apart_in_words() -> None:
     assert differing([trees[2], trees[2] | {"seed": 3}]) == ["seed 2", "seed 3"]
     own = experiment_from(fields[1], {"model.attention.encoder_self.score": "uniform"}).model_dump(mode="json")
     assert "uniform in encoder self-attention" in differing([trees[1], own])[1]
+    assert arm_words("memory=structured annotations=4 window=2") == "4 annotations, window of half-width 2"

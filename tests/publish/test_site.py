@@ -205,6 +205,10 @@ def test_published_results_become_a_site_whose_links_all_lead_somewhere(whole):
     titles = {claim: section.partition("</h3>")[0] for claim, section in sections.items()}
     weak = [claim for claim, title in titles.items() if 'class="fragile"' in title]
     assert weak == [row["id"] for row in summary if row["fragile"] == "True"] != []
+    for claim in (row["id"] for row in summary if row["verdict"] == "not yet run"):
+        assert sections[claim].count("not yet run") == 1, "the title says it"
+    for path in (whole / "claims").glob("*.html"):
+        assert path.read_text(encoding="utf-8").lower().count("not yet run") <= 2, "rows without runs are folded"
     low90, high90 = (
         float(figure[0]["low90"]) * 0.5,
         float(figure[0]["high90"]) * 0.5,

@@ -20,7 +20,7 @@ from study.analysis.labels import arm_words, number
 from study.analysis.runs import primary
 from study.claims import forest
 from study.claims import table as verdict_table
-from study.claims.verdicts import fragile, summaries
+from study.claims.verdicts import NOT_RUN, fragile, summaries
 from study.config.overrides import flat
 from study.files import CHECKOUT
 from study.publish.site import facts, plots
@@ -101,6 +101,7 @@ class Pages:
         yield self._page("index.html", "index", "", **context, alone=alone, running=running, root_hash=hashed)
         for before, claim, after in _neighbours(claims):
             rows = [row.cells for row in self.content.contrasts.get(claim["id"], [])]
+            rows = [row for row in rows if row["finding"] != NOT_RUN]
             behind = [self._sweep_line(name) for name in claim["sweeps"]]
             title = f"Claim {claim['id']}: {claim['statement']}"
             context = {"claim": claim, "rows": rows, "sweeps": behind, "ticks": plots.ticks()}
