@@ -196,7 +196,7 @@ class Question(Entry):
     replaces: tuple[str, ...] | None = Field(
         None,
         description="Questions of the first edition that do not count once this one has run: entries are corpus/family "
-        "or parts. By default those of the same corpus and family; an empty list: none.",
+        "or parts of the same corpus and family. By default all of the same corpus and family; an empty list: none.",
     )
     contrasts: tuple[AnyContrast, ...] = ()
 

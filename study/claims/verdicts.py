@@ -342,7 +342,8 @@ def supersede(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
 def _replaces(new: Verdict, old: Verdict) -> bool:
     given = new.question.replaces
-    return old.pair == new.pair if given is None else bool({old.pair, old.question.part} & set(given))
+    same = old.pair == new.pair
+    return same if given is None else old.pair in given or (same and old.question.part in given)
 
 
 def over_the_study(verdicts: Sequence[Verdict]) -> list[Verdict]:
@@ -366,10 +367,12 @@ def over_the_study(verdicts: Sequence[Verdict]) -> list[Verdict]:
 def counted(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """Return the rows of a claim that count: neither superseded, nor descriptive, nor without runs.
 
-    Post hoc rows count where there are no others. So do saturated rows, which could not have shown anything.
+    Post hoc rows count where there are no others. So do rows that ask something else than the published claim, and
+    saturated rows, which could not have shown anything.
     """
     own = [one for one in verdicts if not one.superseded and one.outcome not in ("none", NOT_RUN)]
     own = [one for one in own if not one.question.post_hoc] or own
+    own = [one for one in own if one.outcome != "not asked as published"] or own
     return [one for one in own if one.word != SATURATED] or own
 
 

@@ -228,6 +228,7 @@ def test_the_second_edition_decides_where_it_has_run(study):
     assert editions(part="once")[2] == ["first, superseded", "second"]
     assert editions(descriptive=True)[1:] == ("holds", ["first", "second"]), "a description replaces no verdict"
     assert editions(replaces=[])[1] == "mixed"
+    assert editions(replaces=[], not_asked="another rate")[1] == "holds", "what is not the claim does not count"
     for facts, said in (
         ({"replaces": ["twice"]}, "replaces: expected a corpus/family or part of the first edition, got 'twice'"),
         ({"margin": "0.5 miles"}, r"margin: expected a number or a multiple of a margin of the file \(gap, points\)"),

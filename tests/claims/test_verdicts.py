@@ -20,7 +20,7 @@ from study.analysis.inference import (
 )
 from study.claims.contrasts import WeightedContrast, band, direction
 from study.claims.schema import Contrast, Difference, Question
-from study.claims.verdicts import Finding, Verdict, combined, finding, inside, judged, outcome, summaries
+from study.claims.verdicts import Finding, Verdict, combined, finding, inside, judged, outcome, summaries, supersede
 
 BASE = {1: 80.0, 2: 82.0, 3: 81.5, 4: 79.0, 5: 83.0}
 BETTER = {1: 85.0, 2: 86.5, 3: 87.0, 4: 83.5, 5: 88.5}
@@ -155,6 +155,18 @@ def test_a_verdict_says_what_the_finding_means_for_the_claim(kind, word):
     assert outcome(question(against=True), kind, [word]) == turned
     for facts, other in (({"descriptive": True}, "none"), ({"not_asked": "no"}, "not asked as published")):
         assert outcome(question(**facts), kind, [word]) == (said if said == "not yet run" else other)
+
+
+@pytest.mark.parametrize("given", [["once"], None])
+def test_a_question_replaces_nothing_in_another_family_unless_it_names_it(given):
+    """In transformers the old question still counts as long as the new one has not run there."""
+    asked = {"once": question(part="once"), "again": question(part="again", edition=2, replaces=given)}
+    rows = [
+        Verdict(None, asked[part], "grammar", family, word, (Finding(part, word, Comparison(), 5, 5, None),))
+        for family, words in (("recurrent", ["supported"] * 2), ("transformer", ["supported", "not yet run"]))
+        for part, word in zip(asked, words, strict=True)
+    ]
+    assert [len(one.superseded) for one in supersede(rows)] == [1, 0, 0, 0]
 
 
 @pytest.mark.parametrize(
