@@ -153,7 +153,7 @@ def draw(table: pd.DataFrame) -> Figure:
     for place, row in enumerate(table.to_dict("records")):
         _row(axes, place, row)
     axes.set_ylim(len(table) - 0.4, -0.6)
-    axes.set_xlim(-REACH - 1.1, REACH + 1.1)
+    axes.set_xlim(-REACH - 1.6, REACH + 1.6)
     axes.set_yticks(range(len(table)), [f"{row.claim}  {row.id}" for row in table.itertuples()])
     axes.set_xticks([-4, -2, -1, 0, 1, 2, 4], ["−4", "−2", "−1", "0", "1", "2", "4"])
     axes.set_xlabel("estimate ÷ margin (+: as claimed)")

@@ -111,12 +111,17 @@ def _sizes(trained: list[Record]) -> dict[str, Any]:
         }
         words = lexicon(data["lexicon"])
         seconds = statistics.median(r.resources.wall_seconds for r in grammar if r.resources)
+        counts = [(r.config["model"]["family"], r.model.parameters) for r in grammar if r.model]
         out["grammar"] = {
             "train_pairs": labels.number(data["train_pairs"], 0),
             "test_pairs": labels.number(data["test_pairs"], 0),
             "lexicon": sum(len(getattr(words, field.name)) for field in fields(words)),
             "width": _usual(r.config["model"]["width"] for r in grammar),
             "seconds": labels.number(seconds, 0),
+            "parameters": {
+                family: labels.number(_usual(count for name, count in counts if name == family), 0)
+                for family in sorted({name for name, _ in counts})
+            },
         }
     for family in sorted({r.config["model"]["family"] for r in real}):
         recipes = [r.config["training"] for r in real if r.config["model"]["family"] == family]

@@ -122,7 +122,7 @@ def _panel(axes: Axes, rows: pd.DataFrame, looks: Mapping[str, tuple[str, Any]],
     if numbered:
         _number(axes, rows)
     else:
-        axes.legend(loc="upper left", frameon=False, handletextpad=0.1, borderpad=0.1)
+        axes.legend(loc="best", frameon=False, handletextpad=0.1, borderpad=0.1)
 
 
 def _limit(axes: Axes, axis: str, values: Any) -> None:
