@@ -92,7 +92,7 @@ def experiment(preset: str | None = None, /, **fields: Any) -> Experiment:
         if full in given or (full == PRESET and preset is not None):
             raise InputError(f"{full}: expected once, got it twice. Remove one.")
         if full == "out":
-            raise InputError("out: expected no folder among the fields. Give it as runs.")
+            raise InputError(f"out: expected no folder among the fields, got {value!r}. Give it as runs.")
         given[full] = value
     return experiment_from(*([] if preset is None else [{PRESET: preset}]), given)
 
@@ -386,7 +386,8 @@ class Results:
         self.folder = folder
         """Folder of the records."""
         if store.is_results(folder) and self.name not in (known := Published(folder).manifests):
-            raise InputError(f"{self.name}: expected a published sweep ({', '.join(known) or 'none'}). Or give runs.")
+            there = ", ".join(known) or "none"
+            raise InputError(f"sweep: expected a published sweep ({there}), got {self.name}. Give runs for your own.")
 
     @cached_property
     def _compared(self) -> Compared:
@@ -413,7 +414,9 @@ class Results:
         from study.analysis.figures.sweep import draw
 
         if not compares(self._spec):
-            raise InputError(f"{self.name}: expected a sweep that compares arms. `study figures` draws this one.")
+            raise InputError(
+                f"{self.name}: expected a sweep that compares arms, got one of single models. `study figures` draws it."
+            )
         return draw(self._compared.facets)
 
     def verdicts(self, claims: str | Path | None = None) -> Table:

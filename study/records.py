@@ -232,7 +232,7 @@ class Record(Section):
     @classmethod
     def _check_diagnostics(cls, found: dict[str, Any]) -> dict[str, Any]:
         if wrong := [name for name, value in found.items() if not isinstance(value, dict | list)]:
-            raise ValueError(f"{wrong[0]}: expected an object or a list")
+            raise ValueError(f"{wrong[0]}: expected an object or a list, got {found[wrong[0]]!r:.80}")
         return found
 
     def score(self, split: str, metric: str, subset: str | None = None) -> float | None:

@@ -142,10 +142,10 @@ class Store:
                 for whole in record.scores
                 if whole.split == row["split"] and whole.subset is None and whole.metric in SUPPLEMENTED
             ]
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError) as problem:
             raise InputError(
-                f"{self.folder.parent / SUPPLEMENT}: {identity}: expected numbers. Remove the file and run "
-                "`study reproduce`."
+                f"{self.folder.parent / SUPPLEMENT}: {identity}: expected numbers, got others ({problem}). Remove the "
+                "file and run `study reproduce`."
             ) from None
         return record.model_copy(update={"scores": [*record.scores, *extra]}) if extra else record
 
@@ -214,7 +214,7 @@ class Store:
             return content.decode("utf-8").removesuffix("\n").split("\n")
         except UnicodeDecodeError as problem:
             raise InputError(
-                f"{self.where(identity)}: {split}{HYPOTHESES}: expected UTF-8 ({problem.reason})."
+                f"{self.where(identity)}: {split}{HYPOTHESES}: expected UTF-8, got another byte at {problem.start}."
             ) from None
 
     def attention(self, identity: str) -> dict[str, Any] | None:
@@ -305,7 +305,7 @@ class Store:
             fits = isinstance(trees, list) and 0 < len(trees) == len(ids)
             if not fits or any(not isinstance(one, str) or arm_of(one) != arm for one in ids) or len({*ids}) < len(ids):
                 raise InputError(
-                    f"{path}: expected a list of records, each with an id {arm}-s<seed>. Restore the file."
+                    f"{path}: expected a list of records, each with an id {arm}-s<seed>, got others. Restore the file."
                 )
             self._trees = arm, {tree["id"]: tree for tree in trees}
         return self._trees[1]
@@ -366,7 +366,7 @@ def attention_map(content: bytes, where: str) -> dict[str, Any]:
         fits = False
     if not fits:
         raise InputError(
-            f"{where}: expected source, target, weights of their sizes and gold links. Restore the file, or remove it."
+            f"{where}: expected source, target, weights of their sizes and gold links, got others. Restore the file."
         )
     return {
         **tree,

@@ -14,6 +14,8 @@ QUESTION = re.compile(r"Whether\b")
 
 REMEDY = re.compile(r"; (call|choose|correct|give|measure|merge|name|remove|restore|run|set|try|unset|use|write)\b")
 """Remedy that does not stand in a sentence of its own."""
+GOT = re.compile(r"\bgot\b|\{said\}")
+"""Part of a message that says what there was; `said` is a text with it."""
 HABITS = re.compile(
     r"(?:[.!:] |\n\n)Of (?!all )[a-z]"  # "Of several contrasts the weakest is shown"
     r"|\b(?:whoever|astray|of then|of now|thereof|whereof|lest|is told|are told|told apart|one's own)\b"
@@ -40,14 +42,15 @@ def test_docstrings_begin_with_a_verb_or_a_noun(folder: str) -> None:
     assert found == []
 
 
-def test_a_remedy_is_a_sentence() -> None:
+def test_errors_say_what_was_expected_and_got_and_then_the_remedy() -> None:
     """Form of error messages: `field: expected X, got Y. Remedy.`"""
     found = []
     for path in sorted((ROOT / "study").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("InputError", ".say")):
-                parts = [one.value for one in ast.walk(node) if isinstance(one, ast.Constant)]
-                if REMEDY.search("".join(map(str, parts))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("InputError", "ValueError", ".say")):
+                text = "".join(str(one.value) for one in ast.walk(node) if isinstance(one, ast.Constant))
+                inner = ast.unparse(node.func) == "ValueError"  # a part of another message
+                if (REMEDY.search(text) and not inner) or ("expected " in text and not GOT.search(ast.unparse(node))):
                     found.append(f"{path.relative_to(ROOT).as_posix()}:{node.lineno}")
     assert found == []
 

@@ -173,7 +173,7 @@ def compare(arms: Sequence[Arm], baseline: str) -> Family:
     pool = [arm for arm in arms if arm.complete and not collapsed(arm, base)]
     for arm in pool:
         if set(arm.values) != set(pool[0].values):
-            raise ValueError(f"arm {arm.label!r} has other seeds than {pool[0].label!r}; give every arm the same list")
+            raise ValueError(f"arm {arm.label!r} has other seeds than {pool[0].label!r}. Give every arm the same list")
     known = base.complete and len(base.values) >= FEWEST
     return Family(baseline, found, seed_correlation(pool) if known else None)
 

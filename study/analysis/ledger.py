@@ -154,7 +154,9 @@ def columns_of(table: pd.DataFrame, name: str) -> list[str]:
     columns = list(map(str, table))
     found = [name] if name in columns else [one for one in columns if one.endswith((f".{name}", f"/{name}"))]
     if not found and len(table):
-        raise InputError(f"{name}: expected a column of the table of runs. `study runs --csv` prints all columns.")
+        raise InputError(
+            f"{name}: expected a column of the table of runs, got no such name. `study runs --csv` prints all columns."
+        )
     return found
 
 

@@ -304,7 +304,7 @@ class Runs:
             except (TypeError, ValueError) as problem:
                 mend = "Restore the record, or run it again."
                 raise InputError(
-                    f"{self._where(run)}: history or diagnostics: expected numbers ({problem}). {mend}"
+                    f"{self._where(run)}: history or diagnostics: expected numbers, got others ({problem}). {mend}"
                 ) from None
             row["freed"] = _number(measures.free_heads(record))
             row["heads"] = len(measures.head_order(record)) or math.nan
@@ -453,8 +453,9 @@ def sentence_tests(results: Path) -> dict[SentenceKey, SentenceTest]:
                 found[row["metric"], row["arm"], row["baseline"]] = SentenceTest(
                     tuple(map(float, row["p"].split())), ends
                 )
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise InputError(f"{path}: expected numbers. Remove the file and run `study reproduce`.") from None
+        except (KeyError, TypeError, ValueError, AttributeError) as problem:
+            mend = "Remove the file and run `study reproduce`."
+            raise InputError(f"{path}: expected numbers, got others ({problem}). {mend}") from None
     return found
 
 

@@ -84,7 +84,9 @@ def _run(plugin: plugins.Plugin, base: type[Part]) -> type[Part]:
             [base] if base.axis else [kind for kind in base.__subclasses__() if AXES.get(kind.axis, SCORE).extensible]
         )
         names = ", ".join(sorted(kind.__name__ for kind in kinds if kind.axis))
-        raise InputError(f"{plugin.value}: expected a subclass of study.attention.{names}")
+        raise InputError(
+            f"{plugin.value}: expected a subclass of study.attention.{names}, got {found!r:.80}. Correct the class."
+        )
     return found
 
 

@@ -152,7 +152,8 @@ class _Evaluator:
             directed = contrast.expect == "different" or direction(contrast, question.metric) != 0
             if not directed and question.type != "equivalence":
                 raise InputError(
-                    f"{place}.expect: expected higher, lower or different with {question.metric}, which has no better."
+                    f"{place}.expect: expected higher, lower or different with {question.metric}, which has no better, "
+                    f"got {contrast.expect}."
                 )
             seeds |= {tuple(sorted(arm.cells)): arm for arm in _at(place, check, contrast, among)}
         if len(seeds) > 1:

@@ -211,33 +211,40 @@ class Question(Entry):
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if (self.sweep is None) == (self.benchmark is None):
-            raise ValueError("expected either sweep or benchmark. Give one of them")
+            got = "both" if self.sweep else "neither"
+            raise ValueError(f"expected either sweep or benchmark, got {got}. Give one of them")
         self._cost()
         if self.sweep is not None and not (self.asked and self.contrasts):
             raise ValueError(
-                "expected asked (corpus/family, such as grammar/recurrent) and contrasts with a sweep. Add them"
+                "expected asked (corpus/family, such as grammar/recurrent) and contrasts with a sweep, got "
+                f"{'asked' if self.asked else 'contrasts' if self.contrasts else 'neither'}. Add what is missing"
             )
         kinds = {one.statistic for one in self.contrasts}
         if len(kinds) > 1 and kinds & set(ALONE):
             raise ValueError(
-                f"contrasts: expected {' or '.join(ALONE)} alone in a question. Move the others to another question"
+                f"contrasts: expected {' or '.join(ALONE)} alone in a question, got {', '.join(sorted(kinds))}. Move "
+                "the others to another question"
             )
         if "costly" in kinds and (self.margin is None or self.by_length):
-            raise ValueError("costly: expected a margin, which is the cost of a head, and no by_length")
+            got = "no margin" if self.margin is None else "by_length"
+            raise ValueError(f"costly: expected a margin, which is the cost of a head, and no by_length, got {got}")
         if self.with_sweeps and kinds != {"correlation"}:
             raise ValueError(
-                "with_sweeps: expected correlations only, because other contrasts compare arms of one sweep"
+                "with_sweeps: expected correlations only, because other contrasts compare arms of one sweep, got "
+                f"{min(kinds - {'correlation'})}"
             )
-        if any(pair.count("/") != 1 for pair in self.asked):
-            raise ValueError("asked: expected corpus/family, such as grammar/recurrent")
+        if other := [pair for pair in self.asked if pair.count("/") != 1]:
+            raise ValueError(f"asked: expected corpus/family, such as grammar/recurrent, got {other[0]!r}")
         if self.by_sentences and not self.by_length:
-            raise ValueError("by_sentences: expected by_length: true too. Add it")
+            raise ValueError("by_sentences: expected by_length: true too, got by_sentences alone. Add it")
         if self.by_length and isinstance(self.margin, str):
             raise ValueError(
                 f"margin: expected a number with by_length, got {self.margin}, which is in units of the metric"
             )
         if self.replaces is not None and self.edition == 1:
-            raise ValueError("replaces: expected none in a question of the first edition. Add edition: 2")
+            raise ValueError(
+                f"replaces: expected none in a question of the first edition, got {self.replaces}. Add edition: 2"
+            )
         return self
 
     @field_validator("margin")
@@ -253,11 +260,19 @@ class Question(Entry):
         if self.benchmark is None and not any(ratios):
             return
         if self.benchmark is None or not ratios or not all(ratios):
-            raise ValueError("expected `statistic: ratio` in every contrast with a benchmark, and only there")
+            kinds = ", ".join(sorted({one.statistic for one in self.contrasts})) or "no contrast"
+            got = f"{kinds} with {'a benchmark' if self.benchmark else 'a sweep'}"
+            raise ValueError(
+                f"expected `statistic: ratio` in every contrast with a benchmark, and only there, got {got}"
+            )
         if self.asked or not isinstance(self.margin, float) or self.margin <= 1:
-            raise ValueError("benchmark: expected no asked, and a margin that is a ratio above 1, such as 1.1")
+            got = f"asked {self.asked}" if self.asked else f"margin {self.margin}"
+            raise ValueError(
+                f"benchmark: expected no asked, and a margin that is a ratio above 1, such as 1.1, got {got}"
+            )
         if idle := self.model_fields_set & {"metric", "by_length"}:
-            raise ValueError(f"{min(idle)}: expected none with a benchmark, which compares times. Remove it")
+            got = getattr(self, min(idle))
+            raise ValueError(f"{min(idle)}: expected none with a benchmark, which compares times, got {got}. Remove it")
 
 
 class ReportedEffect(Entry):
@@ -383,7 +398,7 @@ def read(path: Path) -> ClaimFile:
         raise InputError(f"{path}: no such file of claims. Name another with --claims.")
     tree = read_yaml(path)
     if not isinstance(tree, dict):
-        raise InputError(f"{path}: expected a mapping with `claims:`, a list of entries.")
+        raise InputError(f"{path}: expected a mapping with `claims:`, a list of entries, got {type(tree).__name__}.")
     try:
         found = Claims.model_validate(tree)
     except ValidationError as error:

@@ -123,7 +123,7 @@ def _check(args: argparse.Namespace) -> None:
     if args.source is not None and args.split is not None:
         raise InputError("--split: expected without --source, got both. Remove one of them.")
     if args.layer is not None and args.head == "best":
-        raise InputError("--layer: expected without --head best, which chooses the layer. Remove --layer.")
+        raise InputError("--layer: expected without --head best, which chooses the layer, got both. Remove --layer.")
 
 
 def _corpus(trained: Trained, own: bool) -> Corpus:

@@ -44,7 +44,7 @@ def parse(argv: Sequence[str], description: str, extra: dict[str, Any], verb: st
     known, words = names(extra), join_negatives(argv)
     for word in _flags_of(words):
         if words_of := [name for name in known if name.startswith(f"{word}.")]:
-            raise InputError(f"{word}: expected a field of this section, such as {words_of[0]}.")
+            raise InputError(f"{word}: expected a field of this section, such as {words_of[0]}, got the section.")
     schema = _schema(description, extra)
     try:
         source: CliSettingsSource[Any] = CliSettingsSource(

@@ -46,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
     """
     args = _parser().parse_args(argv)
     if args.json and not args.status:
-        raise InputError("--json: expected with --status. Add --status, or remove --json.")
+        raise InputError("--json: expected with --status, got --json alone. Add --status, or remove --json.")
     if args.engine == "wandb":
         _check_whole(args)
     for option, engine in (("slurm", "slurm"), ("wait", "slurm"), ("ray", "ray"), ("address", "ray")):

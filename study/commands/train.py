@@ -167,7 +167,9 @@ def _json(text: str | None) -> dict[str, Any]:
         if isinstance(tree, dict):
             return expand(tree)  # the parser of Python 3.13 goes deeper than this does
     except (ValueError, RecursionError) as problem:
-        raise InputError(f"--overrides-json: expected JSON ({' '.join(str(problem).split())}).") from None
+        raise InputError(
+            f"--overrides-json: expected JSON, got other text ({' '.join(str(problem).split())})."
+        ) from None
     raise InputError(f'--overrides-json: expected an object such as {{"seed": 1}}, got {text[:40]}.')
 
 

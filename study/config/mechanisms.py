@@ -280,7 +280,9 @@ class Axis(dict[str, Row]):
             name = ".".join(str(part) for part in first["loc"])
             raise ValueError(f"{where}.{name}: {first['msg']}, got {first['input']!r}") from None
         if not row.formula:
-            raise ValueError(f"{where}.formula: expected the equation as a text, such as formula='q·k'")
+            raise ValueError(
+                f"{where}.formula: expected the equation as a text, such as formula='q·k', got {row.formula!r}"
+            )
         return row
 
     def those(self, fact: Callable[[Row], Any]) -> tuple[str, ...]:

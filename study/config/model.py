@@ -146,7 +146,8 @@ class Transformer(Frozen):
         attends = mixing is None or mixing.attends
         if not attends and sites.get("encoder_self"):
             raise ValueError(
-                f"attention.encoder_self: expected no fields, because mixing {given['mixing']} replaces it."
+                f"attention.encoder_self: expected no fields, because mixing {given['mixing']} replaces it, got "
+                f"{sites['encoder_self']!r:.80}."
             )
         others = ("encoder_self", "decoder_self") if attends else ("decoder_self",)
         memory = memory_kind(given.get("memory") or "states", given.get("annotations"))

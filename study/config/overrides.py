@@ -133,10 +133,8 @@ def _line(first: Any, given: Mapping[str, Any]) -> str:
         parts.append(context["discriminator"].strip("'"))
         options = [option.strip(" '") for option in context["expected_tags"].split(",")]
         what = expected_of(options, context["tag"])
-    elif first["type"] in ("model_type", "model_attributes_type", "dict_type"):
+    elif first["type"] in ("model_type", "model_attributes_type", "dict_type", "union_tag_not_found"):
         what = f"expected a section of fields{SUCH_AS.get('.'.join(parts), '')}, got {first['input']!r}."
-    elif first["type"] == "union_tag_not_found":
-        what = f"expected a section of fields{SUCH_AS.get('.'.join(parts), '')}."
     elif first["type"] == "missing":
         what = "expected a value, got none. Give one."
     elif first["type"] == "extra_forbidden":

@@ -164,8 +164,10 @@ def values_of(config: Mapping[str, Any]) -> Iterator[Any]:
 
 def _content(path: str) -> str:
     try:
-        if os.path.getsize(path) > LARGEST or not os.path.isfile(path):
-            raise ValueError(f"{path}: expected a file of Python code of at most {LARGEST} bytes")
+        size = os.path.getsize(path)
+        if size > LARGEST or not os.path.isfile(path):
+            got = f"{size} bytes" if os.path.isfile(path) else "a folder or a device"
+            raise ValueError(f"{path}: expected a file of Python code of at most {LARGEST} bytes, got {got}")
         return Path(path).read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
     except FileNotFoundError:
         raise ValueError(f"{path}: no such file. Paths start at the working directory") from None
@@ -197,7 +199,7 @@ def _plugin(text: str, name: str, where: str) -> Plugin:
     except (ValueError, TypeError, RecursionError, MemoryError):
         raise ValueError(
             f"{where}: facts of class {name}: expected plain values (texts, numbers, true or false, tuples of them), "
-            "which can be read without running the file"
+            "which can be read without running the file, got an expression"
         ) from None
     return Plugin(name, text, facts)
 

@@ -81,7 +81,8 @@ class Pruning(Frozen):
     def _derive(self, name: str, value: Any, used: bool, owner: str) -> None:
         given = getattr(self, name)
         if given is not None and not used:
-            raise ValueError(f"{name}: expected {owner}. Remove it.")
+            got = f"{self.question} of order {self.order}" if self.order else self.question
+            raise ValueError(f"{name}: expected {owner}, got {got}. Remove it.")
         if given is None and used:
             object.__setattr__(self, name, value)
 

@@ -129,7 +129,7 @@ def _given(folder: str, origin: str) -> dict[str, Path]:
         if not forms:
             raise InputError(
                 f"{origin}: expected all of {', '.join(SHA256)}, compressed or "
-                f"unpacked, no {path / name}. Copy it there, or remove {origin} to download it."
+                f"unpacked, got no {path / name}. Copy it there, or remove {origin} to download it."
             )
         found[name] = forms[0]
     return found

@@ -112,16 +112,16 @@ class Files(Section):
     def _splits(self) -> Mapping[str, list[Pair]]:
         given = self.folder or os.environ.get(FOLDER)
         if not given:
-            raise InputError(f"folder: expected the folder of the text. Give data.folder, or set {FOLDER}.")
+            raise InputError(f"folder: expected the folder of the text, got none. Give data.folder, or set {FOLDER}.")
         found = find(Path(given).expanduser().absolute(), self.source, self.target)
         names = ["train", "valid", *(self.tests.split() if self.tests is not None else _others(found))]
         if lacking := [name for name in names if name not in found]:
             raise InputError(
-                f"{given}: expected the split {lacking[0]}, found {', '.join(found) or 'none'}. Add "
+                f"{given}: expected the split {lacking[0]}, got {', '.join(found) or 'none'}. Add "
                 f"{lacking[0]}.{self.source} and {lacking[0]}.{self.target}, {lacking[0]}.tsv or {lacking[0]}.jsonl."
             )
         if len(names) < 3:
-            raise InputError(f"{given}: expected a test split beside train and valid. Add one, such as test.")
+            raise InputError(f"{given}: expected a test split beside train and valid, got none. Add one, such as test.")
         if len(set(names)) < len(names):
             raise InputError(f"tests: expected every split once and neither train nor valid, got {self.tests!r}.")
         return {name: _pairs(found[name], found[name].stamp()) for name in names}
@@ -199,7 +199,7 @@ def _split(folder: Path, name: str, there: Mapping[str, Path], languages: tuple[
         named = " and ".join(there[form[0]].name for form in forms)
         raise InputError(f"{folder}: expected one form of the split {name}, got {named}. Remove one of them.")
     if forms[0][0] not in TABLES and (lacking := [end for end in ends if end not in there]):
-        raise InputError(f"{folder}: expected {name}{lacking[0]} beside {there[forms[0][0]].name}. Add it.")
+        raise InputError(f"{folder}: expected {name}{lacking[0]} beside {there[forms[0][0]].name}, got none. Add it.")
     return Split(name, languages, tuple(there[end] for end in forms[0]))
 
 
@@ -315,6 +315,6 @@ def _object(line: str, languages: tuple[str, str]) -> tuple[str, str, str | None
     aligned = tree.get("alignment")
     if not isinstance(source, str) or not isinstance(target, str) or not isinstance(aligned, str | None):
         raise ValueError(f"{form} with texts, got the keys {', '.join(map(str, tree)) or 'none'}. Correct the line.")
-    if set("\n\r\0") & {*source, *target}:
-        raise ValueError("expected sentences without line breaks and null bytes. Correct the line.")
+    if odd := set("\n\r\0") & {*source, *target}:
+        raise ValueError(f"expected sentences without line breaks and null bytes, got {min(odd)!r}. Correct the line.")
     return source, target, aligned

@@ -63,7 +63,7 @@ def read_lines(path: Path, blank: bool = False) -> list[str]:
         ) from None
     except (OSError, EOFError, zlib.error) as problem:
         raise InputError(
-            f"{path}: expected text, plain or gzip; it cannot be read ({problem}). Get it again."
+            f"{path}: expected text, plain or gzip, got a file that cannot be read ({problem}). Get it again."
         ) from None
     text = text.replace("\r\n", "\n")
     for mark, name in (("\0", "a null byte"), ("\r", "a carriage return within a line")):

@@ -54,7 +54,8 @@ class Statistics:
         head, *lines = text.removesuffix("\n").split("\n")
         rows = np.array([line.split("\t") for line in lines], dtype=np.int64)
         if head.split("\t") != list(COLUMNS) or rows.shape != (len(lines), len(COLUMNS)) or rows.min() < 0:
-            raise ValueError(f"expected the columns {', '.join(COLUMNS)} and one line per sentence")
+            got = f"{', '.join(head.split(chr(9)))}; {len(lines)} lines"
+            raise ValueError(f"expected the columns {', '.join(COLUMNS)} and one line per sentence, got {got:.200}")
         return Statistics(rows)
 
     def sacrebleu(self) -> Counts:

@@ -64,7 +64,7 @@ def report_published(spec: Spec, root: Path) -> None:
     if spec.name not in results.manifests:
         there = ", ".join(results.manifests) or "none"
         raise InputError(
-            f"{spec.name}: expected a published sweep ({there}). `study publish {spec.path}` publishes it."
+            f"sweep: expected a published sweep ({there}), got {spec.name}. `study publish {spec.path}` publishes it."
         )
     table, paths = write_comparison(results, results.manifests[spec.name], Runs(root))
     table.print()

@@ -101,7 +101,7 @@ def check(dotted: str, value: Any) -> None:
         InputError: says what was expected.
     """
     if dotted == "out":
-        raise InputError("expected no folder of runs in a sweep file. Use --runs or STUDY_RUNS.")
+        raise InputError(f"expected no folder of runs in a sweep file, got {value!r}. Use --runs or STUDY_RUNS.")
     if dotted not in _fields():
         raise InputError(_unknown(dotted))
     problem = ""

@@ -20,9 +20,9 @@ from study.errors import InputError
 REMEDIES = {
     "early_terminate": "early_terminate: not allowed, because runs that stop early do not compare. Remove it.",
     "run_cap": "run_cap: not allowed, because it leaves holes in the grid. Remove it, or use --limit.",
-    "method": "method: expected grid, because an ablation runs every cell.",
-    "metric": "metric: expected `name: <split>/<score>`, such as test/exact, with goal maximize or minimize.",
-    "command": "command: expected ${args_json}, which loses nothing. Write "
+    "method": "method: expected grid, because an ablation runs every cell, got {}.",
+    "metric": "metric: expected `name: <split>/<score>`, such as test/exact, with goal maximize or minimize, got {}.",
+    "command": "command: expected ${args_json}, which loses nothing, got {}. Write "
     '["${env}", "${interpreter}", "-P", "-m", "study", "train", "--overrides-json", "${args_json}"]',
 }
 """Errors of top-level fields, instead of those of the schema."""
@@ -72,7 +72,8 @@ def tagged(folder: Path, tag: str) -> list[Path]:
         InputError: no such folder, or no file of it has the tag.
     """
     if not folder.is_dir():
-        raise InputError(f"{folder}: expected a folder of sweep files for --tag. Give one, such as sweeps.")
+        got = "a file" if folder.exists() else "a name that does not exist"
+        raise InputError(f"{folder}: expected a folder of sweep files for --tag, got {got}. Give one, such as sweeps.")
     found = {path: tags(path) for path in sorted(folder.glob("*.yaml"))}
     if not any(tag in of for of in found.values()):
         there = ", ".join(sorted(set().union(*found.values()))) or "none"
@@ -196,7 +197,7 @@ def _one_line(problem: jsonschema.ValidationError) -> str:
     where = _where(problem)
     field = where[0] if where else next((name for name in REMEDIES if f"'{name}'" in problem.message), "")
     if field in REMEDIES:
-        return REMEDIES[field]
+        return REMEDIES[field].replace("{}", f"{problem.instance!r:.80}" if where else "none")
     if problem.validator == "required" and "parameters" in problem.message:
         return "parameters: expected a grid, got none. List fields with `values: [..., ...]`."
     if not where and problem.validator == "additionalProperties":

@@ -82,7 +82,9 @@ def read(content: bytes, where: str) -> Trained:
     except InputError as problem:
         raise InputError(f"{where}: expected a model of this version, got another ({problem})") from None
     except Exception:  # What a file that is something else can raise has no end.
-        raise InputError(f"{where}: expected a model of this program. Name a run, or its model.pt.") from None
+        raise InputError(
+            f"{where}: expected a model of this program, got another file. Name a run, or its model.pt."
+        ) from None
     return Trained(experiment, vocabulary, model.eval())
 
 

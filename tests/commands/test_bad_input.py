@@ -14,7 +14,7 @@ from study.commands import train
 ONE_LINE = {
     "a key of JSON twice": (
         ["train", "--overrides-json", '{"seed": 1, "seed": 2}'],
-        "expected JSON ('seed' is given",
+        "expected JSON, got other text ('seed' is given",
     ),
     "a flag twice": (["train", "--seed", "1", "--seed=2"], "--seed: expected once, got it twice"),
     "an option twice under two names": (

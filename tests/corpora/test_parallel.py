@@ -118,7 +118,7 @@ def write(folder: Path, **names: str) -> None:
 BROKEN = {
     "no folder": (lambda f: shutil.rmtree(f), "no such folder"),
     "no test": (lambda f: [(f / "news.tsv").unlink(), (f / "talk.tsv").unlink()], "expected a test split"),
-    "no valid": (lambda f: (f / "valid.tsv").unlink(), "expected the split valid, found train, news, talk"),
+    "no valid": (lambda f: (f / "valid.tsv").unlink(), "expected the split valid, got train, news, talk"),
     "one side": (lambda f: write(f, more_cs="a\n"), "expected more.en beside more.cs"),
     "links alone": (lambda f: write(f, more_align="0-0\n"), "expected more.cs beside more.align"),
     "two forms": (
