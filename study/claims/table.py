@@ -15,7 +15,7 @@ from study.analysis.measures import Measure
 from study.analysis.tables import Block, Column, Row, Table
 from study.claims.contrasts import name_of
 from study.claims.schema import Claim
-from study.claims.verdicts import DESCRIPTIVE, NOT_RUN, UNDECIDED, Finding, Verdict, fragile, stance, summaries
+from study.claims.verdicts import BETTER, DESCRIPTIVE, NOT_RUN, UNDECIDED, Finding, Verdict, fragile, stance, summaries
 from study.metrics import METRICS
 
 RULES = ("docs/statistics.md explains verdicts, findings, columns and the marks § ¶.",)
@@ -272,7 +272,10 @@ def _finding(verdict: Verdict, found: Finding | None) -> str:
     if found is None or found.comparison.test is None:
         why = [*(found.diverged if found else ()), verdict.note]
         return "; ".join([verdict.word, *(one for one in why if one)])
-    cells, reasons = _evidence(verdict, found), [*found.diverged, verdict.note]
+    cells, reasons = (
+        _evidence(verdict, found),
+        [*found.diverged, *([BETTER] if BETTER in found.notes else []), verdict.note],
+    )
     if found.straddles:
         interval = f"90% CI {cells['inner']}, margin ±{cells['margin']}"
         reasons.append(f"the difference is clear; whether it passes the margin is not ({interval})")

@@ -80,6 +80,8 @@ STRONGEST: tuple[Word, ...] = (
 """Order of words if one contrast is enough: the first one that any contrast has."""
 EQUIVALENT: tuple[Word, ...] = (NOT_RUN, NO_DIFFERENCE, UNDECIDED, SATURATED, CONTRADICTED)
 """The same for an equivalence."""
+BETTER = "the first arm is better"
+"""Note on an equivalence that is contradicted by a gain."""
 
 
 @dataclass(frozen=True)
@@ -409,10 +411,12 @@ def finding(kind: Kind, question: Question, contrast: AnyContrast, weighted: Wei
         isinstance(contrast, Within | Costly | Draws) and rates
     ):  # a run that is not there speaks neither for nor against
         sides = [1, -1]
+    word = judged(kind, comparison, sign, margin, saturated(kind, question, contrast, weighted), sides)
+    gain = kind == "equivalence" and word == CONTRADICTED and comparison.test and comparison.test.difference * sign > 0
     return Finding(
         name=weighted.name,
         fields=weighted.fields,
-        word=judged(kind, comparison, sign, margin, saturated(kind, question, contrast, weighted), sides),
+        word=word,
         comparison=comparison,
         n=min(len(arm.values) for arm in weighted.arms.values()),
         declared=weighted.declared,
@@ -422,7 +426,7 @@ def finding(kind: Kind, question: Question, contrast: AnyContrast, weighted: Wei
                 f"{n} of {weighted.declared} runs of {weighted.labels[key]} diverged" for key, n in rates.items()
             )
         ),
-        notes=weighted.notes,
+        notes=(BETTER, *weighted.notes) if gain else weighted.notes,
         runs=tuple(run for arm in weighted.arms.values() for run in arm.runs),
         key=_key(question, weighted),
     )

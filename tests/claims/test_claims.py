@@ -62,6 +62,9 @@ def test_a_claim_of_ones_own_by_hand(study):
     assert (below.word, below.outcome) == ("supported, below the margin", "holds")
     equivalence = study.ask({"type": "equivalence"})[0]
     assert (equivalence.word, equivalence.outcome) == ("contradicted", "fails")
+    worse = study.ask({"type": "equivalence"}, **contrast(arm={SCORE: "bilinear"}, baseline={SCORE: "dot"}))[0]
+    told = [row.cells["finding"] for row in claims_table.table([equivalence, worse]).blocks[0].rows]
+    assert told == ["contradicted; the first arm is better", "contradicted"]
     straddling = study.ask({"type": "equivalence"}, margin=10)[0]
     cells = claims_table.table([straddling]).blocks[0].rows[0].cells
     assert cells["verdict"] == "not decided"
