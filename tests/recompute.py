@@ -182,7 +182,7 @@ class Study:
     def __init__(self, root, tables):
         self.root, self.tables, self.checked, self.problems, self.left = root, tables, 0, [], Counter()
         self.sweeps, self.metrics, self.words, self.printed, self.known = {}, {}, {}, {}, {}
-        self.confirmed, self.without = 0, {}
+        self.confirmed, self.without, self.first = 0, {}, {}
         files = sorted((root / "results" / "runs").glob("*.json"))
         made = {run["id"]: run for path in files for run in json.loads(path.read_text(encoding="utf-8"))}
         for row in csv.DictReader((root / "results" / "supplement.csv").read_text(encoding="utf-8").splitlines()):
@@ -247,6 +247,10 @@ class Study:
         for row in self.rows(sweep):
             blocks.setdefault(row["facet"], []).append((row, self.runs(sweep, row)))
         for block in blocks.values():
+            runs = block[0][1]
+            self.first.setdefault(
+                (sweep, runs[0]["config"]["model"]["family"]) if runs else None, runs and runs[0]["config_hash"]
+            )
             arms = dict(enumerate(arm_of(runs, lambda run: value(run, self.metrics[sweep])) for _, runs in block))
             found = tested(arms, [{i: 1.0, 0: -1.0} for i in arms if i])
             found = [{"method": "no baseline"}] * len(found) if arms[0].holes or not arms[0].values else found
@@ -477,6 +481,43 @@ class Study:
         for stem in ("configurations", "cost", "orders", "signatures"):
             self.left[f"rows of {stem}"] = len(self.rows(stem))
 
+    def agreements(self):
+        """Effects of the arms that two sweeps share, and their rank correlation; with its interval, in a family."""
+        for path in sorted(self.tables.glob("agreement-*.csv")):
+            name, effects = path.stem.removeprefix("agreement-"), {}
+            sweeps = ("transfer_grammar", {"transfer": "transfer_multi30k"}.get(name, name))
+            asked = [(tuple(self.metrics[sweep] for sweep in sweeps), self.rows(path.stem))]
+            correlations = (
+                self.rows(f"correlation-{name}") if (path.parent / f"correlation-{name}.csv").is_file() else []
+            )
+            asked += [((row["first_metric"], row["second_metric"]), asked[0][1]) for row in correlations]
+            for metrics, rows in asked:
+                for row in rows:
+                    found = [self.effect(*one, row) for one in zip(sweeps, metrics, strict=True)]
+                    effects[metrics, row["family"], row["arm"]] = [one["difference"] for one in found]
+                    for side, one in zip(("first", "second"), found, strict=True):
+                        known = {f"{side}_{end}": one.get(end) for end in ("low", "high")}
+                        known[f"{side}_effect"] = one["difference"]
+                        self.same(f"{path.stem}: {row['arm']}", row, known if metrics == asked[0][0] else {})
+            for row in correlations:
+                metrics, family = (row["first_metric"], row["second_metric"]), row["family"]
+                pairs = [pair for (m, f, _), pair in effects.items() if m == metrics and family in (f, "all")]
+                rho, n = stats.spearmanr(pairs).statistic, len(pairs)
+                known = {"rho": rho, "arms": n}
+                if family != "all" and abs(rho) < 1:
+                    half = stats.t.ppf(0.975, n - 1) * math.sqrt((1 + rho**2 / 2) / (n - 3))
+                    known |= {"low": math.tanh(math.atanh(rho) - half), "high": math.tanh(math.atanh(rho) + half)}
+                self.same(f"correlation-{name}: {family}, {metrics[0]}", row, known)
+
+    def effect(self, sweep, metric, row):
+        """The arm that a row names against the first arm of its family, over the seeds that the row names."""
+        here = self.sweeps[sweep]
+        arm = next(runs for runs in here.values() if {run["id"] for run in runs} & set(row["runs"].split()))
+        base = next(runs for runs in here.values() if runs[0]["config_hash"] == self.first[sweep, row["family"]])
+        seeds = {run["seed"] for run in arm if run["id"] in row["runs"].split()}
+        sides = [Arm({run["seed"]: value(run, metric) for run in runs if run["seed"] in seeds}) for runs in (arm, base)]
+        return tested(dict(enumerate(sides)), [{0: 1.0, 1: -1.0}])[0]
+
 
 def recompute(root=ROOT, tables=None):
     study = Study(root, tables or root / "results" / "tables")
@@ -486,6 +527,7 @@ def recompute(root=ROOT, tables=None):
     study.matrix()
     study.summary()
     study.others()
+    study.agreements()
     return study
 
 
