@@ -192,7 +192,7 @@ def differing_fields(first: Record, second: Record) -> Iterator[dict[str, Any]]:
     """Yield the fields, sizes and scores in which two runs differ: section, field, first, second, difference."""
     for section, values in {
         "configuration": [dict(flat(record.config)) for record in (first, second)],
-        "model": [_facts(record) for record in (first, second)],
+        "cost": [_facts(record) for record in (first, second)],
         "score": [{f"{s.split}/{s.metric}": s.value for s in r.scores if s.subset is None} for r in (first, second)],
     }.items():
         for name in dict.fromkeys([*values[0], *values[1]]):

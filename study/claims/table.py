@@ -103,7 +103,7 @@ def lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
         if behind := sweeps(verdicts, claim):
             yield from _wrapped(f"sweeps: {', '.join(behind)}", 4)
         waiting = [one for one in own if one.outcome == NOT_RUN and not any(found.n for found in one.findings)]
-        for verdict in own:
+        for verdict in sorted(own, key=lambda one: bool(one.superseded)):
             if verdict not in waiting:
                 yield from _question_lines(verdict)
         if waiting:

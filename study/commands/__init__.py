@@ -31,7 +31,7 @@ GROUPS = {
     },
     "publish and check (no torch)": {
         "publish": "check the runs of a sweep and copy them to results/",
-        "verify": "recompute published scores and hashes",
+        "verify": "check every published file; with --rescore, every score too",
         "reproduce": "recompute tables, figures and paper, and compare with git",
     },
     "the command line": {

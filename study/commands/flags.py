@@ -97,9 +97,8 @@ def _flatten(section: type[BaseModel], prefix: str, flat: dict[str, FieldInfo]) 
 
 
 def _schema(description: str, extra: dict[str, Any]) -> type[_Flags]:
-    fields = extra | _experiment()
-    if "runs" in extra:  # the field is the folder of the runs, which every verb calls --runs
-        fields["out"] = (str | None, Field(None, description=CLI_SUPPRESS))
+    fields = extra | _experiment()  # out is the folder of the runs, which every verb calls --runs
+    fields["out"] = (str | None, Field(None, description=CLI_SUPPRESS))
     return create_model("Flags", __base__=_Flags, __doc__=description, **fields)
 
 

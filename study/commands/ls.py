@@ -87,7 +87,13 @@ def _scores(args: Any) -> Iterator[dict[str, Any]]:
     for score in dict.fromkeys(name.split("/")[1] for name in known):
         splits = [name.split("/")[0] for name in known if name.split("/")[1] == score]
         metric = metrics.METRICS[score]
-        yield {"score": score, "goal": metric.goal, "splits": splits, "meaning": metric.meaning}
+        yield {
+            "score": score,
+            "name": metric.full_title,
+            "goal": metric.goal,
+            "splits": splits,
+            "meaning": metric.meaning,
+        }
 
 
 def _sites(args: Any) -> Iterator[dict[str, Any]]:

@@ -322,6 +322,7 @@ def _page(
         if claim in behind:
             yield f"Sweeps: {', '.join(f'[{name}](../results/tables/{name}.md)' for name in behind[claim])}.\n"
         there = [row for row in rows if not row["verdict"].startswith(NOT_RUN)]
+        there.sort(key=lambda row: "superseded" in row["edition"])  # rows that count come first
         if there:
             both = any(row["edition"] != "first" for row in rows)
             effects = any(row["effects"] != NOTHING for row in there)

@@ -222,6 +222,8 @@ def test_the_second_edition_decides_where_it_has_run(study):
     study.write("bilinear", 0.004, DOT)
     found, whole, told = editions()
     assert (whole, told) == ("fails", ["first, superseded", "second"])
+    text = "\n".join(claims_table.lines(found))
+    assert text.index("recurrent; again: fails") < text.index("recurrent; once: holds"), "what counts comes first"
     assert [one.deciding.margin for one in found] == [2, 2.0]
     rows = claims_table.table(found).blocks[0].rows
     assert [row.numbers["superseded_by"] for row in rows] == ["grammar, recurrent; again", ""]
