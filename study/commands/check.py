@@ -25,7 +25,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         plugin = plugins.read(args.mechanism)
     except ValueError as problem:
-        raise InputError(str(problem)) from None
+        raise InputError(f"{problem}.") from None
     from study.models.conformance import axis_of, check
 
     axis = axis_of(plugin)

@@ -33,8 +33,7 @@ def _parser() -> Parser:
         description=DESCRIPTION,
         epilog=EPILOG,
     )
-    parser.add_argument(
-        "steps", nargs="*", metavar="STEP", help="tables, figures, verdicts, dictionary, readme or paper (default: all)"
-    )
+    steps = "subsets, tables, figures, noise, verdicts, agreement, dictionary, paper or readme (default: all)"
+    parser.add_argument("steps", nargs="*", metavar="STEP", help=steps)
     parser.add_argument("--results", type=Path, metavar="DIR", default=Path("results"), help=RESULTS)
     return parser

@@ -29,7 +29,7 @@ def main(argv: Sequence[str]) -> int:
     runs = runs_folder(args.runs)
     run = find(args.run, runs)
     versus = find(args.vs, runs) if args.vs is not None else None
-    with named_as_flags("split"):
+    with named_as_flags("split", "score"):
         frame = sentences(run, versus, args.split, args.score)
     frame = frame[::-1][: args.best] if args.best is not None else frame[: args.worst]
     if print_frame(frame, args):

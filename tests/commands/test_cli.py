@@ -21,6 +21,7 @@ from study.config.pruning import Pruning
 from study.config.sites import RecurrentSites, TransformerSites
 from study.corpora.parallel import Files
 from study.errors import EXIT_STATUS, InputError
+from study.publish.reproduce import STEPS
 from study.sweep.fields import full_name
 
 ROOT = Path(__file__).parents[2]
@@ -65,6 +66,9 @@ def test_the_verbs_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(f"  {code} " in told for code in EXIT_STATUS)
     assert run("help", "sweep") == 0
     assert capsys.readouterr().out.startswith("usage: study sweep")
+    assert run("help", "reproduce") == 0
+    steps = capsys.readouterr().out.partition("STEP  ")[2]
+    assert all(step in steps for step in STEPS)
     assert run() == 2
 
 

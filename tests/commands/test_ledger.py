@@ -137,7 +137,7 @@ def test_the_worst_sentences_of_a_published_run_against_another(said):
     ("words", "problem"),
     [
         (["--split", "train"], "--split: expected valid, test, long, deep, pronoun, got train"),
-        (["--score", "nll"], "score: expected bleu, chrf"),
+        (["--score", "nll"], "--score: expected bleu, chrf"),
         (["--worst", "3", "--best", "3"], "--best: expected alone, got --worst too"),
         (["--vs", "graph-transformer-dot-620d9b48-s1"], "expected the corpus of"),
     ],
