@@ -23,6 +23,7 @@ from study.claims.verdicts import NOT_RUN, Verdict, fragile, summaries
 from study.corpora.catalogue import KINDS
 from study.errors import InputError
 from study.files import CHECKOUT, write
+from study.metrics import METRICS
 from study.publish.leaderboard import leaderboard_table
 from study.publish.paper import tiers
 from study.publish.results import Results
@@ -43,7 +44,7 @@ class Value(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Row of the first table of README. `{0}`, `{1}` … are the values with their 95% intervals."""
+    """Row of the first table of README. `{0}`, `{1}` … are the values with their scores and 95% intervals."""
 
     question: str
     answer: str
@@ -58,14 +59,14 @@ ANSWERS = (
         "What is attention worth over one fixed vector?",
         "Much",
         "all states − final state",
-        "NLL {0}; Multi30k: BLEU {1}",
+        "{0}; Multi30k: {1}",
         (Value("1", "grammar", "memory states − memory final"), Value("1", "multi30k", "memory states − memory final")),
     ),
     Answer(
         "Does a dot product need its 1/√d?",
         "At a large d, yes",
         "1/√d − unscaled",
-        "NLL {0} at d = 512, each at its best learning rate; Multi30k: BLEU {1} at d = 1024",
+        "{0} at d = 512, each at its best learning rate; Multi30k: {1} at d = 1024",
         (
             Value("4", "grammar", "best learning_rate", "each at its best learning rate"),
             Value("4", "multi30k", "scale rsqrt − scale none", "d = 1024"),
@@ -75,14 +76,14 @@ ANSWERS = (
         "Is an additive score better than a dot product?",
         "Not at d = 16",
         "additive − dot product",
-        "exact match {0}",
+        "{0}",
         (Value("3", "grammar", "score additive"),),
     ),
     Answer(
         "Do queries and keys need matrices of their own?",
         "For directed links between words, yes; in cross-attention, no",
         "tied − separate maps",
-        "word accuracy, in a probe of links, {0}; exact match, in cross-attention, {1}",
+        "in a probe of links: {0}; in cross-attention: {1}",
         (
             Value("8", "graph", "maps tied − maps separate", "links in rings of three"),
             Value("8", "grammar", "maps tied − maps separate", "cross-attention"),
@@ -92,7 +93,7 @@ ANSWERS = (
         "How many heads?",
         "Four",
         "4 heads − 1 head; 4 − 16 heads",
-        "NLL {0}; {1}",
+        "{0}; {1}",
         (
             Value("9", "grammar", "heads 4 − heads 1", digits=2),
             Value("9", "grammar", "heads 4 − heads 16", digits=2),
@@ -151,7 +152,7 @@ def documents(results: Results, runs: Runs, verdicts: Sequence[Verdict]) -> dict
 def _answers(verdicts: Sequence[Verdict], told: Mapping[str, str]) -> str:
     rows = []
     for question, answer, compared, difference, values in ANSWERS:
-        number, texts = values[0].claim, [_value(verdicts, value) for value in values]
+        number, texts = values[0].claim, [estimate(verdicts, value) for value in values]
         row = {"question": question, "answer": answer, "first − second": compared}
         row["difference [95% interval]"] = difference.format(*texts)
         rows.append(row | {"claim": f"[{number}: {told[number]}]({VERDICTS}#claim-{number})"})
@@ -164,8 +165,8 @@ def _markdown(rows: Sequence[Mapping[str, str]], right: Sequence[str] = ()) -> s
     return markdown(pd.DataFrame(rows), right)
 
 
-def _value(verdicts: Sequence[Verdict], value: Value) -> str:
-    """Return the estimate with its 95% interval.
+def estimate(verdicts: Sequence[Verdict], value: Value) -> str:
+    """Return the score, the estimate and its 95% interval: `BLEU +13.5 [+12.5, +14.4]`. A share has no score in front.
 
     Raises:
         ValueError: no verdict has such a contrast.
@@ -178,7 +179,9 @@ def _value(verdicts: Sequence[Verdict], value: Value) -> str:
                 signed = not value.base
                 number = labels.number(test.difference + value.base, value.digits, signed)
                 ends = test.low + value.base, test.high + value.base
-                return f"{number} {labels.interval(*ends, value.digits, signed)}"
+                score = METRICS[verdict.question.metric.split("/")[1]]
+                unit = "" if value.base else f"{score.short or score.title} "
+                return f"{unit}{number} {labels.interval(*ends, value.digits, signed)}"
     raise ValueError(f"no verdict has the contrast {value}")
 
 

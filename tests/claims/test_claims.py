@@ -15,6 +15,7 @@ from study.claims.verdicts import fragile, summaries
 from study.commands import claims as command
 from study.errors import InputError
 from study.files import CHECKOUT
+from study.publish import readme
 from study.records import Score
 
 
@@ -62,6 +63,8 @@ def test_a_claim_of_ones_own_by_hand(study):
     assert (below.word, below.outcome) == ("supported, below the margin", "holds")
     equivalence = study.ask({"type": "equivalence"})[0]
     assert (equivalence.word, equivalence.outcome) == ("contradicted", "fails")
+    shown = readme.estimate([below], readme.Value("mine", "grammar", "score dot"))
+    assert shown.startswith("exact match +9.8 [")
     worse = study.ask({"type": "equivalence"}, **contrast(arm={SCORE: "bilinear"}, baseline={SCORE: "dot"}))[0]
     told = [row.cells["finding"] for row in claims_table.table([equivalence, worse]).blocks[0].rows]
     assert told == ["contradicted; the first arm is better", "contradicted"]
