@@ -131,7 +131,7 @@ def documents(results: Results, runs: Runs, verdicts: Sequence[Verdict]) -> dict
     told = {claim: f"{word}, fragile" if claim in weak else word for claim, word in whole.items()}
     blocks = {
         "README.md": {
-            "answers": _answers(verdicts, told),
+            "answers": _answers(verdicts, told, results.root / "tables"),
             "quickstart": _quickstart(compare_arms(results.spec(results.manifests["quickstart"]), runs).table),
             "claims": _summary(verdicts, whole, weak),
             "root": f"Root hash: `{results.root_hash}`",
@@ -149,14 +149,43 @@ def documents(results: Results, runs: Runs, verdicts: Sequence[Verdict]) -> dict
     return made
 
 
-def _answers(verdicts: Sequence[Verdict], told: Mapping[str, str]) -> str:
-    rows = []
+def _answers(verdicts: Sequence[Verdict], told: Mapping[str, str], tables: Path) -> str:
+    rows: list[Mapping[str, str]] = []
     for question, answer, compared, difference, values in ANSWERS:
         number, texts = values[0].claim, [estimate(verdicts, value) for value in values]
         row = {"question": question, "answer": answer, "first − second": compared}
         row["difference [95% interval]"] = difference.format(*texts)
         rows.append(row | {"claim": f"[{number}: {told[number]}]({VERDICTS}#claim-{number})"})
-    return _markdown(rows)
+    return _markdown(rows + _transfer(tables))
+
+
+TRANSFER = {
+    "agree": "The order of effects, yes; not their size",
+    "opposite": "No, the order is reversed",
+    "no relation": "No",
+}
+
+
+def _transfer(tables: Path) -> list[Mapping[str, str]]:
+    """Return the row on the grammar and real text; none while the sweeps of the same arms are not published."""
+    import pandas as pd
+
+    if not (path := tables / "correlation-transfer.csv").exists():
+        return []
+    whole = pd.read_csv(path).iloc[0]
+    effects = pd.read_csv(tables / "agreement-transfer.csv")
+    same = int((effects.first_effect * effects.second_effect > 0).sum())
+    ends = labels.interval(whole.low, whole.high, 2, False)
+    return [
+        {
+            "question": "Does a one-minute grammar predict real text?",
+            "answer": TRANSFER.get(whole.conclusion, "Not decided"),
+            "first − second": f"effects of {len(effects)} arms on the grammar and on Multi30k",
+            "difference [95% interval]": f"rank correlation {labels.number(whole.rho, 2)} {ends}; {same} of "
+            f"{len(effects)} signs are the same",
+            "claim": "[the effects](results/tables/agreement-transfer.md)",
+        }
+    ]
 
 
 def _markdown(rows: Sequence[Mapping[str, str]], right: Sequence[str] = ()) -> str:
