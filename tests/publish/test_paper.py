@@ -74,7 +74,14 @@ def test_the_paper_compares_values_and_not_printed_texts(tmp_path):
     """An interval from .0004 is printed from +0.000, and is clear of zero."""
     rows = [effect("recurrent", "unscaled", (0.005, 0.0046), (-1.0, None))]
     (found,) = asked(tmp_path, 'effects("x")', {"agreement": rows})
-    assert found == {"family": "recurrent", "arm": "unscaled", "signs": [1, -1], "first": 1, "second": None}
+    assert found == {
+        "family": "recurrent",
+        "arm": "unscaled",
+        "ratio": -200.0,
+        "signs": [1, -1],
+        "first": 1,
+        "second": None,
+    }
 
 
 def test_a_published_effect_below_the_margin_is_marked(tmp_path):
