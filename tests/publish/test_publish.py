@@ -147,7 +147,14 @@ def test_the_sizes_that_the_paper_names_are_those_of_the_records(lab):
     lab.publish()
     reproduce(lab.results, lambda line: None)
     study = json.loads((lab.results.root / "tables" / "study.json").read_text(encoding="utf-8"))
-    grammar = {"train_pairs": "20", "test_pairs": "30", "lexicon": 47, "width": 64, "seconds": "1,800"}
+    grammar = {
+        "train_pairs": "20",
+        "test_pairs": "30",
+        "lexicon": 47,
+        "width": 64,
+        "parameters": {},
+        "seconds": "1,800",
+    }
     assert study["sizes"] == {"grammar": grammar}
     assert (study["runs_counted"], study["trainings"], study["prunings"]) == (4, 4, 0)
     assert study["root_hash"] == Results(lab.results.root).root_hash
