@@ -190,7 +190,7 @@ def test_published_results_become_a_site_whose_links_all_lead_somewhere(whole):
     pages = check_links(whole)
     sizes = {path.relative_to(whole).as_posix(): path.stat().st_size for path in whole.rglob("*") if path.is_file()}
     assert len(pages) > 900
-    assert sum(sizes.values()) < 40e6
+    assert sum(sizes.values()) < 40e3 * len(pages)
     first = ["index.html", *(urlsplit(address).path for address in pages[whole / "index.html"].loaded)]
     assert sum(sizes.get(name, 0) for name in first) < 300e3
     text = (whole / "index.html").read_text(encoding="utf-8")
@@ -209,11 +209,10 @@ def test_published_results_become_a_site_whose_links_all_lead_somewhere(whole):
         assert sections[claim].count("not yet run") == 1, "the title says it"
     for path in (whole / "claims").glob("*.html"):
         assert path.read_text(encoding="utf-8").lower().count("not yet run") <= 2, "rows without runs are folded"
-    low90, high90 = (
-        float(figure[0]["low90"]) * 0.5,
-        float(figure[0]["high90"]) * 0.5,
-    )  # the margin is half a point of BLEU
-    assert f"<small>[+{low90:.1f}, +{high90:.1f}]</small>" in sections["1"]
+    first_row = json.loads((ROOT / "results" / "tables" / "summary.json").read_text(encoding="utf-8"))["blocks"][0][
+        "rows"
+    ][0]
+    assert f"<small>{first_row['cells']['inner']}</small>" in sections["1"]
 
 
 def rows(name):
