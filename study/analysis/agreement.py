@@ -329,6 +329,7 @@ def _correlations(specs: Sequence[Spec], metrics: Sequence[str], found: Agreemen
         }
         numbers: dict[str, Any] = {"family": cells["family"], "first_metric": metrics[0], "second_metric": metrics[1]}
         numbers |= {"rho": rho.difference, "low": rho.low, "high": rho.high, "ceiling": ceiling, "conclusion": said}
-        numbers["arms"] = sum(family in ("", effect.family) for effect in found.effects)
-        rows.append(Row(cells, numbers=numbers))
+        counted = [effect for effect in found.effects if family in ("", effect.family)]
+        numbers["arms"] = len(counted)
+        rows.append(Row(cells, numbers=numbers, runs=tuple(run for effect in counted for run in effect.runs)))
     return Block("; ".join(map(heading, specs, metrics)), rows)
