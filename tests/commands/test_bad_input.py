@@ -49,7 +49,9 @@ ONE_LINE = {
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with files of odd kinds and no published runs; what would be trained is not."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(run_names, "published", lambda: tmp_path / "none")
+    monkeypatch.setattr(
+        run_names, "CHECKOUT", tmp_path
+    )  # not a function, which verbs imported during this test would keep
     monkeypatch.setattr(train, "_run", lambda *_: 0)
     files(tmp_path)
     before(tmp_path)
