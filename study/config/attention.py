@@ -251,7 +251,8 @@ def _maps(site: Attention) -> Iterator[str]:
         yield f"equal_start: expected separate maps, got {site.maps}. Remove it, or use separate maps."
     if "key" not in score.reads:
         if site.key_width is not None:
-            yield f"key_width: expected none with score {site.score}, that has no key, got {site.key_width}. Remove it."
+            none = f"expected none with score {site.score}, which has no key"
+            yield f"key_width: {none}, got {site.key_width}. Remove it."
         if maps.one or site.equal_start:
             yield f"maps: score {site.score} has no map of keys to share. Use separate or raw maps."
     elif site.key_width is not None and not maps.weights:

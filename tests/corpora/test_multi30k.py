@@ -62,7 +62,7 @@ def test_bad_files_are_refused(sides: tuple[Path, Path], tmp_path: Path) -> None
         (b"one\n", "1"),
         (b"", "empty"),
         (b"caf\xe9\n", "UTF-8"),
-        (b"\x1f\x8bxx", "it cannot be read"),
+        (b"\x1f\x8bxx", "cannot be read"),
     ):
         bad.write_bytes(content)
         refused(lambda: text.read_sides(source, bad), str(bad), "expected" if reason != "1" else "one sentence")
