@@ -47,7 +47,8 @@ def evaluate(
     evaluator = _Evaluator(runs, measured, gap, named)
     claims, names = [claim for file in files for claim in file.claims], set(wanted)
     if unknown := names - {name for claim in claims for name in (str(claim.id), claim.slug)}:
-        raise InputError(f"no such claim: {min(unknown)}. Choose from {', '.join(str(claim.id) for claim in claims)}.")
+        ids = _listed([str(claim.id) for claim in claims])
+        raise InputError(f"claim: expected {ids} or a name, got {min(unknown)}. `study claims` lists all.")
     found = []
     for file in files:
         own = []
@@ -62,6 +63,14 @@ def evaluate(
         for one in found
         if not names or names & {str(one.claim.id), one.claim.slug}
     ]
+
+
+def _listed(ids: Sequence[str]) -> str:
+    """Return ids with the whole numbers that follow one another as a range: `1–29, mine`."""
+    numbers = [name for name in ids if name.isdigit()]
+    follow = numbers == [str(number) for number in range(1, len(numbers) + 1)]
+    short = [f"1–{len(numbers)}"] if follow and len(numbers) > 1 else numbers
+    return ", ".join([*short, *(name for name in ids if name not in numbers)])
 
 
 @dataclass

@@ -43,6 +43,7 @@ from study.claims.schema import (
     Draws,
     Kind,
     Question,
+    Ratio,
     ReportedEffect,
     Within,
 )
@@ -412,7 +413,9 @@ def finding(kind: Kind, question: Question, contrast: AnyContrast, weighted: Wei
     ):  # a run that is not there speaks neither for nor against
         sides = [1, -1]
     word = judged(kind, comparison, sign, margin, saturated(kind, question, contrast, weighted), sides)
-    gain = kind == "equivalence" and word == CONTRADICTED and comparison.test and comparison.test.difference * sign > 0
+    better = 0.0
+    if kind == "equivalence" and word == CONTRADICTED and comparison.test:
+        better = _better(contrast, question.metric) * comparison.test.difference
     return Finding(
         name=weighted.name,
         fields=weighted.fields,
@@ -426,10 +429,17 @@ def finding(kind: Kind, question: Question, contrast: AnyContrast, weighted: Wei
                 f"{n} of {weighted.declared} runs of {weighted.labels[key]} diverged" for key, n in rates.items()
             )
         ),
-        notes=(BETTER, *weighted.notes) if gain else weighted.notes,
+        notes=(BETTER, *weighted.notes) if better > 0 else weighted.notes,
         runs=tuple(run for arm in weighted.arms.values() for run in arm.runs),
         key=_key(question, weighted),
     )
+
+
+def _better(contrast: AnyContrast, metric: str) -> int:
+    """Return the sign of a difference with which the first arm is better; 0 if the contrast compares no two arms."""
+    if isinstance(contrast, Difference | Draws):
+        return metrics.metric_of(metric).direction
+    return -1 if isinstance(contrast, Ratio) else 0
 
 
 def _key(question: Question, weighted: WeightedContrast) -> SentenceKey | None:

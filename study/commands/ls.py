@@ -29,10 +29,12 @@ def main(argv: Sequence[str]) -> int:
         InputError: a wrong option, no such folder, or a file that cannot be read.
     """
     words = list(argv)
-    if "runs" in words and not any(word in LISTERS for word in words):  # the options of `study runs`, in any order
-        words.remove("runs")
+    if words[:1] == ["runs"] or ("runs" in words and not any(word in LISTERS for word in words)):
+        words.remove("runs")  # the others are options of `study runs`, in any order
         return runs.main(words)
     args = _parser().parse_args(argv)
+    if args.what == "runs":
+        return runs.main(["--json"] * args.json)
     rows = list(LISTERS[args.what](args))
     if args.json:
         print(json.dumps(rows, ensure_ascii=False, indent=1))

@@ -40,6 +40,8 @@ def main(argv: Sequence[str]) -> int:
     def build() -> Content:
         return Content(runs, sweeps, args.claims)
 
+    if args.serve is None:
+        output.check(args.out)  # before a minute of work
     if args.maps:
         _make_maps(build())
     if args.serve is not None:

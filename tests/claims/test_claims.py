@@ -66,8 +66,9 @@ def test_a_claim_of_ones_own_by_hand(study):
     shown = readme.estimate([below], readme.Value("mine", "grammar", "score dot"))
     assert shown.startswith("exact match +9.8 [")
     worse = study.ask({"type": "equivalence"}, **contrast(arm={SCORE: "bilinear"}, baseline={SCORE: "dot"}))[0]
-    told = [row.cells["finding"] for row in claims_table.table([equivalence, worse]).blocks[0].rows]
-    assert told == ["contradicted; the first arm is better", "contradicted"]
+    feared = study.ask({"type": "equivalence"}, **contrast(expect="worse"))[0]
+    told = [row.cells["finding"] for row in claims_table.table([equivalence, worse, feared]).blocks[0].rows]
+    assert told == ["contradicted; the first arm is better", "contradicted", told[0]]
     straddling = study.ask({"type": "equivalence"}, margin=10)[0]
     cells = claims_table.table([straddling]).blocks[0].rows[0].cells
     assert cells["verdict"] == "not decided"
@@ -443,7 +444,9 @@ def test_tables_and_the_verb(study, tmp_path, capsys, monkeypatch):
     assert max(len(head), len(line)) <= 80
     assert "study claims mine" in "".join(notes)
     assert {path.name: path.read_bytes() for path in to.iterdir()} == written
-    with pytest.raises(InputError, match=r"no such claim: 99\. Choose from mine"):
+    ours = [CLAIM | {"id": str(n), "slug": f"c{n}"} for n in (1, 2)]
+    (tmp_path / "ours.yaml").write_text(yaml.safe_dump({"claims": ours}))
+    with pytest.raises(InputError, match="claim: expected 1–2, mine or a name, got 99"):
         command.main(["99", *options])
     with pytest.raises(InputError, match="no such folder of runs"):
         command.main(["--results", str(tmp_path / "nowhere")])

@@ -69,8 +69,9 @@ def test_the_ledger_is_the_published_table_after_own_runs(tiny, said, checkout, 
     lines = [line.split() for line in text.splitlines()]
     assert [line[0] for line in lines[1:]] == ["quickstart/8", "quickstart/16", "quickstart/12", "quickstart/4"]
     assert all(value in line for value, line in zip(("1.2", "2.8", "17.6", "27"), lines[1:], strict=True))
-    for words in (("runs",), ("ls", "runs"), ("ls", "--where", "id=nothing*", "runs")):
+    for words in (("runs",), ("ls", "runs", "--sort", "sweeps"), ("ls", "--where", "id=nothing*", "runs")):
         assert said(*words, "--where", "id=nothing*") == "no runs\n"
+    assert said("ls", "--sweeps", "sweeps", "runs") == said("runs")
     monkeypatch.setattr(command, "MOST", 3)
     assert said("runs").splitlines()[-1].startswith(f"and {len(own) - 5} more of {len(own) - 2};")
 

@@ -89,6 +89,12 @@ def test_a_published_effect_below_the_margin_is_marked(tmp_path):
     assert asked(tmp_path, f'effects-marked("{text}")', {}) == "+3.88, +0.69↓, 0↓"
 
 
+def test_verdicts_that_no_claim_has_are_left_out(tmp_path):
+    counts = "(holds: 9, fails: 3, mixed: 1, not_decided: 0, not_asked_as_published: 0, not_yet_run: 2)"
+    said = asked(tmp_path, f"verdicts-in-words({counts})", {})
+    assert said == "9 hold, 3 fail, 1 is mixed and 2 are not yet run"
+
+
 def test_letters_of_a_figure_become_text(tmp_path):
     figure, axes = style.subplots(figsize=(2, 2))
     axes.set_ylabel("a < b")
@@ -137,13 +143,16 @@ def test_the_section_on_transfer_claims_what_the_intervals_allow(tmp_path, concl
     correlations[-1].numbers["conclusion"] = "agree"
     effects = [
         effect("recurrent", "a", CLEAR, CLEAR),
+        effect("recurrent", "e", CLEAR, (3.0, 0.5)),
         effect("recurrent", "b", CLEAR, OTHER_WAY),
         effect("transformer", "c", UNCLEAR, OTHER_WAY),
         effect("transformer", "d", UNCLEAR, UNCLEAR),
     ]
-    functions = ("order-in-brief", "order-in-words", "signs-in-words", "kinds-in-words", "by-kind")
+    functions = ("order-in-brief", "order-in-words", "signs-in-words", "kinds-in-words", "sizes-in-words", "by-kind")
     words = "({}.map(kind => kind.arms.len()))".format(", ".join(f'{name}("x")' for name in functions))
-    short, long, signs, kinds, counts = asked(tmp_path, words, {"agreement": effects, "correlation": correlations})
+    short, long, signs, kinds, sizes, counts = asked(
+        tmp_path, words, {"agreement": effects, "correlation": correlations}
+    )
     assert brief in short
     assert said in long
     assert (
@@ -152,6 +161,7 @@ def test_the_section_on_transfer_claims_what_the_intervals_allow(tmp_path, concl
     )
     same = conclusions[2] == "agree"
     assert ("the same conclusions" in long, "another conclusion on: transformer." in long) == (same, not same)
-    assert signs.startswith("2 of the 4 effects have the same sign on both corpora, and 1 of the 2 whose")
-    assert counts == [1, 1, 0, 1, 1]
+    assert signs.startswith("3 of the 5 effects have the same sign on both corpora, and 2 of the 3 whose")
+    assert sizes.endswith("between 1 (a, recurrent) and 3 (e, recurrent) times as large; the median is 2.")
+    assert counts == [2, 1, 0, 1, 1]
     assert "the grammar misleads" in kinds

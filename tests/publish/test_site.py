@@ -261,6 +261,8 @@ def test_own_claims_stand_beside_those_of_the_study(finished, tmp_path, capsys):
     assert 'href="../sweeps/tiny.html"' in (tmp_path / "site" / "claims" / "mine.html").read_text(encoding="utf-8")
     assert main([*command, "--claims", str(tmp_path / "nothing.yaml")]) == 2
     assert "no such file of claims" in capsys.readouterr().err
+    assert main([*command[:-1], "/proc/x", "--claims", str(tmp_path / "nothing.yaml")]) == 2
+    assert "/proc/x: cannot be written" in capsys.readouterr().err, "this is checked first"
 
 
 def test_maps_of_other_translations_are_refused(lab, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import mimetypes
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -31,10 +32,7 @@ def write(content: Content, folder: Path) -> tuple[int, int]:
         InputError: the folder has other files than those of a site, or a record cannot be used.
         OSError: the folder cannot be written.
     """
-    listed = folder / LIST
-    before = set(listed.read_text(encoding="utf-8").splitlines()) if listed.is_file() else set()
-    if folder.exists() and (not folder.is_dir() or (not before and any(folder.iterdir()))):
-        raise InputError(f"{folder}: expected a site or an empty folder, got other files. Name another with --out.")
+    before, listed = check(folder), folder / LIST
     made = dict(files(content))
     disk.write(listed, "".join(f"{name}\n" for name in sorted(before | made.keys())), durable=False)
     for name, content_ in made.items():
@@ -47,6 +45,25 @@ def write(content: Content, folder: Path) -> tuple[int, int]:
             path.unlink(missing_ok=True)
     disk.write(listed, "".join(f"{name}\n" for name in sorted(made)), durable=False)
     return len(made), sum(map(len, made.values()))
+
+
+def check(folder: Path) -> set[str]:
+    """Return the files of the site in a folder; the folder may be absent. Nothing is written.
+
+    Raises:
+        InputError: the folder has other files than those of a site, or cannot be written.
+    """
+    listed, place = folder / LIST, folder
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    try:
+        before = set(listed.read_text(encoding="utf-8").splitlines()) if listed.is_file() else set()
+        if folder.exists() and (not folder.is_dir() or (not before and any(folder.iterdir()))):
+            raise InputError(f"{folder}: expected a site or an empty folder, got other files. Name another with --out.")
+        with tempfile.TemporaryFile(dir=place):
+            return before
+    except OSError as problem:
+        raise InputError(f"{folder}: cannot be written ({problem.strerror}). Name another with --out.") from None
 
 
 class Live:
