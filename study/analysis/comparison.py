@@ -146,11 +146,14 @@ def _inapplicable(facet: Facet, columns: list[Column]) -> list[Row]:
 
 
 def _count(rows: pd.DataFrame) -> str:
-    """`5`, or `3 of 5, 1 failed, 1 missing`: never a bare count where a run has no result."""
-    states = rows["state"].value_counts()
-    finished = int(states.get("finished", 0))
+    """Return `5`, or `3 of 5, 1 failed, 1 missing`: never a bare count where a run has no result.
+
+    A note names the runs of seeds that do not count; see `_absent`.
+    """
+    finished = int((rows["state"] == "finished").sum())
     if finished == len(rows):
         return str(finished)
+    states = rows["state"][rows["counts"]].value_counts()
     others = [f"{count} {state}" for state, count in states.items() if state != "finished"]
     return ", ".join([f"{finished} of {len(rows)}", *others])
 
@@ -299,7 +302,7 @@ def _power(facets: list[Facet]) -> Iterator[str]:
 
 
 def _absent(frame: pd.DataFrame) -> Iterator[str]:
-    """Failures and divergences with their error, cells that are no experiments with the reason, runs set aside."""
+    """Yield a note on each: failures and divergences, cells that are no experiments, runs that do not count."""
     for state, head in (("failed", "Failed"), ("diverged", "Diverged"), ("inapplicable", "Inapplicable, not run")):
         rows = frame[frame["state"] == state]
         if not len(rows):
@@ -313,5 +316,6 @@ def _absent(frame: pd.DataFrame) -> Iterator[str]:
         listed = list(dict.fromkeys(said))
         more = f"; and {len(listed) - LISTED} more" if len(listed) > LISTED else ""
         yield f"{head}: {'; '.join(listed[:LISTED])}{more}."
-    if aside := int((frame["state"] == SET_ASIDE).sum()):
-        yield f"Set aside, because another arm of the corpus and family lacks their seed: {aside} runs."
+    if states := frame["state"][~frame["counts"]].value_counts().to_dict():
+        said = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+        yield f"Not counted, because some arm of the corpus and family lacks their seed: {said}."

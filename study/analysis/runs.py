@@ -178,7 +178,7 @@ class Runs:
     def table(self, spec: Spec, metrics: Sequence[str] = ()) -> pd.DataFrame:
         """One row for each declared cell of a sweep, in the order of the file.
 
-        Columns: facet, arm, seed, id, state (as in `DeclaredRun`), note (an
+        Columns: facet, arm, seed, id, state and counts (as in `DeclaredRun`), note (an
         error, or why a cell is no experiment), valid_bleu (0–100), entropy (0–1), tokens_per_second, freed, heads,
         with_one_head (of a pruning, see `measures`), rule, device, and one column for each metric: the sweep's
         own and `metrics`, each named `split/metric` or `split/metric/subset`. NaN: no such value.
@@ -285,7 +285,7 @@ class Runs:
 
     def _row(self, run: DeclaredRun, names: Sequence[str]) -> dict[str, Any]:
         row: dict[str, Any] = {"facet": run.facet, "arm": run.arm, "seed": None, "id": run.cell.id}
-        row |= {"state": run.state, "note": ""} | dict.fromkeys((*NUMBERS, *names), math.nan)
+        row |= {"state": run.state, "counts": run.counts, "note": ""} | dict.fromkeys((*NUMBERS, *names), math.nan)
         row |= {"rule": "", "device": ""}
         if run.state == "inapplicable":
             return row | {"seed": run.cell.overrides.get("seed"), "note": run.cell.reason or ""}
