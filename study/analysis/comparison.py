@@ -317,5 +317,5 @@ def _absent(frame: pd.DataFrame) -> Iterator[str]:
         more = f"; and {len(listed) - LISTED} more" if len(listed) > LISTED else ""
         yield f"{head}: {'; '.join(listed[:LISTED])}{more}."
     if states := frame["state"][~frame["counts"]].value_counts().to_dict():
-        said = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-        yield f"Not counted, because some arm of the corpus and family lacks their seed: {said}."
+        runs = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+        yield f"Not counted, because some arm of the corpus and family lacks their seed: {runs}."
