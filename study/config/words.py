@@ -39,11 +39,14 @@ VALUES: dict[tuple[str, str], str] = {
     ("question", "each_head"): "each head by itself",
     ("question", "retrain"): "retrained with the mask",
     ("question", "train_on"): "trained on while heads go",
+    ("structure", "cycle3"): "rings of three",
+    ("structure", "mutual"): "mutual pairs",
+    ("structure", "one_way"): "one-way links",
 }
 """(field, value) ↦ its words, where the value does not speak for itself."""
 PLAIN = (*AXES, "family", "name", "order", "site", "structure")
 """Fields whose values speak for themselves."""
-NOUNS = {"data.seed": "corpus draw", "window": "window of half-width"}
+NOUNS = {"data.seed": "corpus draw", "dose": "share in rings", "window": "window of half-width"}
 COUNTED = {"annotations": "annotation", "draws": "draw", "heads": "head", "layers": "layer", "targets": "target"}
 """Fields that count things ↦ one of them."""
 
