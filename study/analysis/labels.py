@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from study import metrics
@@ -20,8 +21,8 @@ def number(value: float | None, digits: int = 1, sign: bool = False) -> str:
 
 
 def interval(low: float | None, high: float | None, digits: int, sign: bool = True) -> str:
-    """`[−1.2, +0.4]`, or a dash where there is none."""
-    if low is None or high is None:
+    """Return `[−1.2, +0.4]`, or a dash where an end is None or NaN."""
+    if low is None or high is None or math.isnan(low) or math.isnan(high):
         return NOTHING
     return f"[{number(low, digits, sign)}, {number(high, digits, sign)}]"
 

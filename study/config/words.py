@@ -87,14 +87,21 @@ def label_words(label: str) -> tuple[str, ...]:
 
 
 def _once(settings: Iterable[tuple[str, str]]) -> list[str]:
-    """Return each text once, and none that another one counts: `4 annotations` stands for `annotations` as well.
+    """Return each text once, and none that another one has: `4 annotations` and `additive width 16` stand for two.
 
     Args:
         settings: fields with their texts.
     """
     texts = dict(settings)
-    counted = {f"{COUNTED[field]}s" for name in texts if (field := name.rpartition(".")[2]) in COUNTED}
-    return [text for text in dict.fromkeys(texts.values()) if text not in counted]
+    fields = {text: name.rpartition(".")[2] for name, text in texts.items()}
+
+    def whole(text: str) -> str:
+        for other, field in fields.items():
+            if text == f"{COUNTED.get(field, '')}s" or (field.startswith(f"{text}_") and other.startswith(f"{text} ")):
+                return other
+        return text
+
+    return list(dict.fromkeys(map(whole, texts.values())))
 
 
 def defaults(config: Mapping[str, Any]) -> dict[str, Any]:

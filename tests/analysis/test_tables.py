@@ -243,6 +243,7 @@ def test_words_for_numbers():
     assert labels.number(-1234.56, sign=True) == "−1,234.6"
     assert labels.number(0.04, sign=True) == "0.0"
     assert labels.number(None) == labels.number(float("nan")) == "–"
+    assert labels.interval(float("nan"), float("nan"), 2) == labels.interval(None, 1.0, 2) == "–"
     assert labels.interval(-1, 2, 1) == "[−1.0, +2.0]"
     assert [labels.p_value(p) for p in (2.6e-17, 0.0004, 0.0126, 1.0)] == ["3e-17", "4e-4", ".013", "1.000"]
     assert [labels.p_value(p) for p in (0.0, None)] == ["<1e-300", "–"]

@@ -219,4 +219,6 @@ def test_models_are_told_apart_in_words() -> None:
     own = experiment_from(fields[1], {"model.attention.encoder_self.score": "uniform"}).model_dump(mode="json")
     assert "uniform in encoder self-attention" in differing([trees[1], own])[1]
     assert arm_words("memory=structured annotations=4 window=2") == "4 annotations, window of half-width 2"
+    assert arm_words("score=additive maps=raw additive_width=16") == "additive width 16, raw maps"
+    assert arm_words("score=bilinear bilinear_init=identity") == "bilinear, from identity"
     assert arm_words("name=graph structure=cycle3 dose=0.5") == "graph, rings of three, share in rings 0.5"
