@@ -13,7 +13,7 @@ from typing import Any
 
 from study import metrics
 from study.analysis.inference import Arm, Comparison, adjusted, contrasted, correlated
-from study.analysis.labels import setting
+from study.analysis.labels import arm_words
 from study.analysis.measures import Measure
 from study.analysis.runs import ArmRuns, Runs, check_fields, find_levels, matching
 from study.claims.schema import (
@@ -260,11 +260,9 @@ def _named(contrast: AnyContrast, words: bool) -> str:
 
 
 def _side(side: Overrides, other: Overrides, words: bool) -> str:
-    own = {name: value for name, value in side.items() if name not in other or other[name] != value}
-    return ", ".join(
-        setting(name.rpartition(".")[2], text(value)) if words else f"{_field(name, words)} {text(value)}"
-        for name, value in (own or side).items()
-    )
+    own = {name: value for name, value in side.items() if name not in other or other[name] != value} or side
+    fields = [(_field(name, words=False), text(value)) for name, value in own.items()]
+    return arm_words(" ".join(map("=".join, fields))) if words else ", ".join(map(" ".join, fields))
 
 
 def _field(name: str, words: bool) -> str:
