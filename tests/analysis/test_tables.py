@@ -15,6 +15,7 @@ from study import files
 from study.__main__ import main
 from study.analysis import labels
 from study.analysis.comparison import compare_arms
+from study.analysis.figures import sweep as figure
 from study.analysis.figures.sweep import points
 from study.analysis.runs import Runs
 from study.analysis.tables import Block, Column, Row, Table
@@ -166,6 +167,12 @@ def test_a_sweep_published_in_part_compares_the_seeds_that_all_arms_have(tmp_pat
     assert frame["state"].value_counts().to_dict() == {"finished": 6, "set aside": 2, "missing": 2}
     left = "Not counted, because some arm of the corpus and family lacks their seed: 2 missing, 2 set aside."
     assert left in table.notes
+    assert [figure._absences(facets[0], arm) for arm in facets[0].arms] == ["", ""]
+    drawn, intervals = points(facets).set_index("arm").loc["score=bilinear"], bilinear.numbers
+    assert drawn["low"].tolist() == pytest.approx([intervals["low"]] * 3, abs=1e-3), (
+        "the figure has the interval of the table"
+    )
+    assert "simultaneous 95% interval" in figure._axis("test/exact", differences=True)
     there = [{"id": cell.id, "seed": seed} for (_, seed), cell in tiny.cells.items() if cell.id in Store(tiny.runs)]
     absent = [cell.id for cell in tiny.cells.values() if cell.id not in Store(tiny.runs)]
     again = recompute.arms_of(there, absent).values()
@@ -174,6 +181,8 @@ def test_a_sweep_published_in_part_compares_the_seeds_that_all_arms_have(tmp_pat
     dot, bilinear = report(tiny).table.blocks[0].rows
     assert bilinear.cells["interval"] == "no baseline", "a failure leaves no seed out"
     assert dot.cells["n"] == "2 of 5, 1 failed", "what only some rows lack stands in the row"
+    (facet,) = report(tiny).facets
+    assert figure._absences(facet, facet.arms[0]) == "1 failed"
 
 
 def test_published_records_read_like_working_ones(tiny):

@@ -127,7 +127,7 @@ def _lines(arm: Arm) -> list[str]:
 def _axis(metric: str, differences: bool) -> str:
     name = metrics.title(metric)
     if differences:
-        return f"Δ {name}, to the baseline   (dot: a seed · bar: estimate with 95% interval, unadjusted)"
+        return f"Δ {name}, to the baseline   (dot: a seed · bar: estimate with simultaneous 95% interval)"
     return f"{name}   (dot: a run · bar and number: mean · line: the baseline's)"
 
 
@@ -191,8 +191,9 @@ def _beside(axes: Axes, place: int, ends: list[float], text: str) -> None:
 
 
 def _absences(facet: Facet, arm: Arm) -> str:
-    """Runs that have no dot, in words."""
-    states = facet.rows.loc[facet.rows["arm"] == arm.label, "state"].value_counts()
+    """Return the runs that have no dot, in words; a note of the table has those that do not count."""
+    rows = facet.rows[(facet.rows["arm"] == arm.label) & facet.rows["counts"]]
+    states = rows["state"].value_counts()
     return ", ".join(f"{count} {state}" for state, count in states.items() if state != "finished")
 
 
