@@ -148,20 +148,20 @@ def test_the_section_on_transfer_claims_what_the_intervals_allow(tmp_path, concl
         effect("transformer", "c", UNCLEAR, OTHER_WAY),
         effect("transformer", "d", UNCLEAR, UNCLEAR),
     ]
-    functions = ("order-in-brief", "order-in-words", "signs-in-words", "kinds-in-words", "sizes-in-words", "by-kind")
-    words = "({}.map(kind => kind.arms.len()))".format(", ".join(f'{name}("x")' for name in functions))
-    short, long, signs, kinds, sizes, counts = asked(
-        tmp_path, words, {"agreement": effects, "correlation": correlations}
-    )
+    functions = ("order-in-brief", "order-in-words", "signs-in-words", "kinds-in-words", "sizes-in-words")
+    calls = ", ".join(f'{name}("x")' for name in (*functions, "longer-in-words", "by-kind"))
+    words = f"({calls}.map(kind => kind.arms.len()))"
+    found = asked(tmp_path, words, {"agreement": effects, "correlation": correlations})
+    short, long, signs, kinds, sizes, budgets, counts = found
+    shown = f"0.50{'' if ends == '–' else f' {ends}'}"
     assert brief in short
     assert said in long
-    assert (
-        f"In the transformer family it is 0.50{'' if ends == '–' else f' {ends}'}: {CONCLUSIONS[conclusions[2]]}."
-        in long
-    )
+    assert f"In the transformer family it is {shown}: {CONCLUSIONS[conclusions[2]]}." in long
     same = conclusions[2] == "agree"
     assert ("the same conclusions" in long, "another conclusion on: transformer." in long) == (same, not same)
     assert signs.startswith("3 of the 5 effects have the same sign on both corpora, and 2 of the 3 whose")
     assert sizes.endswith("between 1 (a, recurrent) and 3 (e, recurrent) times as large; the median is 2.")
     assert counts == [2, 1, 0, 1, 1]
+    assert f", in the transformer family {shown} ({CONCLUSIONS[conclusions[2]]}). 3 of the 5" in budgets
+    assert "2 of the 3 whose 95% interval at 800 updates" in budgets
     assert "the grammar misleads" in kinds
