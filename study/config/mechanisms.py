@@ -614,9 +614,10 @@ POSITIONS = Axis(
             formula="x + [sin ω_0 t, cos ω_0 t, sin ω_1 t, cos ω_1 t, …], ω_i = 10000^(−2i/D)",
             source="Vaswani et al. 2017",
             even_width=True,
+            label="sinusoidal positions",
         ),
-        "learned": Positions(formula="x + √D · P_t", source="Gehring et al. 2017"),
-        "none": Positions(formula="x"),
+        "learned": Positions(formula="x + √D · P_t", source="Gehring et al. 2017", label="learned positions"),
+        "none": Positions(formula="x", label="no positions"),
     }
 )
 MIXING = Axis(

@@ -221,4 +221,5 @@ def test_models_are_told_apart_in_words() -> None:
     assert arm_words("memory=structured annotations=4 window=2") == "4 annotations, window of half-width 2"
     assert arm_words("score=additive maps=raw additive_width=16") == "additive width 16, raw maps"
     assert arm_words("score=bilinear bilinear_init=identity") == "bilinear, from identity"
+    assert arm_words("positions=none scale=none") == "no positions, unscaled"
     assert arm_words("name=graph structure=cycle3 dose=0.5") == "graph, rings of three, share in rings 0.5"
