@@ -10,6 +10,7 @@ from typing import Any
 from study import attention_map
 from study import metrics as table
 from study.analysis import labels
+from study.analysis.comparison import RULES
 from study.config import words
 from study.config.overrides import flat
 from study.records import Record
@@ -50,10 +51,13 @@ def _facts(record: Record) -> Iterator[str]:
         flops = record.model.flops_per_token
         yield f"  {sizes}" + ("" if flops is None else f"; {flops:,} FLOPs per target token")
     if record.resources and record.provenance:
-        speed = f"{record.resources.tokens_per_second:,.0f} tokens/s"
-        yield f"  trained in {record.resources.train_seconds:,.0f} s at {speed} on {record.provenance.device}"
+        took, device = record.resources, record.provenance.device
+        speed = f"{took.train_seconds:,.0f} s at {took.tokens_per_second:,.0f} tokens/s"
+        untrained = f"took {took.wall_seconds:,.0f} s without training"  # a pruning of a trained model
+        yield f"  {f'trained in {speed}' if took.train_seconds else untrained} on {device}"
     if record.selection and record.selection.value is not None:
-        yield f"  step {record.selection.step} was tested, chosen by {record.selection.rule} on validation"
+        rule = record.selection.rule
+        yield f"  step {record.selection.step} was tested: {RULES.get(rule, rule)}"
 
 
 def configuration(record: Record) -> Iterator[str]:

@@ -28,10 +28,12 @@ MAP = {
 def test_a_run_as_text_and_picture(tiny, capsys):
     sizes = ModelFacts(parameters=12345, parameters_attention=678, flops_per_token=90123)
     cell = tiny.cells["score=bilinear", 1]
+    record = tiny.record(cell, 70.0)
     part = Score(split="test", metric="exact", subset="length 4-7", value=80.0, n=20)
     rest = [Score(split="valid", metric="nll", value=1.5, n=30), Score(split="test", metric="aer", value=0.25, n=40)]
-    scores = [*tiny.record(cell, 70.0).scores, part, *rest]
-    path = tiny.write("bilinear", 1, 70.0, model=sizes, scores=scores)
+    scores = [*record.scores, part, *rest]
+    took = record.resources.model_copy(update={"train_seconds": 0.0, "wall_seconds": 75.6})
+    path = tiny.write("bilinear", 1, 70.0, model=sizes, scores=scores, resources=took)
     (path.parent / "attention.json").write_text(json.dumps(MAP))
     png = path.parent / "pictures" / "run.png"
     assert main([path.parent.name, "--runs", str(tiny.runs), "--png", str(png)]) == 0
@@ -39,6 +41,8 @@ def test_a_run_as_text_and_picture(tiny, capsys):
     assert "model.attention.cross.score  bilinear   (default dot)" in said
     assert "null" not in said
     assert "12,345 parameters, 678 of them attention's; 90,123 FLOPs per target token" in said
+    assert f"  took 76 s without training on {record.provenance.device}\n" in said
+    assert f"  step {record.selection.step} was tested: the step with the best BLEU on validation\n" in said
     table = [line.split("  ") for line in said.split("Scores\n")[1].split("\n\nAtt")[0].splitlines()]
     assert [[cell.strip() for cell in line if cell.strip()] for line in table] == [
         ["test", "valid"],
