@@ -67,7 +67,7 @@ def effect(family, arm, first, second):
     for side, (value, half) in (("first", first), ("second", second)):
         low, high = (None, None) if half is None else (value - half, value + half)
         values |= {f"{side}_effect": value, f"{side}_low": low, f"{side}_high": high}
-    return Row({"arm": arm, "first": "+0.000"}, numbers=values)
+    return Row({"arm": arm, "first": "+0.000", "second": f"{second[0]:+}"}, numbers=values)
 
 
 def test_the_paper_compares_values_and_not_printed_texts(tmp_path):
@@ -164,4 +164,5 @@ def test_the_section_on_transfer_claims_what_the_intervals_allow(tmp_path, concl
     assert counts == [2, 1, 0, 1, 1]
     assert f", in the transformer family {shown} ({CONCLUSIONS[conclusions[2]]}). 3 of the 5" in budgets
     assert "2 of the 3 whose 95% interval at 800 updates" in budgets
+    assert "another sign at 3,200: b, recurrent (+0.000, then -1.0: reversed). Where" in budgets
     assert "the grammar misleads" in kinds
