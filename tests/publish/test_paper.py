@@ -77,6 +77,7 @@ def test_the_paper_compares_values_and_not_printed_texts(tmp_path):
     assert found == {
         "family": "recurrent",
         "arm": "unscaled",
+        "shown": ["+0.000", "-1.0"],
         "ratio": -200.0,
         "signs": [1, -1],
         "first": 1,
