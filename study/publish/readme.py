@@ -156,36 +156,50 @@ def _answers(verdicts: Sequence[Verdict], told: Mapping[str, str], tables: Path)
         row = {"question": question, "answer": answer, "first − second": compared}
         row["difference [95% interval]"] = difference.format(*texts)
         rows.append(row | {"claim": f"[{number}: {told[number]}]({VERDICTS}#claim-{number})"})
-    return _markdown(rows + _transfer(tables))
+    return _markdown(rows + _agreements(tables))
 
 
-TRANSFER = {
-    "agree": "The order of effects, yes; not their size",
-    "opposite": "No, the order is reversed",
-    "no relation": "No",
+AGREEMENTS = {
+    "transfer": (
+        "Does a one-minute grammar predict real text?",
+        "on the grammar and on Multi30k",
+        {
+            "agree": "The order of effects, yes; not their size",
+            "opposite": "No, the order is reversed",
+            "no relation": "No",
+        },
+    ),
+    "longer": (
+        "Do effects last if training is four times as long?",
+        "at 800 and at 3,200 updates",
+        {"agree": "Their order does", "opposite": "No, the order is reversed", "no relation": "No"},
+    ),
 }
 
 
-def _transfer(tables: Path) -> list[Mapping[str, str]]:
-    """Return the row on the grammar and real text; none while the sweeps of the same arms are not published."""
+def _agreements(tables: Path) -> list[Mapping[str, str]]:
+    """Return a row for each pair of published sweeps of the same arms."""
     import pandas as pd
 
-    if not (path := tables / "correlation-transfer.csv").exists():
-        return []
-    whole = pd.read_csv(path).iloc[0]
-    effects = pd.read_csv(tables / "agreement-transfer.csv")
-    same = int((effects.first_effect * effects.second_effect > 0).sum())
-    ends = labels.interval(whole.low, whole.high, 2, False)
-    return [
-        {
-            "question": "Does a one-minute grammar predict real text?",
-            "answer": TRANSFER.get(whole.conclusion, "Not decided"),
-            "first − second": f"effects of {len(effects)} arms on the grammar and on Multi30k",
-            "difference [95% interval]": f"rank correlation {labels.number(whole.rho, 2)} {ends}; {same} of "
-            f"{len(effects)} signs are the same",
-            "claim": "[the effects](results/tables/agreement-transfer.md)",
-        }
-    ]
+    rows = []
+    for pair, (question, where, answers) in AGREEMENTS.items():
+        if not (path := tables / f"correlation-{pair}.csv").exists():
+            continue
+        whole = pd.read_csv(path).iloc[0]
+        effects = pd.read_csv(tables / f"agreement-{pair}.csv")
+        same = int((effects.first_effect * effects.second_effect > 0).sum())
+        ends = labels.interval(whole.low, whole.high, 2, False)
+        rows.append(
+            {
+                "question": question,
+                "answer": answers.get(whole.conclusion, "Not decided"),
+                "first − second": f"effects of {len(effects)} arms {where}",
+                "difference [95% interval]": f"rank correlation {labels.number(whole.rho, 2)} {ends}; {same} of "
+                f"{len(effects)} signs are the same",
+                "claim": f"[the effects](results/tables/agreement-{pair}.md)",
+            }
+        )
+    return rows
 
 
 def _markdown(rows: Sequence[Mapping[str, str]], right: Sequence[str] = ()) -> str:
