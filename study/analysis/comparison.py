@@ -159,15 +159,14 @@ def _count(rows: pd.DataFrame) -> str:
 
 
 def _score(rows: pd.DataFrame, name: str) -> str:
-    """`83.4 ± 1.2`; over a part of the runs `83.4 (n 1)`; without any the word for why."""
+    """`83.4 ± 1.2`; over a part of the runs `83.4 ± 1.2 (n 3)`; without any the word for why."""
     known = rows[name].dropna()
     digits = table.decimals(name)
     if not len(known):
         states = set(rows["state"])
         return str(rows["state"].iloc[0]) if len(states) == 1 and states != {"finished"} else labels.NOTHING
-    if len(known) < len(rows):
-        return f"{labels.number(float(known.mean()), digits)} (n {len(known)})"
-    return labels.mean_sd(float(known.mean()), deviation(known), digits)
+    several = f" (n {len(known)})" if len(known) < len(rows) else ""
+    return labels.mean_sd(float(known.mean()), deviation(known), digits) + several
 
 
 def _last(rows: pd.DataFrame) -> dict[str, str]:

@@ -160,7 +160,7 @@ def test_a_sweep_published_in_part_compares_the_seeds_that_all_arms_have(tmp_pat
     tiny.write("bilinear", 4, 79.0)
     table, facets, frame = report(tiny)
     dot, bilinear = table.blocks[0].rows
-    assert (dot.cells["n"], dot.cells["test/exact"]) == ("3 of 5", "82.7 (n 3)")
+    assert (dot.cells["n"], dot.cells["test/exact"]) == ("3 of 5", "82.7 ± 1.5 (n 3)")
     assert [dict(arm.values) for arm in facets[0].arms] == [{1: 81, 3: 83, 4: 84}, {1: 76, 3: 78, 4: 79}]
     assert (bilinear.cells["difference"], bilinear.numbers["n"], bilinear.numbers["set aside"]) == ("−5.0", 3, 1)
     assert set(bilinear.runs) == {tiny.cells["score=bilinear", seed].id for seed in (1, 3, 4)}
