@@ -64,7 +64,7 @@ ANSWERS = (
     ),
     Answer(
         "Does a dot product need its 1/√d?",
-        "At a large d, yes",
+        "At a large d, yes; in transformers from d = 16",
         "1/√d − unscaled",
         "{0} at d = 512, each at its best learning rate; Multi30k: {1} at d = 1024",
         (
