@@ -181,7 +181,7 @@ def _agreements(tables: Path) -> list[Mapping[str, str]]:
     """Return a row for each pair of published sweeps of the same arms."""
     import pandas as pd
 
-    rows = []
+    rows: list[Mapping[str, str]] = []
     for pair, (question, where, answers) in AGREEMENTS.items():
         if not (path := tables / f"correlation-{pair}.csv").exists():
             continue
