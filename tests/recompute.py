@@ -485,7 +485,7 @@ class Study:
         """Effects of the arms that two sweeps share, and their rank correlation; with its interval, in a family."""
         for path in sorted(self.tables.glob("agreement-*.csv")):
             name, effects = path.stem.removeprefix("agreement-"), {}
-            sweeps = ("transfer_grammar", {"transfer": "transfer_multi30k"}.get(name, name))
+            sweeps = {"transfer": ("transfer_grammar", "transfer_multi30k"), "longer": ("shorter", "longer")}[name]
             asked = [(tuple(self.metrics[sweep] for sweep in sweeps), self.rows(path.stem))]
             correlations = (
                 self.rows(f"correlation-{name}") if (path.parent / f"correlation-{name}.csv").is_file() else []

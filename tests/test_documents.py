@@ -26,7 +26,7 @@ from study.corpora import words as corpus_words
 from study.errors import InputError
 from study.files import CHECKOUT as ROOT
 from study.pruning.run import run
-from study.publish.readme import documents, filled
+from study.publish.readme import ANSWERS, documents, filled, find
 from study.publish.reproduce import Inputs
 from study.publish.results import Results
 from study.store import Store
@@ -264,6 +264,13 @@ def test_generated_parts_are_what_the_results_say() -> None:
     assert "*recurrent*" in made[ROOT / "README.md"].split("<details>")[0]
     deciding = next(verdict.deciding for verdict in verdicts if verdict.claim.id == 7)
     assert f"{deciding.comparison.test.difference:+.1f}" in seventh, "the weakest contrast, not the first one"
+    answers = [[find(verdicts, value)[1] for value in answer.values] for answer in ANSWERS]
+    same = "no difference larger than the margin"
+    expected = [["supported"] * 2] * 2 + [[same], ["contradicted", same], ["supported"] * 2, ["contradicted"]]
+    assert answers == expected, "an answer of README says something else than the finding: write it anew"
+    small = [verdict for verdict in verdicts if verdict.claim.id == 4 and "d = 4 and 16" in verdict.question.part]
+    found = [f.word for verdict in small if not verdict.superseded for f in verdict.findings if "d 16" in f.fields]
+    assert found == [same, "contradicted"], "README: in transformers from d = 16"
     summary = made[ROOT / "docs/verdicts.md"].split("## Claim 1\n")[0]
     assert len(re.findall(r"^\| \[\d+\]", summary, flags=re.MULTILINE)) == 29
 

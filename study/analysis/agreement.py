@@ -211,13 +211,16 @@ def _reliability(noisy: Any) -> float:
     return 0.0 if between <= 0 else float(np.maximum(0.0, 2 - 1 / between))
 
 
-PAIRS = {"transfer": ("transfer_grammar", "transfer_multi30k"), "longer": ("transfer_grammar", "longer")}
+PAIRS = {"transfer": ("transfer_grammar", "transfer_multi30k"), "longer": ("shorter", "longer")}
 """Figures and tables of agreement ↦ their two sweeps."""
-BESIDE = {"transfer_grammar": "test/exact/without pronouns", "longer": "test/exact/without pronouns"} | {
+BESIDE = dict.fromkeys(("transfer_grammar", "shorter", "longer"), "test/exact/without pronouns") | {
     "transfer_multi30k": "test_2016_flickr/bleu"
 }
 """Sweep ↦ the score beside its own."""
-DATA = {"transfer_grammar": "grammar", "transfer_multi30k": "Multi30k", "longer": "grammar, four times the updates"}
+DATA = {"transfer_grammar": "grammar", "transfer_multi30k": "Multi30k"} | {
+    "shorter": "grammar",
+    "longer": "grammar, four times the updates",
+}
 """Sweep ↦ its data in words."""
 
 

@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 
 from study.analysis import labels
 from study.analysis.comparison import compare_arms
+from study.analysis.inference import Test
 from study.analysis.labels import NOTHING
 from study.analysis.runs import Runs
 from study.analysis.tables import Table, markdown
 from study.claims import forest, matrix
 from study.claims import table as verdict_table
-from study.claims.verdicts import NOT_RUN, Verdict, fragile, summaries
+from study.claims.verdicts import NOT_RUN, Verdict, Word, fragile, summaries
 from study.corpora.catalogue import KINDS
 from study.errors import InputError
 from study.files import CHECKOUT, write
@@ -212,19 +213,31 @@ def estimate(verdicts: Sequence[Verdict], value: Value) -> str:
     """Return the score, the estimate and its 95% interval: `BLEU +13.5 [+12.5, +14.4]`. A share has no score in front.
 
     Raises:
+        ValueError: no verdict has such a contrast, or it has no interval.
+    """
+    verdict, _, test = find(verdicts, value)
+    if test.low is None or test.high is None:
+        raise ValueError(f"no interval: {value}")
+    signed = not value.base
+    number = labels.number(test.difference + value.base, value.digits, signed)
+    ends = test.low + value.base, test.high + value.base
+    score = METRICS[verdict.question.metric.split("/")[1]]
+    unit = "" if value.base else f"{score.short or score.title} "
+    return f"{unit}{number} {labels.interval(*ends, value.digits, signed)}"
+
+
+def find(verdicts: Sequence[Verdict], value: Value) -> tuple[Verdict, Word, Test]:
+    """Return the verdict with a contrast, the word for the contrast, and its test.
+
+    Raises:
         ValueError: no verdict has such a contrast.
     """
     for verdict in verdicts:
         for found in verdict.findings if not verdict.superseded else ():
             same = (str(verdict.claim.id), verdict.corpus) == (value.claim, value.corpus)
             same = same and value.contrast in found.fields and value.part in verdict.question.part
-            if same and (test := found.comparison.test) and test.low is not None and test.high is not None:
-                signed = not value.base
-                number = labels.number(test.difference + value.base, value.digits, signed)
-                ends = test.low + value.base, test.high + value.base
-                score = METRICS[verdict.question.metric.split("/")[1]]
-                unit = "" if value.base else f"{score.short or score.title} "
-                return f"{unit}{number} {labels.interval(*ends, value.digits, signed)}"
+            if same and found.comparison.test:
+                return verdict, found.word, found.comparison.test
     raise ValueError(f"no verdict has the contrast {value}")
 
 

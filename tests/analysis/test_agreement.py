@@ -47,7 +47,7 @@ def case(folder, name, effects, spread, lr=1e-2, steps=800, seeds=(1, 2, 3)):
 
 @pytest.fixture
 def both(tmp_path):
-    return case(tmp_path, "transfer_grammar", EFFECTS, 0.1), case(tmp_path, "longer", OTHER, 0.2, 3e-3, 900)
+    return case(tmp_path, "shorter", EFFECTS, 0.1), case(tmp_path, "longer", OTHER, 0.2, 3e-3, 900)
 
 
 def sweeps(both):

@@ -79,6 +79,7 @@ def test_the_paper_compares_values_and_not_printed_texts(tmp_path):
         "arm": "unscaled",
         "shown": ["+0.000", "-1.0"],
         "ratio": -200.0,
+        "change": -1.005,
         "signs": [1, -1],
         "first": 1,
         "second": None,
@@ -147,24 +148,29 @@ def test_the_section_on_transfer_claims_what_the_intervals_allow(tmp_path, concl
         effect("recurrent", "e", CLEAR, (3.0, 0.5)),
         effect("recurrent", "b", CLEAR, OTHER_WAY),
         effect("transformer", "c", UNCLEAR, OTHER_WAY),
+        effect("recurrent", "f", CLEAR, UNCLEAR),
         effect("transformer", "d", UNCLEAR, UNCLEAR),
     ]
-    functions = ("order-in-brief", "order-in-words", "signs-in-words", "kinds-in-words", "sizes-in-words")
-    calls = ", ".join(f'{name}("x")' for name in (*functions, "longer-in-words", "by-kind"))
+    functions = ("order-in-brief", "order-in-words", "signs-in-words", "kinds-in-words")
+    calls = ", ".join(f'{name}("x")' for name in functions)
+    calls += ', sizes-in-words("x", apart: "Sizes. "), longer-in-words("x")'
+    calls += ', changed-in-words("x", most: 1), by-kind("x")'
     words = f"({calls}.map(kind => kind.arms.len()))"
     found = asked(tmp_path, words, {"agreement": effects, "correlation": correlations})
-    short, long, signs, kinds, sizes, budgets, counts = found
+    short, long, signs, kinds, sizes, budgets, few, counts = found
     shown = f"0.50{'' if ends == '–' else f' {ends}'}"
     assert brief in short
     assert said in long
     assert f"In the transformer family it is {shown}: {CONCLUSIONS[conclusions[2]]}." in long
     same = conclusions[2] == "agree"
     assert ("the same conclusions" in long, "another conclusion on: transformer." in long) == (same, not same)
-    assert signs.startswith("3 of the 5 effects have the same sign on both corpora, and 2 of the 3 whose")
+    assert signs.startswith("4 of the 6 effects have the same sign on both corpora, and 3 of the 4 whose")
+    assert sizes.startswith("Sizes. Where both")
     assert sizes.endswith("between 1 (a, recurrent) and 3 (e, recurrent) times as large; the median is 2.")
-    assert counts == [2, 1, 0, 1, 1]
-    assert f", in the transformer family {shown} ({CONCLUSIONS[conclusions[2]]}). 3 of the 5" in budgets
-    assert "2 of the 3 whose 95% interval at 800 updates" in budgets
-    assert "Of the 3 effects that are clear at 800 updates, 1 are not at 3,200: b, recurrent" in budgets
-    assert "(+0.000, then -1.0, reversed). Where" in budgets
+    assert counts == [2, 1, 1, 1, 1]
+    assert f", in the transformer family {shown} ({CONCLUSIONS[conclusions[2]]}). 4 of the 6" in budgets
+    assert "3 of the 4 whose 95% interval at 800 updates" in budgets
+    assert "Of the 4 effects that are clear at 800 updates, 2 are not at 3,200: b, recurrent" in budgets
+    assert "(+0.000, then -1.0, reversed); f, recurrent (+0.000, then +0.1). Where" in budgets
+    assert few.endswith("2 are not at 3,200; these change most: b, recurrent (+0.000, then -1.0, reversed).")
     assert "the grammar misleads" in kinds
