@@ -165,6 +165,12 @@ def has(config, chosen):
     return all(one == wanted for name, wanted in chosen.items() for one in at(config, name))
 
 
+def apart(test, printed):
+    """Return how far a contrast is from a printed estimate and lower end; equal estimates differ by their ends."""
+    ends = zip(("difference", "low"), printed, strict=True)
+    return [round(abs(test.get(name, math.inf) - at), 3) for name, at in ends]
+
+
 def band(rates, seed, within):
     """Doublings of the run of neighbouring rates around the best whose loss is within so much of it."""
     losses = [arm.values.get(seed, math.inf) for _, arm in rates]
@@ -449,10 +455,9 @@ class Study:
                         change["margin"] = None
                 one = {"metric": own} | question | change
                 margin = self.margin(tree["gap"], tree["margins"], one, pair)
-                found, estimate = self.question(one, pair, margin), float(row[f"{score} difference"] or 0)
-                same = min(found, key=lambda test, at=estimate: abs(test.get("difference", math.inf) - at)) | {
-                    "margin": margin
-                }
+                printed = [float(row[f"{score} {name}"] or 0) for name in ("difference", "low")]
+                same = min(self.question(one, pair, margin), key=lambda test, at=printed: apart(test, at))
+                same |= {"margin": margin}
                 expected = {f"{score} {name}": same.get(name) for name in ("difference", "low", "high", "margin")}
                 self.same(f"matrix: claim {row['id']}, {pair}, {row['part']}", row, expected)
 

@@ -115,8 +115,12 @@ def alive(pid):
 
 
 def attempts(server, cell):
-    """Return the server's runs of one experiment, in the order of their beginning."""
-    return [run for run in server.runs.values() if run["config"]["experiment_id"]["value"] == cell.id]
+    """Return the server's runs of one experiment, in the order of their beginning.
+
+    A run that an agent was told to start has no config yet.
+    """
+    begun = [run for run in list(server.runs.values()) if "experiment_id" in run.get("config", {})]
+    return [run for run in begun if run["config"]["experiment_id"]["value"] == cell.id]
 
 
 def gone(folder, *pids):
