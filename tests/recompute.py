@@ -275,7 +275,9 @@ class Study:
     def compared(self, where, rows, expected):
         for row in rows:
             if row["method"] != expected["method"]:
-                self.problems.append(f"{where}: {row['method']} is printed, the records give {expected['method']}")
+                self.problems.append(
+                    f"{where}: method: {row['method']} is printed, the records give {expected['method']}"
+                )
             self.same(where, row, {name: number for name, number in expected.items() if name != "method"})
 
     def arms(self, sweep, pair, where):
