@@ -20,14 +20,14 @@ embedded: .venv/.train ## one sweep after another: thirteen on the embedded corp
 report: .venv/.core ## print and write the table and figure of SWEEP again, from the records in runs/; no torch
 	@.venv/bin/python -P -m study report $(SWEEP) $(ARGS)
 
-reproduce: .venv/.paper ## verify and re-score results/, then all tables, figures, README and paper again: no difference in git
-	@.venv/bin/python -P -m study verify --rescore
+reproduce: .venv/.paper ## verify results/, then all tables, figures, README and paper again: no difference in git
+	@.venv/bin/python -P -m study verify
 	@.venv/bin/python -P -m study reproduce $(ARGS)
 
 tables figures paper: .venv/.paper ## that part of it
 	@.venv/bin/python -P -m study reproduce $@ $(ARGS)
 
-verify: .venv/.core ## check every published file, in seconds; ARGS=--rescore scores every translation again; no torch
+verify: .venv/.core ## check every published file, in seconds; ARGS=--rescore scores every translation again, an hour; no torch
 	@.venv/bin/python -P -m study verify $(ARGS)
 
 test: .venv/.dev ## all tests, on all cores; ARGS='-n 0 -k lease' takes one process and some of them

@@ -22,6 +22,8 @@ from pathlib import Path
 import pandas as pd
 from scipy.stats import t
 
+from study.store import Store
+
 ROOT = Path(__file__).parents[1]
 RECIPE = {"training.steps": 800, "training.learning_rate": 0.01, "training.batch_tokens": 2000, "model.width": 64}
 NEAR = 90.0
@@ -35,10 +37,13 @@ def arms(results: Path = ROOT / "results") -> pd.DataFrame:
 
     Columns: place (corpus/family), bleu, nll, exact (means over seeds), s_nll (standard deviation over seeds), n.
     """
-    runs = pd.read_csv(results / "runs.csv", low_memory=False)
+    store = Store(results)
+    runs, scores = store.runs, store.scores
+    whole = scores[scores["subset"].isna() & scores["metric"].isin(["bleu", "nll", "exact"])]
+    names = whole["split"].astype(str) + "/" + whole["metric"].astype(str)
+    runs = runs.join(whole.assign(name=names).pivot(index="id", columns="name", values="value"), on="id")
     runs = runs[runs["pruning.question"].isna() & (runs["status"] == "finished") & (runs["seed"] <= 5)]
-    if "protocol" in runs:
-        runs = runs[runs["protocol"] == FIRST]
+    runs = runs[runs["protocol"] == FIRST]
     recipe = (runs["data.name"] == "grammar") & (runs["data.test_pairs"] == 1000)
     for field, value in RECIPE.items():
         recipe &= runs[field] == value
@@ -48,7 +53,7 @@ def arms(results: Path = ROOT / "results") -> pd.DataFrame:
         ("multi30k", "test_2016_flickr", runs["data.name"] == "multi30k"),
     ):
         some = runs[chosen]
-        for (_, family), arm in some.groupby([some["id"].str.replace(r"-s\d+$", "", regex=True), "model.family"]):
+        for (_, family), arm in some.groupby(["arm", "model.family"]):
             nll, bleu = arm[f"{split}/nll"], arm[f"{split}/bleu"]
             if corpus == "multi30k" or bleu.mean() >= NEAR:
                 exact = arm[f"{split}/exact"].mean()

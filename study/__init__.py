@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from study.api import Comparison, Results, Run, Translation, compare, experiment, ledger, load, results, train
+    from study.api import Results, Run, Translation, compare, experiment, load, results, runs, train, verdicts
     from study.errors import InputError
     from study.models.layer import Attention
     from study.training.task import DataModule, Task
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Attention",
-    "Comparison",
     "DataModule",
     "InputError",
     "Results",
@@ -27,10 +26,11 @@ __all__ = [
     "Translation",
     "compare",
     "experiment",
-    "ledger",
     "load",
     "results",
+    "runs",
     "train",
+    "verdicts",
 ]
 PLACES = dict.fromkeys(__all__, "study.api") | {
     "Attention": "study.models.layer",

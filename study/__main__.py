@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import io
 import os
 import sys
 import traceback
@@ -11,8 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from study import __version__
-from study.commands import GROUPS, VERBS, output
-from study.errors import BROKEN, BUSY, EXIT_STATUS, INSTALL, INTERRUPTED, UNWRITTEN, BusyError, InputError
+from study.commands import GROUPS, VERBS
+from study.config import plugins
+from study.errors import BROKEN, BUSY, EXIT_STATUS, INSTALL, INTERRUPTED, UNWRITTEN, BusyError, InputError, shown
 from study.files import collect_seldom, is_text
 
 TRACEBACK = "STUDY_TRACEBACK"
@@ -32,23 +34,32 @@ EXTRAS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb, `study.commands.<verb>.main`, and return the exit status (`study.errors.EXIT_STATUS`).
 
-    A reader of the output that goes away ends nothing.
+    Whatever cannot be written to standard output ends the verb: quietly if the reader has gone, as that of `| head`.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     collect_seldom()
     # A notebook's backend is no module of this environment. Nothing here opens a window.
     os.environ["MPLBACKEND"] = "agg"
-    with output.lasting() as outlets:
-        try:
-            code = _guarded(arguments)
-        except SystemExit as ending:  # argparse's --help, or a signal
-            code = ending.code if isinstance(ending.code, int) else int(ending.code is not None)
-        sys.stdout.flush()
-        for lost in (outlet.lost for outlet in outlets if outlet.descriptor == 1):
-            if lost is not None and not isinstance(lost, BrokenPipeError):
-                print(f"study: standard output cannot be written ({lost.strerror})", file=sys.stderr)
-                code = code or UNWRITTEN
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = _guarded(arguments)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except SystemExit as ending:  # argparse's --help, or a signal
+        code = ending.code if isinstance(ending.code, int) else int(ending.code is not None)
+    except OSError as problem:
+        code = _unwritten(problem)
     return code
+
+
+def _unwritten(problem: OSError) -> int:
+    """Return the status where standard output cannot be written, and let nothing write to it any more."""
+    if not isinstance(problem, BrokenPipeError):
+        print(f"study: standard output cannot be written ({problem.strerror})", file=sys.stderr)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes what is left when it ends
+    return UNWRITTEN
 
 
 def _guarded(arguments: list[str]) -> int:
@@ -58,11 +69,12 @@ def _guarded(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as problem:
+        if isinstance(problem, OSError) and problem.filename is None and problem.errno in (errno.EPIPE, errno.ENOSPC):
+            raise
         if os.environ.get(TRACEBACK):
             traceback.print_exception(problem)
         line, code = _explained(problem)
-        line = line.encode(errors="backslashreplace").decode()  # a name of a file may be no text
-        print("study: " + " ".join(line.splitlines()), file=sys.stderr)
+        print("study: " + shown(" ".join(line.splitlines())), file=sys.stderr)
         return code
 
 
@@ -81,7 +93,7 @@ def _dispatch(arguments: list[str]) -> int:
     for argument in rest:
         if "\0" in argument or not is_text(argument):
             raise InputError(f"{argument[:40]!r}: expected UTF-8 text without NUL, got other bytes. Type it as UTF-8.")
-    code: int = importlib.import_module(f"study.commands.{verb}").main(rest)
+    code: int = importlib.import_module(f"study.commands.{verb}").main(plugins.from_command_line(rest))
     return code
 
 
@@ -112,6 +124,7 @@ def overview() -> str:
     for title, verbs in GROUPS.items():
         lines += ["", f"{title}:", *(f"  {verb:<{width}}  {line}" for verb, line in verbs.items())]
     lines += ["", "exit status:", *(f"  {code:<{width}}  {meaning}" for code, meaning in EXIT_STATUS.items())]
+    lines += ["", "--allow-code, with any verb: run code that a sweep file, a run or a model brings"]
     return "\n".join([*lines, "", "`study help VERB` lists the options of a verb, `study --version` the version."])
 
 

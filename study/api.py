@@ -1,4 +1,4 @@
-"""The Python API: `study.train`, `study.load`, `study.results`. Verbs of the command line call the same functions.
+"""The Python API: `study.train`, `study.load`, `study.runs` and others. Verbs call the same functions.
 
 pandas, matplotlib and torch are imported when they are used. Functions raise `study.InputError` where the command line
 prints its text, and figures are of matplotlib's `Figure`: no window is opened and no backend chosen.
@@ -6,19 +6,17 @@ prints its text, and figures are of matplotlib's `Figure`: no window is opened a
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from study import records, store
-from study.config import Experiment, experiment_from, experiment_id
+from study import store
+from study.config import Experiment, experiment_from, experiment_id, plugins
 from study.errors import InputError
 from study.records import Record
-from study.run_names import find, model_of, names, published, stores, sweeps_of
+from study.run_names import find, model_of, published, stores, sweeps_of
 from study.store import Store
 
 if TYPE_CHECKING:
@@ -31,6 +29,9 @@ if TYPE_CHECKING:
     from study.analysis.tables import Table
     from study.training.translation import Trained
     from study.training.translation import Translation as Found
+
+TRANSLATED = ("text", "entropy", "source", "target", "weights")
+"""What `compare` takes of a translation."""
 
 
 def train(
@@ -63,12 +64,8 @@ def train(
 
     declared = experiment(preset, **fields)
     folder = store.runs_folder(runs) / experiment_id(declared)
-    say = watch or (lambda line: None)
-    if records.state(folder) in ("finished", "diverged"):
-        record_of(declared, folder, say)
-    else:
-        with _threads_kept():
-            record_of(declared, folder, say)
+    with _threads_kept():
+        record_of(declared, folder, watch or (lambda line: None))
     return Run(Store(folder.parent), folder.name)
 
 
@@ -94,6 +91,7 @@ def experiment(preset: str | None = None, /, **fields: Any) -> Experiment:
         if full == "out":
             raise InputError(f"out: expected no folder among the fields, got {value!r}. Give it as runs.")
         given[full] = value
+    plugins.allow(given.values())
     return experiment_from(*([] if preset is None else [{PRESET: preset}]), given)
 
 
@@ -112,45 +110,64 @@ def load(run: str | Path, *, runs: str | Path | None = None) -> Run:
 
 def compare(
     models: Iterable[str | Path | Run],
-    sentence: str,
+    sentence: str | None = None,
     *,
     runs: str | Path | None = None,
     beam: int | None = None,
     site: str = "cross",
     layer: int | None = None,
     head: int | None = None,
-) -> Comparison:
-    """Translate one sentence with several models, as `study compare` does.
+) -> pd.DataFrame:
+    """Return what differs between runs, or their translations of a sentence, as `study compare` prints them.
 
     Args:
         models: runs, or their names as `load` takes them.
-        sentence: source text.
+        sentence: source text; None: the runs are compared by their records, without torch.
         runs: folder of the runs (default: $STUDY_RUNS, else runs).
         beam: beam width (default: as in the test of each run).
         site: attention to read: cross, encoder_self or decoder_self.
         layer: its layer, from 0 (default: the last).
         head: its head, from 0 (default: the mean over heads).
 
+    Returns:
+        Without a sentence: section, field, one column for each id and, of two runs, difference. With one: id, differs
+        (the fields in which the model differs from the others, in words), text, entropy, source, target, weights.
+
     Raises:
         InputError: see `load` and `Run.translate`, or there is no run.
     """
-    found = [model if isinstance(model, Run) else load(model, runs=runs) for model in models]
+    import pandas as pd
+
+    if isinstance(models, str) or not isinstance(models, Iterable):
+        raise InputError(f"models: expected a list of runs, got {models!r}. Put it in brackets.")
+    found = [_run(model, runs) for model in models]
     if not found:
         raise InputError("models: expected runs, got none. Name one or more.")
-    read = [one.translate(sentence, beam=beam, site=site, layer=layer, head=head) for one in found]
-    return Comparison(found, read)
+    if sentence is None:
+        from study.analysis.ledger import differences
+
+        return differences({one.id: one._store.tree(one.id) for one in found})
+    from study.config.words import differing
+
+    made = [one.translate(sentence, beam=beam, site=site, layer=layer, head=head) for one in found]
+    table = pd.DataFrame({"id": [one.id for one in found], "differs": differing([one.record.config for one in found])})
+    return table.assign(**{name: [getattr(one, name) for one in made] for name in TRANSLATED})
 
 
-def ledger(runs: str | Path | None = None) -> pd.DataFrame:
-    """One row for each run, as `study runs` prints them: your own, then the published ones.
+def runs(condition: str | None = None, *, runs: str | Path | None = None) -> pd.DataFrame:
+    """Return one row for each run, as `study ls runs` prints them: your own, then the published ones.
 
     Args:
+        condition: which runs, such as `scale == "none" and exact < 50`; see `study ls --help` (default: all).
         runs: folder of the runs (default: $STUDY_RUNS, else runs).
-    """
-    from study.analysis.ledger import of_stores
 
-    folder = store.runs_folder(runs)
-    return of_stores(stores(folder), names(folder))
+    Raises:
+        InputError: no such condition, or a published table cannot be read.
+    """
+    from study.analysis import ledger
+
+    table = ledger.table(stores(store.runs_folder(runs)))
+    return table if condition is None else ledger.query(table, condition)[0].reset_index(drop=True)
 
 
 def results(sweep: str | Path, *, runs: str | Path | None = None) -> Results:
@@ -164,6 +181,36 @@ def results(sweep: str | Path, *, runs: str | Path | None = None) -> Results:
         InputError: there is no such sweep or folder, or the sweep is not published.
     """
     return Results(str(sweep), published() if runs is None else store.runs_folder(runs))
+
+
+def verdicts(
+    *names: int | str, claims: str | Path | None = None, runs: str | Path | None = None, contrasts: bool = False
+) -> pd.DataFrame:
+    """Return the verdicts on claims, one row for each question, with the columns of `results/tables/claims.csv`.
+
+    Args:
+        names: numbers or names of claims (default: all).
+        claims: file with claims of your own, which are added to those of the study.
+        runs: folder of runs of your own (default: the published ones).
+        contrasts: one row for each contrast instead, as in `contrasts.csv`.
+
+    Raises:
+        InputError: a claim that is not there or cannot be evaluated, or a record that cannot be used.
+    """
+    from study.analysis.runs import Runs
+    from study.claims import costs, schema, table
+    from study.claims.evaluate import evaluate
+
+    folder = published() if runs is None else store.runs_folder(runs)
+    files = schema.read_all(None if claims is None else Path(claims))
+    measured = costs.read(folder / "benchmarks" if store.is_results(folder) else None)
+    found = evaluate(files, Runs(folder, sweeps_of(folder)), measured, [str(name) for name in names])
+    return (table.contrasts_table if contrasts else table.table)(found).frame
+
+
+def _run(given: str | Path | Run, runs: str | Path | None = None) -> Run:
+    """Return a run, which may be given by its name."""
+    return given if isinstance(given, Run) else load(given, runs=runs)
 
 
 class Run:
@@ -197,30 +244,30 @@ class Run:
 
         return pd.json_normalize(self.record.history)
 
-    def sentences(self, versus: Run | None = None, split: str | None = None, score: str | None = None) -> pd.DataFrame:
-        """One row for each sentence of a split, the worst first, as `study sentences` prints them.
+    def sentences(
+        self,
+        versus: str | Path | Run | None = None,
+        split: str | None = None,
+        score: str | None = None,
+        data_folder: str | Path | None = None,
+    ) -> pd.DataFrame:
+        """One row for each sentence of a split, the worst first, as `study show --sentences` prints them.
 
         Args:
-            versus: another run on the same corpus; rows are sorted by the difference of scores.
+            versus: another run on the same corpus, or its name; rows are sorted by the difference of scores.
             split: name of a split (default: the first test split).
             score: chrf, bleu, exact, prefix or accuracy (default: chrf, or accuracy for a corpus without sentences).
+            data_folder: folder of the text, for a run on text of your own (default: $STUDY_FILES).
 
         Raises:
             InputError: the corpus cannot be read, or a run has no such translations.
         """
         from study.analysis.sentences import sentences
 
-        other = (versus._store, versus.id) if versus else None
-        return sentences((self._store, self.id), other, split, score)
-
-    def diff(self, other: Run) -> pd.DataFrame:
-        """One row for each field, size and score in which two runs differ."""
-        import pandas as pd
-
-        from study.analysis.ledger import differing_fields
-
-        columns = ["section", "field", "first", "second", "difference"]
-        return pd.DataFrame(differing_fields(self.record, other.record), columns=columns)
+        other = None if versus is None else _run(versus, None if self._store.published else self._store.folder)
+        text = None if data_folder is None else Path(data_folder)
+        against = None if other is None else (other._store, other.id)
+        return sentences((self._store, self.id), against, split, score, text)
 
     def plot(self) -> Figure:
         """Return the learning curve and, if the run has one, its attention map."""
@@ -249,6 +296,8 @@ class Run:
         Raises:
             InputError: the run has no model, the sentence is empty or too long, or the model has no such place.
         """
+        if not isinstance(sentence, str):
+            raise InputError(f"sentence: expected a text, got {sentence!r}.")
         if beam is not None and (type(beam) is not int or beam < 1):
             raise InputError(f"beam: expected a whole number from 1, got {beam!r}.")
         with _threads_kept():
@@ -266,19 +315,6 @@ class Run:
         from study.analysis.run_text import run_line
 
         return f"<Run {self.id}: {run_line(self.record)}>"
-
-    def _repr_html_(self) -> str:
-        import pandas as pd
-
-        from study import metrics
-
-        whole = self.scores[self.scores["subset"].isna() & self.scores["value"].notna()]
-        splits, scores = whole["split"].unique(), whole["metric"].unique()
-        wide = whole.pivot(index="metric", columns="split", values="value").reindex(index=scores, columns=splits)
-        digits = {name: metrics.decimals(f"test/{name}") for name in scores}
-        texts = [[format(v, f".{digits[name]}f") if v == v else "" for v in wide.loc[name]] for name in scores]
-        wide = pd.DataFrame(texts, [metrics.title(f"test/{name}") for name in scores], splits)
-        return f"<p><strong>{escape(self.id)}</strong>: {escape(self.record.status)}</p>\n{wide.to_html()}"
 
 
 class Translation:
@@ -307,69 +343,24 @@ class Translation:
 
         return None if self._map is None else entropy(self._map)
 
-    def plot(self) -> Figure:
-        """Return the weights as a heat map.
+    def plot(self, *others: Translation) -> Figure:
+        """Return the weights as a heat map, beside those of other translations.
 
         Raises:
-            InputError: there are none.
+            InputError: one has none.
         """
-        from study.analysis.figures.run import draw_translation
+        from study.analysis.figures.run import draw_translations
 
-        if self._map is None:
-            raise InputError(f"{self.model}: expected attention over source tokens, got none. Choose another run.")
-        return draw_translation(self._map, self.model)
-
-    def _repr_html_(self) -> str:
-        return f"<p>{escape(self.text)}</p>" + ("" if self._map is None else _picture(self.plot()))
+        for one in (self, *others):
+            if one._map is None:
+                raise InputError(f"{one.model}: expected attention over source tokens, got none. Choose another run.")
+        return draw_translations([(one._map, one.model) for one in (self, *others) if one._map is not None])
 
     def __str__(self) -> str:
         return self.text
 
     def __repr__(self) -> str:
         return f"<Translation {self.text!r}>"
-
-
-class Comparison:
-    """One sentence by several models."""
-
-    def __init__(self, models: list[Run], translations: list[Translation]) -> None:
-        from study.config.words import differing
-
-        self.translations = translations
-        """A translation for each model."""
-        self.words = differing([model.record.config for model in models])
-        """The fields in which each model differs from the others, in words."""
-
-    @cached_property
-    def frame(self) -> pd.DataFrame:
-        """One row for each model: id, differs, translation, entropy."""
-        import pandas as pd
-
-        found = zip(self.words, self.translations, strict=True)
-        return pd.DataFrame(
-            [{"id": t.model, "differs": words, "translation": t.text, "entropy": t.entropy} for words, t in found]
-        )
-
-    def plot(self) -> Figure:
-        """The attention maps side by side.
-
-        Raises:
-            InputError: no model has one.
-        """
-        from study.analysis.figures.run import draw_translations
-
-        found = zip(self.words, self.translations, strict=True)
-        maps = [(t._map, words or t.model) for words, t in found if t._map is not None]
-        if not maps:
-            raise InputError("runs: expected attention over tokens, got none. Choose other runs.")
-        return draw_translations(maps)
-
-    def __repr__(self) -> str:
-        return f"<Comparison of {len(self.translations)} models>"
-
-    def _repr_html_(self) -> str:
-        there = any(translation._map is not None for translation in self.translations)
-        return self.frame.to_html(index=False) + (_picture(self.plot()) if there else "")
 
 
 class Results:
@@ -393,7 +384,7 @@ class Results:
     def _compared(self) -> Compared:
         from study.publish.report import compared
 
-        return compared(self._spec, self.folder)
+        return compared(self._spec, self._runs)
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -415,44 +406,13 @@ class Results:
 
         if not compares(self._spec):
             raise InputError(
-                f"{self.name}: expected a sweep that compares arms, got one of single models. `study figures` draws it."
+                f"{self.name}: expected a sweep that compares arms, got one of single models. "
+                "`study report --figures` draws it."
             )
         return draw(self._compared.facets)
 
-    def verdicts(self, claims: str | Path | None = None) -> Table:
-        """Return the verdicts on the claims that this sweep decides. `.frame` has their numbers.
-
-        Args:
-            claims: file with claims of your own, which are added to those of the study.
-
-        Raises:
-            InputError: a claim that cannot be evaluated, or a record that cannot be used.
-        """
-        from study.claims import costs, schema
-        from study.claims.evaluate import evaluate
-        from study.claims.table import table
-
-        files = schema.read_all(None if claims is None else Path(claims))
-        wanted = [str(claim.id) for file in files for claim in file.claims if any(map(self._decides, claim.questions))]
-        measured = costs.read(self.folder / "benchmarks" if store.is_results(self.folder) else None)
-        found = evaluate(files, self._runs, measured, wanted) if wanted else []
-        return table([verdict for verdict in found if self._decides(verdict.question)])
-
-    def _decides(self, question: Any) -> bool:
-        named = (question.sweep, *question.with_sweeps)
-        return any(name is not None and Path(name).stem == self.name for name in named)
-
-    def __repr__(self) -> str:
-        return f"<Results of {self.name} in {self.folder}>"
-
     def _repr_html_(self) -> str:
         return self.table().html()
-
-
-def _picture(figure: Any) -> str:
-    """A figure as an image of a page."""
-    content = base64.b64encode(figure._repr_png_()).decode()
-    return f'<img src="data:image/png;base64,{content}" style="max-width: 100%">'
 
 
 @contextmanager

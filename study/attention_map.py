@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
 SHADES = " ░▒▓█"
 """A weight of 0 to 1 in five steps."""
-WIDEST = 100
 LONGEST_WORD = 12
 
 
@@ -41,28 +40,20 @@ def cells(attention: Mapping[str, Any]) -> Iterator[str]:
     """Yield the rows of a map, one for each target token, and the meaning of a shade. A dot marks a gold link."""
     source, target = ([str(token)[:LONGEST_WORD] for token in attention[side]] for side in ("source", "target"))
     gold = {(s, t) for s, t in attention.get("gold") or []}
-    margin = max(map(len, target), default=0) + 2
-    cell = 2 if margin + 2 * len(source) <= WIDEST else 1
-    for line in range(max(map(len, source), default=0), 0, -1):
-        letters = (token[len(token) - line] if line <= len(token) else " " for token in source)
-        yield f"{'':{margin}}  {''.join(f'{letter:<{cell}}' for letter in letters)}".rstrip()
+    margin, height = (max(map(len, tokens), default=0) for tokens in (target, source))
+    for letters in zip(*(token.rjust(height) for token in source), strict=True):
+        yield f"{'':{margin + 4}}{' '.join(letters)}".rstrip()
     for t, (token, weights) in enumerate(zip(target, attention["weights"], strict=True)):
-        shades = (_shade(weight, (s, t) in gold, cell) for s, weight in enumerate(weights))
-        yield f"{token:>{margin}}  {''.join(shades)}".rstrip()
-    yield f"{'':{margin}}  weight 0 {'·'.join(SHADES)} 1{', • gold' if gold else ''}"
+        shades = [SHADES[min(len(SHADES) - 1, round(weight * (len(SHADES) - 1)))] for weight in weights]
+        pairs = (shade + ("•" if (s, t) in gold else shade) for s, shade in enumerate(shades))
+        yield f"{token:>{margin + 2}}  {''.join(pairs)}".rstrip()
+    yield f"{'':{margin + 2}}  weight 0 {'·'.join(SHADES)} 1{', • gold' if gold else ''}"
 
 
 def title(attention: Mapping[str, Any]) -> str:
     """Return the site, layer and head of a map in words."""
-    head = attention.get("head")
-    return f"{attention['site']}, layer {attention['layer']}, " + (
-        "mean over heads" if head is None else f"head {head}"
-    )
-
-
-def _shade(weight: float, gold: bool, width: int) -> str:
-    shade = SHADES[min(len(SHADES) - 1, round(weight * (len(SHADES) - 1)))]
-    return ("•" if gold else shade) if width == 1 else shade + ("•" if gold else shade)
+    head = "mean over heads" if attention.get("head") is None else f"head {attention['head']}"
+    return f"{attention['site']}, layer {attention['layer']}, {head}"
 
 
 def draw(axes: Axes, attention: Mapping[str, Any]) -> Any:

@@ -25,6 +25,11 @@ EXIT_STATUS = {
 """Exit status of every verb ↦ its meaning."""
 
 
+def shown(text: str) -> str:
+    """Return a text for a terminal: control characters, which could change what it shows, are escaped."""
+    return "".join(f"\\x{ord(c):02x}" if ord(c) < 160 and not c.isprintable() and c not in "\n\t" else c for c in text)
+
+
 class InputError(Exception):
     """Wrong input from the user. The message is one line: `field: expected X, got Y.`, then the remedy."""
 

@@ -1,37 +1,41 @@
-"""Files: reading fast and with limits, atomic writing, and removal of files that a killed process left.
+"""Files: reading with limits, atomic writing, and removal of files that a killed process left.
 
-A reader sees the old content or the new content, never a part. A link is kept: the file that it names is replaced.
-A device or a pipe is written to, never replaced.
+A reader sees the old content or the new content, never a part. A folder of runs or results may be a stranger's: what
+lies below it is read through `read`, `read_json` and `read_parquet`, which follow no links there, wait for no pipe and
+take no more than a limit; and no writer goes through a link to another file.
 """
 
 from __future__ import annotations
 
 import errno
 import gc
+import json
 import os
 import re
 import secrets
-import shutil
 import stat
-import sys
-import tempfile
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from study.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 
 CHECKOUT = Path(__file__).parents[1]
 """Folder above the package: the checkout, whose `results`, `sweeps` and `docs` a wheel does not have."""
 SUFFIX = ".tmp"
 TEMPORARY = re.compile(r"\..*\.[0-9a-f]{8}\.tmp")
 """Names of temporary files. Nobody else's files have such names."""
-SYSTEM = ("/dev/", "/proc/")
-PATIENCE = 5.0
-"""Seconds that a pipe is given to get a reader."""
-STREAM = re.compile(r"/dev/(stdout|stderr)|(?:/dev|/proc/self)/fd/(\d+)")
-"""Names of what this process has open."""
+SHELL = ("/dev/fd/", "/proc/self/fd/")
+"""Where a shell puts the pipes of `<(…)`."""
+LARGEST = 2**28
+"""Bytes of a file that is read, where nothing smaller is said."""
+LARGEST_TABLE = 2**33
+"""Bytes that a Parquet file may claim to have when it is unpacked."""
 
 
 def collect_seldom() -> None:
@@ -73,10 +77,10 @@ def local(text: str, kind: str = "file or folder") -> Path:
 
 
 def write(path: Path, content: str | bytes, durable: bool = True) -> None:
-    """Write a whole file; text becomes UTF-8, and missing folders are made.
+    """Write a whole file; text becomes UTF-8, and missing folders are made. A link at its place is replaced.
 
     Args:
-        path: the file.
+        path: the file. For one that a user has typed, and that may be a link to keep: `path.resolve()`.
         content: all of it.
         durable: wait until the disk has it. A cache needs no such wait.
 
@@ -89,61 +93,169 @@ def write(path: Path, content: str | bytes, durable: bool = True) -> None:
 
 @contextmanager
 def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
-    """Open a temporary file, which replaces `path` at the end.
+    """Open a temporary file beside `path`, which replaces it at the end.
 
-    The temporary file is a new one of an unguessable name, and is removed if the body raises. A `path` that is a
-    device, a pipe or a stream of this process gets the content instead.
+    The temporary file is a new one of an unguessable name, and is removed if the body raises.
 
     Raises:
-        OSError: the file cannot be written; `filename` is `path`.
+        OSError: the file cannot be written, or is a pipe or a device; `filename` is `path`.
     """
+    # Forty characters: a name of 255 bytes leaves no room for a longer temporary one.
+    temporary = path.with_name(f".{path.name[:40]}.{secrets.token_hex(4)}{SUFFIX}")
     try:
-        through = _written_through(path)
-        target = Path(os.path.realpath(path))
-        if not through:
-            target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = _new(None if through else target)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
     except OSError as problem:
         raise _named(problem, path) from None
     try:
         yield temporary
         try:
-            if through:
-                _pour(temporary, path)
-                return
             with suppress(FileNotFoundError):
-                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+                mode = path.lstat().st_mode
+                if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode)):
+                    raise OSError(errno.EINVAL, "a pipe or a device")
+                if stat.S_ISREG(mode):
+                    temporary.chmod(stat.S_IMODE(mode))
             if durable:
                 _sync(temporary)
-            os.replace(temporary, target)
+            os.replace(temporary, path)
         except OSError as problem:
             raise _named(problem, path) from None
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def read(path: Path, limit: int) -> bytes:
-    """Return the content of a file of at most `limit` bytes. A pipe that a shell has made, as by `<(…)`, is read too.
+def append(path: Path, text: str) -> None:
+    """Write a text at the end of a file, which is made if there is none.
 
     Raises:
-        InputError: it is larger, or neither a file nor such a pipe.
-        OSError: it cannot be read.
+        OSError: it cannot be written, or is a link.
     """
-    shell = os.path.abspath(path).startswith(SYSTEM)
-    # Without O_NONBLOCK, opening a pipe waits for somebody who writes into it.
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if shell else os.O_NONBLOCK))
-    try:
-        kind = os.fstat(handle).st_mode
-        if not (stat.S_ISREG(kind) or (shell and not stat.S_ISBLK(kind) and not stat.S_ISDIR(kind))):
-            found = "a folder" if stat.S_ISDIR(kind) else "a pipe or a device"
-            raise InputError(f"{path}: expected a file, got {found}. Name a file.")
-        with open(handle, "rb", closefd=False) as file:
-            content = file.read(limit + 1)
-    finally:
-        os.close(handle)
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with open(os.open(path, flags, 0o666), "a", encoding="utf-8") as file:
+        file.write(text)
+
+
+def read(path: Path, limit: int = LARGEST, below: Path | None = None) -> bytes:
+    """Return the content of a file. A pipe that a shell has made, as by `<(…)`, is read too.
+
+    Args:
+        path: the file.
+        limit: its largest size in bytes.
+        below: a folder above the file. From there on no link is followed; it may be one itself. None: all links are.
+
+    Raises:
+        InputError: it is larger, or a link below that folder, or neither a file nor such a pipe.
+        OSError: it is absent or cannot be read.
+    """
+    handle = _opened(path, below)
+    with open(handle, "rb") as file:
+        content = file.read(limit + 1)
     if len(content) > limit:
         raise InputError(f"{path}: expected at most {_size(limit)}, got more. Name another file.")
     return content
+
+
+def read_text(path: Path, limit: int = LARGEST, below: Path | None = None) -> str:
+    """Return the text of a file in UTF-8; arguments as for `read`.
+
+    Raises:
+        InputError: it is absent, cannot be read, or is no such text.
+    """
+    try:
+        return read(path, limit, below).decode("utf-8")
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be read ({problem.strerror}). Check the file and your rights.") from None
+    except UnicodeDecodeError as problem:
+        raise InputError(f"{path}: expected UTF-8, got another byte at {problem.start}. Restore the file.") from None
+
+
+def read_json(path: Path, limit: int = LARGEST, below: Path | None = None) -> Any:
+    """Return the data of a JSON file; arguments as for `read`.
+
+    Raises:
+        InputError: it is absent, cannot be read, or is no JSON.
+    """
+    return parse_json(read_text(path, limit, below), str(path))
+
+
+def parse_json(text: str, where: str) -> Any:
+    """Return the data of a JSON text; `where` is its place, for the message.
+
+    Raises:
+        InputError: it is no JSON, or is nested too deep.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as problem:
+        why = " ".join(str(problem).split())[:100]
+        raise InputError(f"{where}: expected JSON, got something else ({why}). Restore the file.") from None
+
+
+def read_parquet(
+    path: Path,
+    columns: Sequence[str] | None = None,
+    split: str | None = None,
+    below: Path | None = None,
+    repeated: Sequence[str] = (),
+    run: str | None = None,
+    limit: int = LARGEST_TABLE,
+) -> pa.Table:
+    """Return columns of a Parquet file, without what libraries write beside them.
+
+    Args:
+        path: the file.
+        columns: names (default: all).
+        split: read no more than the parts of the file whose first column begins with this text.
+        below: as for `read`.
+        repeated: columns to be read as dictionaries, as far as they are there.
+        run: keep no more than the rows with this `id`, part by part.
+        limit: bytes of the unpacked file.
+
+    Raises:
+        InputError: it is absent, is no Parquet file, is damaged, lacks a column, or claims to be larger.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import parquet
+
+    with _tables(path), open(_opened(path, below), "rb") as file:
+        found = parquet.read_metadata(file)
+        groups = [found.row_group(place) for place in range(found.num_row_groups)]
+        sizes = [group.total_byte_size for group in groups]
+        if min([found.num_rows, *sizes]) < 0 or max(sum(sizes), found.num_rows) > limit:
+            raise InputError(f"{path}: expected at most {_size(limit)}, got more. Restore the file.")
+        names = found.schema.to_arrow_schema().names
+        if lacking := [name for name in columns or () if name not in names]:
+            raise InputError(f"{path}: {lacking[0]}: expected this column, got none. Restore the file.")
+        chosen = [place for place, group in enumerate(groups) if split in (None, _first(group))]
+        kept = [name for name in repeated if name in names]
+        with parquet.ParquetFile(file, metadata=found, read_dictionary=kept) as opened:
+            read = (opened.read_row_groups([one], columns, use_threads=False) for one in chosen)  # half of the memory
+            parts = [part if run is None else part.filter(pc.field("id") == run) for part in read]
+            table = pa.concat_tables(parts or [opened.read_row_groups([], columns)])
+        table.validate(full=True)
+        return table.replace_schema_metadata(None)
+
+
+def _first(group: Any) -> Any:
+    """Return the smallest value in the first column of a part of a table."""
+    statistics = group.column(0).statistics
+    return statistics.min if statistics is not None else None
+
+
+@contextmanager
+def _tables(path: Path) -> Iterator[None]:
+    """Tell whatever pyarrow says of a file in one line."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as problem:
+        why = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
+        raise InputError(
+            f"{path}: expected a Parquet file, got something else ({' '.join(why.split())[:100]}). Restore the file."
+        ) from None
 
 
 def unwritable(folder: Path, problem: OSError) -> InputError:
@@ -160,60 +272,36 @@ def leftovers(folder: Path) -> list[Path]:
     return [folder / name for name in names if TEMPORARY.fullmatch(name)]
 
 
-def _new(target: Path | None) -> Path:
-    """Return an empty file beside the target, or for None where the system keeps temporary files."""
-    if target is None:
-        handle, name = tempfile.mkstemp(SUFFIX)
+def _opened(path: Path, below: Path | None) -> int:
+    """Return the open file. Without O_NONBLOCK, opening a pipe would wait for somebody who writes into it."""
+    shell = below is None and os.path.abspath(path).startswith(SHELL)
+    flags = os.O_RDONLY | os.O_CLOEXEC | (0 if shell else os.O_NONBLOCK)
+    handle = os.open(path, flags) if below is None else _descended(path, below, flags)
+    mode = os.fstat(handle).st_mode
+    if not (stat.S_ISREG(mode) or (shell and stat.S_ISFIFO(mode))):
         os.close(handle)
-        return Path(name)
-    # Forty characters: a name of 255 bytes leaves no room for a longer temporary one.
-    path = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}{SUFFIX}")
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
-    return path
+        found = "a folder" if stat.S_ISDIR(mode) else "a pipe or a device"
+        raise InputError(f"{path}: expected a file, got {found}. Name a file.")
+    return handle
 
 
-def _written_through(path: Path) -> bool:
-    """Return True if a path or its link target is a device, pipe or stream, which no file can replace."""
-    step = os.path.abspath(path)
-    for _ in range(40):  # as many links as Linux follows
-        if step.startswith(SYSTEM):
-            return True
-        if not os.path.islink(step):
-            break
-        step = os.path.join(os.path.dirname(step), os.readlink(step))
-    try:
-        kind = os.stat(path).st_mode
-    except FileNotFoundError:
-        return False
-    return not (stat.S_ISREG(kind) or stat.S_ISDIR(kind))
-
-
-def _opened(path: Path) -> int:
-    """Open a device or pipe to write. A pipe that nobody reads within `PATIENCE` seconds is an error."""
-    until = time.monotonic() + PATIENCE
-    while True:
+def _descended(path: Path, below: Path, flags: int) -> int:
+    """Open the folder, in it the next one, and so on: no link can be put in between."""
+    handle, parts = os.open(below, flags | os.O_DIRECTORY), path.relative_to(below).parts
+    for part in parts:
+        if part == "..":
+            os.close(handle)
+            raise InputError(f"{path}: expected a file below {below}, got a link upwards. Name a file there.")
         try:
-            handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            inner = os.open(part, flags | os.O_NOFOLLOW, dir_fd=handle)
         except OSError as problem:
-            if problem.errno != errno.ENXIO or time.monotonic() > until:
-                raise
-            time.sleep(0.02)
-        else:
-            os.set_blocking(handle, True)
-            return handle
-
-
-def _pour(source: Path, path: Path) -> None:
-    """Copy a file into a device, a pipe or a stream; a stream keeps its place, so that nothing is overwritten."""
-    found = STREAM.fullmatch(os.path.abspath(path))
-    if found is None:
-        handle = _opened(path)
-    else:
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-        handle = os.dup(int(found[2]) if found[2] else {"stdout": 1, "stderr": 2}[found[1]])
-    with open(handle, "wb") as sink, source.open("rb") as file:
-        shutil.copyfileobj(file, sink)
+            if problem.errno == errno.ELOOP:
+                raise InputError(f"{path}: expected a file, got a link. Replace it by what it names.") from None
+            raise _named(problem, path) from None
+        finally:
+            os.close(handle)
+        handle = inner
+    return handle
 
 
 def _sync(path: Path) -> None:

@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, Protocol
 
 from study.errors import InputError
@@ -69,143 +70,48 @@ class Metric:
         unit = "nats" if self.meaning.startswith("nats") else "0–1" if self.bounds == (0.0, 1.0) else self.unit
         return f"{self.title}, {unit}" if unit else self.title
 
-    @property
-    def description(self) -> str:
-        """Range, direction and meaning: `0–100, more is better; share of …`."""
-        low, high = (f"{bound:g}" for bound in self.bounds)
-        span = f"{low}–{high}" if self.limits else f"From {low}" if math.isfinite(self.bounds[0]) else "Any number"
-        better = {"maximize": ", more is better", "minimize": ", less is better", None: ""}[self.goal]
-        return f"{span}{better}; {self.meaning}"
 
-
+_share = partial(Metric, unit="%")
+_error = partial(Metric, goal="minimize", bounds=(0.0, 1.0), decimals=3, needs="alignment")
+_surprise = partial(Metric, goal="minimize", bounds=(0.0, math.inf), decimals=3)
+_attends = partial(_share, needs="attends")
+_heads = partial(Metric, needs="heads")
+_PARTS: tuple[Kind, ...] = ("length", "corpus", "heads")
 METRICS: dict[str, Metric] = {
-    "bleu": Metric(
-        "BLEU",
-        "sacreBLEU, cased, tokenizer 13a, one reference, exponential smoothing.",
-        short="BLEU",
-        parts=("length", "corpus", "heads"),
-    ),
+    "bleu": Metric("BLEU", "sacreBLEU, cased, 13a, one reference, exponential smoothing.", short="BLEU", parts=_PARTS),
     "chrf": Metric("chrF", "sacreBLEU, character n-grams up to 6.", short="chrF"),
-    "exact": Metric(
-        "exact match",
-        "share of translations that equal the reference.",
-        unit="%",
-        parts=("length", "corpus", "heads"),
-    ),
-    "prefix": Metric("prefix accuracy", "share of words before the first error, the mean over sentences.", unit="%"),
-    "aer": Metric(
-        "alignment error rate",
-        "cross-attention as a word alignment, against the gold links.",
-        "minimize",
-        (0.0, 1.0),
-        decimals=3,
-        short="AER",
-        needs="alignment",
-    ),
-    "aer_best_head": Metric(
-        "alignment error rate, best head",
-        "the same of one head, chosen on validation.",
-        "minimize",
-        (0.0, 1.0),
-        decimals=3,
-        needs="alignment",
-    ),
-    "aer_floor": Metric(
-        "alignment error rate, its floor",
-        "what a perfect argmax, with one link a target word, would reach.",
-        "minimize",
-        (0.0, 1.0),
-        decimals=3,
-        needs="alignment",
-    ),
-    "gold_mass": Metric(
-        "attention mass on gold",
-        "share of cross-attention on gold links, the mean over target words.",
-        bounds=(0.0, 1.0),
-        decimals=3,
-        needs="alignment",
-    ),
-    "nll": Metric(
-        "NLL per sentence",
-        "nats per sentence: the reference under forced decoding, no label smoothing.",
-        "minimize",
-        (0.0, math.inf),
-        decimals=3,
-        short="NLL",
-        parts=("corpus", "heads"),
-    ),
-    "nll_by_length": Metric(
+    "exact": _share("exact match", "share of translations that equal the reference.", parts=_PARTS),
+    "prefix": _share("prefix accuracy", "share of words before the first error, the mean over sentences."),
+    "aer": _error("alignment error rate", "cross-attention as an alignment, against the gold links.", short="AER"),
+    "aer_best_head": _error("alignment error rate, best head", "the same of one head, chosen on validation."),
+    "aer_floor": _error("alignment error rate, its floor", "of a perfect argmax with one link a target word."),
+    "gold_mass": _error("attention mass on gold", "the mean over target words.", goal="maximize"),
+    "nll": _surprise("NLL per sentence", "nats of the reference, forced decoding.", short="NLL", parts=_PARTS[1:]),
+    "nll_by_length": _surprise(
         "NLL per source word",
-        "nats per word: slope of the NLL of a sentence over its source length, by least squares over sentences.",
-        "minimize",
-        (-math.inf, math.inf),
-        decimals=3,
+        "nats per word: slope of a sentence's NLL over its source length, by least squares.",
+        bounds=(-math.inf, math.inf),
         parts=("corpus",),
     ),
-    "perplexity": Metric("perplexity", "exp of the nats per target token.", "minimize", (1.0, math.inf), decimals=2),
-    "contrast": Metric(
-        "pronoun pairs right",
-        "minimal pairs of which both right translations are the more probable ones; chance 25.",
-        unit="%",
-        needs="contrasts",
-    ),
-    "accuracy": Metric(
-        "word accuracy", "share of reference words that the translation has at the same place.", unit="%"
-    ),
-    "attends_mass": Metric(
-        "encoder weight on gold", "encoder self-attention on gold, heads averaged.", unit="%", needs="attends"
-    ),
-    "attends_argmax": Metric(
-        "encoder argmax on gold",
-        "largest weight of encoder self-attention on gold, heads averaged.",
-        unit="%",
-        needs="attends",
-    ),
-    "attends_head": Metric(
-        "encoder argmax on gold, best head", "the same of one head, chosen on validation.", unit="%", needs="attends"
-    ),
-    "onset": Metric(
+    "perplexity": _surprise("perplexity", "exp of the nats per target token.", bounds=(1.0, math.inf), decimals=2),
+    "contrast": _share("pronoun pairs right", "both right translations more probable; chance 25.", needs="contrasts"),
+    "accuracy": _share("word accuracy", "share of reference words that the translation has at the same place."),
+    "attends_mass": _attends("encoder weight on gold", "encoder self-attention, heads averaged."),
+    "attends_argmax": _attends("encoder argmax on gold", "encoder self-attention, heads averaged."),
+    "attends_head": _attends("encoder argmax on gold, best head", "one head, chosen on validation."),
+    "onset": _error(
         "onset of alignment, step",
         "updates: the first validation whose alignment error rate is below .5.",
-        "minimize",
-        (0.0, math.inf),
+        bounds=(0.0, math.inf),
         decimals=0,
-        needs="alignment",
         split="valid",
     ),
-    "beyond": Metric(
-        "slots beyond the longest training sentence",
-        "share of slots past the longest training sentence, which a positional score cannot see.",
-        None,
-        unit="%",
-    ),
-    "free": Metric(
-        "heads free",
-        "largest share of heads, in tenths, up to which no step costs more than 0.5 BLEU.",
-        unit="%",
-        needs="heads",
-    ),
-    "area": Metric("mean BLEU of the curve", "mean BLEU over the eleven steps of a pruning's curve.", needs="heads"),
-    "cliff": Metric(
-        "largest loss of BLEU in one step",
-        "largest loss of BLEU from one step of the curve to the next.",
-        "minimize",
-        needs="heads",
-    ),
-    "needed": Metric(
-        "heads needed",
-        "share of heads without which alone NLL rises (paired t-test, false discovery rate .05).",
-        "minimize",
-        unit="%",
-        needs="heads",
-    ),
-    "harmful": Metric(
-        "heads harmful",
-        "share of heads without which alone NLL falls, tested alike.",
-        "minimize",
-        unit="%",
-        needs="heads",
-    ),
+    "beyond": _share("slots beyond the longest training sentence", "out of a positional score's sight.", goal=None),
+    "free": _heads("heads free", "largest share, in tenths, before a step costs more than 0.5 BLEU.", unit="%"),
+    "area": _heads("mean BLEU of the curve", "mean BLEU over the eleven steps of a pruning's curve."),
+    "cliff": _heads("largest loss of BLEU in one step", "from one step of the curve to the next.", "minimize"),
+    "needed": _heads("heads needed", "NLL rises without the head (paired t-test, FDR .05).", "minimize", unit="%"),
+    "harmful": _heads("heads harmful", "NLL falls without the head, tested alike.", "minimize", unit="%"),
 }
 
 LENGTHS = ((4, 7), (8, 10), (11, 13), (14, 16), (17, 20), (21, 26), (27, 32), (33, 60))
@@ -281,16 +187,16 @@ def is_diagnostic(name: str) -> bool:
     return name.startswith(DIAGNOSTICS)
 
 
-def unit_metric(name: str) -> str:
-    """Return the score whose gap is a metric's margin: BLEU for what a curve sums up, the whole for lengths and heads.
+def unit_of(name: str) -> str:
+    """Return the score whose margin a metric has, without its split: BLEU for what a curve sums up.
 
-    A subset that a corpus names has a gap of its own.
+    Lengths and parts of the heads have the margin of the whole. A subset that a corpus names has one of its own.
     """
     if is_diagnostic(name):
-        return name
-    split, score, *subset = name.split("/", 2)
+        return name.partition("/")[2]
+    _, score, *subset = name.split("/", 2)
     own = subset if subset and not (subset[0] in (*BUCKETS, *KEPT) or PARTS.fullmatch(subset[0])) else []
-    return "/".join([split, "bleu" if score in ("area", "cliff") else score, *own])
+    return "/".join(["bleu" if score in ("area", "cliff") else score, *own])
 
 
 def end(mean: float, limits: tuple[float, float]) -> int:

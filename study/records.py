@@ -41,16 +41,10 @@ CHECKPOINT, PARTS = "checkpoint.ckpt", "pruning.jsonl"
 NUMBERS = re.compile(r"\[(?:\n +(?:-?\d[\d.e+-]*|null),?)+\n +\]")
 """A list of numbers and nulls in indented JSON. No string holds a line break there."""
 
-
 Count = Annotated[int, Field(ge=0)]
 Amount = Annotated[float, Field(ge=0, le=1e15)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
 Time = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)$")]
-
-
-def _in(unit: str) -> Any:
-    """Return the unit of a field, for the JSON Schema."""
-    return {"unit": unit}
 
 
 class Section(BaseModel):
@@ -66,116 +60,144 @@ class Section(BaseModel):
 
 
 class DataFacts(Section):
-    """Data of the run: SHA-256 of every file (or generated split) and of the subword model."""
+    """Data of a run.
 
-    name: str = Field(description="Corpus or probe.")
-    version: Count = Field(
-        json_schema_extra=_in("1"), description="Version of its generator, or of how its files are read."
-    )
-    source: str = Field(description="Language of the source.")
-    target: str = Field(description="Language of the target.")
-    files: dict[str, str] = Field(description="SHA-256 by file, or by split for a generated corpus.")
-    subwords: str | None = Field(description="SHA-256 of the subword model; null with words.")
+    Attributes:
+        name: corpus or probe.
+        version: of its generator, or of how its files are read.
+        source: language of the source.
+        target: language of the target.
+        files: SHA-256 by file, or by split for a generated corpus.
+        subwords: SHA-256 of the subword model; None with words.
+    """
+
+    name: str
+    version: Count
+    source: str
+    target: str
+    files: dict[str, str]
+    subwords: str | None
 
 
 class ModelFacts(Section):
-    """Sizes of the model. FLOPs: forward, teacher-forced, at the corpus's mean lengths, per target token."""
+    """Sizes of the model.
 
-    parameters: Count = Field(
-        json_schema_extra=_in("numbers"), description="Trained numbers, shared ones counted once."
-    )
-    parameters_attention: Count = Field(json_schema_extra=_in("numbers"), description="Those of the attention sites.")
-    flops_per_token: Count | None = Field(
-        json_schema_extra=_in("floating-point operations per target token"),
-        description="Operations per target token; null: not measured.",
-    )
+    Attributes:
+        parameters: trained numbers, shared ones counted once.
+        parameters_attention: those of the attention sites.
+        flops_per_token: floating-point operations per target token: forward, teacher-forced, at the corpus's mean
+            lengths. None: not measured.
+    """
+
+    parameters: Count
+    parameters_attention: Count
+    flops_per_token: Count | None
 
 
 class Resources(Section):
-    """Resources of the run. Times differ between runs; nothing else here is compared."""
+    """Resources of a run. Times differ between runs; nothing else here is compared.
 
-    train_seconds: Amount = Field(
-        json_schema_extra=_in("s"), description="Seconds in training steps, validation left out."
-    )
-    wall_seconds: Amount = Field(
-        json_schema_extra=_in("s"), description="Seconds of all calls together, without work that an interruption lost."
-    )
-    tokens_per_second: Amount = Field(
-        json_schema_extra=_in("target tokens per s"), description="Target tokens per second of train_seconds."
-    )
-    decode_sentences_per_second: Amount | None = Field(
-        json_schema_extra=_in("sentences per s"), description="Sentences per second of beam search at test."
-    )
-    peak_memory_bytes: Count = Field(
-        json_schema_extra=_in("bytes"), description="Bytes: on a GPU what was allocated, else the largest resident set."
-    )
+    Attributes:
+        train_seconds: in training steps, validation left out.
+        wall_seconds: of all calls together, without work that an interruption lost.
+        tokens_per_second: target tokens per second of train_seconds.
+        decode_sentences_per_second: of beam search at test.
+        peak_memory_bytes: on a GPU what was allocated, else the largest resident set.
+    """
+
+    train_seconds: Amount
+    wall_seconds: Amount
+    tokens_per_second: Amount
+    decode_sentences_per_second: Amount | None
+    peak_memory_bytes: Count
 
 
 class Selection(Section):
-    """Choice of the tested step, on validation only."""
+    """Choice of the tested step, on validation only.
 
-    rule: Name = Field(description="The field training.select.")
-    step: Count = Field(json_schema_extra=_in("updates"), description="The step whose weights were tested.")
-    value: float | None = Field(
-        json_schema_extra=_in("of what the rule compared"), description="What the rule compared, at that step."
-    )
+    Attributes:
+        rule: the field training.select.
+        step: the update whose weights were tested.
+        value: what the rule compared, at that step.
+    """
+
+    rule: Name
+    step: Count
+    value: float | None
 
 
 class Score(Section):
-    """One number on one split. `subset` names a part of it (`length 4-7`); `hypotheses` is a file beside the record."""
+    """One number on one split.
 
-    split: Name = Field(description="Split of the corpus; valid is validation.")
-    metric: Name = Field(description="Which score; see the list of scores.")
-    value: float | None = Field(
-        json_schema_extra=_in("of the metric"),
-        description="The score; null where the model cannot read a pair of the split.",
-    )
-    n: Count = Field(
-        json_schema_extra=_in("sentences, tokens or minimal pairs"),
-        description="Sentences, or tokens (perplexity) or minimal pairs (contrast).",
-    )
-    subset: str | None = Field(
-        None, description="A part of the split, by words of the source, or of the model, by heads; null: the whole."
-    )
-    signature: str | None = Field(None, description="How it was computed, scorer and version included.")
-    hypotheses: str | None = Field(None, description="The file of translations that was scored; null: none was.")
-    hypotheses_sha256: str | None = Field(None, description="SHA-256 of that file.")
+    Attributes:
+        split: of the corpus; valid is validation.
+        metric: which score; see `study.metrics`.
+        value: in units of the metric; None where the model cannot read a pair of the split.
+        n: sentences, or tokens (perplexity) or minimal pairs (contrast).
+        subset: a part of the split, by words of the source (`length 4-7`), or of the model, by heads; None: the whole.
+        signature: how it was computed, scorer and version included.
+        hypotheses: the file of translations that was scored, beside the record; None: none was.
+        hypotheses_sha256: its SHA-256.
+    """
+
+    split: Name
+    metric: Name
+    value: float | None
+    n: Count
+    subset: str | None = None
+    signature: str | None = None
+    hypotheses: str | None = None
+    hypotheses_sha256: str | None = None
 
 
 class Call(Section):
-    """One call of the program that made a part of a run, where several calls made it and differ."""
+    """One call of the program that made a part of a run, where several calls made it and differ.
 
-    from_step: Count = Field(
-        json_schema_extra=_in("updates"),
-        description="Step, or part of a pruning, that it continued from; 0: it began the run.",
-    )
-    git_commit: str | None = Field(description="Commit of the code.")
-    git_dirty: bool | None = Field(description="Whether the code differed from it.")
-    device: str = Field(description="Name of the GPU, else of the processor.")
-    device_count: Count = Field(json_schema_extra=_in("devices"), description="How many of them.")
-    threads: Count | None = Field(
-        json_schema_extra=_in("threads"), description="CPU threads of torch, of each process."
-    )
+    Attributes:
+        from_step: the update, or part of a pruning, that it continued from; 0: it began the run.
+        git_commit: commit of the code.
+        git_dirty: whether the code differed from it.
+        device: name of the GPU, else of the processor.
+        device_count: how many of them.
+        threads: CPU threads of torch, of each process.
+    """
+
+    from_step: Count
+    git_commit: str | None
+    git_dirty: bool | None
+    device: str
+    device_count: Count
+    threads: Count | None
 
 
 class Provenance(Section):
-    """Origin of the numbers, without user, path or host. `calls` has what differs between the calls of one run."""
+    """Origin of the numbers, without user, path or host.
 
-    git_commit: str | None = Field(description="Commit of the code; null outside a checkout.")
-    git_dirty: bool | None = Field(description="Whether study/, sweeps/ or requirements.lock differed, in any call.")
-    python: str = Field(description="Version of Python.")
-    packages: dict[str, str] = Field(description="Versions of the packages that decide numbers.")
-    device: str = Field(description="Name of the GPU, else of the processor.")
-    device_count: Count = Field(json_schema_extra=_in("devices"), description="How many of them one run used.")
-    precision: Name = Field(description="The field training.precision.")
-    deterministic: bool = Field(description="Whether the same run gives the same bits here (one CPU thread).")
-    started_utc: Time = Field(description="When the run started, UTC.")
-    threads: Count | None = Field(
-        None,
-        json_schema_extra=_in("threads"),
-        description="CPU threads of torch, of each process; older records lack it.",
-    )
-    calls: list[Call] = Field([], description="Calls that made the run, if they differ; else left out.")
+    Attributes:
+        git_commit: commit of the code; None outside a checkout.
+        git_dirty: whether study/, sweeps/ or requirements.lock differed, in any call.
+        python: its version.
+        packages: versions of the packages that decide numbers.
+        device: name of the GPU, else of the processor.
+        device_count: how many of them one run used.
+        precision: the field training.precision.
+        deterministic: whether the same run gives the same bits here (one CPU thread).
+        started_utc: when the run started.
+        threads: CPU threads of torch, of each process; older records lack it.
+        calls: calls that made the run, if they differ; else left out.
+    """
+
+    git_commit: str | None
+    git_dirty: bool | None
+    python: str
+    packages: dict[str, str]
+    device: str
+    device_count: Count
+    precision: Name
+    deterministic: bool
+    started_utc: Time
+    threads: Count | None = None
+    calls: list[Call] = []
 
     def of_calls(self, name: str) -> list[Any]:
         """Return the values that a field has in the calls of the run, each once, in their order."""
@@ -185,48 +207,65 @@ class Provenance(Section):
     @model_serializer(mode="wrap")
     def _with_unknown_fields(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out what an older record lacks, so that writing it again changes nothing."""
-        known: dict[str, Any] = dump(self)
-        tree = known | (self.model_extra or {})
+        tree = dump(self) | (self.model_extra or {})
         return {name: value for name, value in tree.items() if name not in ("threads", "calls") or value}
 
 
 class Wandb(Section):
-    """Informational only."""
+    """The W&B run, for information only.
 
-    id: str = Field(description="W&B's name of the run.")
-    url: str | None = Field(description="Its address; null for a run that was offline.")
+    Attributes:
+        id: W&B's name of the run.
+        url: its address; None for a run that was offline.
+    """
+
+    id: str
+    url: str | None
 
 
 class Record(Section):
-    """One run, whole."""
+    """One run, whole.
 
-    schema_version: int = Field(SCHEMA_VERSION, ge=SCHEMA_VERSION, description="Version of this schema.")
-    protocol: int = Field(description="Raised when a fix moves numbers; part of the identity.")
-    id: str = Field(description="Corpus, family, score of cross-attention, 8 hexadecimals of config_hash, seed.")
-    status: Literal["finished", "diverged", "failed"] = Field(
-        description="diverged (the loss became infinite or no number) is a result; failed is none."
-    )
-    error: str | None = Field(None, description="Why it diverged or failed.")
-    config: dict[str, Any] = Field(description="The resolved experiment; `study train --help` describes its fields.")
-    config_hash: str = Field(description="SHA-256 of the fields that decide numbers, without the seed.")
-    seed: int = Field(description="Seed of initial values, data order and dropout.")
-    data: DataFacts | None = Field(None, description="What was read.")
-    model: ModelFacts | None = Field(None, description="Sizes of the model.")
-    resources: Resources | None = Field(None, description="What the run took.")
-    selection: Selection | None = Field(None, description="Which step was tested, and why.")
-    scores: list[Score] = Field([], description="Every score of every split.")
-    diagnostics: dict[str, Any] = Field(
-        {},
-        description="Site, then layer, then head: what attention did at the last validation, on a fixed batch. "
-        "`pruning`: the order of a pruning's heads, by site, layer and head, and which were removed.",
-    )
-    history: list[dict[str, Any]] = Field([], description="One point a validation: step, losses, rate, diagnostics.")
-    per_sentence: dict[str, str] = Field(
-        {},
-        description="SHA-256 by file with one number a sentence: `test.nll.txt`, NLL in nats; empty: none was written.",
-    )
-    provenance: Provenance | None = Field(None, description="Where the numbers come from.")
-    wandb: Wandb | None = Field(None, description="The W&B run, for information only.")
+    Attributes:
+        schema_version: version of this schema.
+        protocol: raised when a fix moves numbers; part of the identity.
+        id: corpus, family, score of cross-attention, 8 hexadecimals of config_hash, seed.
+        status: diverged (the loss became infinite or no number) is a result; failed is none.
+        error: why it diverged or failed.
+        config: the resolved experiment; `study train --help` describes its fields.
+        config_hash: SHA-256 of the fields that decide numbers, without the seed.
+        seed: of initial values, data order and dropout.
+        data: what was read.
+        model: sizes of the model.
+        resources: what the run took.
+        selection: which step was tested, and why.
+        scores: every score of every split.
+        diagnostics: site, then layer, then head: what attention did at the last validation, on a fixed batch.
+            `pruning`: the order of a pruning's heads, by site, layer and head, and which were removed.
+        history: one point a validation: step, losses, rate, diagnostics.
+        per_sentence: SHA-256 by file with one number a sentence: `test.nll.txt`, NLL in nats.
+        provenance: where the numbers come from.
+        wandb: the W&B run.
+    """
+
+    schema_version: int = Field(SCHEMA_VERSION, ge=SCHEMA_VERSION)
+    protocol: int
+    id: str
+    status: Literal["finished", "diverged", "failed"]
+    error: str | None = None
+    config: dict[str, Any]
+    config_hash: str
+    seed: int
+    data: DataFacts | None = None
+    model: ModelFacts | None = None
+    resources: Resources | None = None
+    selection: Selection | None = None
+    scores: list[Score] = []
+    diagnostics: dict[str, Any] = {}
+    history: list[dict[str, Any]] = []
+    per_sentence: dict[str, str] = {}
+    provenance: Provenance | None = None
+    wandb: Wandb | None = None
 
     @field_validator("diagnostics")
     @classmethod
@@ -254,11 +293,6 @@ def canonical(tree: Any) -> str:
     return NUMBERS.sub(lambda match: re.sub(r"\n +", " ", match[0]).replace("[ ", "[").replace(" ]", "]"), text) + "\n"
 
 
-def schema() -> dict[str, Any]:
-    """Return the JSON Schema of a record; `unit` is the unit of a number."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | Record.model_json_schema()
-
-
 def rounded(tree: Any) -> Any:
     """Every float rounded to 6 significant digits outside `config`, so that CPUs agree; NaN and ∞ become None."""
     if isinstance(tree, float):
@@ -276,41 +310,8 @@ def read(path: Path) -> Record:
     Raises:
         InputError: the file is absent, no JSON, or no record (see `parse`).
     """
-    return parse(read_json(path), str(path))
-
-
-def read_text(path: Path) -> str:
-    """Return the text of a file of records.
-
-    Raises:
-        InputError: the file is absent, or no text.
-    """
     plugins.learn(path.parent)
-    try:
-        return files.read(path, LARGEST).decode("utf-8")
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such record. `study sweep FILE --status` lists the finished runs.") from None
-    except (OSError, ValueError) as problem:
-        reason = problem.strerror if isinstance(problem, OSError) else " ".join(str(problem).split())[:100]
-        raise InputError(
-            f"{path}: expected a JSON record, got something else ({reason}). Restore it, or remove it to run again."
-        ) from None
-
-
-def read_json(path: Path) -> Any:
-    """Return the plain data of a file of records.
-
-    Raises:
-        InputError: the file is absent, or no JSON.
-    """
-    text = read_text(path)
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as problem:
-        reason = " ".join(str(problem).split())[:100]
-        raise InputError(
-            f"{path}: expected a JSON record, got something else ({reason}). Restore it, or remove it to run again."
-        ) from None
+    return parse(files.read_json(path, LARGEST), str(path))
 
 
 def parse(tree: Any, where: str) -> Record:
@@ -362,15 +363,13 @@ def state(folder: Path) -> Literal["missing", "started", "finished", "diverged",
     try:
         names = os.listdir(folder)
     except FileNotFoundError:
-        if not os.path.lexists(folder):
-            return "missing"
-        names = None
+        return "missing"
     except NotADirectoryError:
-        names = None
+        raise InputError(
+            f"{folder}: expected a folder, got a file. Remove it, or name another folder with --runs."
+        ) from None
     except OSError as problem:
         raise InputError(f"{folder}: cannot be read ({problem.strerror}). Check the name and your rights.") from None
-    if names is None:
-        raise InputError(f"{folder}: expected a folder, got a file. Remove it, or name another folder with --runs.")
     if "record.json" in names:
         return read(folder / "record.json").status
     return "started" if names else "missing"

@@ -11,8 +11,6 @@ Runs of one's own come before published ones.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from study.errors import InputError
@@ -24,7 +22,6 @@ RUN = (
     "folder of runs); your own runs first, then the published ones"
 )
 """Help of RUN, the same for every verb."""
-LAST = "last"
 LISTED = 4
 
 
@@ -38,19 +35,6 @@ def sweeps_of(folder: Path) -> Path:
     """Return the folder of sweep files: beside a folder of runs, in the working directory, or in the checkout."""
     beside = folder.resolve().parent / "sweeps"
     return next((path for path in (beside, Path("sweeps"), CHECKOUT / "sweeps") if path.is_dir()), beside)
-
-
-def names(runs: Path) -> dict[str, list[str]]:
-    """Return the names `SWEEP/NUMBER` of all declared runs, by id. Files that cannot be read are left out."""
-    from study.sweep.spec import load
-
-    found: dict[str, list[str]] = {}
-    for path in sorted(sweeps_of(runs).glob("*.yaml")):
-        with suppress(InputError):
-            for number, cell in enumerate(load(path).cells, 1):
-                if cell.id is not None:
-                    found.setdefault(cell.id, []).append(f"{path.stem}/{number}")
-    return found
 
 
 def stores(runs: Path) -> list[Store]:
@@ -74,37 +58,30 @@ def find(run: str, runs: Path) -> tuple[Store, str]:
     if (folder / "record.json").is_file():
         folder = folder.resolve()
         return Store(folder.parent), folder.name
-    there = stores(runs)
-    if run == LAST:
-        return _last(runs)
-    identity = _of_sweep(run, runs) or (given.stem if given.is_file() else run)
-    for store in there:
-        if identity in store:
+    if run == "last":
+        paths = [path for path in runs.glob("*/record.json") if path.is_file()]
+        if not paths:
+            raise InputError(f"last: expected a folder with runs, got {runs}, which has none. Name one with --runs.")
+        return Store(runs), max(paths, key=lambda path: (path.stat().st_mtime_ns, path.parent.name)).parent.name
+    there, identity = stores(runs), _of_sweep(run, runs) or run
+    ids = [(store, store.ids()) for store in there]
+    for store, known in ids:
+        if identity in known:
             return store, identity
-    for store in there:
-        if found := list(_fitting(store, identity)):
-            if len(found) > 1:
-                raise InputError(f"{run}: expected one run, got {len(found)}: {_some(found)}. Give more of the id.")
+    for store, known in ids:
+        found = [name for name in known if name.startswith(identity)] or [name for name in known if identity in name]
+        if len(found) > 1:
+            raise InputError(f"{run}: expected one run, got {len(found)}: {_some(found)}. Give more of the id.")
+        if found:
             return store, found[0]
     if any((place / identity).is_dir() for place in (runs, Path())):
         raise InputError(f"{run}: no record yet. The run is in progress, or was interrupted.")
     if identity != run:
         raise InputError(f"{run}: expected a run that has a record, got {identity}, which has not run. Train it first.")
-    near = difflib.get_close_matches(run, [name for store in there for name in store.ids()], LISTED, 0.3)
-    raise InputError(
-        f"{run}: no such run in {' and '.join(str(store.folder) for store in there) or runs}. "
-        + (f"The nearest: {_some(near)}. " if near else "")
-        + "`study runs` lists all."
-    )
-
-
-def _fitting(store: Store, text: str) -> Iterator[str]:
-    """The ids that begin with a text, else those that contain it. Only the files of arms that can have one are read."""
-    arm = text.rpartition("-s")[0]
-    arms = [name for name in store.arms() if text in name or (arm and name.endswith(arm))]
-    ids = [*store.working(), *(identity for name in arms for identity in store.ids(name))]
-    found = [identity for identity in ids if identity.startswith(text)]
-    yield from dict.fromkeys(found or [identity for identity in ids if text in identity])
+    near = difflib.get_close_matches(run, [name for _, known in ids for name in known], LISTED, 0.3)
+    hint = f"The nearest: {_some(near)}. " if near else ""
+    places = " and ".join(str(store.folder) for store in there) or runs
+    raise InputError(f"{run}: no such run in {places}. {hint}`study ls runs` lists all.")
 
 
 def _of_sweep(run: str, runs: Path) -> str | None:
@@ -126,14 +103,6 @@ def _of_sweep(run: str, runs: Path) -> str | None:
     return cell.id
 
 
-def _last(runs: Path) -> tuple[Store, str]:
-    paths = [path for path in runs.glob("*/record.json") if path.is_file()]
-    if not paths:
-        raise InputError(f"{LAST}: expected a folder with runs, got {runs}, which has none. Name one with --runs.")
-    newest = max(paths, key=lambda path: (path.stat().st_mtime_ns, path.parent.name))
-    return Store(runs), newest.parent.name
-
-
 def _some(names: list[str]) -> str:
     return ", ".join([*names[:LISTED], *["…"] * (len(names) > LISTED)])
 
@@ -147,9 +116,7 @@ def model_of(store: Store, identity: str) -> bytes:
     for place in (store, *([Store(published())] if published().is_dir() else [])):
         if (content := place.model(identity)) is not None:
             return content
-    state = store.state(identity)
-    if state != "finished":
-        raise InputError(f"{identity}: expected a run with a model, got one that {state}. Choose another run.")
-    raise InputError(
-        f"{identity}: expected a run with a model, got a record alone. Train it again: `study rerun {identity}`."
-    )
+    got = f"got a record alone. Train it again: `study rerun {identity}`."
+    if (state := store.state(identity)) != "finished":
+        got = f"got one that {state}. Choose another run."
+    raise InputError(f"{identity}: expected a run with a model, {got}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -33,6 +32,7 @@ class Value(NamedTuple):
 
 SENTENCE_BLEU = BLEU(force=True, effective_order=True)  # the order changes the score of a sentence, not its n-grams
 Scorer = Callable[[Sequence[str], Sequence[str]], Value]
+Ngrams = tuple[tuple[int, int], tuple[int, ...], tuple[int, ...]]
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Value:
@@ -42,15 +42,19 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Value:
         ValueError: not one hypothesis per reference, or none at all; so do all scores here.
     """
     _paired(hypotheses, references)
-    rows = [_ngrams(h, r) for h, r in zip(hypotheses, references, strict=True)]
-    sizes, right, made = ([sum(column) for column in zip(*part, strict=True)] for part in zip(*rows, strict=True))
+    return _bleu([_ngrams(h, r) for h, r in zip(hypotheses, references, strict=True)])
+
+
+def _bleu(sentences: Sequence[Ngrams]) -> Value:
+    """Return corpus BLEU from the facts of its sentences: sacreBLEU adds them up and makes a score of the sums."""
+    sizes, right, made = ([sum(column) for column in zip(*part, strict=True)] for part in zip(*sentences, strict=True))
     ours, theirs = sizes
     score = BLEU.compute_bleu(right, made, ours, theirs, smooth_method="exp")
     return Value(float(score.score), _bleu_signature())
 
 
 @lru_cache(maxsize=2**14)
-def _ngrams(hypothesis: str, reference: str) -> tuple[tuple[int, int], tuple[int, ...], tuple[int, ...]]:
+def _ngrams(hypothesis: str, reference: str) -> Ngrams:
     """Return BLEU's facts of one sentence: its length and the reference's, n-grams that are right, and all n-grams.
 
     They are kept, since a sentence is in several parts of its split, and few translations change between validations.
@@ -71,11 +75,14 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Value:
     return _sacrebleu(CHRF(), hypotheses, references)
 
 
+_EXACT = "exact|case:mixed|strip:yes|version:1"
+
+
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Value:
     """100 · share of the hypotheses that equal their reference, white space around both taken off."""
     _paired(hypotheses, references)
     hits = sum(h.strip() == r.strip() for h, r in zip(hypotheses, references, strict=True))
-    return Value(100.0 * hits / len(references), "exact|case:mixed|strip:yes|version:1")
+    return Value(100.0 * hits / len(references), _EXACT)
 
 
 def prefix_accuracy(hypotheses: Sequence[str], references: Sequence[str]) -> Value:
@@ -140,15 +147,6 @@ def source_length(text: str) -> int:
     return sum(form[0].isalnum() or form[0] == "_" for form in forms(text))
 
 
-@dataclass(frozen=True)
-class _Part:
-    """Part of a split."""
-
-    subset: str | None
-    rows: list[int]
-    metrics: tuple[str, ...]
-
-
 def score_split(
     hypotheses: Sequence[str], pairs: Sequence[Pair], split: str, members: Members | None = None
 ) -> list[Score]:
@@ -159,15 +157,45 @@ def score_split(
     """
     references = [pair.target for pair in pairs]
     _paired(hypotheses, references)
-    parts = [_Part(None, list(range(len(pairs))), tuple(METRICS)), *_by_length(pairs)]
-    parts += [_Part(name, rows, OF_SUBSETS) for name, rows in named_rows(members)]
+    parts: list[tuple[str | None, list[int], Iterable[str]]] = [(None, list(range(len(pairs))), METRICS)]
+    parts += [(name, rows, BY_LENGTH) for name, rows in _by_length([source_length(pair.source) for pair in pairs])]
+    parts += [(name, rows, OF_SUBSETS) for name, rows in named_rows(members)]
     scores = []
-    for part in parts:
-        some, theirs = [hypotheses[i] for i in part.rows], [references[i] for i in part.rows]
-        for metric in part.metrics:
+    for subset, rows, metrics in parts:
+        some, theirs = [hypotheses[i] for i in rows], [references[i] for i in rows]
+        for metric in metrics:
             value, signature = METRICS[metric](some, theirs)
             scores.append(
-                Score(split=split, metric=metric, value=value, n=len(some), subset=part.subset, signature=signature)
+                Score(split=split, metric=metric, value=value, n=len(some), subset=subset, signature=signature)
+            )
+    return scores
+
+
+def counts(hypotheses: Sequence[str], pairs: Sequence[Pair]) -> list[tuple[int, ...]]:
+    """Return the counts of each sentence that BLEU and exact match follow from, as `study.rows.COUNTS` names them.
+
+    The totals of n-grams are max(0, sys_len − n + 1).
+
+    Raises:
+        ValueError: not one hypothesis per pair.
+    """
+    found = []
+    for text, pair in zip(hypotheses, pairs, strict=True):
+        sizes, right, _ = _ngrams(text, pair.target)
+        found.append((source_length(pair.source), int(text.strip() == pair.target.strip()), *sizes, *right))
+    return found
+
+
+def score_counts(rows: Sequence[Sequence[int]], split: str) -> list[Score]:
+    """Return BLEU and exact match of a split from `counts`, on the whole and by length, as `score_split` does."""
+    scores = []
+    for subset, places in [(None, list(range(len(rows)))), *_by_length([row[0] for row in rows])]:
+        some = [rows[place] for place in places]
+        made = [((row[2], row[3]), tuple(row[4:]), tuple(max(0, row[2] - n) for n in range(4))) for row in some]
+        exact = Value(100.0 * sum(row[1] for row in some) / len(some), _EXACT)
+        for metric, (value, signature) in (("bleu", _bleu(made)), ("exact", exact)):
+            scores.append(
+                Score(split=split, metric=metric, value=value, n=len(some), subset=subset, signature=signature)
             )
     return scores
 
@@ -206,14 +234,14 @@ def named_rows(members: Members | None) -> list[tuple[str, list[int]]]:
     return [(name, rows) for name, rows in found if len(rows) >= SMALLEST_BUCKET]
 
 
-def _by_length(pairs: Sequence[Pair]) -> list[_Part]:
-    lengths = [source_length(pair.source) for pair in pairs]
-    parts = []
+def _by_length(lengths: Sequence[int]) -> list[tuple[str, list[int]]]:
+    """Return the buckets of source length that are large enough, each with the places of its sentences."""
+    found = []
     for low, high in LENGTHS:
         rows = [i for i, length in enumerate(lengths) if low <= length <= high]
         if len(rows) >= SMALLEST_BUCKET:
-            parts.append(_Part(f"length {low}-{high}", rows, BY_LENGTH))
-    return parts
+            found.append((f"length {low}-{high}", rows))
+    return found
 
 
 def _sacrebleu(metric: Metric, hypotheses: Sequence[str], references: Sequence[str]) -> Value:

@@ -1,100 +1,77 @@
-"""Records and the files beside them, working or published, found by the run's id.
+"""Runs of a folder, working or published, found by id.
 
 A working folder has a folder for each run: `<id>/record.json`, `<id>/test.hyp.txt`, `<id>/attention.json`.
-A published folder has two files for each arm, which is an id without its seed:
-
-    <arm>.json      list of the arm's records by seed; one line for each score and each validation
-    <arm>.tar.xz    the other files of these runs, each named `<id>.<name>`
-
-Beside it, `supplement.csv` has scores of subsets that older records lack, and `models/` has the trained models of some
-published runs, `<id>.pt` or in parts `<id>.pt.1`, `<id>.pt.2`.
-
-The published text of a record is not that of the working file, so its SHA-256 is taken of `records.canonical`.
+A published folder has tables (see `study.publish.tables`), and `models/` has the trained models of some of its runs,
+`<id>.pt` or in parts `<id>.pt.1`, `<id>.pt.2`.
 """
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
-import json
-import lzma
 import os
-import sys
-import tarfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from types import NoneType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from filelock import lock_descriptor
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from study import files, records
+from study import files, records, rows
 from study.config import plugins
 from study.errors import InputError
-from study.records import Record, Section
+from study.records import Count, Record, Section
+from study.rows import CURVE, HYPOTHESES, arm_of, seed_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+__all__ = ["Store", "arm_of", "seed_of"]
 
 AnySection = TypeVar("AnySection", bound=Section)
-HYPOTHESES, STATISTICS, ATTENTION = ".hyp.txt", ".bleu.tsv", "attention.json"
-ARCHIVE = ".tar.xz"
+ATTENTION = "attention.json"
+LARGEST = 2**34
+"""Bytes of a model."""
 MODEL, MODELS = "model.pt", "models"
 """File of a run's trained model, and the folder of the published ones."""
-SUPPLEMENT, SUPPLEMENTED = "supplement.csv", ("bleu", "exact")
-"""File with scores of subsets that published records lack, and which scores."""
-DAMAGED = (OSError, EOFError, lzma.LZMAError, tarfile.TarError)
-
-
-@dataclass(frozen=True)
-class NewRun:
-    """A run to publish: its record as plain data, and the files beside it by name."""
-
-    tree: dict[str, Any]
-    files: Mapping[str, bytes] = field(default_factory=dict)
+RUNS, SCORES, CURVES, MAPS, SENTENCES = "runs.parquet", "scores.parquet", "curves.parquet", "maps.parquet", "sentences"
+"""Tables of a published folder; the last is a folder with a table for each corpus."""
+REPEATED = ("id", "split", "metric", "subset", "signature", "hypotheses_sha256")
+"""Columns whose values are kept once in memory."""
+CORE = ("id", "corpus", "status", "config_hash", "seed", "record")
+"""Columns of the table of runs that are read to find a run."""
+MANIFEST = "manifest.json"
 
 
 class Store:
-    """The runs of a folder. Each file is read once.
+    """The runs of a folder. Each table is read once.
 
     Args:
-        folder: a folder of working runs, `results/`, or `results/runs/`.
+        folder: a folder of working runs, or `results/`.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder / "runs" if is_results(folder) else folder
-        plugins.learn(self.folder.parent)  # mechanisms of users' own that were published with their runs
-        self._records: dict[str, Record | InputError] = {}
-        self._arms: dict[str, list[str]] = {}
-        """Arm ↦ its ids, of the arms that were read."""
-        self._trees: tuple[str, dict[str, Any]] = "", {}
-        """The last arm that was read, and its records as plain data."""
-        self._files: tuple[str, dict[str, bytes]] = "", {}
-        """The last archive that was read."""
+        self.folder, self.published = folder, is_results(folder)
+        plugins.learn(folder if self.published else folder.parent)  # users' own mechanisms
+        self._records: dict[str, Record] = {}
+        self._tables: dict[str, ByRun] = {}
+        self._sentences: dict[tuple[str, ...], ByRun | None] = {}
+        """By corpus, split and columns; of one corpus."""
 
     def __contains__(self, identity: str) -> bool:
         """Return True if the run has a record."""
-        return self._working(identity).is_file() or identity in self._published(arm_of(identity))
+        return identity in self._runs.places if self.published else self._file(identity).is_file()
 
-    def arms(self) -> list[str]:
-        """Return the published arms, sorted."""
-        return sorted(path.stem for path in self.folder.glob("[!.]*.json"))
-
-    def ids(self, arm: str | None = None) -> list[str]:
-        """Return the ids of all runs that have a record, sorted; with `arm`, of its published runs.
+    def ids(self) -> list[str]:
+        """Return the ids of all runs that have a record, sorted.
 
         Raises:
-            InputError: a published file cannot be read.
+            InputError: the published table cannot be read.
         """
-        if arm is not None:
-            return list(self._published(arm))
-        return sorted({*self.working()}.union(*map(self._published, self.arms())))
-
-    def working(self) -> list[str]:
-        """Return the ids of the runs that have a folder and a record, sorted."""
-        return sorted(path.parent.name for path in self.folder.glob("*/record.json"))
+        return sorted(
+            self._runs.places if self.published else (p.parent.name for p in self.folder.glob("*/record.json"))
+        )
 
     def state(self, identity: str) -> str:
         """State of a run: missing, started, finished, diverged or failed.
@@ -106,9 +83,7 @@ class Store:
 
     def where(self, identity: str) -> str:
         """Return the place of a run's record, for messages."""
-        path = self._working(identity)
-        arm = self.folder / f"{arm_of(identity)}.json"
-        return f"{arm}: {identity}" if arm.is_file() and not path.is_file() else str(path)
+        return f"{self.folder / RUNS}: {identity}" if self.published else str(self._file(identity))
 
     def record(self, identity: str) -> Record:
         """Return the record of a run.
@@ -116,47 +91,50 @@ class Store:
         Raises:
             InputError: there is none, or it cannot be read.
         """
-        if identity not in self._records and identity in self._published(arm_of(identity)):
-            for name, tree in self._read_arm(arm_of(identity)).items():  # all at once: they are in one file
-                self._records.setdefault(name, self._parse(name, tree))
-        found = self._records.get(identity)
-        if isinstance(found, InputError):
-            raise found
-        if found is None:
-            found = self._records[identity] = records.read(self._working(identity))
-        return found
+        if identity not in self._records:
+            self._records[identity] = records.parse(self.tree(identity), self.where(identity))
+        return self._records[identity]
 
-    def supplemented(self, identity: str) -> Record:
-        """Return the record of a run with the scores of subsets that it lacks.
+    def tree(self, identity: str) -> dict[str, Any]:
+        """Return a record as plain data.
 
         Raises:
-            InputError: see `record`, or the file of these scores is damaged.
+            InputError: there is none, or it cannot be read.
         """
-        record = self.record(identity)
+        rest = self.rest(identity)
+        if not self.published:
+            return rest
         try:
-            extra = [
-                whole.model_copy(
-                    update={"subset": row["subset"], "n": int(row["n"]), "value": float(row[whole.metric])}
-                )
-                for row in self._supplement.get(identity, [])
-                for whole in record.scores
-                if whole.split == row["split"] and whole.subset is None and whole.metric in SUPPLEMENTED
-            ]
-        except (KeyError, TypeError, ValueError) as problem:
-            raise InputError(
-                f"{self.folder.parent / SUPPLEMENT}: {identity}: expected numbers, got others ({problem}). Remove the "
-                "file and run `study reproduce`."
-            ) from None
-        return record.model_copy(update={"scores": [*record.scores, *extra]}) if extra else record
+            scores = [row for row in self._rows(SCORES, identity) if not row["added"]]
+            return rows.joined(rest, scores, self._rows(CURVES, identity))
+        except (KeyError, TypeError, ValueError, AttributeError) as problem:
+            raise damaged(self.folder / RUNS, problem) from None
+
+    def rest(self, identity: str) -> dict[str, Any]:
+        """Return a record as plain data, of a published run without its scores and its history.
+
+        Raises:
+            InputError: there is none, or it cannot be read.
+        """
+        found: dict[str, Any]
+        if not self.published:
+            plugins.learn(self.folder / identity)
+            found = files.read_json(self._file(identity), records.LARGEST)
+        elif identity in self:
+            found = files.parse_json(str(self._runs.rows(identity)["record"][0]), self.where(identity))
+        else:
+            raise InputError(f"{self.where(identity)}: no such record. `study ls runs` lists all.")
+        return found
 
     @cached_property
-    def _supplement(self) -> dict[str, list[dict[str, str]]]:
-        path = self.folder.parent / SUPPLEMENT
-        found: dict[str, list[dict[str, str]]] = {}
-        if path.is_file():
-            for row in csv.DictReader(path.read_text(encoding="utf-8", errors="replace").splitlines()):
-                found.setdefault(row.get("id", ""), []).append(row)
-        return found
+    def facts(self) -> dict[str, dict[str, Any]]:
+        """Id ↦ status, config_hash and seed, of every run with a record. Reads no more than these, without pandas.
+
+        Raises:
+            InputError: the table, or a working record, cannot be read.
+        """
+        made = self._runs.table.drop_columns(["record"]).to_pylist() if self.published else self._trees()
+        return {row["id"]: {name: row[name] for name in ("status", "config_hash", "seed")} for row in made}
 
     def text(self, identity: str) -> str:
         """Return the canonical text of a record, byte for byte as the run wrote it.
@@ -164,27 +142,7 @@ class Store:
         Raises:
             InputError: there is none, or it cannot be read.
         """
-        path = self._working(identity)
-        if path.is_file():
-            return records.read_text(path)
-        trees = self._read_arm(arm_of(identity))
-        if identity not in trees:
-            raise InputError(f"{self.where(identity)}: no such record. `study runs` lists all.")
-        return records.canonical(trees[identity])
-
-    def names(self, identity: str) -> list[str]:
-        """The names of the files beside a published record, sorted."""
-        archive = self._read_archive(arm_of(identity))
-        return sorted(name.removeprefix(f"{identity}.") for name in archive if name.startswith(f"{identity}."))
-
-    def foreign(self, arm: str) -> list[str]:
-        """Return the names in a published arm's archive that are of no run of the arm, sorted.
-
-        Raises:
-            InputError: the archive cannot be read.
-        """
-        known = tuple(f"{identity}." for identity in self._published(arm))
-        return sorted(name for name in self._read_archive(arm) if not name.startswith(known))
+        return records.canonical(self.tree(identity)) if self.published else files.read_text(self._file(identity))
 
     def content(self, identity: str, name: str) -> bytes | None:
         """Return the bytes of a file beside the record, such as `test.hyp.txt`; None if there is no such file.
@@ -192,12 +150,12 @@ class Store:
         Raises:
             InputError: it cannot be read.
         """
-        path = self._working(identity)
-        if not path.is_file() and identity in self._published(arm_of(identity)):
-            return self._read_archive(arm_of(identity)).get(f"{identity}.{name}")
-        path = path.with_name(name)
+        if self.published:
+            return self._published(identity, name) if identity in self else None
+        path = self._file(identity).with_name(name) if "/" not in name else None
         try:
-            return path.read_bytes() if path.is_file() else None
+            there = path is not None and (path.is_symlink() or path.exists())
+            return files.read(path, below=path.parent) if path is not None and there else None
         except OSError as problem:
             raise InputError(f"{path}: cannot be read ({problem.strerror}). Check the file and your rights.") from None
 
@@ -207,15 +165,14 @@ class Store:
         Raises:
             InputError: there are none, or they are not UTF-8.
         """
-        content = self.content(identity, f"{split}{HYPOTHESES}")
-        if content is None:
-            raise InputError(f"{self.where(identity)}: expected the translations {split}{HYPOTHESES}, got none.")
+        name = f"{split}{HYPOTHESES}"
+        if (content := self.content(identity, name)) is None:
+            raise InputError(f"{self.where(identity)}: expected the translations {name}, got none.")
         try:
             return content.decode("utf-8").removesuffix("\n").split("\n")
         except UnicodeDecodeError as problem:
-            raise InputError(
-                f"{self.where(identity)}: {split}{HYPOTHESES}: expected UTF-8, got another byte at {problem.start}."
-            ) from None
+            where = f"{self.where(identity)}: {name}"
+            raise InputError(f"{where}: expected UTF-8, got another byte at {problem.start}.") from None
 
     def attention(self, identity: str) -> dict[str, Any] | None:
         """The attention map of a run: source, target, weights (target × source), gold links; None if there is none.
@@ -232,11 +189,9 @@ class Store:
         Raises:
             InputError: it cannot be read.
         """
-        working = self._working(identity).with_name(MODEL)
-        published = [] if working.is_file() else sorted((self.folder.parent / MODELS).glob(f"{identity}.pt*"))
-        paths = [working] if working.is_file() else published
+        paths = self._models(identity)
         try:
-            return b"".join(path.read_bytes() for path in paths) if paths else None
+            return b"".join(files.read(path, LARGEST, below=path.parent) for path in paths) if paths else None
         except OSError as problem:
             raise InputError(
                 f"{paths[0]}: cannot be read ({problem.strerror}). Check the file and your rights."
@@ -244,88 +199,159 @@ class Store:
 
     def has_model(self, identity: str) -> bool:
         """Return True if the run has its trained model."""
-        working = self._working(identity)
-        published = (self.folder.parent / MODELS).glob(f"{identity}.pt*")
-        return working.with_name(MODEL).is_file() or (not working.is_file() and any(published))
+        return bool(self._models(identity))
 
-    def digests(self, identity: str) -> dict[str, str]:
-        """SHA-256 of the canonical record (`<id>.json`) and, if there is one, of the attention map.
+    @cached_property
+    def manifest(self) -> dict[str, Any]:
+        """The manifest of a published folder: what is published, and the SHA-256 of every file."""
+        found: dict[str, Any] = files.read_json(self.folder / MANIFEST)
+        return found
 
-        No translation gives NLL, diagnostics and learning curves again; these hashes guard them.
-        """
-        found = {"json": self.text(identity).encode(), ATTENTION: self.content(identity, ATTENTION)}
-        return {f"{identity}.{name}": sha256(content) for name, content in found.items() if content is not None}
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """One row a run, by arm and seed: id, its facts, the fields of its configuration by dotted name; no scores.
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the folder for this process alone. Another process that publishes waits."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.folder, os.O_RDONLY)
-        try:
-            lock_descriptor(descriptor)
-            yield
-        finally:
-            os.close(descriptor)
-
-    def add(self, arm: str, runs: Iterable[NewRun]) -> None:
-        """Add runs to a published arm. What is there of other runs stays; the archive is written before the records.
+        `sweeps` and `labels` hold lists: the sweeps that are published with this run, and its arm in each, in words.
 
         Raises:
-            OSError: the folder cannot be written.
-            InputError: what is there cannot be read.
+            InputError: the table cannot be read. A working record that cannot be read is left out.
         """
-        runs = list(runs)
-        present = (self.folder / f"{arm}.json").is_file()
-        trees = dict(self._read_arm(arm)) if present else {}
-        archive = dict(self._read_archive(arm)) if present else {}
-        for run in runs:
-            trees[run.tree["id"]] = run.tree
-            archive |= {f"{run.tree['id']}.{name}": content for name, content in run.files.items()}
-        if archive:
-            files.write(self.folder / f"{arm}{ARCHIVE}", _packed(archive))
-        in_order = sorted(trees.values(), key=lambda tree: seed_of(tree["id"]))
-        text = "[\n" + ",\n".join(map(_laid_out, in_order)) + "\n]\n"
-        files.write(self.folder / f"{arm}.json", text)
-        self._trees, self._files = ("", {}), ("", {})
-        self._arms.pop(arm, None)
+        import pandas as pd
 
-    def _working(self, identity: str) -> Path:
+        if self.published:
+            return self.frame(RUNS).drop(columns="record")
+        return pd.DataFrame([{**rows.run_row(tree), "sweeps": [], "labels": []} for tree in self._trees()])
+
+    @cached_property
+    def score_table(self) -> pa.Table:
+        """The columns of `scores` as pyarrow has them: names are kept once, so that they take a tenth of the memory.
+
+        Raises:
+            InputError: the table cannot be read. A working record that cannot be read is left out.
+        """
+        import pyarrow as pa
+
+        columns = ["id", "arm", "seed", "split", "metric", "subset", "value", "n", "added"]
+        if self.published:
+            return self._read(SCORES, columns, repeated=REPEATED).unify_dictionaries()
+        made = [row for tree in self._trees() for row in rows.score_rows(tree)]
+        return pa.table({name: [row[name] for row in made] for name in columns})
+
+    @property
+    def scores(self) -> pd.DataFrame:
+        """One row a score: id, arm, seed, split, metric, subset (null: the whole split), value, n, added."""
+        read: pd.DataFrame = self.score_table.to_pandas()
+        return read
+
+    @cached_property
+    def curves(self) -> pd.DataFrame:
+        """One row a value of a training curve (`train/…`) or of a validation: id, step, name, value.
+
+        Raises:
+            InputError: the table cannot be read. A working record that cannot be read is left out.
+        """
+        import pandas as pd
+
+        if self.published:
+            return self.frame(CURVES)
+        made = [row for tree in self._trees() for row in rows.curve_rows(tree, self.content(tree["id"], CURVE))]
+        return pd.DataFrame(made, columns=["id", "step", "name", "value"])
+
+    def frame(self, name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """Read columns (default: all) of a published table, such as `sentences/grammar.parquet`.
+
+        Raises:
+            InputError: the table cannot be read.
+        """
+        read: pd.DataFrame = self._read(name, columns).to_pandas()
+        return read
+
+    def _trees(self) -> Iterator[dict[str, Any]]:
+        """Yield the records of a working folder as data, without those that cannot be read: `record` says why."""
+        for identity in sorted(self.ids(), key=rows.order):
+            with suppress(InputError):
+                yield self.record(identity).model_dump(mode="json")
+
+    def _file(self, identity: str) -> Path:
         return self.folder / identity / "record.json"
 
-    def _published(self, arm: str) -> list[str]:
-        if arm not in self._arms:
-            self._arms[arm] = list(self._read_arm(arm)) if (self.folder / f"{arm}.json").is_file() else []
-        return self._arms[arm]
+    def _models(self, identity: str) -> list[Path]:
+        if self.published:
+            return sorted((self.folder / MODELS).glob(f"{identity}.pt*"))
+        path = self._file(identity).with_name(MODEL)
+        return [path] if path.is_file() else []
 
-    def _read_arm(self, arm: str) -> dict[str, Any]:
-        if self._trees[0] != arm:
-            path = self.folder / f"{arm}.json"
-            trees = records.read_json(path)
-            ids = [tree.get("id") for tree in (trees if isinstance(trees, list) else []) if isinstance(tree, dict)]
-            fits = isinstance(trees, list) and 0 < len(trees) == len(ids)
-            if not fits or any(not isinstance(one, str) or arm_of(one) != arm for one in ids) or len({*ids}) < len(ids):
-                raise InputError(
-                    f"{path}: expected a list of records, each with an id {arm}-s<seed>, got others. Restore the file."
-                )
-            self._trees = arm, {tree["id"]: tree for tree in trees}
-        return self._trees[1]
+    def _published(self, identity: str, name: str) -> bytes | None:
+        """Return a file of a published run, made from the rows of a table."""
+        kind = next((kind for kind in rows.FILES if name.endswith(kind)), None)
+        if kind is not None:
+            found = self._lines(identity, name.removesuffix(kind), rows.FILES[kind])
+            return rows.file_of(kind, [found[column].to_pylist() for column in rows.FILES[kind]])
+        if name == CURVE:
+            return rows.curve_file(self._rows(CURVES, identity))
+        return "".join(row["content"] for row in self._rows(MAPS, identity) if row["file"] == name).encode() or None
 
-    def _parse(self, identity: str, tree: Any) -> Record | InputError:
-        try:
-            return records.parse(tree, self.where(identity))
-        except InputError as problem:
-            return problem
+    def _lines(self, identity: str, split: str, columns: tuple[str, ...]) -> pa.Table:
+        """Return a run's rows of a split, by sentence. The split is read whole, and kept, for the second run of it."""
+        corpus = str(self._runs.rows(identity)["corpus"][0])
+        name, given = f"{SENTENCES}/{corpus}.parquet", ["id", *columns]
+        if (key := (corpus, split, *columns)) not in self._sentences:
+            self._sentences = {known: table for known, table in self._sentences.items() if known[0] == corpus}
+            self._sentences[key] = None
+            return self._read(name, given, split, repeated=REPEATED, run=identity)
+        kept = self._sentences[key] or ByRun(self._read(name, given, split, repeated=REPEATED))
+        self._sentences[key] = kept
+        return kept.rows(identity)
 
-    def _read_archive(self, arm: str) -> dict[str, bytes]:
-        if self._files[0] != arm:
-            path = self.folder / f"{arm}{ARCHIVE}"
-            try:
-                self._files = arm, _unpacked(path) if path.is_file() else {}
-            except DAMAGED as problem:
-                raise InputError(
-                    f"{path}: expected an archive, got something else ({problem}). Restore the file."
-                ) from None
-        return self._files[1]
+    def _rows(self, name: str, identity: str) -> list[dict[str, Any]]:
+        """Return a run's rows of a table that has all runs."""
+        if name not in self._tables:
+            self._tables[name] = ByRun(self._read(name, repeated=REPEATED))
+        found: list[dict[str, Any]] = self._tables[name].rows(identity).to_pylist()
+        return found
+
+    @cached_property
+    def _runs(self) -> ByRun:
+        return ByRun(self._read(RUNS, CORE))
+
+    def _read(self, name: str, columns: Sequence[str] | None = None, split: str | None = None, **how: Any) -> pa.Table:
+        import pyarrow as pa
+
+        pa.set_memory_pool(pa.system_memory_pool())  # gives back what a read has taken: half of the memory of a command
+        return files.read_parquet(self.folder / name, columns, split, below=self.folder, **how)
+
+
+class ByRun:
+    """The rows of a table, found by run.
+
+    Args:
+        table: rows with an `id`; those of a run are in order.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        import numpy as np
+
+        self.table = table.unify_dictionaries().combine_chunks()  # take() would join the chunks for each run
+        ids = self.table["id"].combine_chunks().dictionary_encode()
+        codes, names = np.from_dlpack(ids.indices), ids.dictionary.to_pylist()  # to_numpy() would import pandas
+        self._order = np.argsort(codes, kind="stable")
+        ends = np.cumsum(np.bincount(codes, minlength=len(names))).tolist()
+        self.places = dict(zip(names, zip([0, *ends], ends, strict=False), strict=True))
+
+    def rows(self, identity: str) -> pa.Table:
+        """Return the rows of a run, in their order."""
+        return self.table.take(self._order[slice(*self.places.get(identity, (0, 0)))])
+
+
+def damaged(path: Path, problem: object) -> InputError:
+    """Return the error for a published table that cannot be read."""
+    text = " ".join(str(problem).split())[:100]
+    return InputError(f"{path}: expected a table of runs, got something else ({text}). Restore the file.")
+
+
+def is_results(folder: Path) -> bool:
+    """Return True if this is a folder of published results rather than of runs."""
+    return (folder / MANIFEST).is_file() or (folder / RUNS).is_file()
 
 
 def runs_folder(given: str | Path | None = None) -> Path:
@@ -341,6 +367,30 @@ def runs_folder(given: str | Path | None = None) -> Path:
         raise InputError(f"{name}: {problem}.") from None
 
 
+class AttentionMap(BaseModel):
+    """Weights of one head, target × source."""
+
+    model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
+
+    site: str
+    layer: int
+    head: int | None
+    source: list[str]
+    target: Annotated[list[str], Field(min_length=1)]
+    weights: list[list[float]]
+    gold: list[Annotated[list[Count], Field(min_length=2, max_length=2)]] | None = None
+    text: dict[str, str] | None = None
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> AttentionMap:
+        rows, columns = len(self.target), len(self.source)
+        if len(self.weights) != rows or any(len(row) != columns for row in self.weights):
+            raise ValueError("weights: another size")
+        if any(s >= columns or t >= rows for s, t in self.gold or ()):
+            raise ValueError("gold: another word")
+        return self
+
+
 def attention_map(content: bytes, where: str) -> dict[str, Any]:
     """Return the attention map in a file's content, checked: types, sizes, and links within them.
 
@@ -348,100 +398,16 @@ def attention_map(content: bytes, where: str) -> dict[str, Any]:
         InputError: it is not what training writes; `where` begins the line.
     """
     try:
-        tree = json.loads(content)
-        source, target = tree["source"], tree["target"]
-        rows = [row for row in tree["weights"] if len(row) == len(source)]
-        fits = len(rows) == len(tree["weights"]) == len(target) > 0
-        fits = fits and all(type(token) is str for token in (*source, *target))
-        fits = fits and all(type(w) in (int, float) and abs(w) < sys.float_info.max for row in rows for w in row)
-        links = tree.get("gold") or []
-        fits = fits and all(
-            type(s) is type(t) is int and 0 <= s < len(source) and 0 <= t < len(target) for s, t in links
-        )
-        fits = (
-            fits and type(tree["site"]) is str and type(tree["layer"]) is int and type(tree["head"]) in (int, NoneType)
-        )
-        fits = fits and all(type(text) is str for text in (tree.get("text") or {}).values())
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        fits = False
-    if not fits:
-        raise InputError(
-            f"{where}: expected source, target, weights of their sizes and gold links, got others. Restore the file."
-        )
-    return {
-        **tree,
-        "weights": [[float(weight) for weight in row] for row in tree["weights"]],
-    }  # JSON has large integers
-
-
-def arm_of(identity: str) -> str:
-    """`grammar-recurrent-dot-0123abcd-s2` ↦ `grammar-recurrent-dot-0123abcd`."""
-    return identity.rpartition("-s")[0]
-
-
-def seed_of(identity: str) -> int:
-    """`grammar-recurrent-dot-0123abcd-s2` ↦ 2; −1 where an id names no seed."""
-    seed = identity.rpartition("-s")[2]
-    return int(seed) if seed.isdecimal() else -1
+        found: dict[str, Any] = AttentionMap.model_validate_json(content).model_dump(exclude_unset=True)
+    except ValidationError:
+        shape = "expected source, target, weights of their sizes and gold links, got others"
+        raise InputError(f"{where}: {shape}. Restore the file.") from None
+    return found
 
 
 def sha256(content: bytes) -> str:
     """Return the SHA-256 in hexadecimals."""
     return hashlib.sha256(content).hexdigest()
-
-
-def is_results(folder: Path) -> bool:
-    """Return True if this is a folder of published results rather than of runs."""
-    return (folder / "sweeps").is_dir() and (folder / "runs").is_dir()
-
-
-def _laid_out(tree: dict[str, Any]) -> str:
-    """Return a record as JSON: a line for each field, and in lists and sections a line for each item."""
-    lines = []
-    for name, value in sorted(tree.items()):
-        if isinstance(value, dict | list) and any(isinstance(v, dict | list) for v in _values(value)):
-            items = (
-                [f"{_compact(k)}: {_compact(v)}" for k, v in sorted(value.items())] if isinstance(value, dict) else []
-            )
-            items = items or [_compact(item) for item in value]
-            opening, closing = "{}" if isinstance(value, dict) else "[]"
-            lines.append(f" {_compact(name)}: {opening}\n  " + ",\n  ".join(items) + f"\n {closing}")
-        else:
-            lines.append(f" {_compact(name)}: {_compact(value)}")
-    return "{\n" + ",\n".join(lines) + "\n}"
-
-
-def _values(section: dict[str, Any] | list[Any]) -> Iterable[Any]:
-    return section.values() if isinstance(section, dict) else section
-
-
-def _compact(tree: Any) -> str:
-    return json.dumps(tree, sort_keys=True, ensure_ascii=False, allow_nan=False)
-
-
-def _packed(files: Mapping[str, bytes]) -> bytes:
-    """Return a compressed tar of these files. A split of all seeds stands together: most of its sentences are alike."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for name in sorted(files, key=_place):
-            entry = tarfile.TarInfo(name)
-            entry.size = len(files[name])
-            tar.addfile(entry, io.BytesIO(files[name]))
-    return lzma.compress(buffer.getvalue())
-
-
-def _place(name: str) -> tuple[str, int]:
-    identity, _, rest = name.partition(".")
-    return rest, seed_of(identity)
-
-
-def _unpacked(path: Path) -> dict[str, bytes]:
-    found = {}
-    with tarfile.open(fileobj=io.BytesIO(lzma.decompress(path.read_bytes()))) as tar:
-        for entry in tar:
-            if entry.isfile() and (content := tar.extractfile(entry)):
-                found[entry.name] = content.read()
-    return found
 
 
 def read_section(kind: type[AnySection], path: Path, mend: str) -> AnySection:
@@ -451,10 +417,8 @@ def read_section(kind: type[AnySection], path: Path, mend: str) -> AnySection:
         InputError: it cannot be read or is none of this kind; with the field, and how to `mend` it.
     """
     try:
-        return kind.model_validate_json(path.read_text(encoding="utf-8"))
+        return kind.model_validate_json(files.read_text(path, below=path.parent))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "top level"
         raise InputError(f"{path}: {where}: {first['msg']}. {mend}") from None
-    except (OSError, UnicodeDecodeError) as problem:
-        raise InputError(f"{path}: cannot be read ({problem}). {mend}") from None

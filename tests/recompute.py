@@ -14,6 +14,7 @@ from collections import Counter, namedtuple
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import yaml
 from scipy import stats
 
@@ -113,10 +114,17 @@ def student(method, difference, se, df):
     return {"method": method, "se": se, "df": df, "p": p} | {name: difference + end for name, end in ends}
 
 
+def exact(method, difference, ways, as_large):
+    """The permutation test of runs that agree exactly within each arm: so many of the ways are as large."""
+    if difference and ways:
+        return {"method": "exact", "difference": difference, "p": as_large / ways}
+    return {"method": method, "difference": difference}
+
+
 def one_sample(method, differences, given):
     middle, largest = np.mean(differences), max(1.0, np.abs(given).max())
     if np.abs(np.array(differences) - middle).max() <= 1e-9 * largest:
-        return {"method": method, "difference": middle}
+        return exact(method, middle, 2 ** len(differences), 2)
     return student(method, middle, sd(differences) / math.sqrt(len(differences)), len(differences) - 1)
 
 
@@ -137,7 +145,8 @@ def tested(arms, contrasts):
             return one_sample("within", given, given)
         parts = [(x * sd(scores(arm))) ** 2 / len(arm.values) for x, arm in zip(w, some, strict=True)]
         if not sum(parts):
-            return {"method": "welch", "difference": difference}
+            n = [len(arm.values) for arm in some]
+            return exact("welch", difference, math.comb(sum(n), n[0]) if len(n) == 2 else 0, 1 + (n[0] == n[1]))
         df = sum(parts) ** 2 / sum(p * p / (len(arm.values) - 1) for p, arm in zip(parts, some, strict=True))
         return student("welch", difference, math.sqrt(sum(parts)), df)
 
@@ -145,6 +154,8 @@ def tested(arms, contrasts):
     order = sorted((row for row in found if "p" in row), key=lambda row: row["p"])
     for i, row in enumerate(order):
         row["holm"] = max(order[i - 1]["holm"] if i else 0.0, min(1.0, (len(order) - i) * row["p"]))
+        if "df" not in row:
+            continue
         half = stats.t.ppf(1 - 0.025 / len(order), row["df"]) * row["se"]
         row |= {"low": row["difference"] - half, "high": row["difference"] + half}
         row["detectable"] = half + stats.t.ppf(0.8, row["df"]) * row["se"]
@@ -159,6 +170,15 @@ def at(config, name):
     for part in path:
         tree = (tree or {}).get(part)
     return [tree]
+
+
+def fields(tree):
+    """Fields of a configuration without their sections, and their values as the words of an arm print them."""
+    for name, one in tree.items():
+        if isinstance(one, dict):
+            yield from fields(one)
+        else:
+            yield name, "none" if one is None else f"{one:g}" if isinstance(one, float) else str(one).lower()
 
 
 def has(config, chosen):
@@ -187,25 +207,24 @@ class Study:
 
     def __init__(self, root, tables):
         self.root, self.tables, self.checked, self.problems, self.left = root, tables, 0, [], Counter()
-        self.sweeps, self.metrics, self.words, self.printed, self.known = {}, {}, {}, {}, {}
+        self.sweeps, self.metrics, self.printed, self.known = {}, {}, {}, {}
         self.confirmed, self.without, self.first = 0, {}, {}
-        files = sorted((root / "results" / "runs").glob("*.json"))
-        made = {run["id"]: run for path in files for run in json.loads(path.read_text(encoding="utf-8"))}
-        for row in csv.DictReader((root / "results" / "supplement.csv").read_text(encoding="utf-8").splitlines()):
-            part = {"split": row["split"], "subset": row["subset"], "n": int(row["n"])}
-            made[row["id"]]["scores"] += [
-                part | {"metric": name, "value": float(row[name])} for name in ("bleu", "exact")
-            ]
-        for path in sorted((root / "results" / "sweeps").glob("*.json")):
-            manifest = json.loads(path.read_text())
-            self.metrics[path.stem] = manifest["metric"]
-            names = {name.removesuffix(".json") for name in manifest["files"] if not name.endswith(".attention.json")}
-            names |= set((manifest["partial"] or {}).get("missing", []))
+        results = root / "results"
+        columns = ["id", "record", "sweeps"]
+        made, members = {}, {}
+        for row in pq.read_table(results / "runs.parquet", columns=columns).to_pylist():
+            made[row["id"]] = json.loads(row["record"]) | {"scores": []}
+            for name in row["sweeps"]:
+                members.setdefault(name, set()).add(row["id"])
+        columns = ["id", "split", "metric", "subset", "value", "n"]
+        for row in pq.read_table(results / "scores.parquet", columns=columns).to_pylist():
+            made[row.pop("id")]["scores"].append(row)
+        for sweep, told in json.loads((results / "manifest.json").read_text(encoding="utf-8"))["sweeps"].items():
+            self.metrics[sweep] = told["metric"]
+            names = members[sweep] | set((told["partial"] or {}).get("missing", []))
             arms = arms_of([made[name] for name in names & made.keys()], sorted(names - made.keys()))
-            self.sweeps[path.stem] = {runs[0]["config_hash"]: runs for runs in arms.values() if runs}
-            self.without[path.stem] = [runs for runs in arms.values() if not runs]
-        for row in self.rows("configurations"):
-            self.words.setdefault(row["sweep"], {})[row["config_hash"]] = set(row["arm"].split())
+            self.sweeps[sweep] = {runs[0]["config_hash"]: runs for runs in arms.values() if runs}
+            self.without[sweep] = [runs for runs in arms.values() if not runs]
 
     def rows(self, stem):
         with (self.tables / f"{stem}.csv").open(encoding="utf-8", newline="") as file:
@@ -242,11 +261,19 @@ class Study:
                 self.problems.append(f"{where}: {name}: {text or 'nothing'} is printed, the records give {number}")
 
     def runs(self, sweep, row):
-        """Runs of the arm that a row names: all its words, and the fewest others."""
-        if self.without[sweep] and not row["runs"]:  # these arms have no record that would tell them apart
+        """Runs of the arm that a row names; their configuration has the values that the row's words give."""
+        if not row["runs"]:  # no record tells these arms apart
             return self.without[sweep][0]
-        words = set(f"{row['facet']} {row['arm']}".split()) - {"base"}
-        return self.sweeps[sweep][min((len(o), key) for key, o in self.words[sweep].items() if words <= o)[1]]
+        runs = next(
+            runs for runs in self.sweeps[sweep].values() if row["runs"].split()[0] in {run["id"] for run in runs}
+        )
+        known = set(fields(runs[0]["config"]))
+        for word in (word for word in f"{row['facet']} {row['arm']}".split() if "=" in word):
+            name, _, text = word.partition("=")
+            self.checked += 1
+            if (name.rpartition(".")[2], text) not in known:
+                self.problems.append(f"{sweep}: arm: {word} is printed, {runs[0]['id']} differs")
+        return runs
 
     def sweep_table(self, sweep):
         blocks = {}
@@ -282,7 +309,7 @@ class Study:
 
     def arms(self, sweep, pair, where):
         """The arms of a sweep in a corpus and family, and those of them that have some fields."""
-        configs = {key: self.sweeps[sweep][key][0]["config"] for key in self.words[sweep]}
+        configs = {key: self.sweeps[sweep][key][0]["config"] for key in self.sweeps[sweep]}
         here = [key for key, c in configs.items() if pair == f"{c['data']['name']}/{c['model']['family']}"]
         return here, [key for key in here if has(configs[key], where)]
 
@@ -409,7 +436,7 @@ class Study:
                     if expected["margin"] and "difference" in expected:
                         expected.setdefault("in_margins", expected["difference"] / margin)
                     both = [row, *(one for one in deciding if one["contrast"] == row["contrast"])]
-                    known = "p" in expected or expected["method"] == "resampled"
+                    known = "df" in expected  # an exact p says how many runs there are
                     if known and row["finding"] != "descriptive" and not row["superseded_by"]:
                         tests.append((row, expected.get("p") or float(row["p"])))
                     if expected["method"] == "resampled":
@@ -471,21 +498,8 @@ class Study:
             self.same(f"summary: claim {row['id']}", row, numbers)
 
     def others(self):
-        """The tables that have no test."""
-        for row in self.rows("further"):
-            runs = self.runs(row["sweep"], row)
-            known = {name: mean([value(run, name) for run in runs]) for name in row if "/" in name}
-            self.same(f"further: {row['sweep']} {row['arm']}", row, known)
-        for row in (row for row in self.rows("standing") if row["config_hash"]):
-            runs = self.sweeps[row["sweep"]][row["config_hash"]]
-            splits = {"bleu": "test_2016_flickr", "second": "test_2017_flickr", "valid": "valid"}
-            bleu = [value(run, "test_2016_flickr/bleu") for run in runs]
-            low, high = stats.t.interval(0.95, len(bleu) - 1, mean(bleu), stats.sem(bleu))
-            known = {name: mean([value(run, f"{split}/bleu") for run in runs]) for name, split in splits.items()}
-            known |= {"sd": sd(bleu), "low": low, "high": high, "n": len(runs), "declared": len(runs)}
-            self.same(f"standing: {row['system']}", row, known | {"parameters": runs[0]["model"]["parameters"]})
-        self.left["scores that others report"] = sum(not row["config_hash"] for row in self.rows("standing"))
-        for stem in ("configurations", "cost", "orders", "signatures"):
+        """Count the rows of tables that are not computed again."""
+        for stem in ("cost", "sentences"):
             self.left[f"rows of {stem}"] = len(self.rows(stem))
 
     def agreements(self):

@@ -59,7 +59,6 @@ def test_a_run_is_that_of_the_command_line(page: dict[str, Any], capsys: pytest.
     exact = run.scores.query("split == 'test' and metric == 'exact' and subset.isna()")
     assert exact["value"].tolist() == [run.record.score("test", "exact")]
     assert run.history["step"].tolist() == [20, 40]
-    assert "exact match" in run._repr_html_()
     assert run.plot()._repr_png_().startswith(b"\x89PNG")
 
 
@@ -87,8 +86,11 @@ def test_a_translation_is_that_of_the_command_line(
     assert t.weights.shape == (len(t.target), len(t.source))
     np.testing.assert_allclose(t.weights.sum(1), 1, atol=1e-6)
     assert t.plot()._repr_png_() == page["t"].plot()._repr_png_()
-    assert all("<img src=" in one._repr_html_() for one in (t, page["both"]))
-    assert page["both"].frame["translation"].tolist() == [t.text] * 2
+    assert page["both"]["text"].tolist() == [t.text] * 2
+    assert t.plot(page["t"])._repr_png_()
+    for models in (None, 5, "quickstart/1", []):
+        with pytest.raises(study.InputError, match=r"^models: expected"):
+            study.compare(models, SENTENCE)
     for wanted, given in {"sentence": {"sentence": " "}, "beam": {"beam": 0}, "layer": {"layer": 7}}.items():
         with pytest.raises(study.InputError, match=f"^{wanted}: expected"):
             page["run"].translate(**{"sentence": SENTENCE} | given)
@@ -125,21 +127,15 @@ try:
     study.results("nothing")
 except study.InputError as problem:
     assert "no such sweep: nothing" in str(problem)
-print(json.dumps([s.table().csv(), study.results("scaling").verdicts().csv()]))
+print(json.dumps([s.table().csv(), study.verdicts(4)["verdict"].tolist()]))
 assert not {"torch", "wandb", "pytorch_lightning", "sentencepiece"} & sys.modules.keys()
 """
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     table, verdicts = json.loads(done.stdout)
     assert table == (ROOT / "results" / "tables" / "quickstart.csv").read_text(encoding="utf-8")
-    lines = (ROOT / "results" / "tables" / "claims.csv").read_text(encoding="utf-8").splitlines()
-    ours = verdicts.splitlines()
-    assert ours[0] == lines[0]
-    assert len(ours) > 4
-    assert set(ours) <= set(lines)
-    fourth = {line for line in lines if re.match(r"4,unscaled-dot,superiority,grammar,recurrent,[^,\"]*,1,", line)}
-    assert fourth
-    assert fourth <= set(ours)
+    claims = pd.read_csv(ROOT / "results" / "tables" / "claims.csv", dtype=str)
+    assert verdicts == claims[claims["id"] == "4"]["verdict"].tolist() != []
 
 
 def test_own_results_are_read_from_a_folder_of_runs(three: Any) -> None:
@@ -150,7 +146,6 @@ def test_own_results_are_read_from_a_folder_of_runs(three: Any) -> None:
     assert s.table().frame["difference"].dropna().tolist() == [-8.0]
     assert isinstance(s.frame, pd.DataFrame)
     assert sorted(s.frame["test/exact"]) == [72, 74, 76, 81, 82, 83]
-    assert s.verdicts().frame.empty
     with pytest.raises(study.InputError, match="expected a published sweep"):
         study.results(three.spec.path)
 

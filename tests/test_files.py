@@ -1,23 +1,24 @@
-"""Files are written whole or not at all, through devices and pipes, and links stay links."""
+"""Files are written whole or not at all, and no content of a stranger's folder stops a reader or leads it elsewhere."""
 
+import json
 import os
 import stat
-import threading
 from pathlib import Path
 
+import pandas as pd
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from study import files
 from study.errors import InputError
 
 
-def test_a_file_is_replaced_whole_and_a_link_stays_a_link(tmp_path: Path) -> None:
-    target, link = tmp_path / "deep" / "target", tmp_path / "link"
-    link.symlink_to("deep/target")  # it dangles until the first write
-    files.write(link, "old")
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    target = tmp_path / "deep" / "target"
+    files.write(target, "old")
     target.chmod(0o640)
-    files.write(link, "né")
-    assert link.is_symlink()
+    files.write(target, "né")
     assert target.read_bytes() == "né".encode()
     assert stat.S_IMODE(target.stat().st_mode) == 0o640
     files.write(tmp_path / ("n" * 255), b"")  # the longest name that there is
@@ -31,6 +32,24 @@ def test_a_file_is_replaced_whole_and_a_link_stays_a_link(tmp_path: Path) -> Non
     assert not files.leftovers(target.parent)
 
 
+def test_nothing_is_written_through_a_link_or_into_a_pipe(tmp_path: Path) -> None:
+    victim, link = tmp_path / "victim", tmp_path / "link"
+    victim.write_text("mine")
+    link.symlink_to(victim)
+    with pytest.raises(OSError, match="symbolic"):
+        files.append(link, "theirs")
+    files.write(link, "theirs")
+    assert (victim.read_text(), link.read_text(), link.is_symlink()) == ("mine", "theirs", False)
+    files.append(link, " too")
+    assert link.read_text() == "theirs too"
+    os.mkfifo(pipe := tmp_path / "pipe")
+    for write in (files.write, files.append):
+        with pytest.raises(OSError, match=r"a pipe or a device|No such device"):
+            write(pipe, "nobody reads this")
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert not files.leftovers(tmp_path)
+
+
 def test_nobody_can_prepare_the_temporary_file(tmp_path: Path) -> None:
     """A guessed name with a link behind it would make the writer overwrite what the link names."""
     seen = set()
@@ -41,44 +60,13 @@ def test_nobody_can_prepare_the_temporary_file(tmp_path: Path) -> None:
     assert len(seen) == 3
 
 
-def test_devices_and_pipes_are_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    null, link = tmp_path / "null", tmp_path / "link"
-    try:
-        os.mknod(null, stat.S_IFCHR | 0o666, os.makedev(1, 3))  # a null device of our own
-        null.write_bytes(b"")
-    except OSError:
-        null = Path("/dev/null")
-    link.symlink_to(null)
-    for path in (null, link):
-        files.write(path, "gone")
-        assert stat.S_ISCHR(path.stat().st_mode)
-    os.mkfifo(pipe := tmp_path / "pipe")
-    got: list[bytes] = []
-    reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()))
-    reader.start()
-    files.write(pipe, "through")
-    reader.join()
-    assert got == [b"through"]
-    monkeypatch.setattr(files, "PATIENCE", 0.05)
-    with pytest.raises(OSError, match="No such device or address"):
-        files.write(pipe, "nobody reads this")
-    assert stat.S_ISFIFO(pipe.stat().st_mode)
-
-
-def test_a_stream_keeps_its_place(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    print("before")
-    files.write(Path("/dev/stdout"), "between\n")
-    print("after")
-    assert capfd.readouterr().out == "before\nbetween\nafter\n"
-
-
 def test_reading_has_limits(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"12345")
     assert files.read(tmp_path / "file", 5) == b"12345"
     os.mkfifo(tmp_path / "pipe")
     for path, reason in (
         (tmp_path / "file", "expected at most 4 bytes, got more"),
-        (Path("/dev/zero"), "expected at most 4 bytes"),
+        (Path("/dev/zero"), "got a pipe or a device"),
         (tmp_path / "pipe", "got a pipe or a device"),
         (tmp_path, "got a folder"),
     ):
@@ -89,3 +77,76 @@ def test_reading_has_limits(tmp_path: Path) -> None:
     os.close(end)
     assert files.read(Path(f"/dev/fd/{handle}"), 3) == b"abc"
     os.close(handle)
+
+
+def test_links_are_followed_only_above_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "run" / "maps").mkdir(parents=True)
+    (tmp_path / "run" / "maps" / "one").write_text("1")
+    (tmp_path / "secret").write_text("s")
+    (tmp_path / "link").symlink_to("run")
+    (tmp_path / "run" / "out").symlink_to("../secret")
+    (tmp_path / "run" / "up").symlink_to("..")
+    run = tmp_path / "link"
+    assert files.read(run / "maps" / "one", below=run) == b"1"
+    assert files.read(run / "out") == b"s"
+    for name in ("out", "up/secret", "maps/../out", "../secret"):
+        with pytest.raises(InputError, match="got a link"):
+            files.read(run / name, below=run)
+    with pytest.raises(FileNotFoundError):
+        files.read(run / "none", below=run)
+
+
+READERS = {"json": files.read_json, "text": files.read_text, "parquet": files.read_parquet}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """A valid file of each kind."""
+    path = tmp_path_factory.mktemp("whole") / "file"
+    table = pd.DataFrame({"id": ["a-s1", "b-s1"] * 20, "value": [0.5, None] * 20, "subset": [None, "x"] * 20})
+    table.to_parquet(path)
+    return {"json": b'{"a": [1, 2.5, null, "\\u00e9"]}', "text": "né".encode(), "parquet": path.read_bytes()}
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), kind=st.sampled_from(sorted(READERS)))
+def test_any_bytes_give_a_value_or_a_line(
+    tmp_path: Path, whole: dict[str, bytes], data: st.DataObject, kind: str
+) -> None:
+    content = bytearray(whole[kind])
+    how = data.draw(st.sampled_from(["random", "truncated", "flipped"]))
+    if how == "random":
+        content = bytearray(data.draw(st.binary(max_size=300)))
+    elif how == "truncated":
+        del content[data.draw(st.integers(0, len(content) - 1)) :]
+    else:
+        for place in data.draw(st.lists(st.integers(0, len(content) - 1), min_size=1, max_size=8)):
+            content[place] ^= 1 << data.draw(st.integers(0, 7))
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    said = ""
+    try:
+        READERS[kind](path, below=tmp_path)
+    except InputError as problem:
+        said = str(problem)
+    assert not said or (said.startswith(f"{path}: ") and "\n" not in said)
+
+
+@pytest.mark.parametrize("content", [b"[" * 100_000, b"\xff\xfe", b'{"a": 1e', b"1" * 5000])
+def test_json_that_python_cannot_read_is_one_line(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(InputError, match=r"\A[^\n]*\Z"):
+        files.read_json(tmp_path / "file")
+
+
+def test_a_table_that_claims_too_much_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "table.parquet"
+    pd.DataFrame({"a": ["same"] * 100_000}).to_parquet(path)
+    assert path.stat().st_size < 5_000
+    with pytest.raises(InputError, match="expected at most 50000 bytes, got more"):
+        files.read_parquet(path, limit=50_000)
+    with pytest.raises(InputError, match="b: expected this column"):
+        files.read_parquet(path, columns=["b"])
+    with pytest.raises(InputError, match=r"cannot be read|No such file"):
+        files.read_parquet(path.with_name("none"))
+    assert json.loads(files.read_parquet(path, split="x").to_pandas().to_json()) == {"a": {}}

@@ -45,9 +45,9 @@ def test_subsets_of_a_corpus_are_named_by_split() -> None:
     for name in ("test/nll/without pronouns", "valid/exact/without pronouns", "long/nll_by_length/without pronouns"):
         metrics.check(name, None, [Grammar()])
         metrics.check_claimed(name, Grammar())
-        assert metrics.unit_metric(name) == name, "the gap is measured on the same sentences"
+        assert metrics.unit_of(name) == name.partition("/")[2], "the gap is measured on the same sentences"
     assert metrics.title("test/nll/without pronouns") == "NLL per sentence (without pronouns)"
-    assert metrics.unit_metric("test/exact/length 4-7") == "test/exact"
+    assert metrics.unit_of("test/exact/length 4-7") == "exact"
     refused = [("pronoun/exact", Grammar()), ("test/chrf", Grammar()), ("test/exact", Copy())]
     for name, corpus in refused:
         with pytest.raises(InputError, match=f"{corpus.name} has no {name}/without pronouns"):
@@ -68,7 +68,7 @@ def test_one_row_states_everything_of_a_score() -> None:
     rows = metrics.METRICS
     assert (rows["nll"].direction, rows["bleu"].direction, rows["beyond"].direction) == (-1, 1, 0)
     assert (rows["nll"].limits, rows["aer_best_head"].limits, rows["area"].limits) == (None, (0.0, 1.0), (0.0, 100.0))
-    assert rows["perplexity"].description == "From 1, less is better; exp of the nats per target token."
-    assert rows["chrf"].description == "0–100, more is better; sacreBLEU, character n-grams up to 6."
+    assert rows["nll"].full_title == "NLL per sentence, nats"
+    assert rows["aer"].full_title == "alignment error rate, 0–1"
     assert metrics.with_parts("length") == ("bleu", "exact")
     assert metrics.BUCKETS[0] == "length 4-7"

@@ -73,7 +73,7 @@ def test_training_needs_no_wandb(mode: str | None, monkeypatch: pytest.MonkeyPat
 
 def test_a_verb_names_the_extra_that_it_lacks(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
     monkeypatch.setitem(sys.modules, "typst", None)
-    monkeypatch.setattr("study.publish.paper.write_data", lambda *_: [])
+    monkeypatch.setattr("study.publish.paper._further", lambda *_: [])
     monkeypatch.setattr("study.publish.reproduce._unchanged", lambda *_: True)
     monkeypatch.chdir(ROOT)
     assert main(["reproduce", "paper"]) == 0

@@ -1,16 +1,11 @@
 import json
 import os
-from pathlib import Path
 
-import jsonschema
 import pytest
 
 from study import files, records
 from study.errors import InputError
 from study.records import Record, Score
-from study.store import Store
-
-ROOT = Path(__file__).parents[1]
 
 TINY = Record(
     protocol=1,
@@ -84,29 +79,6 @@ def test_a_record_of_version_1_is_migrated(tmp_path):
     del tree["per_sentence"]
     (tmp_path / "record.json").write_text(records.canonical(tree))
     assert records.read(tmp_path / "record.json") == Record.model_validate(json.loads(records.dumps(TINY)))
-
-
-def numbers(schema):
-    """Every number in a JSON Schema, with what is said of it."""
-    for section in (schema, *schema["$defs"].values()):
-        for name, said in section.get("properties", {}).items():
-            kinds = {said.get("type"), *(one.get("type") for one in said.get("anyOf", []))}
-            if kinds & {"integer", "number"}:
-                yield f"{section['title']}.{name}", said
-
-
-def test_the_schema_beside_the_records_is_that_of_the_code_and_has_units():
-    path = ROOT / "results" / "record.schema.json"
-    schema = json.loads(path.read_text(encoding="utf-8"))
-    assert schema == json.loads(json.dumps(records.schema()))
-    named = {name for name, said in numbers(schema) if "unit" not in said}
-    assert named == {"Record.schema_version", "Record.protocol", "Record.seed"}
-    validator = jsonschema.Draft202012Validator(schema)
-    validator.validate(json.loads(records.dumps(TINY)))
-    assert not validator.is_valid(json.loads(records.dumps(TINY)) | {"surplus": 1})
-    store = Store(ROOT / "results")
-    for identity in store.ids()[::50]:
-        validator.validate(store.record(identity).model_dump(mode="json"))
 
 
 @pytest.mark.parametrize("content", [b"{", b"\xff", b"[1]", b"null"])

@@ -1,15 +1,16 @@
 """Runs are found by their id, working or published, with the files beside their records."""
 
-import io
+import hashlib
 import json
-import tarfile
+from pathlib import Path
 
 import pytest
 
 from study import files, records
 from study.errors import InputError
+from study.publish import tables
 from study.records import Record, Score
-from study.store import NewRun, Store
+from study.store import Store
 
 MAP = {
     "site": "cross",
@@ -22,8 +23,19 @@ MAP = {
 }
 
 
+FILES = ("test.hyp.txt", "test.nll.txt", "attention.json")
+HISTORY = [
+    {"step": 4, "tokens": 100, "valid_loss": 2.5, "valid_aer": None, "diagnostics": {"cross": {"entropy": 0.5}}},
+    {"step": 8, "tokens": 200, "valid_loss": 1.25, "valid_aer": 0.25, "diagnostics": {"cross": {"entropy": 0.25}}},
+]
+
+
+def sha(content):
+    return hashlib.sha256(content).hexdigest()
+
+
 def record(seed, **facts):
-    config = {"seed": seed, "training": {"steps": 3}}
+    config = {"seed": seed, "training": {"steps": 3}, "data": {"name": "grammar"}}
     known = {"protocol": 1, "id": f"grammar-recurrent-dot-0123abcd-s{seed}", "status": "finished", "seed": seed}
     return Record(config=config, config_hash="0123abcd" * 8, **(known | facts))
 
@@ -32,10 +44,12 @@ def record(seed, **facts):
 def working(tmp_path):
     """Two runs of one arm, and one that was interrupted."""
     for seed in (1, 2):
-        one = record(seed)
+        scores = [Score(split="test", metric=m, value=99.5, n=3, signature="x") for m in ("bleu", "exact")]
+        one = record(seed, scores=scores, history=HISTORY)
         folder = tmp_path / "runs" / one.id
         files.write(folder / "record.json", records.dumps(one))
         files.write(folder / "test.hyp.txt", f"ein Hund\n\nseed {seed}\n")
+        files.write(folder / "test.nll.txt", "0.5\n12.34567\n1.234567e-05\n")
         files.write(folder / "attention.json", json.dumps(MAP) + "\n")
     (tmp_path / "runs" / "started-s1").mkdir()
     (tmp_path / "runs" / "started-s1" / "checkpoint.ckpt").touch()
@@ -44,19 +58,19 @@ def working(tmp_path):
 
 @pytest.fixture
 def published(working, tmp_path):
-    """The same two runs in the files of their arm, added one after the other."""
-    store = Store(tmp_path / "published")
+    """The same two runs in tables, added one after the other, the later one first."""
     for identity in reversed(working.ids()):
-        names = ("test.hyp.txt", "attention.json")
-        files = {name: working.content(identity, name) for name in names}
-        store.add("grammar-recurrent-dot-0123abcd", [NewRun(json.loads(working.text(identity)), files)])
+        files = {name: working.content(identity, name) for name in FILES}
+        run = tables.NewRun(json.loads(working.text(identity)), files, {"test": [False, False, True]})
+        tables.add(tmp_path / "published", [run], {"one": {identity: f"arm of {identity}"}})
     return Store(tmp_path / "published")
 
 
 def check(store):
     first, second = store.ids()
     assert (first, second) == (record(1).id, record(2).id)
-    assert store.record(second) == record(2)
+    assert store.record(second).scores[1].value == 99.5
+    assert store.record(second).history == HISTORY
     assert store.hypotheses(second, "test") == ["ein Hund", "", "seed 2"]
     assert store.content(first, "test.hyp.txt") == b"ein Hund\n\nseed 1\n"
     assert store.content(first, "long.hyp.txt") is None
@@ -75,41 +89,78 @@ def test_working_runs_are_found_by_id(working):
     assert working.state("started-s1") == "started"
 
 
-def test_published_runs_are_found_by_id_in_the_two_files_of_their_arm(published, working):
+def test_published_runs_are_found_by_id_in_tables(published, working):
     check(published)
-    names = ["grammar-recurrent-dot-0123abcd.json", "grammar-recurrent-dot-0123abcd.tar.xz"]
-    assert sorted(path.name for path in published.folder.iterdir()) == names
     for identity in working.ids():
         assert published.text(identity) == working.text(identity)
-        assert published.digests(identity) == working.digests(identity)
-        assert published.names(identity) == ["attention.json", "test.hyp.txt"]
+        assert [published.content(identity, name) for name in FILES] == [working.content(identity, n) for n in FILES]
 
 
-def test_published_files_are_plain_json_and_a_plain_tar(published):
-    """One line for each score and each validation, so that a reader of a difference sees which one changed."""
-    text = (published.folder / "grammar-recurrent-dot-0123abcd.json").read_text()
-    assert [tree["id"] for tree in json.loads(text)] == published.ids()
-    one = record(3, scores=[Score(split="test", metric=m, value=1.0, n=2) for m in ("bleu", "exact")])
-    published.add("grammar-recurrent-dot-0123abcd", [NewRun(json.loads(records.dumps(one)))])
-    longer = (published.folder / "grammar-recurrent-dot-0123abcd.json").read_text()
-    assert longer.startswith(text.removesuffix("\n]\n"))
-    assert [line.count('"metric"') for line in longer.splitlines() if '"metric"' in line] == [1, 1]
-    with tarfile.open(published.folder / "grammar-recurrent-dot-0123abcd.tar.xz") as tar:
-        assert [entry.name.partition(".")[2] for entry in tar] == ["attention.json"] * 2 + ["test.hyp.txt"] * 2
+def test_frames_of_working_and_published_runs_agree(published, working):
+    for frame in ("scores", "curves"):
+        ours, theirs = getattr(published, frame), getattr(working, frame)
+        assert ours.astype(object).where(ours.notna(), None).values.tolist() == (
+            theirs.astype(object).where(theirs.notna(), None).values.tolist()
+        )
+    assert {name: published.runs[name].tolist() for name in ("id", "arm", "seed", "training.steps", "config_hash")} == {
+        name: working.runs[name].tolist() for name in ("id", "arm", "seed", "training.steps", "config_hash")
+    }
+    assert [list(labels) for labels in published.runs.labels] == [[f"arm of {record(1).id}"], []]
 
 
-def test_a_path_in_an_archive_leads_nowhere(published):
-    """Members are read by name, never unpacked onto the disk."""
-    path = published.folder / "grammar-recurrent-dot-0123abcd.tar.xz"
-    with tarfile.open(path, "w:xz") as tar:
-        entry = tarfile.TarInfo("../outside")
-        tar.addfile(entry, io.BytesIO())
-        link = tarfile.TarInfo(f"{record(1).id}.test.hyp.txt")
-        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
-        tar.addfile(link)
+def test_a_validation_comes_back_as_it_was_written(published, working):
+    """Whole numbers, null, nested sections, a list: what columns cannot hold stays in the JSON."""
+    for history in (HISTORY, [{"step": 1, "heads": [[0.5]]}], [{"step": 1, "tokens": 1.5}], []):
+        one = record(3, history=history)
+        tables.add(published.folder, [tables.NewRun(json.loads(records.dumps(one)))], {})
+        assert Store(published.folder).text(one.id) == records.dumps(one)
+
+
+def test_training_curves_and_maps_of_validations_are_published(published):
+    curve = b'{"step": 20, "train/loss": 2.5, "train/lr": 0.001}\n{"step": 40, "train/loss": 2.25, "train/lr": 0.002}\n'
+    maps = b'{"step": 4, "weights": [[1.0]]}\n{"step": 8, "weights": [[0.5]]}\n'
+    one = record(3, history=HISTORY)
+    run = tables.NewRun(json.loads(records.dumps(one)), {"training.jsonl": curve, "maps.jsonl": maps})
+    tables.add(published.folder, [run], {})
     store = Store(published.folder)
-    assert store.foreign("grammar-recurrent-dot-0123abcd") == ["../outside"]
-    assert store.content(record(1).id, "test.hyp.txt") is None
+    assert (store.content(one.id, "training.jsonl"), store.content(one.id, "maps.jsonl")) == (curve, maps)
+    assert store.frame("maps.parquet", ["id", "file", "step"]).query("id == @one.id").step.tolist() == [4, 8]
+    assert store.text(one.id) == records.dumps(one)
+    assert store.curves.query("name == 'train/loss'").value.tolist() == [2.5, 2.25]
+
+
+def test_published_counts_and_added_scores(published):
+    """Counts are published where references may not be shipped; a score that is added is none of the record."""
+    one = record(3, scores=[Score(split="test", metric="bleu", value=1.0, n=2)])
+    counts = b"source_words\texact\tsys_len\tref_len\tcorrect1\tcorrect2\tcorrect3\tcorrect4\n2\t1\t3\t3\t3\t2\t1\t0\n"
+    added = [{**one.scores[0].model_dump(mode="json"), "subset": "without pronouns"}]
+    files = {"test.hyp.txt": b"a b\n", "test.bleu.tsv": counts}
+    tables.add(published.folder, [tables.NewRun(json.loads(records.dumps(one)), files, added=added)], {})
+    store = Store(published.folder)
+    assert store.content(one.id, "test.bleu.tsv") == counts
+    assert store.text(one.id) == records.dumps(one)
+    assert store.scores.query("id == @one.id").added.tolist() == [False, True]
+
+
+def test_published_records_and_files_are_those_that_runs_wrote():
+    """Every record has its SHA-256; so have, of some runs of each corpus, the translations and NLL that it names."""
+    store = Store(Path(__file__).parents[1] / "results")
+    runs = store.frame("runs.parquet", ["id", "corpus", "sha256"])
+    assert len(runs) >= 1688
+    assert [one.id for one in runs.itertuples() if sha(store.text(one.id).encode()) != one.sha256] == []
+    for one in runs.groupby("corpus").head(6).itertuples():
+        tree = store.tree(one.id)
+        named = {score["hypotheses"]: score["hypotheses_sha256"] for score in tree["scores"] if score["hypotheses"]}
+        for name, digest in (named | tree.get("per_sentence", {})).items():
+            assert sha(store.content(one.id, name)) == digest, (one.id, name)
+
+
+@pytest.mark.parametrize("name", ["runs.parquet", "scores.parquet", "sentences/grammar.parquet"])
+def test_a_damaged_table_is_refused(published, name):
+    (published.folder / name).write_bytes(b"PAR1 and no more")
+    store = Store(published.folder)
+    with pytest.raises(InputError, match=name):
+        [read(record(1).id, *more) for read, more in ((store.record, ()), (store.content, ("test.hyp.txt",)))]
 
 
 @pytest.mark.parametrize(

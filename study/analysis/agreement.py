@@ -30,10 +30,10 @@ from study.analysis.inference import (
     welch,
 )
 from study.analysis.labels import arm_words, interval, number
-from study.analysis.runs import DeclaredRun, Runs, primary
+from study.analysis.runs import Runs, primary
 from study.analysis.tables import Block, Column, Row, Table
 from study.metrics import title
-from study.sweep.grid import ARM, expand, text
+from study.sweep.grid import ARM, Cell, expand, text
 from study.sweep.spec import Spec
 
 Values = Mapping[str, Sequence[float]]
@@ -70,7 +70,7 @@ class Agreement:
     """Arms that are left out."""
 
 
-def agree(first: Sequence[DeclaredRun], second: Sequence[DeclaredRun], metrics: tuple[str, str]) -> Agreement:
+def agree(runs: Runs, specs: Sequence[Spec], metrics: Sequence[str]) -> Agreement:
     """Compare the effects of the arms that two sweeps share.
 
     The interval of ρ is Student's t on Fisher's scale, over n − 1 degrees of freedom for n arms, with the variance
@@ -85,11 +85,11 @@ def agree(first: Sequence[DeclaredRun], second: Sequence[DeclaredRun], metrics: 
     resampling n values understates their variance by that factor.
 
     Args:
-        first: runs of a sweep.
-        second: runs of another.
+        runs: the runs of both sweeps.
+        specs: the two sweeps.
         metrics: the score of each, as `split/metric` or `split/metric/subset`.
     """
-    both = [_scores(runs, metric) for runs, metric in zip((first, second), metrics, strict=True)]
+    both = [_scores(runs, spec, metric) for spec, metric in zip(specs, metrics, strict=True)]
     family = both[0].families
     shared = [arm for arm in both[0].scores if arm in both[1].scores]
     bases: dict[str, str] = {}
@@ -108,8 +108,8 @@ def agree(first: Sequence[DeclaredRun], second: Sequence[DeclaredRun], metrics: 
     effects = []
     for arm in (one for one in shared if one != bases[family[one]]):
         tests = [_difference(side[arm], side[bases[family[arm]]]) for side in values]
-        runs = [side.scores[arm][seed][1] for i, side in enumerate(both) for seed in seeds[family[arm]][i]]
-        effects.append(Effect(family[arm], label(arm), tests[0], tests[1], tuple(runs)))
+        counted = [side.scores[arm][seed][1] for i, side in enumerate(both) for seed in seeds[family[arm]][i]]
+        effects.append(Effect(family[arm], label(arm), tests[0], tests[1], tuple(counted)))
     correlations, ceilings = {}, {}
     for name in ([""] if len(seeds) > 1 else []) + list(seeds):
         chosen = [arm for arm in shared if name in ("", family[arm])]
@@ -128,26 +128,26 @@ class _Side:
     diverged: set[str]
 
 
-def _scores(runs: Iterable[DeclaredRun], metric: str) -> _Side:
+def _scores(runs: Runs, spec: Spec, metric: str) -> _Side:
     split, name, *subset = metric.split("/", 2)
-    side = _Side({}, {}, set())
-    for run in runs:
+    side, scored = _Side({}, {}, set()), runs.scored(split, name)
+    for run in runs.of(spec):
         if run.cell.experiment is None:
             continue
-        arm = _key(run)
+        arm = _key(run.cell)
         scores = side.scores.setdefault(arm, {})
         side.families[arm] = run.experiment.model.family
-        value = run.score(f"{split}/{name}", *subset)
-        if value is not None:
+        found = {part: value for part, value, _ in scored.get(run.id, ())} if run.made else {}
+        if (value := found.get(subset[0] if subset else None)) is not None:
             scores[run.experiment.seed] = value, run.id
         if run.state == "diverged":
             side.diverged.add(arm)
     return side
 
 
-def _key(run: DeclaredRun) -> str:
+def _key(cell: Cell) -> str:
     """Return the settings of an arm's text without fields of training: `model.family=recurrent model.memory=final`."""
-    given = expand({ARM: run.cell.given[ARM]}) if ARM in run.cell.given else {}
+    given = expand({ARM: cell.given[ARM]}) if ARM in cell.given else {}
     return " ".join(f"{name}={text(value)}" for name, value in given.items() if not name.startswith("training."))
 
 
@@ -240,10 +240,8 @@ def compare(runs: Runs, name: str) -> dict[str, Table]:
         name: key of `PAIRS`.
     """
     specs = [runs.spec(one) for one in PAIRS[name]]
-    both = [runs.of(spec) for spec in specs]
-    found = []
-    for metrics in ([primary(spec) for spec in specs], [BESIDE[spec.name] for spec in specs]):
-        found.append((metrics, agree(both[0], both[1], (metrics[0], metrics[1]))))
+    named = ([primary(spec) for spec in specs], [BESIDE[spec.name] for spec in specs])
+    found = [(metrics, agree(runs, specs, metrics)) for metrics in named]
     if not found[0][1].effects:
         return {}
     tables = {f"agreement-{name}": _effects_table(specs, found[0][1])}

@@ -15,8 +15,10 @@ already, by Student's t over its runs.
   if the difference of its two models is more than chance over sentences: approximate randomisation, as k of n seeds.
   The second is an interval that covers seeds and sentences together.
 
-If the data leave no variance to estimate (one seed, or runs that agree exactly), there is a difference, and neither
-interval nor p.
+* Two arms whose runs agree exactly are tested by permutation: p is the share of all divisions of the runs into two
+  groups whose difference is at least as large. A single arm is tested by all changes of signs. There is no interval.
+
+If the data leave neither a variance nor a difference (or one seed), there is neither interval nor p.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd
 
-Method = Literal["welch", "resampled", "within", "few"]
+Method = Literal["welch", "resampled", "within", "few", "exact"]
 Weights = Mapping[str, float]
 """Label of an arm ↦ its weight; they sum to 0, or there is one."""
 
@@ -185,7 +187,7 @@ def contrasted(arms: Mapping[str, Arm], contrasts: Sequence[Weights]) -> list[Co
         arms: the arms that take part, by label.
         contrasts: the weights of each contrast.
     """
-    return adjusted([_compare([arms[label] for label in weights], weights) for weights in contrasts])
+    return adjusted([compared([arms[label] for label in weights], weights) for weights in contrasts])
 
 
 def collapsed(arm: Arm, base: Arm) -> bool:
@@ -195,8 +197,8 @@ def collapsed(arm: Arm, base: Arm) -> bool:
     return arm.valid_bleu is not None and base.valid_bleu is not None and arm.valid_bleu < base.valid_bleu / 2
 
 
-def _compare(some: Sequence[Arm], weights: Weights) -> Comparison:
-    """Test one contrast."""
+def compared(some: Sequence[Arm], weights: Weights) -> Comparison:
+    """Test one contrast, not adjusted; no test where a run is missing or a value is none."""
     if any(arm.holes for arm in some):
         return Comparison(why="missing runs")
     if not all(arm.values for arm in some):
@@ -218,9 +220,21 @@ def welch(arms: Sequence[Arm], weights: Weights) -> Test:
     ]
     variance = sum(part for part, _ in parts)
     if not variance:
-        return Test("welch", difference)
+        return without_variance("welch", difference, [len(arm.values) for arm in arms])
     df = variance**2 / sum(part**2 / freedom for part, freedom in parts)
     return t_test("welch", difference, math.sqrt(variance), df)
+
+
+def without_variance(method: Method, difference: float, counts: Sequence[int]) -> Test:
+    """Test a difference of runs that agree exactly within each arm, by permutation of two arms or by signs of one.
+
+    n and m equal runs can be divided in C(n + m, n) ways. One of them gives the difference, and for n = m another one
+    its opposite. Signs of n runs can be changed in 2ⁿ ways, of which two give it.
+    """
+    if not difference or len(counts) > 2:
+        return Test(method, difference)
+    ways = math.comb(sum(counts), counts[0]) if len(counts) == 2 else 2 ** counts[0]
+    return Test("exact", difference, p=(1 + (len(set(counts)) == 1)) / ways)
 
 
 def adjusted(plain: Sequence[Comparison]) -> list[Comparison]:
@@ -228,20 +242,18 @@ def adjusted(plain: Sequence[Comparison]) -> list[Comparison]:
 
     Add the difference that each test could have shown.
     """
-    from scipy.stats import t
-
     tested = [(i, c.test) for i, c in enumerate(plain) if c.test is not None and c.test.p is not None]
     out = list(plain)
     if not tested:
         return out
     level = LEVEL / len(tested)
     for (i, test), p in zip(tested, holm([test.p or 0.0 for _, test in tested]), strict=True):
-        assert test.se is not None
-        half = float(t.ppf(1 - level / 2, test.df)) * test.se
-        detectable, ends = (
-            half + float(t.ppf(POWER, test.df)) * test.se,
-            (test.difference - half, test.difference + half),
-        )
+        if test.se is None or test.df is None:
+            out[i] = replace(plain[i], holm=p)
+            continue
+        half = quantile(1 - level / 2, test.df) * test.se
+        detectable = half + quantile(POWER, test.df) * test.se
+        ends = test.difference - half, test.difference + half
         if test.method == "resampled":
             middle, detectable = math.atanh(test.difference), math.tanh(detectable)
             ends = math.tanh(middle - half), math.tanh(middle + half)
@@ -331,18 +343,16 @@ def correlation_power(arms: int, tests: int = 1) -> tuple[float, float]:
         arms: number of arms, at least 4.
         tests: contrasts of the question.
     """
-    from scipy.stats import t
-
     error, df = math.sqrt(1.06 / (arms - 3)), arms - 1
-    shown = (float(t.ppf(1 - LEVEL / (2 * tests), df)) + float(t.ppf(POWER, df))) * error
-    return math.tanh(shown), math.tanh(float(t.ppf(1 - LEVEL, df)) * error)
+    shown = (quantile(1 - LEVEL / (2 * tests), df) + quantile(POWER, df)) * error
+    return math.tanh(shown), math.tanh(quantile(1 - LEVEL, df) * error)
 
 
 def spearman(x: Any, y: Any) -> Any:
     """Spearman's ρ of every row; NaN where a row does not vary."""
-    from scipy.stats import rankdata
+    import pandas as pd
 
-    ranks = [rankdata(values, axis=1) for values in (x, y)]
+    ranks = [pd.DataFrame(values).rank(axis=1).to_numpy() for values in (x, y)]
     a, b = (rank - rank.mean(axis=1, keepdims=True) for rank in ranks)
     scale = np.sqrt((a**2).sum(axis=1) * (b**2).sum(axis=1))
     return np.divide((a * b).sum(axis=1), scale, out=np.full(len(a), np.nan), where=scale > 0)
@@ -360,17 +370,26 @@ def one_sample(differences: Sequence[float], scores: Sequence[float]) -> Test:
     """Student's t of differences against zero; `scores` are the values that set the scale of rounding."""
     some = np.asarray(differences, dtype=float)
     mean = float(some.mean())
-    if len(some) < 2 or exact(some - mean, scores):
+    if len(some) < 2:
         return Test("within", mean)
+    if exact(some - mean, scores):
+        return without_variance("within", mean, [len(some)])
     return t_test("within", mean, float(some.std(ddof=1)) / math.sqrt(len(some)), float(len(some) - 1))
+
+
+def quantile(share: float, df: float) -> float:
+    """Return the quantile of Student's t. Importing scipy.stats for it would take a second."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(df, share))
 
 
 def t_test(method: Method, difference: float, se: float, df: float) -> Test:
     """Test an estimate that has a standard error: 95% and 90% t intervals and two-sided p."""
-    from scipy.stats import t
+    from scipy.special import stdtr
 
-    half, less = (float(t.ppf(1 - tail, df)) * se for tail in (LEVEL / 2, LEVEL))
-    p = 2 * float(t.sf(abs(difference) / se, df))
+    half, less = (quantile(1 - tail, df) * se for tail in (LEVEL / 2, LEVEL))
+    p = 2 * float(stdtr(df, -abs(difference) / se))
     inner = difference - less, difference + less
     return Test(method, difference, se, df, difference - half, difference + half, p, inner)
 
@@ -430,8 +449,6 @@ def crossed_interval(differences: Any) -> tuple[float, float] | None:
     Args:
         differences: a row for each seed, a column for each sentence.
     """
-    from scipy.stats import t
-
     table = np.asarray(differences, dtype=float)
     s, i = table.shape
     if s < 2 or i < 2:
@@ -447,5 +464,5 @@ def crossed_interval(differences: Any) -> tuple[float, float] | None:
     if variance <= 0:
         return None
     df = variance**2 / sum(part**2 / freedom for part, freedom in parts)
-    half = float(t.ppf(1 - LEVEL / 2, df)) * math.sqrt(variance / (s * i))
+    half = quantile(1 - LEVEL / 2, df) * math.sqrt(variance / (s * i))
     return float(middle) - half, float(middle) + half

@@ -1,203 +1,175 @@
-"""Ledger: one row for each run, with its configuration, sizes, times and scores; and the difference of two runs."""
+"""Table of all runs, one's own and published ones, conditions on it, and the difference of runs."""
 
 from __future__ import annotations
 
-import fnmatch
-import operator
+import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from study import rows
 from study.config.overrides import flat
 from study.errors import InputError
-from study.records import Record
-from study.store import Store
+from study.metrics import METRICS
+from study.store import MODELS, RUNS, Store
 
 if TYPE_CHECKING:
     import pandas as pd
 
-CONDITION = re.compile(r"([^=<>!]+)(!=|<=|>=|=|<|>)(.*)")
-SIGNS = {"=": operator.eq, "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
+WORD = re.compile(r"`(?P<column>[^`]*)`|\"[^\"]*\"|'[^']*'|\.\s*(?P<method>[^\W\d]\w*)|(?<![\w.])(?P<name>[^\W\d]\w*)")
+"""Word of a condition: a column in backticks, a text, a method after a point, or a name."""
+OPERATORS = {"and", "or", "not", "in", "True", "False"}
+METHODS = {"str", "contains", "startswith", "isin", "between", "isna", "notna", "abs"}
+"""Methods that a condition may call. None of them writes a file or runs code."""
+USUAL = ("model.attention.cross.", "test/")
+"""Beginnings of the column that is meant where several end with a short name."""
+FACTS: tuple[str, ...] = (
+    "parameters",
+    "parameters_attention",
+    "flops_per_token",
+    "train_seconds",
+    "wall_seconds",
+    "tokens_per_second",
+)
+FACTS += ("selected_step", "git_commit", "device")
 
 
-def ledger(made: Mapping[str, Record], sweeps: Mapping[str, Sequence[str]]) -> pd.DataFrame:
-    """Return one row for each run, by id; an empty cell: not known, or no such field.
+def table(
+    stores: Sequence[Store], fields: Sequence[str] | None = None, metrics: Iterable[str] = METRICS
+) -> pd.DataFrame:
+    """Return one row for each run: one's own, the newest first, then the published ones. No run is listed twice.
 
-    Columns: id, sweeps (that declare the run, blanks between), status, every field of the configuration in which runs
-    differ (dotted), parameters, flops_per_token, seconds of training and of all calls, tokens per second, the tested
-    step, commit, device, and every score of a whole split (`split/metric`).
-
-    Args:
-        made: the records by id.
-        sweeps: the names of the sweeps that declare a run, by its id.
-    """
-    import pandas as pd
-
-    configs = {name: dict(flat(record.config)) for name, record in made.items()}
-    names = sorted({name for config in configs.values() for name in config})
-    names = [n for n in names if n == "seed" or len({repr(config.get(n)) for config in configs.values()}) > 1]
-    rows = [
-        {"id": name, "sweeps": " ".join(sweeps.get(name, ())), "status": record.status}
-        | {field: configs[name].get(field) for field in names}
-        | _facts(record)
-        | {f"{s.split}/{s.metric}": s.value for s in record.scores if s.subset is None}
-        for name, record in sorted(made.items())
-    ]
-    table = pd.DataFrame(rows, dtype=object)
-    scores = {(s.split, s.metric) for record in made.values() for s in record.scores if s.subset is None}
-    others = [name for name in table if tuple(str(name).split("/", 1)) not in scores]
-    return table[[*others, *map("/".join, sorted(scores))]]
-
-
-def _facts(record: Record) -> dict[str, Any]:
-    """Columns between configuration and scores."""
-    model, took, chosen, made = record.model, record.resources, record.selection, record.provenance
-    return {
-        "parameters": model and model.parameters,
-        "flops_per_token": model and model.flops_per_token,
-        "train_seconds": took and took.train_seconds,
-        "wall_seconds": took and took.wall_seconds,
-        "tokens_per_second": took and took.tokens_per_second,
-        "tested_step": chosen and chosen.step,
-        "git_commit": made and made.git_commit,
-        "device": made and made.device,
-    }
-
-
-def of_stores(stores: Sequence[Store], names: Mapping[str, Sequence[str]]) -> pd.DataFrame:
-    """Return the ledger of several folders, the first first; a run that is in two is listed once.
-
-    Added are the columns name (`sweep/number`, such as quickstart/2), started_utc, model (true if the run has its
-    trained model) and folder. Records that cannot be read are left out.
+    Columns are those of `Store.runs` (id, status, times, fields of the configuration by dotted name), `sweeps` as text
+    with blanks between, `folder`, `model` (True if the trained model is there), and each score of a whole split by the
+    name `split/metric`. Records that cannot be read are left out.
 
     Args:
         stores: the folders.
-        names: `sweep/number` by id.
+        fields: columns of `Store.runs` to read beside id, started_utc and sweeps (default: all).
+        metrics: scores to read.
+
+    Raises:
+        InputError: a published table cannot be read.
     """
     import pandas as pd
+    import pyarrow.compute as pc
 
-    tables, seen = [], set[str]()
+    parts: list[pd.DataFrame] = []
     for store in stores:
-        made = {identity: record for identity, record in _readable(store) if identity not in seen}
-        seen |= made.keys()
-        if made:
-            table = ledger(made, {id_: [name.rpartition("/")[0] for name in some] for id_, some in names.items()})
-            table.insert(1, "name", [" ".join(names.get(one, ())) for one in table["id"]])
-            table["started_utc"] = [_started(made[one]) for one in table["id"]]
-            table["model"] = [store.has_model(one) for one in table["id"]]
-            table["folder"] = str(store.folder)
-            tables.append(table.sort_values(["started_utc", "id"], ascending=False))
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+        if not store.published:
+            found, scores = _working(store)
+        else:
+            some = fields and ["id", "started_utc", "sweeps", *fields]
+            found = store.frame(RUNS, some) if some else store.runs
+            whole = store.score_table.filter(pc.field("subset").is_null() & pc.field("metric").isin(list(metrics)))
+            scores = whole.select(["id", "split", "metric", "value"]).to_pandas()
+        if found.empty:
+            continue
+        names = scores["split"].astype(str) + "/" + scores["metric"].astype(str)
+        wide = {name: group.set_index("id")["value"] for name, group in scores.groupby(names)}
+        made: dict[str, Any] = {"sweeps": found["sweeps"].map(" ".join), "folder": str(store.folder)}
+        models = {path.name.partition(".pt")[0] for path in (store.folder / MODELS).glob("*.pt*")}
+        made["model"] = found["id"].isin(models) if store.published else found["id"].map(store.has_model)
+        found = found.assign(**made).join(pd.DataFrame(wide), on="id")
+        listed = {identity for part in parts for identity in part["id"]}
+        parts.append(found[~found["id"].isin(listed)].sort_values(["started_utc", "id"], ascending=False))
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["id", "status"])
 
 
-def _started(record: Record) -> str:
-    return record.provenance.started_utc if record.provenance else ""
+def _working(store: Store) -> tuple[pd.DataFrame, pd.DataFrame]:
+    import pandas as pd
 
-
-def _readable(store: Store) -> Iterator[tuple[str, Record]]:
+    trees = []
     for identity in store.ids():
         with suppress(InputError):
-            yield identity, store.record(identity)
+            trees.append(store.record(identity).model_dump(mode="json"))
+    scores = [row for tree in trees for row in rows.score_rows(tree) if row["subset"] is None]
+    runs = pd.DataFrame([{"started_utc": "", **rows.run_row(tree), "sweeps": []} for tree in trees])
+    return runs, pd.DataFrame(scores, columns=["id", "split", "metric", "value"])
 
 
-def where(table: pd.DataFrame, conditions: Sequence[str]) -> pd.DataFrame:
-    """Return the rows that meet every condition, such as `scale=none`, `test/exact>80` or `status!=finished`.
+def column(runs: pd.DataFrame, name: str) -> str:
+    """Return the column of a name, or the one that ends with it: `steps` ↦ `training.steps`.
 
-    Values are compared as numbers where both are numbers, else as text, in which * and ? stand for other characters. In
-    `sweeps` and `name` one word has to fit. A short name stands for every column that ends so (`scale` for
-    `model.attention.cross.scale`); one of them has to fit, for != all.
+    Of several, it is that of cross-attention, or of the split test: `scale` ↦ `model.attention.cross.scale`.
 
     Raises:
-        InputError: a condition of another form, a text where < or > needs a number, or no such column.
+        InputError: there is none, or several.
     """
-    for condition in conditions:
-        if (found := CONDITION.fullmatch(condition)) is None:
-            raise InputError(f"--where: expected FIELD=VALUE, such as scale=none, got {condition!r}.")
-        name, sign, wanted = (part.strip() for part in found.groups())
-        if sign[0] in "<>" and not _is_number(wanted):
-            raise InputError(f"--where: expected a number after {sign}, such as test/exact>80, got {wanted!r}.")
-        columns = [table[column] for column in columns_of(table, name)]
-        fits = [[_fits(value, sign, wanted, name in ("sweeps", "name")) for value in column] for column in columns]
-        together = all if sign == "!=" else any
-        table = table[[together(row) for row in zip(*fits, strict=True)]] if len(table) else table
-    return table
+    known = list(map(str, runs))
+    if name in known:
+        return name
+    found = [one for one in known if one.endswith((f".{name}", f"/{name}"))]
+    found = [one for one in found if one in [f"{start}{name}" for start in USUAL]] or found
+    if len(found) == 1:
+        return found[0]
+    near = found or difflib.get_close_matches(name, [*known, *(re.split("[./]", one)[-1] for one in known)])
+    hint = f" The nearest: {', '.join(list(dict.fromkeys(near))[:4])}." if near else ""
+    got = "several" if found else "no such name"
+    raise InputError(f"{name}: expected a column of the runs, got {got}.{hint} `study ls runs --csv` prints all.")
 
 
-def in_order(table: pd.DataFrame, name: str, ascending: bool = True) -> pd.DataFrame:
-    """Return the rows sorted by a column: as numbers if it has any, else as text. Empty cells come last.
+def query(runs: pd.DataFrame, condition: str) -> tuple[pd.DataFrame, list[str]]:
+    """Return the runs that meet a condition as `DataFrame.query` takes it, and the columns that it names.
+
+    A column with a point or a stroke is named in backticks, or by its last part (see `column`). The methods of a
+    condition are those in `METHODS`, and its names are columns, so that it cannot run other code.
 
     Raises:
-        InputError: there is no such column.
+        InputError: anything else, or a comparison of a number with a text.
+    """
+    named: dict[str, str] = {}
+
+    def known(found: re.Match[str]) -> str:
+        name, method = found["column"] or found["name"], found["method"]
+        if method and method not in METHODS:
+            raise InputError(f"--query: expected one of {', '.join(sorted(METHODS))}, got {method}.")
+        return found[0] if not name or name in OPERATORS else named.setdefault(column(runs, name), f"c{len(named)}")
+
+    words = WORD.sub(known, condition)
+    part = runs[list(named)].set_axis(list(named.values()), axis="columns")
+    try:
+        if "@" in condition:  # a name of this program
+            raise ValueError("@")
+        fits: Any = part.eval(words, engine="python")
+        if set(fits.unique()) <= {True, False}:
+            return runs[fits.astype(bool)], list(named)
+        why = "values that are not true or false"
+    except Exception as problem:  # whatever pandas and the parser raise
+        why = " ".join(str(problem).split())[:100]
+    raise InputError(f"--query: expected a condition such as scale == 'none', got {condition!r} ({why}).")
+
+
+def differences(trees: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+    """Return one row for each field, size, time and score in which runs differ.
+
+    Columns: section (configuration, cost or score), field, one by each id, and of two runs also difference, the first
+    number minus the second.
+
+    Args:
+        trees: records as plain data, by id.
     """
     import pandas as pd
 
-    def key(column: pd.Series) -> pd.Series:
-        numbers = pd.to_numeric(column, errors="coerce")
-        return numbers if numbers.notna().any() else column.map(lambda value: str(value or ""))
-
-    columns = columns_of(table, name)
-    return table.sort_values(columns, ascending=ascending, kind="stable", key=key, ignore_index=True)
-
-
-def sought(conditions: Sequence[str]) -> list[str]:
-    """Return the fields that conditions name."""
-    return [found[1].strip() for condition in conditions if (found := CONDITION.fullmatch(condition))]
-
-
-def columns_of(table: pd.DataFrame, name: str) -> list[str]:
-    """Return the column of this name, else those whose names end with it.
-
-    Raises:
-        InputError: there is none.
-    """
-    columns = list(map(str, table))
-    found = [name] if name in columns else [one for one in columns if one.endswith((f".{name}", f"/{name}"))]
-    if not found and len(table):
-        raise InputError(
-            f"{name}: expected a column of the table of runs, got no such name. `study runs --csv` prints all columns."
-        )
-    return found
-
-
-def _fits(value: Any, sign: str, wanted: str, in_words: bool) -> bool:
-    if value is None or value != value:
-        return sign == "!="
-    values = str(value).split() if in_words else [value]
-    return (
-        any(_compare(one, sign, wanted) for one in values)
-        if sign != "!="
-        else not any(_compare(one, "=", wanted) for one in values)
-    )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _compare(value: Any, sign: str, wanted: str) -> bool:
-    try:
-        first, second = float(value), float(wanted)
-    except ValueError:
-        text = str(value).lower() if str(value) in ("True", "False") else str(value)  # numpy has bools of its own
-        return sign == "=" and fnmatch.fnmatchcase(text, wanted)
-    return bool(SIGNS[sign](first, second))
-
-
-def differing_fields(first: Record, second: Record) -> Iterator[dict[str, Any]]:
-    """Yield the fields, sizes and scores in which two runs differ: section, field, first, second, difference."""
-    for section, values in {
-        "configuration": [dict(flat(record.config)) for record in (first, second)],
-        "cost": [_facts(record) for record in (first, second)],
-        "score": [{f"{s.split}/{s.metric}": s.value for s in r.scores if s.subset is None} for r in (first, second)],
-    }.items():
-        for name in dict.fromkeys([*values[0], *values[1]]):
-            one, two = (some.get(name) for some in values)
-            if one != two:
-                numbers = isinstance(one, int | float) and isinstance(two, int | float) and section != "configuration"
-                difference = one - two if numbers else None  # type: ignore[operator]
-                yield {"section": section, "field": name, "first": one, "second": two, "difference": difference}
+    made: dict[tuple[str, str], dict[str, Any]] = {}
+    for identity, tree in trees.items():
+        facts = rows.run_row(dict(tree))
+        scores = {f"{s['split']}/{s['metric']}": s["value"] for s in tree["scores"] if s["subset"] is None}
+        for section, values in {
+            "configuration": dict(flat(tree["config"])),
+            "cost": {name: facts.get(name) for name in FACTS},
+            "score": scores,
+        }.items():
+            for name, value in values.items():
+                made.setdefault((section, name), {})[identity] = value
+    found = []
+    for (section, name), values in made.items():
+        cells = [values.get(identity) for identity in trees]
+        if any(cell != cells[0] for cell in cells):
+            row = {"section": section, "field": name, **dict(zip(trees, cells, strict=True))}
+            if len(cells) == 2 and section != "configuration" and all(isinstance(c, int | float) for c in cells):
+                row["difference"] = cells[0] - cells[1]  # type: ignore[operator]
+            found.append(row)
+    columns = ["section", "field", *trees, *["difference"] * (len(trees) == 2)]
+    return pd.DataFrame(found, columns=columns, dtype=object)

@@ -1,26 +1,29 @@
-"""Numbers of one record: a score, its slope over source length, a diagnostic, or a fact from a pruning.
+"""Numbers of one run: a score, its slope over source length, a diagnostic, or a fact from a pruning.
 
-`study.metrics` says how metrics are named.
+`study.metrics` says how metrics are named. A record is plain data here, as `Store.tree` returns it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from study import metrics
 from study.analysis import labels
-from study.errors import InputError
-from study.records import Record
 
+FACTS = ("valid_bleu", "entropy", "tokens_per_second", "freed", "heads", "with_one_head")
+"""Numbers of a run that tables of sweeps show beside its scores; see `facts`."""
 LENGTH = re.compile(r"length (\d+)-(\d+)")
+Tree = Mapping[str, Any]
+Scored = Sequence[tuple[str | None, float | None, int]]
+"""Subset, value and number of sentences of every row of one score of one run."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """Quantity that is read from a run's record."""
+    """Quantity that is read from a run."""
 
     metric: str
     by_length: bool = False
@@ -42,70 +45,57 @@ class Measure:
         """Number of decimals in print."""
         return 3 if self.by_length else metrics.decimals(self.metric)
 
-    def of(self, record: Record) -> float | None:
-        """Return the number; None where the record says null: it means nothing in this run.
+    def of(self, scored: Scored) -> float | None:
+        """Return the number from the rows of its score; None if it means nothing in this run.
 
         Raises:
-            InputError: the record has no such score or diagnostic.
+            KeyError: the run has no such rows.
         """
-        if metrics.is_diagnostic(self.metric):
-            return _diagnostic(record, self.metric)
-        split, score, *part = self.metric.split("/", 2)
-        subset = part[0] if part else None
         if self.costing is not None:
-            found = _costing(record, split, score, self.costing)
-        elif self.by_length:
-            found = _slope(record, split, score, self.by_sentences)
-        else:
-            found = record.score(split, score, subset)
-            if found is None and any((s.split, s.metric, s.subset) == (split, score, subset) for s in record.scores):
-                return None
-        if found is None:
-            there = sorted({f"{s.split}/{s.metric}" for s in record.scores})
-            by = " by source length" if self.by_length else " without each head" if self.costing is not None else ""
-            raise InputError(
-                f"scores: expected {self.metric}{by}, got a record with {', '.join(there) or 'no scores'}."
-            )
-        return found
+            return _costing(scored, self.costing)
+        if self.by_length:
+            return slope(scored, self.by_sentences)
+        _, _, *part = self.metric.split("/", 2)
+        return {subset: value for subset, value, _ in scored}[part[0] if part else None]
 
 
-def _costing(record: Record, split: str, score: str, threshold: float) -> float | None:
-    """100 · share of heads h with (score of the whole model) − (score without h) > threshold; None without any head."""
-    whole, parts = record.score(split, score), []
-    for one in record.scores:
-        if (one.split, one.metric) == (split, score) and metrics.WITHOUT.fullmatch(one.subset or ""):
-            parts.append(one.value)
+def _costing(scored: Scored, threshold: float) -> float:
+    """100 · share of heads h with (score of the whole model) − (score without h) > threshold."""
+    whole = {subset: value for subset, value, _ in scored}[None]
+    parts = [value for subset, value, _ in scored if metrics.WITHOUT.fullmatch(subset or "")]
     if whole is None or not parts or None in parts:
-        return None
+        raise KeyError("without")
     return 100 * sum(whole - part > threshold for part in parts if part is not None) / len(parts)
 
 
-def _slope(record: Record, split: str, score: str, by_sentences: bool) -> float | None:
-    """Least squares over the buckets of source length, each at its middle; None with fewer than two.
+def slope(scored: Scored, by_sentences: bool) -> float:
+    """Least squares over the buckets of source length, each at its middle.
 
     The slope is Σ w (x − x̄) y / Σ w (x − x̄)², where x̄ is the mean of x under the weights w: 1, or the number of
     sentences of a bucket.
+
+    Raises:
+        KeyError: fewer than two buckets have a score.
     """
-    points = []
-    for one in record.scores:
-        bucket = LENGTH.fullmatch(one.subset or "")
-        if bucket and (one.split, one.metric) == (split, score) and one.value is not None:
-            weight = one.n if by_sentences else 1
-            points.append(((int(bucket[1]) + int(bucket[2])) / 2, one.value, weight))
+    found = [(LENGTH.fullmatch(subset or ""), value, n if by_sentences else 1) for subset, value, n in scored]
+    points = [((int(b[1]) + int(b[2])) / 2, value, weight) for b, value, weight in found if b and value is not None]
     if len(points) < 2:
-        return None
+        raise KeyError("length")
     middle = sum(w * x for x, _, w in points) / sum(w for *_, w in points)
     return sum(w * (x - middle) * y for x, y, w in points) / sum(w * (x - middle) ** 2 for x, _, w in points)
 
 
-def _diagnostic(record: Record, metric: str) -> float | None:
-    if metric.startswith(metrics.LEFT) and "pruning" in record.diagnostics:
-        return heads_left(record, metric.removeprefix(metrics.LEFT))
-    path = metric.removeprefix(metrics.DIAGNOSTICS).split("/")
-    found = list(_leaves(record.diagnostics, path))
+def diagnostic(tree: Tree, metric: str) -> float | None:
+    """Return a diagnostic of a run, the mean over its layers and heads; None where all are null.
+
+    Raises:
+        KeyError: the run has no such diagnostic.
+    """
+    if metric.startswith(metrics.LEFT) and "pruning" in tree["diagnostics"]:
+        return heads_left(tree, metric.removeprefix(metrics.LEFT))
+    found = list(_leaves(tree["diagnostics"], metric.removeprefix(metrics.DIAGNOSTICS).split("/")))
     if not found:
-        there = ", ".join(record.diagnostics) or "none"
-        raise InputError(f"diagnostics: expected {'.'.join(path)}, got a record with {there}.")
+        raise KeyError(metric)
     return _mean([float(leaf) for leaf in found if isinstance(leaf, int | float)])
 
 
@@ -124,55 +114,56 @@ def _mean(known: list[float]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def entropy(record: Record, site: str = "cross") -> float | None:
-    """Attention entropy of a site, 0–1: H(weights) / log(visible slots), the mean over layers and heads.
+def facts(tree: Tree) -> dict[str, float | None]:
+    """Return the numbers of a run that tables of sweeps show beside its scores.
 
-    0: every query looks at one slot; 1: at all alike. None where no head has one (a memory of one slot or none).
+    valid_bleu     BLEU on validation (0–100) at the selected step, else at the last one that has any
+    entropy        of cross-attention (0–1), the mean over layers and heads
+    heads, freed   heads in the order of a pruning, and how many of them are free
+    with_one_head  BLEU of the layer that suffers most when its best head has to serve alone
     """
-    return _mean([value for value in _leaves(record.diagnostics, [site, "entropy"]) if value is not None])
+    known = [point for point in tree["history"] if point.get("valid_bleu") is not None]
+    chosen = [point for point in known if point.get("step") == (tree["selection"] or {}).get("step")] or known[-1:]
+    one_head = [
+        s["value"] for s in tree["scores"] if s["metric"] == "bleu" and (s["subset"] or "").startswith("one of ")
+    ]
+    return {
+        "valid_bleu": float(chosen[-1]["valid_bleu"]) if chosen else None,
+        "entropy": _mean([value for value in _leaves(tree["diagnostics"], ["cross", "entropy"]) if value is not None]),
+        "tokens_per_second": (tree["resources"] or {}).get("tokens_per_second"),
+        "freed": free_heads(tree),
+        "heads": len(head_order(tree)) or None,
+        "with_one_head": min((value for value in one_head if value is not None), default=None),
+    }
 
 
-def validation_bleu(record: Record) -> float | None:
-    """BLEU on validation at the selected step, else at the last one that has any."""
-    known = [point for point in record.history if point.get("valid_bleu") is not None]
-    step = record.selection.step if record.selection else None
-    chosen = [point for point in known if point.get("step") == step] or known[-1:]
-    return float(chosen[-1]["valid_bleu"]) if chosen else None
-
-
-def heads_left(record: Record, site: str) -> float | None:
+def heads_left(tree: Tree, site: str) -> float | None:
     """Share of a site's heads, 0–1, that are left when all have gone that go for free, in the order of the record.
 
     None for what has no such order: a mean over several, or one without heads of the site.
     """
-    heads, count = head_order(record), free_heads(record)
-    if count is None or "draws" in _pruning(record):
+    heads, count = head_order(tree), free_heads(tree)
+    if count is None or "draws" in _pruning(tree):
         return None
     there = [head.split()[0] == site for head in heads]
     return sum(there[round(count) :]) / sum(there) if any(there) else None
 
 
-def free_heads(record: Record) -> float | None:
+def free_heads(tree: Tree) -> float | None:
     """Return the number of heads that are free to remove: free share × heads, rounded unless a mean over orders."""
-    heads, share = head_order(record), next((s.value for s in record.scores if s.metric == "free"), None)
+    heads, share = head_order(tree), next((s["value"] for s in tree["scores"] if s["metric"] == "free"), None)
     if not heads or share is None:
         return None
     exactly = share / 100 * len(heads)
-    return exactly if "draws" in _pruning(record) else float(int(exactly + 0.5))
+    return exactly if "draws" in _pruning(tree) else float(int(exactly + 0.5))
 
 
-def with_one_head(record: Record) -> float | None:
-    """BLEU of the layer that suffers most when its best head has to serve alone; None where that was not asked."""
-    known = [s.value for s in record.scores if s.metric == "bleu" and (s.subset or "").startswith("one of ")]
-    return min((value for value in known if value is not None), default=None)
-
-
-def head_order(record: Record) -> list[str]:
+def head_order(tree: Tree) -> list[str]:
     """Return the heads in the order of their removal, `site layer head`; empty without an order."""
-    found: list[str] = _pruning(record).get("order", [])
+    found: list[str] = _pruning(tree).get("order", [])
     return found
 
 
-def _pruning(record: Record) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = record.diagnostics.get("pruning", {})
+def _pruning(tree: Tree) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = tree["diagnostics"].get("pruning", {})
     return found

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from study.records import Provenance, Record, Score
+from study.records import Record
 from study.store import ATTENTION, Store
 
 MISSING = "nothing"
+OWN = ("attention-ablation", "wandb")
+"""Packages whose versions change no number of a run under one protocol."""
 PER_STEP, TIMES = "training.jsonl", ("train/tokens_per_second",)
 """File with the loss of every 20th step, and what it measures in time."""
 
@@ -35,14 +37,14 @@ def differences(before: Store, now: Store, identity: str) -> Iterator[RerunDiffe
     Raises:
         InputError: a record or a file of them cannot be read.
     """
-    first, second = before.record(identity), now.record(identity)
-    old, new = (record.model_dump(mode="json") for record in (first, second))
+    first = before.record(identity)
+    old, new = (record.model_dump(mode="json") for record in (first, now.record(identity)))
     for name in ("protocol", "config", "data", "model"):
         yield from _differing(name, old[name], new[name])
     yield from _steps(before, now, identity)
     for name in ("history", "status", "error", "selection"):
         yield from _differing(name, old[name], new[name])
-    yield from _scores(first, second)
+    yield from _differing("scores", *({_name(score): score for score in tree["scores"]} for tree in (old, new)))
     yield from _files(before, now, first)
     yield from _differing("diagnostics", old["diagnostics"], new["diagnostics"])
 
@@ -71,15 +73,8 @@ def _steps(before: Store, now: Store, identity: str) -> Iterator[RerunDifference
     yield from _differing("losses", *kept)
 
 
-def _scores(first: Record, second: Record) -> Iterator[RerunDifference]:
-    made = {_key(score): score.model_dump(mode="json") for score in second.scores}
-    for score in first.scores:
-        where = "scores: " + "/".join(part for part in _key(score) if part)
-        yield from _differing(where, score.model_dump(mode="json"), made.get(_key(score), MISSING))
-
-
-def _key(score: Score) -> tuple[str, str, str]:
-    return score.split, score.metric, score.subset or ""
+def _name(score: Mapping[str, Any]) -> str:
+    return "/".join(score[part] for part in ("split", "metric", "subset") if score[part])
 
 
 def _files(before: Store, now: Store, record: Record) -> Iterator[RerunDifference]:
@@ -107,34 +102,17 @@ def cause(first: Record, second: Record) -> str:
     before, now = first.provenance, second.provenance
     if before is None or now is None:
         return "not known: a record has no provenance"
-    found = [*_versions(before, now), *_machine(before, now)]
-    if found:
+    facts: dict[str, tuple[Any, Any]] = {"Python": (before.python, now.python)}
+    facts |= {name: (old, now.packages.get(name)) for name, old in before.packages.items() if name not in OWN}
+    facts |= {"device": (before.device, now.device), "devices": (before.device_count, now.device_count)}
+    facts |= {"threads": (before.threads, now.threads)} if before.threads is not None else {}
+    facts |= {"precision": (before.precision, now.precision)}
+    if found := [f"{name} {old} → {new}" for name, (old, new) in facts.items() if old != new]:
         return "; ".join(found)
-    code = _changed("commit", before.of_calls("git_commit"), now.of_calls("git_commit"))
-    if code or now.git_dirty:
-        return ", ".join(["the code", *code, *["changes without a commit"] * bool(now.git_dirty)])
+    commits = [" and ".join(str(commit)[:12] for commit in made.of_calls("git_commit")) for made in (before, now)]
+    if commits[0] != commits[1] or now.git_dirty:
+        changed = [f"commit {' → '.join(commits)}"] * (commits[0] != commits[1])
+        return ", ".join(["the code", *changed, *["changes without a commit"] * bool(now.git_dirty)])
     if not (before.deterministic and now.deterministic):
         return "operations that are not deterministic: such a run differs from call to call"
     return "not known: versions, device, threads and code are the same. Perhaps a file was changed by hand"
-
-
-def _versions(before: Provenance, now: Provenance) -> Iterator[str]:
-    yield from _changed("Python", before.python, now.python)
-    for name in before.packages:
-        if name not in ("attention-ablation", "wandb"):
-            yield from _changed(name, before.packages[name], now.packages.get(name))
-
-
-def _machine(before: Provenance, now: Provenance) -> Iterator[str]:
-    yield from _changed("device", before.device, now.device)
-    yield from _changed("devices", before.device_count, now.device_count)
-    if before.threads is not None:
-        yield from _changed("threads", before.threads, now.threads)
-    yield from _changed("precision", before.precision, now.precision)
-
-
-def _changed(name: str, before: Any, now: Any) -> list[str]:
-    if before == now:
-        return []
-    shown = (" and ".join(str(v)[:12] for v in value) if isinstance(value, list) else value for value in (before, now))
-    return [f"{name} {' → '.join(map(str, shown))}"]

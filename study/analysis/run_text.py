@@ -15,7 +15,6 @@ from study.config import words
 from study.config.overrides import flat
 from study.records import Record
 
-HEIGHT = 8
 GAP = 4
 """Blanks between blocks side by side."""
 
@@ -32,7 +31,7 @@ def describe(record: Record, attention: dict[str, Any] | None) -> Iterator[str]:
     for name, title in (("valid_bleu", "Validation BLEU"), ("valid_loss", "Validation loss")):
         points = series(record, name)
         if len(points) > 1:
-            yield from ["", f"{title} by step", *plot(points)]
+            yield from ["", f"{title} by step", f"  {sparkline(points)}"]
     if attention:
         yield from ["", *attention_map.lines(attention)]
 
@@ -77,26 +76,24 @@ def _plain(value: Any) -> str:
 
 def scores(record: Record) -> Iterator[str]:
     """Yield a row for each score and a column for each split; then a row for each part of a split, if there are any."""
-    there = {(score.split, score.subset, score.metric): score for score in record.scores}
-
-    def cell(split: str, subset: str | None, metric: str) -> str:
-        score = there.get((split, subset, metric))
-        return "" if score is None else labels.number(score.value, table.decimals(f"{split}/{metric}"))
-
+    there = {
+        (s.split, s.subset, s.metric): labels.number(s.value, table.decimals(f"/{s.metric}")) for s in record.scores
+    }
     counts: dict[tuple[str, str | None], str] = {}
     for score in record.scores:
         counts.setdefault((score.split, score.subset), str(score.n))
-    splits = [split for split, subset in counts if subset is None]
-    rows = [["", *splits], ["sentences", *(counts[split, None] for split in splits)]]
+    whole = [split for split, subset in counts if subset is None]
+    titles = {metric: table.metric_of(f"/{metric}").full_title for _, _, metric in there}
+    rows = [["", *whole], ["sentences", *(counts[split, None] for split in whole)]]
     for metric in dict.fromkeys(metric for _, subset, metric in there if subset is None):
-        rows.append([table.metric_of(f"/{metric}").full_title, *(cell(split, None, metric) for split in splits)])
+        rows.append([titles[metric], *(there.get((split, None, metric), "") for split in whole)])
     yield from _columns(rows)
-    parts = [(split, subset) for split, subset in counts if subset is not None]
-    if parts:
-        metrics = list(dict.fromkeys(metric for _, subset, metric in there if subset is not None))
-        rows = [["", "sentences", *(table.metric_of(f"/{metric}").full_title for metric in metrics)]]
+    if parts := [place for place in counts if place[1] is not None]:
+        found = list(dict.fromkeys(metric for _, subset, metric in there if subset is not None))
+        rows = [["", "sentences", *(titles[metric] for metric in found)]]
         for place in parts:
-            rows.append([", ".join(map(str, place)), counts[place], *(cell(*place, metric) for metric in metrics)])
+            cells = (there.get((*place, metric), "") for metric in found)
+            rows.append([", ".join(map(str, place)), counts[place], *cells])
         yield from ["", *_columns(rows)]
 
 
@@ -109,20 +106,19 @@ def _columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def entropies(diagnostics: dict[str, Any]) -> Iterator[str]:
-    """One line per site: mean entropy of the weights, then every head, with layers between bars."""
+    """One line per site: mean entropy of the weights, then every head, with layers between bars.
+
+    New records have a list of heads in a layer, older ones a section for each head.
+    """
     for site, layers in diagnostics.items():
-        found = [_entropies(layer) for layer in layers] if isinstance(layers, list) else []
+        found = []
+        for layer in layers if isinstance(layers, list) else ():
+            heads = layer.get("entropy") or () if isinstance(layer, dict) else (head.get("entropy") for head in layer)
+            found.append([float(value) for value in heads if isinstance(value, int | float)])
         known = [value for heads in found for value in heads]
         if known:
             by_layer = " | ".join(" ".join(f"{value:.2f}" for value in heads) for heads in found)
             yield f"  {site:<12}  {sum(known) / len(known):.2f}   {by_layer}"
-
-
-def _entropies(layer: Any) -> list[float]:
-    """Entropy of every head of a layer, as new records (a list) or old ones (a section per head) have it."""
-    values = layer.get("entropy") if isinstance(layer, dict) else None
-    heads = [head.get("entropy") for head in layer if isinstance(head, dict)] if isinstance(layer, list) else values
-    return [float(value) for value in heads or () if isinstance(value, int | float)]
 
 
 def series(record: Record, name: str) -> list[tuple[int, float]]:
@@ -130,22 +126,13 @@ def series(record: Record, name: str) -> list[tuple[int, float]]:
     return [(point["step"], point[name]) for point in record.history if point.get(name) is not None]
 
 
-def plot(points: Sequence[tuple[int, float]], height: int = HEIGHT, width: int = 60) -> Iterator[str]:
-    """A chart of bars in block characters, from 0 (or the smallest value, if that is negative) to the largest value."""
+def sparkline(points: Sequence[tuple[int, float]]) -> str:
+    """Return a curve in block characters from its smallest to its largest value, between its ends."""
     values = [value for _, value in points]
-    top, bottom = max(values), min(0.0, *values)
-    span = (top - bottom) or 1.0
-    shown = values if len(values) <= width else [values[i * len(values) // width] for i in range(width)]
-    bar = max(1, width // len(shown) - 1)
-    levels = [round((value - bottom) / span * height * 8) for value in shown]
-    for row in range(height - 1, -1, -1):
-        label = {height - 1: top, 0: bottom}.get(row)
-        cells = (" ▁▂▃▄▅▆▇█"[min(8, max(0, level - 8 * row))] * bar for level in levels)
-        yield f"  {'' if label is None else labels.number(label, 2):>8} │{' '.join(cells)}".rstrip()
-    length = len(shown) * (bar + 1) - 1
-    first, last = str(points[0][0]), str(points[-1][0])
-    yield f"  {'':8} └{'─' * length}"
-    yield f"  {'step':>8}  {first}{last:>{max(1, length - len(first))}}"
+    low, span = min(values), max(values) - min(values) or 1.0
+    blocks = "".join("▁▂▃▄▅▆▇█"[int((value - low) / span * 7)] for value in values)
+    first, last = (f"step {step}: {labels.number(value, 2)}" for step, value in (points[0], points[-1]))
+    return f"{first}  {blocks}  {last}"
 
 
 def side_by_side(blocks: Sequence[Sequence[str]], width: int) -> Iterator[str]:

@@ -1,71 +1,58 @@
-"""Declared runs of sweeps: each record is read once; arms are found by the fields of their experiments.
+"""Declared runs of sweeps in one table; arms are found by the fields of their experiments.
 
 A run that is not there is a row, too.
 """
 
 from __future__ import annotations
 
-import csv
 import math
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from study import store
+from study import files
 from study.analysis import measures
-from study.analysis.inference import FEWEST, Arm, SentenceTest
+from study.analysis.inference import FEWEST, Arm
 from study.analysis.measures import Measure
 from study.config import Experiment, config_hash
 from study.corpora import Section
 from study.errors import InputError
-from study.records import Record, read_json
+from study.metrics import is_diagnostic
+from study.store import CURVES, Store
 from study.sweep import fields
 from study.sweep.grid import text
 from study.sweep.spec import Cell, Spec, load
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 HOLES = ("missing", "started", "failed")
 """States that leave a declared run without a result. `diverged` is a result, `inapplicable` no run."""
 SET_ASIDE = "set aside"
 """State of a run that does not count, because other arms of its family lack its seed; see `whole_seeds`."""
-
-NUMBERS = ("valid_bleu", "entropy", "tokens_per_second", "freed", "heads", "with_one_head")
 PACKAGES = ("torch", "numpy", "sacrebleu", "sentencepiece")
 """Packages that decide numbers."""
 
 SHARED = "model.attention."
 NOWHERE = object()
-
-TESTS = "noise.csv"
-"""File of a results folder with tests over sentences. They are computed once and kept."""
-TEST_COLUMNS = ("metric", "arm", "baseline", "p", "low", "high")
-"""`arm` and `baseline`: ids of runs, the same seeds in the same order; `p`: of each; `low`, `high`: the interval."""
-
-SentenceKey = tuple[str, str, str]
-"""Metric, runs of the arm and runs of the baseline of a test over sentences, as in the file."""
-
 Overrides = Mapping[str, Any]
 """Field ↦ value, such as `model.attention.scale: none`."""
 
 
 @dataclass(frozen=True)
 class DeclaredRun:
-    """One declared cell of a sweep: finished, diverged, failed, started, missing, set aside or inapplicable.
-
-    `record` is None unless the run is finished, diverged or failed.
-    """
+    """One declared cell of a sweep: finished, diverged, failed, started, missing, set aside or inapplicable."""
 
     cell: Cell = field(repr=False)
     facet: str
     arm: str
     state: str
-    record: Record | None = field(default=None, repr=False)
     counts: bool = True
     """False for all runs of a seed that a sweep published in part leaves out."""
 
@@ -75,24 +62,15 @@ class DeclaredRun:
         return self.cell.id or ""
 
     @property
+    def made(self) -> bool:
+        """Return True if the run has a record that counts."""
+        return self.state in ("finished", "diverged", "failed")
+
+    @property
     def experiment(self) -> Experiment:
         """The experiment of a cell that has one."""
         assert self.cell.experiment is not None
         return self.cell.experiment
-
-    def at(self, path: str) -> Any:
-        """A field of the resolved experiment by its dotted name; None where the experiment has no such field."""
-        found: Any = self.experiment
-        for name in path.split("."):
-            found = getattr(found, name, None)
-        return found
-
-    def score(self, name: str, subset: str | None = None) -> float | None:
-        """A score by `split/metric`; None where the run has none."""
-        if self.record is None or self.record.status == "failed":
-            return None
-        split, metric = name.split("/", 1)
-        return self.record.score(split, metric, subset)
 
 
 @dataclass(frozen=True)
@@ -121,16 +99,27 @@ class Runs:
     """The runs of all sweeps that have records in one folder.
 
     Args:
-        folder: the records: `runs/`, `results/` or `results/runs/`. None: nothing has run.
+        folder: the records: `runs/` or `results/`. None: nothing has run.
         sweeps: the sweep files that are found by name.
     """
 
     def __init__(self, folder: Path | None, sweeps: Path = Path()) -> None:
         self.folder, self.sweeps = folder, sweeps
-        self.store = store.Store(folder) if folder else None
+        self.store = Store(folder) if folder else None
         self._specs: dict[Path, Spec] = {}
         self._declared: dict[Path, tuple[DeclaredRun, ...]] = {}
-        self._hashes: dict[str, str | None] = {}
+        self._scored: dict[tuple[str, str], dict[str, list[tuple[str | None, float | None, int]]]] = {}
+        self._facts: dict[str, dict[str, Any]] = {}
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """One row for each run with a record, declared or not, by id; see `Store.runs`.
+
+        Raises:
+            InputError: a record cannot be read.
+        """
+        assert self.store is not None
+        return self.store.runs.set_index("id", drop=False)
 
     def spec(self, name: str, beside: Path = Path()) -> Spec:
         """A sweep by the name of its file, or by a path relative to the folder `beside`.
@@ -146,14 +135,6 @@ class Runs:
             self._specs[path] = load(path)
         return self._specs[path]
 
-    def records(self) -> dict[str, Record]:
-        """Every record of the folder by id, declared or not.
-
-        Raises:
-            InputError: one cannot be read.
-        """
-        return {identity: self.store.record(identity) for identity in self.store.ids()} if self.store else {}
-
     def of(self, spec: Spec) -> tuple[DeclaredRun, ...]:
         """Every declared cell of a sweep, in the order of the file.
 
@@ -167,21 +148,21 @@ class Runs:
                 f"{self.folder}: no such folder of runs. `study sweep {file}` makes it; --runs names another."
             )
         if spec.path not in self._declared:
-            counts = self._counts(spec)
-            runs = tuple(self._run(spec, cell, counts) for cell in spec.cells)
-            found = [(run.facet, self._where(run), run.record) for run in runs if run.record]
-            for problem in differences(found, _compared_facts):
-                raise InputError(problem)
-            self._declared[spec.path] = whole_seeds(runs) if self._in_part(spec) else runs
+            published = self._published(spec)
+            runs = tuple(self._run(spec, cell, published is not None) for cell in spec.cells)
+            if self.store and not self.store.published:
+                found = [(run.facet, self.where(run.id), self._brief(run.id)) for run in runs if run.made]
+                for problem in differences(found):
+                    raise InputError(problem)
+            self._declared[spec.path] = whole_seeds(runs) if published and published.get("partial") else runs
         return self._declared[spec.path]
 
-    def table(self, spec: Spec, metrics: Sequence[str] = ()) -> pd.DataFrame:
+    def declared(self, spec: Spec, metrics: Sequence[str] = ()) -> pd.DataFrame:
         """One row for each declared cell of a sweep, in the order of the file.
 
-        Columns: facet, arm, seed, id, state and counts (as in `DeclaredRun`), note (an
-        error, or why a cell is no experiment), valid_bleu (0–100), entropy (0–1), tokens_per_second, freed, heads,
-        with_one_head (of a pruning, see `measures`), rule, device, and one column for each metric: the sweep's
-        own and `metrics`, each named `split/metric` or `split/metric/subset`. NaN: no such value.
+        Columns: facet, arm, seed, id, state, counts, note (an error, or why a cell is no experiment), valid_bleu,
+        entropy, tokens_per_second, freed, heads, with_one_head (see `measures.facts`), rule, device, one column for
+        each metric (the sweep's own and `metrics`, `split/metric` or `split/metric/subset`). NaN: no such value.
 
         Raises:
             InputError: see `of`; or a record has no number where one belongs.
@@ -191,7 +172,7 @@ class Runs:
         names = list(dict.fromkeys([primary(spec), *metrics]))
         return pd.DataFrame([self._row(run, names) for run in self.of(spec)])
 
-    def declared(self, sweeps: Sequence[str], corpus: str, family: str, beside: Path = Path()) -> tuple[ArmRuns, ...]:
+    def named_arms(self, sweeps: Sequence[str], corpus: str, family: str, beside: Path = Path()) -> tuple[ArmRuns, ...]:
         """The arms of sweeps in one corpus and family, each once, in the order in which they are listed.
 
         Raises:
@@ -217,8 +198,8 @@ class Runs:
             )
         return tuple(found.values())
 
-    def values(self, arm: ArmRuns, measure: Measure | None) -> Arm:
-        """The values of one arm by seed; no values without a measure, or where a run has null for it.
+    def values(self, arm: ArmRuns, measure: Measure) -> Arm:
+        """The values of one arm by seed; no values where a run has null for it.
 
         Raises:
             InputError: a record cannot be used (see `of`), or lacks the number.
@@ -236,113 +217,182 @@ class Runs:
         for run in self.of(spec):
             if run.facet == facet and run.state != "inapplicable":
                 runs.setdefault(run.arm, []).append(run)
-        return tuple(self._arm(label, some, Measure(metric)) for label, some in runs.items())
+        return tuple(self._arm(label, some, Measure(metric), facts=True) for label, some in runs.items())
 
-    def _arm(self, label: str, runs: Sequence[DeclaredRun], measure: Measure | None) -> Arm:
+    def value(self, identity: str, measure: Measure) -> float | None:
+        """Return one number of a run; None where the record says null: it means nothing in this run.
+
+        Raises:
+            InputError: the record has no such score or diagnostic.
+        """
+        metric = measure.metric
+        try:
+            if is_diagnostic(metric):
+                return measures.diagnostic(self._brief(identity), metric)
+            split, score, *_ = metric.split("/", 2)
+            return measure.of(self.scored(split, score)[identity])
+        except KeyError:
+            by = (
+                " by source length"
+                if measure.by_length
+                else " without each head"
+                if measure.costing is not None
+                else ""
+            )
+            there = sorted({"/".join(names) for names in self._scores_where(("split", "metric"), id=identity)})
+            raise InputError(
+                f"{self.where(identity)}: expected {metric}{by}, got a record with {', '.join(there) or 'no scores'}."
+            ) from None
+
+    def scored(self, split: str, score: str) -> dict[str, list[tuple[str | None, float | None, int]]]:
+        """Return the rows of one score by run: subset (None: the whole split), value, and number of sentences."""
+        if (split, score) not in self._scored:
+            found = self._scored[split, score] = {}
+            for identity, *row in self._scores_where(("id", "subset", "value", "n"), split=split, metric=score):
+                found.setdefault(identity, []).append(tuple(row))
+        return self._scored[split, score]
+
+    def _scores_where(self, columns: Sequence[str], **equal: str) -> Iterator[tuple[Any, ...]]:
+        """Yield columns of the table of scores, of the rows that have these values."""
+        return rows_where(self.store.score_table, columns, **equal) if self.store else iter(())
+
+    def where(self, identity: str) -> str:
+        """Return the place of a run's record, for messages."""
+        return self.store.where(identity) if self.store else identity
+
+    def _arm(self, label: str, runs: Sequence[DeclaredRun], measure: Measure, facts: bool = False) -> Arm:
         runs = [run for run in runs if run.counts]
-        made = [run for run in runs if run.record and run.state in ("finished", "diverged")]
-        finished = [run for run in made if run.state == "finished"] if measure else []
-        values = {run.experiment.seed: self._value(run, measure) for run in finished if measure}
-        bleu = [score for run in made if run.record and (score := measures.validation_bleu(run.record)) is not None]
+        made = [run for run in runs if run.state in ("finished", "diverged")]
+        values = {run.experiment.seed: self.value(run.id, measure) for run in made if run.state == "finished"}
+        bleu = [self._told(run.id)["valid_bleu"] for run in made] if facts else []
+        known = [one for one in bleu if one is not None]
         return Arm(
             label=label,
             values={} if None in values.values() else {seed: v for seed, v in values.items() if v is not None},
             diverged=sum(run.state == "diverged" for run in runs),
             holes=sum(run.state in HOLES for run in runs),
-            valid_bleu=sum(bleu) / len(bleu) if bleu else None,
+            valid_bleu=sum(known) / len(known) if known else None,
             runs=tuple(run.id for run in made),
         )
 
     def _run(self, spec: Spec, cell: Cell, counts: bool) -> DeclaredRun:
-        """One cell with its record, checked."""
+        """One cell with the state of its run, checked."""
         facet, arm = spec.facet(cell), spec.arm(cell)
         if cell.experiment is None or cell.id is None:
             return DeclaredRun(cell, facet, arm, "inapplicable")
-        if not counts:
+        if not counts or self.store is None:
             return DeclaredRun(cell, facet, arm, "missing")
-        if self.store is None or cell.id not in self.store:
-            return DeclaredRun(cell, facet, arm, self.store.state(cell.id) if self.store else "missing")
-        record, where = self.store.supplemented(cell.id), self.store.where(cell.id)
-        self._check_identity(record, cell, where)
-        if record.status == "finished":
-            _check_score(record, primary(spec), where)
-        return DeclaredRun(cell, facet, arm, record.status, record)
+        if cell.id not in self.store.facts:
+            return DeclaredRun(cell, facet, arm, "missing" if self.store.published else self.store.state(cell.id))
+        self._check_identity(cell)
+        status = str(self.store.facts[cell.id]["status"])
+        if status == "finished":
+            self.value(cell.id, Measure(primary(spec)))
+        return DeclaredRun(cell, facet, arm, status)
 
-    def _counts(self, spec: Spec) -> bool:
-        """Return False for a sweep of the study that is not published, in a folder of results.
+    def _published(self, spec: Spec) -> dict[str, Any] | None:
+        """Return what the manifest says of a sweep; None for a sweep of the study that is not published.
 
         Some of its runs may be there, because published sweeps share them. It has not run while others are missing.
+        Other folders have no manifest, and every sweep file is read there.
         """
-        if self.store is None or spec.path.parent != self.sweeps:
-            return True
-        published = {path.stem for path in (self.store.folder.parent / "sweeps").glob("*.json")}
-        return not published or spec.name in published
-
-    def _in_part(self, spec: Spec) -> bool:
-        """Return True for a sweep that is published in part."""
-        path = self.store.folder.parent / "sweeps" / f"{spec.name}.json" if self.store else None
-        return path is not None and path.is_file() and bool(read_json(path).get("partial"))
+        published = self.store.manifest["sweeps"] if self.store and self.store.published else {}
+        if not published or spec.path.parent != self.sweeps:
+            return {}
+        found: dict[str, Any] | None = published.get(spec.name)
+        return found
 
     def _row(self, run: DeclaredRun, names: Sequence[str]) -> dict[str, Any]:
-        row: dict[str, Any] = {"facet": run.facet, "arm": run.arm, "seed": None, "id": run.cell.id}
-        row |= {"state": run.state, "counts": run.counts, "note": ""} | dict.fromkeys((*NUMBERS, *names), math.nan)
-        row |= {"rule": "", "device": ""}
-        if run.state == "inapplicable":
-            return row | {"seed": run.cell.overrides.get("seed"), "note": run.cell.reason or ""}
-        row["seed"] = run.experiment.seed
-        record = run.record
-        if record is None:
-            return row
-        row["note"] = record.error or ""
-        if record.status != "failed":
-            row |= {name: _number(record.score(*name.split("/", 2))) for name in names}
-            try:
-                row |= {
-                    "valid_bleu": _number(measures.validation_bleu(record)),
-                    "entropy": _number(measures.entropy(record)),
-                }
-            except (TypeError, ValueError) as problem:
-                mend = "Restore the record, or run it again."
-                raise InputError(
-                    f"{self._where(run)}: history or diagnostics: expected numbers, got others ({problem}). {mend}"
-                ) from None
-            row["freed"] = _number(measures.free_heads(record))
-            row["heads"] = len(measures.head_order(record)) or math.nan
-            row["with_one_head"] = _number(measures.with_one_head(record))
-            row["tokens_per_second"] = record.resources.tokens_per_second if record.resources else math.nan
-        row["rule"] = record.selection.rule if record.selection else ""
-        row["device"] = record.provenance.device if record.provenance else ""
+        row = {"facet": run.facet, "arm": run.arm, "seed": run.cell.overrides.get("seed"), "id": run.cell.id}
+        row |= {"state": run.state, "counts": run.counts, "note": run.cell.reason or ""}
+        row |= dict.fromkeys((*measures.FACTS, *names), math.nan) | {"rule": "", "device": ""}
+        if run.state != "inapplicable":
+            row["seed"] = run.experiment.seed
+        if run.made:
+            row |= {name: value for name, value in self._told(run.id).items() if value is not None}
+        for name in names if run.made and run.state != "failed" else ():
+            split, score, *part = name.split("/", 2)
+            found = {subset: value for subset, value, _ in self.scored(split, score).get(run.id, ())}
+            value = found.get(part[0] if part else None)
+            row[name] = math.nan if value is None else value
         return row
 
-    def _value(self, run: DeclaredRun, measure: Measure) -> float | None:
-        assert run.record is not None
-        try:
-            return measure.of(run.record)
-        except InputError as problem:
-            raise InputError(f"{self._where(run)}: {problem}") from None
+    def _told(self, identity: str) -> dict[str, Any]:
+        """Return what tables show of a run beside its scores: note, device, rule and, unless it failed, its facts."""
+        if identity not in self._facts:
+            tree = self._brief(identity)
+            found = {"note": tree["error"] or "", "device": (tree["provenance"] or {}).get("device", "")}
+            found["rule"] = (tree["selection"] or {}).get("rule", "")
+            if tree["status"] != "failed":
+                try:
+                    found |= measures.facts({"history": self._validated.get(identity, ()), "scores": ()} | tree)
+                except (TypeError, ValueError, AttributeError) as problem:
+                    mend = "Restore the record, or run it again."
+                    raise InputError(
+                        f"{self.where(identity)}: history or diagnostics: expected numbers, got others ({problem}). "
+                        f"{mend}"
+                    ) from None
+            self._facts[identity] = found
+        return self._facts[identity]
 
-    def _where(self, run: DeclaredRun) -> str:
-        return self.store.where(run.id) if self.store else run.id
+    def _brief(self, identity: str) -> dict[str, Any]:
+        """Return a record as plain data; of a published run without history, and scores only of a pruning."""
+        assert self.store is not None
+        if not self.store.published:
+            return self.store.record(identity).model_dump(mode="json")
+        tree = self.store.rest(identity)
+        if tree["config"].get("pruning"):
+            names = ("metric", "subset", "value")
+            tree["scores"] = [dict(zip(names, row, strict=True)) for row in self._scores_where(names, id=identity)]
+        return tree
 
-    def _check_identity(self, record: Record, cell: Cell, where: str) -> None:
+    @cached_property
+    def _validated(self) -> dict[str, list[dict[str, Any]]]:
+        """Published run ↦ its validations, with step and BLEU alone."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        if self.store and self.store.published and (self.store.folder / CURVES).is_file():
+            path, names = self.store.folder / CURVES, ("id", "name")
+            table = files.read_parquet(path, [*names, "step", "value"], below=self.store.folder, repeated=names)
+            for identity, step, value in rows_where(table, ("id", "step", "value"), name="valid_bleu"):
+                found.setdefault(identity, []).append({"step": step, "valid_bleu": value})
+        return found
+
+    def _check_identity(self, cell: Cell) -> None:
         """The record is of this cell, and its configuration is the one that its hash was taken from."""
         assert cell.experiment is not None
         assert cell.id is not None
-        if cell.id not in self._hashes:
-            self._hashes[cell.id] = _rehashed(record)
-        wanted = config_hash(cell.experiment)
-        for name, found, expected in (
-            ("id", record.id, cell.id),
-            ("config_hash", record.config_hash, wanted),
-            ("seed", record.seed, cell.experiment.seed),
-            ("config.seed", record.config.get("seed", record.seed), cell.experiment.seed),
-            ("config", self._hashes[cell.id], wanted),
-        ):
+        assert self.store is not None
+        wanted, row = config_hash(cell.experiment), self.store.facts[cell.id]
+        checks = [("config_hash", row["config_hash"], wanted), ("seed", row["seed"], cell.experiment.seed)]
+        if not self.store.published:  # `study verify` checks the published ones
+            record = self.store.record(cell.id)
+            checks += [("config.seed", record.config.get("seed", record.seed), cell.experiment.seed)]
+            checks += [("id", record.id, cell.id), ("config", _rehashed(record.config), wanted)]
+        for name, found, expected in checks:
             if found is not None and found != expected:
                 raise InputError(
-                    f"{where}: {name}: expected {expected}, as declared, got {found}. The record was changed by "
-                    "hand or moved: restore it, or remove it to run again."
+                    f"{self.where(cell.id)}: {name}: expected {expected}, as declared, got {found}. The record was "
+                    "changed by hand or moved: restore it, or remove it to run again."
                 )
+
+
+def rows_where(table: pa.Table, columns: Sequence[str], **equal: str) -> Iterator[tuple[Any, ...]]:
+    """Yield columns of the rows that have these values.
+
+    They are looked for as values of the table: for others pyarrow asks pandas, which takes longer than all to load.
+    """
+    import pyarrow.compute as pc
+
+    for name, value in equal.items():
+        if not len(table):
+            return
+        column = table[name].unify_dictionaries().combine_chunks()
+        column = column if hasattr(column, "indices") else column.dictionary_encode()
+        there = column.dictionary.to_pylist()
+        if value not in there:
+            return
+        table = table.filter(pc.equal(column, column.dictionary[there.index(value)]))
+    yield from zip(*(table[name].to_pylist() for name in columns), strict=True)
 
 
 def whole_seeds(runs: Sequence[DeclaredRun]) -> tuple[DeclaredRun, ...]:
@@ -361,7 +411,7 @@ def whole_seeds(runs: Sequence[DeclaredRun]) -> tuple[DeclaredRun, ...]:
     def marked(run: DeclaredRun) -> DeclaredRun:
         if run.state == "inapplicable" or _pair(run) in short or seeds[_pair(run)][run.experiment.seed]:
             return run
-        return replace(run, record=None, state=SET_ASIDE if run.record else run.state, counts=False)
+        return replace(run, state=SET_ASIDE if run.made else run.state, counts=False)
 
     return tuple(map(marked, runs))
 
@@ -375,30 +425,27 @@ def primary(spec: Spec) -> str:
     return "/".join(spec.metric)
 
 
-def _number(value: float | None) -> float:
-    return math.nan if value is None else float(value)
-
-
-def _rehashed(record: Record) -> str | None:
-    """The hash of the record's configuration; None for one that today's fields no longer take."""
+def _rehashed(config: Mapping[str, Any]) -> str | None:
+    """The hash of a record's configuration; None for one that today's fields no longer take."""
     try:
-        return config_hash(Experiment.model_validate(record.config))
+        return config_hash(Experiment.model_validate(config))
     except ValidationError:
         return None
 
 
-def differences(
-    cells: Iterable[tuple[str, str, Record]], facts: Callable[[Record], Mapping[str, Any]]
-) -> Iterator[str]:
+def differences(cells: Iterable[tuple[str, str, Mapping[str, Any]]], published: bool = False) -> Iterator[str]:
     """Yield one line for each fact in which compared runs differ.
 
+    No comparison may mix files of data, and signatures of scores. Published runs also share machine, packages,
+    precision and subwords.
+
     Args:
-        cells: (facet, place, record) of each run.
-        facts: the facts that the runs of a facet must share. Signatures of scores are those of all facets.
+        cells: (facet, place, record as plain data) of each run.
+        published: compare all facts that published runs share.
     """
     first: dict[tuple[str, str], tuple[Any, str]] = {}
-    for facet, where, record in cells:
-        for name, value in facts(record).items():
+    for facet, where, tree in cells:
+        for name, value in {**_compared(tree), **(_shared(tree) if published else {})}.items():
             usual, there = first.setdefault(("" if name.startswith("scores.") else facet, name), (value, where))
             if value != usual:
                 yield (
@@ -406,57 +453,22 @@ def differences(
                 )
 
 
-def _compared_facts(record: Record) -> dict[str, Any]:
-    """Collect what no comparison may mix: files of data, and signatures of scores, with the version of sacreBLEU."""
-    facts = {f"data.files.{name}": digest for name, digest in (record.data.files if record.data else {}).items()}
-    signed = [s for s in record.scores if s.hypotheses is not None or s.metric in ("bleu", "chrf")]
-    return facts | {f"scores.{s.metric}.signature": s.signature for s in signed}
+def _compared(tree: Mapping[str, Any]) -> dict[str, Any]:
+    facts = {f"data.files.{name}": digest for name, digest in ((tree["data"] or {}).get("files") or {}).items()}
+    signed = [s for s in tree["scores"] if s["hypotheses"] is not None or s["metric"] in ("bleu", "chrf")]
+    return facts | {f"scores.{s['metric']}.signature": s["signature"] for s in signed}
 
 
-def published_facts(record: Record) -> dict[str, Any]:
-    """Collect what published runs of a comparison share: the same, and machine, packages, precision and subwords."""
-    facts = _compared_facts(record)
-    if data := record.data:
-        facts |= {"data.version": data.version, "data.subwords": data.subwords}
-    if made := record.provenance:
-        facts |= {f"provenance.packages.{name}": made.packages.get(name) for name in PACKAGES}
-        facts["provenance.precision"] = made.precision
+def _shared(tree: Mapping[str, Any]) -> dict[str, Any]:
+    facts = {f"data.{name}": tree["data"][name] for name in ("version", "subwords")} if tree["data"] else {}
+    if made := tree["provenance"]:
+        facts |= {f"provenance.packages.{name}": made["packages"].get(name) for name in PACKAGES}
+        facts["provenance.precision"] = made["precision"]
         for name in ("device", "device_count", "threads"):
-            values = made.of_calls(name)
+            values = list(dict.fromkeys(call.get(name) for call in made.get("calls") or [made]))
             if values != [None]:  # older records do not say with how many threads
                 facts[f"provenance.{name}"] = ", then ".join(map(str, values))
     return facts
-
-
-def _check_score(record: Record, name: str, where: str) -> None:
-    split, metric, *subset = name.split("/", 2)
-    wanted = (split, metric, subset[0] if subset else None)
-    if not any((s.split, s.metric, s.subset) == wanted for s in record.scores):
-        there = sorted({f"{s.split}/{s.metric}" for s in record.scores if s.subset is None})
-        raise InputError(
-            f"{where}: scores: expected {name}, the metric of the sweep, got a record with "
-            f"{', '.join(there) or 'no scores'}. Correct the metric, or run it again."
-        )
-
-
-def sentence_tests(results: Path) -> dict[SentenceKey, SentenceTest]:
-    """Return the tests over sentences of a results folder; none where there is no file.
-
-    Raises:
-        InputError: the file is damaged.
-    """
-    path, found = results / TESTS, {}
-    if path.is_file():
-        try:
-            for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines()):
-                ends = (float(row["low"]), float(row["high"])) if row["low"] else None
-                found[row["metric"], row["arm"], row["baseline"]] = SentenceTest(
-                    tuple(map(float, row["p"].split())), ends
-                )
-        except (KeyError, TypeError, ValueError, AttributeError) as problem:
-            mend = "Remove the file and run `study reproduce`."
-            raise InputError(f"{path}: expected numbers, got others ({problem}). {mend}") from None
-    return found
 
 
 def field_of(cell: Cell, name: str) -> Any:

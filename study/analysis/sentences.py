@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from study import scoring
@@ -18,7 +19,11 @@ Named = tuple[Store, str]
 
 
 def sentences(
-    run: Named, versus: Named | None = None, split: str | None = None, score: str | None = None
+    run: Named,
+    versus: Named | None = None,
+    split: str | None = None,
+    score: str | None = None,
+    folder: Path | None = None,
 ) -> pd.DataFrame:
     """Return one row for each sentence of a split, the worst first.
 
@@ -30,6 +35,7 @@ def sentences(
         versus: another run on the same corpus.
         split: name of a split (default: the first test split).
         score: chrf, bleu, exact, prefix or accuracy (default: chrf, or accuracy for a corpus without sentences).
+        folder: folder of the text, for a run on text of one's own (default: $STUDY_FILES).
 
     Raises:
         InputError: the corpus cannot be read, or a run has no such translations, or the runs have other corpora.
@@ -37,11 +43,12 @@ def sentences(
     import pandas as pd
 
     runs = [run] if versus is None else [run, versus]
-    records = [store.record(identity) for store, identity in runs]
-    facts = [record.data for record in records]
-    if versus is not None and facts[0] and facts[1] and facts[0].files != facts[1].files:
+    trees = [store.rest(identity) for store, identity in runs]
+    facts = [(tree["data"] or {}).get("files") for tree in trees]
+    if versus is not None and all(facts) and facts[0] != facts[1]:
         raise InputError(f"{versus[1]}: expected the corpus of {run[1]}, got another. Choose another run.")
-    data = experiment_from(records[0].config).data
+    own = {} if folder is None else {"data.folder": str(folder)}
+    data = experiment_from(trees[0]["config"], own).data
     score = score or ("chrf" if data.sentences else "accuracy")
     if score not in scoring.METRICS:
         raise InputError(f"score: expected {', '.join(scoring.METRICS)}, got {score}.")

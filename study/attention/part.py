@@ -85,25 +85,25 @@ def _run(plugin: plugins.Plugin, base: type[Part]) -> type[Part]:
         )
         names = ", ".join(sorted(kind.__name__ for kind in kinds if kind.axis))
         raise InputError(
-            f"{plugin.value}: expected a subclass of study.attention.{names}, got {found!r:.80}. Correct the class."
+            f"{plugin.name}: expected a subclass of study.attention.{names}, got {found!r:.80}. Correct the class."
         )
     return found
 
 
 def _module(plugin: plugins.Plugin) -> ModuleType:
     """Return the module that a user's own file makes. It is run once in a process."""
-    plugins.check_trust(plugin)
+    plugins.check_allowed(plugin)
     module = ModuleType(f"study_mechanism_{plugins.digest(plugin.text)}")
     if module.__name__ in sys.modules:
         return sys.modules[module.__name__]
-    file = f"<{plugin.value}>"
+    file = f"<{plugins.shortened(plugin.value)}>"
     linecache.cache[file] = (len(plugin.text), None, plugin.text.splitlines(keepends=True), file)
     sys.modules[module.__name__] = module
     try:
         exec(compile(plugin.text, file, "exec"), vars(module))
     except (Exception, SystemExit) as problem:
         del sys.modules[module.__name__]
-        raise InputError(f"{plugin.value}: the file cannot be run ({type(problem).__name__}: {problem})") from problem
+        raise InputError(f"{plugin.name}: the file cannot be run ({type(problem).__name__}: {problem})") from problem
     return module
 
 

@@ -1,4 +1,4 @@
-"""Check the entry of a contrast, resolve it into the declared arms that it names and their weights, and test it.
+"""Contrasts of claims: the declared arms that an entry names, their weights, and the test.
 
 Some contrasts are of *synthetic arms*: per-seed values computed from several runs (the width of a band), or from
 several scores of one run (one metric above another); or a value for each draw of the corpus.
@@ -7,53 +7,18 @@ several scores of one run (one metric above another); or a value for each draw o
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from study import metrics
-from study.analysis.inference import Arm, Comparison, adjusted, contrasted, correlated
+from study.analysis.inference import Arm, Comparison, adjusted, compared, correlated, correlation_power
 from study.analysis.labels import arm_words
 from study.analysis.measures import Measure
 from study.analysis.runs import ArmRuns, Runs, check_fields, find_levels, matching
-from study.claims.schema import (
-    AnyContrast,
-    Band,
-    Contrast,
-    Correlation,
-    Costly,
-    Difference,
-    Draws,
-    Interaction,
-    Overrides,
-    Question,
-    Ratio,
-    Trend,
-    Within,
-)
+from study.claims.schema import Contrast, Overrides, Pair, Question
 from study.errors import InputError
 from study.sweep.grid import text
-
-
-@dataclass(frozen=True)
-class WeightedContrast:
-    """A contrast ready to be tested: its arms, the weight of each, and those whose scores are compared."""
-
-    name: str
-    """The contrast in words."""
-    arms: dict[str, Arm]
-    weights: dict[str, float]
-    labels: dict[str, str]
-    """Arm ↦ its label in the sweep."""
-    declared: int
-    """Runs of an arm."""
-    sides: tuple[str, ...] = ()
-    """Arms whose scores are compared with those of `bases`."""
-    bases: tuple[str, ...] = ()
-    """Empty where the arms are no scores, such as widths of a band."""
-    notes: tuple[str, ...] = ()
-    fields: str = ""
-    """The contrast by names of fields."""
 
 
 @dataclass(frozen=True)
@@ -68,47 +33,61 @@ class QuestionArms:
     arms: Sequence[ArmRuns] = field(repr=False)
     margin: float | None = None
 
-    def find(self, chosen: Overrides) -> ArmRuns:
-        """The arm with these values."""
-        return self.levels(chosen)[0][1]
-
     def levels(self, chosen: Overrides, *over: str) -> list[tuple[tuple[Any, ...], ArmRuns]]:
         """The arms with these values, by the values of the fields `over`."""
         return find_levels(self.arms, self.where | chosen, *over)
 
-    def values(self, arm: ArmRuns, measure: Measure | None = None) -> Arm:
-        """The values of an arm by seed, of the question's measure unless another is given."""
-        return self.runs.values(arm, measure or self.measure)
+    def values(self, arm: ArmRuns, metric: str | None = None) -> Arm:
+        """The values of an arm by seed, of the question's measure unless a metric is given."""
+        return self.runs.values(arm, Measure(metric) if metric else self.measure)
 
 
-def check(contrast: AnyContrast, among: QuestionArms) -> list[ArmRuns]:
-    """Return every arm that a contrast may read, whether or not it has run.
+@dataclass
+class Weighted:
+    """A contrast ready to be tested."""
 
-    Raises:
-        InputError: a field, value or metric that no run has; or an arm is none, or more than one.
-    """
-    corpus, metric = among.arms[0].corpus, among.measure.metric
-    claimed, sides = [], [contrast.arm] if not isinstance(contrast, Correlation) else []
-    match contrast:
-        case Correlation() | Within():
-            claimed = list(contrast.named)
-        case Costly():
-            claimed = [f"{metric}/without cross 0 0"]
-        case Interaction():
-            sides += [contrast.baseline, contrast.minus.arm, contrast.minus.baseline]
-        case _:
-            sides += [contrast.baseline or {}]
-    for one in claimed:
-        metrics.check_claimed(one, corpus)
-    for side in sides:
-        check_fields(side)
-    if isinstance(contrast, Difference) and contrast.best_over:
-        metrics.check_claimed(contrast.select, corpus)
-        if not contrast.select.startswith("valid/"):
-            raise InputError(f"select: expected a metric of validation such as valid/nll, got {contrast.select}.")
-    if isinstance(contrast, Band) and metrics.metric_of(metric).direction >= 0:
-        raise InputError(f"metric: expected a loss such as valid/nll with band, got {metric}.")
-    return _named_arms(contrast, among)
+    contrast: Contrast
+    measure: Measure
+    arms: dict[str, Arm] = field(default_factory=dict)
+    """Every arm that is read, by key; those with a weight are tested."""
+    weights: dict[str, float] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+    """Arm ↦ its label in the sweep."""
+    declared: int = 0
+    """Runs of an arm; arms of a correlation; draws of the corpus."""
+    bases: tuple[str, ...] = ()
+    """Arms with which the others are compared; empty where the arms are no scores, such as widths of a band."""
+    notes: list[str] = field(default_factory=list)
+    diverged: list[str] = field(default_factory=list)
+    """Arms that diverged runs keep out of a correlation."""
+    pairs: list[Sequence[tuple[float, float]]] = field(default_factory=list)
+    """Of a correlation: both scores by seed, for every arm that takes part."""
+    holes: bool = False
+    saturated: int = 0
+    """Arms that take no part because a score is at an edge of its range."""
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """Ids of the runs behind the contrast."""
+        return tuple(run for arm in self.arms.values() for run in arm.runs)
+
+    @property
+    def n(self) -> int:
+        """The number that the test counts: seeds, arms or draws."""
+        return len(self.pairs) if self.contrast.between else min(len(arm.values) for arm in self.arms.values())
+
+    def add(self, weight: float, arm: Arm, label: str, declared: int) -> None:
+        """Add an arm with its weight; the weights of one arm sum up."""
+        self.arms.setdefault(arm.label, arm)
+        self.labels.setdefault(arm.label, label)
+        self.weights[arm.label] = self.weights.get(arm.label, 0.0) + weight
+        self.declared = self.declared or declared
+
+    def compared(self) -> Comparison:
+        """Test the contrast, not adjusted."""
+        if self.contrast.level is None:
+            return compared([self.arms[key] for key in self.weights], self.weights)
+        return Comparison(why="missing runs") if self.holes else correlated(self.pairs, self.contrast.level)
 
 
 def direction(contrast: Contrast, metric: str) -> int:
@@ -117,146 +96,263 @@ def direction(contrast: Contrast, metric: str) -> int:
         return 0
     if contrast.expect in ("higher", "lower"):
         return 1 if contrast.expect == "higher" else -1
-    better = 1 if isinstance(contrast, Band) else metrics.metric_of(metric).direction
+    metric = contrast.between[1] if contrast.between else metric
+    better = 1 if contrast.statistic == "band" else metrics.metric_of(metric).direction
     return better if contrast.expect == "better" else -better
 
 
-def _named_arms(contrast: AnyContrast, among: QuestionArms) -> list[ArmRuns]:
-    match contrast:
-        case Within() | Costly():
-            return [among.find(contrast.arm)]
-        case Correlation():
-            return matching(among.arms, among.where)
-        case Difference():
-            found = [among.levels(side, *contrast.best_over) for side in (contrast.arm, contrast.baseline)]
-        case Interaction():
-            four = (contrast.arm, contrast.baseline, contrast.minus.arm, contrast.minus.baseline)
-            found = [among.levels(side) for side in four]
-        case Draws():
-            found = [among.levels(side, contrast.over) for side in (contrast.arm, contrast.baseline)]
-            if [value for value, _ in found[0]] != [value for value, _ in found[1]]:
-                raise InputError(
-                    f"over: expected the same values of {contrast.over} for arm and baseline, got different ones."
-                )
-        case Trend():
-            sides = [side for side in (contrast.arm, contrast.baseline) if side is not None]
-            found = [among.levels(side, contrast.over) for side in sides]
-            if len({tuple(value for value, _ in side) for side in found}) > 1:
-                raise InputError(
-                    f"over: expected the same values of {contrast.over} for arm and baseline, got different ones."
-                )
-            _slopes(contrast, found[0])
-        case Band():
-            found = [among.levels(side, contrast.over) for side in (contrast.arm, contrast.baseline)]
+def sides_of(contrast: Contrast) -> list[tuple[int, Overrides]]:
+    """Return the sides of a contrast with their signs: arm, baseline, and those of `minus`."""
+    found = [(1, contrast.arm)] if contrast.between is None else []
+    found += [(-1, contrast.baseline)] if contrast.baseline is not None else []
+    minus = contrast.minus
+    return found + ([(-1, minus.arm), (1, minus.baseline)] if isinstance(minus, Pair) else [])
+
+
+def check(contrast: Contrast, among: QuestionArms) -> list[ArmRuns]:
+    """Return every arm that a contrast may read, whether or not it has run.
+
+    Raises:
+        InputError: a field, value or metric that no run has; or an arm is none, or more than one.
+    """
+    corpus, metric, kind = among.arms[0].corpus, among.measure.metric, contrast.statistic
+    for name in (*contrast.named, *([f"{metric}/without cross 0 0"] if kind == "costly" else ())):
+        metrics.check_claimed(name, corpus)
+    for _, side in sides_of(contrast):
+        check_fields(side)
+    if contrast.best_over:
+        metrics.check_claimed(contrast.select, corpus)
+        if not contrast.select.startswith("valid/"):
+            raise InputError(f"select: expected a metric of validation such as valid/nll, got {contrast.select}.")
+    if kind == "band" and metrics.metric_of(metric).direction >= 0:
+        raise InputError(f"metric: expected a loss such as valid/nll with band, got {metric}.")
+    if kind == "correlation":
+        return matching(among.arms, among.where)
+    over = contrast.best_over or ((contrast.over,) if contrast.over else ())
+    found = [among.levels(side, *over) for _, side in sides_of(contrast)]
+    if kind in ("draws", "trend") and len({tuple(value for value, _ in side) for side in found}) > 1:
+        raise InputError(f"over: expected the same values of {contrast.over} for arm and baseline, got different ones.")
+    if kind == "trend":
+        _slopes(contrast, found[0])
     keys = [tuple(arm.key for _, arm in side) for side in found]
     if len(set(keys[:2])) < len(keys[:2]):
         raise InputError("expected different arms, got the same arm and baseline. Name a field in which they differ.")
     return [arm for side in found for _, arm in side]
 
 
-def weigh(contrast: AnyContrast, among: QuestionArms) -> WeightedContrast:
+def test(question: Question, among: QuestionArms) -> list[tuple[Weighted, Comparison]]:
+    """Test every contrast of a question, adjusted by Holm over all of them."""
+    found = [weigh(contrast, among) for contrast in question.contrasts]
+    return list(zip(found, adjusted([one.compared() for one in found]), strict=True))
+
+
+def weigh(contrast: Contrast, among: QuestionArms) -> Weighted:
     """Read the arms of a contrast, and weigh them."""
-    match contrast:
-        case Difference(best_over=()):
-            return _weighted(contrast, among, [(1, among.find(contrast.arm)), (-1, among.find(contrast.baseline))])
-        case Difference():
-            return _best(contrast, among)
-        case Interaction():
-            first, second = contrast, contrast.minus
-            parts = [(1, first.arm), (-1, first.baseline), (-1, second.arm), (1, second.baseline)]
-            return _weighted(contrast, among, [(weight, among.find(side)) for weight, side in parts])
-        case Trend():
-            return _trend(contrast, among)
-        case Band():
-            return _bands(contrast, among)
-        case Within():
-            return _within(contrast, among)
-        case Costly():
-            return _costly(contrast, among)
-        case Draws():
-            return _draws(contrast, among)
-    raise TypeError(f"{contrast.statistic} has no weights")
+    out = Weighted(contrast, among.measure)
+    kinds = {"correlation": _correlation, "within": _within, "costly": _costly, "draws": _draws, "band": _bands}
+    kinds.get(contrast.statistic, _arms)(out, among)
+    return out
 
 
-def join_arms(weighted: Sequence[WeightedContrast]) -> dict[str, Arm]:
-    """Return the arms of all contrasts of a question, by key.
-
-    Raises:
-        ValueError: two arms have one key.
-    """
-    arms: dict[str, Arm] = {}
-    for contrast in weighted:
-        for key, arm in contrast.arms.items():
-            if arms.setdefault(key, arm) != arm:
-                raise ValueError(f"two arms have the key {key!r}")
-    return arms
-
-
-def _weighted(
-    contrast: AnyContrast, among: QuestionArms, parts: Sequence[tuple[float, ArmRuns]], *notes: str
-) -> WeightedContrast:
-    weights: dict[str, float] = {}
+def _arms(out: Weighted, among: QuestionArms) -> None:
+    """Weigh arms as they are: a difference, an interaction or a trend."""
+    contrast, sides = out.contrast, sides_of(out.contrast)
+    if contrast.statistic == "trend":
+        levels = [(sign, among.levels(side, contrast.over)) for sign, side in sides]
+        slopes = _slopes(contrast, levels[0][1])
+        parts = [(sign * x, arm) for sign, side in levels for x, (_, arm) in zip(slopes, side, strict=True)]
+    else:
+        pick = _best if contrast.best_over else _only
+        parts = [(float(sign), pick(out, among, side)) for sign, side in sides]
     for weight, arm in parts:
-        weights[arm.key] = weights.get(arm.key, 0.0) + weight
-    arms = {arm.key: arm for _, arm in parts}
-    bases = tuple(arm.key for weight, arm in parts if weight < 0)
-    if isinstance(contrast, Trend):
-        bases = tuple(arms)
-    return WeightedContrast(
-        name=name_of(contrast),
-        fields=fields_of(contrast),
-        arms={key: among.values(arm) for key, arm in arms.items()},
-        weights=weights,
-        sides=tuple(key for key in arms if key not in bases),
-        bases=bases,
-        labels={key: arm.label for key, arm in arms.items()},
-        declared=len(parts[0][1].cells),
-        notes=notes,
+        out.add(weight, among.values(arm), arm.label, len(arm.cells))
+    negative = tuple(dict.fromkeys(arm.key for weight, arm in parts if weight < 0))
+    out.bases = tuple(out.arms) if contrast.statistic == "trend" else negative
+
+
+def _only(out: Weighted, among: QuestionArms, side: Overrides) -> ArmRuns:
+    return among.levels(side)[0][1]
+
+
+def _best(out: Weighted, among: QuestionArms, side: Overrides) -> ArmRuns:
+    """Take a side at the values of some fields that are best on validation.
+
+    The best has the best mean of those without a diverged run, if there are any; a hole stops the choice.
+    """
+    contrast, candidates = out.contrast, among.levels(side, *out.contrast.best_over)
+    arms = [among.values(arm, contrast.select) for _, arm in candidates]
+    sound = [i for i, arm in enumerate(arms) if not arm.diverged] or [i for i, arm in enumerate(arms) if arm.values]
+    means = {i: (arms[i].mean or 0.0) * metrics.metric_of(contrast.select).direction for i in sound}
+    holes = [i for i, arm in enumerate(arms) if arm.holes]
+    values, arm = candidates[holes[0] if holes else max(means, key=means.__getitem__) if means else 0]
+    places = []
+    for i, name in enumerate(contrast.best_over):
+        there = sorted({one[i] for one, _ in candidates})
+        edge = " (the edge of the grid)" if len(there) > 2 and values[i] in (there[0], there[-1]) else ""
+        places.append(f"{_field(name, words=True)} {text(values[i])}{edge}")
+    if among.values(arm).values:
+        out.notes.append(f"{_side(side, {}, words=True)} is best at {', '.join(places)}")
+    return arm
+
+
+def _slopes(contrast: Contrast, levels: Sequence[tuple[Any, ArmRuns]]) -> list[float]:
+    """The weights (x − x̄) / Σ (x − x̄)² of a least-squares slope over the values x of the field."""
+    places = [value for (value,), _ in levels]
+    if not all(isinstance(value, int | float) for value in places):
+        raise InputError(f"over: expected a field of numbers, got {contrast.over} ({places}). Name another field.")
+    middle = sum(places) / len(places)
+    return [(x - middle) / sum((x - middle) ** 2 for x in places) for x in places]
+
+
+def _bands(out: Weighted, among: QuestionArms) -> None:
+    """Two synthetic arms: the width of each side's band, by seed. The runs that make an arm name it."""
+    for weight, side in sides_of(out.contrast):
+        rates, within = among.levels(side, out.contrast.over), out.contrast.within or 0.0
+        key = f"band within {within} of {' '.join(arm.key for _, arm in rates)}"
+        arm, edge = band(key, [(rate, among.values(arm)) for (rate,), arm in rates], within)
+        out.add(float(weight), arm, _side(side, {}, words=True), len(rates[0][1].cells))
+        if edge:
+            out.notes.append(f"{out.labels[key]}: the best rate is at the grid's edge in {edge} of {out.declared} runs")
+
+
+def band(label: str, rates: Sequence[tuple[float, Arm]], within: float) -> tuple[Arm, int]:
+    """The width of the band of each seed as an arm, and in how many seeds the best rate is at the grid's edge.
+
+    Args:
+        label: the arm's name.
+        rates: learning rates in rising order, each with its losses by seed; a seed without one has diverged there.
+        within: how far above the best loss is still good.
+    """
+    seeds = sorted({seed for _, arm in rates for seed in arm.values})
+    widths, edges = {}, 0
+    for seed in seeds:
+        losses = [arm.values.get(seed, math.inf) for _, arm in rates]
+        low = high = best = min(range(len(losses)), key=losses.__getitem__)
+        while low > 0 and losses[low - 1] <= losses[best] + within:
+            low -= 1
+        while high < len(losses) - 1 and losses[high + 1] <= losses[best] + within:
+            high += 1
+        widths[seed] = math.log2(rates[high][0] / rates[low][0])
+        edges += best in (0, len(losses) - 1)
+    holes = sum(arm.holes for _, arm in rates)
+    everywhere = max(len(arm.values) + arm.diverged for _, arm in rates) - len(seeds)
+    return _synthetic(label, widths, [arm for _, arm in rates], 0 if holes else everywhere), edges
+
+
+def _within(out: Weighted, among: QuestionArms) -> None:
+    """One synthetic arm: the metric less the other, run by run."""
+    contrast, declared = out.contrast, _only(out, among, out.contrast.arm)
+    of, *bases = (
+        replace(among.values(declared, metric), label=f"{declared.key} {metric}") for metric in contrast.named
     )
+    _above(out, declared, f"{declared.key} {contrast.named} − {contrast.minus}", of, bases)
+    out.arms |= {arm.label: arm for arm in (of, *bases)}
+    out.bases, out.labels = tuple(arm.label for arm in bases), dict.fromkeys(out.arms, declared.label)
 
 
-def name_of(contrast: AnyContrast) -> str:
-    """Return a contrast in words, such as `all states − final state`."""
-    return _named(contrast, words=True)
+def _costly(out: Weighted, among: QuestionArms) -> None:
+    """One synthetic arm: the share of heads that cost more than the margin, less a number, run by run."""
+    declared, margin = _only(out, among, out.contrast.arm), among.margin or 0.0
+    out.measure = Measure(among.measure.metric, costing=margin)
+    key = f"{declared.key} heads that cost more than {margin} − {out.contrast.minus}"
+    _above(out, declared, key, among.runs.values(declared, out.measure), [])
 
 
-def fields_of(contrast: AnyContrast) -> str:
-    """Return a contrast by names of fields, such as `memory states − memory final`."""
-    return _named(contrast, words=False)
+def _above(out: Weighted, declared: ArmRuns, key: str, of: Arm, bases: Sequence[Arm]) -> None:
+    """Add the arm of each run's value less that of its base: the mean of other scores of the run, or a number."""
+    number, values = out.contrast.minus if isinstance(out.contrast.minus, float) else 0.0, {}
+    if all(arm.values for arm in bases):
+        for seed, value in of.values.items():
+            taken = [arm.values[seed] for arm in bases]
+            values[seed] = value - (sum(taken) / len(taken) if taken else number)
+    out.add(1.0, replace(of, label=key, values=values), declared.label, len(declared.cells))
 
 
-def _named(contrast: AnyContrast, words: bool) -> str:
-    """Return the settings in which the arms of a contrast differ."""
+def _draws(out: Weighted, among: QuestionArms) -> None:
+    """One synthetic arm: the difference of means on each draw of the corpus, by the draw."""
+    first, second = (among.levels(side, out.contrast.over) for _, side in sides_of(out.contrast))
+    pairs = [(draw, of, base) for ((draw,), of), (_, base) in zip(first, second, strict=True)]
+    key = " ".join(f"{of.key} − {base.key}" for _, of, base in pairs)
+    made = {draw: (among.values(of), among.values(base)) for draw, of, base in pairs}
+    sides = [arm for both in made.values() for arm in both]
+    whole = all(arm.values for arm in sides)
+    values = {draw: (of.mean or 0.0) - (base.mean or 0.0) for draw, (of, base) in made.items()} if whole else {}
+    out.add(1.0, _synthetic(key, values, sides, sum(arm.diverged for arm in sides)), pairs[0][1].label, len(pairs))
+    seeds = min(len(arm.values) for arm in sides) if whole else len(pairs[0][1].cells)
+    out.notes.append(f"n counts draws of the corpus, of {seeds} seeds each")
+
+
+def _synthetic(label: str, values: Mapping[int, float], of: Sequence[Arm], diverged: int) -> Arm:
+    """Return an arm whose values are computed from several others."""
+    runs = tuple(run for arm in of for run in arm.runs)
+    return Arm(label, values, diverged=diverged, holes=sum(arm.holes for arm in of), runs=runs)
+
+
+def _correlation(out: Weighted, among: QuestionArms) -> None:
+    """Pairs of scores by arm. An arm takes part if it is whole and its second score is not at an edge of its range."""
+    assert out.contrast.between is not None
+    x, y = out.contrast.between
+    limits, without = metrics.metric_of(y).limits, 0
+    sharing = matching(among.arms, among.where)
+    out.declared = len(sharing)
+    for arm in sharing:
+        first, second = among.values(arm, x), among.values(arm, y)
+        if first.holes:
+            out.holes = True
+        elif first.diverged:
+            out.diverged.append(f"{first.diverged} of {len(arm.cells)} runs of {arm.label} diverged")
+        elif not first.values or not second.values:
+            without += 1
+        elif limits and metrics.end(second.mean or 0.0, limits):
+            out.saturated += 1
+        else:
+            out.arms[arm.key] = first
+            out.pairs.append([(first.values[seed], second.values[seed]) for seed in sorted(first.values)])
+    left = ((out.saturated, "saturated arms left out"), (without, "arms without a value left out"))
+    out.notes += ["n counts arms", *(f"{count} {what}" for count, what in left if count)]
+
+
+def power(weighted: Weighted, margin: float | None, tests: int) -> str:
+    """Return in words what a rank correlation between so many arms can show."""
+    shown, within = correlation_power(len(weighted.pairs), tests)
+    told = f"{len(weighted.pairs)} arms show a ρ beyond ±{shown:.2f} with power .80"
+    if margin is not None and within >= margin:
+        told += f", and equivalence within ±{within:.2f} at best, so not within the margin"
+    return told
+
+
+def name_of(contrast: Contrast, words: bool = True, costing: Measure | None = None) -> str:
+    """Return a contrast in words, such as `all states − final state`, or by names of fields."""
     if contrast.name:
         return contrast.name
-    if isinstance(contrast, Correlation):
+    kind, minus = contrast.statistic, contrast.minus
+    if contrast.between:
         both = " and ".join(_metric(name, words) for name in contrast.between)
         return f"ρ of {both}, {'between arms' if contrast.level == 'arms' else 'within arms'}"
-    if isinstance(contrast, Within):
+    if kind == "within":
         taken = [_metric(name, words) for name in contrast.metrics]
         mean = f"the mean of {', '.join(taken)}" if len(taken) > 1 else "".join(taken)
-        base = text(contrast.minus) if isinstance(contrast.minus, float) else mean
-        return f"{_metric(contrast.of, words)} − {base}"
-    if isinstance(contrast, Costly):
-        return f"heads that cost more than the margin − {text(contrast.minus)} %"
+        return f"{_metric(contrast.of, words)} − {text(minus) if isinstance(minus, float) else mean}"
+    if kind == "costly":
+        what = costing.title if costing and costing.costing is not None else "heads that cost more than the margin"
+        return f"{what} − {text(minus)} %"
     arm, base_arm = contrast.arm, contrast.baseline or {}
     sides = [side for side in (_side(arm, base_arm, words), _side(base_arm, arm, words)) if side]
-    if isinstance(contrast, Ratio):
+    if kind == "ratio":
         shared = {name: value for name, value in arm.items() if base_arm.get(name) == value}
         return ", ".join([" ÷ ".join(sides), *([_side(shared, {}, words)] if shared else [])])
     name = " − ".join(sides)
-    match contrast:
-        case Interaction():
-            return f"({name}) − ({_side(contrast.minus.arm, arm, words)})"
-        case Trend():
-            return f"slope of {name} over {_field(contrast.over, words)}"
-        case Draws():
-            return f"{name}, over draws of the corpus"
-        case Band():
-            return f"{name}, band of good {_field(contrast.over, words)}s"
-        case Difference(best_over=[*over]) if over:
-            return f"{name}, each at its best {' and '.join(_field(one, words) for one in over)}"
-    return name
+    if isinstance(minus, Pair):
+        return f"({name}) − ({_side(minus.arm, arm, words)})"
+    over = _field(contrast.over, words)
+    forms = {
+        "trend": f"slope of {name} over {over}",
+        "draws": f"{name}, over draws of the corpus",
+        "band": f"{name}, band of good {over}s",
+    }
+    if contrast.best_over:
+        return f"{name}, each at its best {' and '.join(_field(one, words) for one in contrast.best_over)}"
+    return forms.get(kind, name)
 
 
 def _side(side: Overrides, other: Overrides, words: bool) -> str:
@@ -272,226 +368,3 @@ def _field(name: str, words: bool) -> str:
 
 def _metric(name: str, words: bool) -> str:
     return Measure(name).title if words else name
-
-
-def _best(contrast: Difference, among: QuestionArms) -> WeightedContrast:
-    """Take each side at the value of a field that is best on validation."""
-    parts, notes = [], []
-    for weight, side in ((1, contrast.arm), (-1, contrast.baseline)):
-        candidates = among.levels(side, *contrast.best_over)
-        place = _chosen([among.values(arm, Measure(contrast.select)) for _, arm in candidates], contrast.select)
-        values, arm = candidates[place]
-        parts.append((weight, arm))
-        at = [_place(name, i, values, candidates) for i, name in enumerate(contrast.best_over)]
-        if among.values(arm).values:
-            notes.append(f"{_side(side, {}, words=True)} is best at {', '.join(at)}")
-    return _weighted(contrast, among, parts, *notes)
-
-
-def _place(name: str, i: int, values: Sequence[Any], candidates: Sequence[tuple[Sequence[Any], ArmRuns]]) -> str:
-    """`learning rate 0.003`, and whether that is at the edge of a grid of three values or more."""
-    there = sorted({one[i] for one, _ in candidates})
-    edge = " (the edge of the grid)" if len(there) > 2 and values[i] in (there[0], there[-1]) else ""
-    return f"{_field(name, words=True)} {text(values[i])}{edge}"
-
-
-def _chosen(arms: Sequence[Arm], select: str) -> int:
-    """The best by the mean on validation, of those without a diverged run if there are any; a hole stops the choice."""
-    holes = [i for i, arm in enumerate(arms) if arm.holes]
-    if holes:
-        return holes[0]
-    sound = [i for i, arm in enumerate(arms) if not arm.diverged] or [i for i, arm in enumerate(arms) if arm.values]
-    means = {i: sum(arms[i].values.values()) / len(arms[i].values) for i in sound}
-    return max(means, key=lambda i: means[i] * metrics.metric_of(select).direction) if means else 0
-
-
-def _trend(contrast: Trend, among: QuestionArms) -> WeightedContrast:
-    levels = among.levels(contrast.arm, contrast.over)
-    slopes = _slopes(contrast, levels)
-    parts = [(slope, arm) for slope, (_, arm) in zip(slopes, levels, strict=True)]
-    if contrast.baseline is not None:
-        bases = among.levels(contrast.baseline, contrast.over)
-        parts += [(-slope, arm) for slope, (_, arm) in zip(slopes, bases, strict=True)]
-    return _weighted(contrast, among, parts)
-
-
-def _slopes(contrast: Trend, levels: Sequence[tuple[Any, ArmRuns]]) -> list[float]:
-    """The weights (x − x̄) / Σ (x − x̄)² of a least-squares slope over the values x of the field."""
-    places = [value for (value,), _ in levels]
-    if not all(isinstance(value, int | float) for value in places):
-        raise InputError(f"over: expected a field of numbers, got {contrast.over} ({places}). Name another field.")
-    middle = sum(places) / len(places)
-    return [(x - middle) / sum((x - middle) ** 2 for x in places) for x in places]
-
-
-def _bands(contrast: Band, among: QuestionArms) -> WeightedContrast:
-    """Two synthetic arms: the width of each side's band, by seed. The runs that make an arm name it."""
-    arms, weights, labels, notes, declared = {}, {}, {}, [], 0
-    for weight, side in ((1.0, contrast.arm), (-1.0, contrast.baseline)):
-        rates = among.levels(side, contrast.over)
-        key = f"band within {contrast.within} of {' '.join(arm.key for _, arm in rates)}"
-        arms[key], edge = band(key, [(rate, among.values(arm)) for (rate,), arm in rates], contrast.within)
-        weights[key], labels[key], declared = weight, _side(side, {}, words=True), len(rates[0][1].cells)
-        notes += [f"{labels[key]}: the best rate is at the grid's edge in {edge} of {declared} runs"] if edge else []
-    return WeightedContrast(
-        name_of(contrast), arms, weights, labels, declared, notes=tuple(notes), fields=fields_of(contrast)
-    )
-
-
-def band(label: str, rates: Sequence[tuple[float, Arm]], within: float) -> tuple[Arm, int]:
-    """The width of the band of each seed as an arm, and in how many seeds the best rate is at the grid's edge.
-
-    Args:
-        label: the arm's name.
-        rates: learning rates in rising order, each with its losses by seed; a seed without one has diverged there.
-        within: how far above the best loss is still good.
-    """
-    seeds = sorted({seed for _, arm in rates for seed in arm.values})
-    widths, edges = {}, 0
-    for seed in seeds:
-        losses = [arm.values.get(seed, math.inf) for _, arm in rates]
-        best = min(range(len(losses)), key=losses.__getitem__)
-        low = high = best
-        while low > 0 and losses[low - 1] <= losses[best] + within:
-            low -= 1
-        while high < len(losses) - 1 and losses[high + 1] <= losses[best] + within:
-            high += 1
-        widths[seed] = math.log2(rates[high][0] / rates[low][0])
-        edges += best in (0, len(losses) - 1)
-    holes = sum(arm.holes for _, arm in rates)
-    everywhere = max(len(arm.values) + arm.diverged for _, arm in rates) - len(seeds)
-    runs = tuple(run for _, arm in rates for run in arm.runs)
-    return Arm(label, widths, diverged=0 if holes else everywhere, holes=holes, runs=runs), edges
-
-
-def _within(contrast: Within, among: QuestionArms) -> WeightedContrast:
-    """One synthetic arm: the metric less the other, run by run."""
-    declared = among.find(contrast.arm)
-    of = among.values(declared, Measure(contrast.of))
-    key, side = f"{declared.key} {contrast.named} − {contrast.minus}", f"{declared.key} {contrast.of}"
-    bases = {f"{declared.key} {metric}": among.values(declared, Measure(metric)) for metric in contrast.metrics}
-    taken = contrast.minus if isinstance(contrast.minus, float) else list(bases.values())
-    arms = {key: _above(key, of, taken), side: of, **bases}
-    return WeightedContrast(
-        name=name_of(contrast),
-        fields=fields_of(contrast),
-        arms=arms,
-        weights={key: 1.0},
-        sides=(side,),
-        bases=tuple(bases),
-        labels=dict.fromkeys(arms, declared.label),
-        declared=len(declared.cells),
-    )
-
-
-def _costly(contrast: Costly, among: QuestionArms) -> WeightedContrast:
-    """One synthetic arm: the share of heads that cost more than the margin, less a number, run by run."""
-    declared, margin = among.find(contrast.arm), among.margin or 0.0
-    measure = Measure(among.measure.metric, costing=margin)
-    key = f"{declared.key} heads that cost more than {margin} − {contrast.minus}"
-    return WeightedContrast(
-        name=contrast.name or f"{measure.title} − {text(contrast.minus)} %",
-        fields=contrast.name or f"{measure.title} − {text(contrast.minus)} %",
-        arms={key: _above(key, among.values(declared, measure), contrast.minus)},
-        weights={key: 1.0},
-        labels={key: declared.label},
-        declared=len(declared.cells),
-    )
-
-
-def _draws(contrast: Draws, among: QuestionArms) -> WeightedContrast:
-    """One synthetic arm: the difference of means on each draw of the corpus, by the draw."""
-    levels = zip(among.levels(contrast.arm, contrast.over), among.levels(contrast.baseline, contrast.over), strict=True)
-    pairs = [(draw, of, base) for ((draw,), of), (_, base) in levels]
-    key = " ".join(f"{of.key} − {base.key}" for _, of, base in pairs)
-    made = {draw: (among.values(of), among.values(base)) for draw, of, base in pairs}
-    sides = [arm for both in made.values() for arm in both]
-    whole = all(arm.values for arm in sides)
-    found = Arm(
-        key,
-        {draw: (of.mean or 0.0) - (base.mean or 0.0) for draw, (of, base) in made.items()} if whole else {},
-        diverged=sum(arm.diverged for arm in sides),
-        holes=sum(arm.holes for arm in sides),
-        runs=tuple(run for arm in sides for run in arm.runs),
-    )
-    seeds = min(len(arm.values) for arm in sides) if whole else len(pairs[0][1].cells)
-    return WeightedContrast(
-        name=name_of(contrast),
-        fields=fields_of(contrast),
-        arms={key: found},
-        weights={key: 1.0},
-        labels={key: pairs[0][1].label},
-        declared=len(pairs),
-        notes=(f"n counts draws of the corpus, of {seeds} seeds each",),
-    )
-
-
-def _above(label: str, of: Arm, base: Sequence[Arm] | float) -> Arm:
-    """Each run's value less that of a base: the mean of other scores of the same run, or a number."""
-    if isinstance(base, float):
-        values = {seed: value - base for seed, value in of.values.items()}
-    elif all(arm.values for arm in base):
-        values = {seed: v - sum(arm.values[seed] for arm in base) / len(base) for seed, v in of.values.items()}
-    else:
-        values = {}
-    return Arm(label, values, of.diverged, of.holes, of.valid_bleu, of.runs)
-
-
-@dataclass
-class CorrelatedArms:
-    """The arms of a rank correlation: pairs of scores by seed, and the arms that take no part."""
-
-    name: str
-    """The contrast in words."""
-    fields: str
-    """The contrast by names of fields."""
-    level: str
-    declared: int
-    """Number of arms."""
-    pairs: list[Sequence[tuple[float, float]]] = field(default_factory=list)
-    holes: bool = False
-    diverged: list[str] = field(default_factory=list)
-    runs: list[str] = field(default_factory=list)
-    saturated: int = 0
-    without: int = 0
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """The unit of n, and the arms that were left out."""
-        left = ((self.saturated, "saturated arms left out"), (self.without, "arms without a value left out"))
-        return ("n counts arms", *(f"{count} {what}" for count, what in left if count))
-
-
-def compare(question: Question, among: QuestionArms) -> list[tuple[WeightedContrast | CorrelatedArms, Comparison]]:
-    """Test every contrast of a question, adjusted by Holm over all of them.
-
-    An arm takes part in a correlation if it is whole and its second score is not at an edge of its range. A diverged
-    run takes its arm out.
-    """
-    if any(isinstance(contrast, Correlation) for contrast in question.contrasts):
-        found = [_correlated_arms(one, among) for one in question.contrasts if isinstance(one, Correlation)]
-        plain = [Comparison(why="missing runs") if arms.holes else correlated(arms.pairs, arms.level) for arms in found]
-        return list(zip(found, adjusted(plain), strict=True))
-    weighted = [weigh(contrast, among) for contrast in question.contrasts]
-    compared = contrasted(join_arms(weighted), [one.weights for one in weighted])
-    return list(zip(weighted, compared, strict=True))
-
-
-def _correlated_arms(contrast: Correlation, among: QuestionArms) -> CorrelatedArms:
-    x, y = contrast.between
-    limits, sharing = metrics.metric_of(y).limits, matching(among.arms, among.where)
-    out = CorrelatedArms(name_of(contrast), fields_of(contrast), contrast.level, len(sharing))
-    for arm in sharing:
-        first, second = (among.values(arm, Measure(metric)) for metric in (x, y))
-        if first.holes:
-            out.holes = True
-        elif first.diverged:
-            out.diverged.append(f"{first.diverged} of {len(arm.cells)} runs of {arm.label} diverged")
-        elif not first.values or not second.values:
-            out.without += 1
-        elif limits and metrics.end(sum(second.values.values()) / len(second.values), limits):
-            out.saturated += 1
-        else:
-            out.runs += first.runs
-            out.pairs.append([(first.values[seed], second.values[seed]) for seed in sorted(first.values)])
-    return out

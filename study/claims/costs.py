@@ -12,15 +12,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from statistics import fmean
+from typing import Literal
 
 from pydantic import Field
 
 from study.analysis import labels
-from study.analysis.inference import Arm, contrasted, mapped
+from study.analysis.inference import Arm, adjusted, mapped
+from study.analysis.measures import Measure
 from study.analysis.tables import Block, Column, Row, Table
-from study.claims.contrasts import WeightedContrast, fields_of, join_arms, name_of
-from study.claims.schema import Claim, Question, Ratio
+from study.claims.contrasts import Weighted, sides_of
+from study.claims.schema import Claim, Question
 from study.claims.verdicts import NOT_RUN, Finding, Verdict, combined, finding
 from study.config import Attention
 from study.errors import InputError
@@ -30,6 +32,7 @@ from study.store import read_section
 FILE = "cost.json"
 WHERE = "one site"
 """Text in place of a corpus."""
+DEFAULTS = {name: Attention.model_fields[name].default for name in ("reach", "score", "heads")}
 AWAITS = "awaits `python benchmarks/cost.py --write`, and is not asked of --runs"
 
 
@@ -76,12 +79,14 @@ class Costs(Section):
         """Return the alternative that is meant.
 
         Raises:
-            InputError: there is none, or more than one.
+            InputError: a field that no site has; or there is none, or more than one.
         """
+        if unknown := chosen.keys() - Site.model_fields.keys():
+            raise InputError(f"expected fields of a site ({', '.join(Site.model_fields)}), got {min(unknown)}.")
         found = [m for m in self.measured if all(getattr(m.site, name) == value for name, value in chosen.items())]
         if len(found) != 1:
-            said = ", ".join(f"{name}={value}" for name, value in chosen.items())
-            raise InputError(f"expected the fields of one measured site, got {said}, which {len(found)} sites have.")
+            told = ", ".join(f"{name}={value}" for name, value in chosen.items())
+            raise InputError(f"expected the fields of one measured site, got {told}, which {len(found)} sites have.")
         return found[0]
 
 
@@ -103,57 +108,36 @@ def read(folder: Path | None) -> Costs | None:
     return found
 
 
-def check(question: Question, costs: Costs | None) -> None:
-    """Refuse contrasts of sites that were not measured.
+def verdict(claim: Claim, question: Question, costs: Costs | None) -> Verdict:
+    """Return the verdict on a question of measured times; `not yet run` where there are none.
+
+    Contrasts are tested on logarithms and printed as ratios.
 
     Raises:
-        InputError: with the contrast.
+        InputError: a contrast names a site that was not measured.
     """
-    for number, contrast in enumerate(question.contrasts):
-        assert isinstance(contrast, Ratio)
-        for side in (contrast.arm, contrast.baseline):
-            chosen = question.where | side
-            if unknown := chosen.keys() - Site.model_fields.keys():
-                fields = ", ".join(Site.model_fields)
-                raise InputError(f"contrasts.{number}: expected fields of a site ({fields}), got {min(unknown)}.")
-            try:
-                _ = costs and costs.one(chosen)
-            except InputError as problem:
-                raise InputError(f"contrasts.{number}: {problem}") from None
-
-
-def verdict(claim: Claim, question: Question, costs: Costs | None) -> Verdict:
-    """Return the verdict on a question of measured times; `not yet run` where there are none."""
     if costs is None:
         return Verdict(claim, question, WHERE, "", NOT_RUN, note=AWAITS)
-    found = _findings(question, costs)
+    weighted = [_weigh(number, question, costs) for number in range(len(question.contrasts))]
+    margin = question.margin
+    assert isinstance(margin, float)
+    both = zip(weighted, adjusted([one.compared() for one in weighted]), strict=True)
+    found = [_as_ratio(finding(question.type, question, *one, math.log(margin)), margin) for one in both]
     word = combined(question, question.type, [one.word for one in found])
     return Verdict(claim, question, WHERE, costs.machine, word, tuple(found))
 
 
-def _findings(question: Question, costs: Costs) -> list[Finding]:
-    """Return every contrast of a question, tested on logarithms and printed as ratios."""
-    weighted = [_weigh(contrast, question, costs) for contrast in question.contrasts if isinstance(contrast, Ratio)]
-    compared = contrasted(join_arms(weighted), [one.weights for one in weighted])
-    margin = question.margin
-    assert isinstance(margin, float)
-    both = zip(question.contrasts, weighted, compared, strict=True)
-    return [_as_ratio(finding(question.type, question, *one, math.log(margin)), margin) for one in both]
-
-
-def _weigh(contrast: Ratio, question: Question, costs: Costs) -> WeightedContrast:
-    """One arm that is none: the logarithm of the ratio, process by process."""
-    arm, base = (costs.one(question.where | side) for side in (contrast.arm, contrast.baseline))
+def _weigh(number: int, question: Question, costs: Costs) -> Weighted:
+    """Weigh one synthetic arm: the logarithm of the ratio, process by process."""
+    contrast = question.contrasts[number]
+    try:
+        arm, base = (costs.one(question.where | side) for _, side in sides_of(contrast))
+    except InputError as problem:
+        raise InputError(f"contrasts.{number}: {problem}") from None
     key = f"{arm.site} ÷ {base.site}"
-    return WeightedContrast(
-        name=name_of(contrast),
-        fields=fields_of(contrast),
-        arms={key: Arm(key, dict(enumerate(log_ratios(arm, base), 1)))},
-        weights={key: 1.0},
-        labels={key: key},
-        declared=costs.processes,
-        notes=(f"{arm.megabytes / base.megabytes:.2f} times the memory",),
-    )
+    out = Weighted(contrast, Measure("test/time"), notes=[f"{arm.megabytes / base.megabytes:.2f} times the memory"])
+    out.add(1.0, Arm(key, dict(enumerate(log_ratios(arm, base), 1))), key, costs.processes)
+    return out
 
 
 def log_ratios(arm: Measured, base: Measured) -> list[float]:
@@ -171,11 +155,9 @@ def _as_ratio(found: Finding, margin: float) -> Finding:
 
 def costs_table(costs: Costs) -> Table:
     """Rows are alternatives, columns lengths of sentences."""
-    lengths = sorted({one.site.slots for one in costs.measured})
+    lengths, widths = (sorted({getattr(one.site, name) for one in costs.measured}) for name in ("slots", "width"))
     columns = [Column("arm", "site", "left"), Column("base", "times that of", "left")]
-    columns += [Column(f"time {n}", f"time, S {n}") for n in lengths]
-    columns += [Column(f"memory {n}", f"memory, S {n}") for n in lengths]
-    widths = sorted({one.site.width for one in costs.measured})
+    columns += [Column(f"{what} {n}", f"{what}, S {n}") for what in ("time", "memory") for n in lengths]
     blocks = [Block(f"width {width}", list(_rows(costs, width, lengths))) for width in widths]
     notes = (
         f"One self-attention site over {labels.number(costs.tokens, 0)} words in sentences of S, on {costs.machine}: "
@@ -193,37 +175,26 @@ def _rows(costs: Costs, width: int, lengths: list[int]) -> Iterator[Row]:
         base = _base(site)
         if base == site:
             continue
-        cells = {"arm": _said(site, base), "base": _said(base, site)}
-        numbers: dict[str, str | float] = {"width": width, **cells}
+        texts, numbers = {"arm": _words(site, base), "base": _words(base, site)}, dict[str, float]()
         for slots in lengths:
             arm, under = (costs.one(one.model_dump() | {"slots": slots}) for one in (site, base))
-            found = {"time": _ratio(arm, under), "memory": arm.megabytes / under.megabytes}
-            cells |= {f"{what} {slots}": labels.number(value, 2) for what, value in found.items()}
-            numbers |= {f"{what} {slots}": value for what, value in found.items()}
-        yield Row(cells, numbers=numbers)
+            numbers[f"time {slots}"] = math.exp(fmean(log_ratios(arm, under)))
+            numbers[f"memory {slots}"] = arm.megabytes / under.megabytes
+        cells = texts | {name: labels.number(value, 2) for name, value in numbers.items()}
+        yield Row(cells, numbers={"width": width, **texts, **numbers})
 
 
 def _base(site: Site) -> Site:
     """Global attention is the base of any other, the dot product of any other score, and one head of several."""
     for field in ("reach", "score", *(["heads"] if site.training else [])):
-        if getattr(site, field) != _default(field):
-            return site.model_copy(update={field: _default(field)})
+        if getattr(site, field) != DEFAULTS[field]:
+            return site.model_copy(update={field: DEFAULTS[field]})
     return site
 
 
-def _default(field: str) -> Any:
-    return Attention.model_fields[field].default
-
-
-def _said(site: Site, other: Site) -> str:
+def _words(site: Site, other: Site) -> str:
     """Return the fields in which two sites differ; of the first of them, the score too where it is no dot product."""
-    apart = [name for name in ("score", "heads", "reach") if getattr(site, name) != getattr(other, name)]
-    shown = ["score", *apart] if site.score != _default("score") and "score" not in apart else apart
     words = {"score": site.score, "heads": f"{site.heads} head{'s' * (site.heads > 1)}", "reach": site.reach}
+    apart = [name for name in words if getattr(site, name) != getattr(other, name)]
+    shown = ["score", *apart] if site.score != DEFAULTS["score"] and "score" not in apart else apart
     return ", ".join([*(words[name] for name in shown), *([] if site.training else ["forward"])])
-
-
-def _ratio(arm: Measured, base: Measured) -> float:
-    """Geometric mean over processes."""
-    logs = log_ratios(arm, base)
-    return math.exp(sum(logs) / len(logs))

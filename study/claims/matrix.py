@@ -7,14 +7,14 @@ only, so the other scores are judged without a margin, and an equivalence is not
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from study import metrics
 from study.analysis import labels
 from study.analysis.tables import Block, Column, Row, Table
 from study.claims import table as rows
-from study.claims.schema import Difference, Draws, Interaction, Question, Trend
+from study.claims.schema import Question
 from study.claims.verdicts import NOT_RUN, Verdict
 
 PRONOUNS = "without pronouns"
@@ -25,6 +25,8 @@ SLOPE = "nll_by_length"
 NOT_SCORED = "not scored"
 NO_MARGIN = "no margin"
 SIGNS = {"holds": "✓", "fails": "✗", "mixed": "✓✗", "not decided": "~"}
+DECIDING = ("verdict", "contrast", "difference", "low", "high", "margin")
+"""Numbers of the contrast that decides by a score."""
 NOTES = (
     "Post hoc: every question of a test score on the grammar and on Multi30k, judged by five scores. "
     "✓ holds, ✗ fails, ✓✗ mixed, ~ not decided.",
@@ -41,38 +43,44 @@ def own_score(question: Question) -> str:
 
 def covers(question: Question, pair: str) -> bool:
     """Return True if the matrix has a question: a verdict on differences of a test score of whole sentences."""
-    kinds = {type(contrast) for contrast in question.contrasts}
+    kinds = {contrast.statistic for contrast in question.contrasts}
     return (
         pair.partition("/")[0] in CORPORA
         and question.metric.startswith("test")
         and own_score(question) in SCORES
-        and kinds <= {Difference, Interaction, Trend, Draws}
+        and kinds <= {"difference", "interaction", "trend", "draws"}
         and not (question.descriptive or question.not_asked)
     )
 
 
-def with_score(question: Question, score: str) -> Question | None:
-    """Return a question with another score, on the same split; None if no run can have the score.
+def with_score(question: Question, score: str, worth: Mapping[str, float]) -> Question | str:
+    """Return a question with another score, on the same split, or why there is none.
 
     A slope over length is taken over sentences of NLL, and over groups of lengths of other scores, which have no
     groups without pronouns.
+
+    Args:
+        question: the question.
+        score: the score, with its subset.
+        worth: values of the named margin of the question, by score.
     """
     split, name = question.metric.split("/")[:2]
-    changes: dict[str, Any] = {"metric": f"{split}/{score}"}
     if score == own_score(question):
         return question
+    changes: dict[str, Any] = {"metric": f"{split}/{score}"}
     if question.by_length or name == SLOPE:
         summed = score.startswith("nll")
         if not summed and PRONOUNS in score:
-            return None
+            return NOT_SCORED
         changes |= {"metric": f"{split}/{score.replace('nll', SLOPE)}", "by_length": not summed}
         changes |= {"by_sentences": not summed and (question.by_sentences or name == SLOPE)}
-    if not isinstance(question.margin, str):
+    if question.margin != "gap" and metrics.unit_of(changes["metric"]) not in worth:
         changes["margin"] = None
     before, after = (metrics.metric_of(metric).direction for metric in (question.metric, changes["metric"]))
     if before != after and any(contrast.expect in ("higher", "lower") for contrast in question.contrasts):
-        return None
-    return question.model_copy(update=changes)
+        return NOT_SCORED
+    other = question.model_copy(update=changes)
+    return NO_MARGIN if other.margin is None and other.type == "equivalence" else other
 
 
 def table(verdicts: Sequence[Verdict]) -> Table:
@@ -88,32 +96,18 @@ def table(verdicts: Sequence[Verdict]) -> Table:
 
 
 def _row(verdict: Verdict) -> Row:
-    claim, question = verdict.claim, verdict.question
-    cells = {"id": str(claim.id), "asked": rows.asked_in(verdict), "edition": rows.edition(verdict)}
-    cells |= {
-        "decides": rows.score_title(own_score(question)),
-        "fragile": "fragile" if verdict.fragile else labels.NOTHING,
-    }
+    claim, question, fragile = verdict.claim, verdict.question, bool(verdict.other_outcomes)
     numbers: dict[str, Any] = {"id": claim.id, "corpus": verdict.corpus, "family": verdict.family}
     numbers |= {"part": question.part, "edition": question.edition, "superseded_by": rows.superseded_by(verdict)}
-    numbers |= {"decides": own_score(question), "fragile": verdict.fragile}
+    numbers |= {"decides": own_score(question), "fragile": fragile}
+    cells = {"id": str(claim.id), "asked": rows.asked_in(verdict), "edition": rows.edition(verdict)}
+    cells |= {"decides": rows.score_title(own_score(question)), "fragile": "fragile" if fragile else labels.NOTHING}
     for score, by in verdict.by_score.items():
-        cells[score] = _cell(verdict, by)
-        numbers |= {f"{score} {name}": value for name, value in _numbers(by).items()}
-    runs = verdict.deciding.runs if verdict.deciding else ()
-    return Row(cells, numbers=numbers, runs=runs)
-
-
-def _cell(verdict: Verdict, by: Verdict | str) -> str:
-    if isinstance(by, str):
-        return f"{labels.NOTHING} {by}"
-    lost = verdict.question.margin is not None and by.question.margin is None
-    return " ".join(filter(None, [SIGNS.get(by.outcome, labels.NOTHING), by.outcome, "(no margin)" * lost]))
-
-
-def _numbers(by: Verdict | str) -> dict[str, Any]:
-    """Return the verdict by a score and its deciding contrast, for the CSV."""
-    if isinstance(by, str):
-        return {"verdict": by}
-    numbers = rows.numbers_of(by, by.deciding)
-    return {name: numbers[name] for name in ("verdict", "contrast", "difference", "low", "high", "margin")}
+        if isinstance(by, str):
+            cells[score], numbers[f"{score} verdict"] = f"{labels.NOTHING} {by}", by
+            continue
+        lost = question.margin is not None and by.question.margin is None
+        cells[score] = f"{SIGNS.get(by.outcome, labels.NOTHING)} {by.outcome}{' (no margin)' * lost}"
+        known = rows.numbers_of(by, by.deciding)
+        numbers |= {f"{score} {name}": known[name] for name in DECIDING}
+    return Row(cells, numbers=numbers, runs=verdict.deciding.runs if verdict.deciding else ())

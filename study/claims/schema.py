@@ -7,10 +7,8 @@ arms, fields, values and metrics that are not there are refused with the file an
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -44,133 +42,95 @@ class Pair(Entry):
     baseline: Overrides
 
 
+Statistic = Literal[
+    "difference", "interaction", "trend", "band", "ratio", "correlation", "within", "costly", "draws"
+]  # fmt: skip
+FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "difference": (("arm", "baseline"), ("best_over", "select")),
+    "interaction": (("arm", "baseline", "minus"), ()),
+    "trend": (("arm", "over"), ("baseline",)),
+    "band": (("arm", "baseline", "within"), ("over",)),
+    "ratio": (("arm", "baseline"), ()),
+    "correlation": (("between", "level"), ()),
+    "within": (("arm", "of", "minus"), ()),
+    "costly": (("arm", "minus"), ()),
+    "draws": (("arm", "baseline"), ("over",)),
+}
+"""Statistic ↦ the fields that it needs, and those that it may have beside `name`, `statistic` and `expect`."""
+OVER = {"band": "training.learning_rate", "draws": "data.seed"}
+"""Statistic ↦ the field of `over` where none is given."""
+ALONE = ("band", "correlation", "costly", "draws", "ratio", "within")
+"""Statistics that cannot stand in one question with others."""
+
+
 class Contrast(Entry):
-    """Fields of all contrasts. `expect` is the predicted sign; by default the arm is better."""
+    """Contrast of arms. `expect` is the predicted sign; by default the arm is better, or a ratio lower.
+
+    difference   arm − baseline; with `best_over` each side is the best of several arms by validation (`select`)
+    interaction  (arm − baseline) − (minus.arm − minus.baseline)
+    trend        slope over a field's values of the arm's score, or of its difference to the baseline
+    band         width of the band of good learning rates, in doublings: arm − baseline. The band is the run of
+                 neighbouring rates around a seed's best one whose loss is within `within` of it; a rate that diverged
+                 is outside. Its width is log2(largest / smallest)
+    ratio        arm ÷ baseline: sites of a benchmark, by the fields of `costs.Site`
+    correlation  Spearman's ρ of two metrics: between the means of arms, or within arms over seeds and averaged
+    within       one metric of a run minus another (`minus`: a metric, several, whose mean is taken, or a number)
+    costly       percentage of heads whose removal alone costs more than the margin, minus `minus`
+    draws        mean difference over draws of the corpus, by Student's t over the draws' own differences of means
+    """
 
     name: str = Field("", description="In words; made from the arms where it is left out.")
+    statistic: Statistic = "difference"
     expect: Literal["higher", "lower", "better", "worse", "different"] = "better"
-
-
-class Difference(Contrast):
-    """arm − baseline. With `best_over` each side is the best of several arms by validation (`select`)."""
-
-    statistic: Literal["difference"] = "difference"
-    arm: Overrides
-    baseline: Overrides
+    arm: Overrides = {}
+    baseline: Overrides | None = None
     best_over: tuple[str, ...] = ()
     select: str = "valid/nll"
+    minus: Annotated[Pair | str | tuple[str, ...] | float | None, Field(union_mode="left_to_right")] = None
+    over: str = ""
+    within: Annotated[float, Field(gt=0)] | None = None
+    of: str = ""
+    between: tuple[str, str] | None = None
+    level: Literal["arms", "seeds"] | None = None
 
-
-class Interaction(Contrast):
-    """(arm − baseline) − (minus.arm − minus.baseline)."""
-
-    statistic: Literal["interaction"]
-    arm: Overrides
-    baseline: Overrides
-    minus: Pair
-
-
-class Trend(Contrast):
-    """Slope over a field's values of the arm's score, or of its difference to the baseline."""
-
-    statistic: Literal["trend"]
-    arm: Overrides
-    baseline: Overrides | None = None
-    over: str
-
-
-class Band(Contrast):
-    """Width of the band of good learning rates, in doublings: arm − baseline.
-
-    The band is the run of neighbouring rates around a seed's best one whose loss is within `within` of it; a rate
-    that diverged is outside. Its width is log2(largest / smallest).
-    """
-
-    statistic: Literal["band"]
-    arm: Overrides
-    baseline: Overrides
-    over: str = "training.learning_rate"
-    within: Annotated[float, Field(gt=0)]
-
-
-class Ratio(Contrast):
-    """Ratio of the arm to the baseline. Sites of a benchmark, identified by `costs.Site`'s fields."""
-
-    statistic: Literal["ratio"]
-    expect: Literal["higher", "lower", "different"] = "lower"
-    arm: Overrides
-    baseline: Overrides
-
-
-class Correlation(Contrast):
-    """Spearman's ρ of two metrics: between the means of arms, or within arms over seeds and averaged."""
-
-    statistic: Literal["correlation"]
-    between: tuple[str, str]
-    level: Literal["arms", "seeds"]
-
-    @property
-    def named(self) -> tuple[str, ...]:
-        """Every metric."""
-        return self.between
-
-
-class Within(Contrast):
-    """One metric of a run minus another, averaged over the runs of an arm.
-
-    `minus` is a metric, a list of metrics (their mean), or a number.
-    """
-
-    statistic: Literal["within"]
-    arm: Overrides
-    of: str
-    minus: Annotated[str | tuple[str, ...] | float, Field(union_mode="left_to_right")]
-
-    @field_validator("minus")
+    @model_validator(mode="before")
     @classmethod
-    def _something(cls, given: str | tuple[str, ...] | float) -> str | tuple[str, ...] | float:
-        if given == ():
-            raise ValueError("minus: expected a metric, a list of metrics or a number, got an empty list")
-        return given
+    def _defaults(cls, given: Any) -> Any:
+        kind = given.get("statistic", "difference") if isinstance(given, dict) else None
+        if kind not in FIELDS:
+            return given
+        needed, others = FIELDS[kind]
+        for name in needed:
+            if name not in given:
+                raise ValueError(f"{name}: expected a value with statistic {kind}, got none. Add it")
+        if unknown := [name for name in given if name not in ("name", "statistic", "expect", *needed, *others)]:
+            raise ValueError(f"{unknown[0]}: no such field with statistic {kind}; docs/statistics.md lists the fields")
+        return {"over": OVER.get(kind, ""), "expect": "lower" if kind == "ratio" else "better", **given}
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        kinds: dict[str, Any] = {"interaction": Pair, "within": (str, tuple, float), "costly": float}
+        if self.statistic in kinds and (not isinstance(self.minus, kinds[self.statistic]) or self.minus == ()):
+            raise ValueError(f"minus: expected that of statistic {self.statistic}, got {self.minus!r}")
+        if self.statistic == "ratio" and self.expect in ("better", "worse"):
+            raise ValueError(f"expect: expected higher, lower or different of a ratio, got {self.expect}")
+        return self
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Metrics whose mean is subtracted; empty if it is a number."""
+        """Metrics that are subtracted, their mean; empty if `minus` is something else."""
         return (self.minus,) if isinstance(self.minus, str) else self.minus if isinstance(self.minus, tuple) else ()
 
     @property
     def named(self) -> tuple[str, ...]:
-        """Every metric."""
-        return self.of, *self.metrics
+        """Every metric that the contrast names."""
+        return self.between or ((self.of, *self.metrics) if self.of else ())
 
 
-class Costly(Contrast):
-    """Percentage of heads whose removal alone costs more than the margin, minus `minus`."""
-
-    statistic: Literal["costly"]
-    arm: Overrides
-    minus: float
-
-
-class Draws(Contrast):
-    """Mean difference over draws of the corpus: Student's t over the draws' own differences of means.
-
-    The interval covers the draw and the seeds, which are averaged within it.
-    """
-
-    statistic: Literal["draws"]
-    arm: Overrides
-    baseline: Overrides
-    over: str = "data.seed"
-
-
-ALONE = ("band", "correlation", "costly", "draws", "ratio", "within")
-"""Statistics that cannot stand in one question with others."""
-
-AnyContrast = Annotated[
-    Difference | Interaction | Trend | Band | Correlation | Ratio | Within | Costly | Draws,
-    Field(discriminator="statistic"),
-]
+def _require(rules: Sequence[tuple[Any, str]], what: str) -> None:
+    for holds, otherwise in rules:
+        if not holds:
+            raise ValueError(f"{otherwise}. Correct the {what}")
 
 
 class Question(Entry):
@@ -198,81 +158,31 @@ class Question(Entry):
         description="Questions of the first edition that do not count once this one has run: entries are corpus/family "
         "or parts of the same corpus and family. By default all of the same corpus and family; an empty list: none.",
     )
-    contrasts: tuple[AnyContrast, ...] = ()
-
-    @field_validator("contrasts", mode="before")
-    @classmethod
-    def _differences(cls, given: Any) -> Any:
-        """Make a contrast without a statistic a difference."""
-        if not isinstance(given, list | tuple):
-            return given
-        return [{"statistic": "difference", **one} if isinstance(one, dict) else one for one in given]
+    contrasts: tuple[Contrast, ...] = ()
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        if (self.sweep is None) == (self.benchmark is None):
-            got = "both" if self.sweep else "neither"
-            raise ValueError(f"expected either sweep or benchmark, got {got}. Give one of them")
-        self._cost()
-        if self.sweep is not None and not (self.asked and self.contrasts):
-            raise ValueError(
-                "expected asked (corpus/family, such as grammar/recurrent) and contrasts with a sweep, got "
-                f"{'asked' if self.asked else 'contrasts' if self.contrasts else 'neither'}. Add what is missing"
-            )
-        kinds = {one.statistic for one in self.contrasts}
-        if len(kinds) > 1 and kinds & set(ALONE):
-            raise ValueError(
-                f"contrasts: expected {' or '.join(ALONE)} alone in a question, got {', '.join(sorted(kinds))}. Move "
-                "the others to another question"
-            )
-        if "costly" in kinds and (self.margin is None or self.by_length):
-            got = "no margin" if self.margin is None else "by_length"
-            raise ValueError(f"costly: expected a margin, which is the cost of a head, and no by_length, got {got}")
-        if self.with_sweeps and kinds != {"correlation"}:
-            raise ValueError(
-                "with_sweeps: expected correlations only, because other contrasts compare arms of one sweep, got "
-                f"{min(kinds - {'correlation'})}"
-            )
-        if other := [pair for pair in self.asked if pair.count("/") != 1]:
-            raise ValueError(f"asked: expected corpus/family, such as grammar/recurrent, got {other[0]!r}")
-        if self.by_sentences and not self.by_length:
-            raise ValueError("by_sentences: expected by_length: true too, got by_sentences alone. Add it")
-        if self.by_length and isinstance(self.margin, str):
-            raise ValueError(
-                f"margin: expected a number with by_length, got {self.margin}, which is in units of the metric"
-            )
-        if self.replaces is not None and self.edition == 1:
-            raise ValueError(
-                f"replaces: expected none in a question of the first edition, got {self.replaces}. Add edition: 2"
-            )
+        kinds, timed = {one.statistic for one in self.contrasts}, self.benchmark is not None
+        lengths, text = self.by_length, isinstance(self.margin, str)
+        ratio = isinstance(self.margin, float) and self.margin > 1
+        rules = (
+            ((self.sweep is None) == timed, "expected either sweep or benchmark, got both or neither"),
+            (timed or (self.asked and self.contrasts), "expected asked and contrasts with a sweep, got one alone"),
+            (timed == (kinds == {"ratio"}), "expected statistic ratio with a benchmark, and only there"),
+            (not timed or (ratio and not self.asked), "benchmark: expected no asked, and a margin above 1"),
+            (not timed or not self.model_fields_set & {"metric", "by_length"}, "benchmark: expected no metric"),
+            (len(kinds) < 2 or not kinds & set(ALONE), f"contrasts: expected {' or '.join(ALONE)} alone"),
+            ("costly" not in kinds or not (self.margin is None or lengths), "costly: expected a margin, no by_length"),
+            (not self.with_sweeps or kinds == {"correlation"}, "with_sweeps: expected correlations only"),
+            (all(pair.count("/") == 1 for pair in self.asked), "asked: expected pairs such as grammar/recurrent"),
+            (lengths or not self.by_sentences, "by_sentences: expected by_length: true too, got by_sentences alone"),
+            (not (lengths and text), f"margin: expected a number with by_length, got {self.margin}"),
+            (self.replaces is None or self.edition == 2, "replaces: expected none in a question of the first edition"),
+            (not text or self.margin == "gap" or MULTIPLE.fullmatch(str(self.margin)),
+             f"margin: expected a number, gap, or a number and a name such as 0.5 bleu, got {self.margin!r}"),
+        )  # fmt: skip
+        _require(rules, "question")
         return self
-
-    @field_validator("margin")
-    @classmethod
-    def _named_margin(cls, given: float | str | None) -> float | str | None:
-        if isinstance(given, str) and given != "gap" and not MULTIPLE.fullmatch(given):
-            raise ValueError(f"expected a number, gap, or a number and a name such as 0.5 bleu, got {given!r}")
-        return given
-
-    def _cost(self) -> None:
-        """Check that ratios and a benchmark come together."""
-        ratios = [one.statistic == "ratio" for one in self.contrasts]
-        if self.benchmark is None and not any(ratios):
-            return
-        if self.benchmark is None or not ratios or not all(ratios):
-            kinds = ", ".join(sorted({one.statistic for one in self.contrasts})) or "no contrast"
-            got = f"{kinds} with {'a benchmark' if self.benchmark else 'a sweep'}"
-            raise ValueError(
-                f"expected `statistic: ratio` in every contrast with a benchmark, and only there, got {got}"
-            )
-        if self.asked or not isinstance(self.margin, float) or self.margin <= 1:
-            got = f"asked {self.asked}" if self.asked else f"margin {self.margin}"
-            raise ValueError(
-                f"benchmark: expected no asked, and a margin that is a ratio above 1, such as 1.1, got {got}"
-            )
-        if idle := self.model_fields_set & {"metric", "by_length"}:
-            got = getattr(self, min(idle))
-            raise ValueError(f"{min(idle)}: expected none with a benchmark, which compares times, got {got}. Remove it")
 
 
 class ReportedEffect(Entry):
@@ -306,28 +216,19 @@ class Claim(Entry):
 
     @model_validator(mode="after")
     def _margins(self) -> Self:
-        for question in self.questions:
-            for pair in question.asked:
-                if question.type == "equivalence" and question.margin is None:
-                    raise ValueError(f"margin: expected a number or gap for an equivalence, got none for {pair}")
         rows = [(q.edition, pair, q.part) for q in self.questions for pair in q.asked]
-        if len(set(rows)) < len(rows):
-            raise ValueError(
-                "asked: expected each corpus/family once, got one twice. Give the questions different values of part"
-            )
-        parts = {q.part for q in self.questions}
-        for effect in self.effects:
-            if effect.source not in self.source:
-                raise ValueError(f"effects: expected a source of the claim, got {effect.source!r}. Add it to source")
-            if unknown := set(effect.parts) - parts:
-                raise ValueError(f"effects: expected a part of the claim, got {min(unknown)!r}. Correct it")
         first = {name for q in self.questions if q.edition == 1 for name in (q.part, *q.asked)}
-        for question in self.questions:
-            if idle := set(question.replaces or ()) - first:
-                raise ValueError(
-                    f"replaces: expected a corpus/family or part of the first edition, got {min(idle)!r}. "
-                    "Correct it, or write replaces: []"
-                )
+        replaced = {name for q in self.questions for name in q.replaces or ()}
+        parts = {q.part for q in self.questions}
+        bare = [q for q in self.questions if q.type == "equivalence" and q.margin is None]
+        rules = (
+            (not bare, "margin: expected a number or gap for an equivalence, got none"),
+            (len(set(rows)) == len(rows), "asked: expected each corpus/family and part once, got one twice"),
+            (all(one.source in self.source for one in self.effects), "effects: expected a source of the claim"),
+            (all(parts.issuperset(one.parts) for one in self.effects), "effects: expected a part of the claim"),
+            (replaced <= first, "replaces: expected a corpus/family or part of the first edition, got another"),
+        )  # fmt: skip
+        _require(rules, "claim")
         return self
 
 
@@ -350,23 +251,14 @@ class NamedMargin(Entry):
     )
 
 
-class Claims(Entry):
-    """Content of a file of claims."""
+class ClaimFile(Entry):
+    """Content of a file of claims. Sweeps that are named by path lie beside it."""
 
+    path: Path
     description: str = ""
     gap: Gap | None = None
     margins: dict[str, NamedMargin] = {}
     claims: tuple[Claim, ...]
-
-
-@dataclass(frozen=True)
-class ClaimFile:
-    """The claims of one file. Sweeps that are named by path lie beside it."""
-
-    path: Path
-    claims: tuple[Claim, ...]
-    gap: Gap | None = None
-    margins: Mapping[str, NamedMargin] = field(default_factory=dict)
 
 
 def read_all(beside: Path | None = None) -> list[ClaimFile]:
@@ -394,24 +286,24 @@ def read(path: Path) -> ClaimFile:
     Raises:
         InputError: no such file, no YAML, or an entry that is not whole; with the claim and the field.
     """
-    if not os.path.exists(path):
+    if not path.exists():
         raise InputError(f"{path}: no such file of claims. Name another with --claims.")
     tree = read_yaml(path)
     if not isinstance(tree, dict):
         raise InputError(f"{path}: expected a mapping with `claims:`, a list of entries, got {type(tree).__name__}.")
     try:
-        found = Claims.model_validate(tree)
+        found = ClaimFile.model_validate(tree | {"path": path})
     except ValidationError as error:
         raise InputError(f"{path}: {_one_line(error, tree)}") from None
     ids = [str(claim.id) for claim in found.claims]
     if twice := [one for one in ids if ids.count(one) > 1]:
         raise InputError(f"{path}: claims: expected each id once, got {twice[0]} twice. Rename one.")
-    return ClaimFile(path, found.claims, found.gap, found.margins)
+    return found
 
 
 def _one_line(error: ValidationError, tree: Mapping[str, Any]) -> str:
     first = error.errors()[0]
-    where = [str(part) for part in first["loc"] if part not in ("difference", "interaction", "trend", *ALONE)]
+    where = [str(part) for part in first["loc"]]
     if len(where) > 1 and where[0] == "claims":
         entry = tree["claims"][int(where[1])]
         where[:2] = [f"claim {entry.get('id', where[1]) if isinstance(entry, dict) else where[1]}"]

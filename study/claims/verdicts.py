@@ -27,59 +27,41 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Literal
 
 from study import metrics
-from study.analysis.inference import Arm, Comparison, SentenceTest, Test, correlation_power, false_discovery
-from study.analysis.runs import SentenceKey
-from study.claims.contrasts import CorrelatedArms, WeightedContrast, direction
-from study.claims.schema import (
-    AnyContrast,
-    Claim,
-    Contrast,
-    Correlation,
-    Costly,
-    Difference,
-    Draws,
-    Kind,
-    Question,
-    Ratio,
-    ReportedEffect,
-    Within,
-)
+from study.analysis.inference import Comparison, SentenceTest, false_discovery
+from study.claims.contrasts import Weighted, direction, name_of, power
+from study.claims.schema import Claim, Kind, Question, ReportedEffect
 
-Word = Literal[
-    "supported",
-    "supported, below the margin",
-    "contradicted",
-    "contradicted, below the margin",
-    "no difference larger than the margin",
-    "undecided",
-    "saturated",
-    "not yet run",
-    "descriptive",
-]
+SentenceKey = tuple[str, str, str]
+"""Metric, runs of the arm and runs of the baseline of a test over sentences."""
+
+
+class Word(StrEnum):
+    """Finding on a contrast, or on the contrasts of a question together."""
+
+    SUPPORTED = "supported"
+    BELOW = "supported, below the margin"
+    CONTRADICTED = "contradicted"
+    CONTRADICTED_BELOW = "contradicted, below the margin"
+    NO_DIFFERENCE = "no difference larger than the margin"
+    UNDECIDED = "undecided"
+    SATURATED = "saturated"
+    NOT_RUN = "not yet run"
+    DESCRIPTIVE = "descriptive"
+
+
+(SUPPORTED, BELOW, CONTRADICTED, CONTRADICTED_BELOW, NO_DIFFERENCE, UNDECIDED, SATURATED, NOT_RUN, DESCRIPTIVE) = Word
 Outcome = Literal["holds", "fails", "mixed", "not decided", "not asked as published", "not yet run", "none"]
 """`none`: the question is descriptive, and gives no verdict."""
-SUPPORTED: Word = "supported"
-BELOW: Word = "supported, below the margin"
-CONTRADICTED: Word = "contradicted"
-CONTRADICTED_BELOW: Word = "contradicted, below the margin"
-NO_DIFFERENCE: Word = "no difference larger than the margin"
-UNDECIDED: Word = "undecided"
-SATURATED: Word = "saturated"
-NOT_RUN: Word = "not yet run"
-DESCRIPTIVE: Word = "descriptive"
 
-WEAKEST: tuple[Word, ...] = (
-    *(NOT_RUN, CONTRADICTED, CONTRADICTED_BELOW, SATURATED, UNDECIDED, NO_DIFFERENCE, BELOW, SUPPORTED),
-)
+WEAKEST = (NOT_RUN, CONTRADICTED, CONTRADICTED_BELOW, SATURATED, UNDECIDED, NO_DIFFERENCE, BELOW, SUPPORTED)
 """Order of words if all contrasts must hold: the first one that any contrast has."""
-STRONGEST: tuple[Word, ...] = (
-    *(NOT_RUN, SUPPORTED, BELOW, UNDECIDED, SATURATED, NO_DIFFERENCE, CONTRADICTED_BELOW, CONTRADICTED),
-)
+STRONGEST = (NOT_RUN, SUPPORTED, BELOW, UNDECIDED, SATURATED, NO_DIFFERENCE, CONTRADICTED_BELOW, CONTRADICTED)
 """Order of words if one contrast is enough: the first one that any contrast has."""
-EQUIVALENT: tuple[Word, ...] = (NOT_RUN, NO_DIFFERENCE, UNDECIDED, SATURATED, CONTRADICTED)
+EQUIVALENT = (NOT_RUN, NO_DIFFERENCE, UNDECIDED, SATURATED, CONTRADICTED)
 """The same for an equivalence."""
 BETTER = "the first arm is better"
 """Note on an equivalence that is contradicted by a gain."""
@@ -123,11 +105,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class PublishedEffect:
-    """A published effect beside a verdict."""
+    """A published effect beside a verdict, in units of the question's score."""
 
     effect: ReportedEffect
     value: float
-    """The effect in units of the question's score."""
     margin: float | None
 
     @property
@@ -151,30 +132,24 @@ class Verdict:
     """Verdicts of the second edition that replace this one. It stays in the tables and does not count."""
     by_score: Mapping[str, Verdict | str] = field(default_factory=dict)
     """Score ↦ the verdict by it, or why there is none; empty for a question outside the matrix."""
-
     effects: tuple[PublishedEffect, ...] = ()
     """Published effects that belong to this part; none where one BLEU has no value in its score."""
 
     @property
-    def fragile(self) -> bool:
-        """Return True if another score gives another verdict."""
-        return bool(self.other_outcomes)
-
-    @property
     def other_outcomes(self) -> dict[str, Outcome]:
-        """Score ↦ the verdict by it, for the scores that give another verdict."""
+        """Score ↦ the verdict by it, for the scores that give another verdict. With any, the verdict is fragile."""
         found = {score: one.outcome for score, one in self.by_score.items() if isinstance(one, Verdict)}
         return {score: outcome for score, outcome in found.items() if outcome not in (self.outcome, NOT_RUN)}
-
-    @property
-    def pair(self) -> str:
-        """Corpus and family, such as `grammar/recurrent`."""
-        return f"{self.corpus}/{self.family}"
 
     @property
     def outcome(self) -> Outcome:
         """The verdict: what became of the claim."""
         return outcome(self.question, self.question.type, [found.word for found in self.findings])
+
+    @property
+    def counts(self) -> bool:
+        """Return True unless the verdict is superseded, descriptive, or without runs."""
+        return not self.superseded and self.outcome not in ("none", NOT_RUN)
 
     @property
     def deciding(self) -> Finding | None:
@@ -183,35 +158,28 @@ class Verdict:
         If no difference is shown, the weakest is the one whose 90% interval comes nearest to its margin, or passes it.
         Otherwise the weakest has the largest p value.
         """
-        same = [finding for finding in self.findings if finding.word == self.word]
-        if not same:
-            return None
-        weakness = self._reach if self.word == NO_DIFFERENCE else _holm
-        return (max if self.question.combine == "all" else min)(same, key=weakness)
 
-    def _reach(self, finding: Finding) -> float:
-        """Return the farther end of the 90% interval in units of the margin; of ratios, both as logarithms."""
-        assert finding.inner is not None
-        assert finding.margin is not None
-        if self.question.benchmark is not None:
+        def weakness(finding: Finding) -> float:
+            if self.word != NO_DIFFERENCE or finding.inner is None or finding.margin is None:
+                return 1.0 if finding.comparison.holm is None else finding.comparison.holm
+            if self.question.benchmark is None:
+                return max(map(abs, finding.inner)) / finding.margin
             return max(abs(math.log(end)) for end in finding.inner) / math.log(finding.margin)
-        return max(map(abs, finding.inner)) / finding.margin
 
-
-def _holm(finding: Finding) -> float:
-    return 1.0 if finding.comparison.holm is None else finding.comparison.holm
+        same = [finding for finding in self.findings if finding.word == self.word]
+        return (max if self.question.combine == "all" else min)(same, key=weakness, default=None)
 
 
 def conclude(
     claim: Claim,
     question: Question,
     pair: str,
-    tested: Sequence[tuple[WeightedContrast | CorrelatedArms, Comparison]],
+    tested: Sequence[tuple[Weighted, Comparison]],
     margin: float | None,
     unknown: str,
     effects: Sequence[PublishedEffect] = (),
 ) -> Verdict:
-    """The verdict on a question in one corpus and family.
+    """Return the verdict on a question in one corpus and family.
 
     Args:
         claim: the claim.
@@ -222,25 +190,16 @@ def conclude(
         unknown: why there is no margin where there should be one; empty if there is one, or none is needed.
         effects: the published effects that belong to the question.
     """
-    kind = question.type
-    costly = any(isinstance(contrast, Costly) for contrast in question.contrasts)
-    findings = []
-    for contrast, (arms, comparison) in zip(question.contrasts, tested, strict=True):
-        if isinstance(arms, WeightedContrast):
-            rule, held = "shape" if unknown else kind, None if costly else margin
-            findings.append(finding(rule, question, contrast, arms, comparison, held))
-        elif isinstance(contrast, Correlation):
-            tests = len(question.contrasts)
-            findings.append(finding_of_arms(kind, contrast, arms, comparison, margin, tests))
+    kind, costly = question.type, any(one.statistic == "costly" for one in question.contrasts)
+    rule: Kind = "shape" if unknown and not any(one.between for one in question.contrasts) else kind
+    findings = [finding(rule, question, one, test, None if costly else margin) for one, test in tested]
     if unknown and (kind == "equivalence" or costly):
         findings = [replace(found, word=NOT_RUN) for found in findings]
     word = combined(question, kind, [found.word for found in findings])
     if question.descriptive and word != NOT_RUN:
-        word = DESCRIPTIVE
-        findings = [replace(found, word=word) for found in findings]
-    any_tested = any(found.comparison.test for found in findings)
-    corpus, family = pair.split("/")
-    note = unknown if any_tested else ""
+        word, findings = DESCRIPTIVE, [replace(found, word=DESCRIPTIVE) for found in findings]
+    note = unknown if any(found.comparison.test for found in findings) else ""
+    corpus, _, family = pair.partition("/")
     return Verdict(claim, question, corpus, family, word, tuple(findings), note, effects=tuple(effects))
 
 
@@ -264,37 +223,29 @@ def judged(
     """
     test = comparison.test
     if test is None:
-        return UNDECIDED if comparison.why != "missing runs" else NOT_RUN
-    found = _tested(kind, comparison, sign, margin)
-    blocked = {SUPPORTED: 1 in diverged, BELOW: 1 in diverged, CONTRADICTED: -1 in diverged}
-    blocked[CONTRADICTED_BELOW] = blocked[CONTRADICTED]
+        return NOT_RUN if comparison.why == "missing runs" else UNDECIDED
+    word = NO_DIFFERENCE if margin is not None and inside(test.inner, margin) else UNDECIDED
     if kind == "equivalence":
-        blocked = {}
-    if blocked.get(found, False) or (found == NO_DIFFERENCE and diverged):
-        found = UNDECIDED
-    return SATURATED if saturated and found in (UNDECIDED, NO_DIFFERENCE) else found
+        low, high = (test.difference,) * 2 if test.method == "exact" else (test.low, test.high)
+        apart = margin is not None and low is not None and high is not None and (low > margin or high < -margin)
+        word = CONTRADICTED if word == UNDECIDED and comparison.significant and apart else word
+    elif comparison.significant:
+        below = margin is not None and abs(test.difference) < margin
+        for_it = sign * test.difference >= 0
+        if (1 if for_it else -1) in diverged:
+            word = UNDECIDED
+        elif for_it:
+            word = BELOW if below else SUPPORTED
+        else:
+            word = CONTRADICTED_BELOW if below else CONTRADICTED
+    if word == NO_DIFFERENCE and diverged:
+        word = UNDECIDED
+    return SATURATED if saturated and word in (UNDECIDED, NO_DIFFERENCE) else word
 
 
-def _tested(kind: Kind, comparison: Comparison, sign: int, margin: float | None) -> Word:
-    test = comparison.test
-    assert test is not None
-    equal = margin is not None and inside(test, margin)
-    if kind == "equivalence":
-        assert margin is not None
-        apart = test.low is not None and test.high is not None and (test.low > margin or test.high < -margin)
-        return NO_DIFFERENCE if equal else CONTRADICTED if comparison.significant and apart else UNDECIDED
-    if comparison.significant:
-        effect = sign * test.difference if sign else abs(test.difference)
-        below = margin is not None and abs(effect) < margin
-        if effect < 0:
-            return CONTRADICTED_BELOW if below else CONTRADICTED
-        return BELOW if below else SUPPORTED
-    return NO_DIFFERENCE if equal else UNDECIDED
-
-
-def inside(test: Test, margin: float) -> bool:
+def inside(inner: tuple[float, float] | None, margin: float) -> bool:
     """Two one-sided tests (Schuirmann 1987): the 90% interval lies within ± margin."""
-    return test.inner is not None and -margin < test.inner[0] and test.inner[1] < margin
+    return inner is not None and -margin < inner[0] and inner[1] < margin
 
 
 def combined(question: Question, kind: Kind, words: Sequence[Word]) -> Word:
@@ -335,36 +286,47 @@ def supersede(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
     A descriptive question has none.
     """
+
+    def replaces(new: Verdict, old: Verdict) -> bool:
+        given, same = new.question.replaces, (old.corpus, old.family) == (new.corpus, new.family)
+        named = given and (f"{old.corpus}/{old.family}" in given or (same and old.question.part in given))
+        return same if given is None else bool(named)
+
     second = [one for one in verdicts if one.question.edition == 2 and one.outcome not in ("none", NOT_RUN)]
-    marked = []
-    for old in verdicts:
-        new = [one for one in second if old.question.edition < 2 and _replaces(one, old)]
-        marked.append(replace(old, superseded=tuple(new)))
-    return marked
-
-
-def _replaces(new: Verdict, old: Verdict) -> bool:
-    given = new.question.replaces
-    same = old.pair == new.pair
-    return same if given is None else old.pair in given or (same and old.question.part in given)
+    first = [one.question.edition < 2 for one in verdicts]
+    return [
+        replace(old, superseded=tuple(new for new in second if replaces(new, old))) if early else old
+        for old, early in zip(verdicts, first, strict=True)
+    ]
 
 
 def over_the_study(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """Add to each contrast its p by Benjamini and Hochberg over all contrasts on which verdicts rest.
 
-    Descriptive and superseded ones have none: the rate of false discoveries is that of what the study says today.
+    Descriptive and superseded ones have none: the rate of false discoveries is that of what the study says today. Nor
+    have exact tests, whose p depends on the number of runs alone.
     """
-    counted = [found for one in verdicts if one.word != DESCRIPTIVE and not one.superseded for found in one.findings]
-    p = {id(found): test.p for found in counted if (test := found.comparison.test) and test.p is not None}
-    adjusted = dict(zip(p, false_discovery(list(p.values())), strict=True))
-    out = []
-    for one in verdicts:
-        findings = [
-            replace(found, comparison=replace(found.comparison, false_discovery=adjusted.get(id(found))))
-            for found in one.findings
-        ]
-        out.append(replace(one, findings=tuple(findings)))
-    return out
+    p = {}
+    for found in (
+        found for one in verdicts if one.word != DESCRIPTIVE and not one.superseded for found in one.findings
+    ):
+        test = found.comparison.test
+        if test and test.p is not None and test.method != "exact":
+            p[id(found)] = test.p
+    share = dict(zip(p, false_discovery(list(p.values())), strict=True))
+
+    def adjusted(found: Finding) -> Finding:
+        return replace(found, comparison=replace(found.comparison, false_discovery=share.get(id(found))))
+
+    return [replace(one, findings=tuple(map(adjusted, one.findings))) for one in verdicts]
+
+
+def by_claim(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
+    """Return the verdicts on each claim, by its id."""
+    claims: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        claims.setdefault(str(verdict.claim.id), []).append(verdict)
+    return claims
 
 
 def counted(verdicts: Sequence[Verdict]) -> list[Verdict]:
@@ -373,133 +335,89 @@ def counted(verdicts: Sequence[Verdict]) -> list[Verdict]:
     Post hoc rows count where there are no others. So do rows that ask something else than the published claim, and
     saturated rows, which could not have shown anything.
     """
-    own = [one for one in verdicts if not one.superseded and one.outcome not in ("none", NOT_RUN)]
+    own = [one for one in verdicts if one.counts]
     own = [one for one in own if not one.question.post_hoc] or own
     own = [one for one in own if one.outcome != "not asked as published"] or own
     return [one for one in own if one.word != SATURATED] or own
 
 
-def fragile(verdicts: Sequence[Verdict]) -> frozenset[str]:
-    """Return the ids of the claims with a fragile row that counts."""
-    claims: dict[str, list[Verdict]] = {}
-    for verdict in verdicts:
-        claims.setdefault(str(verdict.claim.id), []).append(verdict)
-    return frozenset(claim for claim, own in claims.items() if any(one.fragile for one in counted(own)))
+def fragile(own: Sequence[Verdict]) -> bool:
+    """Return True if a row that counts of a claim has another verdict by another score."""
+    return any(one.other_outcomes for one in counted(own))
 
 
-def summaries(verdicts: Sequence[Verdict]) -> dict[str, str]:
-    """Return the verdict on each claim, by its id: that of its rows that count, `mixed` where they differ."""
-    claims: dict[str, list[Verdict]] = {}
-    for verdict in verdicts:
-        claims.setdefault(str(verdict.claim.id), []).append(verdict)
-    return {claim: _summary(own) for claim, own in claims.items()}
-
-
-def _summary(own: Sequence[Verdict]) -> str:
+def summary(own: Sequence[Verdict]) -> str:
+    """Return the verdict on a claim from its rows: that of the rows that count, `mixed` where they differ."""
     found = {one.outcome for one in counted(own)}
     if not found:
         return NOT_RUN if any(one.outcome == NOT_RUN for one in own) else "none"
     return found.pop() if len(found) == 1 else "mixed"
 
 
-def finding(kind: Kind, question: Question, contrast: AnyContrast, weighted: WeightedContrast, comparison: Comparison,
-            margin: float | None) -> Finding:  # fmt: skip
-    """Return a tested contrast with its word."""
-    sign = direction(contrast, question.metric)
-    rates = {key: arm.diverged for key, arm in weighted.arms.items() if arm.diverged}
-    sides = [1 if weighted.weights.get(key, 0.0) * sign >= 0 else -1 for key in rates]
-    if (
-        isinstance(contrast, Within | Costly | Draws) and rates
-    ):  # a run that is not there speaks neither for nor against
-        sides = [1, -1]
-    word = judged(kind, comparison, sign, margin, saturated(kind, question, contrast, weighted), sides)
-    better = 0.0
-    if kind == "equivalence" and word == CONTRADICTED and comparison.test:
-        better = _better(contrast, question.metric) * comparison.test.difference
+def finding(
+    kind: Kind, question: Question, weighted: Weighted, comparison: Comparison, margin: float | None
+) -> Finding:
+    """Return a tested contrast with its word. A diverged run leaves a correlation undecided."""
+    contrast = weighted.contrast
+    sign, told, notes = direction(contrast, question.metric), "", list(weighted.notes)
+    lost = {key: arm.diverged for key, arm in weighted.arms.items() if arm.diverged}
+    sides = [1 if weighted.weights.get(key, 0.0) * sign >= 0 else -1 for key in lost]
+    if (contrast.statistic in ("within", "costly", "draws") and lost) or weighted.diverged:
+        sides = [1, -1]  # a run that is not there speaks neither for nor against
+    word = judged(kind, comparison, sign, margin, saturated(kind, question, weighted), sides)
+    if contrast.between:
+        if contrast.level == "arms" and comparison.test is not None:
+            told = power(weighted, margin if kind == "equivalence" else None, len(question.contrasts))
+            notes.append(told)
+        if kind == "equivalence" and weighted.diverged and word == CONTRADICTED:
+            word = UNDECIDED
+        if comparison.why == "too few arms" and weighted.saturated:
+            word = SATURATED
+    better = metrics.metric_of(question.metric).direction if contrast.statistic in ("difference", "draws") else 0
+    gain = (-1 if contrast.statistic == "ratio" else better) * (comparison.test.difference if comparison.test else 0.0)
+    if kind == "equivalence" and word == CONTRADICTED and gain > 0:
+        notes.insert(0, BETTER)
+    rates = [f"{n} of {weighted.declared} runs of {weighted.labels[key]} diverged" for key, n in lost.items()]
     return Finding(
-        name=weighted.name,
-        fields=weighted.fields,
-        word=word,
-        comparison=comparison,
-        n=min(len(arm.values) for arm in weighted.arms.values()),
-        declared=weighted.declared,
-        margin=margin,
-        diverged=tuple(
-            dict.fromkeys(
-                f"{n} of {weighted.declared} runs of {weighted.labels[key]} diverged" for key, n in rates.items()
-            )
-        ),
-        notes=(BETTER, *weighted.notes) if better > 0 else weighted.notes,
-        runs=tuple(run for arm in weighted.arms.values() for run in arm.runs),
+        name_of(contrast, costing=weighted.measure),
+        word,
+        comparison,
+        weighted.n,
+        weighted.declared,
+        margin,
+        diverged=tuple(dict.fromkeys(rates)) + tuple(weighted.diverged),
+        notes=tuple(notes),
+        fields=name_of(contrast, words=False, costing=weighted.measure),
+        runs=weighted.runs,
         key=_key(question, weighted),
+        power=told,
     )
 
 
-def _better(contrast: AnyContrast, metric: str) -> int:
-    """Return the sign of a difference with which the first arm is better; 0 if the contrast compares no two arms."""
-    if isinstance(contrast, Difference | Draws):
-        return metrics.metric_of(metric).direction
-    return -1 if isinstance(contrast, Ratio) else 0
-
-
-def _key(question: Question, weighted: WeightedContrast) -> SentenceKey | None:
+def _key(question: Question, weighted: Weighted) -> SentenceKey | None:
     """Return the metric and the runs of equal seed of a difference of two arms; None for other contrasts."""
-    alone = {*weighted.weights.values()} == {1, -1} and (len(weighted.sides), len(weighted.bases)) == (1, 1)
-    if not alone or len(weighted.arms) != 2 or question.by_length or metrics.is_diagnostic(question.metric):
+    sides = sorted(weighted.weights, key=weighted.weights.__getitem__, reverse=True)
+    plain = weighted.contrast.statistic == "difference" and len(sides) == 2
+    if not plain or question.by_length or metrics.is_diagnostic(question.metric):
         return None
-    arm, base = weighted.arms[weighted.sides[0]], weighted.arms[weighted.bases[0]]
+    arm, base = (weighted.arms[side] for side in sides)
     seeds = [seed for seed in arm.values if seed in base.values]
-    if not seeds:
-        return None
     ours, theirs = (" ".join(f"{one.label}-s{seed}" for seed in seeds) for one in (arm, base))
-    return question.metric, ours, theirs
+    return (question.metric, ours, theirs) if seeds else None
 
 
-def finding_of_arms(kind: Kind, contrast: Correlation, arms: CorrelatedArms, comparison: Comparison,
-                    margin: float | None, tests: int) -> Finding:  # fmt: skip
-    """Return a tested rank correlation, one of several tests, with its word. A diverged run leaves it undecided."""
-    power = ""
-    if contrast.level == "arms" and comparison.test is not None:
-        shown, within = correlation_power(len(arms.pairs), tests)
-        power = f"{len(arms.pairs)} arms show a ρ beyond ±{shown:.2f} with power .80"
-        if margin is not None and kind == "equivalence" and within >= margin:
-            power += f", and equivalence within ±{within:.2f} at best, so not within the margin"
-    sides = (1, -1) if arms.diverged else ()
-    word = judged(kind, comparison, direction(contrast, contrast.between[1]), margin, diverged=sides)
-    if kind == "equivalence" and arms.diverged and word == CONTRADICTED:
-        word = UNDECIDED
-    if comparison.why == "too few arms" and arms.saturated:
-        word = SATURATED
-    return Finding(
-        name=arms.name,
-        fields=arms.fields,
-        word=word,
-        comparison=comparison,
-        n=len(arms.pairs),
-        declared=arms.declared,
-        margin=margin,
-        diverged=tuple(arms.diverged),
-        notes=(*arms.notes, *([power] if power else [])),
-        runs=tuple(arms.runs),
-        power=power,
-    )
-
-
-def saturated(kind: Kind, question: Question, contrast: Contrast, weighted: WeightedContrast) -> bool:
+def saturated(kind: Kind, question: Question, weighted: Weighted) -> bool:
     """Return True if scores at floor or ceiling hide any difference; see the rule at the top of this module.
 
     A loss shows in an arm that is compared with one at the ceiling; a gain does not.
     """
-    limits = None if question.by_length else metrics.metric_of(question.metric).limits
-    if limits is None or not weighted.bases:
+    statistic, limits = weighted.contrast.statistic, metrics.metric_of(question.metric).limits
+    if question.by_length or not weighted.bases or limits is None:
         return False
-    ends = {key: metrics.end(_mean(weighted.arms[key]), limits) for key in (*weighted.sides, *weighted.bases)}
+    scores = weighted.arms.keys() - (weighted.weights.keys() if statistic == "within" else ())
+    ends = {key: metrics.end(weighted.arms[key].mean or 0.0, limits) for key in scores}
     at_base = {ends[key] for key in weighted.bases}
     if len(at_base) > 1 or at_base == {0}:
         return False
-    one_sided = kind != "equivalence" and isinstance(contrast, Difference | Within)
-    return set(ends.values()) == at_base or (one_sided and at_base == {direction(contrast, question.metric)})
-
-
-def _mean(arm: Arm) -> float:
-    return sum(arm.values.values()) / max(1, len(arm.values))
+    one_sided = kind != "equivalence" and statistic in ("difference", "within")
+    return set(ends.values()) == at_base or (one_sided and at_base == {direction(weighted.contrast, question.metric)})

@@ -196,7 +196,7 @@ def _write(lines: list[str], out: Path | None) -> None:
         sys.stdout.write(text)
         return
     try:
-        files.write(out, text)
+        files.write(out.resolve(), text)
     except OSError as problem:
         raise InputError(f"{out}: cannot be written ({problem.strerror}). Name another file with --out.") from None
 

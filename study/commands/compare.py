@@ -1,31 +1,41 @@
-"""`study compare RUN … "Ein Mann …"`: one sentence by several trained models, side by side."""
+"""`study compare RUN RUN`: what differs between runs; with a sentence, their translations and maps side by side."""
 
 from __future__ import annotations
 
-import json
 import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from study import attention_map
-from study.analysis import labels, run_text
-from study.commands.options import RUNS, Parser, add_site, named_as_flags, picture, positive, runs_folder, write_picture
-from study.commands.translate import load, warn_of_unknown
-from study.config.words import differing
+from study.commands.options import (
+    RUNS,
+    Parser,
+    add_site,
+    named_as_flags,
+    picture,
+    positive,
+    print_json,
+    runs_folder,
+    say,
+    table_lines,
+    write_picture,
+)
 from study.errors import InputError
-from study.run_names import RUN
+from study.run_names import RUN, find
 
 if TYPE_CHECKING:
     from study.training.translation import Translation
 
 DESCRIPTION = """\
-Translate one sentence with several trained models and show their attention maps side by side: above each map the fields
-in which the models differ, the id, the translation, and the entropy of the weights, from 0 (one token) to 1 (uniform).
-Rows are target tokens, columns source tokens; in self-attention both are of one sentence. --plot draws the maps.
+Print the fields of the configuration, the sizes, times and scores in which runs differ; of two runs also the first
+number minus the second. Needs no torch.
+
+With a sentence, translate it with the trained model of each run and show the attention maps side by side: above each
+map the fields in which the models differ, the id, the translation, and the entropy of the weights, from 0 (one token)
+to 1 (uniform). Rows are target tokens, columns source tokens; in self-attention both are of one sentence.
 """
 MOST = 12
-"""Models that are compared at once: each gets a panel."""
+"""Runs that are compared at once."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -36,28 +46,51 @@ def main(argv: Sequence[str]) -> int:
             written.
     """
     args = _parser().parse_args(argv)
-    if len(args.run) > MOST:
-        raise InputError(f"RUN: expected at most {MOST} runs, got {len(args.run)}. Give fewer.")
+    sentence = args.run.pop() if len(args.run[-1].split()) > 1 else None
+    least = 1 if sentence else 2
+    if not least <= len(args.run) <= MOST:
+        raise InputError(f"RUN: expected {least} to {MOST} runs, got {len(args.run)}. See `study compare --help`.")
+    if sentence is not None:
+        _side_by_side(args, sentence)
+        return 0
+    if args.plot:
+        raise InputError("--plot: expected with a sentence of two words or more, got none. Add one in quotes.")
+    from study.analysis.ledger import differences
+
+    found = [find(name, runs_folder(args.runs)) for name in args.run]
+    frame = differences({identity: store.tree(identity) for store, identity in found})
+    if args.json:
+        print_json(frame.to_dict("records"))
+        return 0
+    ids = list(frame.columns[2 : 2 + len({identity for _, identity in found})])
+    say(*(f"{number}  {identity}" for number, identity in enumerate(ids, 1)), "")
+    numbered = frame.rename(columns={identity: str(number) for number, identity in enumerate(ids, 1)})
+    say(*table_lines(numbered.to_dict("records")) if len(frame) else ["no difference"])
+    return 0
+
+
+def _side_by_side(args: Any, sentence: str) -> None:
+    from study import attention_map
+    from study.analysis import run_text
+    from study.commands.translate import load, warn_of_unknown
     from study.config import experiment_id
+    from study.config.words import differing
     from study.training.translation import translate
 
     models = [load(run, runs_folder(args.runs)) for run in args.run]
     ids = [experiment_id(model.experiment) for model in models]
     words = differing([model.experiment.model_dump(mode="json") for model in models])
-    place = (args.beam, args.layer, args.site, args.head)
     with named_as_flags("site", "layer", "head"):
-        found = [translate(model, args.sentence, *place) for model in models]
+        found = [translate(model, sentence, args.beam, args.layer, args.site, args.head) for model in models]
     for model, identity in zip(models, ids, strict=True):
-        warn_of_unknown(model, args.sentence, identity)
+        warn_of_unknown(model, sentence, identity)
     if args.json:
-        print(json.dumps(list(map(_row, ids, words, found)), ensure_ascii=False, indent=1))
+        print_json(list(map(_row, ids, words, found)))
     else:
         first = next((one.attention for one in found if one.attention), None)
-        print(f"{' '.join(args.sentence.split())}   ({attention_map.title(first) if first else 'no attention map'})\n")
-        width = shutil.get_terminal_size((120, 24)).columns
-        print(
-            "\n".join(run_text.side_by_side([list(_block(*one)) for one in zip(ids, words, found, strict=True)], width))
-        )
+        say(f"{' '.join(sentence.split())}   ({attention_map.title(first) if first else 'no attention map'})", "")
+        blocks = [list(_block(*one)) for one in zip(ids, words, found, strict=True)]
+        say(*run_text.side_by_side(blocks, shutil.get_terminal_size((120, 24)).columns))
     if args.plot is not None:
         from study.analysis.figures import run as figures
 
@@ -65,10 +98,11 @@ def main(argv: Sequence[str]) -> int:
         if not maps:
             raise InputError("--plot: expected attention over tokens, got none. Remove it, or choose other runs.")
         write_picture(figures.draw_translations(maps), args.plot)
-    return 0
 
 
 def _row(identity: str, words: str, found: Translation) -> dict[str, Any]:
+    from study import attention_map
+
     attention = found.attention or {}
     shown = {name: attention.get(name) for name in ("site", "layer", "head", "source", "target", "weights")}
     spread = attention_map.entropy(found.attention) if found.attention else None
@@ -77,11 +111,14 @@ def _row(identity: str, words: str, found: Translation) -> dict[str, Any]:
 
 def _block(identity: str, words: str, found: Translation) -> Iterator[str]:
     """Lines of one model; the translation is as wide as its map."""
+    from study import attention_map
+    from study.analysis.labels import number
+
     attention = found.attention
     map_lines = ["no map: no slot is a token"] if attention is None else list(attention_map.cells(attention))
     spread = attention_map.entropy(attention) if attention is not None else None
     width = max(len(identity), *map(len, map_lines))
-    for text in (words, identity, f"→ {found.text}", f"entropy {labels.number(spread, 2)}"):
+    for text in (words, identity, f"→ {found.text}", f"entropy {number(spread, 2)}"):
         yield from textwrap.wrap(text, width)
     yield from ["", *map_lines]
 
@@ -89,12 +126,12 @@ def _block(identity: str, words: str, found: Translation) -> Iterator[str]:
 def _parser() -> Parser:
     parser = Parser(prog="study compare", description=DESCRIPTION)
     add = parser.add_argument
-    add("run", nargs="+", metavar="RUN", help=f"{RUN}; repeatable")
-    add("sentence", metavar="SENTENCE", help="a source sentence, in quotes")
-    add("--plot", type=picture, metavar="FILE", help="draw the maps side by side into FILE, a .png or .svg")
+    help_ = f"{RUN}; last, if you like, a source sentence of two words or more, in quotes"
+    add("run", nargs="+", metavar="RUN", help=help_)
+    add("--plot", type=picture, metavar="FILE", help="draw the maps of the sentence into FILE, a .png or .svg")
     parser.alias("--png", "--plot", type=picture)
     add("--beam", type=positive, metavar="K", help="beam width (default: as in the test of each run)")
     add_site(parser)
-    add("--json", action="store_true", help="print JSON: a list with the translation and the weights of each run")
+    add("--json", action="store_true", help="print JSON: a list of objects; of a sentence, with the weights")
     add("--runs", metavar="DIR", help=RUNS)
     return parser

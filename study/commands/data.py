@@ -13,9 +13,9 @@ from study.errors import InputError
 
 DESCRIPTION = """\
 Check parallel text of your own (data.name files) before training on it. The folder has train, valid and
-test splits. Each split is a pair of files (train.cs, train.en), a table with tabs (train.tsv) or JSON lines
-(train.jsonl), plain or gzip. Gold alignments stand in train.align, in the third column, or under "alignment":
-0-0 is a sure link, 0?0 a possible one, counted in tokens between blanks.
+test splits. Each split is a pair of files (train.cs, train.en) or a table with tabs (train.tsv), plain or gzip. Gold
+alignments stand in train.align or in the third column: 0-0 is a sure link, 0?0 a possible one, counted in tokens
+between blanks.
 
 The report has sizes and lengths of every split, repeated pairs, sentences that are the same on both sides, the overlap
 of every split with train, and every line that cannot be used, such as an empty one or one that is not UTF-8.
@@ -34,8 +34,8 @@ def main(argv: Sequence[str]) -> int:
     found = find(args.folder, args.source, args.target)
     if not found:
         raise InputError(
-            f"{args.folder}: expected files such as train.{args.source} and train.{args.target}, train.tsv or "
-            "train.jsonl, got none. Check --source and --target."
+            f"{args.folder}: expected files such as train.{args.source} and train.{args.target}, or train.tsv, got "
+            "none. Check --source and --target."
         )
     rows = {name: _read(split) for name, split in found.items()}
     usable = {name: one.pairs for name, one in rows.items()}

@@ -72,15 +72,6 @@ def _flags_of(words: Sequence[str]) -> list[str]:
     return found
 
 
-def parser(description: str, extra: dict[str, Any], verb: str) -> argparse.ArgumentParser:
-    """Return the parser of these flags, for shell completion."""
-    source: CliSettingsSource[Any] = CliSettingsSource(
-        _schema(description, extra), cli_prog_name=f"study {verb}", cli_parse_args=[], formatter_class=_Help
-    )
-    parser: argparse.ArgumentParser = source.root_parser
-    return parser
-
-
 def names(extra: dict[str, Any]) -> list[str]:
     """Return every flag, such as `--model.width`."""
     flat: dict[str, FieldInfo] = {}

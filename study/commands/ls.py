@@ -1,56 +1,98 @@
-"""`study ls WHAT`: list sweeps, runs, presets, fields, scores, sites or corpora."""
+"""`study ls WHAT`: list runs, sweeps, presets, fields, scores or corpora."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from study.commands import runs
-from study.commands.options import Parser, folder, table_lines
+from study.commands.options import RUNS, Parser, add_formats, folder, print_frame, runs_folder, say, table_lines
+from study.errors import InputError
+from study.run_names import stores
 
 DESCRIPTION = """\
 List what there is:
+  runs      your own runs, the newest first, then the published ones
   sweeps    sweep files: runs, seeds, arms and the metric that decides
-  runs      runs; the same as `study runs`, with its options
   presets   published models for --preset
   fields    fields of an experiment: short name in sweep files, and default
   scores    scores by corpus, as `split/score`, and their direction
-  sites     attention sites of each family
   corpora   corpora and probes, and their splits
+
+--query chooses runs by a condition in the language of pandas' DataFrame.query, such as
+  study ls runs --query 'scale == "none" and exact < 50'
+  study ls runs --query 'sweeps.str.contains("quickstart") and model'
+
+A name is a column or its last part: `scale` is `model.attention.cross.scale`, and `exact` is `test/exact`. Write any
+other column with a point or a stroke in backticks. --csv prints all columns: configuration, sizes, times and scores.
+A condition compares columns with values. It cannot run code: `@`, `__` and methods that write are refused.
 """
+SCORES = ("exact", "bleu")
+MOST = 40
+"""Rows of the text."""
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the verb and return the exit status.
 
     Raises:
-        InputError: a wrong option, no such folder, or a file that cannot be read.
+        InputError: a wrong option or condition, no such folder, or a file that cannot be read.
     """
-    words = list(argv)
-    if words[:1] == ["runs"] or ("runs" in words and not any(word in LISTERS for word in words)):
-        words.remove("runs")  # the others are options of `study runs`, in any order
-        return runs.main(words)
     args = _parser().parse_args(argv)
     if args.what == "runs":
-        return runs.main(["--json"] * args.json)
+        _runs(args)
+        return 0
+    if given := [f"--{name}" for name in ("query", "sort", "runs") if getattr(args, name) is not None]:
+        raise InputError(f"{given[0]}: expected with `study ls runs`, got it with {args.what}. Remove it.")
+    import pandas as pd
+
     rows = list(LISTERS[args.what](args))
-    if args.json:
-        print(json.dumps(rows, ensure_ascii=False, indent=1))
-    else:
-        print("\n".join(table_lines(rows)) if rows else f"no {args.what}")
+    if not print_frame(pd.DataFrame(rows, dtype=object), args):
+        say(*table_lines(rows) if rows else [f"no {args.what}"])
     return 0
 
 
 def _parser() -> Parser:
     parser = Parser(prog="study ls", description=DESCRIPTION)
     add = parser.add_argument
-    what = "sweeps, runs, presets, fields, scores, sites or corpora"
+    what = "runs, sweeps, presets, fields, scores or corpora"
     add("what", choices=("runs", *LISTERS), metavar="WHAT", help=what)
-    add("--json", action="store_true", help="print JSON: a list of objects with the same keys as the columns")
+    add("--query", metavar="EXPR", help="only runs that meet this condition")
+    add("--sort", metavar="COLUMN", help="sort runs by this column; -COLUMN: the largest first (write --sort=-COLUMN)")
+    add_formats(parser)
+    add("--runs", metavar="DIR", help=f"{RUNS}; published runs are listed as well")
     add("--sweeps", type=Path, default=Path("sweeps"), metavar="DIR", help="folder of sweep files (default: sweeps)")
     return parser
+
+
+def _runs(args: Any) -> None:
+    from study.analysis import ledger
+
+    runs = runs_folder(args.runs)
+    if args.runs is not None and not runs.is_dir():
+        raise InputError(f"{runs}: no such folder. Name another with --runs.")
+    few = not (args.query or args.sort or args.csv or args.json)
+    table = ledger.table(stores(runs), *((["status"], SCORES) if few else ()))
+    named: list[str] = []
+    if args.query:
+        table, named = ledger.query(table, args.query)
+    if args.sort:
+        by = ledger.column(table, args.sort.removeprefix("-"))
+        table = table.sort_values(by, ascending=by == args.sort or not args.sort.startswith("-"), kind="stable")
+        named.append(by)
+    if print_frame(table, args):
+        return
+    if table.empty:
+        say("no runs")
+        return
+    columns = list(map(str, table))
+    tests = [next((c for c in columns if c.startswith("test") and c.endswith(f"/{s}")), None) for s in SCORES]
+    shown = list(dict.fromkeys(["id", "status", "started_utc", *filter(None, tests), *named]))
+    rows = table[shown].head(MOST).assign(started_utc=table["started_utc"].str[:10])
+    heads = {"started_utc": "started"} | {name: name.split("/")[1] for name in tests if name}
+    say(*table_lines(rows.rename(columns=heads).to_dict("records")))
+    if len(table) > MOST:
+        say(f"and {len(table) - MOST} more of {len(table)}; choose with --query, or print all with --csv or --json")
 
 
 def _sweeps(args: Any) -> Iterator[dict[str, Any]]:
@@ -58,14 +100,9 @@ def _sweeps(args: Any) -> Iterator[dict[str, Any]]:
 
     for path in sorted(folder(args.sweeps, "--sweeps").glob("*.yaml")):
         spec = load(path)
-        yield {
-            "file": str(path),
-            "runs": len(spec.runnable),
-            "seeds": len(spec.seeds),
-            "arms": sum(map(len, spec.arms.values())),
-            "metric": "/".join(spec.metric),
-            "description": spec.description,
-        }
+        arms = sum(map(len, spec.arms.values()))
+        sizes = {"file": str(path), "runs": len(spec.runnable), "seeds": len(spec.seeds), "arms": arms}
+        yield {**sizes, "metric": "/".join(spec.metric), "description": spec.description}
 
 
 def _presets(args: Any) -> Iterator[dict[str, Any]]:
@@ -76,7 +113,7 @@ def _presets(args: Any) -> Iterator[dict[str, Any]]:
         yield {"preset": name, **fields, "source": arm.source, "differs": arm.differs}
 
 
-def _field_rows(args: Any) -> Iterator[dict[str, Any]]:
+def _fields(args: Any) -> Iterator[dict[str, Any]]:
     from study.sweep.fields import listed
 
     yield from listed()
@@ -88,27 +125,8 @@ def _scores(args: Any) -> Iterator[dict[str, Any]]:
     known = dict.fromkeys(name for section in _sections() for name in metrics.names(section))
     for score in dict.fromkeys(name.split("/")[1] for name in known):
         splits = [name.split("/")[0] for name in known if name.split("/")[1] == score]
-        metric = metrics.METRICS[score]
-        yield {
-            "score": score,
-            "name": metric.full_title,
-            "goal": metric.goal,
-            "splits": splits,
-            "meaning": metric.meaning,
-        }
-
-
-def _sites(args: Any) -> Iterator[dict[str, Any]]:
-    from study.config.sites import RecurrentSites, TransformerSites
-
-    reads = {
-        "encoder_self": "source tokens attend to source tokens",
-        "decoder_self": "target tokens attend to earlier target tokens",
-        "cross": "target tokens attend to the memory",
-    }
-    for family, sites in (("recurrent", RecurrentSites), ("transformer", TransformerSites)):
-        for site in sites.model_fields:
-            yield {"family": family, "site": site, "flags": f"--model.attention.{site}.*", "attends": reads[site]}
+        one = metrics.METRICS[score]
+        yield {"score": score, "name": one.full_title, "goal": one.goal, "splits": splits, "meaning": one.meaning}
 
 
 def _corpora(args: Any) -> Iterator[dict[str, Any]]:
@@ -126,8 +144,7 @@ def _sections() -> list[Any]:
 LISTERS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
     "sweeps": _sweeps,
     "presets": _presets,
-    "fields": _field_rows,
+    "fields": _fields,
     "scores": _scores,
-    "sites": _sites,
     "corpora": _corpora,
 }

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from study import files
-from study.errors import InputError
+from study.errors import InputError, shown
 from study.store import runs_folder as runs_folder
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def path(text: str) -> Path:
 def picture(text: str) -> Path:
     """File of a picture, a PNG or an SVG by its ending; a name without an ending is a PNG."""
     found = path(text)
-    if found.suffix.lower() not in ("", ".png", ".svg"):
+    if not found.name or found.suffix.lower() not in ("", ".png", ".svg"):
         raise argparse.ArgumentTypeError(f"expected a name that ends in .png or .svg, got {text[:80]!r}")
     return found
 
@@ -260,13 +260,23 @@ def add_formats(parser: Parser) -> None:
 def print_frame(frame: pd.DataFrame, args: argparse.Namespace) -> bool:
     """Print a table as --json or --csv wants it; False if neither is given."""
     if args.json:
-        print(json.dumps(json.loads(frame.to_json(orient="records")), ensure_ascii=False, indent=1))
+        print_json(json.loads(frame.to_json(orient="records")))
     elif args.csv:
         print(frame.to_csv(index=False, lineterminator="\n"), end="")
     return bool(args.json or args.csv)
 
 
-def table_lines(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+def print_json(tree: Any) -> None:
+    """Print data as JSON."""
+    print(json.dumps(tree, ensure_ascii=False, indent=1))
+
+
+def say(*lines: str) -> None:
+    """Print lines. Control characters in them, which may come from somebody else's record, are escaped."""
+    print("\n".join(map(shown, lines)), flush=True)
+
+
+def table_lines(rows: Sequence[dict[Any, Any]]) -> Iterator[str]:
     """Lines of a table, one per row, with the keys as its head. The last column is as long as it needs."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     texts = [names, *([_cell(row.get(name)) for name in names] for row in rows)]
@@ -279,5 +289,5 @@ def _cell(value: Any) -> str:
     if value is None or value != value:
         return ""
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from study.commands.options import RESULTS, RUNS, Parser, folder, runs_folder
+from study.commands.options import RESULTS, RUNS, Parser, folder, runs_folder, say
 
 DESCRIPTION = """\
-Copy every run of a sweep to the published results: record, translations and attention map; counts for BLEU, too, if the
-references are not part of the repository. Finished and diverged runs are results. With --partial, failed runs are
-published as holes.
+Add every run of a sweep to the published results: record, scores, curves, translations and attention map; counts for
+BLEU, too, if the references are not part of the repository. Finished and diverged runs are results. With --partial,
+failed runs are published as holes.
 
 All runs are checked before anything is written. A run is refused, with file and field, if
   - it is missing or failed (--partial REASON publishes the others; tables then show it as missing, and compare the
@@ -20,7 +20,7 @@ All runs are checked before anything is written. A run is refused, with file and
   - its data, device, precision or sacreBLEU differ from those of the other runs.
 
 A published run is never changed. The same command continues after an interruption. It prints the root hash of all
-published runs, which `study reproduce` copies to README.md and the paper.
+published files, which `study reproduce` copies to README.md.
 """
 
 
@@ -40,15 +40,13 @@ def main(argv: Sequence[str]) -> int:
     runs = folder(runs_folder(args.runs), "--runs")
     done = publish(spec, runs, results, args.partial)
     counts = ", ".join(f"{count} {state}" for state, count in done.states.items() if count)
-    print(f"{spec.name}: {len(spec.runnable)} declared, {counts}")
-    print(f"  new        {done.new} in {results.runs}")
-    print(f"  unchanged  {done.kept}, published before")
-    if len(done.manifest.code) > 1:
-        states = "; ".join(f"{code.runs} runs of {code.state}" for code in done.manifest.code)
-        print(f"  code       runs were made by {len(done.manifest.code)} states of the code: {states}")
-    print(f"  sweep      {results.manifest_path(spec.name)}")
-    print(f"  root hash  {results.root_hash}")
-    print("next: run `study reproduce`, which writes tables and figures, and commit them with the runs")
+    say(f"{spec.name}: {len(spec.runnable)} declared, {counts}", f"  new        {done.new} in {results.root}")
+    say(f"  unchanged  {done.kept}, published before")
+    if len(done.sweep.code) > 1:
+        states = "; ".join(f"{code.runs} runs of {code.state}" for code in done.sweep.code)
+        say(f"  code       runs were made by {len(done.sweep.code)} states of the code: {states}")
+    say(f"  root hash  {results.root_hash}")
+    say("next: run `study reproduce`, which writes tables and figures, and commit them with the runs")
     return 0
 
 
@@ -57,12 +55,6 @@ def _parser() -> Parser:
     add = parser.add_argument
     add("sweep", type=Path, metavar="SWEEP", help="a sweep file, such as sweeps/quickstart.yaml")
     add("--runs", metavar="DIR", help=RUNS)
-    add(
-        "--results",
-        type=Path,
-        metavar="DIR",
-        default=Path("results"),
-        help=RESULTS,
-    )
+    add("--results", type=Path, metavar="DIR", default=Path("results"), help=RESULTS)
     add("--partial", metavar="REASON", help="publish although runs are missing or failed; REASON is recorded")
     return parser

@@ -8,8 +8,8 @@ from pathlib import Path
 from study.commands.options import RESULTS, Parser
 
 DESCRIPTION = """\
-Recompute every published table and figure, the generated parts of README.md and the paper from the published records,
-then ask git whether a file changed. Needs no torch. Numbers typed by hand in README, LOG and paper are not checked.
+Recompute every published table and figure, the generated parts of README.md and the paper from the published runs,
+then ask git whether a file changed. Needs no torch. Numbers typed by hand are not checked.
 """
 EPILOG = "exit status: 0 no file differs from git; 1 files differ, and are listed; 2 wrong input\n"
 
@@ -20,20 +20,12 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option, or a published file that cannot be used.
     """
-    args = _parser().parse_args(argv)
+    parser = Parser(prog="study reproduce", description=DESCRIPTION, epilog=EPILOG)
+    steps = "tables, figures, readme or paper (default: all)"
+    parser.add_argument("steps", nargs="*", metavar="STEP", help=steps)
+    parser.add_argument("--results", type=Path, metavar="DIR", default=Path("results"), help=RESULTS)
+    args = parser.parse_args(argv)
     from study.publish.reproduce import reproduce
     from study.publish.results import Results
 
     return 0 if reproduce(Results(args.results), lambda line: print(line, flush=True), args.steps) else 1
-
-
-def _parser() -> Parser:
-    parser = Parser(
-        prog="study reproduce",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-    )
-    steps = "subsets, tables, figures, noise, verdicts, agreement, dictionary, paper or readme (default: all)"
-    parser.add_argument("steps", nargs="*", metavar="STEP", help=steps)
-    parser.add_argument("--results", type=Path, metavar="DIR", default=Path("results"), help=RESULTS)
-    return parser

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from study import records
+from study import files, records
 from study.commands.options import RUNS, Parser, runs_folder
 from study.config import Experiment, experiment_from, experiment_id
 from study.errors import InputError
@@ -24,6 +24,8 @@ A published run is trained in RUNS/ID, so that its model is there for `study tra
 rerun that was interrupted continues. A rerun that is finished is compared without training; remove its folder to train
 again. A run that was made on one CPU thread is made so again. Nothing is sent to W&B, unless WANDB_MODE is set.
 """
+PART = 10**6
+"""Bytes of the largest file of a published model."""
 EPILOG = "exit status: 0 equal bit for bit; 1 something differs, or the rerun failed; 2 wrong input\n"
 
 
@@ -77,16 +79,20 @@ def _parser() -> Parser:
 
 def _publish(store: Store, folder: Path) -> None:
     """Copy the model of a rerun to the published ones, without names of folders."""
-    from study.publish.models import publish_model
-    from study.publish.results import Results
+    from study.publish.results import write_manifest
     from study.training.checkpoint import with_config
 
-    results = Results(store.folder.parent)
     if (content := Store(folder.parent).model(folder.name)) is None:
         raise InputError("--publish: expected a run that has a model, got another. Remove the option.")
     content = with_config(content, store.record(folder.name).config)
-    publish_model(results, folder.name, content)
-    print(f"model: {results.root / MODELS}, {len(content) / 1e6:.2f} MB")
+    models, name = store.folder / MODELS, f"{folder.name}.pt"
+    for path in models.glob(f"{name}*"):
+        path.unlink()
+    parts = [content[i : i + PART] for i in range(0, len(content), PART)]
+    for number, part in enumerate(parts, 1):
+        files.write(models / (f"{name}.{number}" if len(parts) > 1 else name), part)
+    write_manifest(store.folder)
+    print(f"model: {models}, {len(content) / 1e6:.2f} MB")
 
 
 def _experiment(record: Record, where: str, data: str | None) -> Experiment:

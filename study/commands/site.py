@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,6 @@ def main(argv: Sequence[str]) -> int:
     runs = folder(runs_folder(given), option)
     from study.publish.site import output
     from study.publish.site.content import Content
-    from study.store import is_results
 
     sweeps = Path("sweeps") if args.sweeps is None else folder(args.sweeps, "--sweeps")
 
@@ -45,8 +45,7 @@ def main(argv: Sequence[str]) -> int:
     if args.maps:
         _make_maps(build())
     if args.serve is not None:
-        watched = runs / "runs" if is_results(runs) else runs
-        output.serve(output.Live(build, watched, lambda line: print(line, flush=True)), args.serve)
+        output.serve(build, runs, args.serve, partial(print, flush=True))
         return 0
     count, size = output.write(build(), args.out)
     print(f"{args.out / 'index.html'}  ({count} files, {size / 1e6:.1f} MB)")
@@ -55,17 +54,18 @@ def main(argv: Sequence[str]) -> int:
 
 def _make_maps(content: Content) -> None:
     """Write the attention maps of every run that has a model, unless they are there."""
+    from study.publish.site.content import MAPS
     from study.training import maps, translation
 
-    for identity in content.records:
+    for identity in content.trees:
         texts, model = content.texts(identity), content.store.model(identity)
-        if model is None or texts is None or not texts.pairs or content.has_maps(identity, model):
+        if model is None or texts is None or not texts.pairs or MAPS in content.maps(identity):
             continue
         trained = translation.read(model, content.store.where(identity))
-        if content.results and not trained.experiment.data.shipped:  # sentences that may not be published
+        if content.published and not trained.experiment.data.shipped:  # sentences that may not be published
             continue
-        made = maps.sentence_maps(trained, texts.pairs[:MAPPED], content.translations(identity))
-        print(content.write_maps(identity, model, made), flush=True)
+        made = maps.sentence_maps(trained, texts.pairs[:MAPPED], content.translations(identity, texts))
+        print(content.write_maps(identity, made), flush=True)
 
 
 def _parser() -> Parser:
@@ -77,18 +77,8 @@ def _parser() -> Parser:
     add("--sweeps", type=Path, metavar="DIR", help="folder of the sweep files (default: sweeps)")
     add("--claims", type=Path, metavar="FILE", help="your own claims, added to those of this study")
     add("--out", type=Path, default=Path("_site"), metavar="DIR", help="folder of the site (default: _site)")
-    add(
-        "--maps",
-        action="store_true",
-        help=f"first compute the maps of {MAPPED} sentences, by site, layer and head, of each run that has a model; "
-        "needs torch",
-    )
-    add(
-        "--serve",
-        nargs="?",
-        type=natural,
-        const=PORT,
-        metavar="PORT",
-        help=f"show it on this machine (default port: {PORT})",
-    )
+    help_ = f"first compute the maps of {MAPPED} sentences, by site, layer and head, of each run that has a model"
+    add("--maps", action="store_true", help=f"{help_}; needs torch")
+    help_ = f"show it on this machine (default port: {PORT})"
+    add("--serve", nargs="?", type=natural, const=PORT, metavar="PORT", help=help_)
     return parser

@@ -14,9 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from study.commands.options import RUNS, WHOLE, Parser, natural, positive, program, runs_folder
-from study.config import account
+from study.config import account, plugins, scientific
 from study.errors import INSTALL, InputError
-from study.records import Record
 from study.run_names import published
 from study.store import Store
 from study.sweep import disk, engines, local, places, slots, status
@@ -85,7 +84,7 @@ def _sweep(path: Path, args: argparse.Namespace) -> int:
     if args.dry_run:
         _list(spec, cells, todo, args.shard)
         layout, why = local.layout_for(todo, out, args.slots)
-        print(estimate(todo, out, len(layout), _published(todo)), *([why] if why else []), sep="\n")
+        print(estimate(todo, out, len(layout), Store(published())), *([why] if why else []), sep="\n")
         return 0
     for line in status.inapplicable(spec, cells):
         print(line)
@@ -93,6 +92,7 @@ def _sweep(path: Path, args: argparse.Namespace) -> int:
         print(f"{spec.name}: every run is published or made")
         return 0
     chosen = todo if args.limit is not None else list(cells)
+    plugins.check_every(value for cell in todo if cell.experiment for value in scientific(cell.experiment).values())
     if args.engine == "slurm":
         return _by_slurm(spec, chosen, todo, out, args)
     if todo:
@@ -162,7 +162,7 @@ def _by_slurm(spec: Spec, cells: Sequence[Cell], todo: list[Cell], out: Path, ar
         if free:
             _check_writable(out)
             places.write(spec, out)
-            each = seconds_each(free, out, _published(free))
+            each = seconds_each(free, out, Store(published()))
             at_once = args.slots or max(resources.gpus * slots.SLOTS_PER_GPU, resources.cpus or 1)
             packs = engines.packs_of(_template(spec, out, args), free, each, resources.jobs(each, at_once))
             print(f"{spec.name}: {len(free)} runs in {len(packs)} jobs, logs in {out / slurm.FOLDER}", flush=True)
@@ -310,14 +310,6 @@ def _list(spec: Spec, cells: tuple[Cell, ...], todo: list[Cell], shard: tuple[in
         print(f"  {cell.id}  {spec.label(cell)}")
     for line in status.inapplicable(spec, cells):
         print(line)
-
-
-def _published(todo: list[Cell]) -> list[Record]:
-    """Published records of the same corpora and families."""
-    store = Store(published())
-    kinds = {(cell.experiment.data.name, cell.experiment.model.family) for cell in todo if cell.experiment}
-    arms = [arm for arm in store.arms() if any(arm.startswith(f"{corpus}-{family}-") for corpus, family in kinds)]
-    return [store.record(name) for arm in arms for name in store.ids(arm)]
 
 
 def _check_folder(out: Path) -> None:

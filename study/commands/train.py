@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import Field
 from pydantic_settings import CliToggleFlag
 
-from study import records
+from study import files, records
 from study.commands import flags
 from study.commands.options import program, runs_folder
 from study.config import Experiment, experiment_from, experiment_id
@@ -134,8 +134,7 @@ def _run(experiment: Experiment, folder: Path, verbose: bool) -> int:
 def _tell(log: Path, line: str) -> None:
     """Print a line, and keep it with the run: W&B gets the log at the end."""
     print(line, flush=True)
-    with log.open("a", encoding="utf-8") as file:
-        file.write(f"{line}\n")
+    files.append(log, f"{line}\n")
 
 
 def headline(record: records.Record) -> str:

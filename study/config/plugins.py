@@ -1,9 +1,12 @@
 """Mechanisms of a user's own: classes in a file outside the package, named from a field of the configuration.
 
 A value such as `my_scores.py:Distance` names a class in a file. The configuration reads the facts of the class without
-running the file, so that reports need no torch: `facts` must be a literal. The value becomes `Distance@` and the first
-twelve hexadecimals of the SHA-256 of the file. So the content is part of the identity of an experiment, and the path is
-not. Training runs the file (`study.attention.part`), and keeps a copy of it beside the record.
+running the file, so that reports need no torch: `facts` must be a literal. The value becomes `Distance@` and the
+SHA-256 of the file. So the content is part of the identity of an experiment, and the path is not. Training runs the
+file (`study.attention.part`), and keeps a copy of it beside the record.
+
+A file runs only if the command line names it, or has `--allow-code`. Reading a sweep, a record or a model allows
+nothing.
 """
 
 from __future__ import annotations
@@ -12,19 +15,18 @@ import ast
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from study import files
-from study.corpora import cache
 from study.errors import InputError
 
 ENDING = ".py"
 LARGEST = 1_000_000
 """Bytes of the largest file that is read."""
-NAME = re.compile(r"(?P<name>[^\W\d]\w*)@(?P<digest>[0-9a-f]{12})")
+NAME = re.compile(r"(?P<name>[^\W\d]\w*)@(?P<digest>[0-9a-f]{64})")
 """A mechanism of a user's own, as identities and records name it."""
 FOLDER = "mechanisms"
 """Folder of copies, beside the record of a run and in `results/`."""
@@ -52,12 +54,13 @@ class Plugin:
 
 PLACES = ("out", "data", "trainer", "tracking")
 """Sections of a configuration that name no mechanism, but may name folders."""
-TRUSTED = "STUDY_TRUSTED_MECHANISMS"
-"""Variable with the digests of the files that a user named, for the processes that this one starts."""
+ALLOWED, EVERY = "STUDY_ALLOWED_CODE", "every"
+"""Variable with the SHA-256 of the files that may run here and in the processes that this one starts, or `every`."""
+OPTION = "--allow-code"
 
 
-class NotTrustedError(InputError):
-    """Code that came with a run or a model, and that the user has not named."""
+class NotAllowedError(InputError):
+    """Code that the command line does not name."""
 
 
 _known: dict[str, str] = {}
@@ -65,8 +68,13 @@ _known: dict[str, str] = {}
 
 
 def digest(text: str) -> str:
-    """Return the first twelve hexadecimals of the SHA-256 of a file's content."""
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    """Return the SHA-256 of a file's content."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def shortened(text: str) -> str:
+    """Return a text for a reader: the first eight hexadecimals of every digest of a mechanism."""
+    return NAME.sub(lambda found: f"{found['name']}@{found['digest'][:8]}", text)
 
 
 def is_own(value: Any) -> bool:
@@ -105,46 +113,55 @@ def read(value: str) -> Plugin:
     path, name = parts
     text = _content(path)
     remember([text])
-    _trust(digest(text))
     return _plugin(text, name, path)
 
 
-def _trust(name: str) -> None:
-    """Allow a file that the user named to run in this process, in its children and later on this machine."""
-    os.environ[TRUSTED] = " ".join(dict.fromkeys([*os.environ.get(TRUSTED, "").split(), name]))
-    cache.put(_mark(name), b"")
+def allow(values: Iterable[Any]) -> None:
+    """Allow the files that a user named, such as `my_scores.py:Distance`, to run here and in processes started here."""
+    named = [path for value in values if isinstance(value, str) and (path := (_parts(value) or [""])[0])]
+    digests = [digest(_content(path)) for path in named if os.path.isfile(path)]
+    os.environ[ALLOWED] = " ".join(dict.fromkeys([*os.environ.get(ALLOWED, "").split(), *digests]))
 
 
-def _mark(name: str) -> Path:
-    return cache.folder() / FOLDER / name
+def from_command_line(arguments: Sequence[str]) -> list[str]:
+    """Allow the files that a command line names, and all code if it has `--allow-code`; return the other arguments."""
+    if OPTION in arguments:
+        os.environ[ALLOWED] = EVERY
+    allow(part for one in arguments for part in (one, *re.split(r"[=\s]", one)))
+    return [one for one in arguments if one != OPTION]
 
 
-def check_trust(plugin: Plugin) -> None:
-    """Refuse code that the user has not named: it came with somebody's run or model.
+def check_allowed(plugin: Plugin) -> None:
+    """Refuse code that the command line neither names nor allows.
 
     Raises:
-        NotTrustedError: the file was never named on this machine.
+        NotAllowedError: it does neither.
     """
-    name = digest(plugin.text)
-    if name not in os.environ.get(TRUSTED, "").split() and not _mark(name).exists():
-        raise NotTrustedError(
-            f"{plugin.value}: this code came with a run or a model and is not run unasked. Read it; to allow it, name "
-            f"it once: study check RUN/{FOLDER}/{plugin.value}{ENDING}"
+    allowed = os.environ.get(ALLOWED, "").split()
+    if EVERY not in allowed and digest(plugin.text) not in allowed:
+        raise NotAllowedError(
+            f"{plugin.name}: code of SHA-256 {digest(plugin.text)} came with a sweep, a run or a model, and does not "
+            f"run unasked. Read it. To run it, add {OPTION}, or name its file on the command line."
         )
+
+
+def check_every(values: Iterable[Any]) -> None:
+    """Check the code of all mechanisms of users' own among values, before anything runs; see `check_allowed`."""
+    for value in values:
+        if isinstance(value, str) and NAME.fullmatch(value):
+            check_allowed(read(value))
 
 
 def check_resolved(config: Mapping[str, Any], where: str) -> None:
     """Refuse a file's name in the configuration of a record or a model, which has `CLASS@DIGEST` there.
 
-    To read that name would count as the user's permission to run the file.
-
     Raises:
-        NotTrustedError: the configuration names a file.
+        NotAllowedError: the configuration names a file.
     """
     for value in values_of(config):
         if isinstance(value, str) and _parts(value):
-            raise NotTrustedError(
-                f"{where}: expected a mechanism such as Distance@0123456789ab, got {value!r}, which is not run "
+            raise NotAllowedError(
+                f"{where}: expected a mechanism such as Distance@SHA-256, got {value!r}, which is not run "
                 "unasked. Restore this file, or train again."
             )
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import sys
 from pathlib import Path
 from typing import ClassVar, Literal, Self
@@ -42,17 +41,6 @@ SHA256 = {
     "test_2017_flickr.en.gz": "76a444ee25172e72695cddb13ae4a3bda59430617be88e0bb46b60504f054074",
 }
 """Checksums of the compressed files."""
-UNPACKED = {
-    "train.de.gz": "2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72",
-    "train.en.gz": "460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6",
-    "val.de.gz": "660e09eb7e1da2f856ea13ee5ad3cf6d36b3d5b0b733c857e94c5747a3dfc660",
-    "val.en.gz": "1f2a23d992769b5b3d209b0a10dd0b77c08cceb1f20dfb97ed0aafa49d107227",
-    "test_2016_flickr.de.gz": "4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16",
-    "test_2016_flickr.en.gz": "399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182",
-    "test_2017_flickr.de.gz": "c3078bc3b36808bf9d20eb2347ed6137016179ef59ec0d2b9b8ecc3fb2880081",
-    "test_2017_flickr.en.gz": "ce1450ddc5ab0834502579d77a170849952e15a2938b34cc503bdc25ebb4fb98",
-}
-"""Checksums of the same files unpacked."""
 TIMEOUT = 60
 """Seconds without an answer after which a download is given up."""
 
@@ -97,58 +85,31 @@ class Multi30k(Section):
 def read(data: Multi30k) -> Corpus:
     """Return the corpus, with its two test splits; the sentences as they are.
 
-    Its record names the checksums of the compressed files, also where it was read from unpacked ones: the text is one.
-
     Raises:
         InputError: a file is absent and cannot be downloaded, has a wrong checksum, or is not two equally long sides.
     """
     given = data.folder or os.environ.get("STUDY_MULTI30K")
-    paths = _given(given, "data.folder" if data.folder else "STUDY_MULTI30K") if given else _downloaded()
-    for name in SHA256:
-        _check(name, paths[name])
-    splits = {split: read_sides(paths[f"{stem}.de.gz"], paths[f"{stem}.en.gz"]) for split, stem in SPLITS.items()}
-    return Corpus("multi30k", data.version, splits, files=dict(SHA256))
+    folder = _given(given, "data.folder" if data.folder else "STUDY_MULTI30K") if given else _downloaded()
+    sides = {split: (folder / f"{stem}.de.gz", folder / f"{stem}.en.gz") for split, stem in SPLITS.items()}
+    return Corpus("multi30k", data.version, {s: read_sides(*two) for s, two in sides.items()}, files=dict(SHA256))
 
 
-def _given(folder: str, origin: str) -> dict[str, Path]:
-    """Return every file of a folder, compressed or unpacked, by its compressed name."""
-    try:
-        path = Path(folder).expanduser()
-    except RuntimeError:
-        raise InputError(
-            f"{origin}: expected a folder with Multi30k, got {folder}, and there is no such user."
-        ) from None
-    if not path.is_dir():
-        raise InputError(
-            f"{origin}: expected a folder with {', '.join(SHA256)}, got {path}, which does not exist. "
-            f"Correct it, or remove it to download the files."
-        )
-    found = {}
-    for name in SHA256:
-        forms = [one for one in (path / name, path / name.removesuffix(".gz")) if one.is_file()]
-        if not forms:
+def _given(name: str, origin: str) -> Path:
+    """Return a user's folder if it has every file with its SHA-256. Nothing is downloaded into it."""
+    folder = Path(name).expanduser()
+    for file, expected in SHA256.items():
+        if not (folder / file).is_file():
             raise InputError(
-                f"{origin}: expected all of {', '.join(SHA256)}, compressed or "
-                f"unpacked, got no {path / name}. Copy it there, or remove {origin} to download it."
+                f"{origin}: expected a folder with {', '.join(SHA256)}, got no {folder / file}. Copy it there, or "
+                f"remove {origin} to download the files."
             )
-        found[name] = forms[0]
-    return found
-
-
-def _check(name: str, path: Path) -> None:
-    found, expected = _sha256(path), (SHA256 if path.name == name else UNPACKED)[name]
-    if found != expected:
-        raise InputError(
-            f"{path}: expected SHA-256 {expected[:12]}…, got {found[:12]}…. "
-            f"Delete the file and get it from {ADDRESS}/{name}"
-        )
-
-
-def _sha256(path: Path) -> str:
-    try:
-        return hashlib.sha256(files.read(path, LARGEST)).hexdigest()
-    except OSError as problem:
-        raise InputError(f"{path}: cannot be read ({problem.strerror}). Check the file and your rights.") from None
+        found = hashlib.sha256(files.read(folder / file, LARGEST)).hexdigest()
+        if found != expected:
+            raise InputError(
+                f"{folder / file}: expected SHA-256 {expected[:12]}…, got {found[:12]}…. Delete the file and get it "
+                f"from {ADDRESS}/{file}"
+            )
+    return folder
 
 
 def cache() -> Path:
@@ -156,39 +117,23 @@ def cache() -> Path:
     return folder() / "multi30k"
 
 
-def _reason(problem: Exception) -> str:
-    """Return the cause of a failed download in a few words: the system's error, the answer of the server, or a name."""
-    system = re.findall(r"\[Errno -?\d+\] ([\w ]+)", str(problem))
-    answer = re.match(r"\d{3} [^:]*", str(problem))
-    return system[-1] if system else answer[0] if answer else type(problem).__name__
-
-
-def _downloaded() -> dict[str, Path]:
-    """Every file from the cache, those that are missing fetched first. pooch checks a file before it gets its name."""
+def _downloaded() -> Path:
+    """Return the cache with every file in it. pooch compares checksums and downloads what is missing or damaged."""
     import pooch
     import requests
 
-    kept = cache()
-    missing = [name for name in SHA256 if not (kept / name).is_file()]
     pooch.get_logger().setLevel("WARNING")
+    store, fetch = pooch.create(cache(), f"{ADDRESS}/", registry=SHA256), pooch.HTTPDownloader(timeout=TIMEOUT)
+    name = ""
     try:
-        for i, name in enumerate(missing, start=1):
-            print(f"Multi30k: downloading {name} ({i}/{len(missing)}) to {kept}", file=sys.stderr, flush=True)
-            fetch = pooch.HTTPDownloader(timeout=TIMEOUT)
-            pooch.retrieve(f"{ADDRESS}/{name}", SHA256[name], fname=name, path=kept, downloader=fetch)
-    except requests.RequestException as problem:
+        for name in SHA256:
+            if not (cache() / name).is_file():
+                print(f"Multi30k: downloading {name} to {cache()}", file=sys.stderr, flush=True)
+            store.fetch(name, downloader=fetch)
+    except (requests.RequestException, OSError, ValueError) as problem:
+        what = " ".join(str(problem).split())[-160:]
         raise InputError(
-            f"Multi30k: cannot be downloaded ({_reason(problem)}). Connect to the network, or set STUDY_MULTI30K to a "
-            f"folder with the files. {name} is at {ADDRESS}/{name}"
+            f"Multi30k: {name}: expected a download from {ADDRESS} into {cache()}, got none ({what}). Connect to the "
+            "network, or set STUDY_MULTI30K to a folder with the files."
         ) from None
-    except OSError as problem:
-        raise InputError(
-            f"{kept}: cannot be written ({problem.strerror or problem}). "
-            "Set XDG_CACHE_HOME to another folder, or STUDY_MULTI30K to a folder with the files."
-        ) from None
-    except ValueError:
-        raise InputError(
-            f"{ADDRESS}/{name}: expected SHA-256 {SHA256[name][:12]}…, got another. "
-            "Try again, or set STUDY_MULTI30K to a folder with the files."
-        ) from None
-    return {name: kept / name for name in SHA256}
+    return cache()

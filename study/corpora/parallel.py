@@ -4,14 +4,12 @@ A split is a pair of files or one table, plain or gzip, and its name is the begi
 
     train.cs train.en          one sentence a line; beside them train.align with gold links, if they are known
     train.tsv                  source, target and, if known, links, with tabs between
-    train.jsonl                an object a line: {"source": …, "target": …, "alignment": "0-0 1-2"}
 
 Identity and record have the SHA-256 of what the files say. Paths, compression and the form of the files are not in it.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -29,7 +27,7 @@ from study.schema import Name, Size
 
 FOLDER = "STUDY_FILES"
 """Environment variable with the folder, where `data.folder` is left out."""
-ALIGNED, TABLES = ".align", (".tsv", ".jsonl")
+ALIGNED, TABLE = ".align", ".tsv"
 SPLIT = re.compile(r"[A-Za-z0-9_-]+")
 Language = Annotated[str, Field(pattern=r"^[A-Za-z0-9]+([_-][A-Za-z0-9]+)*$")]
 
@@ -118,7 +116,7 @@ class Files(Section):
         if lacking := [name for name in names if name not in found]:
             raise InputError(
                 f"{given}: expected the split {lacking[0]}, got {', '.join(found) or 'none'}. Add "
-                f"{lacking[0]}.{self.source} and {lacking[0]}.{self.target}, {lacking[0]}.tsv or {lacking[0]}.jsonl."
+                f"{lacking[0]}.{self.source} and {lacking[0]}.{self.target}, or {lacking[0]}.tsv."
             )
         if len(names) < 3:
             raise InputError(f"{given}: expected a test split beside train and valid, got none. Add one, such as test.")
@@ -171,7 +169,7 @@ def find(folder: Path, source: str, target: str) -> dict[str, Split]:
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder. Give one with train.{source} and train.{target} in it.")
-    ends = (f".{source}", f".{target}", ALIGNED, *TABLES)
+    ends = (f".{source}", f".{target}", ALIGNED, TABLE)
     parts: dict[str, dict[str, Path]] = {}
     for path in sorted(folder.iterdir()):
         stem = path.name.removesuffix(".gz")
@@ -188,19 +186,18 @@ def find(folder: Path, source: str, target: str) -> dict[str, Split]:
 
 def _split(folder: Path, name: str, there: Mapping[str, Path], languages: tuple[str, str]) -> Split:
     ends = tuple(f".{language}" for language in languages)
-    forms = [tuple(end for end in (*ends, ALIGNED) if end in there), *((end,) for end in TABLES if end in there)]
-    forms = [form for form in forms if form]
     if not SPLIT.fullmatch(name):
         raise InputError(
             f"{next(iter(there.values()))}: expected a split's name of letters, digits, _ and -, got {name!r}. Rename "
             "the file."
         )
-    if len(forms) > 1:
-        named = " and ".join(there[form[0]].name for form in forms)
+    sides = [end for end in (*ends, ALIGNED) if end in there]
+    if sides and TABLE in there:
+        named = f"{there[sides[0]].name} and {there[TABLE].name}"
         raise InputError(f"{folder}: expected one form of the split {name}, got {named}. Remove one of them.")
-    if forms[0][0] not in TABLES and (lacking := [end for end in ends if end not in there]):
-        raise InputError(f"{folder}: expected {name}{lacking[0]} beside {there[forms[0][0]].name}, got none. Add it.")
-    return Split(name, languages, tuple(there[end] for end in forms[0]))
+    if sides and (lacking := [end for end in ends if end not in there]):
+        raise InputError(f"{folder}: expected {name}{lacking[0]} beside {there[sides[0]].name}, got none. Add it.")
+    return Split(name, languages, tuple(there[end] for end in sides or [TABLE]))
 
 
 def _others(found: Mapping[str, Split]) -> list[str]:
@@ -265,21 +262,19 @@ def read(split: Split) -> Rows:
 def _lines(split: Split, problems: list[str]) -> Iterator[tuple[str, str, str, str | None]]:
     """Place, source, target and links of every line; lines of another form go to `problems`."""
     first, *others = split.paths
-    ending = Path(first.name.removesuffix(".gz")).suffix
-    if ending not in TABLES:
+    if others:
         pairs = read_sides(first, others[0])
         gold = _aligned(others[1], len(pairs)) if others[1:] else [None] * len(pairs)
         for number, (pair, aligned) in enumerate(zip(pairs, gold, strict=True), start=1):
             yield f"{first}:{number}", pair.source, pair.target, aligned
         return
     for number, line in enumerate(read_lines(first), start=1):
-        where = f"{first}:{number}"
-        try:
-            cells = _cells(line) if ending == ".tsv" else _object(line, split.languages)
-        except ValueError as problem:
-            problems.append(f"{where}: {problem}")
+        cells = line.split("\t")
+        if len(cells) in (2, 3):
+            yield f"{first}:{number}", cells[0], cells[1], cells[2] if cells[2:] else None
         else:
-            yield where, *cells
+            what = f"expected 2 or 3 columns with tabs between, got {len(cells)}. Correct the line."
+            problems.append(f"{first}:{number}: {what}")
 
 
 def _aligned(path: Path, count: int) -> list[str]:
@@ -292,29 +287,3 @@ def _aligned(path: Path, count: int) -> list[str]:
     if len(found) != count:
         raise InputError(f"{path}: expected {count} lines, one for each pair, got {len(found)}. Get it again.")
     return found
-
-
-def _cells(line: str) -> tuple[str, str, str | None]:
-    cells = line.split("\t")
-    if len(cells) not in (2, 3):
-        raise ValueError(f"expected 2 or 3 columns with tabs between, got {len(cells)}. Correct the line.")
-    return cells[0], cells[1], cells[2] if len(cells) == 3 else None
-
-
-def _object(line: str, languages: tuple[str, str]) -> tuple[str, str, str | None]:
-    form = 'expected an object such as {"source": "…", "target": "…"}'
-    try:
-        tree = json.loads(line)
-    except (ValueError, RecursionError):
-        raise ValueError(f"{form}, got no JSON. Correct the line.") from None
-    if not isinstance(tree, dict):
-        raise ValueError(f"{form}, got {type(tree).__name__}. Correct the line.")
-    source, target = (
-        tree.get(key, tree.get(named)) for key, named in zip(("source", "target"), languages, strict=True)
-    )
-    aligned = tree.get("alignment")
-    if not isinstance(source, str) or not isinstance(target, str) or not isinstance(aligned, str | None):
-        raise ValueError(f"{form} with texts, got the keys {', '.join(map(str, tree)) or 'none'}. Correct the line.")
-    if odd := set("\n\r\0") & {*source, *target}:
-        raise ValueError(f"expected sentences without line breaks and null bytes, got {min(odd)!r}. Correct the line.")
-    return source, target, aligned

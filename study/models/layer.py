@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from study.attention import Attention as Site
 from study.attention import AttentionCall, Lengths, Terms, View
 from study.config import Attention as Config
+from study.config import plugins
 from study.config.mechanisms import LOGIT_INIT, MAP_RATE
 from study.config.overrides import one_line
 from study.errors import InputError
@@ -50,6 +51,7 @@ class Attention(nn.Module):
         for name, size in (("width", width), ("memory_width", memory_width), ("longest", longest or 1)):
             if type(size) is not int or size < 1:
                 raise InputError(f"{name}: expected a whole number from 1, got {size!r}.")
+        plugins.allow(fields.values())
         self.config = _resolved(fields, width, memory_width)
         lengths = None if longest is None else Lengths(longest, longest)
         try:

@@ -14,8 +14,9 @@ import torch
 from scipy.stats import false_discovery_control, ttest_rel
 from torch import Tensor
 
-from study import scoring
+from study import files, scoring
 from study.config.experiment import Decoding
+from study.errors import InputError
 from study.models import Translator
 from study.pruning.order import SEARCHED, gone, loss
 from study.pruning.surgery import Head, heads_of, masked
@@ -64,13 +65,13 @@ class Parts:
         self.calls: list[Call] = []
         self.done = self.all = 0
         with suppress(FileNotFoundError):
-            for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            for line in files.read(path, below=path.parent).decode("utf-8", "replace").splitlines():
                 self._read(line)
 
     def _read(self, line: str) -> None:
         """A line that was torn by the end of the machine is left out."""
-        with suppress(ValueError, KeyError, TypeError):
-            tree = json.loads(line)
+        with suppress(ValueError, KeyError, TypeError, InputError):
+            tree = files.parse_json(line, str(self.path))
             if tree["of"] == self.of:
                 if "call" in tree:
                     self.calls.append(Call.model_validate(tree["call"]))
@@ -98,8 +99,7 @@ class Parts:
         return self.known[part]
 
     def _write(self, tree: dict[str, Any]) -> None:
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"of": self.of, **tree}) + "\n")
+        files.append(self.path, json.dumps({"of": self.of, **tree}) + "\n")
 
 
 class Answer(NamedTuple):

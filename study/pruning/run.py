@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from study import records
+from study import files, records
 from study.config import Experiment, account, experiment_id
 from study.config.pruning import CUTTING, Pruning
 from study.errors import InputError
@@ -130,7 +130,8 @@ class Removal(Hooks):
         return Kept(len(parts.known), parts.calls) if parts.known else None
 
     def _parts(self, run: Run) -> Parts:
-        return Parts(run.folder / PARTS, hashlib.sha256(self.base.read_bytes()).hexdigest(), run.progress.write)
+        digest = hashlib.sha256(files.read(self.base, below=self.base.parent)).hexdigest()
+        return Parts(run.folder / PARTS, digest, run.progress.write)
 
     def rank(self, run: Run, model: Translator) -> Ranking:
         """Return the order in which heads go, where the question has one."""

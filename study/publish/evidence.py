@@ -1,389 +1,272 @@
-"""Check that a record agrees with its identity, its translations, and every score that follows from text alone.
+"""Check that a record agrees with its identity, with itself, and with every score that follows from text alone.
 
-`publish` asks before a record is let in, `verify` afterwards. Nothing is raised: whatever is wrong is listed, each with
-file and field.
+`examine` reads everything of a run and scores its translations again with the scorer of the training; `publish` asks it
+before a run is let in, `verify --rescore` afterwards. `identities` takes seconds for all runs: equations that hold
+between numbers which a run writes at different places. Nothing is raised: whatever is wrong is listed.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
-from functools import cache
-from multiprocessing import get_context
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from math import fsum
+from typing import Any
 
+import numpy as np
+import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
 from study import records
 from study.config import Data, Experiment, config_hash, experiment_id
-from study.corpora import Corpus
+from study.corpora import Corpus, Pair
 from study.errors import InputError
-from study.publish.counts import Rescorer, Statistics, references, tokens
 from study.records import Record, Score
-from study.scoring import score_nll
-from study.store import ATTENTION, HYPOTHESES, STATISTICS, Store, sha256
-from study.sweep.slots import cpu_cores
+from study.rows import HYPOTHESES, NLL, STATISTICS
+from study.scoring import counts, score_counts, score_nll, score_split
+from study.store import Store, sha256
 
-CHUNK = 16
-"""Runs that a process takes at a time. Fewer than this are checked in this process."""
 LARGEST_ERROR = 1e-4
-"""Relative error of a mean over numbers with 6 significant digits that were rounded."""
+"""Relative error of a mean over numbers that were rounded to 6 significant digits."""
+RESTORE = "Restore what was published."
+CHOSEN = ("selected_rule", "selected_step", "selected_value")
 
 
-@dataclass
-class Evidence:
-    """Result of the examination of one run."""
-
-    id: str
-    where: str
-    """Place of the record, for messages."""
-    status: str | None = None
-    """Status of the run; None: the record cannot be read."""
-    problems: list[str] = field(default_factory=list)
-    rescored: int = 0
-    """Files of translations that were scored against their references."""
-    from_statistics: int = 0
-    """Files whose references are not at hand, scored from the stored statistics."""
-    hashed: int = 0
-    """Files of translations whose SHA-256 is the record's."""
-    unchecked: Counter[str] = field(default_factory=Counter)
-    """Scores that nothing stored decides, by metric."""
-    unhashed: bool = False
-    """The configuration is of another program, so its hash cannot be taken again."""
-    digests: dict[str, str] = field(default_factory=dict)
-    """SHA-256 of the record and of its attention map, by their names in a sweep's manifest."""
-    statistics: dict[str, bytes] = field(default_factory=dict)
-    """Files of statistics to publish, by name: of a corpus whose references are not shipped."""
-    supplement: list[Score] = field(default_factory=list)
-    """Scores of subsets that follow from the translations, and that an older record lacks."""
-
-    def say(self, where: str, what: str) -> None:
-        """Add a problem."""
-        self.problems.append(f"{self.where}: {where}: {what}")
-
-
-@dataclass(frozen=True)
-class Task:
-    """Folder to examine and options: whether its runs are published, whether translations are scored again."""
-
-    folder: Path
-    published: bool
-    rescore: bool
-
-
-def examine_all(
-    task: Task,
+def examine(
+    store: Store,
     ids: Sequence[str],
-    processes: int | None = None,
-    progress: Callable[[int], None] = lambda done: None,
-) -> list[Evidence]:
-    """Examine runs, on all cores if there are many; return the evidence in the order given.
+    told: Callable[[int], None] = lambda done: None,
+    counted: Counter[str] | None = None,
+) -> list[str]:
+    """Examine runs, working or published, and return what is wrong with them, a line each.
 
     Args:
-        task: how to examine them.
+        store: their folder.
         ids: runs that have a record.
-        processes: how many to use (default: one a core).
-        progress: called with the number of runs that are done.
+        told: called with the number of runs that are done.
+        counted: gets the number of files that were scored: `references`, `counts` (stored ones, where references are
+            not at hand), and of scores that text does not decide, by metric.
     """
-    _PREPARED.clear()
-    store = Store(task.folder)
-    order = sorted(ids, key=lambda identity: (_corpus_of(store, identity), identity)) if task.rescore else sorted(ids)
-    chunks = [order[i : i + CHUNK] for i in range(0, len(order), CHUNK)]
-    processes = min(processes or cpu_cores(), len(chunks))
-    found: dict[str, Evidence] = {}
-    tasks = [task] * len(chunks)
-    if processes > 1:
-        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-            for some in pool.map(_examine_some, tasks, chunks):
-                found |= {one.id: one for one in some}
-                progress(len(found))
-    else:
-        for some in map(_examine_some, tasks, chunks):
-            found |= {one.id: one for one in some}
-            progress(len(found))
-    return [found[identity] for identity in ids]
+    counted = Counter() if counted is None else counted
+    found, problems = {}, []
+    for identity in ids:
+        try:
+            found[identity] = store.record(identity)
+        except InputError as problem:  # it names its file; so below
+            problems.append(str(problem))
+    order = sorted(found, key=lambda one: (_key(found[one]), one))  # those of one corpus one after another
+    runs, scores, curves = (frame[frame.id.isin(order)] for frame in (store.runs, store.scores, store.curves))
+    added = {identity: rows.to_dict("records") for identity, rows in scores[scores.added].groupby("id", observed=True)}
+    for done, identity in enumerate(order, 1):
+        record, where = found[identity], store.where(identity)
+        try:
+            for lines in (
+                _facts(record, identity),
+                _text(store, identity),
+                _translations(store, record, added.get(identity, ()), counted),
+                _per_sentence(store, record),
+            ):
+                problems += [f"{where}: {line}" for line in lines]
+        except InputError as problem:
+            problems.append(str(problem))
+        told(done)
+    return problems + [f"{store.folder}: {line}" for line in identities(runs, scores, curves)]
 
 
-def _corpus_of(store: Store, identity: str) -> str:
-    """Runs on one corpus are checked after another, so that its references are prepared once a process."""
-    try:
-        return _key(store.record(identity))
-    except InputError:
-        return ""
-
-
-def _examine_some(task: Task, ids: Sequence[str]) -> list[Evidence]:
-    store = Store(task.folder)
-    return [examine(store, identity, task) for identity in ids]
-
-
-def examine(store: Store, identity: str, task: Task) -> Evidence:
-    """Examine one run, working or published."""
-    evidence = Evidence(identity, store.where(identity))
-    try:
-        record = store.record(identity)
-    except InputError as problem:
-        evidence.problems.append(str(problem))
-        return evidence
-    evidence.status = record.status
-    _identity(record, evidence)
-    _facts(record, evidence)
-    try:
-        evidence.digests = store.digests(identity)
-        _files(store, record, evidence, task)
-        if not task.published:
-            _canonical(store.text(identity), evidence)
-    except InputError as problem:  # the archive of an arm cannot be read
-        evidence.problems.append(str(problem))
-    return evidence
-
-
-def _identity(record: Record, evidence: Evidence) -> None:
-    """Check that file name, id and hash agree with the configuration."""
-    if record.id != evidence.id:
-        evidence.say("id", f"expected {evidence.id}, as the file is named, got {record.id}. Restore it.")
+def _facts(record: Record, identity: str) -> Iterator[str]:
+    """Yield facts that a run writes from its configuration, and that differ from it; and steps out of order."""
     try:
         experiment = Experiment.model_validate(record.config | {"seed": record.seed})
     except ValidationError:
-        evidence.unhashed = True
-        wanted, ours = f"{record.config_hash[:8]}-s{record.seed}", "-".join(record.id.split("-")[-2:])
-        if ours != wanted:
-            evidence.say("id", f"expected {wanted}, from config_hash and seed, got {record.id}. Restore the record.")
+        yield "config: expected one of this program, got another. Use the program that made it."
         return
-    for where, found, expected in (
-        ("seed", record.seed, record.config.get("seed", record.seed)),
-        ("config_hash", record.config_hash, config_hash(experiment)),
-        ("id", record.id, experiment_id(experiment)),
-        ("protocol", record.protocol, experiment.protocol),
-    ):
-        if found != expected:
-            evidence.say(
-                where,
-                f"expected {expected}, as in the configuration, got {found}. Changed by hand: restore the record.",
-            )
-
-
-def _facts(record: Record, evidence: Evidence) -> None:
-    """Check that fields agree that a run writes from one source."""
-    training = record.config.get("training", {})
-    pairs: list[tuple[str, object, str, object]] = []
+    training, whole = record.config.get("training", {}), "in the configuration"
+    facts = [
+        ("id", record.id, identity, whole),
+        ("seed", record.seed, record.config.get("seed", record.seed), whole),
+        ("config_hash", record.config_hash, config_hash(experiment), whole),
+        ("id", record.id, experiment_id(experiment), whole),
+        ("protocol", record.protocol, experiment.protocol, whole),
+    ]
     if record.selection:
-        pairs.append(("selection.rule", record.selection.rule, "config.training.select", training.get("select")))
+        rule = record.selection.rule
+        facts.append(("selection.rule", rule, training.get("select", rule), "config.training.select"))
     if record.provenance and record.status != "failed":
-        made = record.provenance.precision
-        pairs.append(("provenance.precision", made, "config.training.precision", training.get("precision")))
-    for where, found, other, expected in pairs:
-        if expected is not None and found != expected:
-            evidence.say(where, f"expected {expected}, as {other}, got {found}. Restore the record.")
+        used = record.provenance.precision
+        facts.append(("provenance.precision", used, training.get("precision", used), "config.training.precision"))
+    for name, given, expected, source in facts:
+        if given != expected:
+            yield f"{name}: expected {expected}, as {source}, got {given}. Changed by hand: restore it."
     steps = [step for point in record.history if type(step := point.get("step")) is int and step >= 0]
     if len(steps) < len(record.history) or steps != sorted(set(steps)):
-        evidence.say(
-            "history", "expected a rising number of updates in every step, got another order. Restore the record."
-        )
+        yield "history: expected a rising number of updates in every step, got another order. Restore the record."
     elif record.selection and steps and record.selection.step not in steps:
-        evidence.say("selection.step", f"expected a step of history, got {record.selection.step}. Restore the record.")
+        yield f"selection.step: expected a step of history, got {record.selection.step}. Restore the record."
 
 
-def _files(store: Store, record: Record, evidence: Evidence, task: Task) -> None:
-    """Check the files that the record names, and that published runs have no others."""
-    files = hypothesis_files(record)
-    if record.status == "finished" and not files:
-        evidence.say("scores", "expected translations, to score them again, got none. Run it again.")
-    corpus = _corpus(_key(record)) if files and task.rescore else None
-    if corpus is not None:
-        _check_data(record, corpus, evidence)
-    for name, places in files.items():
-        _file(store, record, name, [record.scores[place] for place in places], corpus, evidence, task)
-    for name, digest in record.per_sentence.items():
-        _per_sentence(store, record, name, digest, corpus, evidence)
-    evidence.unchecked.update(score.metric for score in record.scores if score.hypotheses is None)
-    if not task.rescore:
-        evidence.unchecked.clear()
-    if task.published:
-        there = set(store.names(evidence.id))
-        wanted = set() if _shipped(record) else {name.removesuffix(HYPOTHESES) + STATISTICS for name in files}
-        for name in sorted(wanted - there):
-            evidence.say(
-                name, "expected a file, because the references are not shipped, got none. Restore the archive."
-            )
-        for name in sorted(there - wanted - {*files, *record.per_sentence, ATTENTION}):
-            evidence.say(name, "expected a file that the record names, got a stray one. Restore the archive.")
-
-
-def _canonical(text: str, evidence: Evidence) -> None:
-    """Check that the text of a record is the one that a run writes, because publishing generates it from the data."""
-    if text != records.canonical(json.loads(text)):
-        evidence.problems.append(
-            f"{evidence.where}: expected the text that a run writes, got another (order, blanks or a field twice). "
-            "It was changed by hand: restore the record."
+def _text(store: Store, identity: str) -> Iterator[str]:
+    """Yield a text that is not the one a run writes: publishing makes it again from the data."""
+    text = store.text(identity)
+    if store.published:
+        if sha256(text.encode()) != store.runs.sha256[store.runs.id == identity].item():
+            yield f"sha256: expected that of the record, got that of another text. {RESTORE}"
+    elif text != records.canonical(json.loads(text)):
+        yield (
+            "expected the text that a run writes, got another (order, blanks or a field twice). It was changed by "
+            "hand: restore the record."
         )
 
 
-def _check_data(record: Record, corpus: Corpus, evidence: Evidence) -> None:
-    """Check that the run read this corpus."""
-    files = record.data.files if record.data else {}
-    for name, digest in corpus.files.items():
-        if files.get(name) != digest:
-            evidence.say(
-                f"data.files.{name}",
-                f"expected {digest}, the SHA-256 of the corpus here, got {files.get(name)}. "
-                "Use the program that made the run.",
-            )
+def _translations(
+    store: Store, record: Record, added: Sequence[Mapping[Any, Any]], counted: Counter[str]
+) -> Iterator[str]:
+    """Yield files of translations with another checksum than the record's, and scores that they do not give."""
+    named = hypothesis_files(record)
+    if record.status == "finished" and not named:
+        yield "scores: expected translations, to score them again, got none. Run it again."
+    counted.update(score.metric for score in record.scores if score.hypotheses is None)
+    corpus = _corpus(_key(record)) if named else None
+    for name, digest in corpus.files.items() if corpus else ():
+        if record.data is None or record.data.files.get(name) != digest:
+            yield f"data.files.{name}: expected {digest}, that of the corpus here, got another. Use the other program."
+    for name, scores in named.items():
+        split = scores[0].split
+        where, content = f"scores.{split}.hypotheses", store.content(record.id, name)
+        if name != f"{split}{HYPOTHESES}" or {score.split for score in scores} != {split}:
+            yield f"{where}: expected {split}{HYPOTHESES}, got {name}. Restore the record."
+        elif content is None:
+            yield f"{where}: {name}: no such file. Restore it, or run it again."
+        elif {score.hypotheses_sha256 for score in scores} != {sha256(content)}:
+            yield f"{where}_sha256: expected that of {name}, got another. Restore the file."
+        else:
+            ours = {(row["metric"], row["subset"]): (row["value"], row["n"]) for row in added if row["split"] == split}
+            yield from _rescored(store, record, scores, ours, corpus, counted)
 
 
-def _file(
+def _rescored(
     store: Store,
     record: Record,
-    name: str,
     scores: list[Score],
+    added: Mapping[tuple[str, str | None], tuple[Any, ...]],
     corpus: Corpus | None,
-    evidence: Evidence,
-    task: Task,
-) -> None:
-    """Check a file of translations: its checksum and its scores."""
+    counted: Counter[str],
+) -> Iterator[str]:
+    """Yield the scores of a split that its translations do not give."""
     split = scores[0].split
-    where = f"scores.{split}"
-    if name != f"{split}{HYPOTHESES}" or any(score.split != split for score in scores):
-        evidence.say(f"{where}.hypotheses", f"expected {split}{HYPOTHESES}, got {name}. Restore the record.")
-        return
-    content = store.content(evidence.id, name)
-    if content is None:
-        evidence.say(f"{where}.hypotheses", f"{name}: no such file. Restore it, or run it again.")
-        return
-    if {score.hypotheses_sha256 for score in scores} != {sha256(content)}:
-        evidence.say(
-            f"{where}.hypotheses_sha256", f"expected that of {name}, got another. Restore the file, or run it again."
-        )
-        return
-    evidence.hashed += 1
-    if not task.rescore:
-        return
+    section, lines = section_of(record), store.hypotheses(record.id, split)
+    stored = store.content(record.id, f"{split}{STATISTICS}")
+    rows = [tuple(map(int, line.split("\t"))) for line in stored.decode().splitlines()[1:]] if stored else []
     try:
-        lines = store.hypotheses(evidence.id, split)
-    except InputError as problem:
-        evidence.problems.append(f"{problem} Run it again.")
-        return
-    if corpus is not None:
-        _against_references(store, record, lines, split, scores, evidence, task)
-    else:
-        _against_statistics(store, lines, split, scores, evidence)
-
-
-def _against_references(
-    store: Store, record: Record, lines: list[str], split: str, scores: list[Score], evidence: Evidence, task: Task
-) -> None:
-    try:
-        again, statistics = _rescorer(_key(record), split).score(lines, split)
+        if corpus is not None and section is not None:
+            pairs = corpus.splits[split]
+            again = score_split(lines, pairs, split, section.in_subsets(split, pairs))
+            same, kind = rows == counts(lines, pairs) or not rows, "references"
+        elif rows:
+            again = score_counts(rows, split)
+            lengths = [row[2] for row in counts(lines, [Pair(line, line) for line in lines])]
+            same, kind = [row[2] for row in rows] == lengths, "counts"
+            known = {score.metric for score in again}
+            counted.update(score.metric for score in scores if score.metric not in known)
+            scores = [score for score in scores if score.metric in known]
+        else:
+            yield f"scores.{split}: no references at hand (STUDY_MULTI30K names them), and no stored counts. {RESTORE}"
+            return
     except (KeyError, ValueError) as problem:
-        evidence.say(f"scores.{split}", f"expected translations of the split, got others ({problem}). Run it again.")
+        yield f"scores.{split}: expected translations of the split, got others ({problem}). Run it again."
         return
-    evidence.rescored += 1
-    known = {score.subset for score in scores}
-    section = section_of(record)
-    named = section.subsets(split) if section else {}
-    evidence.supplement += [score for score in again if score.subset in named and score.subset not in known]
-    _compare(scores, [score for score in again if score not in evidence.supplement], evidence)
-    if _shipped(record):
-        return
-    name, content = f"{split}{STATISTICS}", statistics.dumps().encode()
-    evidence.statistics[name] = content
-    if task.published and store.content(evidence.id, name) not in (None, content):
-        evidence.say(f"scores.{split}", f"{name}: expected the statistics of the translations, got others. Restore it.")
+    counted[kind] += 1
+    if not same:
+        yield f"scores.{split}: expected the counts of the translations, got others. {RESTORE}"
+    ours = {**added, **{(s.metric, s.subset): (s.value, s.n, s.signature) for s in scores}}
+    theirs = {(s.metric, s.subset): (records.rounded(s.value), s.n, s.signature) for s in again}
+    for key in {**ours, **theirs}:
+        found, expected = ours.get(key), theirs.get(key)
+        if found is None or expected is None or found != expected[: len(found)]:
+            where = ".".join(("scores", split, *(part for part in key if part)))
+            yield f"{where}: expected {_shown(expected)}, from the translations, got {_shown(found)}. Restore it."
 
 
-def _against_statistics(store: Store, lines: list[str], split: str, scores: list[Score], evidence: Evidence) -> None:
-    """Check stored statistics against the translations and scores of a corpus whose references are missing."""
-    name = f"{split}{STATISTICS}"
-    content = store.content(evidence.id, name)
-    try:
-        if content is None:
-            raise ValueError("no such file")
-        statistics = Statistics.loads(content.decode("utf-8"))
-    except ValueError as problem:
-        why = " ".join(str(problem).split())
-        evidence.say(f"scores.{split}", f"no references at hand (STUDY_MULTI30K names them), and {name}: {why}")
-        return
-    if statistics.rows[:, 2].tolist() != [tokens(line) for line in lines]:
-        evidence.say(
-            f"scores.{split}", f"{name}: sys_len: expected the lengths of the translations, got others. Restore it."
-        )
-        return
-    evidence.from_statistics += 1
-    again = statistics.scores(split)
-    known = {score.metric for score in again}
-    evidence.unchecked.update(score.metric for score in scores if score.metric not in known)
-    _compare([score for score in scores if score.metric in known], again, evidence)
+def _shown(found: Sequence[Any] | None) -> str:
+    return "no score" if found is None else f"{found[0]} of {found[1]}" + "".join(f" ({one})" for one in found[2:])
 
 
-def _per_sentence(
-    store: Store, record: Record, name: str, digest: str, corpus: Corpus | None, evidence: Evidence
-) -> None:
-    """Check a file of numbers per sentence: its checksum, that the score is their mean, and scores of its parts."""
-    where = f"per_sentence.{name}"
-    split, _, metric = name.removesuffix(".txt").rpartition(".")
-    score = next((s for s in record.scores if (s.split, s.metric, s.subset) == (split, metric, None)), None)
-    if score is None or name != f"{split}.{metric}.txt":
-        evidence.say(where, f"expected SPLIT.METRIC.txt of a score of the record, got {name}. Restore the record.")
-        return
-    content = store.content(evidence.id, name)
-    if content is None or sha256(content) != digest:
-        evidence.say(
-            where, "expected the file of that SHA-256, got none or another. Restore the file, or run it again."
-        )
-        return
-    try:
-        values = [float(line) for line in content.decode("utf-8").split("\n")[:-1]]
-    except ValueError:
-        values = []
-    mean = sum(values) / len(values) if values else None
-    if mean is None or len(values) != score.n or score.value is None or not _near(mean, score.value):
-        evidence.say(
-            where,
-            f"expected {score.n} numbers of mean {score.value}, got {len(values)} of mean {mean}. Restore the file.",
-        )
-    elif corpus is not None and (section := section_of(record)) and split in corpus.splits:
-        pairs = corpus.splits[split]
-        for part in score_nll(values, pairs, split, section.in_subsets(split, pairs)):
-            found = record.score(split, part.metric, part.subset)
-            if found is not None and (part.value is None or not _near(part.value, found, 0.01 * mean)):
-                inside = ".".join(filter(None, (split, part.metric, part.subset)))
-                evidence.say(
-                    f"scores.{inside}.value", f"expected {part.value}, from {name}, got {found}. Restore the record."
-                )
-
-
-def _near(found: float, value: float, scale: float = 0.0) -> bool:
-    return abs(found - value) <= LARGEST_ERROR * max(abs(value), scale)
-
-
-def _compare(recorded: list[Score], again: list[Score], evidence: Evidence) -> None:
-    """Compare value, signature and number of sentences of the same scores."""
-    ours = {(s.metric, s.subset): s for s in recorded}
-    theirs = {(s.metric, s.subset): s for s in again}
-    for key in [*ours, *(key for key in theirs if key not in ours)]:
-        where = ".".join(("scores", again[0].split, *(part for part in key if part)))
-        if key not in ours or key not in theirs:
-            said = "a score, got none" if key in theirs else "no score, because the translations give none, got one"
-            evidence.say(where, f"expected {said}. Restore the record, or run it again.")
+def _per_sentence(store: Store, record: Record) -> Iterator[str]:
+    """Yield files of NLL per sentence with another checksum, or whose mean or parts are not the record's scores."""
+    for name, digest in record.per_sentence.items():
+        split = name.removesuffix(NLL)
+        found = {(score.metric, score.subset): score for score in record.scores if score.split == split}
+        whole, content = found.get(("nll", None)), store.content(record.id, name)
+        try:
+            values = [float(line) for line in (content or b"").decode("utf-8").splitlines()]
+        except ValueError:
+            values = []
+        if whole is None or content is None or sha256(content) != digest or len(values) != whole.n:
+            yield f"per_sentence.{name}: expected a file of that SHA-256 and its score, got others. {RESTORE}"
             continue
-        for name in ("value", "signature", "n"):
-            found, expected = getattr(ours[key], name), getattr(theirs[key], name)
-            if found != expected:
-                evidence.say(
-                    f"{where}.{name}", f"expected {expected}, from the translations, got {found}. Restore the record."
-                )
+        mean, section, corpus = fsum(values) / len(values), section_of(record), _corpus(_key(record))
+        again = [whole.model_copy(update={"value": mean})]
+        if section is not None and corpus is not None and split in corpus.splits:
+            pairs = corpus.splits[split]
+            again += score_nll(values, pairs, split, section.in_subsets(split, pairs))
+        for part in again:
+            score = found.get((part.metric, part.subset))
+            if score is None or score.value is None:
+                continue
+            smallest = 0.01 * mean if part.subset or part.metric != "nll" else 0.0  # a slope may be near zero
+            if part.value is None or abs(part.value - score.value) > LARGEST_ERROR * max(abs(score.value), smallest):
+                where = ".".join(filter(None, ("scores", split, part.metric, part.subset)))
+                yield f"{where}: expected {part.value}, from {name}, got {score.value}. {RESTORE}"
 
 
-def hypothesis_files(record: Record) -> dict[str, list[int]]:
-    """Return the name of each file of translations that the record names ↦ the places of its scores in `scores`."""
-    files: dict[str, list[int]] = {}
-    for place, score in enumerate(record.scores):
+def identities(runs: pd.DataFrame, scores: pd.DataFrame, curves: pd.DataFrame) -> list[str]:
+    """Return, a line for each, where numbers of a record contradict each other.
+
+    - Perplexity is the exponential of the NLL per token: n · NLL = tokens · ln perplexity.
+    - The validation loss at the selected step is the logarithm of the perplexity on validation (not after a pruning).
+    - The value that chose the step is the BLEU of that step, and the largest of the history.
+
+    Args:
+        runs: id, `pruning.question` if any, and `selected_rule`, `selected_step`, `selected_value`.
+        scores: id, split, metric, subset, value, n.
+        curves: id, step, name, value, with the history's `valid_loss` and `valid_bleu`.
+    """
+    scores = scores[scores.subset.isna() & scores.metric.isin(["nll", "perplexity"])]
+    nll, perplexity = (scores[scores.metric == name].set_index(["id", "split"]) for name in ("nll", "perplexity"))
+    both = nll[["value", "n"]].join(perplexity[["value", "n"]], rsuffix="_perplexity", how="inner").astype(float)
+    nats = both.value * both.n
+    wrong = both[(nats - both.n_perplexity * np.log(both.value_perplexity)).abs() > 1e-5 * (both.n_perplexity + nats)]
+    lines = [
+        f"{identity}: scores.{split}.perplexity: expected {np.exp(row.value * row.n / row.n_perplexity):.6g}, "
+        f"by its NLL, got {row.value_perplexity}"
+        for (identity, split), row in wrong.iterrows()
+    ]
+    chosen = runs[runs["pruning.question"].isna()] if "pruning.question" in runs else runs
+    points = curves[curves.name.isin(["valid_loss", "valid_bleu"]) & curves.id.isin(chosen.id)]
+    points = points.pivot_table(index=["id", "step"], columns="name", values="value", observed=True)
+    points = points.reindex(columns=["valid_loss", "valid_bleu"])
+    at = chosen.set_index("id").reindex(columns=CHOSEN).join(points, on=["id", "selected_step"])
+    valid = both.value_perplexity[both.index.get_level_values("split") == "valid"].droplevel("split")
+    at = at.join(valid.rename("perplexity")).join(points.valid_bleu.groupby("id", observed=True).max().rename("best"))
+    for identity, row in at[(np.exp(at.valid_loss) - at.perplexity).abs() > 5e-5 * at.perplexity].iterrows():
+        expected, got = row.perplexity, f"{np.exp(row.valid_loss):.6g}"
+        lines.append(
+            f"{identity}: history.valid_loss: expected the logarithm of {expected}, on valid, got that of {got}"
+        )
+    at = at[at.selected_rule == "best_valid_bleu"]
+    for identity, row in at[(at.valid_bleu != at.selected_value) | (at.best != at.selected_value)].iterrows():
+        expected, got = row.best, row.selected_value
+        lines.append(f"{identity}: selection.value: expected {expected}, the largest of history, got {got}")
+    return [f"{line}. {RESTORE}" for line in lines]
+
+
+def hypothesis_files(record: Record) -> dict[str, list[Score]]:
+    """Return the name of each file of translations that the record names ↦ the scores that it gives."""
+    found: dict[str, list[Score]] = {}
+    for score in record.scores:
         if score.hypotheses is not None:
-            files.setdefault(score.hypotheses, []).append(place)
-    return files
+            found.setdefault(score.hypotheses, []).append(score)
+    return found
 
 
 def section_of(record: Record) -> Data | None:
@@ -395,15 +278,8 @@ def _key(record: Record) -> str:
     return json.dumps(record.config.get("data"), sort_keys=True)
 
 
-def _shipped(record: Record) -> bool:
-    """Return True if the repository can make the references of a run again, or does not know its corpus."""
-    data = section_of(record)
-    return data is None or data.shipped
-
-
 @cache
 def _data(key: str) -> Data | None:
-    """Return the `data` section; None for one that today's fields no longer take."""
     try:
         section: Data = TypeAdapter(Data).validate_python(json.loads(key))
         return section
@@ -411,24 +287,8 @@ def _data(key: str) -> Data | None:
         return None
 
 
-_PREPARED: dict[str, tuple[Corpus | None, dict[str, Rescorer]]] = {}
-"""The last corpus and its prepared splits: they take some hundred megabytes."""
-
-
+@lru_cache(maxsize=1)
 def _corpus(key: str) -> Corpus | None:
-    if key not in _PREPARED:
-        _PREPARED.clear()
-        data = _data(key)
-        _PREPARED[key] = (references(data) if data is not None else None, {})
-    return _PREPARED[key][0]
-
-
-def _rescorer(key: str, split: str) -> Rescorer:
-    corpus = _corpus(key)
-    assert corpus is not None
-    prepared = _PREPARED[key][1]
-    if split not in prepared:
-        data = _data(key)
-        assert data is not None
-        prepared[split] = Rescorer(pairs := corpus.splits[split], data.in_subsets(split, pairs))
-    return prepared[split]
+    """Return the corpus of a `data` section: generated, or read where it is at hand. Nothing is downloaded."""
+    data = _data(key)
+    return data.read() if data is not None and data.at_hand() else None

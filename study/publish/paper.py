@@ -1,336 +1,202 @@
-"""The paper: data that `paper/*.typ` read beside the tables of the sweeps, and its build.
+"""Numbers that the paper reads, and its PDF.
 
-results/tables/study.json          counts, sizes, verdicts, figures, the root hash and one entry per published sweep
-results/tables/configurations.*    every published arm with its parameters
-results/tables/signatures.*        how every score was computed
-results/tables/orders.*            how stable orders of pruning are over seeds
-results/tables/further.*           other splits and what models look at, by arm
-results/tables/standing.*          the best models on Multi30k, beside what others report
-results/tables/cost.*              time and memory of attention sites, where they were measured
-paper/main.pdf                     the same bytes from the same results
+The paper's sentences stand in `paper/*.typ`. Typst gets one JSON text, made in memory from `results/tables/*.csv` and
+the runs: the rows of the tables with their numbers as they are printed, and counts over all runs.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import re
-import statistics
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
-from study import metrics
-from study.analysis import labels
-from study.analysis.inference import deviation
-from study.analysis.runs import Runs
-from study.analysis.tables import Block, Column, Row, Table
-from study.claims import costs
-from study.claims.verdicts import NOT_RUN, Outcome, Verdict, summaries
+from study.analysis.labels import interval, mean_sd, number
 from study.config.pruning import TRAINING
-from study.corpora.catalogue import KINDS
-from study.corpora.grammar.lexicon import lexicon
+from study.config.words import arm_words
 from study.errors import InputError
 from study.files import CHECKOUT, write
-from study.publish.leaderboard import leaderboard_table
-from study.publish.order_stability import stability_table
-from study.publish.results import Manifest, Results
-from study.records import Record
-from study.sweep.grid import text
-from study.sweep.spec import Spec
+from study.metrics import METRICS, decimals, title
+from study.publish.results import Results
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from study.analysis.runs import Runs
+
 SOURCE = CHECKOUT / "paper" / "main.typ"
-
-
-def write_data(results: Results, runs: Runs, verdicts: Sequence[Verdict]) -> list[Path]:
-    """Write what the paper reads beside the sweeps' own tables and the verdicts; the paths written.
-
-    Raises:
-        InputError: a sweep file or a record cannot be read, or the verdicts were not computed before.
-    """
-    made = runs.records()
-    published = [(manifest, results.spec(manifest)) for manifest in results.manifests.values()]
-    tables = results.root / "tables"
-    paths = [tables / "study.json"]
-    facts = _facts(results, runs, verdicts)
-    write(paths[0], json.dumps(facts, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
-    paths += _configurations(published, made).write(tables, "configurations")
-    paths += _signatures(made.values()).write(tables, "signatures")
-    paths += further_scores(results, runs).write(tables, "further")
-    paths += stability_table(results, runs).write(tables, "orders")
-    paths += leaderboard_table(results, runs).write(tables, "standing")
-    if measured := costs.read(results.benchmarks):
-        paths += costs.costs_table(measured).write(tables, "cost")
-    return paths
-
-
-def _facts(results: Results, runs: Runs, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """Counts over all published runs, the verdicts' and one entry a sweep."""
-    made = runs.records()
-    states = Counter(record.status for record in made.values())
-    seconds = sum(record.resources.wall_seconds for record in made.values() if record.resources)
-    return {
-        "root_hash": results.root_hash,
-        "runs_counted": len(made),
-        "prunings": sum(_is_pruned(record) for record in made.values()),
-        "trainings": sum(not _is_pruned(record) for record in made.values()),
-        "runs_diverged": states["diverged"],
-        "runs_failed": states["failed"],
-        "hours": labels.number(seconds / 3600),
-        "devices": sorted({record.provenance.device for record in made.values() if record.provenance}),
-        "claims": _answers(verdicts),
-        "verdicts": summaries(verdicts),
-        "second": _second_edition(verdicts),
-        "agreements": sorted(p.stem.partition("-")[2] for p in (results.root / "tables").glob("correlation-*.json")),
-        "figures": sorted(p.stem for p in (results.root / "figures").glob("*.svg") if not p.stem.startswith("sweep-")),
-        "published": list(results.manifests),
-        "sweeps": {name: _sweep(one, results.spec(one), made) for name, one in results.manifests.items()},
-        "tiers": tiers(results, runs),
-        "sizes": _sizes([record for record in made.values() if not _is_pruned(record)]),
-    }
-
-
-def _is_pruned(record: Record) -> bool:
-    """Return True if a run prunes a model that another run trained. Retraining with a mask counts as training."""
-    pruning = record.config.get("pruning")
-    return pruning is not None and pruning["question"] not in TRAINING
-
-
-def _sizes(trained: list[Record]) -> dict[str, Any]:
-    """The sizes that most runs on the grammar have, and the first edition's recipes on Multi30k; empty without runs."""
-    grammar = [record for record in trained if record.config["data"]["name"] == "grammar"]
-    real = [r for r in trained if r.config["data"]["name"] == "multi30k" and r.protocol == 1]
-    out: dict[str, Any] = {}
-    if grammar:
-        data = {
-            name: _usual(r.config["data"][name] for r in grammar) for name in ("train_pairs", "test_pairs", "lexicon")
-        }
-        words = lexicon(data["lexicon"])
-        seconds = statistics.median(r.resources.wall_seconds for r in grammar if r.resources)
-        counts = [(r.config["model"]["family"], r.model.parameters) for r in grammar if r.model]
-        out["grammar"] = {
-            "train_pairs": labels.number(data["train_pairs"], 0),
-            "test_pairs": labels.number(data["test_pairs"], 0),
-            "lexicon": sum(len(getattr(words, field.name)) for field in fields(words)),
-            "width": _usual(r.config["model"]["width"] for r in grammar),
-            "seconds": labels.number(seconds, 0),
-            "parameters": {
-                family: labels.number(_usual(count for name, count in counts if name == family), 0)
-                for family in sorted({name for name, _ in counts})
-            },
-        }
-    for family in sorted({r.config["model"]["family"] for r in real}):
-        recipes = [r.config["training"] for r in real if r.config["model"]["family"] == family]
-        rates = sorted({recipe["learning_rate"] for recipe in recipes})
-        out.setdefault("multi30k", {})[family] = {
-            "learning_rate": " and ".join(text(rate) for rate in rates),
-            "steps": " and ".join(labels.number(steps, 0) for steps in sorted({recipe["steps"] for recipe in recipes})),
-        }
-    return out
-
-
-def _usual(values: Iterable[Any]) -> Any:
-    return Counter(values).most_common(1)[0][0]
-
-
-def tiers(results: Results, runs: Runs) -> dict[str, dict[str, Any]]:
-    """Count runs, hours and devices of each tier. Each run belongs to one tier."""
-    found: dict[str, list[Record]] = {"quickstart": [], "embedded": [], "further": []}
-    made = runs.records()
-    sweeps: dict[str, set[str]] = {name: set() for name in made}
-    specs = [results.spec(manifest) for manifest in results.manifests.values()]
-    for spec in specs:
-        for cell in spec.runnable:
-            sweeps.get(str(cell.id), set()).add(spec.name)
-    embedded = {spec.name for spec in specs if "embedded" in spec.tags}
-    for name, record in made.items():
-        kind = KINDS.get(record.config["data"]["name"])
-        if kind is not None and kind.tier != "embedded":
-            found.setdefault(kind.tier, []).append(record)
-        elif "quickstart" in sweeps[name]:
-            found["quickstart"].append(record)
-        else:
-            found["embedded" if sweeps[name] & embedded else "further"].append(record)
-    return {tier: _took(some) for tier, some in found.items() if some}
-
-
-def _took(runs: list[Record]) -> dict[str, Any]:
-    seconds = sum(record.resources.wall_seconds for record in runs if record.resources)
-    devices = {record.provenance.device for record in runs if record.provenance}
-    return {"runs": len(runs), "hours": labels.number(seconds / 3600), "devices": sorted(devices)}
-
-
-def _sweep(manifest: Manifest, spec: Spec, made: dict[str, Record]) -> dict[str, Any]:
-    return {
-        "description": spec.description.rstrip("."),
-        "metric": manifest.metric,
-        "partial": manifest.partial.reason if manifest.partial else None,
-        "declared": len(spec.runnable),
-        "runs": sum(cell.id in made for cell in spec.runnable),
-        "seeds": len(spec.seeds),
-        "arms": sum(len(arms) for arms in spec.arms.values()),
-    }
-
-
-def _answers(verdicts: Sequence[Verdict]) -> dict[str, int]:
-    """Count the claims in total and by verdict."""
-    counted = Counter(summaries(verdicts).values())
-    return {"total": counted.total()} | {name.replace(" ", "_"): counted[name] for name in get_args(Outcome)}
-
-
-def _second_edition(verdicts: Sequence[Verdict]) -> dict[str, int]:
-    """Count the questions of the second edition, each in each corpus and family, and those without runs."""
-    own = [one for one in verdicts if one.question.edition == 2]
-    return {"questions": len(own), "waiting": sum(one.outcome == NOT_RUN for one in own)}
-
-
-def _configurations(published: list[tuple[Manifest, Spec]], made: dict[str, Record]) -> Table:
-    columns = [
-        Column("arm", "arm", "left"),
-        Column("parameters", "parameters"),
-        Column("attention", "in attention"),
-        Column("hash", "hash"),
-    ]
-    blocks = [Block(f"{m.name}: {_common(spec)}", list(_arms(spec, made))) for m, spec in published]
-    return Table("Configurations", columns, blocks)
-
-
-def _common(spec: Spec) -> str:
-    """Join the fields that all cells of a sweep set alike, as `field=value`."""
-    first = spec.cells[0].overrides
-    return " ".join(f"{name}={text(value)}" for name, value in first.items() if name not in (*spec.varied, "seed"))
-
-
-def _arms(spec: Spec, made: dict[str, Record]) -> Iterator[Row]:
-    """One row for each arm: its first run stands for all, which differ in their seed alone."""
-    shown: set[str] = set()
-    for cell in spec.runnable:
-        where = " ".join(word for word in spec.label(cell).split() if not word.startswith("seed="))
-        record = made.get(str(cell.id))
-        if where in shown or record is None:
-            continue
-        shown.add(where)
-        facts = record.model
-        yield Row(
-            {
-                "arm": labels.arm_words(where),
-                "parameters": labels.number(facts.parameters if facts else None, 0),
-                "attention": labels.number(facts.parameters_attention if facts else None, 0),
-                "hash": record.config_hash[:8],
-            },
-            numbers={
-                "sweep": spec.name,
-                "arm": where,
-                "parameters": facts.parameters if facts else None,
-                "parameters_attention": facts.parameters_attention if facts else None,
-                "config_hash": record.config_hash,
-            },
-            runs=[record.id],
-        )
-
-
-SCORES = {
-    "test/nll": "NLL",
-    "test/accuracy": "words",
-    "long/exact": "long",
-    "deep/exact": "deep",
-    "pronoun/contrast": "pronouns",
-    "test/aer": "AER",
-    "test/attends_argmax": "on gold",
-    "test_2016_flickr/bleu": "2016",
-    "test_2017_flickr/bleu": "2017",
+FURTHER = {
+    "bottleneck": ["pronoun/contrast"],
+    "collapse": ["test/aer"],
+    "decoders": ["deep/exact"],
+    "heads": ["test/accuracy", "pronoun/contrast"],
+    "longer": ["pronoun/contrast"],
+    "mixing": ["pronoun/contrast"],
+    "multi30k_bottleneck": ["test_2017_flickr/bleu"],
+    "multi30k_scaling": ["test_2017_flickr/bleu"],
+    "normaliser": ["test/nll", "test/aer"],
+    "reach": ["long/exact"],
+    "symmetry": ["test/attends_argmax", "pronoun/contrast"],
 }
-"""Score ↦ head of its column; a record has those of its corpus."""
-
-FURTHER = (
-    "Mean ± sd over runs. NLL: nats per sentence of test. Words: right words, %. Long, deep: exact match on sentences "
-    "longer, or nested deeper, than any that was trained on, %. Pronouns: pairs of sentences told apart in which only "
-    "the antecedent tells the pronoun, %. AER: of cross-attention on test. On gold: words whose largest weight is on "
-    "a relevant one, %. 2016, 2017: BLEU on Multi30k's test sets."
+"""Sweep ↦ scores that the text names and the table of the sweep does not have."""
+DRAWN = (
+    "grammar-recurrent-dot-10a1cf6c-s1",
+    "grammar-recurrent-dot-6b079020-s1",
+    "grammar-transformer-dot-dc42eab8-s1",
 )
+"""Runs whose attention maps the paper draws."""
+NAMED = {"learning_rate": "learning rate", "test/aer": "alignment error rate", "test/bleu": "BLEU"}
+PLAIN = re.compile(r"\b(?!decoder|heads [a-z]|go\b|init direct)([a-z_]+) (\S+?)(?=,| −| ÷| over |$)")
+"""A field and its value in the name of a contrast."""
 
 
-def further_scores(results: Results, runs: Runs) -> Table:
-    """One block for each sweep, corpus and family; none for sweeps that look at validation alone.
+def table(results: Results, stem: str) -> list[dict[str, str]]:
+    """Read the rows of a published table; every cell is text, empty where there is no number.
 
     Raises:
-        InputError: a sweep file or a record cannot be used.
+        InputError: the table is not there.
     """
-    columns = [Column("arm", "arm", "left"), *(Column(name, head) for name, head in SCORES.items())]
-    told = [manifest for manifest in results.manifests.values() if not manifest.metric.startswith("valid/")]
-    blocks = [block for manifest in told for block in _sweep_blocks(results.spec(manifest), runs)]
-    return Table("Further scores", columns, blocks, [FURTHER])
+    path = results.root / "tables" / f"{stem}.csv"
+    if not path.is_file():
+        raise InputError(f"{path}: expected a table, got no file. Make it with `study reproduce tables`.")
+    with path.open(encoding="utf-8", newline="") as file:
+        return [row | {"runs": ""} for row in csv.DictReader(file)]
 
 
-def _sweep_blocks(spec: Spec, runs: Runs) -> list[Block]:
-    frame = runs.table(spec, list(SCORES))
-    return [
-        Block(
-            _titled(spec, labels.arm_words(facet)),
-            _score_rows(spec, facet, frame[frame["facet"] == facet]),
-            _titled(spec, facet),
-        )
-        for facet in spec.arms
-    ]
+def contrast_words(name: str) -> str:
+    """Return a contrast in words: `memory states − memory final` ↦ `all states − final state`."""
+    found = PLAIN.sub(lambda setting: arm_words(f"{setting[1]}={setting[2]}"), name)
+    for field, words in NAMED.items():
+        found = found.replace(field, words)
+    return found.replace("additive, additive width", "additive width")
 
 
-def _titled(spec: Spec, facet: str) -> str:
-    return f"{spec.name}: {facet}" if facet else spec.name
+def evidence(row: Mapping[str, str]) -> dict[str, str]:
+    """Return the printed cells of a row of `claims`, `contrasts` or `summary`."""
+    place, metric = ", ".join(filter(None, (row["corpus"], row["family"]))), row["metric"]
+    asked = "; ".join(filter(None, (place, row["part"]))) + " (post hoc)" * bool(row.get("post_hoc"))
+    cells, ratio = {key: _value(row.get(key, "")) for key in EVIDENCE}, metric == "time"
+    digits, unit = 3, metric.rpartition("/")[2].replace("_", " ")
+    if "/" in metric and metric.split("/")[1] in METRICS:
+        digits, unit = decimals(metric), title(metric)
+    if ratio or row.get("method") == "resampled" or "band of good" in row["contrast"]:
+        digits, unit = 2, "ratio of times" if ratio else "ρ" if "ρ" in row["contrast"] else "doublings"
+    low, high = cells["low"], cells["high"]
+    if low is not None and high is not None and 0 < high - low < 5 * 10.0**-digits and abs(low) < 1:
+        digits = 3  # a slope over lengths
+    return {
+        "asked": asked,
+        "contrast": contrast_words(row["contrast"]),
+        "measure": unit,
+        "estimate": number(cells["difference"], digits, not ratio),
+        "interval": interval(low, high, digits, not ratio),
+        "inner": interval(cells["low90"], cells["high90"], digits, not ratio),
+        "margin": number(cells["margin"], digits),
+        "smallest": number(cells["detectable"], digits),
+        "published": ", ".join(
+            f"{float(bleu):+g}".replace("-", "−").replace("+0", "0" if not float(bleu) else "+0") + "↓" * small
+            for bleu, small in _published(row, cells["margin"])
+        ),
+    }
 
 
-def _score_rows(spec: Spec, facet: str, frame: pd.DataFrame) -> list[Row]:
-    rows = []
-    for arm in spec.arms[facet]:
-        here = frame[frame["arm"] == arm]
-        known = {name: here[name].dropna() for name in SCORES}
-        cells = {name: _mean_sd(name, values) for name, values in known.items()}
-        numbers = {name: float(values.mean()) if len(values) else None for name, values in known.items()}
-        rows.append(
-            Row(
-                {"arm": labels.arm_words(arm)} | cells,
-                numbers={"sweep": spec.name, "facet": facet, "arm": arm} | numbers,
-                runs=list(here["id"][here["state"].isin(("finished", "diverged"))]),
-            )
-        )
-    return rows
+def _published(row: Mapping[str, str], margin: float | None) -> Iterator[tuple[str, bool]]:
+    """Yield published effects in BLEU, each with whether it is smaller than the margin."""
+    units = row.get("published_in_units", "").split()
+    for bleu, value in zip(row.get("published_bleu", "").split(), units, strict=True):
+        yield bleu, margin is not None and abs(float(value)) < margin
 
 
-def _mean_sd(name: str, values: pd.Series) -> str:
-    return labels.mean_sd(float(values.mean()), deviation(values), metrics.decimals(name)) if len(values) else ""
+EVIDENCE = ("difference", "low", "high", "low90", "high90", "margin", "detectable")
 
 
-UNSIGNED = "–: computed with the model at hand, from its probabilities; results/README.md defines every score."
+def _value(text: str) -> float | None:
+    return float(text) if text else None
 
 
-def _signatures(made: Any) -> Table:
-    """Return every metric and signature, with the number of scores that carry it; of layers and heads, `*` for any."""
-    counted: Counter[tuple[str, str]] = Counter()
-    for record in made:
-        for score in record.scores:
-            if score.subset is None:
-                signature = re.sub(r"\b(layer|head):\d+", r"\1:*", score.signature or labels.NOTHING)
-                counted[score.metric, signature] += 1
-    columns = [Column("metric", "metric", "left"), Column("signature", "signature", "left"), Column("n", "scores")]
-    rows = [
-        Row(
-            {"metric": metric, "signature": signature, "n": labels.number(count, 0)},
-            numbers={"metric": metric, "signature": signature, "scores": count},
-        )
-        for (metric, signature), count in sorted(counted.items())
-    ]
-    unsigned = any(signature == labels.NOTHING for _, signature in counted)
-    return Table("Signatures", columns, [Block("", rows)], [UNSIGNED] if unsigned else [])
+def sweep_cells(row: Mapping[str, str], metric: str) -> dict[str, str]:
+    """Return the printed cells of a row of a sweep's table."""
+    value = {key: _value(row.get(key, "")) for key in ("difference", "low", "high", "entropy")}
+    cells = {"difference": number(value["difference"], decimals(metric), True)}
+    cells |= {
+        "interval": interval(value["low"], value["high"], decimals(metric)),
+        "entropy": number(value["entropy"], 2),
+    }
+    for key in (key.removesuffix(" mean") for key in row if key.endswith(" mean")):
+        cells[key] = mean_sd(_value(row[f"{key} mean"]), _value(row[f"{key} sd"]), decimals(key))
+    return cells
 
 
-def build(results: Results) -> list[Path]:
-    """Compile the paper from a results folder that lies in the repository; the path of the PDF.
+def _pair_cells(row: Mapping[str, str]) -> dict[str, str]:
+    """Return the printed cells of an effect in two sweeps, or of a rank correlation."""
+    if "rho" in row:
+        ends = interval(_value(row["low"]), _value(row["high"]), 2, False)
+        return {"rho": number(float(row["rho"]), 2), "ci": ends, "ceiling": number(_value(row["ceiling"]), 2)}
+    cells = {"arm": arm_words(row["arm"])}
+    for side in ("first", "second"):
+        cells[side] = number(_value(row[f"{side}_effect"]), 3, True)
+        cells[f"{side} ci"] = interval(_value(row[f"{side}_low"]), _value(row[f"{side}_high"]), 3)
+    return cells
+
+
+def _rows(results: Results) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Yield every table that the text reads: its name, and its rows with values and printed cells."""
+    for stem in ("claims", "contrasts", "summary", "cost", *results.manifests):
+        rows, manifest = table(results, stem), results.manifests.get(stem)
+        if manifest:
+            found = [sweep_cells(row, manifest.metric) for row in rows]
+        elif stem == "cost":
+            found = [{key: number(_value(text), 2) for key, text in row.items() if "time " in key} for row in rows]
+        else:
+            found = [evidence(row) for row in rows]
+        yield stem, [{"values": row, "cells": cells} for row, cells in zip(rows, found, strict=True)]
+    for stem in (f"{kind}-{pair}" for kind in ("agreement", "correlation") for pair in ("transfer", "longer")):
+        yield stem, [{"values": row, "cells": _pair_cells(row)} for row in table(results, stem)]
+
+
+def _further(results: Results, runs: Runs) -> Iterator[dict[str, Any]]:
+    """Yield the further scores of each arm, as mean ± standard deviation over its runs."""
+    for sweep, scores in FURTHER.items():
+        frame = runs.declared(results.spec(results.manifests[sweep]), scores)
+        for (facet, arm), found in frame.groupby(["facet", "arm"], sort=False):
+            means, sds = found[scores].mean(), found[scores].std()
+            cells = {key: mean_sd(means[key], sds[key], decimals(key)) for key in scores if means[key] == means[key]}
+            yield {"values": {"sweep": sweep, "facet": facet, "arm": arm}, "cells": cells}
+
+
+def facts(runs: pd.DataFrame) -> dict[str, Any]:
+    """Return counts over all runs; median time and most frequent sizes of the trainings on the grammar."""
+    question = runs["pruning.question"]
+    pruned = question.notna() & ~question.isin(TRAINING)
+    grammar = runs[~pruned & (runs["data.name"] == "grammar")]
+    usual = grammar.groupby("model.family")["parameters"].agg(lambda sizes: sizes.mode()[0])
+    return {
+        "runs_counted": len(runs),
+        "prunings": int(pruned.sum()),
+        "trainings": int((~pruned).sum()),
+        "runs_diverged": int((runs["status"] == "diverged").sum()),
+        "runs_failed": int((runs["status"] == "failed").sum()),
+        "hours": number(runs["wall_seconds"].sum() / 3600),
+        "seconds": number(grammar["wall_seconds"].median(), 0),
+        "parameters": {family: number(count, 0) for family, count in usual.items()},
+    }
+
+
+def build(results: Results, runs: Runs, target: Path | None = None) -> list[Path]:
+    """Compile the paper from a results folder that lies in the repository; return the path of the PDF.
+
+    Equal inputs give equal bytes: typst gets no time, no fonts of the system and no files but those of the repository.
+
+    Args:
+        results: the published results, with the tables of all steps before this one.
+        runs: the published runs.
+        target: the PDF to write; `paper/main.pdf` by default.
 
     Raises:
-        InputError: typst stops: a file, a table, a row or a reference that the text names is not there.
+        InputError: typst stops: a file, a table, a row or a reference that the text names is not there, or a word of
+            the text contradicts a number.
         ModuleNotFoundError: typst is not installed.
     """
     if results.root.resolve().parent != CHECKOUT:
@@ -338,7 +204,9 @@ def build(results: Results) -> list[Path]:
     import matplotlib
     import typst
 
-    target = SOURCE.with_suffix(".pdf")
+    tables = dict(_rows(results)) | {"further": list(_further(results, runs))}
+    maps = {run: json.loads(results.store.content(run, "maps.json") or b"null") for run in DRAWN}
+    study = facts(runs.table) | {"root_hash": results.root_hash, "tables": tables, "maps": maps}
     try:
         # Without tags, which double the size: every cell of every table would be an object.
         pdf = typst.compile(
@@ -346,14 +214,13 @@ def build(results: Results) -> list[Path]:
             root=str(CHECKOUT),
             font_paths=[str(Path(matplotlib.get_data_path(), "fonts", "ttf"))],  # the letters of figures
             ignore_system_fonts=True,
+            sys_inputs={"study": json.dumps(study, ensure_ascii=False)},
             timestamp=0,
             pdf_tags=False,
         )
     except typst.TypstError as problem:
-        raise InputError(
-            f"{SOURCE.relative_to(CHECKOUT)}: {problem.message}; {'; '.join(problem.hints) or 'mend it'}"
-        ) from None
-    temporary = target.with_suffix(".tmp")
-    temporary.write_bytes(pdf)
-    temporary.replace(target)
+        place = SOURCE.relative_to(CHECKOUT)
+        raise InputError(f"{place}: {problem.message}. {'; '.join(problem.hints) or 'Correct the text.'}") from None
+    target = target or SOURCE.with_suffix(".pdf")
+    write(target, pdf)
     return [target]

@@ -1,8 +1,8 @@
 """Publishing: checks of a sweep's runs, then copies from `runs/` to `results/`.
 
-Everything is checked before the first file is written. Files appear whole, the records of an arm after their
-translations and the sweep's own file last, so that a call that was interrupted is completed by the next one. A
-published run is never changed: the same bytes are passed over, other bytes are refused. Two calls at once write one
+Everything is checked before the first file is written. Tables are replaced as wholes, that of the runs after those of
+their translations and scores, and the manifest last, so that a call that was interrupted is completed by the next one.
+A published run is never changed: the same bytes are passed over, other bytes are refused. Two calls at once write one
 after the other.
 
 Which commits may have made the runs: clean ones that HEAD contains, so that the code of every run can be checked out
@@ -16,19 +16,24 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from study import files
-from study.analysis.runs import differences, published_facts
+from study import files, rows, scoring
+from study.analysis.runs import differences
 from study.config import plugins
+from study.config.words import arm_words
 from study.errors import InputError
-from study.publish.evidence import Evidence, Task, examine_all, hypothesis_files
-from study.publish.results import Code, Manifest, Partial, Results
+from study.publish import tables
+from study.publish.evidence import examine, hypothesis_files, section_of
+from study.publish.results import Code, Partial, PublishedSweep, Results, write_manifest
+from study.publish.tables import NewRun
 from study.records import Provenance, Record
-from study.store import ATTENTION, NewRun, Store, arm_of
+from study.rows import CURVE, HYPOTHESES, STATISTICS
+from study.store import ATTENTION, SENTENCES, Store
 from study.sweep.spec import Spec
+from study.tracking.view import MAPS
 
 NAMED = 3
 """So many runs are named in a refusal, the rest counted."""
@@ -44,7 +49,7 @@ DECIDING = tuple(
 class Published:
     """Result of publishing a sweep."""
 
-    manifest: Manifest
+    sweep: PublishedSweep
     states: dict[str, int]
     """Number of declared runs by state: finished, diverged, failed, missing."""
     new: int
@@ -82,38 +87,43 @@ def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None)
     """
     checkout = Checkout(spec.path.resolve().parent)
     file = checkout.require_committed(spec.path)
-    found = _find(spec, Store(runs), Store(results.runs))
+    found = _find(spec, Store(runs), Store(results.root))
     _check_complete(spec, found, reason)
-    evidence = _examined(found, runs, results)
-    _check_evidence(evidence)
-    made = [found.record(one.id) for one in evidence]
+    fresh = [identity for identity, store in found.stores.items() if not store.published]
+    if fresh and (problems := examine(Store(runs), fresh)):
+        raise InputError(problems[0] + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""))
+    made = [found.record(identity) for identity in found.stores]
     _check_commits(made, found, checkout)
     facets = {cell.id: spec.facet(cell) for cell in spec.runnable}
-    for problem in differences([(facets[one.id], found.where(one.id), one) for one in made], published_facts):
+    trees = [(facets[one.id], found.where(one.id), found.stores[one.id].tree(one.id)) for one in made]
+    for problem in differences(trees, published=True):
         raise InputError(problem)
-    code = _code(made, checkout)
+    sweep = PublishedSweep(
+        name=spec.name,
+        file=file,
+        sweep_id=spec.sweep_id,
+        metric="/".join(spec.metric),
+        partial=Partial(reason=" ".join(reason.split()).rstrip("."), missing=found.missing) if reason else None,
+        code=_code(made, checkout),
+    )
+    arms = {cell.id: arm_words(spec.arm(cell)) for cell in spec.runnable if cell.id in found.stores}
     try:
-        store = Store(results.runs)
-        with store.locked():  # another call may have published some of these runs by now
-            new = [run for one in evidence if (run := _new(one, found.stores[one.id], store))]
-            _write(new, store)
+        with tables.locked(results.root):  # another call may have published some of these runs by now
+            store = Store(results.root)
+            new = [run for identity in fresh if (run := _new(identity, found.stores[identity], store))]
+            for folder in (results.root, results.root / SENTENCES):
+                for left in files.leftovers(folder):
+                    left.unlink(missing_ok=True)
+            if new or spec.name not in results.manifests:
+                tables.add(results.root, new, {spec.name: arms})
             plugins.keep(results.root, (value for one in made for value in plugins.values_of(one.config)))
-            manifest = Manifest(
-                name=spec.name,
-                file=file,
-                sweep_id=spec.sweep_id,
-                metric="/".join(spec.metric),
-                partial=Partial(reason=" ".join(reason.split()).rstrip("."), missing=found.missing) if reason else None,
-                code=code,
-                files={name: digest for one in made for name, digest in store.digests(one.id).items()},
-            )
-            _write_manifest(manifest, results)
+            write_manifest(results.root, {spec.name: sweep})
     except OSError as problem:
         raise InputError(
             f"{results.root}: cannot be written ({problem.strerror}). Mend that; the same command does the rest."
         ) from None
     states = {state: sum(one.status == state for one in made) for state in ("finished", "diverged", "failed")}
-    return Published(manifest, states | {"missing": len(found.missing)}, len(new), len(made) - len(new))
+    return Published(sweep, states | {"missing": len(found.missing)}, len(new), len(made) - len(new))
 
 
 def _find(spec: Spec, working: Store, published: Store) -> _Found:
@@ -126,28 +136,6 @@ def _find(spec: Spec, working: Store, published: Store) -> _Found:
         else:
             found.stores[identity] = store
     return found
-
-
-def _examined(found: _Found, runs: Path, results: Results) -> list[Evidence]:
-    """Evidence for every run that is there, in the order of the sweep file; translations are scored again."""
-    evidence: dict[str, Evidence] = {}
-    for folder, published in ((Store(runs).folder, False), (results.runs, True)):
-        ids = [identity for identity, store in found.stores.items() if store.folder == folder]
-        evidence |= {one.id: one for one in examine_all(Task(folder, published, rescore=True), ids)}
-    return [evidence[identity] for identity in found.stores]
-
-
-def _check_evidence(evidence: Sequence[Evidence]) -> None:
-    """Check the evidence of every record."""
-    problems = [problem for one in evidence for problem in one.problems]
-    problems += [
-        f"{one.where}: config: expected one of this program, got another. Publish with the program that made it."
-        for one in evidence
-        if one.unhashed
-    ]
-    if problems:
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        raise InputError(f"{problems[0]}{more}")
 
 
 def _check_complete(spec: Spec, found: _Found, reason: str | None) -> None:
@@ -224,21 +212,19 @@ def _code(made: Sequence[Record], checkout: Checkout) -> list[Code]:
     return sorted(code, key=lambda one: (-one.runs, one.state))
 
 
-def _new(evidence: Evidence, source: Store, published: Store) -> NewRun | None:
+def _new(identity: str, source: Store, published: Store) -> NewRun | None:
     """Return a run to write; None for one that is published.
 
     Raises:
         InputError: it is published with other bytes.
     """
-    identity = evidence.id
-    if source.folder == published.folder:
-        return None
     record, text = source.record(identity), source.text(identity)
     named = [*hypothesis_files(record), *record.per_sentence, ATTENTION]
     contents = {name: content for name in named if (content := source.content(identity, name)) is not None}
-    contents |= evidence.statistics
     if identity not in published:
-        return NewRun(json.loads(text), contents)
+        curves = {name: content for name in (CURVE, MAPS) if (content := source.content(identity, name)) is not None}
+        statistics, exact = _counts(record, contents)
+        return NewRun(json.loads(text), contents | curves | statistics, exact)
     there = {"record": published.text(identity).encode()} | {n: published.content(identity, n) for n in contents}
     if wrong := [name for name, content in ({"record": text.encode()} | contents).items() if there[name] != content]:
         raise InputError(
@@ -248,23 +234,22 @@ def _new(evidence: Evidence, source: Store, published: Store) -> NewRun | None:
     return None
 
 
-def _write(runs: Sequence[NewRun], store: Store) -> None:
-    """Add the runs, arm by arm. Temporary files that an interrupted call has left are removed: nobody else writes."""
-    for left in files.leftovers(store.folder):
-        left.unlink(missing_ok=True)
-    arms: dict[str, list[NewRun]] = {}
-    for run in runs:
-        arms.setdefault(arm_of(run.tree["id"]), []).append(run)
-    for arm, new in arms.items():
-        store.add(arm, new)
-
-
-def _write_manifest(manifest: Manifest, results: Results) -> None:
-    path, text = results.manifest_path(manifest.name), manifest.dumps()
-    for left in files.leftovers(path.parent):
-        left.unlink(missing_ok=True)
-    if not path.is_file() or path.read_bytes() != text.encode():
-        files.write(path, text)
+def _counts(record: Record, contents: Mapping[str, bytes]) -> tuple[dict[str, bytes], dict[str, list[bool]]]:
+    """Return files of counts, for references that are not shipped, and by split which translations are right."""
+    section = section_of(record)
+    corpus = section.read() if section is not None and section.at_hand() else None
+    statistics, exact = {}, {}
+    for name in hypothesis_files(record):
+        split = name.removesuffix(HYPOTHESES)
+        if corpus is None or section is None:
+            continue
+        columns = list(
+            zip(*scoring.counts(contents[name].decode().split("\n")[:-1], corpus.splits[split]), strict=True)
+        )
+        exact[split] = [bool(one) for one in columns[1]]
+        if not section.shipped and (content := rows.file_of(STATISTICS, columns)):
+            statistics[split + STATISTICS] = content
+    return statistics, exact
 
 
 class Checkout:

@@ -1,11 +1,12 @@
-"""Steps that compute everything from `results/`, in order, and a comparison with git.
+"""Steps that compute everything from the published runs, in order, and a comparison with git.
 
-A step takes the published inputs and returns the files that it wrote; `STEPS` is the list. Records are read once, and
+A step takes the published inputs and returns the files that it wrote; `STEPS` is the list. Runs are read once, and
 verdicts are computed once. A step writes the same bytes from the same input.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,24 +14,27 @@ from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 
+from study import files
+from study.analysis.comparison import Compared, compare_arms
 from study.analysis.runs import Runs
-from study.claims import costs, forest, matrix, schema, table
+from study.claims import costs, forest, matrix, noise, overview, schema, table
 from study.claims.evaluate import evaluate
 from study.claims.verdicts import Verdict
 from study.errors import INSTALL, InputError
 from study.files import CHECKOUT
-from study.publish import dictionary, noise, paper, readme, supplement
+from study.publish import pages as documents
+from study.publish import paper
 from study.publish.publish import Checkout
-from study.publish.report import write_comparison
-from study.publish.results import Results
+from study.publish.report import remarked
+from study.publish.results import PublishedSweep, Results, hashes
+from study.store import MANIFEST
+from study.sweep.spec import Spec
 
-OUTPUTS = ("results", "paper", "README.md", "docs")
-"""Generated files and folders that are committed."""
+OUTPUTS = ("paper", "README.md", "docs")
+"""Files and folders beside the results that have generated parts."""
 DRAWN = re.compile(r"\.(svg|pdf)$")
 """Bytes of these depend on the version of matplotlib."""
-
-LISTED = 20
-"""So many differences are listed, the rest counted."""
+GENERATED = ("tables/", "figures/", "../")
 
 
 @dataclass(frozen=True)
@@ -44,69 +48,64 @@ class Inputs:
         """The published runs."""
         return Runs(self.results.root, CHECKOUT / "sweeps")
 
+    def spec(self, sweep: PublishedSweep) -> Spec:
+        """Return a published sweep, which claims read too."""
+        beside = self.results.root.resolve().parent
+        return self.runs.spec(sweep.file, beside if (beside / sweep.file).is_file() else CHECKOUT)
+
+    @cached_property
+    def comparisons(self) -> dict[str, Compared]:
+        """Published sweep ↦ the comparison of its arms."""
+        made = {name: compare_arms(self.spec(one), self.runs) for name, one in self.results.manifests.items()}
+        return {name: remarked(found, self.results.manifests[name]) for name, found in made.items()}
+
     @cached_property
     def verdicts(self) -> list[Verdict]:
         """The verdicts on the claims of this study."""
-        return evaluate(schema.read_all(), self.runs, costs.read(self.results.benchmarks), by_score=True)
+        store = self.runs.store
+        assert store is not None
+        found = evaluate(schema.read_all(), self.runs, self.measured, by_score=True)
+        noise.write(store, found)  # tests of new contrasts over sentences
+        return noise.with_tests(found, noise.sentence_tests(store))
+
+    @cached_property
+    def measured(self) -> costs.Costs | None:
+        """The measured times of attention sites."""
+        return costs.read(self.results.benchmarks)
 
 
-def test_set_noise(inputs: Inputs) -> list[Path]:
-    """Write the tests over sentences, before the verdicts that print them."""
-    found = evaluate(schema.read_all(), inputs.runs, costs.read(inputs.results.benchmarks))
-    return noise.write(inputs.results, found)
+def tables(inputs: Inputs) -> list[Path]:
+    """Write the comparison of every published sweep, the verdicts, and the rank correlations of pairs of sweeps."""
+    from study.analysis import agreement
 
-
-def tables_and_figures(inputs: Inputs) -> list[Path]:
-    """Write the comparison of every published sweep."""
-    manifests = inputs.results.manifests.values()
-    return [path for manifest in manifests for path in write_comparison(inputs.results, manifest, inputs.runs)[1]]
+    results, root = inputs.results, inputs.results.root
+    paths = [path for name, made in inputs.comparisons.items() for path in made.table.write(root / "tables", name)]
+    paths += [*table.write(inputs.verdicts, root / "tables"), root / noise.TESTS]
+    paths += overview.summary_table(inputs.verdicts).write(root / "tables", "summary")
+    paths += costs.costs_table(inputs.measured).write(root / "tables", "cost") if inputs.measured else []
+    paths += matrix.table(inputs.verdicts).write(root / "tables", "matrix")
+    for name, pair in agreement.PAIRS.items():
+        if set(pair) <= set(results.manifests):
+            for stem, found in agreement.compare(inputs.runs, name).items():
+                paths += found.write(root / "tables", stem)
+    return paths
 
 
 def figures(inputs: Inputs) -> list[Path]:
-    """Draw the named figures of published sweeps, as SVG with their data."""
+    """Draw the named figures, as SVG with data."""
     from study.analysis.figures.catalogue import chosen, draw_all
 
     results = inputs.results
     published = (replace(f, sweeps=tuple(s for s in f.sweeps if s in results.manifests)) for f in chosen([]))
     drawn = draw_all([f for f in published if f.sweeps], inputs.runs, results.root / "figures", png=False)
-    return [path for one in drawn for path in one.paths]
-
-
-def verdicts(inputs: Inputs) -> list[Path]:
-    """Write the verdicts: `tables/claims.*`, `contrasts.*`, `matrix.*`, `summary.*`, and the forest plot."""
-    root, found = inputs.results.root, inputs.verdicts
-    tables = [*table.write(found, root / "tables"), *matrix.table(found).write(root / "tables", "matrix")]
-    return [*tables, *forest.write(found, root)]
-
-
-def agreements(inputs: Inputs) -> list[Path]:
-    """Write the effects of each pair of published sweeps and their rank correlations."""
-    from study.analysis import agreement
-
-    published = [name for name, pair in agreement.PAIRS.items() if set(pair) <= set(inputs.results.manifests)]
-    tables = [table for name in published for table in agreement.compare(inputs.runs, name).items()]
-    return [path for stem, table in tables for path in table.write(inputs.results.root / "tables", stem)]
-
-
-def blocks(inputs: Inputs) -> list[Path]:
-    """Write the generated parts of README.md and docs/ if the results are those of the repository."""
-    root = inputs.results.root
-    return readme.update(inputs.results, inputs.runs, inputs.verdicts) if root.resolve().parent == CHECKOUT else []
+    return [*(path for one in drawn for path in one.paths), *forest.write(inputs.verdicts, results.root)]
 
 
 STEPS: dict[str, Callable[[Inputs], list[Path]]] = {
-    "subsets": lambda inputs: supplement.write(inputs.results),  # first, because the runs are read with them
-    "tables": tables_and_figures,
+    "tables": tables,
     "figures": figures,
-    "noise": test_set_noise,
-    "verdicts": verdicts,
-    "agreement": agreements,
-    "dictionary": lambda inputs: dictionary.write_index(inputs.results, inputs.runs),
-    "paper": lambda inputs: [
-        *paper.write_data(inputs.results, inputs.runs, inputs.verdicts),
-        *paper.build(inputs.results),
-    ],
-    "readme": blocks,
+    "readme": lambda inputs: documents.update(inputs.results, inputs.runs.table),
+    "paper": lambda inputs: paper.build(inputs.results, inputs.runs),  # last, because it prints the root hash
 }
 
 
@@ -121,14 +120,13 @@ def reproduce(results: Results, say: Callable[[str], None] = print, steps: Seque
             raise InputError(f"STEP: expected {', '.join(STEPS)}, got {step}.")
     if not results.manifests:
         raise InputError(
-            f"{results.root / 'sweeps'}: expected published sweeps, got none. Publish one with `study publish SWEEP`."
+            f"{results.root}: expected published sweeps, got none. Publish one with `study publish SWEEP`."
         )
     inputs = Inputs(results)
-    for name, make in STEPS.items():
-        if steps and name not in steps:
-            continue
+    for name in (step for step in STEPS if step in (steps or STEPS)):
         try:
-            paths = make(inputs)
+            paths = STEPS[name](inputs)
+            seal(results, paths)
         except OSError as problem:
             raise InputError(
                 f"{problem.filename}: cannot be written ({problem.strerror}). Check the file and your rights."
@@ -142,32 +140,38 @@ def reproduce(results: Results, say: Callable[[str], None] = print, steps: Seque
     return _unchanged(results, say)
 
 
+def seal(results: Results, written: Sequence[Path]) -> None:
+    """Write the SHA-256 of generated files into the manifest, and its root hash into the README beside the folder.
+
+    Those of other files stay: what was changed by hand is still found.
+    """
+    root, manifest, now = results.root.resolve(), Results(results.root).manifest, hashes(results.root)
+    names = {os.path.relpath(path.resolve(), root) for path in written}
+    known = {name: one for name, one in manifest.files.items() if name in now or not name.startswith(GENERATED)}
+    sealed = known | {name: now[name] for name in names & now.keys()}
+    if sealed != manifest.files:
+        files.write(root / MANIFEST, manifest.model_copy(update={"files": dict(sorted(sealed.items()))}).dumps())
+    path = root.parent / "README.md"
+    text = files.read_text(path) if path.is_file() else ""
+    printed = re.sub(r"(<!-- root -->\s+.*?`)[^`]*`", rf"\g<1>{results.root_hash}`", text)
+    if printed != text:
+        files.write(path, printed)
+
+
 def _unchanged(results: Results, say: Callable[[str], None]) -> bool:
     try:
         checkout = Checkout(results.root)
     except InputError:
         say("not in a git checkout, so there is nothing to compare with")
         return True
-    changed = checkout.changed([str(results.root.resolve()), *OUTPUTS[1:]])
+    changed = checkout.changed([str(results.root.resolve()), *OUTPUTS])
+    lock = files.read_text(CHECKOUT / "requirements.lock") if (CHECKOUT / "requirements.lock").is_file() else ""
     drawn = [line for line in changed if DRAWN.search(line)]
-    if drawn and (other := _other_matplotlib()):
-        say(f"figures not compared, {len(drawn)} differ: {other}")
+    if drawn and lock and f"\nmatplotlib=={version('matplotlib')}\n" not in lock:
+        say(f"figures not compared, {len(drawn)} differ: matplotlib {version('matplotlib')} here, another one locked")
         changed = [line for line in changed if line not in drawn]
-    for line in changed[:LISTED]:
+    for line in changed:
         say(f"differs from what is committed: {line}")
-    if len(changed) > LISTED:
-        say(f"and {len(changed) - LISTED} more")
     if not changed:
         say("nothing differs from what is committed")
     return not changed
-
-
-def _other_matplotlib() -> str:
-    """Describe a matplotlib other than the locked one; empty if the versions agree or there is no lock."""
-    try:
-        lock = (CHECKOUT / "requirements.lock").read_text(encoding="utf-8")
-    except OSError:
-        return ""
-    locked = re.search(r"^matplotlib==(\S+)$", lock, re.MULTILINE)
-    here = version("matplotlib")
-    return f"matplotlib {here} here, {locked[1]} locked" if locked and locked[1] != here else ""

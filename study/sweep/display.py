@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -16,6 +15,9 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
+
+from study import files
+from study.errors import InputError
 
 SUMMARY_EVERY = 30.0
 
@@ -48,9 +50,9 @@ class Running:
     def steps(self) -> tuple[int, int, int] | None:
         """Steps (done, all, done by earlier trials of the same run), where the trial reports them."""
         try:
-            told = json.loads((self.folder / "progress.json").read_text(encoding="utf-8"))
+            told = files.read_json(self.folder / "progress.json", below=self.folder)
             return int(told["step"]), max(int(told["steps"]), 1), int(told.get("from", 0))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (InputError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
 

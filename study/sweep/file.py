@@ -30,6 +30,9 @@ DEEPEST = 50
 MOST = 100_000
 LARGEST = 2**22
 """Levels, values and bytes of a file."""
+SAFE = 10_000
+"""Levels that libyaml, which calls itself for each, can take."""
+INDENTED = re.compile(r"^[ ?-]*", re.MULTILINE)
 TAGS = re.compile(r"^# tags:(.*)$", re.MULTILINE)
 MERGE = "tag:yaml.org,2002:merge"
 
@@ -103,25 +106,31 @@ def parse(text: str) -> Any:
         yaml.YAMLError: it is no YAML, has a key that is no text or a key twice, or a number that is read in another
             base than it seems to be written in.
     """
+    indented = max(map(len, INDENTED.findall(text)))
+    if text.count("[") + text.count("{") + indented > SAFE:  # libyaml may overflow the stack
+        raise ValueError("nested too deep. Write plain sections.")
     try:
+        depth = 0
+        for event in yaml.parse(text, Loader):  # one at a time: a tree that is too deep exhausts the memory
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST:
+                raise ValueError("nested too deep. Write plain sections.")
         loader = Loader(text)
         try:
             node = loader.get_single_node()
             if node is None:
                 return None
-            _size(node, {}, 0)
+            _size(node, {})
             return loader.construct_document(node)
         finally:
             loader.dispose()
-    except RecursionError:
-        raise ValueError("nested too deep. Write plain sections.") from None
     except (ValueError, yaml.YAMLError):
         raise
     except Exception as problem:  # constructors of tags look values up, index them and so on
         raise ValueError(f"a value does not fit its tag, such as !!bool ({type(problem).__name__})") from None
 
 
-class Loader(yaml.SafeLoader):
+class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """Plain YAML, but a key that is no text or given twice is an error: by default the later silently wins."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
@@ -136,7 +145,8 @@ class Loader(yaml.SafeLoader):
             if key in keys:
                 raise yaml.constructor.ConstructorError(None, None, f"{key} is given twice", node.start_mark)
             keys.add(key)
-        return super().construct_mapping(node, deep)
+        found: dict[Hashable, Any] = super().construct_mapping(node, deep)
+        return found
 
     def construct_number(self, node: yaml.ScalarNode) -> int | float:
         """A number, unless YAML 1.1 reads it in another base than it seems to have: 010 is 8 there, and 1:30 is 90."""
@@ -153,14 +163,12 @@ for _tag in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float"):
     Loader.add_constructor(_tag, Loader.construct_number)
 
 
-def _size(node: yaml.Node, known: dict[int, int | None], depth: int) -> int:
+def _size(node: yaml.Node, known: dict[int, int | None]) -> int:
     """Return the number of values in a node with its aliases expanded. A few lines can declare 10^10.
 
     Raises:
-        ValueError: it is nested too deep, has no end, or stands for too many.
+        ValueError: it has no end, or stands for too many.
     """
-    if depth > DEEPEST:
-        raise ValueError("nested too deep. Write plain sections.")
     if id(node) in known:
         size = known[id(node)]
         if size is None:
@@ -171,7 +179,7 @@ def _size(node: yaml.Node, known: dict[int, int | None], depth: int) -> int:
     parts = (part for one in inner for part in (one if isinstance(one, tuple) else (one,)))
     total = 1
     for part in parts:
-        total += _size(part, known, depth + 1)
+        total += _size(part, known)
         if total > MOST:
             raise ValueError(f"more than {MOST:,} values, aliases (*) written out. Write a smaller file.")
     known[id(node)] = total

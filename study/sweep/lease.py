@@ -51,7 +51,7 @@ PATIENCE = 0.25
 """Seconds in which a lock counts as passing: who looks at a lease has it for a moment, too."""
 NUMBERED = re.compile(r"claim\.(\d{1,9})(\.beats)?", re.ASCII)
 """A claim, and no copy of one that an editor or a file service has made."""
-OPEN = sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NONBLOCK"))
+OPEN = sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NONBLOCK", "O_NOFOLLOW"))
 """Flags for opening. Without O_NONBLOCK, opening a pipe of that name waits for ever; Windows has neither."""
 
 

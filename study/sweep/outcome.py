@@ -6,6 +6,7 @@ import re
 import signal
 from pathlib import Path
 
+from study import files
 from study.errors import BUSY as BUSY
 from study.errors import UNWRITTEN as UNWRITTEN
 from study.errors import InputError
@@ -58,10 +59,8 @@ def _why(code: int | None, limit: float | None, memory: bool) -> str:
 def _last_words(log: Path) -> str:
     """The last line of this attempt, or that with which Python says why it crashed."""
     try:
-        with log.open("rb") as file:
-            file.seek(max(log.stat().st_size - TAIL, 0))
-            text = file.read().decode("utf-8", "replace")
-    except OSError:
+        text = files.read(log, below=log.parent)[-TAIL:].decode("utf-8", "replace")
+    except (OSError, InputError):
         return ""
     lines = [line.strip() for line in HEADER.split(text)[-1].splitlines() if line.strip()]
     fatal = [line for line in lines if line.startswith("Fatal Python error")]

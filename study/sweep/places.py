@@ -57,8 +57,8 @@ def write(spec: Spec, out: Path) -> None:
     path = out / PLACES
     with suppress(OSError, InputError):
         known: dict[str, Any] = {}
-        with suppress(OSError, ValueError, AttributeError):
-            known = dict(json.loads(path.read_bytes()).items())
+        with suppress(InputError, AttributeError):
+            known = dict(files.read_json(path, below=out).items())
         if all(spec.name in known.get(cell.id or "", {}).get("sweep", ()) for cell in spec.runnable):
             return
         specs = {spec.path.resolve(): spec}

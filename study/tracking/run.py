@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from study import attention_map
+from study import attention_map, files
 from study.config import Experiment, account, experiment_id, recorded
 from study.config.experiment import Tracking
-from study.errors import INSTALL
+from study.errors import INSTALL, InputError
 from study.records import Record, Wandb
 from study.tracking.view import BEST, MAPS, Heads, Label, Map, Table, View, label, lines, mapped, place_of, view_of
 
@@ -65,18 +65,12 @@ class Run:
         elif asked not in (None, "disabled"):
             self.watch("W&B: not installed, so the run is not tracked. " + INSTALL.format("wandb"))
 
-    @property
-    def shows(self) -> bool:
-        """Return True if the run is tracked, so that images can be viewed."""
-        return self.run is not None
-
     def log(self, values: dict[str, Any], step: int, shown: dict[str, Any] | None = None) -> None:
         """Scalars at a step, and an attention map as an image."""
         if shown is None:
             shown = self._maps.get(step)
         else:
-            with (self.folder / MAPS).open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"step": step, **shown}, ensure_ascii=False) + "\n")
+            files.append(self.folder / MAPS, json.dumps({"step": step, **shown}, ensure_ascii=False) + "\n")
         self._log({"step": step, **values, **mapped(shown, values)}, step)
 
     def _log(self, values: dict[str, Any], step: int) -> None:
@@ -198,8 +192,8 @@ def reader(folder: Path) -> Callable[[str], bytes | None]:
 
     def read(name: str) -> bytes | None:
         try:
-            return (folder / name).read_bytes()
-        except OSError:
+            return files.read(folder / name, below=folder)
+        except (OSError, InputError):
             return None
 
     return read

@@ -17,6 +17,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from study import files
 from study.config.overrides import flat
 from study.config.pruning import TRAINING
 from study.config.words import MAIN, changed, in_words
@@ -204,7 +205,7 @@ def place_of(folder: Path, identity: str) -> Place:
         if told := _PLACES.validate_json(os.environ.get(VARIABLE, "{}")).get(identity):
             return told
         return _places(folder / PLACES, (folder / PLACES).stat().st_mtime_ns).get(identity, Place())
-    except (OSError, ValidationError):
+    except (OSError, InputError, ValidationError):
         return Place()
 
 
@@ -213,7 +214,7 @@ _PLACES = TypeAdapter(dict[str, Place])
 
 @lru_cache(maxsize=1)
 def _places(path: Path, stamp: int) -> dict[str, Place]:
-    return _PLACES.validate_json(path.read_bytes())
+    return _PLACES.validate_json(files.read(path, below=path.parent))
 
 
 def _fields(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """One Experiment to one Record: build, fit (from a checkpoint, if one is there), evaluate, write.
 
 The folder of a run holds, in the order in which they come to be: `progress.json` (for who watches), `training.jsonl`
-(one line every 20 steps), `history.jsonl` (one line a validation), `checkpoint.ckpt` (to resume from),
+(one line every 20 steps), `history.jsonl` and `maps.jsonl` (one line a validation), `checkpoint.ckpt` (to resume from),
 `<split>.hyp.txt`, `<split>.nll.txt` (NLL of each sentence, in nats), `attention.json`, `model.pt` (for `study
 translate`) and, last and atomically, `record.json`.
 """
@@ -220,8 +220,7 @@ class Run:
         """A validation: to the history, to W&B and to who watches."""
         lines = "".join(json.dumps(records.rounded(p), sort_keys=True) + "\n" for p in self.task.history)
         files.write(self.folder / "history.jsonl", lines)
-        shown = attention_map(self.model, self.data.valid, self.data.vocabulary, None) if self.wandb.shows else None
-        self._log(point, shown)
+        self._log(point, attention_map(self.model, self.data.valid, self.data.vocabulary, None))
         rate = self.task.tokens / max(self.task.train_seconds, 1e-9)
         ahead = self.experiment.training.steps - point["step"]
         left = f"{ahead * self.task.train_seconds / max(1, point['step']):.0f} s left" if ahead else "tested next"

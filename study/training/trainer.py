@@ -19,6 +19,7 @@ import torch
 
 from study import files
 from study.config.experiment import Training
+from study.errors import InputError
 from study.training.ranks import Ranks
 
 
@@ -136,9 +137,10 @@ class Curves(pl.Callback):
     def _written(self) -> list[dict[str, Any]]:
         """Return the points that an earlier call has written, without incomplete lines."""
         try:
-            lines = self.path.read_text(encoding="utf-8").splitlines()
-            return [json.loads(line) for line in lines if line.startswith('{"step": ') and line.endswith("}")]
-        except (OSError, ValueError):
+            lines = files.read_text(self.path, below=self.path.parent).splitlines()
+            whole = (line for line in lines if line.startswith('{"step": ') and line.endswith("}"))
+            return [files.parse_json(line, str(self.path)) for line in whole]
+        except InputError:
             return []
 
     def on_before_optimizer_step(self, trainer: pl.Trainer, task: pl.LightningModule, *_: Any) -> None:
@@ -159,8 +161,7 @@ class Curves(pl.Callback):
         if before:
             values["train/tokens_per_second"] = (now[0] - before[0]) / max(now[1] - before[1], 1e-9)
         self.norm, self.trained = None, now
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"step": trainer.global_step, **values}) + "\n")
+        files.append(self.path, json.dumps({"step": trainer.global_step, **values}) + "\n")
         self.send(values, trainer.global_step)
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from study import files
 from study.attention import Lengths
 from study.config import Experiment, experiment_from, plugins
 from study.config.experiment import threads_for
@@ -21,6 +22,8 @@ from study.training.alignment import attention_map
 from study.training.batches import Example, collate
 from study.training.vocabulary import Vocabulary, restore
 
+LARGEST = 2**34
+"""Bytes of a model."""
 LONGEST = 2000
 """Tokens of a sentence: time grows with the square of their number."""
 
@@ -54,10 +57,14 @@ def load(path: Path) -> Trained:
     Raises:
         InputError: there is no such file, or it is not a checkpoint that this version can read.
     """
-    path = path / "model.pt" if path.is_dir() else path
-    if not path.is_file():
+    folder = path if path.is_dir() else None
+    path = path / "model.pt" if folder else path
+    if not path.exists():
         raise InputError(f"{path}: no such model. A run writes its model.pt when it has finished.")
-    return read(path.read_bytes(), str(path))
+    try:
+        return read(files.read(path, LARGEST, below=folder), str(path))
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be read ({problem.strerror}). Check the file and your rights.") from None
 
 
 def read(content: bytes, where: str) -> Trained:
@@ -77,7 +84,7 @@ def read(content: bytes, where: str) -> Trained:
         model = build(experiment.model, len(vocabulary), experiment.seed, lengths)
         checkpoint.cut_to(model, whole.get("kept", {}))
         model.load_state_dict(whole["state"])
-    except plugins.NotTrustedError:
+    except plugins.NotAllowedError:
         raise
     except InputError as problem:
         raise InputError(f"{where}: expected a model of this version, got another ({problem})") from None

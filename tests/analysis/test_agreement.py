@@ -9,7 +9,6 @@ from scipy import stats
 
 from study.analysis import agreement
 from study.analysis.figures import agreement as figure
-from study.analysis.figures.source import read_sweep
 from study.analysis.runs import Runs
 
 ARMS = [
@@ -50,13 +49,14 @@ def both(tmp_path):
     return case(tmp_path, "shorter", EFFECTS, 0.1), case(tmp_path, "longer", OTHER, 0.2, 3e-3, 900)
 
 
-def sweeps(both):
-    return [read_sweep(one.spec, Runs(one.runs)) for one in both]
+def swept(both):
+    """Runs of both sweeps, and their specs: the records of both are in one folder."""
+    return Runs(both[0].runs, both[0].sweeps), [one.spec for one in both]
 
 
 def agreed(both):
-    first, second = sweeps(both)
-    return agreement.agree(first.runs, second.runs, ("test/exact", "test/exact"))
+    runs, specs = swept(both)
+    return agreement.agree(runs, specs, ("test/exact", "test/exact"))
 
 
 def test_effects_and_their_rank_correlation(both):
@@ -134,7 +134,7 @@ def test_only_seeds_of_all_arms_count_and_a_diverged_arm_is_left_out(both):
 
 
 def test_the_figure_has_a_number_for_every_arm(both):
-    table = figure.points(sweeps(both))
+    table = figure.points(swept(both)[0], *swept(both)[1])
     arms = table[table["arm"] != ""]
     assert arms["n"].tolist() == [1, 2, 3, 4, 5, 6]
     drawn = figure.draw(table)
@@ -143,7 +143,7 @@ def test_the_figure_has_a_number_for_every_arm(both):
     assert [text.get_text() for text in panel.texts] == ["1", "2", "3", "4", "5", "6"]
     assert key.texts[0].get_text().startswith("1  final state\n2  mean state")
     assert "ρ = " in panel.get_title(loc="left")
-    assert figure.points(sweeps(both)[:1]).empty
+    assert figure.points(swept(both)[0], swept(both)[1][0]).empty
 
 
 def test_the_table_has_both_effects_and_the_correlation(both, monkeypatch):

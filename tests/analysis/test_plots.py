@@ -7,14 +7,12 @@ from pathlib import Path
 import pytest
 from plot_cases import Case
 
-from study import files
-from study.analysis.figures import aer, heads, lengths, maps, panels, scaling, style, symmetry, training
-from study.analysis.figures.source import interval, read_sweep
+from study.analysis.figures import drawings, panels, points, style
+from study.analysis.figures.catalogue import chosen, draw_all
+from study.analysis.figures.points import interval
 from study.analysis.runs import Runs
-from study.commands.figures import main
 from study.errors import InputError
 from study.records import Score
-from study.store import NewRun, Store, arm_of
 
 ROOT = Path(__file__).parents[2]
 SCALES = """
@@ -39,7 +37,7 @@ def scales(tmp_path):
 
 
 def swept(case):
-    return [read_sweep(case.spec, Runs(case.runs))]
+    return Runs(case.runs, case.sweeps), case.spec
 
 
 def cell(table, **place):
@@ -49,7 +47,7 @@ def cell(table, **place):
 
 
 def test_means_and_intervals_by_hand(scales):
-    table = scaling.points(swept(scales))
+    table = points.scaling(*swept(scales))
     here = cell(table, line="scale=none", x=512, column="recurrent,\ndot")
     assert here["score"].tolist() == [21.0, 22.0, 23.0, 24.0, 25.0]
     assert set(here["mean"]) == {23.0}
@@ -66,7 +64,7 @@ def test_a_hole_keeps_its_dots_loses_its_mean_and_is_marked(scales):
     gone = scales.path(3, model__attention__scale="rsqrt", model__attention__key_width=16)
     tree = json.loads(gone.read_text()) | {"status": "diverged", "scores": [], "error": "NaN"}
     gone.write_text(json.dumps(tree))
-    table = scaling.points(swept(scales))
+    table = points.scaling(*swept(scales))
     here = cell(table, line="scale=none", x=512)
     assert here["state"].tolist() == ["finished", "missing", "finished", "finished", "finished"]
     assert here["score"].isna().tolist() == [False, True, False, False, False]
@@ -74,7 +72,7 @@ def test_a_hole_keeps_its_dots_loses_its_mean_and_is_marked(scales):
     assert panels.missing_marks(here) == ["hole"]
     assert panels.missing_marks(cell(table, line="scale=rsqrt", x=16)) == ["diverged"]
     assert cell(table, line="scale=none", x=16)["mean"].notna().all()
-    figure = scaling.draw(table)
+    figure = drawings.scaling(table)
     said = [text.get_text() for text in figure.legends[0].get_texts()]
     assert said == ["1/√d", "unscaled", "diverged", "no result"]
 
@@ -91,15 +89,14 @@ def test_by_rate_and_not_mixed_with_other_arms(tmp_path):
     fixed = "  model.attention.maps: {value: separate}\n"
     case = Case(tmp_path, "scaling", f"  arm: {{values: {json.dumps(arms)}}}\n{fixed}", seeds=[1])
     case.write(rising)
-    table = scaling.points(swept(case))
+    table = points.scaling(*swept(case))
     by_size = cell(table, column="recurrent,\ndot")
     lines = ["scale=rsqrt", "scale=none", "scale=inverse", "scale=none logit_init=matched"]
     assert by_size["line"].tolist() == lines
-    by_rate = cell(table, column=f"recurrent,\ndot, d = 64{scaling.BY_RATE}")
+    by_rate = cell(table, column=f"recurrent,\ndot, d = 64{points.BY_RATE}")
     assert list(zip(by_rate["line"], by_rate["x"], strict=True)) == [
         *((line, rate) for rate in (1e-3, 1e-2) for line in lines[:2])
     ]
-    assert set(scaling.points_by_rate(swept(case))["line"]) == set(lines[:3])
 
 
 def test_an_arm_looks_the_same_everywhere(scales):
@@ -117,36 +114,31 @@ def test_an_arm_looks_the_same_everywhere(scales):
     assert named["one"] == named["two"]  # an axis names them
 
 
-def test_the_same_records_give_the_same_bytes(scales, tmp_path, capsys):
-    attention(scales)
+def drawn(case, out, *names):
+    """Lines about these figures, which are drawn into a folder."""
+    return [one.line for one in draw_all(chosen(names), Runs(case.runs, case.sweeps), out)]
+
+
+def test_the_same_records_give_the_same_bytes(scales, tmp_path):
     written = []
     for out in (tmp_path / "one", tmp_path / "two"):
-        assert main(["scaling", "maps-scaling", *where(scales), "--out", str(out)]) == 0
+        drawn(scales, out, "scaling")
         written.append({path.name: path.read_bytes() for path in out.iterdir()})
     assert written[0] == written[1]
-    assert len(written[0]) == 6
-    assert "from 20 of 20 runs of scaling" in capsys.readouterr().out
+    assert set(written[0]) == {"scaling.svg", "scaling.png", "scaling.csv"}
 
 
-def where(case):
-    return ["--results", str(case.runs.parent), "--sweeps", str(case.sweeps)]
-
-
-def test_figures_without_records_are_left_out_with_a_line(scales, capsys):
+def test_figures_without_records_are_left_out_with_a_line(scales, tmp_path):
     Case(
         scales.sweeps.parent,
         "heads",
         "  model.attention.heads: {values: [1, 2]}\n  model.family: {value: transformer}\n",
     )
-    assert main(["heads", "rates", "maps-scaling", *where(scales)]) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        f"rates: not drawn, since {scales.runs} has no record of learning_rate",
-        f"heads: not drawn, since {scales.runs} has no record of heads",
-        f"maps-scaling: not drawn, since the records in {scales.runs} have no attention maps",
-    ]
-    assert not (scales.runs.parent / "figures").exists()
-    with pytest.raises(InputError, match=r"no such figure: 'haeds'. Choose from quickstart, scaling"):
-        main(["haeds"])
+    said = drawn(scales, tmp_path / "out", "heads", "pruning")
+    assert [line.split(":")[0] for line in said if "not drawn" in line] == ["heads", "pruning"]
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(InputError, match=r"no such figure: 'haeds'. Choose from scaling, lengths"):
+        chosen(["haeds"])
 
 
 def test_scores_by_length_are_read_where_they_are_trained_first(tmp_path):
@@ -162,7 +154,7 @@ def test_scores_by_length_are_read_where_they_are_trained_first(tmp_path):
         tmp_path, "bottleneck", "  model.memory: {values: [states, final]}\n  model.init: {value: zero}\n", seeds=[1]
     )
     case.write(lambda e: 50.0, scores=buckets)
-    table = lengths.points(swept(case))
+    table = points.lengths(*swept(case))
     here = cell(table, row="exact", line="memory=final", column="recurrent,\nstarts from zero")
     assert list(zip(here["x"], here["metric"], here["score"], strict=True)) == [
         ("4–7", "test/exact", 80.0),
@@ -176,14 +168,14 @@ def test_heads_answer_what_is_held_fixed(tmp_path):
     family = "  model.family: {value: transformer}\n"
     case = Case(tmp_path, "heads", f"  arm: {{values: {json.dumps(arms)}}}\n{family}", seeds=[1])
     case.write(rising)
-    table = heads.points(swept(case))
+    table = points.heads(*swept(case))
     found = {
         (c.partition("\n")[2], line, x) for c, line, x in zip(table["column"], table["line"], table["x"], strict=True)
     }
     assert found == {
-        *((heads.AT_PRODUCT, "H·K=64", h) for h in (1, 2, 4)),
-        *((heads.AT_WIDTH, "K=64", h) for h in (1, 4)),
-        *((heads.AT_HEADS, "H=4", k) for k in (16, 64)),
+        *((points.AT_PRODUCT, "H·K=64", h) for h in (1, 2, 4)),
+        *((points.AT_WIDTH, "K=64", h) for h in (1, 4)),
+        *((points.AT_HEADS, "H=4", k) for k in (16, 64)),
     }
 
 
@@ -197,7 +189,7 @@ def test_dose_and_response_with_their_floors(tmp_path):
 """
     case = Case(tmp_path, "symmetry", parameters, metric="test/accuracy", seeds=[1])
     case.write(lambda e: 90.0, scores=lambda e: [Score(split="test", metric="attends_argmax", value=60.0, n=50)])
-    table = symmetry.points(swept(case))
+    table = points.symmetry(*swept(case))
     floors = table[table["state"] == "floor"]
     assert list(zip(floors["metric"], floors["line"], floors["x"], floors["mean"], strict=True)) == [
         ("test/accuracy", "floor=confused", 1.0, 70.8333),
@@ -210,73 +202,22 @@ def test_dose_and_response_with_their_floors(tmp_path):
     assert set(table["line"]) - set(floors["line"]) == {"maps=separate", "maps=tied"}
     for path in case.runs.glob("*/record.json"):
         path.unlink()
-    assert symmetry.points(swept(case)).empty
+    assert points.symmetry(*swept(case)).empty
 
 
-def test_a_mean_over_training_ends_where_its_first_run_does(scales):
-    def history(e):
-        steps = (100,) if e.seed == 1 and e.model.attention.cross.scale == "none" else (100, 200)
-        return [
-            {"step": s, "valid_exact": 1.0 * e.seed, "diagnostics": {"cross": {"entropy": 0.1 * e.seed}}} for s in steps
-        ]
-
-    scales.write(rising, history=history)
-    table = training.by_size(swept(scales))
-    assert set(table["row"]) == {"valid_exact", "entropy"}
-    column = "recurrent,\ndot, d = 512"
-    whole = cell(table, row="entropy", column=column, line="scale=rsqrt")
-    assert whole.drop_duplicates("x")["mean"].tolist() == pytest.approx([0.3, 0.3])
-    short = cell(table, row="entropy", column=column, line="scale=none").sort_values("x").drop_duplicates("x")
-    assert short["mean"].notna().tolist() == [True, False]
-
-
-MAP = {
-    "site": "cross",
-    "layer": 0,
-    "head": None,
-    "source": ["ein", "Hund"],
-    "target": ["a", "dog", "</s>"],
-    "weights": [[0.9, 0.1], [0.25, 0.75], [0.5, 0.5]],
-    "gold": [[0, 0], [1, 1]],
-}
-
-
-def attention(case):
-    """A map beside the second seed of the baseline, and one of another sentence in the other arm's folder."""
-    width = {"model__attention__key_width": 16}
-    first = case.path(2, model__attention__scale="rsqrt", **width)
-    run = NewRun(json.loads(first.read_text()), {"attention.json": json.dumps(MAP).encode()})
-    Store(case.runs).add(arm_of(first.parent.name), [run])
-    first.unlink()
-    other = case.path(1, model__attention__scale="none", **width).with_name("attention.json")
-    files.write(other, json.dumps(MAP | {"source": ["der", "Hund"]}))
-
-
-def test_maps_published_or_not_beside_gold(scales):
-    attention(scales)
-    table = maps.points(swept(scales))
-    assert table.drop_duplicates("line")["line"].tolist() == ["gold", "scale=rsqrt", "scale=none"]
-    assert cell(table, line="gold")["weight"].tolist() == [1.0, 0.0, 0.0, 1.0, 0.0, 0.0]
-    here = cell(table, line="scale=rsqrt")
-    assert here["weight"].tolist() == [0.9, 0.1, 0.25, 0.75, 0.5, 0.5]
-    assert set(here["seed"]) == {2}
-    assert cell(table, line="scale=none")["weight"].isna().tolist() == [True]
-    shown = [text.get_text() for axes in maps.draw(table).axes for text in axes.texts]
-    assert shown == ["no map"]
-
-
-def test_alignment_error_and_score_of_every_run(scales):
+def test_alignment_error_and_score_of_every_run(scales, monkeypatch):
+    monkeypatch.setitem(points.ALIGNED, "scaling", (points.SCALE, (), ("scale",)))
     values = {"aer": 0.1, "bleu": 10.0}  # times the seed
     scores = lambda e: [Score(split="test", metric=m, value=v * e.seed, n=50) for m, v in values.items()]  # noqa: E731
     scales.write(rising, scores=scores)
     scales.path(5, model__attention__scale="none", model__attention__key_width=16).unlink()
-    table = aer.points(swept(scales))
+    table = points.aer(*swept(scales))
     base = cell(table, line="scale=rsqrt")
     assert base["aer"].tolist() == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
     assert base["score"].tolist() == pytest.approx([10, 20, 30, 40, 50])
     assert base["aer_low"].tolist() == pytest.approx([0.3 - HALF / 10] * 5, abs=5.1e-5)
     assert cell(table, line="scale=none")["aer_mean"].isna().all()
-    figure = aer.draw(table)
+    figure = drawings.aer(table)
     said = [t.get_text() for axes in figure.axes if (legend := axes.get_legend()) for t in legend.get_texts()]
     assert said == ["1/√d", "unscaled (4 of 5)"]
 
@@ -294,13 +235,12 @@ import matplotlib
 matplotlib.use("template")
 import matplotlib.pyplot as plt
 from pathlib import Path
-from study.analysis.figures import scaling, style
-from study.analysis.figures.source import read_sweep
+from study.analysis.figures import drawings, points, style
 from study.analysis.runs import Runs
 own, size = plt.figure(), matplotlib.rcParams["font.size"]
 runs = Runs(Path({str(scales.runs)!r}), Path({str(scales.sweeps)!r}))
-table = scaling.points([read_sweep(runs.spec("scaling"), runs)])
-figure = scaling.draw(table)
+table = points.scaling(runs, runs.spec("scaling"))
+figure = drawings.scaling(table)
 paths = style.write(figure, table, Path({str(tmp_path / "out")!r}))
 assert isinstance(figure, matplotlib.figure.Figure), figure
 assert figure._repr_png_().startswith(b"\\x89PNG")

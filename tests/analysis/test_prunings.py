@@ -8,8 +8,7 @@ from plot_cases import Case
 from study import metrics
 from study.analysis import measures
 from study.analysis.comparison import compare_arms
-from study.analysis.figures import pruning
-from study.analysis.figures.source import read_sweep
+from study.analysis.figures import drawings, points
 from study.analysis.measures import Measure
 from study.analysis.runs import Runs
 from study.claims.evaluate import evaluate
@@ -18,7 +17,7 @@ from study.config import Grammar
 from study.errors import InputError
 from study.files import CHECKOUT as ROOT
 from study.metrics import KEPT
-from study.records import Record, Score
+from study.records import Score
 from study.sweep.spec import load
 
 SITES = ("encoder_self", "decoder_self", "cross")
@@ -74,15 +73,16 @@ def case(tmp_path):
 def test_heads_left_and_heads_free_by_hand(case):
     """24 heads of which 35% go for free are 8 (8.4), the 8 of the encoder; 30 + seed 1 is 31%: 7 (7.44)."""
     path = case.path(1, pruning__order="gradient", pruning__site="all")
-    record = Record.model_validate_json(path.read_text())
+    record = json.loads(path.read_text())
     assert (measures.free_heads(record), len(measures.head_order(record))) == (7.0, 24)
     assert [measures.heads_left(record, site) for site in SITES] == [1 / 8, 1.0, 1.0]
-    assert Measure("diagnostics/pruning/left/encoder_self").of(record) == 1 / 8
-    assert Measure("test/bleu/kept 0.0").of(record) == 1.0
-    chance = Record.model_validate_json(case.path(1, pruning__order="random", pruning__site="all").read_text())
+    runs = Runs(case.runs)
+    assert runs.value(record["id"], Measure("diagnostics/pruning/left/encoder_self")) == 1 / 8
+    assert runs.value(record["id"], Measure("test/bleu/kept 0.0")) == 1.0
+    chance = json.loads(case.path(1, pruning__order="random", pruning__site="all").read_text())
     assert measures.free_heads(chance) == pytest.approx(0.24)
     assert measures.heads_left(chance, "cross") is None
-    assert (metrics.unit_metric("test/cliff"), metrics.unit_metric("test/bleu/kept 0.5")) == ("test/bleu",) * 2
+    assert (metrics.unit_of("test/cliff"), metrics.unit_of("test/bleu/kept 0.5")) == ("bleu",) * 2
     for wrong in ("test/aer/kept 0.5", "test/bleu/kept 0.55", "test/bleu/one of mlp 0", "diagnostics/pruning/left/mlp"):
         with pytest.raises(InputError, match=r"no such (site|part|metric)"):
             metrics.check_claimed(wrong, Grammar())
@@ -115,7 +115,7 @@ def test_a_table_of_pruned_runs_by_site(case):
 
 def test_the_figure_of_curves_by_hand(case):
     case.path(2, pruning__order="gradient", pruning__site="cross").unlink()
-    table = pruning.points([read_sweep(case.spec, Runs(case.runs))])
+    table = points.pruning(Runs(case.runs), case.spec)
     assert list(dict.fromkeys(table["column"])) == ["all sites", "cross-attention"]
     here = table[(table["column"] == "all sites") & (table["line"] == "order=random") & (table["x"] == 20)]
     assert here["score"].tolist() == [41.0, 42.0, 43.0, 44.0, 45.0]
@@ -124,7 +124,7 @@ def test_the_figure_of_curves_by_hand(case):
     assert here["free"].tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
     hole = table[(table["column"] == "cross-attention") & (table["line"] == "gradient")]
     assert hole["mean"].isna().all()
-    said = [text.get_text() for text in pruning.draw(table).legends[0].get_texts()]
+    said = [text.get_text() for text in drawings.pruning(table).legends[0].get_texts()]
     assert said == ["random orders", "gradient", "no result"]
 
 
@@ -137,7 +137,7 @@ def asked(folder, *ids):
         first = [q for q in claim.questions if q.edition == 1]
         questions = [q.model_copy(update={"margin": 4.0 if q.margin == "gap" else q.margin}) for q in first]
         plain.append(claim.model_copy(update={"questions": tuple(questions)}))
-    return evaluate([ClaimFile(path, tuple(plain))], Runs(folder / "results" / "runs", folder / "sweeps"))
+    return evaluate([ClaimFile(path=path, claims=tuple(plain))], Runs(folder / "results" / "runs", folder / "sweeps"))
 
 
 def declared(folder, name, metric):

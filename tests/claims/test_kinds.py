@@ -192,7 +192,7 @@ def test_two_ratios_have_their_own_numbers(tmp_path):
     contrasts = [{"statistic": "ratio", "arm": {"heads": heads}, "baseline": {"heads": 1}} for heads in (4, 8)]
     question = Question(benchmark="cost", margin=1.1, contrasts=contrasts)
     claim = Claim(id=1, slug="x", statement="x", type="superiority", questions=[question])
-    (verdict,) = evaluate([ClaimFile(tmp_path / "claims.yaml", (claim,))], Runs(None, tmp_path), found)
+    (verdict,) = evaluate([ClaimFile(path=tmp_path / "claims.yaml", claims=(claim,))], Runs(None, tmp_path), found)
     expected = means([np.log(np.array(times[heads]) / np.array(times[1])) for heads in (4, 8)])
     for one, (*ends, holm) in zip(verdict.findings, expected, strict=True):
         test = one.comparison.test

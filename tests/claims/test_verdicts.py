@@ -18,9 +18,10 @@ from study.analysis.inference import (
     rank_correlation,
     t_test,
 )
-from study.claims.contrasts import WeightedContrast, band, direction
-from study.claims.schema import Contrast, Difference, Question
-from study.claims.verdicts import Finding, Verdict, combined, finding, inside, judged, outcome, summaries, supersede
+from study.analysis.measures import Measure
+from study.claims.contrasts import Weighted, band, direction
+from study.claims.schema import Contrast, Question
+from study.claims.verdicts import Finding, Verdict, combined, finding, inside, judged, outcome, summary, supersede
 
 BASE = {1: 80.0, 2: 82.0, 3: 81.5, 4: 79.0, 5: 83.0}
 BETTER = {1: 85.0, 2: 86.5, 3: 87.0, 4: 83.5, 5: 88.5}
@@ -89,9 +90,9 @@ def test_two_one_sided_tests_by_hand():
     test = t_test("welch", 0.3, 0.2, 4)
     assert (test.low, test.high) == pytest.approx((0.3 - 2.776445 * 0.2, 0.3 + 2.776445 * 0.2), abs=1e-6)
     edge = 0.3 + 2.131847 * 0.2
-    assert inside(test, edge + 1e-6)
-    assert not inside(test, edge - 1e-6)
-    assert not inside(Test("welch", 0.0), 100.0)
+    assert inside(test.inner, edge + 1e-6)
+    assert not inside(test.inner, edge - 1e-6)
+    assert not inside(Test("welch", 0.0).inner, 100.0)
 
 
 def test_holm_by_hand_over_the_contrasts_of_a_question():
@@ -206,9 +207,10 @@ def test_a_claim_has_the_verdict_that_its_parts_share(parts, whole):
         word = "undecided" if part != "saturated" else part
         outcome_ = "not decided" if part == "saturated" else part.partition(",")[0]
         asked = SimpleNamespace(post_hoc="later" * ("post hoc" in part))
-        row = {"claim": SimpleNamespace(id=1), "outcome": outcome_, "word": word, "superseded": (), "question": asked}
+        counts = outcome_ not in ("none", "not yet run")
+        row = {"claim": SimpleNamespace(id=1), "outcome": outcome_, "word": word, "counts": counts, "question": asked}
         rows.append(SimpleNamespace(**row))
-    assert summaries(rows) == {"1": whole}
+    assert summary(rows) == whole
 
 
 @pytest.mark.parametrize(
@@ -231,12 +233,13 @@ def test_nothing_is_saturated_that_could_show(base, other, kind, expect, word):
         dict(enumerate(mean + spread_ * d for d in (-1, 1, 0, 0.5, -0.5)))
         for mean, spread_ in ((base, 0.2), (other, spread))
     ]
-    contrast = Difference(arm={}, baseline={}, expect=expect)
-    weighed = WeightedContrast("x", arms(a=values[0], b=values[1]), PAIR, {}, 5, ("b",), ("a",))
+    contrast = Contrast(arm={}, baseline={}, expect=expect)
+    measure = Measure("test/exact")
+    weighed = Weighted(contrast, measure, arms(a=values[0], b=values[1]), PAIR, {}, 5, ("a",))
     comparison = Comparison(t_test("welch", other - base, abs(other - base) + 1, 4), holm=0.4)
     if word.startswith("no difference"):
         comparison = Comparison(t_test("welch", other - base, 0.1, 4), holm=0.001)
-    assert finding(kind, question(metric="test/exact"), contrast, weighed, comparison, 5.0).word == word
+    assert finding(kind, question(metric="test/exact"), weighed, comparison, 5.0).word == word
 
 
 def test_an_interval_of_90_percent_by_hand():
@@ -253,10 +256,10 @@ def test_an_interval_of_90_percent_by_hand():
 
 def test_better_is_less_of_a_loss():
     pair = {"arm": {}, "baseline": {}}
-    assert direction(Difference(**pair), "test/nll") == -1
-    assert direction(Difference(**pair, expect="worse"), "test/exact") == -1
-    assert direction(Difference(**pair), "diagnostics/cross/entropy") == 0
-    assert direction(Contrast(expect="higher"), "test/nll") == 1
+    assert direction(Contrast(**pair), "test/nll") == -1
+    assert direction(Contrast(**pair, expect="worse"), "test/exact") == -1
+    assert direction(Contrast(**pair), "diagnostics/cross/entropy") == 0
+    assert direction(Contrast(arm={}, baseline={}, expect="higher"), "test/nll") == 1
 
 
 def test_the_band_of_learning_rates_by_hand():
@@ -301,7 +304,7 @@ def test_a_correlation_is_tested_where_its_interval_is_taken():
         assert -1 < test.low < rho < test.high < 1
         assert (test.p < 0.05) == (test.low > 0 or test.high < 0)
         ends = [math.tanh(math.atanh(rho) + side * stats.t.ppf(0.95, 9) * test.se) for side in (-1, 1)]
-        assert inside(test, 0.3) == (max(map(abs, ends)) < 0.3)
+        assert inside(test.inner, 0.3) == (max(map(abs, ends)) < 0.3)
     (alone,) = adjusted([Comparison(wide)])
     assert alone.detectable == pytest.approx(math.tanh((2.5706 + stats.t.ppf(0.8, 5)) * 0.8333), abs=1e-4)
 

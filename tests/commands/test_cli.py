@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -14,14 +15,13 @@ from pydantic import BaseModel
 
 from study.__main__ import main
 from study.commands import VERBS, train
-from study.commands.completion import SHELLS
 from study.commands.ls import LISTERS
 from study.config import Attention, Experiment, Grammar, Multi30k, Recurrent, Transformer, experiment_from
+from study.config.identity import recorded
 from study.config.pruning import Pruning
 from study.config.sites import RecurrentSites, TransformerSites
 from study.corpora.parallel import Files
 from study.errors import EXIT_STATUS, InputError
-from study.publish.reproduce import STEPS
 from study.sweep.fields import full_name
 
 ROOT = Path(__file__).parents[2]
@@ -66,6 +66,8 @@ def test_the_verbs_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(f"  {code} " in told for code in EXIT_STATUS)
     assert run("help", "sweep") == 0
     assert capsys.readouterr().out.startswith("usage: study sweep")
+    from study.publish.reproduce import STEPS
+
     assert run("help", "reproduce") == 0
     steps = capsys.readouterr().out.partition("STEP  ")[2]
     assert all(step in steps for step in STEPS)
@@ -81,7 +83,11 @@ def test_what_there_is_is_listed_as_a_table_and_as_json(what: str, capsys: pytes
     head, *lines = capsys.readouterr().out.splitlines()
     assert head.split() == list(rows[0])
     assert len(lines) == len(rows)
-    first = {"sweeps": "sweeps/bottleneck.yaml", "presets": "bahdanau2015", "scores": "bleu", "sites": "recurrent"}
+    first = {
+        "sweeps": "sweeps/asymptotes_recipe.yaml",
+        "presets": "bahdanau2015",
+        "scores": "bleu",
+    }
     first |= {"fields": "preset", "corpora": "grammar"}
     assert str(next(iter(rows[0].values()))).endswith(first[what])
     if what == "fields":
@@ -91,17 +97,6 @@ def test_what_there_is_is_listed_as_a_table_and_as_json(what: str, capsys: pytes
         assert found["model.attention.window"] == ("window", "derived: 4")
         assert not [name for name in found if "cross" in name]
         assert all(full_name(short) == name for name, (short, _) in found.items())
-
-
-@pytest.mark.parametrize("shell", SHELLS)
-def test_a_shell_completes_verbs_and_flags(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("completion", shell) == 0
-    script = capsys.readouterr().out
-    assert all(word in script for word in ("reproduce", "model.attention.key_width", "dry-run", "luong"))
-    if shell == "bash":  # the real shell completes `study train --model.attention.cross.sco<TAB>`
-        asked = f"{script}\nCOMP_WORDS=(study train --model.attention.cross.sco); COMP_CWORD=2; _shtab_study\n"
-        done = subprocess.run(["bash", "-c", asked + 'echo "got ${COMPREPLY[@]}"'], capture_output=True, text=True)
-        assert done.stdout.splitlines()[-1] == "got --model.attention.cross.score"
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "help"])
@@ -146,6 +141,31 @@ def test_a_recorded_configuration_is_a_config_file(tmp_path: Path, trained: list
     assert trained[0][0] == experiment
 
 
+def test_translations_of_own_text_are_shown_beside_its_files(
+    tiny: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("STUDY_FILES", raising=False)
+    text = ROOT / "tests" / "corpora" / "catalogue_cs_en"
+    given = {"data.name": "files", "data.source": "cs", "data.target": "en", "data.folder": str(text)}
+    experiment = experiment_from(given)
+    pairs = experiment.data.read().splits["test"]
+    path = tiny.write("dot", 1, 80.0, config=recorded(experiment), data=None)
+    lines = ["wrong", *(pair.target for pair in pairs[1:])]
+    path.with_name("test.hyp.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    show = ["show", str(path), "--sentences", "--score", "exact", "--split", "test"]
+    assert run(*show) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("study: --data-folder: expected the folder of the text, got none.")
+    assert told.count("\n") == 1
+    assert run(*show, "--data-folder", str(text), "--json") == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["score"] for row in rows] == [0.0] + [100.0] * (len(pairs) - 1)
+    assert (rows[0]["source"], rows[0]["reference"]) == (pairs[0].source, pairs[0].target)
+    monkeypatch.setenv("STUDY_FILES", str(text))
+    assert run(*show, "--json") == 0
+    assert json.loads(capsys.readouterr().out) == rows
+
+
 MISTAKES = {
     "unknown verb": (["fly"], "fly: expected a verb, got an unknown one."),
     "unknown option": (["train", "--model.widht", "3"], "Did you mean --model.width?"),
@@ -183,6 +203,10 @@ MISTAKES = {
     "absent sweep file": (["sweep", "absent.yaml"], "absent.yaml"),
     "no such run": (["show", "absent"], "absent: no such run"),
     "report without a sweep": (["report"], "SWEEP: expected a sweep file"),
+    "one run to compare": (["compare", "absent"], "RUN: expected 2 to 12 runs, got 1."),
+    "a query of sweeps": (["ls", "sweeps", "--query", "seed == 1"], "--query: expected with `study ls runs`"),
+    "a split of a record": (["show", "absent", "--split", "test"], "--split: expected with --sentences"),
+    "a run that is a corpus": (["show", "grammar", "--split", "none"], "--split: expected train, valid, test"),
 }
 
 
@@ -199,7 +223,7 @@ def test_a_mistake_is_one_line_and_status_2(
     Path("true.yaml").write_text("seed: true\n")
     Path("key.yaml").write_text("1: 2\n")
     Path("ring.yaml").write_text("model: &model {width: *model}\n")
-    Path("deep.yaml").write_text("seed: " + "[" * 5000)
+    Path("deep.yaml").write_text("seed: " + "[" * 200_000 + "]" * 200_000)
     argv, says = MISTAKES[mistake]
     assert run(*argv) == 2
     told = capsys.readouterr()
@@ -249,35 +273,40 @@ def test_whatever_ends_a_command_is_one_line(
 
 DRIVER = """
 import sys, types
-from pathlib import Path
 from study import __main__
 def main(argv):
     for _ in range(20000):
         print("λ → Δ")
-        print("λ → Δ", file=sys.stderr)
-    Path(argv[0]).write_text("done")
     return 0
 sys.modules["study.commands.show"] = types.SimpleNamespace(main=main)
-sys.exit(__main__.main(["show", sys.argv[1]]))
+sys.exit(__main__.main(["show"]))
 """
 
 
-@pytest.mark.parametrize("case", ["reader gone", "disk full", "closed", "ascii"])
-def test_output_that_cannot_be_written_ends_no_work(case: str, tmp_path: Path) -> None:
-    """The file is written and the status tells whether something is missing: who left by `| head` misses nothing."""
+@pytest.mark.parametrize("case", ["reader gone", "disk full", "ascii"])
+def test_output_that_cannot_be_written_ends_in_at_most_one_line(case: str, tmp_path: Path) -> None:
     reader, pipe = os.pipe()
     os.close(reader)
-    stdout = {"reader gone": "2>&1", "disk full": ">/dev/full 2>err", "closed": ">&- 2>err", "ascii": ">out 2>err"}
-    command = f'"$0" -c "$1" done {stdout[case]}'
+    stdout = {"reader gone": "2>err", "disk full": ">/dev/full 2>err", "ascii": ">out 2>err"}
     environment = os.environ | {"PYTHONIOENCODING": "ascii" if case == "ascii" else "utf-8", "PYTHONPATH": str(ROOT)}
-    ended = subprocess.run(
-        ["sh", "-c", command, sys.executable, DRIVER], cwd=tmp_path, env=environment, stdout=pipe, check=False
-    )
+    command = ["sh", "-c", f'"$0" -c "$1" {stdout[case]}', sys.executable, DRIVER]
+    ended = subprocess.run(command, cwd=tmp_path, env=environment, stdout=pipe, check=False)
     os.close(pipe)
-    assert (tmp_path / "done").read_text() == "done"
-    assert ended.returncode == (74 if case == "disk full" else 0)
-    if case == "disk full":
-        last = (tmp_path / "err").read_text().splitlines()[-1]
-        assert last == "study: standard output cannot be written (No space left on device)"
+    assert ended.returncode == (0 if case == "ascii" else 74)
+    told = "study: standard output cannot be written (No space left on device)\n"
+    assert (tmp_path / "err").read_text() == (told if case == "disk full" else "")
     if case == "ascii":
-        assert (tmp_path / "out").read_text() == "? ? ?\n" * 20000
+        assert (tmp_path / "out").read_text() == "\\u03bb \\u2192 \\u0394\n" * 20000
+
+
+def test_control_characters_of_a_record_do_not_reach_the_terminal(
+    tiny: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tiny.write("dot", 1, 80.0)
+    tree = json.loads(path.read_text(encoding="utf-8"))
+    tree["provenance"]["device"] = "\x1b[2Jaccelerator\x9b"
+    path.write_text(json.dumps(tree), encoding="utf-8")
+    assert run("show", str(path)) == 0
+    told = capsys.readouterr().out
+    assert "\\x1b[2Jaccelerator\\x9b" in told
+    assert not {"\x1b", "\x9b"} & set(told)

@@ -1,8 +1,7 @@
-"""`study runs`, `diff`, `sentences` and `corpus` on published runs, on runs of one's own and on text of one's own."""
+"""Output of `study ls runs`, `compare` and `show` for published runs, runs of one's own and corpora."""
 
 import io
 import json
-import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -10,9 +9,9 @@ import pytest
 
 import study
 from study.__main__ import main
-from study.commands import runs as command
-from study.store import Store, arm_of
-from study.sweep.spec import load
+from study.analysis import ledger
+from study.commands import ls
+from study.store import Store
 
 ROOT = Path(__file__).parents[2]
 RUNS = "grammar-recurrent-dot-4d03d1a2-s1", "grammar-recurrent-dot-b599617a-s1"
@@ -31,90 +30,100 @@ def said(capsys):
 
 
 @pytest.fixture(scope="module")
-def checkout(tmp_path_factory):
-    """A folder whose published runs are those of the quickstart."""
-    folder = tmp_path_factory.mktemp("checkout")
-    for name in ("sweeps", "results/runs", "results/sweeps"):
-        (folder / name).mkdir(parents=True)
-    shutil.copy(ROOT / "sweeps" / "quickstart.yaml", folder / "sweeps")
-    for arm in {arm_of(cell.id) for cell in load(folder / "sweeps" / "quickstart.yaml").cells}:
-        shutil.copy(ROOT / "results" / "runs" / f"{arm}.json", folder / "results" / "runs")
-    return folder
+def published():
+    return ledger.table([Store(ROOT / "results")])
 
 
-def test_the_ledger_is_the_published_table_after_own_runs(tiny, said, checkout, monkeypatch):
+def test_own_runs_are_listed_before_the_published_ones(tiny, said, monkeypatch):
     path = tiny.write("dot", 1, 80.0)
     (path.parent / "model.pt").write_bytes(b"x")
     tiny.write("bilinear", 2, 70.0, status="diverged")
     (tiny.runs / "broken").mkdir()
     (tiny.runs / "broken" / "record.json").write_text("{")
-    table = pd.read_csv(io.StringIO(said("runs", "--csv", "--runs", tiny.runs)), low_memory=False)
-    published = pd.read_csv(ROOT / "results" / "runs.csv", low_memory=False).set_index("id")
-    theirs = table[table["folder"].str.endswith("results/runs")].set_index("id").loc[published.index]
-    shared = [name for name in published if name in theirs and name != "sweeps"]
-    assert len(shared) > 100
-    pd.testing.assert_frame_equal(theirs[shared], published[shared], check_dtype=False)
+    table = pd.read_csv(io.StringIO(said("ls", "runs", "--csv", "--runs", tiny.runs)), low_memory=False)
+    store = Store(ROOT / "results")
+    assert sorted(table["id"][2:]) == store.ids()
     assert dict(zip(table["status"], table["model"][:2], strict=False)) == {"finished": True, "diverged": False}
-    monkeypatch.chdir(checkout)
+    assert table.set_index("status")["test/exact"].iloc[:2].to_dict()["finished"] == 80.0
+    for identity in RUNS:
+        row = table.set_index("id").loc[identity]
+        assert row["test/exact"] == store.record(identity).score("test", "exact")
+        assert row["training.steps"] == store.record(identity).config["training"]["steps"]
     rows = json.loads(
-        said("runs", "--runs", tiny.runs, "--where", "model=true", "--where", f"folder={tiny.runs}", "--json")
+        said("ls", "runs", "--runs", tiny.runs, "--query", f"model and folder == '{tiny.runs}'", "--json")
     )
     assert [row["id"] for row in rows] == [path.parent.name]
-    own = study.ledger(tiny.runs)["id"].tolist()
-    assert own[:2] == table["id"].tolist()[:2]
-    assert {*own[2:]} < {*table["id"][2:]}
-    text = said(
-        "runs", "--where", "sweeps=quickstart", "--where", "scale!=rsqrt", "--where", "test/exact<=27", "--sort=exact"
-    )
-    lines = [line.split() for line in text.splitlines()]
-    assert [line[0] for line in lines[1:]] == ["quickstart/8", "quickstart/16", "quickstart/12", "quickstart/4"]
-    assert all(value in line for value, line in zip(("1.2", "2.8", "17.6", "27"), lines[1:], strict=True))
-    for words in (("runs",), ("ls", "runs", "--sort", "sweeps"), ("ls", "--where", "id=nothing*", "runs")):
-        assert said(*words, "--where", "id=nothing*") == "no runs\n"
-    assert said("ls", "--sweeps", "sweeps", "runs") == said("runs")
-    monkeypatch.setattr(command, "MOST", 3)
-    assert said("runs").splitlines()[-1].startswith(f"and {len(own) - 5} more of {len(own) - 2};")
+    assert study.runs(runs=tiny.runs)["id"].tolist() == table["id"].tolist()
+    query = 'sweeps.str.contains("quickstart") and scale != "rsqrt" and `test/exact` <= 27'
+    lines = [line.split() for line in said("ls", "runs", "--query", query, "--sort=exact").splitlines()]
+    assert [line[3] for line in lines[1:]] == ["1.2", "2.8", "17.6", "27"]
+    assert said("ls", "runs", "--query", 'id == "nothing"') == "no runs\n"
+    monkeypatch.setattr(ls, "MOST", 3)
+    assert said("ls", "runs").splitlines()[-1].startswith(f"and {len(table) - 5} more of {len(table) - 2};")
+
+
+@pytest.mark.parametrize(
+    ("condition", "names"),
+    [
+        ('scale == "none"', ["model.attention.cross.scale"]),
+        ("heads in [2, 4] and not steps < 100", ["model.attention.cross.heads", "training.steps"]),
+        ("`test/exact` > 50 or exact.isna()", ["test/exact"]),
+        ("status == 'finished' & seed == 1", ["status", "seed"]),
+        ("learning_rate < 1e-2 and exact > .5e1", ["training.learning_rate", "test/exact"]),
+    ],
+)
+def test_a_condition_names_columns_by_their_last_part(published, condition, names):
+    found, named = ledger.query(published, condition)
+    assert named == names
+    assert 0 < len(found) < len(published)
+    if condition.startswith("scale"):
+        assert set(found["model.attention.cross.scale"]) == {"none"}
 
 
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["--where", "scale"], "--where: expected FIELD=VALUE"),
-        (["--where", "test/exact>high"], "--where: expected a number after >, such as test/exact>80, got 'high'."),
-        (["--where", "scael=none"], "scael: expected a column"),
+        (["--query", "scale"], "--query: expected a condition such as scale == 'none', got 'scale'"),
+        (["--query", "exact > 'high'"], "--query: expected a condition"),
+        (["--query", "scael == 1"], "scael: expected a column of the runs, got no such name. The nearest: scale."),
+        (["--query", "@__loader__"], "__loader__: expected a column"),
+        (["--query", "__import__('os')"], "__import__: expected a column"),
+        (["--query", "id.to_csv('x')"], "--query: expected one of abs, between"),
+        (["--query", "id.__class__ == 1"], "--query: expected one of abs, between"),
+        (["--query", "@exact > 1"], "--query: expected a condition"),
+        (["--query", "f'{exact}' == 1"], "f: expected a column"),
         (["--sort", "nothing"], "nothing: expected a column"),
         (["--json", "--csv"], "expected alone"),
         (["--runs", "absent"], "absent: no such folder"),
     ],
 )
-def test_a_wrong_question_to_the_ledger_is_one_line(words, problem, checkout, monkeypatch, capsys):
-    monkeypatch.chdir(checkout)
-    assert main(["runs", *words]) == 2
+def test_a_wrong_question_is_one_line_and_runs_nothing(words, problem, capsys):
+    assert main(["ls", "runs", *words]) == 2
     error = capsys.readouterr().err
     assert problem in error
     assert error.count("\n") == 1
 
 
 def test_a_difference_of_runs_has_fields_sizes_and_scores(said):
-    rows = json.loads(said("diff", "quickstart/3", "quickstart/1", "--json"))
+    rows = json.loads(said("compare", "quickstart/3", "quickstart/1", "--json"))
     by_field = {row["field"]: row for row in rows}
+    ids = [f"grammar-recurrent-dot-{arm}-s1" for arm in ("b599617a", "c61874e4")]
     width = by_field["model.attention.cross.key_width"]
-    assert (width["section"], width["first"], width["second"]) == ("configuration", 512, 16)
-    first, second = (Store(ROOT / "results").record(f"grammar-recurrent-dot-{a}-s1") for a in ("b599617a", "c61874e4"))
+    assert (width["section"], *(width[one] for one in ids)) == ("configuration", 512, 16)
+    first, second = map(Store(ROOT / "results").record, ids)
     assert by_field["parameters"]["difference"] == first.model.parameters - second.model.parameters
     exact = by_field["test/exact"]
     assert exact["difference"] == pytest.approx(first.score("test", "exact") - second.score("test", "exact"))
     assert "seed" not in by_field
-    assert "model.attention.cross.key_width" in said("diff", "quickstart/3", "quickstart/1")
-    assert said("diff", "quickstart/3", "quickstart/3").endswith("no difference\n")
-    frame = study.load("quickstart/3").diff(study.load("quickstart/1"))
-    assert frame["field"].tolist() == [row["field"] for row in rows]
+    assert "model.attention.cross.key_width" in said("compare", "quickstart/3", "quickstart/1", "quickstart/2")
+    assert said("compare", "quickstart/3", "quickstart/3").endswith("no difference\n")
+    assert study.compare(["quickstart/3", "quickstart/1"])["field"].tolist() == [row["field"] for row in rows]
 
 
 def test_the_worst_sentences_of_a_published_run_against_another(said):
-    given = ["sentences", RUNS[0], "--vs", RUNS[1], "--worst", 3]
+    given = ["show", RUNS[0], "--sentences", "--versus", RUNS[1]]
     rows = json.loads(said(*given, "--json"))
-    assert len(rows) == 3
+    assert len(rows) == 500
     assert [row["difference"] for row in rows] == sorted(row["difference"] for row in rows)
     store = Store(ROOT / "results")
     texts = [store.hypotheses(run, "test") for run in RUNS]
@@ -130,8 +139,6 @@ def test_the_worst_sentences_of_a_published_run_against_another(said):
     frame = study.load(RUNS[0]).sentences(score="exact")
     exact = store.record(RUNS[0]).score("test", "exact")
     assert frame["score"].mean() == pytest.approx(exact)
-    best = pd.read_csv(io.StringIO(said("sentences", RUNS[0], "--best", 2, "--csv", "--split", "valid")))
-    assert best["score"].tolist() == [100.0, 100.0]
 
 
 @pytest.mark.parametrize(
@@ -139,65 +146,21 @@ def test_the_worst_sentences_of_a_published_run_against_another(said):
     [
         (["--split", "train"], "--split: expected valid, test, long, deep, pronoun, got train"),
         (["--score", "nll"], "--score: expected bleu, chrf"),
-        (["--worst", "3", "--best", "3"], "--best: expected alone, got --worst too"),
-        (["--vs", "graph-transformer-dot-620d9b48-s1"], "expected the corpus of"),
+        (["--versus", "graph-transformer-dot-620d9b48-s1"], "expected the corpus of"),
     ],
 )
 def test_sentences_that_are_not_there_are_one_line(words, problem, capsys):
-    assert main(["sentences", RUNS[0], *words]) == 2
+    assert main(["show", RUNS[0], "--sentences", *words]) == 2
     assert problem in capsys.readouterr().err
 
 
-def test_a_corpus_shows_pairs_gold_vocabulary_and_known_words(said, tmp_path):
-    facts = json.loads(
-        said("corpus", "grammar", "--sentence", "Der Xaver schläft.", "--pairs", 1, "--start", 2, "--json")
-    )
-    assert (facts["known"], facts["unknown"]) == (["Der", "schläft", "."], ["Xaver"])
-    (pair,) = facts["pairs"]
-    assert (pair["split"], pair["line"]) == ("test", 3)
-    assert all(link.replace("?", "–").count("–") == 1 for link in pair["gold"])
-    config = Store(ROOT / "results").record("grammar-recurrent-dot-c61874e4-s1").config["data"]
-    of_run = json.loads(said("corpus", "quickstart/1", "--json"))
-    assert {split["split"]: split["pairs"] for split in of_run["splits"]}["train"] == config["train_pairs"]
-    for split, lines in {"train": "ein Hund\nein Haus.\n", "valid": "ein Hund\n", "test": "ein Tor\n"}.items():
-        (tmp_path / f"{split}.xx").write_text(lines)
-        (tmp_path / f"{split}.yy").write_text(lines.upper())
-    (tmp_path / "test.align").write_text("0-0 1?1\n")
-    own = json.loads(
-        said(
-            "corpus",
-            tmp_path,
-            "--source",
-            "xx",
-            "--target",
-            "yy",
-            "--sentence",
-            "ein Tor",
-            "--json",
-        )
-    )
-    assert (own["languages"], own["pairs"][0]["gold"]) == (["xx", "yy"], ["ein–EIN", "Tor?TOR"])
-    assert own["unknown"] == ["Tor"]
-    assert own["vocabulary"]["tokens"] == 4 + len({"ein", "▁Hund", "▁Haus", ".", "EIN", "▁HUND", "▁HAUS"})
-    assert "gold    ein–EIN Tor?TOR" in said(
-        "corpus", tmp_path, "--source", "xx", "--target", "yy", "--tokens", "words"
-    )
-
-
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        (["grammar", "--split", "none"], "--split: expected train, valid, test, long, deep, pronoun, got none"),
-        (["."], "--source, --target: expected the languages"),
-        (["nothing-at-all"], "`study ls corpora` lists the corpora."),
-        (["nothing-at-all", "--source", "de"], "nothing-at-all: expected a folder with text of your own, got none"),
-        (["files"], "files: expected a folder with text of your own, got none"),
-        (["grammar", "--start", "1000"], "--start: expected less than 1000, the number of pairs of test, got 1000."),
-    ],
-)
-def test_a_corpus_that_is_not_there_is_one_line(words, problem, capsys):
-    assert main(["corpus", *words]) == 2
-    assert problem in capsys.readouterr().err
+def test_a_corpus_shows_sizes_and_pairs_with_their_gold_links(said):
+    facts = json.loads(said("show", "grammar", "--split", "valid", "--json"))
+    assert {split["split"]: split["pairs"] for split in facts["splits"]}["train"] == 8000
+    assert [(pair["split"], pair["line"]) for pair in facts["pairs"]] == [("valid", 1), ("valid", 2), ("valid", 3)]
+    assert all(link.replace("?", "–").count("–") >= 1 for pair in facts["pairs"] for link in pair["gold"])
+    text = said("show", "grammar", "--split", "valid")
+    assert f"  source  {facts['pairs'][0]['source']}\n" in text
 
 
 def test_an_explanation_is_json_too(said):

@@ -50,7 +50,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     cache.folder().mkdir(parents=True)
     (cache.folder() / "grammar").symlink_to(corpora)
-    monkeypatch.setenv(plugins.TRUSTED, "")
+    monkeypatch.setenv(plugins.ALLOWED, "")
     (tmp_path / "distance.py").write_text(DISTANCE, encoding="utf-8")
     forget(monkeypatch)
     yield tmp_path
@@ -62,7 +62,7 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith("study_mechanism_")]:
         del sys.modules[name]
     plugins._known.clear()
-    monkeypatch.setenv(plugins.TRUSTED, "")
+    monkeypatch.setenv(plugins.ALLOWED, "")
     for key in [key for key in Part._values if "@" in key[1]]:
         del Part._values[key]
 
@@ -86,9 +86,12 @@ def test_from_a_sweep_to_a_table_and_back_when_the_file_is_gone(
 ) -> None:
     body = "".join(f"  {name}: {{value: {value}}}\n" for name, value in SMALL.items())
     (here / "mine.yaml").write_text(SWEEP + body, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "study", "sweep", "mine.yaml"], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-m", "study", "sweep", "mine.yaml"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "Distance: code of SHA-256" in done.stderr
+    assert not list((here / "runs").glob("grammar-*")), "a sweep file names code, and does not allow it"
+    done = subprocess.run([*command, "--allow-code"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "score=distance.py:Distance" in done.stdout
     (run,) = (here / "runs").glob("grammar-recurrent-distance-*")
@@ -98,11 +101,10 @@ def test_from_a_sweep_to_a_table_and_back_when_the_file_is_gone(
     assert copy.read_text(encoding="utf-8") == DISTANCE
     (here / "distance.py").unlink()
     forget(monkeypatch)
-    assert main(["translate", str(run), "der Onkel schläft"]) == 0  # the user named this code on this machine
-    forget(monkeypatch)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(here / "elsewhere"))
     assert main(["translate", str(run), "der Onkel schläft"]) == 2
-    assert "this code came with a run or a model and is not run unasked" in capsys.readouterr().err
+    assert "came with a sweep, a run or a model, and does not run unasked" in capsys.readouterr().err
+    assert main(["translate", str(run), "der Onkel schläft", "--allow-code"]) == 0
+    forget(monkeypatch)
     assert main(["show", str(run)]) == 0
     assert score in capsys.readouterr().out
     assert main(["report", "--sweep", "mine.yaml"]) == 2
@@ -133,7 +135,6 @@ def test_a_file_that_a_record_or_a_model_names_is_not_run(here: Path, capsys: py
     for verb in ("show", "prune"):
         assert main([verb, str(run)]) == 2
         assert "theirs.py:Distance', which is not run unasked" in capsys.readouterr().err
-    assert not list((here / "cache" / "attention-ablation").glob("mechanisms/*")), "the user has named no file"
 
 
 @pytest.mark.parametrize(
@@ -142,7 +143,7 @@ def test_a_file_that_a_record_or_a_model_names_is_not_run(here: Path, capsys: py
         (None, "none.py", ".score: none.py: no such file"),
         (None, ".py", ".py: no such file"),
         (None, "distance.py:Cosine", ".score: distance.py: no such class: Cosine. Classes with facts: Distance"),
-        (None, "Distance@0123456789ab", "no file is known for Distance@0123456789ab"),
+        (None, "Distance@" + 64 * "0", "no file is known for Distance@000"),
         ("x = 1\n", "distance.py", "expected one class with facts, got none"),
         ("class Distance(\n", "distance.py", "no valid Python, line 1"),
         (DISTANCE.replace("facts", "fact"), "distance.py:Distance", "class Distance has no facts"),

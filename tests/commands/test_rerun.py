@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import torch
 
 from study.__main__ import main
 from study.config import experiment_from, experiment_id
-from study.store import NewRun, Store, arm_of
+from study.publish import tables
 from study.training.batches import Batch
 from study.training.run import run
 from study.training.task import Task
@@ -29,7 +30,6 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run, and published results with the same run."""
     root = tmp_path_factory.mktemp("checkout")
     run(EXPERIMENT, root / "made" / ID, lambda line: None)
-    (root / "results" / "sweeps").mkdir(parents=True)
     publish(root)
     return root
 
@@ -40,8 +40,9 @@ def publish(root: Path, change: Callable[[dict[str, Any]], None] = lambda tree: 
     tree = json.loads((folder / "record.json").read_text(encoding="utf-8"))
     change(tree)
     contents = {path.name: path.read_bytes() for path in [*folder.glob("*.hyp.txt"), folder / "attention.json"]}
-    (root / "results" / "runs").mkdir(exist_ok=True)
-    Store(root / "results").add(arm_of(ID), [NewRun(tree, contents | {f"{k}.hyp.txt": v for k, v in texts.items()})])
+    shutil.rmtree(root / "results", ignore_errors=True)
+    (root / "results").mkdir()
+    tables.add(root / "results", [tables.NewRun(tree, contents | {f"{k}.hyp.txt": v for k, v in texts.items()})], {})
 
 
 def test_a_rerun_that_was_stopped_goes_on_and_is_equal(
@@ -59,9 +60,9 @@ def test_a_rerun_that_was_stopped_goes_on_and_is_equal(
         patch.setattr(Task, "on_train_batch_start", stopped)
         assert main(["rerun", ID]) == 143
     assert not Path("runs", ID, "record.json").exists()
-    assert main(["rerun", f"{arm_of(ID)}-s"]) == 0
+    assert main(["rerun", ID[:-1]]) == 0
     said = capsys.readouterr().out.splitlines()
-    assert f"{ID}: results/runs/{arm_of(ID)}.json: {ID} → runs/{ID}" in said
+    assert f"{ID}: results/runs.parquet: {ID} → runs/{ID}" in said
     assert any(line.startswith("continuing from checkpoint.ckpt") for line in said)
     assert said[-1] == "equal bit for bit"
     assert main(["translate", "last", "Der Onkel schläft.", "--png", "map.png"]) == 0  # the rerun has a model
@@ -75,7 +76,7 @@ def test_a_rerun_that_was_stopped_goes_on_and_is_equal(
         maps.append(capsys.readouterr().out)
     assert maps[0] == maps[1]
     assert main(["rerun", f"made/{ID}", "--runs", "elsewhere"]) == 0  # published, so compared with what is published
-    (checkout / "results" / "sweeps").rename(checkout / "away")
+    (checkout / "results").rename(checkout / "away")
     own = [f"made/{ID}", "--runs", "runs"]
     assert main(["rerun", *own, "--publish"]) == 2  # before anything is trained
     assert not Path("runs", "rerun").exists()
@@ -87,7 +88,7 @@ def test_a_rerun_that_was_stopped_goes_on_and_is_equal(
     capsys.readouterr()
     assert main(["rerun", *own]) == 1
     assert "first difference: losses[0] (step 1).train/loss: 6." in capsys.readouterr().out
-    (checkout / "away").rename(checkout / "results" / "sweeps")
+    (checkout / "away").rename(checkout / "results")
 
 
 def of_torch(tree: dict[str, Any]) -> None:
@@ -109,7 +110,7 @@ def of_data(tree: dict[str, Any]) -> None:
     ("change", "texts", "first", "cause"),
     [
         (of_torch, {}, r"history\[1\] \(step 4\).valid_loss: ", r"torch 1\.0\.0 → \d"),
-        (of_a_device, {}, r"scores: \w+/gone: .* before, nothing now", r"device a GPU → .*; threads 4 → 1"),
+        (of_a_device, {}, r"scores\.\w+/gone: .* before, nothing now", r"device a GPU → .*; threads 4 → 1"),
         (of_data, {}, r"data\.files\.train: 0000", "the data: their SHA-256 differ"),
         (None, {"test": b"one\n"}, r"test\.hyp\.txt, line 1: one before, ", "not known|the code, changes"),
     ],
@@ -135,4 +136,4 @@ def test_a_changed_record_is_named_with_its_cause(
     assert re.match(f"first difference: {first}", lines[0]), lines
     assert re.match(f"likely cause: ({cause})", lines[1]), lines
     if change is of_torch:
-        assert any(line.startswith("further differences: 1, such as scores: ") for line in said)
+        assert any(line.startswith("further differences: 1, such as scores.") for line in said)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from study.__main__ import main
-from study.analysis.figures.run import draw_translations, title
+from study.analysis.figures.run import draw_translations
 from study.attention import AttentionCall, Lengths
 from study.attention_map import entropy
 from study.config import experiment_from
@@ -52,12 +52,6 @@ def test_a_sentence_its_translation_and_a_heat_map(run: Path, capsys: pytest.Cap
     assert main(["translate", str(run / "model.pt"), f"  {SENTENCE}\n", "--plot", "to/see.svg", "--layer", "1"]) == 0
     assert capsys.readouterr() == (f"{text}\n", "picture  to/see.svg\n")
     assert Path("to/see.svg").read_text(encoding="utf-8").startswith("<?xml")
-
-
-def test_the_title_of_a_map_names_the_model_and_both_sentences_and_its_entropy() -> None:
-    even, sure = [0.25] * 4, [1.0, 0.0, 0.0, 0.0]
-    attention = {"source": list("abcd"), "weights": [even, sure], "text": {"source": "a b", "target": "c d"}}
-    assert title(attention, "copy-run-s1") == "copy-run-s1: entropy 0.50\na b\nc d"
 
 
 def test_the_map_is_of_the_translation_that_was_found(run: Path) -> None:
@@ -130,7 +124,7 @@ def test_wrong_input_is_one_line_and_status_2(run: Path, capsys: pytest.CaptureF
         ([SENTENCE, "--beam", "0"], "expected a whole number from 1"),
         ([SENTENCE, "--layer", "2"], "study: --layer: expected one of 0, 1, got 2."),
         ([SENTENCE, "--png", "text.pt/x.png"], "text.pt/x.png: cannot be written"),
-        ([SENTENCE, "--png", "."], "cannot be written"),
+        ([SENTENCE, "--png", "."], "--png: expected a name that ends in .png or .svg, got '.'"),
         ([SENTENCE, "--plot", "map.pdf"], "--plot: expected a name that ends in .png or .svg, got 'map.pdf'."),
         ([SENTENCE, "--nonsense"], "--nonsense"),
     ]:
@@ -170,10 +164,10 @@ def test_models_are_compared_as_each_translates_alone(
     figure.draw_without_rendering()
     assert all(axes.get_tightbbox().x1 <= figure.bbox.x1 for axes in figure.axes)  # no title is cut off
     for words, problem in (
-        (["compare", SENTENCE], "SENTENCE: expected a value"),
+        (["compare", SENTENCE], "RUN: expected 1 to 12 runs, got 0"),
         (["compare", "absent", SENTENCE], "absent: no such run"),
         (["compare", "other", SENTENCE, "--plot", "x.png"], "--plot: expected attention over tokens"),
-        (["compare", *[str(run)] * 13, SENTENCE], "RUN: expected at most 12 runs"),
+        (["compare", *[str(run)] * 13, SENTENCE], "RUN: expected 1 to 12 runs, got 13"),
         (["compare", str(run), SENTENCE, "--head", "4"], "--head: expected one of 0, 1, 2, 3, got 4."),
     ):
         assert main(words) == 2

@@ -33,7 +33,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in multi30k.SHA256:
         (path / name).write_bytes(gzip.compress(f"{name}\n".encode(), mtime=0))
         monkeypatch.setitem(multi30k.SHA256, name, hashlib.sha256((path / name).read_bytes()).hexdigest())
-        monkeypatch.setitem(multi30k.UNPACKED, name, hashlib.sha256(f"{name}\n".encode()).hexdigest())
     monkeypatch.delenv("STUDY_MULTI30K", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return path
@@ -75,7 +74,7 @@ def test_a_folder_is_looked_up_in_order(folder: Path, monkeypatch: pytest.Monkey
     corpus = multi30k.read(Multi30k(folder=str(folder)))
     assert corpus.splits["valid"][0] == Pair("val.de.gz", "val.en.gz")
     assert corpus.files == multi30k.SHA256
-    refused(lambda: multi30k.read(Multi30k()), "STUDY_MULTI30K", "does not exist")
+    refused(lambda: multi30k.read(Multi30k()), "STUDY_MULTI30K: expected a folder with")
     monkeypatch.setenv("STUDY_MULTI30K", str(folder))
     assert multi30k.read(Multi30k()).tests == ["test_2016_flickr", "test_2017_flickr"]
 
@@ -85,18 +84,8 @@ def test_a_bad_folder_is_refused(folder: Path) -> None:
     (folder / "val.en.gz").write_bytes(b"other")
     refused(lambda: multi30k.read(data), "val.en.gz", "expected SHA-256")
     (folder / "val.en.gz").unlink()
-    refused(lambda: multi30k.read(data), "val.en.gz", "data.folder: expected all of")
-    refused(lambda: multi30k.read(Multi30k(folder=str(folder / "train.de.gz"))), "does not exist")
-
-
-def test_unpacked_files_are_the_same_corpus(folder: Path) -> None:
-    compressed = multi30k.read(Multi30k(folder=str(folder)))
-    for name in list(multi30k.SHA256)[2:]:
-        (folder / name.removesuffix(".gz")).write_bytes(gzip.decompress((folder / name).read_bytes()))
-        (folder / name).unlink()
-    assert multi30k.read(Multi30k(folder=str(folder))) == compressed
-    (folder / "val.en").write_bytes(b"other\n")
-    refused(lambda: multi30k.read(Multi30k(folder=str(folder))), "val.en: expected SHA-256", "val.en.gz")
+    refused(lambda: multi30k.read(data), "val.en.gz", "data.folder: expected a folder with")
+    refused(lambda: multi30k.read(Multi30k(folder=str(folder / "train.de.gz"))), "data.folder: expected a folder")
 
 
 @pytest.fixture
@@ -125,13 +114,11 @@ def served(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]
 def test_downloads_are_checked_and_kept(folder: Path, served: list[str]) -> None:
     good = (folder / "val.de.gz").read_bytes()
     (folder / "val.de.gz").write_bytes(b"cut")
-    refused(lambda: multi30k.read(Multi30k()), "val.de.gz", "expected SHA-256")
+    refused(lambda: multi30k.read(Multi30k()), "Multi30k: val.de.gz", "hash")
     assert sorted(path.name for path in multi30k.cache().iterdir()) == ["train.de.gz", "train.en.gz"]
     assert not Multi30k().at_hand()
     (folder / "val.de.gz").unlink()
-    refused(
-        lambda: multi30k.read(Multi30k()), "Multi30k: cannot be downloaded (404 Client Error). Connect", "val.de.gz"
-    )
+    refused(lambda: multi30k.read(Multi30k()), "Multi30k: val.de.gz", "404 Client Error", "Connect")
     (folder / "val.de.gz").write_bytes(good)
     assert len(multi30k.read(Multi30k()).splits) == 4
     assert sorted(path.name for path in multi30k.cache().iterdir()) == sorted(multi30k.SHA256)
@@ -146,12 +133,12 @@ def test_no_network_and_no_place_are_told(
     monkeypatch.setattr(multi30k, "ADDRESS", "http://127.0.0.1:9")  # the port of `discard`, where nobody listens
     refused(
         lambda: multi30k.read(Multi30k()),
-        "Multi30k: cannot be downloaded (Connection refused). Connect",
+        "Connection refused",
         "STUDY_MULTI30K",
     )
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    refused(lambda: multi30k.read(Multi30k()), "cannot be written", "XDG_CACHE_HOME")
+    refused(lambda: multi30k.read(Multi30k()), "expected a download")
     assert served == []
 
 

@@ -28,18 +28,16 @@ from study import metrics
 from study.__main__ import main
 from study.config import experiment_from, experiment_id
 from study.errors import InputError
-from study.publish.readme import TIERS
-from study.publish.counts import references
 from study.sweep.spec import load
 from study.training.run import run
 
 data = experiment_from({"data.name": "tatoeba"}).data
 assert experiment_id(experiment_from({"data.name": "tatoeba"})).startswith("tatoeba-recurrent-dot-")
 assert "idioms/bleu" in metrics.names(data) and "idioms/aer" not in metrics.names(data)
-assert TIERS["tatoeba"][0] == "Tatoeba" and data.tier == "tatoeba"
-assert references(data) is None, "verify reads nothing that is not at hand"
+assert data.tier == "tatoeba"
+assert not data.at_hand(), "verify reads nothing that is not at hand"
 os.environ["STUDY_TATOEBA"] = "text"
-assert len(references(data).splits["idioms"]) == 30
+assert len(data.read().splits["idioms"]) == 30
 spec = load(Path("own.yaml"))
 for cell in spec.runnable:
     run(cell.experiment, Path("runs") / cell.id, lambda line: None)

@@ -30,17 +30,13 @@ TEXT = {
 
 
 def put(folder: Path, form: str, aligned: bool = True, text: Any = TEXT) -> Path:
-    """The text in one form: files side by side, with tabs, as JSON lines, or with tabs in gzip."""
+    """The text in one form: files side by side, with tabs, or with tabs in gzip."""
     folder.mkdir()
     for name, rows in text.items():
         rows = [row if aligned else row[:2] for row in rows]
         if form == "sides":
             for end, column in zip(("cs", "en", "align"), zip(*rows, strict=True), strict=False):
                 (folder / f"{name}.{end}").write_text("\r\n".join(column) + "\r\n", encoding="utf-8-sig")
-        elif form == "jsonl":
-            keys = ("source", "en", "alignment")
-            lines = [json.dumps(dict(zip(keys, row, strict=False))) for row in rows]
-            (folder / f"{name}.jsonl").write_text("\n".join(lines))
         else:
             content = "".join("\t".join(row) + "\n" for row in rows).encode()
             packed = form == "tsv.gz"
@@ -53,7 +49,7 @@ def experiment(folder: Path | str, **fields: Any) -> Experiment:
 
 
 def test_text_decides_the_identity_and_neither_form_nor_place_does(tmp_path: Path) -> None:
-    forms = [experiment(put(tmp_path / form, form)) for form in ("sides", "tsv", "jsonl", "tsv.gz")]
+    forms = [experiment(put(tmp_path / form, form)) for form in ("sides", "tsv", "tsv.gz")]
     assert len({experiment_id(one) for one in forms}) == 1
     assert len({repr(one.data.read()) for one in forms}) == 1
     assert forms[0].data.scored == ("valid", "news", "talk")
@@ -122,8 +118,8 @@ BROKEN = {
     "one side": (lambda f: write(f, more_cs="a\n"), "expected more.en beside more.cs"),
     "links alone": (lambda f: write(f, more_align="0-0\n"), "expected more.cs beside more.align"),
     "two forms": (
-        lambda f: write(f, news_jsonl="{}\n"),
-        "one form of the split news, got news.tsv and news.json",
+        lambda f: write(f, news_cs="a\n", news_en="b\n"),
+        "one form of the split news, got news.cs and news.tsv",
     ),
     "twice": (lambda f: (f / "news.tsv.gz").write_bytes(b""), "expected one file, got news.tsv too"),
     "name": (lambda f: (f / "a b.tsv").write_text("a\tb\n"), "letters, digits, _ and -, got 'a b'"),
@@ -145,10 +141,6 @@ BROKEN = {
         lambda f: write(f, x_cs="a\nb\n", x_en="a\nb\n", x_align="0-0\n"),
         "expected 2 lines, one for",
     ),
-    "json": (lambda f: write(f, more_jsonl="{\n"), "got no JSON"),
-    "json list": (lambda f: write(f, more_jsonl="[]\n"), "got list"),
-    "json keys": (lambda f: write(f, more_jsonl='{"source": "a", "de": "b"}\n'), "got the keys source, de"),
-    "json break": (lambda f: write(f, more_jsonl='{"cs": "a\\n", "en": "b"}\n'), "without line breaks"),
     "encoding": (lambda f: (f / "more.tsv").write_bytes(b"a\tb\ncaf\xe9\tb\n"), "more.tsv:2: expected UTF-8"),
 }
 

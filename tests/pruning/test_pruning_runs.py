@@ -17,7 +17,7 @@ from study.pruning.answers import shape
 from study.pruning.order import Ranking
 from study.pruning.run import Continuation, gone_by, run
 from study.pruning.surgery import Head, Mask
-from study.publish.evidence import Task, examine
+from study.publish.evidence import examine
 from study.store import Store
 from study.sweep import lease
 from study.training import translation
@@ -117,8 +117,7 @@ def test_questions_of_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         experiment = experiment_from(SMALL, {"pruning": pruning})
         folder = tmp_path / experiment_id(experiment)
         run(experiment, folder, said.append)
-        evidence = examine(Store(tmp_path), folder.name, Task(tmp_path, published=False, rescore=True))
-        assert evidence.problems == []
+        assert examine(Store(tmp_path), [folder.name]) == []
         return folder, records.read(folder / "record.json")
 
     folder, curve = asked(order="gradient")

@@ -1,103 +1,94 @@
-"""Tables beside those of sweeps: other splits by arm, and what each tier took."""
+"""Numbers of the paper: as they are printed, looked up by typst, and asserted beside words."""
 
 import json
 import re
 import shutil
+from types import SimpleNamespace
+from typing import Any
 
+import pandas as pd
 import pytest
 import typst
 
-from study.analysis.agreement import CONCLUSIONS
 from study.analysis.figures import style
-from study.analysis.runs import Runs
-from study.analysis.tables import Block, Column, Row, Table
-from study.claims.table import SMALLER
-from study.publish.paper import SOURCE, further_scores
-from study.publish.reproduce import reproduce
-from study.publish.results import Results
-from study.store import Store
+from study.files import CHECKOUT as ROOT
+from study.publish import paper
 
 
-@pytest.fixture
-def lab(finished, tmp_path):
-    return finished.copy(tmp_path)
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("memory states − memory final", "all states − final state"),
+        ("score additive, additive_width 16 − score bilinear", "additive width 16 − bilinear"),
+        ("scale rsqrt − scale none, each at its best learning_rate", "1/√d − unscaled, each at its best learning rate"),
+        ("heads free, by gradient − a fifth", "heads free, by gradient − a fifth"),
+        ("heads 4 − heads 1, over draws of the corpus", "4 heads − 1 head, over draws of the corpus"),
+    ],
+)
+def test_a_contrast_is_named_in_words(name: str, words: str) -> None:
+    assert paper.contrast_words(name) == words
 
 
-def test_other_splits_by_arm_by_hand(lab):
-    """Run 0, 1, 2, 3 loses a word in so many of its translations; dot has the runs 0 and 2, bilinear 1 and 3."""
-    lab.publish()
-    (block,) = further_scores(Results(lab.results.root), Runs(lab.results.root)).blocks
-    dot, bilinear = block.rows
-    assert block.head == "tiny"
-    assert (dot.cells["test/nll"], dot.cells["test/aer"]) == ("1.500 ± 0.000", "")
-    n = len(Store(lab.results.runs).hypotheses(lab.ids[0], "long"))
-    assert dot.numbers["long/exact"] == pytest.approx(100 * (1 - 1 / n))
-    assert bilinear.numbers["long/exact"] == pytest.approx(100 * (1 - 2 / n))
+def test_a_row_of_claims_is_printed_with_the_decimals_of_its_score() -> None:
+    row = {"corpus": "grammar", "family": "recurrent", "part": "", "metric": "test/nll", "contrast": "ρ"}
+    row |= {"difference": "-5.0092", "low": "-6.9", "high": "-3.1", "margin": "0.5", "method": "welch"}
+    row |= {"published_bleu": "3.88 0", "published_in_units": "0.9 0"}
+    cells = paper.evidence(row)
+    assert (cells["estimate"], cells["interval"], cells["margin"]) == ("−5.009", "[−6.900, −3.100]", "0.500")
+    assert cells["published"] == "+3.88, 0↓"
+    assert paper.evidence(row | {"metric": "test/exact"})["estimate"] == "−5.0"
+    assert paper.evidence(row | {"method": "resampled"})["interval"] == "[−6.90, −3.10]"
 
 
-def test_a_tier_has_its_runs_and_hours(lab):
-    lab.publish()
-    reproduce(lab.results, lambda line: None)
-    facts = json.loads((lab.results.root / "tables" / "study.json").read_text())
-    assert facts["tiers"] == {"further": {"runs": 4, "hours": "2.0", "devices": ["a processor"]}}
-    assert facts["verdicts"]["7"] == "not yet run"
-    assert (facts["figures"], facts["agreements"]) == (["forest"], [])
-
-
-def asked(folder, call, tables):
-    """Evaluate a function of the section on transfer, with these tables of a pair `x`."""
-    (folder / "paper").mkdir()
-    for name in ("numbers.typ", "template.typ", "transfer.typ"):
-        shutil.copy(SOURCE.with_name(name), folder / "paper")
-    for stem, rows in tables.items():
-        columns = [Column(name, name) for name in rows[0].cells]
-        Table("", columns, [Block("", rows)]).write(folder / "results" / "tables", f"{stem}-x")
-    (folder / "results" / "tables").mkdir(parents=True, exist_ok=True)
-    (folder / "results" / "tables" / "study.json").write_text('{"sizes": {}, "published": []}')
-    source = folder / "paper" / "asked.typ"
-    source.write_text(
-        f'#import "numbers.typ": *\n#import "template.typ": *\n#import "transfer.typ": *\n#metadata({call}) <found>'
+def test_counts_of_runs_by_hand() -> None:
+    runs = pd.DataFrame(
+        {
+            "pruning.question": [None, None, "curve", "retrain"],
+            "data.name": ["grammar"] * 4,
+            "model.family": ["recurrent"] * 4,
+            "status": ["finished", "diverged", "finished", "failed"],
+            "parameters": [10.0, 10.0, 10.0, 8.0],
+            "wall_seconds": [1800.0, 600.0, 600.0, 600.0],
+        }
     )
-    return json.loads(typst.query(str(source), "<found>", root=str(folder), field="value", one=True))
+    found = paper.facts(runs)
+    assert (found["runs_counted"], found["prunings"], found["trainings"]) == (4, 1, 3)
+    assert (found["runs_diverged"], found["runs_failed"]) == (1, 1)
+    assert (found["hours"], found["seconds"], found["parameters"]) == ("1.0", "600", {"recurrent": "10"})
 
 
-def effect(family, arm, first, second):
-    """An arm with its effect and half the width of its interval in both sweeps."""
-    values = {"family": family, "arm": arm}
-    for side, (value, half) in (("first", first), ("second", second)):
-        low, high = (None, None) if half is None else (value - half, value + half)
-        values |= {f"{side}_effect": value, f"{side}_low": low, f"{side}_high": high}
-    return Row({"arm": arm, "first": "+0.000", "second": f"{second[0]:+}"}, numbers=values)
+def asked(folder: Any, call: str, tables: dict[str, Any]) -> Any:
+    """Evaluate a function of the paper with these tables."""
+    shutil.copytree(ROOT / "paper", folder / "paper", ignore=shutil.ignore_patterns("*.pdf"))
+    source = folder / "paper" / "asked.typ"
+    source.write_text(f'#import "numbers.typ": *\n#import "template.typ": *\n#metadata({call}) <found>')
+    given = {"study": json.dumps({"tables": tables})}
+    return json.loads(typst.query(str(source), "<found>", root=str(folder), field="value", one=True, sys_inputs=given))
 
 
-def test_the_paper_compares_values_and_not_printed_texts(tmp_path):
-    """An interval from .0004 is printed from +0.000, and is clear of zero."""
-    rows = [effect("recurrent", "unscaled", (0.005, 0.0046), (-1.0, None))]
-    (found,) = asked(tmp_path, 'effects("x")', {"agreement": rows})
-    assert found == {
-        "family": "recurrent",
-        "arm": "unscaled",
-        "shown": ["+0.000", "-1.0"],
-        "ratio": -200.0,
-        "change": -1.005,
-        "signs": [1, -1],
-        "first": 1,
-        "second": None,
-    }
+def effect(arm: str, low: str, high: str) -> dict[str, Any]:
+    values = {"family": "recurrent", "arm": arm, "second_low": low, "second_high": high}
+    return {"values": values, "cells": {"second": "+0.1", "second ci": f"[{low}, {high}]"}}
 
 
-def test_a_published_effect_below_the_margin_is_marked(tmp_path):
-    text = f"+3.88; +0.69, 0 ({SMALLER})"
-    assert asked(tmp_path, f'effects-marked("{text}")', {}) == "+3.88, +0.69↓, 0↓"
+@pytest.mark.parametrize(("low", "clear"), [("0.0004", "true"), ("-0.1", "false")])
+def test_a_word_on_an_interval_is_asserted(tmp_path: Any, low: str, clear: str) -> None:
+    tables = {"agreement-longer": [effect("a", low, "0.2")]}
+    assert asked(tmp_path, f'later("recurrent", "a", clear: {clear})', tables) == f"+0.1 [{low}, 0.2]"
+    shutil.rmtree(tmp_path / "paper")
+    other = {"true": "false", "false": "true"}[clear]
+    with pytest.raises(RuntimeError, match="the text calls the effect of a"):
+        asked(tmp_path, f'later("recurrent", "a", clear: {other})', tables)
 
 
-def test_verdicts_that_no_claim_has_are_left_out(tmp_path):
-    counts = "(holds: 9, fails: 3, mixed: 1, not_decided: 0, not_asked_as_published: 0, not_yet_run: 2)"
-    said = asked(tmp_path, f"verdicts-in-words({counts})", {})
-    assert said == "9 hold, 3 fail, 1 is mixed and 2 are not yet run"
+@pytest.mark.parametrize("call", ['number("x", "b", "n")', 'number("x", "a", "n")', 'exact("x", "recurrent", "a")'])
+def test_a_number_that_names_no_row_or_several_stops_the_build(tmp_path: Any, call: str) -> None:
+    rows = [{"values": {"arm": "a", "facet": facet}, "cells": {"n": "1"}} for facet in ("1", "2")]
+    with pytest.raises(RuntimeError, match=r"\d rows are called"):
+        asked(tmp_path, call, {"x": rows})
 
 
-def test_letters_of_a_figure_become_text(tmp_path):
+def test_letters_of_a_figure_become_text(tmp_path: Any) -> None:
     figure, axes = style.subplots(figsize=(2, 2))
     axes.set_ylabel("a < b")
     axes.set_title("$x^2$")
@@ -110,67 +101,13 @@ def test_letters_of_a_figure_become_text(tmp_path):
     assert found.count('"#DejaVuSans-') == 2, "the formula is drawn as it was"
 
 
-CLEAR, UNCLEAR = (1.0, 0.5), (0.1, 0.5)
-OTHER_WAY = (-1.0, 0.5)
-
-
-@pytest.mark.parametrize(
-    ("conclusions", "brief", "said"),
-    [
-        (
-            ["agree"] * 3,
-            "tend to be larger on Multi30k",
-            "tends to lose more on Multi30k. In the recurrent family it is",
-        ),
-        (["opposite"] * 3, "tend to be smaller on Multi30k", "tends to lose less on Multi30k."),
-        (
-            ["no relation", "agree", "opposite"],
-            "says little about its size",
-            "says little about the order on Multi30k.",
-        ),
-        (["not decided", "agree", "not decided"], "is not decided (24 arms", "together do not decide whether"),
-        (["no interval"] * 3, "is not decided (24 arms", "It has no interval, so it decides nothing."),
-    ],
-)
-def test_the_section_on_transfer_claims_what_the_intervals_allow(tmp_path, conclusions, brief, said):
-    ends = "–" if conclusions[0] == "no interval" else "[0.10, 0.90]"
-    correlations = [
-        Row(
-            {"family": family, "rho": "0.50", "ci": ends, "conclusion": CONCLUSIONS[word]},
-            numbers={"family": family, "first_metric": metric, "arms": 24, "conclusion": word},
-        )
-        for metric in ("nll", "exact")
-        for family, word in zip(("all", "recurrent", "transformer"), conclusions, strict=True)
-    ]
-    correlations[-1].numbers["conclusion"] = "agree"
-    effects = [
-        effect("recurrent", "a", CLEAR, CLEAR),
-        effect("recurrent", "e", CLEAR, (3.0, 0.5)),
-        effect("recurrent", "b", CLEAR, OTHER_WAY),
-        effect("transformer", "c", UNCLEAR, OTHER_WAY),
-        effect("recurrent", "f", CLEAR, UNCLEAR),
-        effect("transformer", "d", UNCLEAR, UNCLEAR),
-    ]
-    functions = ("order-in-brief", "order-in-words", "signs-in-words", "kinds-in-words")
-    calls = ", ".join(f'{name}("x")' for name in functions)
-    calls += ', sizes-in-words("x", apart: "Sizes. "), longer-in-words("x")'
-    calls += ', changed-in-words("x", most: 1), by-kind("x")'
-    words = f"({calls}.map(kind => kind.arms.len()))"
-    found = asked(tmp_path, words, {"agreement": effects, "correlation": correlations})
-    short, long, signs, kinds, sizes, budgets, few, counts = found
-    shown = f"0.50{'' if ends == '–' else f' {ends}'}"
-    assert brief in short
-    assert said in long
-    assert f"In the transformer family it is {shown}: {CONCLUSIONS[conclusions[2]]}." in long
-    same = conclusions[2] == "agree"
-    assert ("the same conclusions" in long, "another conclusion on: transformer." in long) == (same, not same)
-    assert signs.startswith("4 of the 6 effects have the same sign on both corpora, and 3 of the 4 whose")
-    assert sizes.startswith("Sizes. Where both")
-    assert sizes.endswith("between 1 (a, recurrent) and 3 (e, recurrent) times as large; the median is 2.")
-    assert counts == [2, 1, 1, 1, 1]
-    assert f", in the transformer family {shown} ({CONCLUSIONS[conclusions[2]]}). 4 of the 6" in budgets
-    assert "3 of the 4 whose 95% interval at 800 updates" in budgets
-    assert "Of the 4 effects that are clear at 800 updates, 2 are not at 3,200: b, recurrent" in budgets
-    assert "(+0.000, then -1.0, reversed); f, recurrent (+0.000, then +0.1). Where" in budgets
-    assert few.endswith("2 are not at 3,200; these change most: b, recurrent (+0.000, then -1.0, reversed).")
-    assert "the grammar misleads" in kinds
+def test_the_rows_of_every_table_are_printed() -> None:
+    sweeps = {name: SimpleNamespace(metric="test/exact") for name in ("bottleneck", "scaling")}
+    made = dict(paper._rows(SimpleNamespace(root=ROOT / "results", manifests=sweeps)))
+    assert len(made) == 10
+    row = made["bottleneck"][0]
+    assert row["values"]["arm"] == "memory=states init=zero"
+    assert row["cells"]["test/exact"] == f"{float(row['values']['test/exact mean']):.1f} ± " + (
+        f"{float(row['values']['test/exact sd']):.1f}"
+    )
+    assert all(set(row["cells"]) for rows in made.values() for row in rows)

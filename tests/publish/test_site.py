@@ -1,4 +1,4 @@
-"""The site: every link of every page, and its behaviour in a real browser, from the file system and from the server."""
+"""The site: its data, its server, and its pages in a real browser, from the file system and from the server."""
 
 import csv
 import json
@@ -9,16 +9,14 @@ import shutil
 import signal
 import subprocess
 import sys
-from html import unescape
 from pathlib import Path
-from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.error import HTTPError
+from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
 import yaml
-from filelock import FileLock
 
 from study.__main__ import main
 from study.attention import Lengths
@@ -28,10 +26,9 @@ from study.corpora import load as load_corpus
 from study.errors import InputError
 from study.files import CHECKOUT as ROOT
 from study.models import build
-from study.publish.models import listed
-from study.publish.results import Results
-from study.publish.site import output, plots
-from study.publish.site.content import MAPS, Content, slug
+from study.publish.site import output
+from study.publish.site.content import MAPS, Content
+from study.publish.site.pages import address, tree_of
 from study.store import arm_of
 from study.training.alignment import attention_map
 from study.training.batches import Example
@@ -40,38 +37,48 @@ from study.training.maps import sentence_maps
 from study.training.translation import Trained, read
 from study.training.vocabulary import Words
 
+RESULTS = ROOT / "results"
 EVIL = '<img src=x onerror="window.hacked=1"></script><script>window.hacked=1</script>{{ 7*7 }}\''
 SOURCE, TARGET = ["ein", "Wort", EVIL], ["a", "word", "</s>"]
+ROUTES = ("", "claims", "claim/4", "sweeps", "sweep/scaling", "runs", "sentences", "guide")
+PARENTS = {
+    "row": {"table", "rowgroup", "grid", "treegrid"}, "cell": {"row"}, "gridcell": {"row"}, "columnheader": {"row"},
+    "rowheader": {"row"}, "rowgroup": {"table", "grid", "treegrid"}, "listitem": {"list"},
+}  # fmt: skip
+"""Role ↦ the roles that WAI-ARIA asks of the nearest ancestor that has one."""
+BADLY_NESTED = """parents => {
+  const tags = {TR: 'row', TD: 'cell', TH: 'columnheader', THEAD: 'rowgroup', TBODY: 'rowgroup', TABLE: 'table',
+    UL: 'list', OL: 'list', LI: 'listitem', SECTION: 'region', FIGURE: 'figure',
+    NAV: 'navigation', FORM: 'form', H3: 'heading'};
+  const role = one => one.getAttribute('role') || tags[one.tagName];
+  const wrong = [...document.querySelectorAll('[role], tr, td, th, thead, tbody, li')].filter(one => {
+    let above = one.parentElement;
+    while (above && !role(above)) above = above.parentElement;
+    const wanted = parents[role(one)];
+    return wanted && !(above && wanted.includes(role(above)));
+  }).map(one => one.outerHTML.slice(0, 80));
+  const label = one => one.closest('label')?.textContent;
+  const names = one => [one.textContent, one.getAttribute('aria-label'), one.title, one.alt, label(one)];
+  const named = one => names(one).some(text => typeof text === 'string' && text.trim());
+  const asked = document.querySelectorAll('input, select, button, a[href], img, svg[role]');
+  const mute = [...asked].filter(one => !named(one));
+  const heads = [...document.querySelectorAll('h1')];
+  const ids = [...document.querySelectorAll('[id]')].map(one => one.id);
+  return [...wrong, ...mute.map(one => 'no name: ' + one.outerHTML.slice(0, 80)),
+    ...(heads.length === 1 ? [] : ['h1: ' + heads.length]),
+    ...ids.filter((id, i) => ids.indexOf(id) !== i)];
+}"""
 
 
-class Links(NamedTuple):
-    found: list[str]
-    loaded: list[str]
-    ids: set[str]
+def data_of(folder, name):
+    """Return the data that a script hands to the page."""
+    text = (folder / "data" / f"{address(name)}.js").read_text(encoding="utf-8")
+    return json.loads(text.removeprefix(f'site.put("{name}",').removesuffix(")\n"))
 
 
-def links(path):
-    text = path.read_text(encoding="utf-8")
-    found = [unescape(one) for one in re.findall(r'(?:href|src)="([^"]*)"', text)]
-    loaded = [unescape(one) for one in re.findall(r'<(?:script|link|img)\b[^>]*?(?:href|src)="([^"]*)"', text)]
-    return Links(found, loaded, set(re.findall(r'\bid="([^"]*)"', text)))
-
-
-def check_links(folder):
-    """Every link leads to a file, and within a page to a place that is there; nothing is loaded from afar."""
-    pages = {path: links(path) for path in folder.rglob("*.html")}
-    there = {path for path in folder.rglob("*") if path.is_file()}
-    for path, page in pages.items():
-        for address in set(page.found):
-            parts = urlsplit(address)
-            if parts.scheme in ("http", "https", "data"):
-                assert address not in page.loaded or parts.scheme == "data", f"{path} loads {address}"
-                continue
-            target = Path(os.path.normpath(path.parent / unquote(parts.path))) if parts.path else path
-            assert target in there, f"{path} leads to {address}"
-            if parts.fragment and "=" not in parts.fragment:
-                assert parts.fragment in pages[target].ids, f"{path} leads to {address}"
-    return pages
+def rows(name):
+    with (RESULTS / name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def weights(rows, columns, place):
@@ -92,24 +99,14 @@ def lab(finished, tmp_path_factory):
     tree = {**one, "source": SOURCE, "target": TARGET, "text": text}
     for name in (first, second):
         (lab.runs / name / "attention.json").write_text(json.dumps(tree))
-    record = json.loads((lab.runs / first / "record.json").read_text())
-    digest = next(s["hypotheses_sha256"] for s in record["scores"] if s["split"] == "test")
     heads = [
         {"site": site, "layer": layer, "head": head, "weights": weights(rows, columns, layer + 2 * head)}
         for site, rows, columns in (("cross", 3, 4), ("encoder_self", 4, 4))
         for layer in (0, 1)
         for head in (0, 1)
     ]
-    item = {
-        "split": "test",
-        "line": 4,
-        "forced": False,
-        "source": list("WXYZ"),
-        "target": TARGET,
-        "gold": [],
-        "maps": heads,
-    }
-    (lab.runs / first / MAPS).write_text(json.dumps({"hypotheses_sha256": digest, "sentences": [item]}))
+    item = {"split": "test", "line": 4, "forced": False, "source": list("WXYZ"), "target": TARGET, "gold": []}
+    (lab.runs / first / MAPS).write_text(json.dumps({"sentences": [item | {"maps": heads}]}))
     lab.change(2, **{"provenance.device": EVIL, "wandb": {"id": "x", "url": "javascript:window.hacked=1"}})
     lab.fail(3)
     lab.change(3, error=EVIL)
@@ -125,28 +122,30 @@ def small(lab, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def whole():
-    """The site of the published results, which the first worker writes for all."""
-    folder = Path(os.environ["XDG_CACHE_HOME"]) / "_site"
-    with FileLock(f"{folder}.lock"):
-        if not folder.exists():
-            output.write(Content(ROOT / "results", ROOT / "sweeps"), folder)
+def content():
+    """The published results."""
+    return Content(RESULTS, ROOT / "sweeps")
+
+
+@pytest.fixture(scope="module")
+def whole(content, tmp_path_factory):
+    """The site of the published results."""
+    folder = tmp_path_factory.mktemp("whole") / "_site"
+    output.write(content, folder)
     return folder
 
 
 @pytest.fixture(scope="module")
 def browser():
-    """A headless Chromium: the one of Playwright, else the system's."""
+    """A headless Chromium: the system's, else the one of Playwright."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     system = next(
         (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
     )
     with playwright.sync_playwright() as driver:
-        bundled = Path(driver.chromium.executable_path).is_file()
-        if not bundled and system is None:
-            pytest.skip("no Chromium: `playwright install chromium` fetches one")
-        options = {} if bundled else {"executable_path": system}
-        browser = driver.chromium.launch(args=["--no-sandbox"], **options)
+        if system is None and not Path(driver.chromium.executable_path).is_file():
+            pytest.skip("no Chromium: install your system's, or run `playwright install chromium`")
+        browser = driver.chromium.launch(args=["--no-sandbox"], executable_path=system)
         yield browser
         browser.close()
 
@@ -154,7 +153,7 @@ def browser():
 @pytest.fixture
 def view(browser):
     """Opens pages in one tab; afterwards no page has had an error or left this machine."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context = browser.new_context(viewport={"width": 1300, "height": 900})
     page, wrong = context.new_page(), []
     page.on("console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None)
     page.on("pageerror", lambda problem: wrong.append(str(problem)))
@@ -167,113 +166,109 @@ def view(browser):
     context.close()
 
 
-def address(folder, path, fragment=""):
-    return (folder / path).as_uri() + (f"#{fragment}" if fragment else "")
-
-
-def test_places_of_the_forest_plot_are_asinh_of_margins():
-    assert [text for _, text in plots.round_ticks(-86.3, 8.7, True)] == ["−80", "−60", "−40", "−20", "0"]
-    assert [text for _, text in plots.round_ticks(70.2, 70.33, False)] == ["70.20", "70.25", "70.30"]
-    assert plots.at(0) == 50
-    assert plots.at(plots.CLIP) == plots.at(1000) == 100
-    assert plots.at(-1) == pytest.approx(50 - 50 * math.asinh(1) / math.asinh(25), abs=0.01)
-    assert plots.places({"low": -1000, "difference": 0}) == {"low": 0, "difference": 50}
+def go(page, folder, route):
+    """Open a route of a site, and wait until it is drawn."""
+    address = (folder / "index.html").as_uri()
+    if page.url.partition("#")[0] == address:
+        page.evaluate("route => { location.hash = route; }", f"#/{route}")
+    else:
+        page.goto(f"{address}#/{route}")
+    page.wait_for_selector(f'body[data-route="#/{route}"]')
 
 
 def test_names_become_parts_of_addresses_that_differ():
-    assert slug("grammar-recurrent-dot-0123abcd-s1") == "grammar-recurrent-dot-0123abcd-s1"
-    assert re.fullmatch(r"a-b-[0-9a-f]{8}", slug("a/b"))
-    assert slug("a/b") != slug("a b")
+    assert address("arm/grammar-recurrent-dot-0123abcd") == "arm/grammar-recurrent-dot-0123abcd"
+    assert address("sweep/a b?#é\\") == "sweep/a~20~b~3f~~23~~e9~~5c~"
+    assert address("sweep/../../x") == "sweep/..~2f~..~2f~x"
+    assert address("sweep/a~20~b") != address("sweep/a b")
 
 
-def test_published_results_become_a_site_whose_links_all_lead_somewhere(whole):
-    pages = check_links(whole)
+def test_markdown_becomes_data_and_html_in_it_stays_text():
+    assert tree_of("a **b** <i>c</i>") == [["p", None, "a ", ["strong", None, "b"], " <i>c</i>"]]
+    assert tree_of("| a | b |\n| --- | --: |\n| [x](y) | 1 |")[0][3][2][2:] == [
+        ["td", None, ["a", "y", "x"]], ["td", "right", "1"],
+    ]  # fmt: skip
+
+
+def test_the_published_site_is_small_and_its_numbers_are_those_of_the_tables(whole, content):
     sizes = {path.relative_to(whole).as_posix(): path.stat().st_size for path in whole.rglob("*") if path.is_file()}
-    assert len(pages) > 900
-    assert sum(sizes.values()) < 40e3 * len(pages)
-    first = ["index.html", *(urlsplit(address).path for address in pages[whole / "index.html"].loaded)]
-    assert sum(sizes.get(name, 0) for name in first) < 300e3
-    text = (whole / "index.html").read_text(encoding="utf-8")
-    sections = dict(re.findall(r'<section class="claim"[^>]*id="claim-(\w+)"(.*?)</section>', text, re.DOTALL))
-    figure, summary = rows("figures/forest.csv"), rows("tables/summary.csv")
-    assert list(sections) == [row["id"] for row in figure]
-    for row in figure:
-        found = re.findall(r'<i class="(ci|ci inner|point)" style="left:([\d.]+)%', sections[row["id"]])
-        ends = {"ci": "low", "ci inner": "low90", "point": "difference"}
-        expected = {kind: plots.at(float(row[end])) for kind, end in ends.items() if row[end]}
-        assert {kind: float(at) for kind, at in found} == pytest.approx(expected, abs=0.02), row
-    titles = {claim: section.partition("</h3>")[0] for claim, section in sections.items()}
-    weak = [claim for claim, title in titles.items() if 'class="fragile"' in title]
-    assert weak == [row["id"] for row in summary if row["fragile"] == "True"] != []
-    for claim in (row["id"] for row in summary if row["verdict"] == "not yet run"):
-        assert sections[claim].count("not yet run") == 1, "the title says it"
-    for path in (whole / "claims").glob("*.html"):
-        assert path.read_text(encoding="utf-8").lower().count("not yet run") <= 2, "rows without runs are folded"
-    first_row = json.loads((ROOT / "results" / "tables" / "summary.json").read_text(encoding="utf-8"))["blocks"][0][
-        "rows"
-    ][0]
-    assert f"<small>{first_row['cells']['inner']}</small>" in sections["1"]
+    assert len([name for name in sizes if not name.startswith("data/")]) <= 60
+    assert sum(sizes.values()) < 25e6
+    main = data_of(whole, "site")
+    summary = {row["id"]: row for row in rows("tables/summary.csv")}
+    assert {one["id"]: one["summary"]["verdict"] for one in main["claims"]} == {
+        name: row["verdict"] for name, row in summary.items()
+    }
+    contrasts = rows("tables/contrasts.csv")
+    found = data_of(whole, "claims")["contrasts"]
+    assert [float(row["difference"]) for row in contrasts if row["difference"]] == [
+        one["difference"] for one in found if "difference" in one
+    ]
+    stored = content.store.scores
+    stored = stored[stored["subset"].isna() & stored["value"].notna()].to_dict("records")
+    columns = {name: cells(*column) for name, column in data_of(whole, "runs")["columns"].items()}
+    place = {name: number for number, name in enumerate(columns["id"])}
+    assert len(place) == len({row["id"] for row in stored})
+    for row in stored[::50]:
+        shown = columns[f"{row['split']}/{row['metric']}"][place[row["id"]]]
+        assert shown == pytest.approx(row["value"], rel=1e-5)
 
 
-def rows(name):
-    with (ROOT / "results" / name).open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+def cells(values, codes):
+    """A column of the table of runs."""
+    return [None if code < 0 else values[code] for code in codes]
 
 
 def test_a_site_replaces_itself_and_nothing_else(lab, small, tmp_path):
-    check_links(small)
     folder = tmp_path / "site"
     shutil.copytree(small, folder)
     (folder / "mine.txt").write_text("kept")
-    (folder / "runs" / "old.html").write_text("")
-    (folder / output.LIST).write_text((small / output.LIST).read_text() + "runs/old.html\n../outside.txt\n")
-    (tmp_path / "outside.txt").write_text("kept")
-    output.write(Content(lab.runs, lab.top / "sweeps"), folder)
-    assert (folder / "mine.txt").exists()
-    assert (tmp_path / "outside.txt").exists()
-    assert not (folder / "runs" / "old.html").exists()
-    assert (folder / output.LIST).read_bytes() == (small / output.LIST).read_bytes()
+    (folder / "data" / "old.js").write_text("")
+    (folder / "data" / "runs.js").write_text("changed")
+    content = Content(lab.runs, lab.top / "sweeps")
+    output.write(content, folder)
+    (folder / "mine.txt").unlink()
+    there = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert there == {path.relative_to(small): path.read_bytes() for path in small.rglob("*") if path.is_file()}
     with pytest.raises(InputError, match="other files"):
-        output.write(Content(lab.runs, lab.top / "sweeps"), lab.top)
+        output.write(content, lab.top)
 
 
 def test_own_claims_stand_beside_those_of_the_study(finished, tmp_path, capsys):
     """The sweep lies beside the file of claims, and in no folder of sweeps."""
     (tmp_path / "none").mkdir()
-    shutil.copy(finished.top / "sweeps" / "tiny.yaml", tmp_path / "mine.yaml")
+    lab = finished.copy(tmp_path / "there" / "lab")
+    shutil.copy(lab.top / "sweeps" / "tiny.yaml", tmp_path / "mine.yaml")
     score = "model.attention.score"
     question = {"sweep": "mine.yaml", "asked": ["grammar/recurrent"], "margin": 2}
     question |= {"contrasts": [{"arm": {score: "dot"}, "baseline": {score: "bilinear"}}]}
     entry = {"id": "mine", "slug": "my-claim", "statement": "dot beats bilinear", "type": "superiority"}
     (tmp_path / "claims.yaml").write_text(yaml.safe_dump({"claims": [{**entry, "questions": [question]}]}))
-    command = [
-        "site",
-        "--runs",
-        str(finished.runs),
-        "--sweeps",
-        str(tmp_path / "none"),
-        "--out",
-        str(tmp_path / "site"),
-    ]
+    command = ["site", "--runs", str(lab.runs), "--sweeps", str(tmp_path / "none"), "--out", str(tmp_path / "site")]
     assert main([*command, "--claims", str(tmp_path / "claims.yaml")]) == 0
-    check_links(tmp_path / "site")
-    assert "dot beats bilinear" in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
-    assert 'href="../sweeps/tiny.html"' in (tmp_path / "site" / "claims" / "mine.html").read_text(encoding="utf-8")
+    claim = next(one for one in data_of(tmp_path / "site", "site")["claims"] if one["id"] == "mine")
+    assert (claim["statement"], claim["sweeps"]) == ("dot beats bilinear", ["tiny"])
+    assert data_of(tmp_path / "site", "claims")["contrasts"][0]["margin"] == 2
     assert main([*command, "--claims", str(tmp_path / "nothing.yaml")]) == 2
     assert "no such file of claims" in capsys.readouterr().err
     assert main([*command[:-1], "/proc/x", "--claims", str(tmp_path / "nothing.yaml")]) == 2
     assert "/proc/x: cannot be written" in capsys.readouterr().err, "this is checked first"
 
 
-def test_maps_of_other_translations_are_refused(lab, tmp_path):
+def test_a_sweep_beside_the_runs_is_shown(finished, tmp_path):
+    lab = finished.copy(tmp_path / "lab")
+    shutil.copy(lab.top / "sweeps" / "tiny.yaml", lab.runs.parent / "tiny.yaml")
+    (lab.runs.parent / "other.yaml").write_text("[")
+    (one,) = Content(lab.runs, tmp_path / "none").sweeps
+    assert (one["name"], len(one["arms"]), bool(one["numbers"])) == ("tiny", 2, True)
+
+
+def test_maps_that_are_no_data_are_refused(lab, tmp_path):
     other = lab.copy(tmp_path)
-    path = other.runs / lab.ids[0] / MAPS
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"hypotheses_sha256": "0" * 64}))
-    with pytest.raises(InputError, match="other translations"):
-        Content(other.runs, other.top / "sweeps").maps(lab.ids[0])
-    path.write_text('{"hypotheses_sha256": 1, "sentences": [{"maps": [{"site": "cross", "weights": [[1]]}]}]}')
-    with pytest.raises(InputError, match="expected attention maps"):
-        Content(other.runs, other.top / "sweeps").maps(lab.ids[0])
+    for bad in ("[" * 10**5, "</script>", '{"sentences": [NaN]}'):
+        (other.runs / lab.ids[0] / MAPS).write_text(bad)
+        with pytest.raises(InputError, match=r"expected (JSON|finite numbers)"):
+            output.write(Content(other.runs, other.top / "sweeps"), tmp_path / "site")
 
 
 def test_maps_of_every_head_are_made_once_from_the_model(finished, tmp_path, capsys):
@@ -306,60 +301,138 @@ def test_maps_of_every_head_are_made_once_from_the_model(finished, tmp_path, cap
     )
     assert main([*command, "--maps"]) == 0
     assert str(path) not in capsys.readouterr().out
-    assert (tmp_path / "_site" / "data" / "maps" / f"{cell.id}.js").is_file()
+    assert cell.id in data_of(tmp_path / "_site", f"maps/{arm_of(cell.id)}")
 
 
-def test_published_maps_are_what_published_models_draw():
-    content, known = Content(ROOT / "results", ROOT / "sweeps"), listed(Results(ROOT / "results"))
-    shipped = {name for name in known if content.records[name].config["data"]["name"] != "multi30k"}
-    assert {path.stem for path in (ROOT / "results" / "maps").iterdir()} == shipped
+def test_published_maps_are_what_published_models_draw(content):
     name = "grammar-transformer-dot-dc42eab8-s1"
-    trained = read(content.store.model(name), name)
-    made = sentence_maps(trained, content.texts(name).pairs[:1], content.translations(name))
-    for one, there in zip(made[0]["maps"], content.maps(name)[0]["maps"], strict=True):
+    trained, texts = read(content.store.model(name), name), content.texts(name)
+    made = sentence_maps(trained, texts.pairs[:1], content.translations(name, texts))
+    for one, there in zip(made[0]["maps"], content.maps(name)[MAPS]["sentences"][0]["maps"], strict=True):
         assert np.allclose(one["weights"], there["weights"], atol=2)  # 0.002: processors differ in the last bits
+
+
+def test_the_workflow_publishes_what_make_writes():
+    steps = yaml.safe_load((ROOT / ".github/workflows/pages.yml").read_text())["jobs"]["pages"]["steps"]
+    assert {"run": "make site"} in steps
+    assert [step["with"]["path"] for step in steps if "upload" in step.get("uses", "")] == [
+        str(_parser().get_default("out"))
+    ]
+    assert "\nsite: .venv/.core" in (ROOT / "Makefile").read_text()
+
+
+def test_one_bad_file_does_not_end_a_served_site(finished, tmp_path):
+    lab, said, site = finished.copy(tmp_path), [], tmp_path / "site"
+
+    def refresh(version):
+        return output.refresh(lambda: Content(lab.runs, lab.top / "sweeps"), lab.runs, site, version, said.append)
+
+    version = refresh("")
+    assert said.pop().startswith("built")
+    assert refresh(version) == version
+    assert said == []
+    open_ = lab.runs / "grammar-recurrent-dot-01234567-s9"
+    open_.mkdir()
+    (open_ / "progress.json").write_text("[" * 10**5)
+    os.mkfifo(open_ / "history.jsonl")
+    os.mkdir(os.fsencode(lab.runs) + b"/\xff-s1")
+    (Path(os.fsdecode(os.fsencode(lab.runs) + b"/\xff-s1")) / "progress.json").write_text("{}")
+    version = refresh(version)
+    assert said.pop().startswith("built")
+    before = (site / "version").read_bytes()
+    assert open_.name in data_of(site, "runs")["columns"]["id"][0]
+    record = lab.runs / lab.ids[0] / "record.json"
+    for bad in ("[" * 10**5, "{}", '{"id": 5}'):
+        record.write_text(bad)
+        version = refresh(version)
+        assert len(said) == 1
+        assert said.pop().startswith("not built: ")
+        assert (site / "version").read_bytes() == before
+
+
+@pytest.fixture(scope="module")
+def served(lab, tmp_path_factory):
+    """Address of a site that a process serves, its folder of runs, and the process."""
+    there = lab.copy(tmp_path_factory.mktemp("served"))
+    waiting = there.runs / "aside"
+    (there.runs / lab.ids[1]).rename(waiting)
+    (waiting / "record.json").rename(there.top / "record.json")
+    (waiting / "progress.json").write_text('{"step": 40, "steps": 800}')
+    waiting.rename(there.runs / lab.ids[1])
+    command = [sys.executable, "-m", "study", "site", "--runs", there.runs, "--sweeps", there.top / "sweeps"]
+    with subprocess.Popen([*command, "--serve", "0"], stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        try:
+            assert process.stdout.readline().startswith("built")
+            yield process.stdout.readline().split()[0], there, process
+        finally:
+            process.kill()
+
+
+def test_served_data_are_for_its_own_pages(served):
+    base = served[0]
+    for path, headers, status in (
+        ("", {"Host": "example.org:80"}, 403),
+        ("data/", {}, 404),
+        ("..%2f..%2fetc/passwd", {}, 404),
+    ):
+        with pytest.raises(HTTPError) as refused:
+            urlopen(Request(base + path, headers=headers))
+        assert refused.value.code == status, (path, headers)
+    with urlopen(base + "data/runs.js") as answer:
+        assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
 def test_every_kind_of_page_opens_without_errors_and_runs_no_text_of_a_record(lab, small, whole, view):
     first = lab.ids[0]
-    kinds = [
-        "index.html",
-        "runs.html",
-        "sentence.html",
-        "reading.html",
-        "sweeps/tiny.html",
-        f"arms/{arm_of(first)}.html",
-    ]
-    for name in [*kinds, *(f"runs/{name}.html" for name in lab.ids)]:
-        view.goto(address(small, name))
+    routes = ["", "sweeps", "runs", "sentences", "guide", "sweep/tiny", f"arm/{arm_of(first)}"]
+    for route in [*routes, *(f"run/{name}" for name in lab.ids)]:
+        go(view, small, route)
         assert view.locator("h1").inner_text()
-        assert not view.evaluate("window.hacked"), name
-        assert "49" not in view.locator("h1").inner_text()
+        assert not view.evaluate("window.hacked"), route
+        assert view.evaluate(BADLY_NESTED, {k: list(v) for k, v in PARENTS.items()}) == []
     assert EVIL in view.locator("main").inner_text()  # the failed run's error, as text
-    arm = next(iter(sorted((whole / "arms").iterdir()))).name
-    kinds = [
-        "index.html",
-        "claims/4.html",
-        "sweeps/scaling.html",
-        f"arms/{arm}",
-        "runs.html",
-        "sentence.html",
-        "reading.html",
-    ]
-    for size in ({"width": 1280, "height": 900}, {"width": 390, "height": 844}):
+    assert view.locator("a[href^='javascript']").count() == 0
+    published = data_of(whole, "runs")["columns"]["id"][0][0]
+    for size in ({"width": 1300, "height": 900}, {"width": 400, "height": 844}):
         view.set_viewport_size(size)
-        for name in kinds:
-            view.goto(address(whole, name))
-            assert view.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name} is wider than {size}"
-    view.set_viewport_size({"width": 1200, "height": 900})
-    view.goto(address(whole, "claims/6.html"))
-    assert view.locator(".wide").first.evaluate("one => one.scrollWidth <= one.clientWidth"), "contrasts are cut"
-    view.goto(address(whole, f"arms/{arm}"))
-    assert view.locator(".chart canvas").count() == 2
+        for route in (*ROUTES, f"arm/{arm_of(published)}", f"run/{published}"):
+            go(view, whole, route)
+            assert view.locator("h1").inner_text() != "Not found"
+            assert view.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{route} is wider than {size}"
+            assert view.evaluate(BADLY_NESTED, {k: list(v) for k, v in PARENTS.items()}) == []
+    go(view, whole, f"arm/{arm_of(published)}")
+    assert view.locator(".curve path").count() >= 2
+    go(view, whole, "claim/nothing")
+    assert view.locator("h1").inner_text() == "Not found"
+
+
+def test_the_first_page_answers_the_questions_with_a_figure_each(whole, view):
+    go(view, whole, "")
+    sections = view.locator("section.answer")
+    view.wait_for_function(
+        "[...document.querySelectorAll('.answer figure')].every(one => one.querySelector('img, .row'))"
+    )
+    assert sections.count() == 8
+    for place in range(8):
+        sections.nth(place).scroll_into_view_if_needed()
+    view.wait_for_function("[...document.images].every(one => one.complete && one.naturalWidth)")
+    tops = view.evaluate("['.answer', '.claim'].map(one => document.querySelector(one).getBoundingClientRect().top)")
+    assert tops[0] < tops[1], "answers first, then claims"
+
+
+def test_estimates_lie_at_asinh_of_their_margins(whole, view):
+    claims = data_of(whole, "site")["claims"]
+    place, row = next((i, one["summary"]) for i, one in enumerate(claims) if one["id"] == "3")
+    go(view, whole, "")
+    style = view.locator("section.claim").nth(place).locator(".point").get_attribute("style")
+    expected = 50 + 50 * math.asinh(row["difference"] / row["margin"]) / math.asinh(25)
+    assert float(re.search(r"left: ([\d.]+)%", style)[1]) == pytest.approx(expected, abs=0.01)
+    assert expected != 50
 
 
 def test_claims_are_found_by_words_and_by_verdict(whole, view):
-    view.goto(address(whole, "index.html"))
+    go(view, whole, "")
     shown = view.locator("section.claim:not([hidden])")
     count = shown.count()
     view.keyboard.press("/")
@@ -372,21 +445,28 @@ def test_claims_are_found_by_words_and_by_verdict(whole, view):
     assert 0 < shown.count() < count
     assert set(shown.evaluate_all("all => all.map(one => one.dataset.word)")) == {"fails"}
     view.locator("section.claim:not([hidden]) h3 a").first.press("Enter")
-    assert "claims/" in view.url
+    assert "#/claim/" in view.url
 
 
-def test_runs_are_found_by_fields_and_sorted_and_the_address_keeps_it(whole, view):
-    view.goto(address(whole, "runs.html"))
-    rows = view.locator("#runs tbody tr")
-    assert rows.count() == len((ROOT / "results" / "runs.csv").read_text(encoding="utf-8").splitlines()) - 1
+def test_runs_scroll_without_an_element_each_are_found_sorted_and_kept_in_the_address(whole, view):
+    go(view, whole, "runs")
+    rows = view.locator("table.runs tbody tr:not(.space)")
+    count = len(data_of(whole, "runs")["columns"]["id"][1])
+    assert view.locator("[role=status]").inner_text() == f"{count} of {count} runs"
+    assert view.evaluate("document.querySelectorAll('main *').length") < 3000
+    first = rows.first.inner_text()
+    view.locator(".scroll").evaluate("one => { one.scrollTop = one.scrollHeight; }")
+    view.wait_for_function(f"document.querySelector('tr[aria-rowindex=\"{count + 1}\"]')")
+    assert rows.first.inner_text() != first
+    assert rows.count() < 100
     view.locator("#query").fill("scaling family=recurrent key_width=512 test/exact>80")
-    exact = view.locator("#runs th", has_text="exact match").locator("button")
+    exact = view.locator("table.runs th", has_text="exact match").locator("button")
     exact.focus()
     view.keyboard.press("Enter")
     view.keyboard.press("Enter")
 
     def column(name):
-        place = view.locator("#runs thead th").evaluate_all("all => all.map(one => one.title)").index(name)
+        place = view.locator("table.runs thead th").evaluate_all("all => all.map(one => one.title)").index(name)
         return [float(text) for text in rows.evaluate_all(f"all => all.map(one => one.cells[{place}].textContent)")]
 
     found = column("test/exact")
@@ -398,16 +478,16 @@ def test_runs_are_found_by_fields_and_sorted_and_the_address_keeps_it(whole, vie
     kept = view.url
     view.goto("about:blank")
     view.goto(kept)
-    view.wait_for_function("document.querySelectorAll('#runs tbody tr').length > 0")
+    view.wait_for_selector("table.runs tbody a")
     assert column("test/exact") == found
-    assert "model.attention.cross.scale" in view.locator("#runs thead").inner_text()
+    assert "model.attention.cross.scale" in view.locator("table.runs thead").inner_text()
     rows.first.locator("a").click()
-    assert "/runs/" in view.url
+    assert "#/run/" in view.url
 
 
 def test_a_map_is_drawn_and_changes_with_the_head(lab, small, view):
     first, second = lab.ids[0], lab.ids[1]
-    view.goto(address(small, "sentence.html", f"run={first}&with={second}&item=test:4&site=cross&layer=1&head=0"))
+    go(view, small, f"sentences?run={first}&with={second}&item=test%3A4&site=cross&layer=1&head=0")
     cells = view.locator("table.map tbody td")
     assert cells.count() == 12
 
@@ -432,7 +512,7 @@ def test_a_map_is_drawn_and_changes_with_the_head(lab, small, view):
     view.locator("h1").click()
     view.keyboard.press("n")
     assert "item=test%3A5" in view.url
-    view.goto(address(small, "sentence.html", f"run={first}&with={second}&item=test"))
+    go(view, small, f"sentences?run={first}&with={second}&item=test")
     view.wait_for_function("document.querySelectorAll('table.map').length == 2")  # both records have this one map
     assert EVIL in view.locator("table.map").first.inner_text()
     assert not view.evaluate("window.hacked")
@@ -442,59 +522,38 @@ def test_a_map_is_drawn_and_changes_with_the_head(lab, small, view):
     assert left == right, "the maps begin at one height"
 
 
-def test_the_workflow_publishes_what_make_writes():
-    steps = yaml.safe_load((ROOT / ".github/workflows/pages.yml").read_text())["jobs"]["pages"]["steps"]
-    assert {"run": "make site"} in steps
-    assert [step["with"]["path"] for step in steps if "upload" in step.get("uses", "")] == [
-        str(_parser().get_default("out"))
-    ]
-    assert "\nsite: .venv/.core" in (ROOT / "Makefile").read_text()
-
-
 def test_pages_are_dark_where_the_reader_prefers_it(whole, view):
     colours = []
     for scheme in ("light", "dark"):
         view.emulate_media(color_scheme=scheme)
-        view.goto(address(whole, "index.html"))
+        go(view, whole, "")
         colours.append(view.evaluate("getComputedStyle(document.body).backgroundColor"))
     light, dark = ([int(part) for part in re.findall(r"\d+", colour)] for colour in colours)
     assert min(light) > 200
     assert max(dark) < 60
 
 
-def test_a_served_site_follows_the_records_and_ends_with_ctrl_c(lab, tmp_path, browser):
-    there = lab.copy(tmp_path)
-    waiting = there.runs / "aside"
-    (there.runs / lab.ids[1]).rename(waiting)
-    (waiting / "record.json").rename(tmp_path / "record.json")
-    (waiting / "progress.json").write_text('{"step": 40, "steps": 800}')
-    waiting.rename(there.runs / lab.ids[1])
-    command = [
-        sys.executable,
-        "-m",
-        "study",
-        "site",
-        "--runs",
-        there.runs,
-        "--sweeps",
-        there.top / "sweeps",
-        "--serve",
-        "0",
-    ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
-        try:
-            base = process.stdout.readline().split()[0]
-            with pytest.raises(OSError, match="403"):
-                urlopen(Request(base, headers={"Host": "example.org:80"}))
-            with pytest.raises(OSError, match="404"):
-                urlopen(f"{base}..%2f..%2fetc/passwd")
-            page = browser.new_page()
-            page.goto(base)
-            assert "step 40 of 800" in page.locator("main").inner_text()
-            (tmp_path / "record.json").rename(there.runs / lab.ids[1] / "record.json")
-            page.get_by_text("Runs without a record").wait_for(state="detached", timeout=30_000)
-            page.close()
-            process.send_signal(signal.SIGINT)
-            assert process.wait(120) == 130
-        finally:
-            process.kill()
+def test_another_page_cannot_read_what_is_served(served, tmp_path, browser):
+    base = served[0]
+    (tmp_path / "thief.html").write_text(
+        "<script>var got = []; var site = { put: (name) => got.push(name) };</script>"
+        f'<script src="{base}data/runs.js"></script><script src="{base}data/site.js"></script>'
+    )
+    page = browser.new_page()
+    page.goto((tmp_path / "thief.html").as_uri())
+    assert page.evaluate("got") == []
+    page.close()
+
+
+def test_a_served_site_follows_the_records_and_ends_with_ctrl_c(lab, served, browser):
+    base, there, process = served
+    page = browser.new_page()
+    page.goto(base)
+    page.get_by_text("step 40 of 800").wait_for()
+    page.goto(f"{base}#/run/{quote(lab.ids[1])}")
+    page.goto(base)
+    (there.top / "record.json").rename(there.runs / lab.ids[1] / "record.json")
+    page.get_by_text("Runs without a record").wait_for(state="detached", timeout=30_000)
+    page.close()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(120) == 130

@@ -1,400 +1,306 @@
-"""Everything published is checked: what is changed, lost or added afterwards is listed with file and field."""
+"""Everything published is checked: what is changed, lost or added afterwards is listed with its file and field."""
 
 import hashlib
-import json
+import os
 import re
-import subprocess
-from types import SimpleNamespace
+import shutil
+from collections import Counter
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
-from published_lab import edit
 
-from study import files, records, scoring
-from study.analysis.measures import Measure
-from study.analysis.runs import Runs, sentence_tests
-from study.config import Grammar
-from study.corpora import load as load_corpus
+from study import scoring
+from study.config import Multi30k
+from study.corpora import Pair
 from study.errors import InputError
 from study.files import CHECKOUT as ROOT
-from study.publish import evidence, noise, supplement
-from study.publish.dictionary import fields, write_index
-from study.publish.models import publish_model
-from study.publish.publish import publish
-from study.publish.reproduce import reproduce
-from study.publish.results import Manifest, Results
-from study.publish.verify import verify
-from study.records import Record
+from study.publish import evidence
+from study.publish.results import Results, write_manifest
+from study.publish.verify import drawn, verify
 from study.store import Store
-from study.sweep.spec import load
+
+SWEEP = "hard_2"
+"""A small published sweep whose runs have the NLL of each sentence."""
+TABLES = ("runs", "scores", "curves", "maps", "sentences/grammar")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A folder with one published sweep, a model, a table, measured times, and the pages that state its numbers."""
+    top, ours = tmp_path_factory.mktemp("whole"), Results(ROOT / "results")
+    runs = ours.store.runs
+    ids = pa.array(runs.id[runs.sweeps.map(lambda some: SWEEP in some)])
+    for name in TABLES:
+        table = pq.read_table(ours.root / f"{name}.parquet")
+        save(table.filter(pc.is_in(table["id"], ids)), top / "results" / f"{name}.parquet")
+    model = min((ours.root / "models").iterdir(), key=lambda path: path.stat().st_size)
+    for path in (ours.root / "tables" / f"{SWEEP}.csv", ours.root / "benchmarks" / "cost.json", model):
+        copy = top / "results" / path.relative_to(ours.root)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
+    (top / "docs").mkdir()
+    shutil.copy(ROOT / "docs" / "verdicts.md", top / "docs")
+    seal(top / "results", {SWEEP: ours.manifests[SWEEP]})
+    return top / "results"
 
 
 @pytest.fixture
-def lab(published, tmp_path):
-    return published.copy(tmp_path)
+def root(whole, tmp_path):
+    shutil.copytree(whole.parent, tmp_path / "copy")
+    return tmp_path / "copy" / "results"
 
 
-def problems(lab):
-    return "\n".join(lab.verify().problems)
+def seal(root, sweeps=None):
+    """Write all hashes and the root hash again, as one does who forges everything."""
+    write_manifest(root, sweeps)
+    (root.parent / "README.md").write_text(f"<!-- root -->\nRoot hash: `{Results(root).root_hash}`\n<!-- end -->\n")
 
 
-def test_everything_is_counted(lab):
-    found = lab.verify()
-    assert (found.problems, found.rescored, found.from_statistics) == ([], 8, 0)
-    assert (found.states, found.unchecked) == ({"finished": 4}, {"nll": 8})
+def problems(root, **options):
+    return "\n".join(verify(Results(root), **options).problems)
 
 
-def test_hashes_are_checked_without_scoring(lab):
-    found = lab.verify(rescore=False)
-    assert (found.problems, found.hashed, found.rescored, found.unchecked) == ([], 8, None, {})
-    lab.replace(2, "test.hyp.txt", lab.files_of(2)[f"{lab.ids[2]}.test.hyp.txt"] + b"more\n")
-    (problem,) = lab.verify(rescore=False).problems
-    assert problem.startswith(
-        f"{lab.arm(2)}: {lab.ids[2]}: scores.test.hypotheses_sha256: expected that of test.hyp.txt"
-    )
+def change(root, name, edit):
+    """Change rows of a table, as pandas has them, and write it as it was."""
+    path = root / f"{name}.parquet"
+    old = pq.read_table(path)
+    new = edit(old.to_pandas())
+    save(pa.Table.from_pandas(new, old.schema, False), path)
 
 
-def test_many_processes_find_the_same(lab):
-    lab.replace(2, "test.hyp.txt", b"?\n")
-    alone, told = lab.verify(), []
-    evidence.CHUNK, usual = 2, evidence.CHUNK
-    try:
-        results = Results(lab.results.root)
-        assert verify(results, rescore=True, processes=2, progress=lambda *counts: told.append(counts)) == alone
-    finally:
-        evidence.CHUNK = usual
-    assert len(alone.problems) == 1
-    assert told == [(0, 4), (2, 4), (4, 4)]
+def save(table, path):
+    """Write a table; one of sentences has each split in parts of its own."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    parts = [table]
+    if "sentence" in table.column_names:
+        parts = [table.filter(pc.equal(table["split"], split)) for split in sorted(table["split"].unique().to_pylist())]
+    with pq.ParquetWriter(path, table.schema) as writer:
+        for part in parts:
+            writer.write_table(part)
 
 
-@pytest.fixture
-def unshipped(finished, tmp_path, monkeypatch):
-    """The same runs on a corpus whose references the repository does not have."""
-    monkeypatch.setattr(Grammar, "shipped", False)
-    lab = finished.copy(tmp_path)
-    lab.publish()
-    return lab
+def edited(root, name, column, rows, value):
+    def edit(frame):
+        chosen = rows(frame)
+        assert chosen.any()
+        frame.loc[chosen, column] = value(frame.loc[chosen, column]) if callable(value) else value
+        return frame
+
+    change(root, name, edit)
 
 
-def test_without_references_the_statistics_decide_and_are_counted(unshipped, monkeypatch):
-    lab = unshipped
-    assert lab.verify().problems == []
-    lab.replace(2, "test.bleu.tsv", lab.files_of(2)[f"{lab.ids[2]}.test.bleu.tsv"].replace(b"1", b"2", 1))
-    assert f"{lab.ids[2]}: scores.test: test.bleu.tsv: expected the statistics of the translations" in problems(lab)
-    lab.replace(2, "test.bleu.tsv", lab.files_of(3)[f"{lab.ids[3]}.test.bleu.tsv"])
-    monkeypatch.setattr(evidence, "references", lambda data: None)
-    lab.replace(2, "test.bleu.tsv", b"\xff\xfe")
-    assert f"{lab.ids[2]}: scores.test: no references at hand" in problems(lab)
-    for place in range(2):
-        text = lab.files_of(place)[f"{lab.ids[place]}.test.bleu.tsv"].decode()
-        longer = re.sub(r"^(\d+\t\d\t)\d+", r"\g<1>99", text, count=1, flags=re.MULTILINE)
-        lab.replace(place, "test.bleu.tsv", longer.encode())
-    assert problems(lab).count("test.bleu.tsv: sys_len: expected the lengths of the translations") == 2
-    lab.replace(0, "test.bleu.tsv", None)
-    assert f"{lab.ids[0]}: test.bleu.tsv: expected a file, because the references are not shipped" in problems(lab)
+def first(root):
+    return Store(root).ids()[0]
 
 
-def test_scores_from_statistics_are_compared(unshipped, monkeypatch):
-    lab = unshipped
-    monkeypatch.setattr(evidence, "references", lambda data: None)
-    found = lab.verify()
-    assert (found.problems, found.rescored, found.from_statistics) == ([], 0, 8)
-    assert found.unchecked == {"nll": 8, "chrf": 8, "prefix": 8, "accuracy": 8}
-    lab.edit(0, {"scores.0.value": 12.0})
-    assert re.search(r"scores\.test\.bleu\.value: expected .*, got 12\.0", problems(lab))
+def test_nothing_differs(root):
+    found = verify(Results(root))
+    assert (found.problems, found.states, found.sweeps) == ([], {"finished": 10}, 1)
+    assert (found.files, found.rescored, found.unprinted) == (9, None, "")
 
 
-def test_lost_files_are_missed(lab):
-    lab.replace(0, "test.hyp.txt", None)
-    lab.replace(1, "other.txt", b"?")
-    lab.replace(3, "test.hyp.txt", b"\xff\xfe")
-    lab.arm(2).write_text(json.dumps(json.loads(lab.arm(2).read_text())[:1]))
-    said = problems(lab)
-    assert f"{lab.ids[0]}: scores.test.hypotheses: test.hyp.txt: no such file" in said
-    assert f"{lab.ids[1]}: other.txt: expected a file that the record names, got a stray one" in said
-    assert f"{lab.results.runs}: {lab.ids[2]}: expected a record, since sweep tiny declares it" in said
-    assert f"{lab.arm(2, '.tar.xz')}: {lab.ids[2]}.test.hyp.txt: expected files of runs in" in said
+def test_the_published_results_agree():
+    assert verify(Results(ROOT / "results")).problems == []
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"[1]", b"\xff", b'[{"id": "another-s1"}]'])
-def test_an_arm_that_cannot_be_read_is_told_and_the_rest_checked(lab, content):
-    lab.arm(0).write_bytes(content)
-    found = lab.verify()
-    assert [p for p in found.problems if p.startswith(f"{lab.arm(0)}: ")]
-    assert not [p for p in found.problems if "since sweep tiny" in p]
-    assert found.rescored == 4
+def replaced(path, pattern, by):
+    text = path.read_text(encoding="utf-8")
+    path.write_text(re.sub(pattern, by, text, count=1), encoding="utf-8")
+    assert path.read_text(encoding="utf-8") != text
 
 
-def test_an_archive_that_cannot_be_read_is_told_once(lab):
-    path = lab.arm(0, ".tar.xz")
-    for content in (b"", path.read_bytes()[:-40], path.read_bytes().replace(b"a", b"b")):
-        path.write_bytes(content)
-        found = lab.verify()
-        assert len([p for p in found.problems if p.startswith(f"{path}: expected an archive")]) == 1
-        assert found.rescored == 4
-    path.unlink()
-    assert problems(lab).count("test.hyp.txt: no such file") == 2
+def flip(root):
+    (path,) = (root / "models").iterdir()
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
 
 
-def test_names_that_lead_elsewhere_are_told(lab):
-    place = next(i for i, s in enumerate(Store(lab.results.root).record(lab.ids[1]).scores) if s.hypotheses)
-    lab.edit(1, {f"scores.{place}.hypotheses": "../../outside"})
-    assert "got ../../outside" in problems(lab)
+TAMPERINGS = {
+    f"tables/{SWEEP}.csv": lambda root: replaced(root / "tables" / f"{SWEEP}.csv", r"(\d\d\.\d\d)", r"1\1"),
+    "benchmarks/cost.json": lambda root: replaced(root / "benchmarks" / "cost.json", r"(\d\.\d+)", r"1\1"),
+    "docs/verdicts.md": lambda root: replaced(root.parent / "docs" / "verdicts.md", r"\b(\d+\.\d+)\b", r"1\1"),
+    "maps.parquet": lambda root: change(
+        root, "maps", lambda maps: maps.assign(content=maps.content.str.replace("0.", "1.", n=1))
+    ),
+    "models/": flip,
+}
 
 
-def test_one_number_a_sentence_is_kept_and_checked(finished, tmp_path):
-    lab = finished.copy(tmp_path)
-    record = records.read(lab.path(0))
-    n = record.scores[0].n
-    text = "1.25\n1.75\n" * (n // 2)  # the mean is the NLL of the record, 1.5 nats
-    files.write(lab.path(0).with_name("test.nll.txt"), text)
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    lab.change(0, per_sentence={"test.nll.txt": digest})
-    lab.publish()
-    assert Store(lab.results.root).content(lab.ids[0], "test.nll.txt") == text.encode()
-    assert lab.verify(rescore=False).problems == []
-    lab.replace(0, "test.nll.txt", text.replace("1.25", "9.25").encode())
-    assert "per_sentence.test.nll.txt: expected the file of that SHA-256" in problems(lab)
-    other = "2.0\n" * n
-    lab.replace(0, "test.nll.txt", other.encode())
-    lab.edit(0, {"per_sentence": {"test.nll.txt": hashlib.sha256(other.encode()).hexdigest()}})
-    assert f"per_sentence.test.nll.txt: expected {n} numbers of mean 1.5, got {n} of mean 2.0" in problems(lab)
+@pytest.mark.parametrize("name", sorted(TAMPERINGS))
+def test_a_changed_file_is_found(root, name):
+    TAMPERINGS[name](root)
+    (problem,) = verify(Results(root)).problems
+    assert name in problem
+    assert "SHA-256: expected the one in" in problem
 
 
-def test_older_records_get_the_scores_of_subsets_from_their_translations(lab, monkeypatch):
-    """A subset that is named later has 24 of 30 test sentences; run 3 has lost a word in the first three."""
-    monkeypatch.setattr(
-        Grammar, "subsets", lambda self, split: {"late": lambda pairs: [i < 24 for i in range(len(pairs))]}
-    )
-    (path,) = supplement.write(lab.results)
-    (run,) = (run for run in Runs(lab.results.root).of(lab.spec) if run.id == lab.ids[3])
-    assert run.record.score("test", "exact", "late") == 87.5
-    assert Measure("test/exact/late").of(run.record) == 87.5
-    assert Store(lab.results.root).record(lab.ids[3]).score("test", "exact", "late") is None
-    assert lab.verify().problems == []
-    text = path.read_text()
-    path.write_text(text.replace("87.5", "97.5"))
-    assert f"{path}: {lab.ids[3]}: expected the scores of its translations" in problems(lab)
-    assert supplement.write(lab.results) == [path]
-    assert "97.5" in path.read_text(), "what is there is not computed again"
-    path.unlink()
-    assert problems(lab).count("expected the scores of its translations") == 4
-    supplement.write(lab.results)
-    assert path.read_text() == text
+def test_lost_and_added_files_and_links_are_found(root):
+    (root / "tables" / f"{SWEEP}.csv").unlink()
+    (root / "tables" / "new.csv").write_text("a\n")
+    (root / "benchmarks" / "cost.json").unlink()
+    (root / "benchmarks" / "cost.json").symlink_to("/etc/passwd")
+    os.mkfifo(root / "tables" / "pipe")
+    lost, added, link = sorted(verify(Results(root)).problems, key=lambda one: (SWEEP not in one, "new" not in one))
+    assert "expected a file, since" in lost
+    assert "new.csv: expected a file of" in added
+    assert "cost.json: expected a file, since" in link
 
 
-def test_tests_over_sentences_are_written_once_and_checked(lab, monkeypatch):
-    """Run 3 has lost a word in sentences 0 to 2, run 1 in sentence 0. So they differ in two sentences, the same way:
-    of four draws of signs two are as large, p = .5. BLEU is tested by sacreBLEU."""
-    keys = [("test/exact", lab.ids[3], lab.ids[1]), ("test/bleu", lab.ids[3], lab.ids[1])]
-    missing = [("test/nll", lab.ids[3], lab.ids[1])]  # no NLL of each sentence
-    verdicts = [SimpleNamespace(findings=[SimpleNamespace(key=key) for key in (*keys, *missing)])]
-    (path,) = noise.write(lab.results, verdicts)
-    tests = sentence_tests(lab.results.root)
-    assert list(tests) == keys
-    assert tests[keys[0]].p == (pytest.approx(0.5, abs=0.03),)
-    assert (tests[keys[0]].interval, tests[keys[0]].count) == (None, "0 of 1")
-    assert tests[keys[1]].p == (0.5,)
-    assert lab.verify().problems == []
-    text = path.read_text()
-    path.write_text(text.replace("0.5000", "0.0005"))
-    assert f"test/bleu {lab.ids[3]} {lab.ids[1]}: expected" in problems(lab)
-    assert noise.write(lab.results, verdicts[:0]) == []
-    monkeypatch.setattr(noise, "references", lambda data: None)
-    assert lab.verify().unchecked == {"nll": 8, "noise": 2}
-    noise.write(lab.results, verdicts)
-    assert "0.0005" in path.read_text(), "a row that cannot be computed here is kept"
+def forged_nll(root, split):
+    """NLL of every sentence of a split of one run × .9, with its file, its hash and all its scores."""
+    identity = first(root)
+    edited(root, "sentences/grammar", "nll", lambda t: (t.id == identity) & (t.split == split), lambda nll: nll * 0.9)
+    nll = ["nll", "nll_by_length"]
+    chosen = lambda t: (t.id == identity) & (t.split == split) & t.metric.isin(nll)  # noqa: E731
+    edited(root, "scores", "value", chosen, lambda value: value * 0.9)
+    content = Store(root).content(identity, f"{split}.nll.txt")
+    old = Results(root).store.tree(identity)["per_sentence"][f"{split}.nll.txt"]
+    new = hashlib.sha256(content).hexdigest()
+    edited(root, "runs", "record", lambda t: t.id == identity, lambda text: text.str.replace(old, new))
+    text = hashlib.sha256(Store(root).text(identity).encode()).hexdigest()
+    edited(root, "runs", "sha256", lambda t: t.id == identity, text)
+    return identity
 
 
-def test_scores_of_subsets_follow_from_the_nll_of_each_sentence(lab, monkeypatch):
-    """24 sentences of 1.25 nats and 6 of 2.5 have the mean of the record, 1.5."""
-    late = [True] * 24 + [False] * 6
-    monkeypatch.setattr(Grammar, "subsets", lambda self, split: {"late": lambda pairs: late[: len(pairs)]})
-    nll = [1.25 if one else 2.5 for one in late]
-    text = "".join(f"{one}\n" for one in nll)
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    pairs = load_corpus(lab.spec.cells[0].experiment.data).splits["test"]
-    added = scoring.score_nll(nll, pairs, "test", {"late": late})
-    trees = json.loads(lab.arm(0).read_text())
-    (tree,) = (tree for tree in trees if tree["id"] == lab.ids[0])
-    tree["per_sentence"] = {"test.nll.txt": digest}
-    tree["scores"] += [records.rounded(score.model_dump()) for score in added]
-    lab.arm(0).write_text(json.dumps(trees))
-    lab.replace(0, "test.nll.txt", text.encode())
-    assert "nll" not in problems(lab)
-    key = ("test/nll/late", lab.ids[0], lab.ids[0])  # a run does not differ from itself
-    noise.write(lab.results, [SimpleNamespace(findings=[SimpleNamespace(key=key)])])
-    assert sentence_tests(lab.results.root)[key].p == (1.0,)
-    places = {score["metric"]: place for place, score in enumerate(tree["scores"]) if score["metric"].startswith("nll")}
-    lab.edit(0, {f"scores.{place}.value": 0.3 for place in places.values()})
-    assert "scores.test.nll_by_length.late.value: expected" in problems(lab)
-    assert "scores.test.nll.late.value: expected 1.25, from test.nll.txt, got 0.3" in problems(lab)
+def test_nll_changed_with_its_file_all_scores_and_all_hashes_contradicts_perplexity(root):
+    identity = forged_nll(root, "test")
+    assert "README.md: root hash" not in problems(root)
+    assert "SHA-256" in problems(root)
+    seal(root)
+    (problem,) = verify(Results(root)).problems
+    assert problem.startswith(f"{root / 'runs.parquet'}: {identity}: scores.test.perplexity: expected ")
 
 
-@pytest.mark.parametrize("name", ["runs/notes.txt", "runs/.x.json.0123abcd.tmp", "runs/x.tar.xz", "sweeps/old.yaml"])
-def test_a_stray_file_is_found(lab, name):
-    (lab.results.root / name).write_text("?")
-    assert f"{name}: expected a published file, got a stray one" in problems(lab)
+def test_perplexity_changed_along_contradicts_the_history(root):
+    identity = forged_nll(root, "valid")
+    chosen = lambda t: (t.id == identity) & (t.split == "valid") & (t.metric == "perplexity")  # noqa: E731
+    edited(root, "scores", "value", chosen, lambda value: value**0.9)
+    seal(root)
+    (problem,) = verify(Results(root)).problems
+    assert f"{identity}: history.valid_loss" in problem
 
 
-def test_a_run_that_no_sweep_declares_is_a_stray(lab):
-    lab.results.manifest_path("tiny").unlink()
-    assert problems(lab).count("expected a run of a published sweep, got a stray one") == 4
+def test_a_manifest_that_agrees_with_all_files_has_another_root(root):
+    TAMPERINGS[f"tables/{SWEEP}.csv"](root)
+    write_manifest(root)
+    (problem,) = verify(Results(root)).problems
+    assert problem.startswith("README.md: root hash: expected ")
 
 
 @pytest.mark.parametrize(
-    "changes", [{"scores.5.value": 1.25}, {"status": "diverged"}, {"resources.wall_seconds": 2}, {"history": []}]
+    ("name", "column", "metric", "value", "said"),
+    [
+        (
+            "scores",
+            "value",
+            "exact",
+            lambda value: value * 0.9,
+            r"scores.test.exact: expected .* mean of its sentences",
+        ),
+        ("scores", "value", "nll", lambda value: value * 0.9, r"scores.test.nll: expected .* mean of its sentences"),
+        ("sentences/grammar", "nll", None, lambda value: value * 0.9, r"scores.test.nll: expected .* mean"),
+        ("sentences/grammar", "exact", None, False, r"scores.test.exact: expected 0, the mean of its sentences"),
+    ],
 )
-def test_numbers_that_no_translation_gives_are_guarded_too(lab, changes):
-    assert Store(lab.results.root).record(lab.ids[1]).scores[5].metric == "nll"
-    lab.edit(1, changes)
-    (problem,) = (p for p in lab.verify().problems if ": SHA-256: " in p)
-    assert problem.startswith(f"{lab.arm(1)}: {lab.ids[1]}: SHA-256: expected the one in ")
-    edit(lab.results.manifest_path("tiny"), {"files": {}})
-    assert problems(lab).count("expected its SHA-256 in a published sweep, got none. Publish its sweep again.") == 4
+def test_numbers_that_contradict_each_other_are_found(root, name, column, metric, value, said):
+    identity = first(root)
+
+    def chosen(table):
+        whole = (table.metric == metric) & table.subset.isna() if metric else True
+        return (table.id == identity) & (table.split == "test") & whole
+
+    edited(root, name, column, chosen, value)
+    seal(root)
+    assert re.search(rf"{identity}: {said}", problems(root))
 
 
-def forge(lab):
-    """Change an NLL, and the hash of its record in every manifest that has one."""
-    lab.edit(1, {"scores.5.value": 1.25})
-    digest = hashlib.sha256(Store(lab.results.root).text(lab.ids[1]).encode()).hexdigest()
-    for manifest in (lab.results.root / "sweeps").iterdir():
-        tree = json.loads(manifest.read_text())
-        tree["files"][f"{lab.ids[1]}.json"] = digest
-        manifest.write_text(json.dumps(tree, sort_keys=True, indent=1, ensure_ascii=False) + "\n")
+def test_the_value_that_chose_the_step_is_the_largest(root):
+    edited(root, "runs", "selected_value", lambda t: t.id == first(root), 99.5)
+    seal(root)
+    assert f"{first(root)}: selection.value: expected " in problems(root)
 
 
-def test_a_number_forged_with_its_hashes_in_two_manifests_is_found(lab):
-    second = lab.top / "sweeps" / "second.yaml"
-    second.write_text((lab.top / "sweeps" / "tiny.yaml").read_text().replace("name: tiny", "name: second"))
-    lab.committed()
-    publish(load(second), lab.runs, Results(lab.results.root))
-    assert len(Results(lab.results.root).manifests) == 2
-    reproduce(Results(lab.results.root), lambda line: None)
-    assert lab.verify().problems == []
-    forge(lab)
-    (problem,) = lab.verify().problems
-    assert problem.startswith(f"{lab.results.root / 'tables' / 'study.json'}: root hash: ")
-    readme = lab.top / "README.md"
-    readme.write_text(f"<!-- root -->\n\nRoot hash: `{Results(lab.results.root).root_hash}`\n\n<!-- end -->\n")
-    assert len(lab.verify().problems) == 1  # a README that was forged, too
-    readme.write_text(f"<!-- root -->\n\nRoot hash: `{'0' * 64}`\n\n<!-- end -->\n")
-    assert re.search(rf"{readme}: root hash: expected \w+…, that of .*, got 000000000000…\. Restore", problems(lab))
+def test_lost_and_stray_runs_are_found(root):
+    identity = first(root)
+    other = identity[:-1] + "9"
+    for name in TABLES:
+        change(root, name, lambda table: table.assign(id=table.id.replace(identity, other)))
+    seal(root)
+    found = problems(root)
+    assert f"{identity}: expected a record, since sweep {SWEEP} declares it" in found
+    assert f"{other}: expected a run of a published sweep, got a stray one" in found
 
 
-def test_the_root_hash_is_that_of_sha256sum_and_is_missed_where_nothing_prints_it(lab):
-    command = "LC_ALL=C sha256sum *.json | sha256sum"
-    said = subprocess.run(
-        command, shell=True, cwd=lab.results.root / "sweeps", capture_output=True, text=True, check=True
-    )
-    assert lab.results.root_hash == said.stdout.split()[0]
-    forge(lab)
-    found = lab.verify()
-    assert (found.problems, found.unprinted) == ([], lab.results.root_hash)
-    assert f"not checked   root hash {found.unprinted}: no file prints it. Run `study reproduce`." in found.lines()
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"\xff" * 100])
+@pytest.mark.parametrize("name", TABLES)
+def test_a_damaged_table_is_told_in_one_line(root, name, content):
+    path = root / f"{name}.parquet"
+    path.write_bytes(content if content != b"PAR1" else path.read_bytes()[:-20])
+    assert all("\n" not in problem for problem in verify(Results(root)).problems)
+    assert f"{path}: SHA-256" in problems(root)
 
 
-def test_the_readme_and_the_paper_of_this_repository_print_its_root_hash():
-    results = Results(ROOT / "results")
-    assert results.printed_hashes == {
-        ROOT / "README.md": results.root_hash,
-        ROOT / "results" / "tables" / "study.json": results.root_hash,
-    }
+@pytest.mark.parametrize("content", ["", "[" * 100_000, "[]", '{"sweeps": {"a": 1}, "files": {}}'])
+def test_a_damaged_manifest_is_refused(root, content):
+    (root / "manifest.json").write_text(content)
+    with pytest.raises(InputError, match=r"^[^\n]*manifest\.json: [^\n]*$"):
+        verify(Results(root))
 
 
-def test_an_attention_map_is_the_published_one(finished, tmp_path):
-    lab = finished.copy(tmp_path)
-    files.write(lab.path(0).with_name("attention.json"), "{}\n")
-    lab.publish()
-    assert lab.verify().problems == []
-    lab.replace(0, "attention.json", b"[]\n")
-    assert f"{lab.ids[0]}: attention.json: SHA-256: expected the one in" in problems(lab)
-    lab.replace(0, "attention.json", None)
-    assert f"{lab.results.runs}: {lab.ids[0]}.attention.json: expected a file, since " in problems(lab)
-    lab.replace(1, "attention.json", b"[]\n")
-    assert f"{lab.ids[1]}: {lab.ids[1]}.attention.json: expected its SHA-256 in a published sweep" in problems(lab)
+def test_translations_are_scored_again(root):
+    identity, store = first(root), Store(root)
+    assert evidence.examine(store, [identity]) == []
+    lines = store.hypotheses(identity, "test")
+    edited(root, "sentences/grammar", "translation", lambda t: (t.id == identity) & (t.split == "test"), lines[::-1])
+    content = Store(root).content(identity, "test.hyp.txt")
+    chosen = lambda t: (t.id == identity) & (t.split == "test") & t.hypotheses.notna()  # noqa: E731
+    edited(root, "scores", "hypotheses_sha256", chosen, hashlib.sha256(content).hexdigest())
+    seal(root)
+    found = "\n".join(evidence.examine(Store(root), [identity]))
+    assert re.search(r"scores\.test\.bleu: expected .*, from the translations, got", found)
+    assert "sha256: expected " in found
+    assert "scores.long" not in found
 
 
-def test_the_commits_of_a_sweep_are_those_of_its_runs(lab):
-    edit(lab.results.manifest_path("tiny"), {"code.0.commits": [lab.commit, "f" * 40]})
-    assert (
-        "tiny.json: code.commits: expected the commits of its records, got a listed commit without records, ff"
-        in problems(lab)
-    )
+def test_a_text_draws_a_part_of_the_runs(root):
+    ids = [f"run-s{seed}" for seed in range(100)]
+    some = drawn(ids, 20, "a commit")
+    assert len(some) == 5
+    assert some == drawn(ids[::-1], 20, "a commit") != drawn(ids, 20, "another")
+    assert drawn(ids, 1, "") == sorted(ids)
+    told = []
+    found = verify(Results(root), rescore=10, drawn_by="a commit", told=lambda *counts: told.append(counts))
+    assert (found.problems, found.rescored, told) == ([], 1, [(0, 1), (1, 1)])
+    assert found.counted["references"] > 2
 
 
-def test_records_of_another_schema_are_told_and_the_rest_checked(lab):
-    lab.edit(3, {"schema_version": 0})
-    found = lab.verify()
-    assert [p for p in found.problems if f"{lab.ids[3]}: schema_version: expected 1 to" in p]
-    assert not [p for p in found.problems if "absent" in p]
-    assert found.rescored == 6
+def test_without_references_stored_counts_decide(monkeypatch):
+    """Multi30k's references are not shipped: BLEU and exact match follow from the counts of each sentence."""
+    monkeypatch.setattr(Multi30k, "at_hand", lambda self: False)
+    evidence._corpus.cache_clear()
+    store, counted = Store(ROOT / "results"), Counter()
+    identity = next(one for one in store.ids() if one.startswith("multi30k"))
+    assert evidence.examine(store, [identity], counted=counted) == []
+    assert counted["counts"] == len(evidence.hypothesis_files(store.record(identity)))
+    content = store.content
+
+    def longer(one, name):
+        found = content(one, name)
+        return re.sub(rb"(?m)^(\d+\t\d\t)\d+", rb"\g<1>99", found, count=1) if name.endswith(".bleu.tsv") else found
+
+    monkeypatch.setattr(store, "content", longer)
+    found = "\n".join(evidence.examine(store, [identity]))
+    assert ": expected the counts of the translations, got others" in found
+    assert re.search(r"scores\.\w+\.bleu: expected ", found)
+    evidence._corpus.cache_clear()
 
 
-def test_a_sweep_that_was_changed_since_is_told(lab):
-    path = lab.top / "sweeps" / "tiny.yaml"
-    path.write_text(path.read_text().replace("[1, 2]", "[1, 2, 3]").replace("test/exact", "test/bleu"))
-    said = problems(lab)
-    assert "tiny.json: metric: expected test/bleu, as in sweeps/tiny.yaml, got test/exact. Restore" in said
-    assert said.count("since sweep tiny declares it") == 2
-
-
-def test_a_failure_hidden_in_a_whole_sweep_is_told(lab):
-    lab.edit(0, {"status": "failed"})
-    assert "since sweep tiny is published as complete, got failed" in problems(lab)
-
-
-def test_no_folder_and_a_broken_manifest_are_input_errors(lab):
-    with pytest.raises(InputError, match="no such folder"):
-        verify(Results(lab.top / "absent"))
-    with pytest.raises(InputError, match=r"sweeps: expected published results, got none"):
-        verify(Results(lab.top / "sweeps"))
-    edit(lab.results.manifest_path("tiny"), {"metric": 3})
-    with pytest.raises(InputError, match=r"tiny\.json: metric: "):
-        lab.verify()
-
-
-def test_the_dictionary_has_every_field_described_and_the_counts(lab):
-    described = [*fields(Record), *fields(Manifest)]
-    assert [name for name, _, said in described if not said] == []
-    assert ("scores[].value", "number or null") in [(name, kind) for name, kind, _ in described]
-    path, *_ = write_index(Results(lab.results.root), Runs(lab.results.root))
-    text = path.read_text(encoding="utf-8")
-    assert "| tiny | 4 | 4 | 0 | 0 | 0 | 0 | a processor | 2.00 |" in text
-    write_index(Results(lab.results.root), Runs(lab.results.root))
-    assert path.read_text(encoding="utf-8") == text
-
-
-def test_published_models_are_checked_by_their_hashes(lab):
-    contents = {lab.ids[0]: b"m" * 1_000_001, lab.ids[1]: b"model"}
-    for identity, content in contents.items():
-        publish_model(lab.results, identity, content)
-    folder = lab.results.root / "models"
-    assert sorted(path.name for path in folder.iterdir()) == sorted(
-        [f"{lab.ids[0]}.pt.1", f"{lab.ids[0]}.pt.2", f"{lab.ids[1]}.pt", "models.json"]
-    )
-    found = lab.verify(rescore=False)
-    assert (found.problems, found.models) == ([], 2)
-    (folder / f"{lab.ids[0]}.pt.2").write_bytes(b"n")
-    (folder / f"{lab.ids[1]}.pt").rename(folder / "other-s1.pt")
-    absent, changed, stray = lab.verify(rescore=False).problems
-    assert f"{lab.ids[0]}.pt: SHA-256: expected the one in models.json" in changed
-    assert f"{lab.ids[1]}.pt: expected a file, since models.json names it" in absent
-    assert "other-s1.pt: expected a file that models.json names, got a stray one" in stray
-    publish_model(lab.results, "nothing-recurrent-dot-00000000-s1", b"x")
-    (folder / "other-s1.pt").unlink()
-    assert "expected the model of a published run" in problems(lab)
-
-
-def test_maps_are_those_of_the_published_model_and_translations(lab):
-    publish_model(lab.results, lab.ids[0], b"model")
-    folder, digest = lab.results.root / "maps", lab.results.store.record(lab.ids[0]).scores[0].hypotheses_sha256
-    folder.mkdir()
-    facts = {"model_sha256": hashlib.sha256(b"model").hexdigest(), "hypotheses_sha256": digest, "sentences": []}
-    path = folder / f"{lab.ids[0]}.json"
-    path.write_text(json.dumps(facts))
-    assert lab.verify(rescore=False).problems == []
-    for name in ("model_sha256", "hypotheses_sha256"):
-        path.write_text(json.dumps(facts | {name: "0" * 64}))
-        assert f"{name}: expected that of the " in problems(lab)
-    path.write_text("[")
-    assert "expected attention maps in JSON" in problems(lab)
+def test_counts_give_the_scores_of_a_split():
+    pairs = [Pair("der Hund schläft hier .", "the dog sleeps here ."), Pair("a b", "c d e f")] * 30
+    lines = ["the dog sleeps here .", "c d e"] * 30
+    counts = scoring.counts(lines, pairs)
+    wanted = [one for one in scoring.score_split(lines, pairs, "test") if one.metric in ("bleu", "exact")]
+    assert sorted(map(str, scoring.score_counts(counts, "test"))) == sorted(map(str, wanted))

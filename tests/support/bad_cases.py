@@ -176,10 +176,8 @@ def required(run: str) -> dict[str, list[str]]:
         "translate": [f"runs/{run}", SENTENCE],
         "compare": [f"runs/{run}", f"runs/{run}", SENTENCE],
         "align": [run, "--source", "a.de", "--target", "a.en", "--layer", "0"],
-        "softmax": ["--out", "figure"],
         "report": ["--sweep", "sweep.yaml", "--to", "report"],
         "claims": ["--runs", "runs"],
-        "figures": ["--runs", "runs", "--out", "figures"],
         "publish": ["sweep.yaml", "--results", "published"],
         "verify": ["--results", "published"],
         "reproduce": ["--results", "published"],
@@ -187,7 +185,7 @@ def required(run: str) -> dict[str, list[str]]:
     }
 
 
-SLOW = ("figures", "reproduce", "verify")
+SLOW = ("reproduce", "verify")
 """Verbs that work on what is published: only their paths are tried."""
 
 
@@ -740,12 +738,11 @@ VARIABLES: dict[str, tuple[str | None, ...]] = {
 def surroundings(run: str) -> Iterator[Case]:
     """Variables of the environment that are set oddly."""
     verbs = {
-        "show": ("show", run, "--png", "x.png"),
+        "show": ("show", run, "--plot", "x.png"),
         "train": ("train", "--config", "config.yaml", "--seed", "3"),
         "status": ("sweep", "sweep.yaml", "--status"),
         "report": ("report", "--sweep", "sweep.yaml"),
         "explain": ("explain", "--config", "config.yaml"),
-        "softmax": ("softmax",),
     }
     for name, values in VARIABLES.items():
         for value, (verb, argv) in itertools.product(values, verbs.items()):

@@ -1,19 +1,19 @@
 """A git checkout of a tiny sweep whose runs have real translations, scored the way a run scores them."""
 
 import hashlib
-import io
 import json
 import shutil
 import subprocess
-import tarfile
 
 from study import files, records, scoring
 from study.config import config_hash, recorded
 from study.corpora import load as corpus_of
+from study.publish import tables
 from study.publish.publish import publish
 from study.publish.results import Results
 from study.publish.verify import verify
 from study.records import DataFacts, Provenance, Record, Resources, Score, Selection
+from study.store import Store
 from study.sweep.spec import load
 
 PROVENANCE = Provenance(
@@ -129,31 +129,24 @@ class Lab:
         """Dotted name ↦ value, in one working record, as by hand."""
         edit(self.path(place), changes)
 
-    def arm(self, place, end=".json"):
-        """A published file of the arm of a run."""
-        return self.results.runs / f"{self.ids[place].rpartition('-s')[0]}{end}"
-
     def edit(self, place, changes):
         """Change fields of one published record, as by hand: dotted name ↦ value."""
-        trees = json.loads(self.arm(place).read_text(encoding="utf-8"))
-        (tree,) = (tree for tree in trees if tree["id"] == self.ids[place])
+        tree = Store(self.results.root).tree(self.ids[place])
         put(tree, changes)
-        self.arm(place).write_text(json.dumps(trees, ensure_ascii=False), encoding="utf-8")
+        tables.add(self.results.root, [tables.NewRun(tree, self.files_of(place))], {})
 
     def files_of(self, place):
-        """Every file in a published archive, by name."""
-        with tarfile.open(self.arm(place, ".tar.xz")) as tar:
-            return {entry.name: tar.extractfile(entry).read() for entry in tar}
+        """Files of translations of a published run, by name."""
+        store = Store(self.results.root)
+        names = {score.hypotheses for score in store.record(self.ids[place]).scores if score.hypotheses}
+        return {
+            name: content for name in sorted(names) if (content := store.content(self.ids[place], name)) is not None
+        }
 
     def replace(self, place, name, content):
-        """Change a file of a run in the published archive; None takes it out."""
-        found = self.files_of(place) | {f"{self.ids[place]}.{name}": content}
-        with tarfile.open(self.arm(place, ".tar.xz"), "w:xz") as tar:
-            for name, content in found.items():
-                if content is not None:
-                    entry = tarfile.TarInfo(name)
-                    entry.size = len(content)
-                    tar.addfile(entry, io.BytesIO(content))
+        """Change a file of a published run; None takes it out."""
+        found = {n: c for n, c in (self.files_of(place) | {name: content}).items() if c is not None}
+        tables.add(self.results.root, [tables.NewRun(Store(self.results.root).tree(self.ids[place]), found)], {})
 
     def fail(self, place):
         record = records.read(self.path(place))

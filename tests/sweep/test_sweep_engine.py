@@ -27,6 +27,7 @@ from study import files, records
 from study.__main__ import main
 from study.config import experiment_from
 from study.errors import InputError
+from study.store import Store
 from study.sweep import lease, local, slots
 from study.sweep.display import Progress, Running
 from study.sweep.estimate import estimate
@@ -341,9 +342,8 @@ def test_the_time_of_runs_comes_from_records_of_their_kind(file, out):
     wider = replace(cells[0], experiment=experiment_from({"model.width": 32}))
     assert estimate([wider], out, 2).startswith("time: not known")
     assert "; 1 of other corpora, families or sizes" in estimate([cells[1], wider], out, 1)
-    published = records.read(folder / "record.json")
-    (folder / "record.json").unlink()
-    told = estimate(cells[1:2], out, 1, [published])
+    out.rename(out.with_name("others"))
+    told = estimate(cells[1:2], out, 1, Store(out.with_name("others")))
     assert told.startswith("time: about 40 s with 1 at a time, from 1 finished run")
     assert told.endswith("in results (made on another machine)")
     assert estimate([], out, 2) == "time: none, nothing is to run"

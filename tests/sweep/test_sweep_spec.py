@@ -8,6 +8,7 @@ import pytest
 from study.commands.sweep import main
 from study.config import Experiment, experiment_from, experiment_id
 from study.errors import InputError
+from study.publish.results import Results
 from study.sweep.file import tagged, tags
 from study.sweep.spec import expand, load
 
@@ -179,7 +180,7 @@ def test_every_file_of_a_tag_is_run_in_turn(spec_of, tmp_path, capsys):
 
 
 def test_the_sweep_id_follows_the_content(spec_of, tmp_path):
-    published = json.loads((SWEEPS[0].parents[1] / "results/sweeps/quickstart.json").read_text())["sweep_id"]
+    published = Results(SWEEPS[0].parents[1] / "results").manifests["quickstart"].sweep_id
     assert load(SWEEPS[0].with_name("quickstart.yaml")).sweep_id == published  # with -P in its command since
     one = spec_of("{seed: {values: [1, 2]}}").sweep_id
     assert one == spec_of("{seed: {values: [1, 2]}} # a comment").sweep_id
@@ -255,7 +256,8 @@ BAD = {
     "key that is no text": ("{1: {values: [1, 2]}}", HEAD, "the key 1 is no text"),
     "inside itself": ("&all {seed: *all}", HEAD, "an alias .* inside what it names"),
     "too deep": ("{seed: {values: " + "[" * 99 + "]" * 99 + "}}", HEAD, "nested too deep"),
-    "far too deep": ("[" * 9999, HEAD, "nested too deep"),
+    "far too deep": ("[" * 300_000, HEAD, "nested too deep"),
+    "far too deep in a line": ("\n" + "- " * 300_000, HEAD, "nested too deep"),
     "no date": ("{seed: {values: [2026-13-01]}}", HEAD, "not a readable YAML"),
     "key twice": ("{seed: {value: 1}, seed: {values: [1, 2]}}", HEAD, "seed is given twice"),
     "dotted and nested": (

@@ -26,7 +26,9 @@ from study.analysis.figures import sweep as sweep_figure
 from study.analysis.runs import Runs
 from study.commands import wandb as verb
 from study.publish import report as published
-from study.store import NewRun, Store, arm_of
+from study.publish import tables
+from study.publish.results import write_manifest
+from study.store import Store
 from study.sweep import places
 from study.sweep.spec import load
 from study.tracking import push, reports
@@ -62,15 +64,17 @@ def server(server, tmp_path, monkeypatch):
 def results(tmp_path, monkeypatch):
     """Published results: the first run of two arms of the quickstart, and two sweep files in the working directory."""
     folder = tmp_path / "results"
-    for name in ("results/runs", "results/sweeps", "sweeps"):
-        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "sweeps").mkdir()
     for name in ("quickstart.yaml", "copy_far.yaml"):
         shutil.copy(ROOT / "sweeps" / name, tmp_path / "sweeps")
     monkeypatch.chdir(tmp_path)
-    published, few = Store(ROOT / "results"), Store(folder)
+    published, few = Store(ROOT / "results"), []
     for identity in (cell.id for cell in load(ROOT / "sweeps" / "quickstart.yaml").cells[:2]):
-        files = {name: published.content(identity, name) for name in published.names(identity)}
-        few.add(arm_of(identity), [NewRun(json.loads(published.text(identity)), files)])
+        tree = published.tree(identity)
+        names = {"attention.json", *(score["hypotheses"] for score in tree["scores"])} - {None}
+        few.append(tables.NewRun(tree, {name: published.content(identity, name) for name in names}))
+    tables.add(folder, few, {})
+    write_manifest(folder)
     return folder
 
 
@@ -232,10 +236,6 @@ def test_a_live_run_a_lost_one_and_a_pushed_one_are_the_same(server, client, tmp
 
 def test_a_push_outlasts_rate_limits_errors_resets_and_slow_answers(server, results, monkeypatch, capsys):
     """Each operation fails in another way first; the run arrives whole, and once."""
-    identity = load(ROOT / "sweeps" / "quickstart.yaml").cells[0].id
-    for path in (results / "runs").glob("*"):
-        if not path.name.startswith(identity.rpartition("-s")[0]):
-            path.unlink()
     slow = threading.Event()
     faults = {
         "Viewer": [RESET],
@@ -252,7 +252,7 @@ def test_a_push_outlasts_rate_limits_errors_resets_and_slow_answers(server, resu
     monkeypatch.setattr(
         server, "answer", lambda name, told: (name == "CommitArtifact" and slow.set(), answer(name, told))[1]
     )
-    assert main(["wandb", "push", str(results)]) == 0
+    assert main(["wandb", "push", "quickstart/1"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "1 sent"
     assert not any(server.faults.values()), "every fault has happened"
     (run,) = server.runs.values()

@@ -63,7 +63,7 @@ def test_disabled_or_not_installed_wandb_is_not_imported(monkeypatch: pytest.Mon
         run = tracking.Run(experiment_from({}), tmp_path, lines.append)
         run.log({"value": 1.0}, step=1)
         run.finish(None)
-        assert (lines, run.facts(), run.shows) == (expected, None, False)
+        assert (lines, run.facts()) == (expected, None)
 
 
 def test_every_validation_is_told_by_section_and_heads_as_one_table_a_site(tmp_path: Path) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from study.analysis import agreement
 from study.analysis.figures import panels, style
-from study.analysis.figures.source import Sweep
-from study.analysis.labels import arm_words, number
+from study.analysis.labels import arm_words, interval, number
+from study.analysis.runs import Runs, primary
 from study.analysis.tables import DECIMALS
 from study.metrics import title
+from study.sweep.spec import Spec
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,9 +31,11 @@ STEP = 0.05
 """Distance of a number from its point, in parts of the axis; twice and three times as far where there is no room."""
 WIDTH, HEIGHT = 0.07, 0.055
 """Size of a number, in parts of the axis."""
+ENDS = {"x": ("effect", "low", "high"), "y": ("second_effect", "second_low", "second_high")}
+"""Axis ↦ columns of the effect and of its interval."""
 
 
-def points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
+def points(runs: Runs, *specs: Spec) -> pd.DataFrame:
     """Table of the figure: one line an arm, and one for the rank correlation of each family and of all arms.
 
     Columns: family, arm, n (its place in the key), data and second_data, metric and second_metric, effect, low, high
@@ -41,24 +44,22 @@ def points(sweeps: Sequence[Sweep]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    if len(sweeps) < 2:
+    if len(specs) < 2:
         return pd.DataFrame()
-    first, second = sweeps[:2]
-    found = agreement.agree(first.runs, second.runs, (first.metric, second.metric))
-    if not found.effects:
-        return pd.DataFrame()
-    facts = {"data": agreement.DATA[first.spec.name], "second_data": agreement.DATA[second.spec.name]}
-    facts |= {"metric": first.metric, "second_metric": second.metric}
-    facts["seeds"] = agreement.seeds_in_words(found.seeds)
-    rows = []
+    found = agreement.agree(runs, specs, [primary(spec) for spec in specs])
+    sides = ("", "second_")
+    facts = {f"{side}data": agreement.DATA[spec.name] for side, spec in zip(sides, specs, strict=True)}
+    facts |= {f"{side}metric": primary(spec) for side, spec in zip(sides, specs, strict=True)}
+    facts |= {"seeds": agreement.seeds_in_words(found.seeds)}
+    rows: list[dict[str, Any]] = []
     for place, effect in enumerate(found.effects, start=1):
         row = {"family": effect.family, "arm": effect.arm, "n": place, **facts}
-        for prefix, test in (("", effect.first), ("second_", effect.second)):
-            row |= {f"{prefix}effect": test.difference, f"{prefix}low": test.low, f"{prefix}high": test.high}
+        for side, test in zip(sides, (effect.first, effect.second), strict=True):
+            row |= {f"{side}effect": test.difference, f"{side}low": test.low, f"{side}high": test.high}
         rows.append(row)
-    for family, test in found.correlations.items():
-        rows.append({"family": family, "arm": "", **facts, "rho": test.difference} |
-                    {"rho_low": test.low, "rho_high": test.high, "ceiling": found.ceilings[family]})  # fmt: skip
+    for family, test in found.correlations.items() if rows else ():
+        rho = {"rho": test.difference, "rho_low": test.low, "rho_high": test.high, "ceiling": found.ceilings[family]}
+        rows.append({"family": family, "arm": "", **facts, **rho})
     table = pd.DataFrame(rows)
     return table if table.empty else table.astype({"n": "Int64"}).round(DECIMALS)
 
@@ -68,78 +69,65 @@ def draw(table: pd.DataFrame) -> Figure:
     """Draw a panel for each family above the key to its arms, and one for all arms if there are several families."""
     import seaborn as sns
 
-    arms = table[table["arm"] != ""]
+    arms, rhos = table[table["arm"] != ""], table[table["arm"] == ""].set_index("family")
     families = list(dict.fromkeys(arms["family"]))
     looks = dict(zip(families, zip("os^D", sns.color_palette("colorblind"), strict=False), strict=False))
-    shown = [*families, ""]
-    texts = {family: _key(arms[arms["family"] == family]) if family else _explained(table) for family in shown}
+    texts = {family: _key(arms[arms["family"] == family]) for family in families} | {"": _explained(table)}
     room = 0.15 * (1 + max(text.count("\n") for text in texts.values()))
-    figure: Figure
-    figure, grid = style.subplots(
-        2, len(shown), figsize=(style.PAGE, 2.6 + room), height_ratios=[2.6, room], squeeze=False
-    )
-    for column, family in enumerate(shown):
-        rows = arms[arms["family"] == family] if family else arms
-        top, below = grid[0][column], grid[1][column]
-        below.set_axis_off()
+    size, ratios = (style.PAGE, 2.6 + room), [2.6, room]
+    figure, grid = style.subplots(2, len(texts), figsize=size, height_ratios=ratios, squeeze=False)
+    for family, top, below in zip(texts, *grid, strict=True):
         if family or len(families) > 1:
-            _panel(top, rows, looks, numbered=bool(family))
-            top.set_title(_title(table, family), loc="left")
+            _panel(top, arms[arms["family"] == family] if family else arms, looks, numbered=bool(family))
+            head = family or "all"
+            if family in rhos.index:
+                rho, low, high = rhos.loc[family, ["rho", "rho_low", "rho_high"]]
+                inside = "" if low is None or math.isnan(low) else f" {interval(low, high, 2, False)}"
+                head += f"\nρ = {number(rho, 2)}{inside}"
+            top.set_title(head, loc="left")
         else:
             top.set_axis_off()
-        below.text(
-            0, 1, texts[family], va="top", fontsize=style.SMALL, transform=below.transAxes, linespacing=1.25
-        ).set_in_layout(False)
+        below.set_axis_off()
+        looks_of_text = {"va": "top", "fontsize": style.SMALL, "transform": below.transAxes, "linespacing": 1.25}
+        below.text(0, 1, texts[family], **looks_of_text).set_in_layout(False)
     grid[0][0].set_ylabel(f"effect on {table['second_data'].iloc[0]}")
     return figure
 
 
-def _title(table: pd.DataFrame, family: str) -> str:
-    found = table[(table["arm"] == "") & (table["family"] == family)]
-    name = family or "all"
-    if found.empty:
-        return name
-    low, high = (found[name].iloc[0] for name in ("rho_low", "rho_high"))
-    inside = "" if low is None or math.isnan(low) else f" [{number(low, 2)}, {number(high, 2)}]"
-    return f"{name}\nρ = {number(found['rho'].iloc[0], 2)}{inside}"
-
-
-def _panel(axes: Axes, rows: pd.DataFrame, looks: Mapping[str, tuple[str, Any]], numbered: bool) -> None:
-    for axis in ("x", "y"):
-        getattr(axes, f"set_{axis}scale")("symlog", linthresh=LINEAR)
-        ends = {"x": ("effect", "low", "high"), "y": ("second_effect", "second_low", "second_high")}[axis]
-        _limit(axes, axis, rows[list(ends)].astype(float).to_numpy().ravel())
-        getattr(axes, f"ax{'v' if axis == 'x' else 'h'}line")(0, color=panels.INK, linewidth=0.6, zorder=1)
+def _panel(axes: Axes, rows: pd.DataFrame, looks: dict[str, tuple[str, Any]], numbered: bool) -> None:
+    rows = rows.astype(dict.fromkeys((*ENDS["x"], *ENDS["y"]), float))
+    for name, line in (("x", axes.axvline), ("y", axes.axhline)):
+        _scale(axes, name, rows[list(ENDS[name])].to_numpy().ravel())
+        line(0, color=panels.INK, linewidth=0.6, zorder=1)
     for family, some in rows.groupby("family", sort=False):
         marker, colour = looks[str(family)]
-        x, y = some["effect"].astype(float), some["second_effect"].astype(float)
-        axes.hlines(y, some["low"].astype(float), some["high"].astype(float), color=style.GREY, linewidth=0.8, zorder=2)
-        low, high = some["second_low"].astype(float), some["second_high"].astype(float)
-        axes.vlines(x, low, high, color=style.GREY, linewidth=0.8, zorder=2)
+        x, y = some["effect"], some["second_effect"]
+        axes.hlines(y, some["low"], some["high"], color=style.GREY, linewidth=0.8, zorder=2)
+        axes.vlines(x, some["second_low"], some["second_high"], color=style.GREY, linewidth=0.8, zorder=2)
         axes.plot(x, y, marker, color=colour, markersize=3.4, markeredgewidth=0, zorder=3, label=str(family))
     axes.set_xlabel(f"effect on {rows['data'].iloc[0]}")
-    axes.spines[["top", "right"]].set_visible(False)
     if numbered:
         _number(axes, rows)
     else:
         axes.legend(loc="best", frameon=False, handletextpad=0.1, borderpad=0.1)
 
 
-def _limit(axes: Axes, axis: str, values: Any) -> None:
-    """Set the limits of an axis a tenth beyond its values, on its own scale, and its ticks."""
-    scale = (axes.xaxis if axis == "x" else axes.yaxis).get_transform()
+def _scale(axes: Axes, name: str, values: Any) -> None:
+    """Set scale and limits of an axis, a tenth beyond its values on its own scale, and ticks from zero outwards."""
+    axis = axes.xaxis if name == "x" else axes.yaxis
+    getattr(axes, f"set_{name}scale")("symlog", linthresh=LINEAR)
+    scale = axis.get_transform()
     places = scale.transform([value for value in [*values, 0.0] if not math.isnan(value)])
-    beyond = 0.1 * (max(places) - min(places) or 1.0)
-    low, high = scale.inverted().transform([min(places) - beyond, max(places) + beyond])
-    getattr(axes, f"set_{axis}lim")(low, high)
-    marks = sorted({*TICKS, *(-tick for tick in TICKS)}, key=abs)
-    at = dict(zip(marks, scale.transform(marks) / (max(places) - min(places) or 1.0), strict=True))
-    ticks: list[float] = []
-    for tick in marks:  # from zero outwards, where there is room
-        if low <= tick <= high and all(abs(at[tick] - at[other]) > ROOM[axis] for other in ticks):
-            ticks.append(tick)
-    getattr(axes, f"set_{axis}ticks")(ticks, [f"{tick:g}".replace("-", "−") for tick in ticks], minor=False)
-    getattr(axes, f"set_{axis}ticks")([], minor=True)
+    span = max(places) - min(places) or 1.0
+    low, high = scale.inverted().transform([min(places) - 0.1 * span, max(places) + 0.1 * span])
+    ticks: dict[float, float] = {}
+    for tick in sorted({*TICKS, *(-tick for tick in TICKS)}, key=abs):
+        at = scale.transform([tick])[0] / span
+        if low <= tick <= high and all(abs(at - other) > ROOM[name] for other in ticks.values()):
+            ticks[tick] = at
+    axes.set(**{f"{name}lim": (low, high)})
+    axis.set_ticks(list(ticks), [f"{tick:g}".replace("-", "−") for tick in ticks])
+    axis.set_ticks([], minor=True)
 
 
 def _number(axes: Axes, rows: pd.DataFrame) -> None:
@@ -154,8 +142,14 @@ def _number(axes: Axes, rows: pd.DataFrame) -> None:
         taken.append(place)
         line = {"arrowstyle": "-", "color": style.GREY, "linewidth": 0.4, "shrinkA": 0, "shrinkB": 1}
         arrow = line if math.dist(place, (x, y)) > 1.2 * STEP else None
-        axes.annotate(str(n), (x, y), place, "axes fraction", "axes fraction", arrowprops=arrow, fontsize=style.SMALL,
-                      ha="center", va="center", zorder=4)  # fmt: skip
+        looks: dict[str, Any] = {
+            "ha": "center",
+            "va": "center",
+            "fontsize": style.SMALL,
+            "zorder": 4,
+            "arrowprops": arrow,
+        }
+        axes.annotate(str(n), (x, y), place, "axes fraction", "axes fraction", **looks)
 
 
 def _crowd(at: tuple[float, float], others: Sequence[tuple[float, float]], share: float) -> int:
@@ -171,14 +165,11 @@ def _key(rows: pd.DataFrame) -> str:
 
 def _explained(table: pd.DataFrame) -> str:
     """Return the words below the panel of all arms."""
-    seeds = str(table["seeds"].iloc[0])
-    scores = [f"{table[f'{side}data'].iloc[0]}: {title(table[f'{side}metric'].iloc[0])}" for side in ("", "second_")]
-    lines = [*scores, "effect: arm − baseline of its family", "lines: 95% intervals by Welch's test", f"seeds: {seeds}"]
-    lines += [f"axes: linear within ±{LINEAR:g}"]
-    if "ceiling" in table:
-        at = table[(table["arm"] == "") & table["ceiling"].notna()]
-        ceilings = [
-            f"{family or 'all'} {number(one, 2)}" for family, one in zip(at["family"], at["ceiling"], strict=True)
-        ]
-        lines += [f"ceiling of ρ: {', '.join(ceilings)}"] * bool(ceilings)
+    first = table.iloc[0]
+    lines = [f"{first[f'{side}data']}: {title(first[f'{side}metric'])}" for side in ("", "second_")]
+    lines += ["effect: arm − baseline of its family", "lines: 95% intervals by Welch's test"]
+    lines += [f"seeds: {first['seeds']}", f"axes: linear within ±{LINEAR:g}"]
+    if "ceiling" in table and len(known := table.dropna(subset=["ceiling"])):
+        pairs = zip(known["family"], known["ceiling"], strict=True)
+        lines += ["ceiling of ρ: " + ", ".join(f"{family or 'all'} {number(one, 2)}" for family, one in pairs)]
     return "\n".join(textwrap.fill(line, 36, subsequent_indent="   ") for line in lines)

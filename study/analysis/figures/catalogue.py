@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from study.analysis.agreement import PAIRS
-from study.analysis.figures import aer, agreement, heads, lengths, maps, pruning, scaling, style, symmetry, training
-from study.analysis.figures.source import Sweep, read_sweep
+from study.analysis.figures import agreement, drawings, points, style
 from study.analysis.runs import Runs
 from study.errors import InputError
 
@@ -24,10 +23,9 @@ class NamedFigure:
 
     name: str
     sweeps: tuple[str, ...]
-    points: Callable[[Sequence[Sweep]], pd.DataFrame]
+    points: Callable[..., pd.DataFrame]
+    """Table of the figure, from the runs and the sweeps that have run."""
     draw: Callable[[pd.DataFrame], Figure]
-    nothing: str
-    """Data to name in the message if the table is empty."""
 
 
 class Drawn(NamedTuple):
@@ -38,23 +36,14 @@ class Drawn(NamedTuple):
 
 
 FIGURES = (
-    NamedFigure("quickstart", ("quickstart",), scaling.points, scaling.draw, "sizes"),
-    NamedFigure("scaling", ("scaling",), scaling.points, scaling.draw, "sizes"),
-    NamedFigure("training", ("scaling",), training.by_size, training.draw, "histories"),
-    NamedFigure("collapse", ("collapse",), training.by_width, training.draw, "histories"),
-    NamedFigure("lengths", ("bottleneck",), lengths.points, lengths.draw, "scores by length"),
-    NamedFigure("rates", ("learning_rate",), scaling.points_by_rate, scaling.draw_rates, "rates"),
-    NamedFigure("symmetry", ("symmetry",), symmetry.points, symmetry.draw, "doses"),
-    NamedFigure("heads", ("heads",), heads.points, heads.draw, "several numbers of heads"),
-    NamedFigure("pruning", ("pruning",), pruning.points, pruning.draw, "pruning curves"),
-    NamedFigure("pruning-multi30k", ("multi30k_pruning",), pruning.points, pruning.draw, "pruning curves"),
-    NamedFigure("maps", ("scores",), maps.points, maps.draw, "attention maps"),
-    NamedFigure("maps-scaling", ("scaling",), maps.points, maps.draw, "attention maps"),
-    *(
-        NamedFigure(name, sweeps, agreement.points, agreement.draw, "seed with all arms")
-        for name, sweeps in PAIRS.items()
-    ),
-    NamedFigure("aer", ("scores", "rank", "reach", "normaliser"), aer.points, aer.draw, "alignment error rates"),
+    NamedFigure("scaling", ("scaling",), points.scaling, drawings.scaling),
+    NamedFigure("lengths", ("bottleneck",), points.lengths, drawings.lengths),
+    NamedFigure("symmetry", ("symmetry",), points.symmetry, drawings.symmetry),
+    NamedFigure("heads", ("heads",), points.heads, drawings.heads),
+    NamedFigure("pruning", ("pruning",), points.pruning, drawings.pruning),
+    NamedFigure("pruning-multi30k", ("multi30k_pruning",), points.pruning, drawings.pruning),
+    *(NamedFigure(name, sweeps, agreement.points, agreement.draw) for name, sweeps in PAIRS.items()),
+    NamedFigure("aer", tuple(points.ALIGNED), points.aer, drawings.aer),
 )
 
 
@@ -64,7 +53,7 @@ def chosen(names: Sequence[str]) -> list[NamedFigure]:
     Raises:
         InputError: there is no figure of a name.
     """
-    known = [figure.name for figure in FIGURES]
+    known = {figure.name: figure for figure in FIGURES}
     for name in names:
         if name not in known:
             raise InputError(f"no such figure: {name!r}. Choose from {', '.join(known)}.")
@@ -77,29 +66,17 @@ def draw_all(figures: Sequence[NamedFigure], runs: Runs, out: Path, png: bool = 
     Raises:
         InputError: a sweep file or record cannot be used, or the folder cannot be written.
     """
-    read: dict[str, Sweep | None] = {}
     for figure in figures:
-        for name in figure.sweeps:
-            if name not in read:
-                read[name] = read_sweep(runs.spec(name), runs) if (runs.sweeps / f"{name}.yaml").is_file() else None
-        begun = [sweep for name in figure.sweeps if (sweep := read[name]) and sweep.begun]
-        table = figure.points(begun) if begun else None
-        if table is None:
-            yield Drawn(f"{figure.name}: not drawn, since {runs.folder} has no record of {' or '.join(figure.sweeps)}")
-        elif table.empty:
-            yield Drawn(f"{figure.name}: not drawn, since the records in {runs.folder} have no {figure.nothing}")
-        else:
-            path = out / figure.name
-            try:
-                paths = style.write(figure.draw(table), table, path, png)
-            except OSError as problem:
-                why = f"{out}: cannot be written ({problem.strerror}). Name another folder with --out."
-                raise InputError(why) from None
-            yield Drawn(
-                f"{figure.name}: {path}.{{{','.join(p.suffix[1:] for p in paths)}}}, from {_count(begun)}", paths
-            )
-
-
-def _count(sweeps: Sequence[Sweep]) -> str:
-    counts = [(sum(run.record is not None for run in s.runs), len(s.runs), s.spec.name) for s in sweeps]
-    return ", ".join(f"{there} of {declared} runs of {name}" for there, declared, name in counts)
+        specs = [runs.spec(name) for name in figure.sweeps if (runs.sweeps / f"{name}.yaml").is_file()]
+        specs = [spec for spec in specs if runs.store and any(str(cell.id) in runs.store for cell in spec.runnable)]
+        table = figure.points(runs, *specs) if specs else None
+        if table is None or table.empty:
+            lacking = f"of {' or '.join(figure.sweeps)}" if table is None else "with the scores that it needs"
+            yield Drawn(f"{figure.name}: not drawn, since {runs.folder} has no record {lacking}")
+            continue
+        try:
+            paths = style.write(figure.draw(table), table, out / figure.name, png)
+        except OSError as problem:
+            why = f"{out}: cannot be written ({problem.strerror}). Name another folder with --out."
+            raise InputError(why) from None
+        yield Drawn(f"{figure.name}: {out / figure.name}.{{{','.join(p.suffix[1:] for p in paths)}}}", paths)

@@ -50,7 +50,7 @@ def small_multiples(
     """Return the whole figure.
 
     Args:
-        table: what `source.with_means` makes.
+        table: what `points.with_means` makes.
         kind: how places stand on the horizontal axis.
         label: column ↦ its horizontal axis in words.
         axis_group: column ↦ its group. Columns of one group share their vertical axis.
@@ -124,25 +124,50 @@ def _panel(axes: Axes, panel: pd.DataFrame, looks: Mapping[str, style.Look], spo
     axes.set_xticks(list(spots.values()), [tick(x) for x in spots])
     axes.set_xlim(ordered[0] - 0.6 * gap, ordered[-1] + 0.6 * gap)
     axes.grid(False, axis="x")
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _line(axes: Axes, rows: pd.DataFrame, look: style.Look, at: Mapping[Any, float], beside: float) -> None:
     """One arm: dots to the left of its place, mean and interval to the right, marks for what is not there."""
-    cells = {x: rows[rows["x"] == x] for x in at}
-    spots = [at[x] + beside for x in cells]
-    first = [cell.iloc[0] for cell in cells.values()]
-    means, low, high = ([float(cell[name]) for cell in first] for name in ("mean", "low", "high"))
-    axes.plot(spots, means, look.line, color=look.colour, linewidth=1.0, alpha=0.8, zorder=2)
-    axes.vlines(spots, low, high, color=look.colour, linewidth=1.3, zorder=3)
-    axes.plot(spots, means, color=look.colour, linestyle="", zorder=4, **mark(look, 4.5))
+    cells = rows.drop_duplicates("x").set_index("x").loc[list(at)]
+    spots = [at[x] + beside for x in at]
+    axes.plot(spots, cells["mean"], look.line, color=look.colour, linewidth=1.0, alpha=0.8, zorder=2)
+    axes.vlines(spots, cells["low"], cells["high"], color=look.colour, linewidth=1.3, zorder=3)
+    axes.plot(spots, cells["mean"], color=look.colour, linestyle="", zorder=4, **mark(look, 4.5))
     dots = [at[x] - beside for x in rows["x"]]
-    axes.plot(dots, list(rows["score"]), ".", color=look.colour, markersize=3.5, markeredgewidth=0, alpha=0.8, zorder=3)
+    axes.plot(dots, rows["score"], ".", color=look.colour, markersize=3.5, markeredgewidth=0, alpha=0.8, zorder=3)
+    for x in at:
+        absences(axes, at[x], rows[rows["x"] == x], look.colour)
+
+
+def curves(axes: Axes, rows: pd.DataFrame, look: style.Look, aside: float | None = None) -> None:
+    """Draw a thin line for each run, an x where one diverged, and the mean as a thick line.
+
+    Args:
+        axes: the panel.
+        rows: one arm's.
+        look: its look.
+        aside: where bars of the interval stand beside their places; None: a band.
+    """
+    for _, run in rows.groupby("id", sort=False):
+        axes.plot(run["x"], run["score"], look.line, color=look.colour, linewidth=0.5, alpha=0.4, zorder=2)
+        if run["state"].iloc[0] == "diverged":
+            axes.plot(run["x"].iloc[-1], run["score"].iloc[-1], "x", color=look.colour, markersize=4, zorder=5)
+    means = rows.drop_duplicates("x").dropna(subset=["mean"]).sort_values("x")
+    x, low, high = (means[name].astype(float) for name in ("x", "low", "high"))
+    if aside is None:
+        axes.fill_between(x, low, high, color=look.colour, alpha=0.2, linewidth=0, zorder=1)
+    else:
+        axes.vlines(x + aside, low, high, color=look.colour, linewidth=0.8, alpha=0.9, zorder=3)
+    axes.plot(x, means["mean"], look.line, color=look.colour, zorder=4, **mark(look, 3))
+    axes.grid(False, axis="x")
+
+
+def absences(axes: Axes, place: float, rows: pd.DataFrame, colour: Any) -> None:
+    """Mark runs without a score at the bad end of a panel."""
     edge = 0.965 if _less_is_better(rows) else 0.035
-    for x, cell in cells.items():
-        for absence in missing_marks(cell):
-            settings = ABSENT[absence] | {"transform": axes.get_xaxis_transform(), "clip_on": False}
-            axes.plot(at[x], edge, color=look.colour, **settings)
+    for absence in missing_marks(rows):
+        settings = ABSENT[absence] | {"transform": axes.get_xaxis_transform(), "clip_on": False}
+        axes.plot(place, edge, color=colour, **settings)
 
 
 def missing_marks(rows: pd.DataFrame) -> list[str]:
@@ -181,30 +206,17 @@ def legend(figure: Figure, looks: Mapping[str, style.Look], table: pd.DataFrame,
     ]
     longest = max(len(str(handle.get_label())) for handle in handles)
     fitting = int(figure.get_figwidth() * 72 // (longest * 4.1 + 36))
-    figure.legend(
-        handles=handles,
-        loc="outside upper left",
-        ncols=max(1, min(fitting, len(handles))),
-        frameon=False,
-        handlelength=2.2,
-        columnspacing=1.4,
-        borderaxespad=0.1,
-    )
+    columns = max(1, min(fitting, len(handles)))
+    spacing = {"frameon": False, "handlelength": 2.2, "columnspacing": 1.4, "borderaxespad": 0.1}
+    figure.legend(handles=handles, loc="outside upper left", ncols=columns, **spacing)
 
 
-def legend_handle(look: style.Look, text: str) -> Any:
-    """Return the legend handle of an arm."""
+def legend_handle(look: style.Look, text: str, line: Literal[""] | None = None) -> Any:
+    """Return the legend handle of an arm; `line` "": its marker alone."""
     from matplotlib.lines import Line2D
 
-    return Line2D(
-        [],
-        [],
-        color=look.colour,
-        linestyle=look.line,
-        linewidth=1.0,
-        label=text,
-        **mark(look, 4.5),
-    )
+    style_of_line = look.line if line is None else line
+    return Line2D([], [], color=look.colour, linestyle=style_of_line, linewidth=1.0, label=text, **mark(look, 4.5))
 
 
 def mark(look: style.Look, size: float) -> dict[str, Any]:

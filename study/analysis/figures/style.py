@@ -47,6 +47,8 @@ SETTINGS: dict[str, Any] = {
     "lines.linewidth": 1.2,
     "axes.linewidth": 0.6,
     "axes.edgecolor": "#555555",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
     "grid.linewidth": 0.5,
     "grid.color": "#e3e3e3",
     "xtick.bottom": True,

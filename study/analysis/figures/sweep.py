@@ -6,14 +6,13 @@ fewer, the raw scores and their mean, since an interval of two runs is wider tha
 
 from __future__ import annotations
 
-import math
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from study import metrics
 from study.analysis import labels
-from study.analysis.figures import style
+from study.analysis.figures import panels, style
 from study.analysis.inference import FEW, Arm, Facet
 from study.analysis.labels import arm_words
 from study.analysis.tables import DECIMALS
@@ -39,27 +38,25 @@ def points(facets: list[Facet]) -> pd.DataFrame:
     import pandas as pd
 
     rows: list[dict[str, Any]] = []
+    absent: list[tuple[Any, Any]] = [(None, None)]
     for facet in facets:
         base = facet.base.values
         for arm in facet.arms:
             comparison = facet.family.comparisons.get(arm.label)
             test = comparison.test if comparison else None
-            shared: dict[str, Any] = {"facet": facet.name, "arm": arm.label}
             summary = {"mean": _mean(arm), "estimate": getattr(test, "difference", None)}
             summary |= {"low": getattr(test, "low", None), "high": getattr(test, "high", None)}
-            for seed, value in sorted(arm.values.items()):
-                difference = value - base[seed] if seed in base else None
-                rows.append(shared | {"seed": seed, "score": value, "difference": difference} | summary)
-            if not arm.values:
-                rows.append(shared | {"seed": None, "score": None, "difference": None} | summary)
-    frame = pd.DataFrame(rows).astype({"seed": "Int64"})
+            for seed, value in sorted(arm.values.items()) or absent:
+                difference = value - base[seed] if value is not None and seed in base else None
+                row = {"facet": facet.name, "arm": arm.label, "seed": seed, "score": value, "difference": difference}
+                rows.append(row | summary)
     numbers = ["score", "difference", "mean", "estimate", "low", "high"]
-    return frame.astype(dict.fromkeys(numbers, float)).round(dict.fromkeys(numbers, DECIMALS))
+    return pd.DataFrame(rows).astype({"seed": "Int64"} | dict.fromkeys(numbers, float)).round(DECIMALS)
 
 
-def write(facets: list[Facet], path: Path, png: bool = True) -> list[Path]:
+def write(facets: list[Facet], path: Path) -> list[Path]:
     """Write the sweep's figure and its data: `path` with the endings .svg, .png and .csv; the paths written."""
-    return style.write(draw(facets), points(facets), path, png)
+    return style.write(draw(facets), points(facets), path)
 
 
 @style.styled()
@@ -70,52 +67,81 @@ def draw(facets: list[Facet]) -> Figure:
     if not any(arm.values for facet in facets for arm in facet.arms):
         grid[0].set_xlim(0.0, 1.0)
     texts = [_panel(axes, facet, differences) for axes, facet in zip(grid, facets, strict=False)]
-    for axes, beside in zip(grid, texts, strict=False):
+    for axes, beside in zip(grid, texts, strict=False):  # when every panel's range is known
         for place, (ends, text) in enumerate(beside):
             _beside(axes, place, ends, text)
     for i, axes in enumerate(grid):
         axes.set_visible(i < len(facets))
-    figure.supxlabel(_axis(facets[0].metric, differences), fontsize=8)
+    marks = "(dot: a run · bar and number: mean · line: the baseline's)"
+    if differences:
+        marks = ", to the baseline   (dot: a seed · bar: estimate with simultaneous 95% interval)"
+    name = metrics.title(facets[0].metric)
+    figure.supxlabel(f"Δ {name}{marks}" if differences else f"{name}   {marks}", fontsize=8)
     return figure
 
 
-def _grid(facets: list[Facet]) -> tuple[Figure, list[Any]]:
+def _grid(facets: list[Facet]) -> tuple[Figure, list[Axes]]:
     """Panels of the height that their arms need: one below another, or two in a row where the arms are the same."""
     alike = len({tuple(arm.label for arm in facet.arms) for facet in facets}) == 1
     columns = 2 if alike and len(facets) > 1 else 1
-    rows = math.ceil(len(facets) / columns)
     heights = [
         max(1.2, BAR * len(facet.arms) * (0.7 + 0.3 * max(len(_lines(arm)) for arm in facet.arms)) + HEADROOM)
         for facet in facets[::columns]
     ]
-    size, ratios = (style.PAGE, sum(heights)), {"height_ratios": heights}
     figure, axes = style.subplots(
-        rows, columns, figsize=size, sharey=alike, sharex=True, squeeze=False, gridspec_kw=ratios
+        len(heights),
+        columns,
+        (style.PAGE, sum(heights)),
+        sharey=alike,
+        sharex=True,
+        squeeze=False,
+        height_ratios=heights,
     )
-    if columns > 1:
-        for one in axes.flat:
-            one.locator_params(axis="x", nbins=TICKS)
+    for one in axes.flat if columns > 1 else ():
+        one.locator_params(axis="x", nbins=TICKS)
     return figure, list(axes.flat)
 
 
 def _panel(axes: Axes, facet: Facet, differences: bool) -> list[tuple[list[float], str]]:
-    """One facet; returns for each arm what `_summary` does, to be said when every panel's range is known."""
+    """Draw one facet; return for each arm the places of all that is drawn, and the text beside it."""
     looks = style.palette([arm.label for arm in facet.arms], facet.family.baseline, by_place=False)
+    base, texts = facet.base.values, []
     zero = 0.0 if differences else _mean(facet.base)
     if zero is not None:
         axes.axvline(zero, color=style.GREY, linewidth=0.8, zorder=1)
-    texts = []
     for place, arm in enumerate(facet.arms):
-        if values := _values(facet, arm, differences):
-            _dots(axes, place, values, looks[arm.label])
-        texts.append(_summary(axes, place, facet, arm, differences, looks[arm.label].colour))
+        look, comparison = looks[arm.label], facet.family.comparisons.get(arm.label)
+        test = comparison.test if comparison else None
+        ends = list(arm.values.values())
+        if differences:
+            ends = [value - base[seed] for seed, value in arm.values.items() if seed in base]
+        if ends:
+            edge = (look.colour, 0.8) if look.hollow else ("white", 0.4)
+            marks: dict[str, Any] = {
+                "markersize": 4,
+                "markeredgecolor": edge[0],
+                "markeredgewidth": edge[1],
+                "alpha": 0.85,
+            }
+            spots = [place - 0.12] * len(ends)
+            axes.plot(ends, spots, look.marker, color=look.fill, clip_on=False, zorder=3, **marks)
+        line: dict[str, Any] = {"color": look.colour, "clip_on": False, "zorder": 2}
+        if differences and test and test.low is not None and test.high is not None:
+            ends += [test.low, test.high]
+            axes.plot([test.low, test.high], [place + 0.22] * 2, linewidth=1.3, **line)
+        centre = (test.difference if test else None) if differences else _mean(arm)
+        if centre is not None:
+            span = [place + 0.08, place + 0.36] if differences else [place - 0.36, place + 0.32]
+            axes.plot([centre, centre], span, linewidth=1.6, **line)
+        text = "" if centre is None else labels.number(centre, metrics.decimals(facet.metric), differences)
+        texts.append((ends, ", ".join(word for word in (text, _absences(facet, arm)) if word)))
     axes.set_yticks(range(len(facet.arms)), ["\n".join(_lines(arm)) for arm in facet.arms], linespacing=0.95)
     axes.set_ylim(len(facet.arms) - 0.45, -0.55)
     axes.margins(x=ROOM)
     axes.grid(False, axis="y")
     axes.set_title(arm_words(facet.name), loc="left")
     axes.tick_params(axis="x", labelbottom=True)
-    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.spines["left"].set_visible(False)
     return texts
 
 
@@ -124,70 +150,13 @@ def _lines(arm: Arm) -> list[str]:
     return textwrap.wrap(arm_words(arm.label), LABEL, break_long_words=False, break_on_hyphens=False)
 
 
-def _axis(metric: str, differences: bool) -> str:
-    name = metrics.title(metric)
-    if differences:
-        return f"Δ {name}, to the baseline   (dot: a seed · bar: estimate with simultaneous 95% interval)"
-    return f"{name}   (dot: a run · bar and number: mean · line: the baseline's)"
-
-
-def _values(facet: Facet, arm: Arm, differences: bool) -> list[float]:
-    """Return the dots of one arm."""
-    if not differences:
-        return list(arm.values.values())
-    base = facet.base.values
-    return [value - base[seed] for seed, value in arm.values.items() if seed in base]
-
-
-def _dots(axes: Axes, place: int, values: list[float], look: style.Look) -> None:
-    axes.plot(
-        values,
-        [place - 0.12] * len(values),
-        look.marker,
-        color=look.fill,
-        markersize=4,
-        markeredgecolor=look.colour if look.hollow else "white",
-        markeredgewidth=0.8 if look.hollow else 0.4,
-        alpha=0.85,
-        clip_on=False,
-        zorder=3,
-    )
-
-
-def _summary(axes: Axes, place: int, facet: Facet, arm: Arm, differences: bool, colour: Any) -> tuple[list[float], str]:
-    """Draw the mean, or the estimate and its interval, under the dots.
-
-    Returns the places of all that is drawn, and what to say beside: the number, and which runs have no dot.
-    """
-    comparison = facet.family.comparisons.get(arm.label)
-    test = comparison.test if comparison else None
-    centre = (test.difference if test else None) if differences else _mean(arm)
-    ends = _values(facet, arm, differences)
-    if differences and test and test.low is not None and test.high is not None:
-        ends += [test.low, test.high]
-        axes.plot([test.low, test.high], [place + 0.22] * 2, color=colour, linewidth=1.3, clip_on=False, zorder=2)
-    if centre is not None:
-        span = [place + 0.08, place + 0.36] if differences else [place - 0.36, place + 0.32]
-        axes.plot([centre, centre], span, color=colour, linewidth=1.6, clip_on=False, zorder=2)
-    text = "" if centre is None else labels.number(centre, metrics.decimals(facet.metric), differences)
-    return ends, ", ".join(word for word in (text, _absences(facet, arm)) if word)
-
-
 def _beside(axes: Axes, place: int, ends: list[float], text: str) -> None:
     """A text to the right of what is drawn, or to the left where that is the roomier side of all that is drawn."""
     low, high = axes.get_xlim()
     right = not ends or max(ends) <= (low + high) / 2
-    x, shift = (max(ends, default=low), 6) if right else (min(ends), -6)
-    axes.annotate(
-        text,
-        (x, place),
-        xytext=(shift, 0),
-        textcoords="offset points",
-        ha="left" if right else "right",
-        va="center",
-        fontsize=style.SMALL,
-        color="#444444",
-    )
+    at, shift, side = (max(ends, default=low), 6, "left") if right else (min(ends), -6, "right")
+    looks: dict[str, Any] = {"ha": side, "va": "center", "fontsize": style.SMALL, "color": panels.INK}
+    axes.annotate(text, (at, place), (shift, 0), textcoords="offset points", **looks)
 
 
 def _absences(facet: Facet, arm: Arm) -> str:

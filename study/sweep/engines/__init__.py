@@ -9,16 +9,18 @@ The local engine (`study.sweep.local`) is what every pack calls, so it is no eng
 from __future__ import annotations
 
 import heapq
+import os
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean
 from types import MappingProxyType
 from typing import Protocol
 
 from study import files
+from study.config import plugins
 from study.errors import InputError
 from study.sweep import local
 from study.sweep.file import LARGEST
@@ -40,6 +42,8 @@ class Pack:
     slots: int | None = None
     policy: local.Policy = local.POLICY
     trial: Trial = train
+    allowed: str = field(default_factory=lambda: os.environ.get(plugins.ALLOWED, ""))
+    """Code that may run where the pack runs."""
 
     def __call__(self) -> int:
         """Run what is due of the pack on this machine, and return the status of the local engine.
@@ -47,6 +51,7 @@ class Pack:
         Raises:
             InputError: the code here declares other experiments than the code that made the pack.
         """
+        os.environ[plugins.ALLOWED] = self.allowed
         with tempfile.TemporaryDirectory() as folder:
             files.write(path := Path(folder) / self.file, self.text)
             spec = load(path)

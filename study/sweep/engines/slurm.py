@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from study import records
+from study import files, records
 from study.errors import InputError
 from study.sweep import lease, local
 from study.sweep.display import Progress, Running, choose
@@ -171,8 +171,7 @@ class Slurm:
             remedy = "Check --slurm, and that `sinfo` answers."
             raise InputError(f"--engine slurm: sbatch refuses ({_reason(str(problem))}). {remedy}") from None
         lines = [json.dumps({"job": job.job_id, "runs": pack.ids}) for job, pack in zip(jobs, packs, strict=True)]
-        with (self.out / FOLDER / JOBS).open("a", encoding="utf-8") as file:
-            file.write("".join(f"{line}\n" for line in lines))
+        files.append(self.out / FOLDER / JOBS, "".join(f"{line}\n" for line in lines))
         failed: dict[int, str] = {}
         for number, job in enumerate(jobs if self.resources.cluster != "slurm" else ()):
             try:
@@ -265,8 +264,8 @@ def wait(spec: Spec, cells: Sequence[Cell], out: Path) -> None:
 
 def _began(folder: Path) -> float:
     """Return the time on this process's clock at which the attempt began that a run's log is about."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        header = HEADER.findall((folder / "log.txt").read_text(encoding="utf-8", errors="replace"))[-1]
+    with contextlib.suppress(OSError, InputError, ValueError, IndexError):
+        header = HEADER.findall(files.read(folder / "log.txt", below=folder).decode("utf-8", "replace"))[-1]
         return time.monotonic() - max(time.time() - timegm(time.strptime(header, "--- %Y-%m-%d %H:%M:%S UTC ---")), 0.0)
     return time.monotonic()
 
@@ -278,15 +277,15 @@ def jobs(out: Path) -> dict[str, tuple[str, str]]:
     squeue does not answer, the state is `unknown`.
     """
     try:
-        lines = (out / FOLDER / JOBS).read_text(encoding="utf-8").splitlines()
-    except OSError:
+        lines = files.read_text(out / FOLDER / JOBS, below=out / FOLDER).splitlines()
+    except InputError:
         return {}
     submitted: dict[str, str] = {}
     for line in lines:
         try:
-            job = json.loads(line)
+            job = files.parse_json(line, JOBS)
             submitted |= dict.fromkeys(map(str, job["runs"]), str(job["job"]))
-        except (ValueError, KeyError, TypeError):  # a line that was cut
+        except (InputError, KeyError, TypeError):  # a line that was cut
             continue
     queue = _queue() if submitted else {}
     return {run: (job, "unknown" if queue is None else queue.get(job, "ended")) for run, job in submitted.items()}

@@ -185,7 +185,7 @@ def _sweep(spec: Spec, out: Path) -> tuple[str, bool]:
     """The sweep on the server as entity/project/id, and whether it still hands out runs: the one of before, or new."""
     known = out / f"wandb-sweep-{spec.sweep_id}"
     if known.exists():
-        path = known.read_text(encoding="utf-8").strip()
+        path = files.read_text(known, below=out).strip()
         with contextlib.suppress(wandb.Error, ValueError):  # not there any more
             found = wandb.Api().sweep(path)  # type: ignore[no-untyped-call]
             print(f"continuing the sweep {found.url}", flush=True)

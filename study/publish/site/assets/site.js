@@ -1,9 +1,9 @@
-// Behaviour of the pages: tables, search, curves, attention maps. Texts of records enter the page as text, never as HTML.
+// The pages: one route each, drawn from data scripts. Texts of records enter a page as text, never as HTML.
 "use strict";
 const site = (() => {
-  const root = document.documentElement.dataset.root;
   const $ = (id) => document.getElementById(id);
   const waiting = new Map();
+  let keys = {}, turnOf = 0;
 
   // Data comes in scripts, because a page of the file system may not fetch.
   const slot = (name) => {
@@ -14,35 +14,64 @@ const site = (() => {
     }
     return waiting.get(name);
   };
-  const put = (name, tree) => slot(name).resolve(tree);
-  const get = (name) => {
+  const put = (name, tree) => slot(name).resolve(name === "runs" ? load("site").then((main) => unfolded(tree, main.sweeps)) : tree);
+  const load = (name) => {
     const one = slot(name);
     if (!one.asked) {
       one.asked = true;
       const script = document.createElement("script");
-      script.src = `${root}data/${name.split("/").map(encodeURIComponent).join("/")}.js`;
+      const [kind, ...rest] = name.split("/"), file = rest.join("/").replace(/[^A-Za-z0-9_.-]/gu, (one) => `~${one.codePointAt(0).toString(16)}~`);
+      script.src = `data/${kind}${file && `/${file}`}.js`;
       script.onerror = () => one.resolve(null);
       document.head.append(script);
     }
     return one.promise;
   };
+  const armOf = (id) => id.slice(0, id.lastIndexOf("-s"));
+  // A table comes column by column: its values, and for each run the place of its value. What most arms have alike is usual.
+  const unfolded = ({ columns, ...rest }, declared) => {
+    const places = {};
+    declared.forEach((sweep) => sweep.arms.forEach((arm) => arm.runs.forEach((id) => { (places[armOf(id)] ||= {})[sweep.name] = arm.words.toReversed().filter(Boolean).join(", ") || "all"; })));
+    const entries = Object.entries(columns), fields = Object.keys(columns).filter((name) => name.includes(".") && !name.includes("/"));
+    const runs = (columns.id ? columns.id[1] : []).map((_, i) => Object.fromEntries(entries.filter(([, [, codes]]) => codes[i] >= 0).map(([name, [values, codes]]) => [name, values[codes[i]]])));
+    const arms = new Map();
+    runs.forEach((run) => { if (!arms.has(run.arm) && run["data.name"]) arms.set(run.arm, run); });
+    const usual = fields.map((name) => {
+      const counts = new Map();
+      arms.forEach((run) => counts.set(run[name], (counts.get(run[name]) || 0) + 1));
+      return [name, [...counts].reduce((best, one) => (one[1] > best[1] ? one : best), [undefined, 0])[0]];
+    });
+    const changed = (arm) => (arms.has(arm) ? usual.filter(([name, value]) => arms.get(arm)[name] !== value).map(([name]) => [name, arms.get(arm)[name]]) : []);
+    const sweeps = (arm) => Object.keys(places[arm] || {}), name = (arm) => (places[arm] || {})[sweeps(arm)[0]] || arm;
+    return { ...rest, runs, byId: new Map(runs.map((run) => [run.id, run])), changed, sweeps, name, place: (arm, sweep) => places[arm][sweep] };
+  };
 
+  // Elements. Styles are set one by one, since a page may forbid those in attributes.
   const element = (tag, attributes = {}, ...children) => {
-    const made = document.createElement(tag);
+    const svg = ["svg", "path", "line", "circle", "g", "title", "text"].includes(tag);
+    const made = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
     for (const [name, value] of Object.entries(attributes)) {
-      if (name === "class") made.className = value;
-      else if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
-      else if (value !== null && value !== false) made.setAttribute(name, value === true ? "" : value);
+      if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+      else if (name === "style") for (const [key, one] of Object.entries(value)) made.style.setProperty(key, one);
+      else if (value !== null && value !== undefined && value !== false) made.setAttribute(name, value === true ? "" : value);
     }
-    made.append(...children.filter((child) => child !== null));
+    made.append(...children.flat(3).filter((child) => child !== null && child !== undefined && child !== false && child !== ""));
     return made;
   };
-  const hash = () => Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
-  const remember = (fields) => {
-    const kept = Object.entries(fields).filter(([, value]) => value !== "" && value != null);
-    const text = new URLSearchParams(kept).toString();
-    history.replaceState(null, "", text ? `#${text}` : location.pathname + location.search);
+  const e = element;
+  const at = (kind, name, query = {}) => {
+    const text = new URLSearchParams(query).toString();
+    return `#/${kind}${name === undefined ? "" : `/${encodeURIComponent(name)}`}${text ? `?${text}` : ""}`;
   };
+  const link = (kind, name, ...text) => e("a", { href: at(kind, name) }, ...text);
+  const remember = (view, fields) => history.replaceState(null, "", at(view, undefined, Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== "" && value != null))));
+  const page = (title, ...content) => {
+    document.title = title ? `${title} · Attention, ablated` : "Attention, ablated";
+    $("main").replaceChildren(...content.flat(2).filter(Boolean));
+  };
+  const crumbs = (...parts) => e("p", { class: "crumbs" }, parts.filter(Boolean).map((part, i) => [i ? " › " : "", part]));
+
+  // Numbers.
   const number = (text) => {
     const found = String(text).replace(/−/g, "-").replace(/,/g, "").match(/^[^\d\-+.]*([-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?)/i);
     return found ? parseFloat(found[1]) : NaN;
@@ -52,52 +81,280 @@ const site = (() => {
     if (Number.isNaN(x) && Number.isNaN(y)) return String(a).localeCompare(String(b));
     return Number.isNaN(x) ? 1 : Number.isNaN(y) ? -1 : x - y;
   };
+  const told = (value, digits = 2, sign = false) => {
+    if (typeof value !== "number") return "–";
+    const text = Math.abs(value).toFixed(digits);
+    return `${value < 0 && number(text) ? "−" : sign && number(text) ? "+" : ""}${text}`;
+  };
+  const interval = (row, low, high, sign = true) => (row[low] === undefined ? "" : `[${told(row[low], row.digits, sign)}, ${told(row[high], row.digits, sign)}]`);
+  const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+  const spread = (values, digits) => {
+    if (!values.length) return "–";
+    const centre = mean(values), sd = Math.sqrt(values.reduce((sum, value) => sum + (value - centre) ** 2, 0) / (values.length - 1));
+    return values.length > 1 ? `${told(centre, digits)} ± ${told(sd, digits)}` : told(centre, digits);
+  };
+  const ticks = (low, high, count = 5) => {
+    const rough = (high - low) / count, power = 10 ** Math.floor(Math.log10(rough));
+    const step = power * [1, 2, 5, 10].find((one) => one * power >= rough), digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+    const found = [];
+    for (let value = Math.ceil(low / step - 1e-9) * step; value <= high + step * 1e-9; value += step) found.push([value, told(value, digits)]);
+    return found;
+  };
 
   // Tables: a button in each heading sorts.
-  const arrow = (cell, direction) => cell.setAttribute("aria-sort", direction);
   const sortable = (table) => {
     const heads = [...table.tHead.rows[0].cells];
     heads.forEach((cell, column) => {
-      const button = element("button", { type: "button" }, cell.textContent);
+      const button = e("button", { type: "button" }, cell.textContent);
       cell.replaceChildren(button);
       button.addEventListener("click", () => {
         const down = cell.getAttribute("aria-sort") === "ascending";
         heads.forEach((other) => other.removeAttribute("aria-sort"));
-        arrow(cell, down ? "descending" : "ascending");
+        cell.setAttribute("aria-sort", down ? "descending" : "ascending");
         const rows = [...table.tBodies[0].rows];
         rows.sort((a, b) => (down ? -1 : 1) * compare(a.cells[column].textContent, b.cells[column].textContent));
         table.tBodies[0].append(...rows);
       });
     });
+    return table;
   };
+  const wide = (label, table) => e("div", { class: "wide", tabindex: 0, role: "region", "aria-label": label }, table);
+  const table = (label, heads, rows, right = () => true) => wide(label, sortable(e("table", {},
+    e("thead", {}, e("tr", {}, heads.map((head, i) => e("th", { scope: "col", class: right(i) ? "right" : null }, head)))),
+    e("tbody", {}, rows.map((row) => e("tr", {}, row.map((cell, i) => e("td", { class: right(i) ? "right" : null }, cell)))))))); 
+  const facts = (rows) => e("dl", {}, rows.map(([key, value]) => e("div", {}, e("dt", {}, key), e("dd", {}, value))));
 
-  // First page: claims that have all words, and one of the chosen verdicts.
-  const claims = () => {
-    const box = $("find"), sections = [...document.querySelectorAll("section.claim")], chips = [...document.querySelectorAll(".chips button")];
+  // Markdown, as nested lists of a tag, an address or a side, and parts.
+  const address = (href) => {
+    const claim = /claim-(\w+)$/.exec(href || ""), agreement = /agreement-(\w+)\.md$/.exec(href || "");
+    return claim ? at("claim", claim[1]) : agreement ? at("sweeps") : /^https?:\/\//.test(href || "") ? href : null;
+  };
+  const TAGS = ["p", "ul", "ol", "li", "h1", "h2", "h3", "h4", "strong", "em", "code", "pre", "table", "thead", "tbody", "tr", "th", "td", "blockquote", "hr"];
+  const prose = (tree) => (typeof tree === "string" ? tree : (() => {
+    const [tag, extra, ...parts] = tree, inner = parts.map(prose);
+    if (tag === "a") return address(extra) ? e("a", { href: address(extra), rel: "noreferrer" }, inner) : e("span", {}, inner);
+    if (tag === "table") { const made = e("table", {}, inner); return wide("Table", made.tHead && made.tHead.rows.length ? sortable(made) : made); }
+    if (tag === "pre") return e("pre", { class: "wide", tabindex: 0 }, inner);
+    return TAGS.includes(tag) ? e(tag, { class: extra === "right" ? "right" : null, scope: tag === "th" ? "col" : null }, inner) : e("span", {}, inner);
+  })());
+  const plain = (tree) => (typeof tree === "string" ? tree : tree.slice(2).map(plain).join(""));
+
+  // Small charts.
+  const COLOURS = ["#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#56b4e9", "#ca9161", "#949494"];
+  const chart = (title, lines, mark) => {
+    const drawn = lines.map((line, i) => ({ ...line, colour: COLOURS[i % 8], dash: ["", "6 4", "2 3"][Math.floor(i / 8) % 3] })).filter((line) => line.points.length);
+    if (!drawn.length) return null;
+    const [W, H, L, R, T, B] = [640, 260, 52, 12, 10, 36], all = drawn.flatMap((line) => line.points);
+    const ends = (values) => { const low = Math.min(...values), high = Math.max(...values), room = (high - low) * 0.04 || 0.5; return [low - room, high + room]; };
+    const [x0, x1] = ends(all.map(([x]) => x)), [y0, y1] = ends(all.map(([, y]) => y));
+    const X = (x) => +(L + ((x - x0) / (x1 - x0)) * (W - L - R)).toFixed(1), Y = (y) => +(H - B - ((y - y0) / (y1 - y0)) * (H - T - B)).toFixed(1);
+    return e("figure", { class: "curve" }, e("h3", {}, title),
+      e("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": `${title}: ${drawn.map((line) => line.label).join(", ")}` },
+        ticks(y0, y1).map(([value, text]) => e("g", {}, e("line", { class: "grid", x1: L, x2: W - R, y1: Y(value), y2: Y(value) }), e("text", { x: L - 6, y: Y(value) + 4, "text-anchor": "end" }, text))),
+        ticks(x0, x1).map(([value, text]) => e("text", { x: X(value), y: H - B + 16, "text-anchor": "middle" }, text)),
+        e("text", { x: (L + W - R) / 2, y: H - 3, "text-anchor": "middle" }, lines[0].x || "update"),
+        mark == null ? null : e("line", { class: "mark", x1: X(mark), x2: X(mark), y1: T, y2: H - B }),
+        drawn.map((line) => e("g", { stroke: line.colour, fill: line.colour },
+          e("path", { d: `M${line.points.map(([x, y]) => `${X(x)} ${Y(y)}`).join("L")}`, fill: "none", "stroke-width": 2, "stroke-dasharray": line.dash || null }),
+          line.points.length > 60 ? null : line.points.map(([x, y]) => e("circle", { cx: X(x), cy: Y(y), r: 3, "stroke-width": 0 }, e("title", {}, `${line.label}, ${x}: ${told(y)}`)))))),
+      e("p", { class: "legend" }, drawn.map((line) => e("span", {}, e("i", { style: { background: line.colour } }), line.label))));
+  };
+  const percent = (value) => `${value.toFixed(2)}%`;
+  const CLIP = 25;
+  const margins = (value) => 50 + (50 * Math.asinh(Math.max(-CLIP, Math.min(CLIP, value)))) / Math.asinh(CLIP);
+  const KINDS = { holds: "holds", fails: "fails", mixed: "mixed", "not decided": "open", "not asked as published": "apart", "not yet run": "none", none: "none" };
+  const mark = (word, fragile) => [e("span", { class: `mark ${KINDS[word] || "open"}` }, word === "none" ? "descriptive" : word), fragile ? [" ", e("span", { class: "fragile", title: "another score gives another verdict" }, "fragile")] : null];
+  const axis = (marks) => e("div", { class: "axis", "aria-hidden": "true" }, marks.map(([place, text]) => e("span", { style: { left: percent(place) } }, text)));
+  const MARGINS = [-20, -5, -1, 0, 1, 5, 20].map((value) => [margins(value), told(value, 0, true)]);
+  const forest = (row, kind) => {
+    const ends = ["low", "high", "low90", "high90", "difference"].map((name) => row[name]), log = row.metric === "time";
+    if (!row.margin || row.low === undefined) return e("div", { class: "strip" }, e("span", { class: "none" }, "no margin"));
+    const [low, high, low90, high90, estimate] = ends.map((end) => (end === undefined ? undefined : margins(log ? Math.log(end) / Math.log(row.margin) : end / row.margin)));
+    const line = (from, to, name) => (from === undefined ? null : e("i", { class: name, style: { left: percent(Math.min(from, to)), width: percent(Math.abs(to - from)) } }));
+    return e("div", { class: `strip forest ${KINDS[kind] || "open"}`, "aria-hidden": "true" },
+      e("i", { class: "band", style: { left: percent(margins(-1)), right: percent(margins(-1)) } }), e("i", { class: "zero", style: { left: "50%" } }),
+      line(low, high, "ci"), line(low90, high90, "ci inner"), e("i", { class: "point", style: { left: percent(estimate) } }));
+  };
+  const asked = (row) => row.asked || "–";
+  const claimRow = (row, kind, extra) => e("div", { class: "row" },
+    e("div", { class: "what" }, asked(row), e("small", {}, row.contrast), row.edition && row.edition !== "first" ? e("small", {}, `edition: ${row.edition}`) : null),
+    forest(row, kind),
+    e("div", { class: "number" }, told(row.difference, row.digits, true), e("small", {}, interval(row, "low", "high"))),
+    e("div", {}, extra));
+  const forestHead = () => e("div", { class: "row heading" }, e("div", {}, "data and model"), e("div", {}, "first − second, in margins", axis(MARGINS)), e("div", { class: "number" }, "estimate", e("small", {}, "95% CI")), e("div", {}, "verdict"));
+  const HOW = "The dot is the estimate, the thin line its 95% interval, the thick line its 90% interval. The unit is the margin, the smallest difference of interest; the grey band is ± one margin. The scale is linear near 0 and logarithmic far out.";
+
+  // Strips of a sweep: a dot for each run, a bar for the mean; the interval is that of the difference, around the baseline.
+  const strips = (sweep, all) => [...new Set(sweep.arms.map((arm) => arm.facet))].map((facet) => {
+    const rows = sweep.arms.filter((arm) => arm.facet === facet).map((arm) => {
+      const dots = arm.runs.map((id) => all.byId.get(id)).filter((run) => run && typeof run[sweep.metric] === "number");
+      const row = sweep.numbers.find((one) => (one.facet || "") === facet && one.arm === arm.arm) || {};
+      return { arm, dots, row: { digits: sweep.digits, ...row }, centre: dots.length ? mean(dots.map((run) => run[sweep.metric])) : null };
+    });
+    const base = rows.find((one) => one.arm.baseline)?.centre ?? null;
+    const shown = rows.filter((one) => one.row.low !== undefined && base !== null);
+    const values = [...rows.flatMap((one) => one.dots.map((run) => run[sweep.metric])), ...shown.flatMap((one) => [base + one.row.low, base + one.row.high])];
+    if (!values.length) return null;
+    const room = (Math.max(...values) - Math.min(...values)) * 0.04 || 1, low = Math.min(...values) - room, span = Math.max(...values) + room - low;
+    const place = (value) => percent((100 * (value - low)) / span);
+    return e("figure", { class: "dots" }, rows[0].arm.words[0] ? e("h3", {}, rows[0].arm.words[0]) : null,
+      rows.map(({ arm, dots, row, centre }, i) => e("div", { class: "row", style: { "--c": arm.baseline ? "var(--ink)" : COLOURS[0] } },
+        e("div", { class: "what" }, arm.runs.some((id) => all.byId.has(id)) ? link("arm", armOf(arm.runs[0]), arm.words[1] || "all") : arm.words[1], arm.baseline ? e("small", {}, "baseline") : null),
+        e("div", { class: "strip" },
+          base === null ? null : e("i", { class: "zero", style: { left: place(base) } }),
+          shown.includes(rows[i]) ? e("i", { class: "ci", style: { left: place(base + row.low), width: percent((100 * (row.high - row.low)) / span) } }) : null,
+          centre === null ? null : e("i", { class: "bar", style: { left: place(centre) } }),
+          dots.map((run) => e("a", { class: "dot", href: at("run", run.id), style: { left: place(run[sweep.metric]) }, title: `seed ${run.seed}: ${told(run[sweep.metric], sweep.digits)}`, "aria-label": `${arm.words[1] || arm.arm}, seed ${run.seed}: ${told(run[sweep.metric], sweep.digits)}` }))),
+        e("div", { class: "number" }, told(centre, sweep.digits), row.difference === undefined ? null : e("small", {}, `${told(row.difference, sweep.digits, true)} ${interval(row, "low", "high")}`)))),
+      e("div", { class: "row" }, e("div", { class: "what" }, e("small", {}, sweep.title)), axis(ticks(low, low + span).map(([value, text]) => [(100 * (value - low)) / span, text])), e("div")));
+  });
+
+  // First page: the questions with their answers and figures, then the claims.
+  const drawnSweep = async (name) => {
+    const all = await load("runs"), sweep = await load(`sweep/${name}`);
+    return sweep ? [e("p", {}, link("sweep", name, sweep.about || name)), strips(sweep, all)] : [];
+  };
+  const answers = (tree, main) => {
+    const body = tree.find((one) => one[0] === "table"), rest = tree.filter((one) => one !== body);
+    const rows = body ? body.slice(2).find((part) => part[0] === "tbody").slice(2).map((row) => row.slice(2)) : [];
+    return [...rest.map(prose), ...rows.map((cells) => {
+      const hrefs = JSON.stringify(cells).match(/claim-\w+|agreement-\w+/g) || [], figure = hrefs.map((one) => main.figures[one]).find(Boolean);
+      const [question, answer, contrast, difference, claim] = cells.map((cell) => cell.slice(2).map(prose));
+      const sweep = main.claims.find((one) => hrefs.includes(`claim-${one.id}`))?.sweeps[0];
+      const picture = figure ? e("img", { class: "paper", loading: "lazy", src: figure, alt: plain(cells[0]) }) : null;
+      const drawing = !picture && sweep ? e("div", {}) : null;
+      if (drawing) drawnSweep(sweep).then((parts) => drawing.replaceChildren(...parts.flat().filter(Boolean)));
+      return e("section", { class: "answer" }, e("h2", {}, question), e("p", { class: "lead" }, e("strong", {}, answer)),
+        e("p", {}, e("em", {}, contrast), ": ", difference, claim ? ["; claim ", claim] : null, "."), e("figure", {}, picture, drawing));
+    })];
+  };
+  const home = async (_, query, where) => {
+    const main = await load("site"), all = await load("runs"), counts = {}, seen = {};
+    all.runs.forEach((run) => { const state = run["data.name"] ? run.status : "without a record"; seen[state] = (seen[state] || 0) + 1; });
+    const running = all.runs.filter((run) => !run["data.name"]);
+    main.claims.forEach((claim) => { counts[claim.summary.verdict] = (counts[claim.summary.verdict] || 0) + 1; });
+    const box = e("input", { type: "search", autocomplete: "off", placeholder: "scale, heads, fails …" }), found = e("span", { role: "status" });
+    const chips = Object.entries(counts).map(([word, count]) => e("button", { type: "button", class: `mark ${KINDS[word] || "open"}`, "aria-pressed": "false", "data-word": word }, `${word} ${count}`));
+    const sections = main.claims.map((claim) => e("section", { class: "claim", "data-word": claim.summary.verdict },
+      e("h3", {}, link("claim", claim.id, e("span", { class: "id" }, claim.id), " ", claim.statement), " ", mark(claim.summary.verdict, claim.summary.fragile === "True")),
+      claim.summary.verdict === "not yet run" ? null : claimRow(claim.summary, "open", [e("small", {}, claim.summary.finding), claim.summary.parts ? e("small", {}, `all rows: ${claim.summary.parts}`) : null])));
     const show = () => {
-      const words = box.value.toLowerCase().split(/\s+/).filter(Boolean);
-      const chosen = chips.filter((chip) => chip.getAttribute("aria-pressed") === "true").map((chip) => chip.dataset.word);
-      sections.forEach((one) => {
-        const text = one.textContent.toLowerCase();
-        one.hidden = !(words.every((word) => text.includes(word)) && (!chosen.length || chosen.includes(one.dataset.word)));
-      });
-      const count = sections.filter((one) => !one.hidden).length;
-      $("found").textContent = words.length || chosen.length ? `${count} of ${sections.length} claims` : "";
+      const words = box.value.toLowerCase().split(/\s+/).filter(Boolean), chosen = chips.filter((chip) => chip.getAttribute("aria-pressed") === "true").map((chip) => chip.dataset.word);
+      sections.forEach((one) => { one.hidden = !(words.every((word) => one.textContent.toLowerCase().includes(word)) && (!chosen.length || chosen.includes(one.dataset.word))); });
+      found.textContent = words.length || chosen.length ? `${sections.filter((one) => !one.hidden).length} of ${sections.length} claims` : "";
     };
     box.addEventListener("input", show);
     chips.forEach((chip) => chip.addEventListener("click", () => { chip.setAttribute("aria-pressed", chip.getAttribute("aria-pressed") !== "true"); show(); }));
-    box.form.addEventListener("submit", (event) => event.preventDefault());
-    if (box.value) show();
+    const states = Object.entries(seen).map(([state, count]) => `${count} ${count === 1 ? "run" : "runs"} ${state}`).join(", ");
+    page("", e("h1", {}, main.published ? "Attention, ablated" : "Runs of one folder"),
+      e("p", { class: "lead" }, main.published ? "Which parts of attention does a neural translation model need? Small models differ in one part at a time." : "What has run, what it found, and what is still to come."),
+      e("p", {}, states ? `${states}.` : "There is no record yet."),
+      running.length ? [e("h2", {}, "Runs without a record"), e("p", {}, "These runs are in progress, or were interrupted."), e("ul", { class: "plain" }, running.map((run) => e("li", {}, link("run", run.id, run.id), `, ${run.status}`)))] : null,
+      answers(main.answers, main),
+      main.published ? null : sweepTable(main, all),
+      main.claims.length ? [e("h2", { id: "claims" }, "Claims"), e("p", {}, "Each row shows one test of a claim; its page has all. ", HOW),
+        e("form", { class: "find", role: "search", onsubmit: (event) => event.preventDefault() }, e("label", {}, "Find a claim ", box), " ", found, e("span", { class: "chips", role: "group", "aria-label": "Verdicts" }, chips)),
+        e("div", { class: "forestplot" }, forestHead(), sections)] : null,
+      e("h2", {}, "Where next"), e("ul", { class: "plain" }, e("li", {}, e("a", { href: at("runs") }, "All runs"), ": search and sort by any field of the configuration and by any score."), e("li", {}, e("a", { href: at("sentences") }, "One sentence, two models"), ": translations and attention maps side by side.")));
+    if (where === "claims") $("claims")?.scrollIntoView();
+  };
+  const finished = (ids, all) => { const done = ids.filter((id) => all.byId.get(id)?.status === "finished").length; return done === ids.length ? done : `${done} of ${ids.length}`; };
+  const sweepTable = (main, all) => (main.sweeps.length ? [e("h2", {}, "Sweeps"), e("p", {}, "A sweep is a set of experiments that answers one question. Its page has the figure, the table and every run."),
+    table("Sweeps", ["sweep", "what varies", "arms", "runs", "claims"], main.sweeps.map((one) => [link("sweep", one.name, one.name), one.about, one.arms.length, finished(one.arms.flatMap((arm) => arm.runs), all),
+      main.claims.filter((claim) => claim.sweeps.includes(one.name)).flatMap((claim) => [link("claim", claim.id, claim.id), " "])]), (i) => i === 2 || i === 3)] : null);
+  const sweeps = async () => { const main = await load("site"); page("Sweeps", e("h1", {}, "Sweeps"), ...(sweepTable(main, await load("runs")) || ["No sweep declares these runs."]).slice(1)); };
+
+  const claim = async (id) => {
+    const main = await load("site"), place = main.claims.findIndex((one) => one.id === id);
+    if (place < 0) return nothing(`claim ${id}`);
+    const tables = await load("claims"), own = (rows) => rows.filter((row) => row.id === id), one = { ...main.claims[place], questions: own(tables.questions), contrasts: own(tables.contrasts) };
+    const made = one.questions.filter((row) => row.verdict !== "not yet run"), open = one.questions.filter((row) => !made.includes(row));
+    const rows = [...made.filter((row) => !row.superseded_by), ...made.filter((row) => row.superseded_by)];
+    const contrasts = one.contrasts.filter((row) => row.finding && row.finding !== "not yet run");
+    const beside = (step, text) => { const other = main.claims[place + step]; return other ? e("a", { href: at("claim", other.id), rel: step < 0 ? "prev" : "next" }, text(`${other.id} ${other.statement}`)) : null; };
+    page(`Claim ${id}`, crumbs(e("a", { href: at("claims") }, "Claims"), id), e("h1", {}, one.statement),
+      e("p", { class: "lead" }, mark(one.summary.verdict, one.summary.fragile === "True"), one.summary.parts ? e("small", {}, `rows: ${one.summary.parts}`) : null),
+      one.published ? e("p", {}, `Published effect: ${one.published}.`) : null,
+      rows.length ? [e("h2", {}, "What the runs say"), e("p", {}, HOW), e("div", { class: "forestplot" }, forestHead(), rows.map((row) => claimRow(row, row.verdict, [mark(row.verdict), e("small", {}, row.finding), row.post_hoc ? e("small", {}, "post hoc") : null])))] : null,
+      open.length ? [e("h2", {}, "Not yet run"), e("ul", { class: "plain" }, open.map((row) => e("li", {}, asked(row))))] : null,
+      contrasts.length ? [e("h2", {}, "Every contrast"), table("Contrasts", ["data and model", "contrast", "finding", "estimate", "95% CI", "90% CI", "margin", "Holm p", "seeds"], contrasts.map((row) => [asked(row), [row.contrast, e("small", {}, row.metric)], [row.finding, row.notes ? e("small", {}, row.notes) : null],
+        told(row.difference, row.digits, true), interval(row, "low", "high"), interval(row, "low90", "high90"), told(row.margin, row.digits), row.holm === undefined ? "–" : String(row.holm), row.n ?? ""]), (i) => i > 2)] : null,
+      e("p", { class: "note" }, e("a", { href: at("guide") }, "How to read verdicts, columns and marks")),
+      one.sweeps.length ? [e("h2", {}, "The sweeps behind it"), e("ul", { class: "plain" }, one.sweeps.map((name) => e("li", {}, link("sweep", name, name), ": ", main.sweeps.find((other) => other.name === name)?.about || "")))] : null,
+      e("nav", { class: "turn", "aria-label": "Claims" }, beside(-1, (text) => `← ${text}`), beside(1, (text) => `${text} →`)));
   };
 
-  // Page of all runs.
-  const FIRST = ["name", "seed", "sweeps", "status", "data.name", "model.family", "test/bleu", "test/exact", "test/nll", "tokens/s"];
-  const WORDS = { "name": "arm", "data.name": "data", "model.family": "family", "test/bleu": "BLEU", "test/exact": "exact match, %", "test/nll": "NLL" };
-  const flatten = (table) => table.runs.map(([id, arm, seed, status, maps, shape, values]) => {
-    const one = table.arms[arm] || { name: arm, sweeps: [], config: {} };
-    const scores = Object.fromEntries(table.shapes[shape].map((name, i) => [name, values[i]]));
-    return { id, arm, name: one.name, sweeps: one.sweeps.join(" "), seed, status, maps, ...table.usual, ...one.config, ...scores };
-  });
+  const sweep = async (name) => {
+    const main = await load("site"), all = await load("runs"), one = await load(`sweep/${name}`);
+    if (!one) return nothing(`sweep ${name}`);
+    const claims = main.claims.filter((other) => other.sweeps.includes(name));
+    page(name, crumbs(e("a", { href: at("sweeps") }, "Sweeps"), name), e("h1", {}, one.about || name), one.introduction.map(prose),
+      claims.length ? e("p", {}, "Claims that it decides: ", claims.map((other, i) => [i ? "; " : "", link("claim", other.id, `${other.id} ${other.statement}`), ` (${other.summary.verdict})`])) : null,
+      e("h2", {}, "Figure"), e("p", {}, `The score is ${one.title}. A dot is one run and leads to it, the bar is the mean, the grey line the baseline's mean. A blue line is the 95% interval of the difference, simultaneous over the arms, drawn around the baseline.`), strips(one, all),
+      one.markdown.length ? [e("h2", {}, "Table"), one.markdown.map(prose)] : null,
+      e("h2", {}, "Arms and runs"), e("ul", { class: "plain" }, one.arms.map((arm) => { const there = arm.runs.filter((id) => all.byId.has(id)), words = arm.words.toReversed().filter(Boolean).join(", ") || "all";
+        return e("li", {}, there.length ? link("arm", armOf(there[0]), words) : words, arm.baseline ? " (baseline)" : "", ": ", there.length ? there.map((id, i) => [i ? ", " : "", link("run", id, `seed ${all.byId.get(id).seed}`)]) : "no run yet"); })));
+  };
+
+  // Arms and runs.
+  const places = (all, arm) => (all.sweeps(arm).length ? e("ul", { class: "plain" }, all.sweeps(arm).map((name) => e("li", {}, link("sweep", name, name), `: ${all.place(arm, name)}`))) : e("p", {}, "No sweep of this site declares it."));
+  const changed = (all, arm) => { const fields = all.changed(arm); return fields.length ? facts(fields.map(([key, value]) => [key, text(value) || "none"])) : e("p", {}, "None."); };
+  const points = (run, key) => (run.curves || {})[key] || [];
+  const baseline = async (all, run) => {
+    const name = all.sweeps(run.arm)[0], sweep = name && (await load(`sweep/${name}`));
+    const mine = sweep && sweep.arms.find((arm) => arm.runs.includes(run.id));
+    const others = mine ? sweep.arms.filter((arm) => arm !== mine && arm.facet === mine.facet).sort((a, b) => b.baseline - a.baseline) : [];
+    return others.flatMap((arm) => arm.runs).find((id) => all.byId.get(id)?.seed === run.seed) || "";
+  };
+  const translated = (arm, id) => (arm.runs[id]?.translations || []).map((place) => arm.lines[place]);
+  const arm = async (id) => {
+    const all = await load("runs"), one = all.runs.some((run) => run.arm === id) ? await load(`arm/${id}`) : null;
+    if (!one) return nothing(`arm ${id}`);
+    const runs = all.runs.filter((run) => run.arm === id), shown = ["bleu", "exact", "nll"], first = runs[0];
+    const splits = [...new Set(runs.flatMap((run) => Object.keys(run)).filter((key) => key in all.digits).map((key) => key.split("/")[0]))].filter((split) => split !== "valid");
+    const tested = shown.map((metric) => `${splits[0]}/${metric}`).filter((key) => key in all.digits);
+    const cell = (split, metric) => spread(runs.map((run) => run[`${split}/${metric}`]).filter((value) => typeof value === "number"), all.digits[`${split}/${metric}`] ?? 2);
+    page(all.name(id), crumbs(...all.sweeps(id).slice(0, 1).map((name) => link("sweep", name, name)), "arm"), e("h1", {}, all.name(id)), e("p", { class: "lead" }, `An arm is a configuration without its seed. This one has ${runs.length} ${runs.length === 1 ? "run" : "runs"}.`), places(all, id),
+      e("p", {}, e("a", { href: at("sentences", undefined, { run: first.id, with: await baseline(all, first) }) }, "Its sentences and attention maps, beside the baseline")),
+      e("h2", {}, "Runs"), table("Runs", ["seed", ...tested.map((key) => all.titles[key]), "state", "run"], runs.map((run) => [run.seed, ...tested.map((key) => told(run[key], all.digits[key])), run.status, e("span", { class: "whole" }, link("run", run.id, run.id))]), (i) => i <= tested.length),
+      splits.length ? [e("h2", {}, "Scores by split"), e("p", {}, "Mean ± standard deviation over the seeds. The runs above are those of the first split."), table("Scores", ["split", ...shown.map((metric) => all.titles[`${splits[0]}/${metric}`] || metric)], splits.map((split) => [split, ...shown.map((metric) => cell(split, metric))]), (i) => i > 0)] : null,
+      e("h2", {}, "Learning curves"), [["valid_bleu", "BLEU on validation"], ["valid_loss", "loss on validation, nats a token"]].map(([key, title]) => chart(title, runs.map((run) => ({ label: `seed ${run.seed}`, points: points(one.runs[run.id] || {}, key) })))),
+      e("h2", {}, "Configuration"), e("p", {}, "Fields that differ from those of most arms of this site."), changed(all, id), e("p", { class: "note" }, "Arm ", e("code", {}, id)));
+  };
+  const MEASURES = ["entropy", "max_weight", "gold_mass", "logit_sd", "information"];
+  const run = async (id) => {
+    const all = await load("runs"), mine = all.byId.get(id), one = mine && (await load(`arm/${mine.arm}`)), found = one && (one.runs[id] || {});
+    if (!mine) return nothing(`run ${id}`);
+    const seeds = all.runs.filter((run) => run.arm === mine.arm), place = seeds.indexOf(mine), beside = await baseline(all, mine), texts = one.texts ? await load(`texts/${one.texts}`) : null;
+    const lines = translated(one, id), pairs = texts ? texts.pairs : [], wrong = lines.map((line, i) => [i, line]).filter(([i, line]) => pairs[i] && line.trim() !== pairs[i][1].trim());
+    const some = (wrong.length ? wrong : lines.map((line, i) => [i, line])).slice(0, 5), item = (i) => at("sentences", undefined, { run: id, with: beside, item: `${texts ? texts.split : "test"}:${i}` });
+    const scores = (parts) => { const kept = (found.scores || []).filter(([, subset]) => parts || !subset), names = [...new Set(kept.map((score) => score[2]))], rows = new Map();
+      kept.forEach(([split, subset, metric, value, n]) => { const key = subset ? `${split}, ${subset}` : split; rows.set(key, { n, ...rows.get(key), [metric]: told(value, all.digits[`${split}/${metric}`] ?? 2) }); });
+      return table("Scores", ["split", "n", ...names], [...rows].map(([key, row]) => [key, row.n, ...names.map((name) => row[name] ?? "")]), (i) => i > 0); };
+    const heads = Object.entries(found.diagnostics || {}).flatMap(([site, layers]) => [layers].flat().flatMap((layer, i) => {
+      const values = MEASURES.map((name) => (Array.isArray(layer?.[name]) ? layer[name] : []));
+      return Array.from({ length: Math.max(...values.map((some) => some.length)) }, (_, head) => [site, i, head, ...values.map((some) => some[head])]);
+    }));
+    const address = found.wandb && /^https?:\/\//.test(found.wandb.url || "") ? found.wandb.url : null, title = `${all.name(mine.arm)}, seed ${mine.seed}`;
+    page(title, crumbs(...all.sweeps(mine.arm).slice(0, 1).map((name) => link("sweep", name, name)), link("arm", mine.arm, all.name(mine.arm)), `seed ${mine.seed}`), e("h1", {}, title),
+      e("p", { class: "lead" }, mine.status, found.error ? `: ${found.error}` : "."), e("p", {}, e("code", {}, id)),
+      [chart("BLEU on validation", [{ label: "BLEU", points: points(found, "valid_bleu") }], found.selection?.step), chart("Loss, nats a token", [{ label: "validation", points: points(found, "valid_loss") }, { label: "training", points: points(found, "train_loss") }], found.selection?.step)],
+      found.selection ? e("p", { class: "note" }, `The grey line marks update ${found.selection.step}, whose weights were tested.`) : null,
+      e("h2", {}, "Sentences"), e("p", {}, e("a", { href: at("sentences", undefined, { run: id, with: beside }) }, mine.maps ? "Attention maps and translations" : "Translations", beside ? ", beside the baseline" : ""), ".", wrong.length ? " The first that differ from their references:" : ""),
+      e("ol", { class: "sentences" }, some.map(([i, line]) => e("li", { value: i + 1 }, pairs[i] ? [e("span", { class: "source" }, pairs[i][0]), e("span", { class: "reference" }, pairs[i][1])] : null, e("a", { href: item(i) }, line || "(empty)")))),
+      found.scores ? [e("h2", {}, "Scores"), scores(false), found.scores.some((score) => score[1]) ? e("details", {}, e("summary", {}, "By part of the split"), scores(true)) : null] : null,
+      heads.length ? [e("h2", {}, "Attention heads"), e("details", {}, e("summary", {}, `Measures of ${heads.length} heads at the last validation`), e("p", {}, "Entropy runs from 0 (one slot) to 1 (all alike). Largest weight and weight on gold run from 0 to 1. Information is in nats."),
+        table("Heads", ["site", "layer", "head", "entropy", "largest weight", "weight on gold", "sd of logits", "query information"], heads.map((row) => row.map((value, i) => (i < 1 ? value.replaceAll("_", " ") : i < 3 ? value : told(value, 3)))), (i) => i > 0))] : null,
+      e("h2", {}, "Facts"), facts(Object.entries(mine).filter(([name]) => !/[./]|^(id|arm|seed|status|maps|texts|corpus|family)$/.test(name)).map(([name, value]) => [name.replaceAll("_", " "), text(value)])), address ? facts([["W&B", e("a", { href: address, rel: "noreferrer" }, address)]]) : null,
+      e("h2", {}, "Configuration"), e("p", {}, "Fields that differ from those of most arms of this site."), changed(all, mine.arm), e("details", {}, e("summary", {}, "All fields"), e("pre", { class: "wide", tabindex: 0 }, JSON.stringify({ ...one.config, seed: mine.seed }, null, 1))),
+      e("h2", {}, "Where it belongs"), places(all, mine.arm),
+      e("nav", { class: "turn", "aria-label": "Seeds" }, seeds[place - 1] ? e("a", { rel: "prev", href: at("run", seeds[place - 1].id) }, `← seed ${seeds[place - 1].seed}`) : null, seeds[place + 1] ? e("a", { rel: "next", href: at("run", seeds[place + 1].id) }, `seed ${seeds[place + 1].seed} →`) : null));
+  };
+
+  // All runs: only the rows in sight are elements.
+  const FIRST = ["name", "seed", "sweeps", "status", "data.name", "model.family", "test/bleu", "test/exact", "test/nll", "tokens_per_second"];
+  const WORDS = { "name": "arm", "data.name": "data", "model.family": "family", "test/bleu": "BLEU", "test/exact": "exact match", "test/nll": "NLL", "tokens_per_second": "tokens / s" };
+  const HEIGHT = 32;
   const text = (value) => (value === null || value === undefined ? "" : typeof value === "number" ? String(+value.toPrecision(6)) : String(value));
   const condition = (word, fields) => {
     const found = word.match(/^([^<>=!]+)(!=|<=|>=|=|<|>)(.*)$/);
@@ -113,86 +370,47 @@ const site = (() => {
     };
     return (run) => (sign === "!=" ? names.every((field) => holds(run[field])) : names.some((field) => holds(run[field])));
   };
-  const runs = async () => {
-    const table = await get("runs"), all = flatten(table);
-    const fields = [...new Set(all.flatMap(Object.keys))].filter((name) => name !== "arm");
-    all.forEach((run) => { run.text = Object.entries(run).map(([k, v]) => (v === null ? "" : `${k}=${v}`)).join(" ").toLowerCase(); });
-    const state = { q: "", sort: "", columns: "", ...hash() };
+  const runs = async (_, query) => {
+    const all = await load("runs");
+    const rows = all.runs.map((run) => ({ ...run, name: all.name(run.arm), sweeps: all.sweeps(run.arm).join(" ") }));
+    const fields = [...new Set(rows.flatMap(Object.keys))];
+    rows.forEach((run) => { run.text = Object.entries(run).map(([k, v]) => (v === null ? "" : `${k}=${v}`)).join(" ").toLowerCase(); });
+    const state = { q: "", sort: "", columns: "", ...query };
     const chosen = () => (state.columns ? state.columns.split(",").filter((name) => fields.includes(name)) : FIRST.filter((name) => fields.includes(name)));
+    const numeric = new Set(fields.filter((name) => rows.some((run) => typeof run[name] === "number")));
+    let found = [];
+    const head = e("thead"), body = e("tbody"), grid = e("table", { class: "runs", "aria-label": "Runs" }, head, body);
+    const box = e("div", { class: "wide scroll", tabindex: 0, role: "region", "aria-label": "Runs" }, grid), count = e("span", { role: "status" });
+    const cell = (run, name) => (name === "name" ? e("a", { href: at("run", run.id), title: run.id }, run.name) : typeof run[name] === "number" && name in all.digits ? told(run[name], all.digits[name]) : name === "tokens_per_second" ? told(run[name], 0) : text(run[name]));
+    const paint = () => {
+      const from = Math.max(0, Math.floor(box.scrollTop / HEIGHT) - 10), to = Math.min(found.length, from + Math.ceil(box.clientHeight / HEIGHT) + 20), columns = chosen();
+      const space = (count) => e("tr", { "aria-hidden": "true", class: "space", style: { height: `${count * HEIGHT}px` } }, e("td", { colspan: columns.length }));
+      body.replaceChildren(...(from ? [space(from)] : []), ...found.slice(from, to).map((run, i) => e("tr", { "aria-rowindex": from + i + 2 }, columns.map((name) => e("td", { class: numeric.has(name) ? "right" : "left", title: name === "name" ? null : text(run[name]) }, cell(run, name))))), ...(to < found.length ? [space(found.length - to)] : []));
+    };
     const draw = () => {
       const conditions = state.q.split(/\s+/).filter(Boolean).map((word) => condition(word, fields));
-      const found = all.filter((run) => conditions.every((holds) => holds(run)));
-      const [by, down] = [state.sort.replace(/^-/, ""), state.sort.startsWith("-") ? -1 : 1];
-      const empty = (value) => value === null || value === undefined || value === "";
-      if (by) {
-        found.sort((a, b) => {
-          const x = a[by], y = b[by];
-          if (empty(x) || empty(y)) return empty(x) - empty(y);
-          return down * (typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y)));
-        });
-      }
-      const columns = chosen();
-      const side = (name) => (found.some((run) => typeof run[name] === "number") ? "right" : "left");
-      const sides = columns.map(side);
-      const heads = columns.map((name, i) => element("th", { scope: "col", class: sides[i], title: name, "aria-sort": name === by ? (down > 0 ? "ascending" : "descending") : null },
-        element("button", { type: "button", onclick: () => { state.sort = state.sort === name ? `-${name}` : name; draw(); $("runs").querySelectorAll("th button")[i].focus(); } }, WORDS[name] || name)));
-      const cell = (run, name) => (name === "name"
-        ? element("a", { href: `runs/${encodeURIComponent(file(run.id))}.html`, title: run.id }, run.name)
-        : typeof run[name] === "number" && name in table.decimals ? run[name].toFixed(table.decimals[name]) : text(run[name]));
-      const rows = found.map((run) => element("tr", {}, ...columns.map((name, i) => element("td", { class: sides[i] }, cell(run, name)))));
-      $("runs").replaceChildren(element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...rows));
-      $("found").textContent = `${found.length} of ${all.length} runs`;
-      remember(state);
+      found = rows.filter((run) => conditions.every((holds) => holds(run)));
+      const [by, down] = [state.sort.replace(/^-/, ""), state.sort.startsWith("-") ? -1 : 1], empty = (value) => value === null || value === undefined || value === "";
+      if (by) found.sort((a, b) => { const x = a[by], y = b[by]; return empty(x) || empty(y) ? empty(x) - empty(y) : down * (typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y))); });
+      head.replaceChildren(e("tr", {}, chosen().map((name, i) => e("th", { scope: "col", class: numeric.has(name) ? "right" : name === "name" ? "left first" : "left", title: name, "aria-sort": name === by ? (down > 0 ? "ascending" : "descending") : null },
+        e("button", { type: "button", onclick: () => { state.sort = state.sort === name ? `-${name}` : name; draw(); head.querySelectorAll("button")[i].focus(); } }, WORDS[name] || all.titles[name] || name)))));
+      grid.setAttribute("aria-rowcount", found.length + 1);
+      grid.style.minWidth = `${18 + 6 * (chosen().length - 1)}rem`;
+      box.scrollTop = 0;
+      count.textContent = `${found.length} of ${rows.length} runs`;
+      remember("runs", state);
+      paint();
     };
-    const boxes = fields.filter((name) => name !== "text").map((name) => element("label", { class: "check" },
-      element("input", { type: "checkbox", value: name, checked: chosen().includes(name), onchange: () => {
-        state.columns = [...$("columns").querySelectorAll("input:checked")].map((box) => box.value).join(",");
-        draw();
-      } }), name));
-    $("columns").replaceChildren(...boxes);
-    $("query").value = state.q;
-    $("query").addEventListener("input", () => { state.q = $("query").value; draw(); });
-    $("query").form.addEventListener("submit", (event) => event.preventDefault());
-    window.addEventListener("hashchange", () => { Object.assign(state, { q: "", sort: "", columns: "" }, hash()); $("query").value = state.q; draw(); });
+    const input = e("input", { type: "search", id: "query", autocomplete: "off", spellcheck: "false", placeholder: "scaling transformer score=dot test/exact>80", oninput: () => { state.q = input.value; draw(); } });
+    input.value = state.q;
+    const boxes = e("div", { id: "columns" }, fields.map((name) => e("label", { class: "check" }, e("input", { type: "checkbox", value: name, checked: chosen().includes(name), onchange: () => { state.columns = [...boxes.querySelectorAll("input:checked")].map((one) => one.value).join(","); draw(); } }), ` ${name}`)));
+    box.addEventListener("scroll", () => requestAnimationFrame(paint));
+    page("All runs", e("h1", {}, "All runs"), e("p", { class: "lead" }, `${rows.length} runs. Search by words and by fields, sort by any column.`),
+      e("form", { class: "find", role: "search", onsubmit: (event) => event.preventDefault() }, e("label", {}, "Find ", input), " ", count),
+      e("p", { class: "note" }, "A word matches the name, the sweeps and the configuration. ", ["field=value", "field!=value", "field<number", "field>number"].map((one) => [e("code", {}, one), " "]), "test a field; the end of its name is enough: ", e("code", {}, "heads>4"), ". All conditions must hold. The address keeps them."),
+      e("details", {}, e("summary", {}, "Columns"), boxes), box);
     draw();
   };
-  let files = {};
-  const file = (name) => files[name] || name;
-
-  // Curves.
-  const COLOURS = ["#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#56b4e9", "#ca9161", "#949494"];
-  const DASHES = [[], [6, 4], [2, 3], [8, 3, 2, 3]];
-  const curves = () => {
-    const boxes = [...document.querySelectorAll("[data-chart]")];
-    const draw = () => boxes.forEach((box) => {
-      const chart = JSON.parse(box.dataset.chart);
-      const style = getComputedStyle(document.body);
-      const [ink, line] = [style.getPropertyValue("--ink-2"), style.getPropertyValue("--line")];
-      const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line }, font: "12px system-ui, sans-serif", labelFont: "12px system-ui, sans-serif", labelSize: 20 };
-      const sides = [...new Set(chart.lines.map((one) => one.side || 0))];
-      const name = (side) => (sides.length > 1 ? ["BLEU", "nats a token"][side] : "");
-      const options = {
-        width: box.clientWidth, height: 260, cursor: { points: { size: 8 } },
-        scales: { x: { time: false }, y0: {}, y1: {} },
-        axes: [{ ...axis, label: chart.label }, ...sides.map((side, i) => ({ ...axis, scale: `y${side}`, side: i ? 1 : 3, size: 46, label: name(side) || undefined, grid: { ...axis.grid, show: !i } }))],
-        series: [{ label: chart.label }, ...chart.lines.map((one, i) => ({ label: one.label, scale: `y${one.side || 0}`, stroke: COLOURS[i % COLOURS.length], width: 2, dash: DASHES[Math.floor(i / COLOURS.length) % 4 || (one.side ? i % 4 : 0)], points: { size: 6 }, value: (_, value) => (value == null ? "–" : value.toFixed(2)) }))],
-        hooks: { draw: [(plot) => {
-          if (chart.mark == null) return;
-          const x = Math.round(plot.valToPos(chart.mark, "x", true));
-          plot.ctx.save(); plot.ctx.strokeStyle = ink; plot.ctx.globalAlpha = 0.6; plot.ctx.lineWidth = devicePixelRatio;
-          plot.ctx.beginPath(); plot.ctx.moveTo(x, plot.bbox.top); plot.ctx.lineTo(x, plot.bbox.top + plot.bbox.height); plot.ctx.stroke(); plot.ctx.restore();
-        }] },
-      };
-      box.replaceChildren();
-      new uPlot(options, [chart.x, ...chart.lines.map((one) => one.values)], box);
-    });
-    draw();
-    let timer;
-    const again = () => { clearTimeout(timer); timer = setTimeout(draw, 100); };
-    window.addEventListener("resize", again);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
-  };
-
   // Page of a sentence.
   const WORDS_OF = { cross: "cross-attention", encoder_self: "encoder self-attention", decoder_self: "decoder self-attention" };
   const options = (select, values, names, current) => {
@@ -209,6 +427,13 @@ const site = (() => {
     });
   };
   const average = (maps) => maps[0].weights.map((row, t) => row.map((_, s) => maps.reduce((sum, one) => sum + one.weights[t][s], 0) / maps.length));
+  // Maps of several sentences have weights in 1/1000; the one of a record is of a sentence that may be none of theirs.
+  const mapsOf = ({ "attention.json": one, "maps.json": { sentences = [] } = {} }, texts) => {
+    const split = texts ? texts.split : "test", scaled = (map) => ({ ...map, weights: map.weights.map((row) => row.map((weight) => weight / 1000)) });
+    const found = sentences.map((item) => ({ ...item, split, forced: false, maps: item.maps.map(scaled) }));
+    const at = one && texts && one.text ? texts.pairs.findIndex(([source, target]) => source === one.text.source && target === one.text.target) : -1, line = at < 0 ? null : at;
+    return one && !(line !== null && found.some((item) => item.line === line)) ? [...found, { ...one, split, line, forced: true, maps: [one] }] : found;
+  };
   const withMeans = (item) => {
     const groups = new Map();
     for (const one of item.maps) groups.set(`${one.site} ${one.layer}`, [...(groups.get(`${one.site} ${one.layer}`) || []), one]);
@@ -228,9 +453,9 @@ const site = (() => {
     const gold = new Set(one.site === "cross" ? (item.gold || []).map(([s, t]) => `${t},${s}`) : []);
     const head = element("tr", {}, element("td"), ...columns.map((word) => element("th", { scope: "col" }, element("span", {}, word))));
     const cells = rows.map((word, t) => element("tr", {}, element("th", { scope: "row" }, word), ...columns.map((other, s) => {
-      const weight = one.weights[t][s] / 1000, linked = gold.has(`${t},${s}`);
+      const weight = one.weights[t][s], linked = gold.has(`${t},${s}`);
       const say = `${word} → ${other}: ${weight.toFixed(3)}${linked ? ", gold link" : ""}`;
-      return element("td", { style: `--w:${Math.min(1, Math.abs(weight))}`, class: `${linked ? "gold" : ""}${weight < 0 ? " minus" : ""}`, tabindex: t + s ? -1 : 0, "aria-label": say, onfocus: () => tell(say), onmouseenter: () => tell(say) });
+      return element("td", { style: { "--w": Math.min(1, Math.abs(weight)) }, class: `${linked ? "gold" : ""}${weight < 0 ? " minus" : ""}`, tabindex: t + s ? -1 : 0, "aria-label": say, onfocus: () => tell(say), onmouseenter: () => tell(say) });
     })));
     const table = element("table", { class: "map", "aria-label": `Attention map, ${name}` }, element("thead", {}, head), element("tbody", {}, ...cells));
     table.addEventListener("keydown", (event) => {
@@ -243,10 +468,10 @@ const site = (() => {
     });
     return table;
   };
-  const sentence = async () => {
-    const table = await get("runs");
-    files = table.files;
-    const known = table.runs.map(([id, arm, seed, , maps]) => ({ id, arm, seed, maps, name: `${table.arms[arm].name} · seed ${seed}`, sweeps: table.arms[arm].sweeps, texts: table.arms[arm].texts }));
+  const sentences = async (_, query) => {
+    page("Sentences", $("sentence").content.cloneNode(true));
+    const all = await load("runs");
+    const known = all.runs.map(({ id, arm, seed, maps = 0, texts }) => ({ id, arm, seed, maps, texts, name: `${all.name(arm)} · seed ${seed}`, sweeps: all.sweeps(arm) }));
     known.sort((a, b) => (a.sweeps[0] || "").localeCompare(b.sweeps[0] || "") || a.name.localeCompare(b.name, undefined, { numeric: true }));
     const find = (id) => known.find((one) => one.id === id);
     const grouped = (select, some, current, none) => {
@@ -255,14 +480,14 @@ const site = (() => {
       const made = [...groups].map(([label, ones]) => element("optgroup", { label }, ...ones.map((one) => element("option", { value: one.id, selected: one.id === current }, one.name + (one.maps > 1 ? " ▦" : "")))));
       select.replaceChildren(...(none ? [element("option", { value: "" }, "no other run")] : []), ...made);
     };
-    const state = { run: "", with: "", item: "", site: "", layer: "", head: "", ...hash() };
+    const state = { run: "", with: "", item: "", site: "", layer: "", head: "", ...query };
     let left, right, items = [], turn = 0;
 
-    const load = async (one) => {
+    const fill = async (one) => {
       if (!one) return null;
-      const [arm, maps] = await Promise.all([get(`arms/${file(one.arm)}`), one.maps ? get(`maps/${file(one.id)}`) : []]);
-      const texts = arm && arm.texts ? await get(`texts/${arm.texts}`) : null;
-      return { ...one, lines: (arm && arm.translations[one.id]) || [], maps: (maps || []).map(withMeans), texts };
+      const [arm, maps] = await Promise.all([load(`arm/${one.arm}`), one.maps ? load(`maps/${one.arm}`) : {}]);
+      const texts = arm && arm.texts ? await load(`texts/${arm.texts}`) : null;
+      return { ...one, lines: arm ? translated(arm, one.id) : [], maps: mapsOf((maps && maps[one.id]) || {}, texts).map(withMeans), texts };
     };
     const key = (split, line) => (line === null ? split : `${split}:${line}`);
     const list = () => {
@@ -289,12 +514,12 @@ const site = (() => {
         return words.every((word) => all.includes(word)) && (!$("differ").checked || (one.right !== undefined && one.left !== one.right));
       });
       $("count").textContent = `${some.length} of ${items.length} sentences`;
-      $("sentences").replaceChildren(...some.map((one) => element("li", {}, element("a", { href: `#${new URLSearchParams({ ...state, item: one.key })}`, "aria-current": one.key === state.item ? "true" : null, onclick: (event) => { event.preventDefault(); state.item = one.key; show(); } },
+      $("sentences").replaceChildren(...some.map((one) => element("li", {}, element("a", { href: `#/sentences?${new URLSearchParams({ ...state, item: one.key })}`, "aria-current": one.key === state.item ? "true" : null, onclick: (event) => { event.preventDefault(); state.item = one.key; show(); } },
         element("span", { class: "tag" }, named(one) + (Object.keys(one.maps).length ? " ▦" : "")), one.source || one.left || "(empty)", one.reference !== undefined && one.left !== undefined && one.left.trim() !== one.reference.trim() ? element("span", { class: "wrong", title: "differs from the reference" }, " ≠") : null))));
     };
     const show = () => {
-      const one = items.find((item) => item.key === state.item) || items.find((item) => Object.keys(item.maps).length) || items[0];
-      if (!one) { $("which").textContent = "This run has neither translations nor attention maps."; ["texts", "maps"].forEach((id) => $(id).replaceChildren()); remember(state); return; }
+      const one = items.find((item) => item.key === state.item) || items.find((item) => Object.keys(item.maps).length > 1 && item.right !== undefined && item.left !== item.right) || items.find((item) => Object.keys(item.maps).length) || items[0];
+      if (!one) { $("which").textContent = "This run has neither translations nor attention maps."; ["texts", "maps"].forEach((id) => $(id).replaceChildren()); remember("sentences", state); return; }
       state.item = one.key;
       $("which").textContent = one.line === null ? `A sentence of ${one.split}` : `Sentence ${one.line + 1} of ${one.split}`;
       const line = (name, ...content) => element("div", {}, element("dt", {}, name), element("dd", {}, ...content));
@@ -303,7 +528,7 @@ const site = (() => {
       else lines.push(line("source", "not part of this site, because its corpus is not"));
       for (const [run, made] of [[left, one.left], [right, one.right]]) {
         if (!run) continue;
-        const name = element("a", { href: `${root}runs/${encodeURIComponent(file(run.id))}.html` }, run.name);
+        const name = element("a", { href: at("run", run.id) }, run.name);
         if (made === undefined) lines.push(line(name, "no translation of this sentence is at hand"));
         else lines.push(line(name, ...(one.reference === undefined ? [made] : marked(made, one.reference)), one.reference !== undefined && made.trim() === one.reference.trim() ? element("span", { class: "right-answer" }, " = reference") : null));
       }
@@ -324,7 +549,7 @@ const site = (() => {
       } else {
         $("about").replaceChildren("No attention map of this sentence is stored. ");
         const other = items.find((item) => Object.keys(item.maps).length);
-        if (other) $("about").append(element("a", { href: "#", onclick: (event) => { event.preventDefault(); state.item = other.key; show(); } }, `Show ${named(other)}, which has one.`));
+        if (other) $("about").append(element("a", { href: "#/sentences", onclick: (event) => { event.preventDefault(); state.item = other.key; show(); } }, `Show ${named(other)}, which has one.`));
       }
       const panels = there.map((run) => {
         const item = one.maps[run.id], { map, same } = chosenMap(item, state);
@@ -334,7 +559,7 @@ const site = (() => {
       });
       $("maps").replaceChildren(...panels);
       $("cell").textContent = "";
-      remember(state);
+      remember("sentences", state);
       $("sentences").querySelectorAll("a").forEach((link) => link.toggleAttribute("aria-current", false));
       drawList();
     };
@@ -349,7 +574,7 @@ const site = (() => {
       if (!others.some((one) => one.id === state.with)) state.with = "";
       grouped($("run"), known, state.run, false);
       grouped($("with"), others, state.with, true);
-      const both = await Promise.all([load(first), load(find(state.with))]);
+      const both = await Promise.all([fill(first), fill(find(state.with))]);
       if (mine !== turn) return;
       [left, right] = both;
       list();
@@ -366,38 +591,46 @@ const site = (() => {
     $("differ").addEventListener("change", drawList);
     $("previous").addEventListener("click", () => move(-1));
     $("next").addEventListener("click", () => move(1));
-    document.addEventListener("keydown", (event) => {
-      if (typing(event)) return;
-      if (event.key === "n") move(1);
-      if (event.key === "p") move(-1);
-    });
+    keys = { n: () => move(1), p: () => move(-1) };
     document.querySelectorAll("form").forEach((form) => form.addEventListener("submit", (event) => event.preventDefault()));
-    window.addEventListener("hashchange", () => { Object.assign(state, hash()); refresh(); });
     await refresh();
   };
+  const guide = async () => { const tree = await load("guide"); page("How to read the numbers", e("div", { class: "reading" }, (tree || []).map(prose))); };
+  const nothing = (what) => page("Not found", e("h1", {}, "Not found"), e("p", {}, `This site has no ${what}. `, e("a", { href: "#/" }, "First page")));
 
+  const VIEWS = { "": home, claims: home, claim, sweeps, sweep, arm, run, runs, sentences, guide };
+  const route = async () => {
+    if (location.hash && !location.hash.startsWith("#/")) return;
+    const [path, rest] = location.hash.slice(2).split("?"), [kind, name] = path.split("/").map(decodeURIComponent), mine = ++turnOf, here = location.hash;
+    keys = {};
+    const broad = ["runs", "run", "sentences", "claim", "sentence"].includes(kind || "");
+    document.body.classList.toggle("broad", broad);
+    await (VIEWS[kind || ""] || (() => nothing("such page")))(name, Object.fromEntries(new URLSearchParams(rest)), kind);
+    if (mine > 1 && kind !== "claims") scrollTo(0, 0);
+    document.body.dataset.route = here;  // a page may have changed the address
+  };
   const typing = (event) => event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
+  document.addEventListener("keydown", (event) => {
+    if (typing(event)) return;
+    const box = document.querySelector("main input[type=search]");
+    if (event.key === "/" && box) { event.preventDefault(); box.focus(); }
+    if (keys[event.key]) keys[event.key]();
+  });
   const live = () => {
     const version = document.documentElement.dataset.version;
     if (!version) return;
     setInterval(async () => {
       try {
-        const now = await (await fetch(`${root}version`, { cache: "no-store" })).text();
+        const now = await (await fetch("version", { cache: "no-store" })).text();
         if (now !== version) location.reload();
       } catch { /* the server has ended */ }
     }, 2000);
   };
-  document.addEventListener("keydown", (event) => {
-    const box = document.querySelector("input[type=search]");
-    if (event.key === "/" && box && !typing(event)) { event.preventDefault(); box.focus(); }
-  });
   document.addEventListener("DOMContentLoaded", () => {
-    document.querySelectorAll("table.sortable").forEach(sortable);
-    if ($("find")) claims();
-    if ($("runs")) get("runs").then((table) => { files = table.files; return runs(); });
-    if ($("sentences")) sentence();
-    if (document.querySelector("[data-chart]")) curves();
+    document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); $("main").focus(); });
+    window.addEventListener("hashchange", route);
+    route();
     live();
   });
-  return { put, get };
+  return { put };
 })();

@@ -1,0 +1,202 @@
+"""Numbers and tables in README.md, docs/ and results/README.md, from the published tables.
+
+A document marks a number or a table by `<!-- NAME -->` and `<!-- end -->`; all other text is written by hand.
+`docs/numbers.yaml` says which rows of which table a number stands for, how it is printed, and what must be true of it
+for the words beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from study.analysis.tables import markdown
+from study.config.words import arm_words
+from study.corpora.catalogue import KINDS
+from study.errors import InputError
+from study.files import CHECKOUT, write
+from study.publish.paper import evidence, sweep_cells, table
+from study.publish.results import Results
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NUMBERS = CHECKOUT / "docs" / "numbers.yaml"
+DOCUMENTS = ("README.md", "docs/getting-started.md", "docs/verdicts.md", "results/README.md")
+MARK = re.compile(
+    r"(<!-- (?!end\b|root\b|not run)(?P<name>[^>]+?) -->)(?P<line>\n?)(?P<text>.*?)(<!-- end -->)", re.DOTALL
+)
+"""Mark of a number or table; the root hash is written with the manifest."""
+
+
+def update(results: Results, runs: pd.DataFrame) -> list[Path]:
+    """Write the marked numbers and tables of all documents if the results are the repository's; return the paths.
+
+    Raises:
+        InputError: a mark has no entry, a number has no row, or a word contradicts its number.
+    """
+    if results.root.resolve().parent != CHECKOUT:
+        return []
+    blocks = {"quickstart": quickstart(results), "claims": claims(results), "published": published(results, runs)}
+    blocks |= tiers(results, runs)
+    for name in DOCUMENTS:
+        write(CHECKOUT / name, filled((CHECKOUT / name).read_text(encoding="utf-8"), blocks, results, name))
+    return [CHECKOUT / name for name in DOCUMENTS]
+
+
+def filled(text: str, blocks: Mapping[str, str], results: Results, document: str) -> str:
+    """Return a document with the content of every mark: a block, or a number of `docs/numbers.yaml`.
+
+    Raises:
+        InputError: a mark has neither, or a word contradicts its number.
+    """
+
+    def content(found: re.Match[str]) -> str:
+        name, end = found["name"], found["line"]
+        if name in blocks:
+            return f"{found[1]}{end}{blocks[name].strip() if end else blocks[name]}{end}{found[5]}"
+        near = text[: found.start()].rpartition("\n\n")[2] + text[found.start() :].partition("\n\n")[0]
+        if near.lstrip().startswith("|"):  # the row of a table
+            near = text[: found.start()].rpartition("\n")[2] + text[found.start() :].partition("\n")[0]
+        return f"{found[1]}{value(results, name, ' '.join(near.split()), document)}{found[5]}"
+
+    return MARK.sub(content, text)
+
+
+@cache
+def entries() -> dict[str, dict[str, Any]]:
+    """Read `docs/numbers.yaml`."""
+    import yaml
+
+    found: dict[str, dict[str, Any]] = yaml.safe_load(NUMBERS.read_text(encoding="utf-8"))
+    return found
+
+
+def value(results: Results, name: str, near: str = "", document: str = "README.md") -> str:
+    """Return a number of `docs/numbers.yaml` as it is printed.
+
+    Args:
+        results: the published results.
+        name: name of the entry; further words replace `{0}`, `{1}` … in the condition on rows.
+        near: text around the number, for the words that its entry judges.
+        document: named in errors.
+
+    Raises:
+        InputError: there is no such entry or row, or a word contradicts the number.
+    """
+    import pandas as pd
+
+    key, *arguments = name.split()
+    if key not in entries():
+        raise InputError(f"{document}: <!-- {name} -->: expected an entry of docs/numbers.yaml. Add one.")
+    entry = entries()[key]
+    stem = entry["table"].format(*arguments)
+    frame = pd.read_csv(results.root / "tables" / f"{stem}.csv")
+    if "row" in entry:
+        frame = frame.query(entry["row"].format(*arguments), engine="python")
+    values: dict[str, Any] = {"rows": len(frame)}
+    if "count" in entry:
+        values["count"] = len(frame.query(entry["count"], engine="python"))
+    if len(frame) == 1:
+        for column, cell in frame.iloc[0].to_dict().items():
+            plus = entry.get("plus", 0) if column in ("difference", "low", "high") else 0
+            values[str(column)] = f", {column}" * cell if isinstance(cell, bool) else cell + plus if plus else cell
+    try:
+        shown = str(entry["show"].format(**values)).replace("-", "−")
+        rules = [
+            (word, rule, not pd.DataFrame([values]).query(rule, engine="python").empty)
+            for word, rule in entry.get("words", {}).items()
+        ]
+    except (KeyError, NameError):
+        raise InputError(
+            f"docs/numbers.yaml: {key}: expected one row of {stem}.csv, got {len(frame)}. Correct the row."
+        ) from None
+    for word, rule, holds in rules:
+        if word not in near or not holds:
+            raise InputError(
+                f'{document}: "{word}": expected these words beside {shown}, and {rule} in {stem}.csv. '
+                "Correct the sentence, and docs/numbers.yaml."
+            )
+    return shown
+
+
+def quickstart(results: Results) -> str:
+    """Return the first facet of the quickstart's table, and the other one folded."""
+    import pandas as pd
+
+    shown = []
+    for facet, rows in groupby(table(results, "quickstart"), lambda row: row["facet"]):
+        cells = [(row, sweep_cells(row, "test/exact")) for row in rows]
+        texts = [
+            {"arm": arm_words(row["arm"]), "runs": row["n"], "BLEU": cell["test/bleu"]}
+            | {"exact match, %": cell["test/exact"], "difference": cell["difference"] if row["difference"] else ""}
+            for row, cell in cells
+        ]
+        shown.append((arm_words(facet), markdown(pd.DataFrame(texts), list(texts[0])[1:])))
+    (first, one), (second, other) = shown
+    return f"*{first}*\n\n{one}\n\n<details><summary>{second}</summary>\n\n{other}\n\n</details>"
+
+
+def tiers(results: Results, runs: pd.DataFrame) -> dict[str, str]:
+    """Return runs, hours of one core and devices of each tier, by the names of their marks. A run has one tier."""
+    embedded = {name for name, one in results.manifests.items() if "embedded" in results.spec(one).tags}
+
+    def tier(corpus: str, sweeps: list[str]) -> str:
+        kind = KINDS.get(corpus)
+        if kind is not None and kind.tier != "embedded":
+            return kind.tier
+        return "quickstart" if "quickstart" in sweeps else "embedded" if embedded & set(sweeps) else "further"
+
+    names = [tier(*pair) for pair in zip(runs["data.name"], runs["sweeps"], strict=True)]
+    found: dict[str, str] = {}
+    for name, some in runs.groupby(names):
+        found |= {f"tier {name} runs": str(len(some)), f"tier {name} hours": f"{some['wall_seconds'].sum() / 3600:.1f}"}
+        found[f"tier {name} on"] = ", ".join(sorted(some["device"].dropna().unique()))
+    return found
+
+
+def published(results: Results, runs: pd.DataFrame) -> str:
+    """Return a table of published sweeps: declared and published runs, by status, and hours of one core."""
+    import pandas as pd
+
+    by_sweep = runs.explode("sweeps").groupby("sweeps")
+    rows = []
+    for name in sorted(results.manifests):
+        declared, some = sum(int(row["declared"]) for row in table(results, name)), by_sweep.get_group(name)
+        states = {state: str((some["status"] == state).sum()) for state in ("finished", "diverged", "failed")}
+        rows.append({"sweep": f"[{name}](tables/{name}.md)", "declared": str(declared)} | states)
+        rows[-1] |= {"missing": str(declared - len(some)), "hours": f"{some['wall_seconds'].sum() / 3600:.2f}"}
+    return markdown(pd.DataFrame(rows), list(rows[0])[1:])
+
+
+def claims(results: Results) -> str:
+    """Return the list of claims, a section with a table for each, and the verdicts by score."""
+    import yaml
+    from jinja2 import Environment, FileSystemLoader
+
+    text = (CHECKOUT / "study" / "claims" / "claims.yaml").read_text(encoding="utf-8")
+    frames = {stem: table(results, stem) for stem in ("claims", "summary", "matrix")}
+    printed = [dict(row, cells=evidence(row)) for row in frames["claims"]]
+    found = []
+    for claim, told in zip(yaml.load(text, yaml.CSafeLoader)["claims"], frames["summary"], strict=True):
+        own: list[Any] = [row for row in printed if row["id"] == told["id"]]
+        own.sort(key=lambda row: bool(row["superseded_by"]))  # rows that count come first
+        found.append(claim | {"told": told, "rows": own})
+        found[-1]["sweeps"] = [name for name in dict.fromkeys(_sweeps(claim)) if name in results.manifests]
+    environment = Environment(loader=FileSystemLoader(Path(__file__).with_name("templates")), trim_blocks=True)
+    page = environment.get_template("verdicts.md.j2").render(claims=found, matrix=frames["matrix"])
+    return re.sub(r"\n{3,}", "\n\n", page)
+
+
+def _sweeps(tree: Any) -> Iterator[str]:
+    """Yield every sweep that a claim names."""
+    if isinstance(tree, dict):
+        for key, inner in tree.items():
+            yield from inner if key == "sweeps" else [inner] if key == "sweep" else _sweeps(inner)
+    elif isinstance(tree, list):
+        for inner in tree:
+            yield from _sweeps(inner)

@@ -1,0 +1,248 @@
+"""The tables of `results/`: what they hold, and runs added to them.
+
+    runs.parquet                 a row for each run, by arm and seed; `record` is JSON without what other tables hold
+    scores.parquet               a row for each score
+    curves.parquet               a row for each value of a training curve or a validation
+    maps.parquet                 a row for each file of attention maps, or for each of its lines
+    sentences/<corpus>.parquet   a row for each sentence and run, by split, sentence and run
+
+Sentences stand by sentence, not by run, because models translate a sentence alike: so the table is a tenth as large.
+A table is replaced as a whole, that of the runs last. What others have of a run that it lacks does not count, and
+adding the run again replaces it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from filelock import lock_descriptor
+
+from study import files, records, rows
+from study.rows import COUNTS, CURVE, FILES, SCORED
+from study.store import CURVES, MAPS, RUNS, SCORES, SENTENCES, Store, damaged, sha256
+
+Tree = dict[str, Any]
+PAGES = {"compression": "zstd", "compression_level": 19, "data_page_size": 2**26, "max_rows_per_page": 2**26}
+"""Pages as large as can be, since nothing is packed across their borders."""
+PART = 100_000
+"""Most rows of a part of a table of sentences: a reader of one run holds one part in memory."""
+SCORE_SCHEMA = pa.schema(
+    [("id", pa.string()), ("arm", pa.string()), ("seed", pa.int32())]
+    + [(name, {"value": pa.float64(), "n": pa.int32()}.get(name, pa.string())) for name in SCORED]
+    + [("added", pa.bool_())]
+)
+CURVE_SCHEMA = pa.schema([("id", pa.string()), ("step", pa.int32()), ("name", pa.string()), ("value", pa.float64())])
+MAP_SCHEMA = pa.schema([("id", pa.string()), ("file", pa.string()), ("step", pa.int32()), ("content", pa.string())])
+SENTENCE_SCHEMA = pa.schema(
+    [("split", pa.string()), ("sentence", pa.int32()), ("id", pa.string()), ("translation", pa.string())]
+    + [("nll", pa.float32())]
+    + [(name, pa.bool_() if name == "exact" else pa.int16()) for name in COUNTS]
+)
+BY_RUN = {SCORES: SCORE_SCHEMA, CURVES: CURVE_SCHEMA, MAPS: MAP_SCHEMA}
+
+
+@dataclass(frozen=True)
+class NewRun:
+    """A run to publish."""
+
+    tree: Tree
+    """Its record as plain data."""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """The files beside it by name; statistics of sentences too."""
+    exact: Mapping[str, Sequence[bool]] = field(default_factory=dict)
+    """Split ↦ which translations are the references."""
+    added: Sequence[Tree] = ()
+    """Scores that the record lacks, as its `scores` would have them."""
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder for this process alone. Another process that publishes waits."""
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        lock_descriptor(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def add(folder: Path, new: Sequence[NewRun], arms: Mapping[str, Mapping[str, str]]) -> None:
+    """Add runs to the tables of a published folder.
+
+    Args:
+        folder: the folder; `locked`.
+        new: runs that are not there.
+        arms: sweep ↦ id ↦ arm in words, of each sweep whose runs are to be told anew.
+
+    Raises:
+        OSError: the folder cannot be written.
+        InputError: a table that is there cannot be read.
+    """
+    store = Store(folder)
+    added = {one.tree["id"] for one in new}
+    known = [identity for identity in store.ids() if identity not in added] if store.published else []
+    if new:
+        corpora: dict[str, list[NewRun]] = {}
+        for one in new:
+            corpora.setdefault(one.tree["config"]["data"]["name"], []).append(one)
+        for corpus, some in corpora.items():
+            _write_sentences(folder / SENTENCES / f"{corpus}.parquet", known, some)
+        parts = {one.tree["id"]: _by_run(one) for one in new}
+        for name, schema in BY_RUN.items():
+            made = pa.Table.from_pylist([row for part in parts.values() for row in part[name]], schema=schema)
+            _write(folder / name, _by_id(_kept(folder / name, known, schema), made))
+    _write_runs(folder, new, arms)
+
+
+def add_maps(folder: Path, file: str, contents: Mapping[str, str]) -> None:
+    """Set a file of attention maps of published runs.
+
+    Args:
+        folder: the folder; `locked`.
+        file: its name.
+        contents: id ↦ content.
+    """
+    table = _kept(folder / MAPS, Store(folder).ids(), MAP_SCHEMA)
+    ours = pc.and_(pc.equal(table["file"], file), pc.is_in(table["id"], pa.array(list(contents), pa.string())))
+    made = [{"id": identity, "file": file, "content": text} for identity, text in contents.items()]
+    _write(folder / MAPS, _by_id(table.filter(pc.invert(ours)), pa.Table.from_pylist(made, schema=MAP_SCHEMA)))
+
+
+def _by_run(one: NewRun) -> dict[str, list[Tree]]:
+    """Return the rows of a run in the tables that are sorted by run."""
+    own = rows.score_rows(one.tree)
+    extra = [{**row, "added": True} for row in rows.score_rows({**one.tree, "scores": list(one.added)})]
+    lines = [
+        {"id": one.tree["id"], "file": name, "step": step, "content": text}
+        for name, content in sorted(one.files.items())
+        for step, text in _map_lines(name, content.decode())
+    ]
+    return {SCORES: own + extra, CURVES: list(rows.curve_rows(one.tree, one.files.get(CURVE))), MAPS: lines}
+
+
+def _map_lines(name: str, content: str) -> Iterator[tuple[int | None, str]]:
+    """Yield the step and the text of each map of a file, which has one, or a line for each validation."""
+    if name.endswith(".json"):
+        yield None, content
+    elif name.endswith(".jsonl") and name != CURVE:
+        lines = content.splitlines(keepends=True)
+        yield from {json.loads(line)["step"]: line for line in lines}.items()  # a resumed run writes some again
+
+
+def _kept(path: Path, known: Sequence[str], schema: pa.Schema) -> pa.Table:
+    """Return what a table has of published runs; a file of another schema is refused."""
+    if not path.is_file():
+        return schema.empty_table()
+    try:
+        table = pq.read_table(path).cast(schema)
+    except (OSError, ValueError, pa.ArrowException) as problem:
+        raise damaged(path, problem) from None
+    return table.filter(pc.is_in(table["id"], pa.array(known, pa.string())))
+
+
+def _by_id(*tables: pa.Table) -> pa.Table:
+    """Return rows of runs by arm and seed; those of a run stay in their order."""
+    table = pa.concat_tables(tables).combine_chunks()
+    ids = (
+        table["id"].combine_chunks().dictionary_encode()
+        if len(table)
+        else pa.array([], pa.string()).dictionary_encode()
+    )
+    places = {identity: place for place, identity in enumerate(sorted(ids.dictionary.to_pylist(), key=rows.order))}
+    codes = np.array([places[name] for name in ids.dictionary.to_pylist()], dtype=np.int64)
+    return table.take(np.argsort(codes[ids.indices.to_numpy()], kind="stable"))
+
+
+def _write_runs(folder: Path, new: Sequence[NewRun], arms: Mapping[str, Mapping[str, str]]) -> None:
+    """Write the table of runs."""
+    there: dict[str, Tree] = {}
+    if (folder / RUNS).is_file():
+        columns = ["id", "record", "sha256", "sweeps", "labels"]
+        there = {row["id"]: row for row in pq.read_table(folder / RUNS, columns=columns).to_pylist()}
+    for one in new:
+        rest, _, _ = rows.divided(one.tree)
+        digest = sha256(records.canonical(one.tree).encode())
+        there[one.tree["id"]] = {"record": rows.compact(rest), "sha256": digest, "sweeps": [], "labels": []}
+    found = []
+    for identity in sorted(there, key=rows.order):
+        row, tree = there[identity], json.loads(there[identity]["record"])
+        words = dict(zip(row["sweeps"], row["labels"], strict=True))
+        words = {sweep: label for sweep, label in words.items() if sweep not in arms}
+        words |= {sweep: labels[identity] for sweep, labels in arms.items() if identity in labels}
+        own = {"sweeps": sorted(words), "labels": [words[sweep] for sweep in sorted(words)]}
+        found.append({**rows.run_row(tree), **own, "record": row["record"], "sha256": row["sha256"]})
+    _write(folder / RUNS, pa.table(_columns(found)))
+
+
+def _columns(found: Sequence[Tree]) -> dict[str, pa.Array]:
+    """Return the columns of rows with their own fields: facts first, the fields of configurations by name."""
+    names = dict.fromkeys(name for row in found for name in row)
+    sections = {name.rpartition(".")[0] for name in names}
+    names = dict.fromkeys(name for name in names if name not in sections)  # null where a run lacks the section
+    first = [name for name in names if "." not in name and name not in ("record", "sha256")]
+    return {
+        name: _column([row.get(name) for row in found])
+        for name in (*first, *sorted(name for name in names if "." in name), "record", "sha256")
+    }
+
+
+def _column(values: Sequence[Any]) -> pa.Array:
+    """Return a column; one of several types is JSON."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds == {int, float}:
+        values = [None if value is None else float(value) for value in values]
+    elif len(kinds) > 1:
+        values = [None if value is None else rows.compact(value) for value in values]
+    elif kinds == {list}:
+        return pa.array(values, pa.list_(pa.string()))
+    return pa.array(values) if kinds else pa.array(values, pa.string())
+
+
+def _write_sentences(path: Path, known: Sequence[str], new: Sequence[NewRun]) -> None:
+    """Add the sentences of runs to the table of their corpus, split by split."""
+    splits: dict[str, list[pa.Table]] = {}
+    for one in new:
+        for split in sorted(
+            {name.rpartition(ending)[0] for name in one.files for ending in FILES if name.endswith(ending)}
+        ):
+            contents = {ending: one.files[split + ending] for ending in FILES if split + ending in one.files}
+            columns = rows.sentence_columns(contents, one.exact.get(split))
+            size = len(columns["translation"])
+            columns |= {"split": [split] * size, "sentence": list(range(size)), "id": [one.tree["id"]] * size}
+            splits.setdefault(split, []).append(pa.table(columns, schema=SENTENCE_SCHEMA))
+    there = _kept(path, known, SENTENCE_SCHEMA)
+    names = sorted({*splits, *there["split"].unique().to_pylist()})
+    with files.replacing(path) as temporary, pq.ParquetWriter(temporary, SENTENCE_SCHEMA, **_options()) as writer:
+        for split in names:
+            table = pa.concat_tables([there.filter(pc.equal(there["split"], split)), *splits.get(split, [])])
+            ids = table["id"].combine_chunks().dictionary_encode()
+            table = table.combine_chunks()
+            rank = np.argsort(np.argsort(np.array(ids.dictionary.to_pylist())))
+            order = np.lexsort((rank[ids.indices.to_numpy()], table["sentence"].to_numpy()))
+            writer.write_table(table.take(order), row_group_size=PART)
+
+
+def _options() -> dict[str, Any]:
+    return {
+        "use_dictionary": ["split", "id", *(name for name in COUNTS if name != "exact")],
+        "column_encoding": {"nll": "BYTE_STREAM_SPLIT", "sentence": "DELTA_BINARY_PACKED"},
+        **PAGES,
+        "write_statistics": ["split", "id", "sentence"],
+    }
+
+
+def _write(path: Path, table: pa.Table) -> None:
+    repeated = [name for name in table.column_names if name != "value"]
+    with files.replacing(path) as temporary:
+        pq.write_table(table, temporary, use_dictionary=repeated, **PAGES)

@@ -1,0 +1,165 @@
+"""Rows of the tables that hold runs, taken from records and put together again.
+
+A record is divided into rows of scores, rows of curves and a rest. `joined` is the inverse of `divided`: what the rows
+cannot give back exactly stays in the rest, so that no record is changed by being stored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import NoneType
+from typing import Any
+
+from study import records
+from study.config.overrides import flat
+
+Tree = dict[str, Any]
+WHOLE = ("step", "tokens")
+"""Values of a validation that are whole numbers."""
+VALIDATION = "diagnostics"
+CURVE, CURVE_PREFIX = "training.jsonl", "train/"
+"""File of a run with a line for every 20 steps, and how the names of its values begin."""
+HYPOTHESES, STATISTICS, NLL = ".hyp.txt", ".bleu.tsv", ".nll.txt"
+"""Files of a run with a line for each sentence of a split."""
+COUNTS = ("source_words", "exact", "sys_len", "ref_len", "correct1", "correct2", "correct3", "correct4")
+FILES = {HYPOTHESES: ("translation",), NLL: ("nll",), STATISTICS: COUNTS}
+"""Their columns in the table of sentences."""
+SCORED = ("split", "metric", "subset", "value", "n", "signature", "hypotheses", "hypotheses_sha256")
+"""Fields of a score, each a column."""
+
+
+def arm_of(identity: str) -> str:
+    """`grammar-recurrent-dot-0123abcd-s2` ↦ `grammar-recurrent-dot-0123abcd`."""
+    return identity.rpartition("-s")[0]
+
+
+def seed_of(identity: str) -> int:
+    """`grammar-recurrent-dot-0123abcd-s2` ↦ 2; −1 where an id names no seed."""
+    seed = identity.rpartition("-s")[2]
+    return int(seed) if seed.isdecimal() else -1
+
+
+def order(identity: str) -> tuple[str, int, str]:
+    """Return the place of a run among all: by arm, then by seed."""
+    return arm_of(identity), seed_of(identity), identity
+
+
+def run_row(tree: Tree) -> Tree:
+    """Return a record as one row: its facts, and its configuration by dotted name. Lists are JSON."""
+    config = dict(flat(tree["config"]))
+    row = {"id": tree["id"], "arm": arm_of(tree["id"]), "seed": tree["seed"]}
+    row |= {"corpus": config.get("data.name"), "family": config.get("model.family")}
+    row |= {name: tree.get(name) for name in ("status", "error", "protocol", "config_hash", "schema_version")}
+    for section, prefix in (("model", ""), ("resources", ""), ("selection", "selected_"), ("provenance", "")):
+        row |= {prefix + name: value for name, value in (tree.get(section) or {}).items()}
+    row |= {f"data_{name}": value for name, value in (tree.get("data") or {}).items() if name in ("version", "files")}
+    row |= {name: value for name, value in config.items() if name not in row}
+    return {name: compact(value) if isinstance(value, dict | list) else value for name, value in row.items()}
+
+
+def score_rows(tree: Tree) -> list[Tree]:
+    """Return a row for each score of a record."""
+    own = {"id": tree["id"], "arm": arm_of(tree["id"]), "seed": tree["seed"]}
+    return [own | score | {"added": False} for score in tree["scores"]]
+
+
+def curve_rows(tree: Tree, curve: bytes | None = None) -> Iterator[Tree]:
+    """Yield a row for each value of each validation, then of each line of the training curve.
+
+    Args:
+        tree: the record.
+        curve: content of `training.jsonl`.
+    """
+    for point in tree["history"]:
+        values = dict(flat(point))
+        for name, value in values.items():
+            if name != "step" and isinstance(value, int | float | NoneType):
+                number = None if value is None else float(value)
+                yield {"id": tree["id"], "step": point.get("step"), "name": name, "value": number}
+    for line in (curve or b"").splitlines():
+        values = json.loads(line)
+        for name, value in values.items():
+            if name != "step":
+                yield {"id": tree["id"], "step": values["step"], "name": name, "value": value}
+
+
+def divided(tree: Tree) -> tuple[Tree, list[Tree], list[Tree]]:
+    """Return the rest of a record, its scores and the values of its validations."""
+    scores, curves = score_rows(tree), list(curve_rows(tree))
+    rest = {name: value for name, value in tree.items() if name not in ("scores", "history")}
+    again = joined(rest, scores, curves)
+    changed = {name: tree[name] for name in ("scores", "history") if compact(tree[name]) != compact(again[name])}
+    return rest | changed, scores, curves
+
+
+def joined(rest: Tree, scores: Iterable[Mapping[str, Any]], curves: Iterable[Mapping[str, Any]]) -> Tree:
+    """Return the record of which these are the parts."""
+    history: dict[int, Tree] = {}
+    for row in curves:
+        if row["name"].startswith(CURVE_PREFIX):
+            continue
+        point = history.setdefault(row["step"], {"step": row["step"]})
+        *sections, name = row["name"].split(".")
+        for section in sections:
+            point = point.setdefault(section, {})
+        value = row["value"]
+        point[name] = int(value) if name in WHOLE and not sections and value is not None else value
+    own = {"scores": [{name: row[name] for name in SCORED if name in row} for row in scores]}
+    return own | {"history": list(history.values())} | rest
+
+
+def compact(tree: Any) -> str:
+    """Return data as JSON on one line, with sorted keys."""
+    return json.dumps(tree, sort_keys=True, ensure_ascii=False, allow_nan=False)
+
+
+def canonical(parts: tuple[Tree, Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]) -> str:
+    """Return the canonical text of the record of which these are the parts."""
+    return records.canonical(joined(*parts))
+
+
+def sentence_columns(contents: Mapping[str, bytes], exact: Sequence[bool] | None = None) -> dict[str, list[Any]]:
+    """Return the columns of a run's sentences of one split; a shorter column is filled with None.
+
+    Args:
+        contents: the files, by their ending.
+        exact: which translations are the references; None where statistics say so, or nobody knows.
+    """
+    columns: dict[str, list[Any]] = {"exact": list(exact)} if exact is not None else {}
+    for ending, content in contents.items():
+        lines = content.decode("utf-8").split("\n")[:-1]
+        if ending == STATISTICS:
+            values = [[int(number) for number in line.split("\t")] for line in lines[1:]]
+            columns |= {name: list(column) for name, column in zip(COUNTS, zip(*values, strict=True), strict=True)}
+            columns["exact"] = [bool(one) for one in columns["exact"]]
+        else:
+            columns[FILES[ending][0]] = [float(line) for line in lines] if ending == NLL else lines
+    longest = max(map(len, columns.values()), default=0)
+    filled = {name: values + [None] * (longest - len(values)) for name, values in columns.items()}
+    nothing = [None] * longest
+    return {name: filled.get(name, nothing) for name in ("translation", "nll", *COUNTS)}
+
+
+def file_of(ending: str, columns: Sequence[Sequence[Any]]) -> bytes | None:
+    """Return the file with these columns, as training or publishing wrote it; None if no sentence has them all."""
+    lines = [line for line in zip(*columns, strict=True) if None not in line]
+    if not lines:
+        return None
+    if ending == NLL:
+        text = "".join(f"{value:.7g}\n" for (value,) in lines)
+    elif ending == STATISTICS:
+        text = "".join("\t".join(map(str, map(int, line))) + "\n" for line in lines)
+        text = "\t".join(COUNTS) + "\n" + text
+    else:
+        text = "".join(f"{line}\n" for (line,) in lines)
+    return text.encode()
+
+
+def curve_file(found: Iterable[Mapping[str, Any]]) -> bytes | None:
+    """Return the content of `training.jsonl` from rows of curves; None if they have none of its values."""
+    points: dict[int, Tree] = {}
+    for row in found:
+        if row["name"].startswith(CURVE_PREFIX):
+            points.setdefault(row["step"], {"step": row["step"]})[row["name"]] = row["value"]
+    return "".join(json.dumps(point) + "\n" for point in points.values()).encode() or None

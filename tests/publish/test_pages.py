@@ -1,0 +1,97 @@
+"""Marked numbers of the documents: found in the tables, and contradicted words stop the build."""
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from study.errors import InputError
+from study.files import CHECKOUT as ROOT
+from study.publish import pages
+
+PUBLISHED = SimpleNamespace(root=ROOT / "results")
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Two rows of a table `effects`, and an entry on them."""
+    (tmp_path / "tables").mkdir()
+    effects = pd.DataFrame({"arm": ["a", "b"], "difference": [-1.25, 0.5], "low": [-1.5, -0.1], "high": [-1.0, 1.1]})
+    effects.to_csv(tmp_path / "tables" / "effects.csv", index=False)
+    entries = {
+        "effect": {"table": "effects", "row": 'arm == "{0}"', "show": "{difference:+.2f} [{low:+.1f}, {high:+.1f}]"},
+        "fall": {"table": "effects", "row": 'arm == "{0}"', "show": "{low:.0f}", "words": {"falls": "high < 0"}},
+        "signs": {"table": "effects", "count": "difference > 0", "show": "{count} of {rows}"},
+    }
+    monkeypatch.setattr(pages, "entries", lambda: entries)
+    return SimpleNamespace(root=tmp_path)
+
+
+def test_a_mark_gets_its_number_and_a_block_its_lines(results: SimpleNamespace) -> None:
+    text = "It falls by <!-- effect a -->0<!-- end -->, <!-- signs -->-<!-- end -->.\n"
+    text += "<!-- list -->\nold\n<!-- end -->\nend"
+    made = pages.filled(text, {"list": "| \\| |"}, results, "x.md")
+    assert made.splitlines()[0] == (
+        "It falls by <!-- effect a -->−1.25 [−1.5, −1.0]<!-- end -->, <!-- signs -->1 of 2<!-- end -->."
+    )
+    assert made.splitlines()[1:] == ["<!-- list -->", "| \\| |", "<!-- end -->", "end"]
+    assert pages.filled(made, {"list": "| \\| |"}, results, "x.md") == made
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("It falls by <!-- fall b -->0<!-- end -->.", "high < 0"),
+        ("It rises by <!-- fall a -->0<!-- end -->.\n\nThis falls.", '"falls": expected these words beside −2'),
+        ("| it falls |\n| by <!-- fall a -->0<!-- end --> |", '"falls"'),
+        ("By <!-- effect c -->0<!-- end -->.", "expected one row of effects.csv, got 0"),
+        ("By <!-- unknown -->0<!-- end -->.", "expected an entry of docs/numbers.yaml"),
+    ],
+)
+def test_a_word_that_a_number_contradicts_stops_the_build(results: SimpleNamespace, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        pages.filled(text, {}, results, "x.md")
+
+
+@pytest.mark.parametrize("name", pages.DOCUMENTS)
+def test_documents_are_what_the_tables_say(name: str) -> None:
+    """Except for tiers and hours, which need the runs."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    marks = [found["name"] for found in pages.MARK.finditer(text)]
+    kept = {found["name"]: found["text"] for found in pages.MARK.finditer(text) if found["name"].startswith("tier ")}
+    kept |= {
+        found["name"]: found["text"].strip() for found in pages.MARK.finditer(text) if found["name"] == "published"
+    }
+    manifests = {path.stem: None for path in (ROOT / "results" / "tables").glob("*.csv")}
+    published = SimpleNamespace(root=ROOT / "results", manifests=manifests)
+    blocks = kept | {"quickstart": pages.quickstart(published), "claims": pages.claims(published)}
+    assert marks
+    assert pages.filled(text, blocks, published, name) == text, "rewrite it: study reproduce readme"
+
+
+def test_the_page_of_verdicts_has_a_section_and_its_rows_for_each_claim() -> None:
+    manifests = {path.stem: None for path in (ROOT / "results" / "tables").glob("*.csv")}
+    page = pages.claims(SimpleNamespace(root=ROOT / "results", manifests=manifests))
+    rows = pd.read_csv(ROOT / "results" / "tables" / "claims.csv")
+    sections = re.split(r"^## ", page, flags=re.MULTILINE)[1:-1]
+    assert [text.split("\n")[0] for text in sections] == [f"Claim {i}" for i in sorted(set(rows["id"]))]
+    assert [len(re.findall(r"^\| (?!data|---)", text, re.MULTILINE)) for text in sections] == [
+        int(count) for count in rows.groupby("id").size()
+    ]
+    assert "Sweeps: [decoders](../results/tables/decoders.md)." in sections[6]
+
+
+def test_the_python_of_results_reads_all_scores_and_translations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    found: dict[str, pd.DataFrame] = {}
+    for block in re.findall(r"```python\n(.*?)```", Path("results/README.md").read_text(encoding="utf-8"), re.DOTALL):
+        exec(block, found)
+    scores, sentences = found["scores"], found["sentences"]
+    assert {"arm", "labels", "value"} <= set(scores)
+    assert {"arm", "labels", "translation"} <= set(sentences)
+    one = scores[(scores["split"] == "test") & (scores["metric"] == "exact") & scores["subset"].isna()]
+    exact = one.set_index("id")["value"]["grammar-recurrent-dot-10a1cf6c-s1"]
+    own = sentences[(sentences["id"] == "grammar-recurrent-dot-10a1cf6c-s1") & (sentences["split"] == "test")]
+    assert 100 * own["exact"].mean() == pytest.approx(exact)
