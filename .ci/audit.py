@@ -21,13 +21,15 @@ LONGEST = 40.0
 def main(commit: str) -> int:
     """Return 0 if nothing differs, 1 otherwise."""
     results = Results(Path("results"))
-    found = verify(results, rescore=PART, drawn_by=commit, told=Progress())
-    print("\n".join(found.lines()), flush=True)
     runs = results.store.runs
     short = runs[(runs.status == "finished") & (runs.wall_seconds <= LONGEST) & (runs.deterministic == True)]  # noqa: E712
     (one,) = drawn(list(short.id), len(short), commit)
     with tempfile.TemporaryDirectory() as folder:
-        again = subprocess.run([sys.executable, "-P", "-m", "study", "rerun", one, "--runs", folder], check=False)
+        command = [sys.executable, "-P", "-m", "study", "rerun", one, "--runs", folder]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as again:
+            found = verify(results, rescore=PART, drawn_by=commit, told=Progress())
+            print("\n".join(found.lines()), flush=True)
+            print(again.communicate()[0], flush=True)
     return int(bool(found.problems) or again.returncode != 0)
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from study.training.translation import Translation as Found
 
 TRANSLATED = ("text", "entropy", "source", "target", "weights")
-"""What `compare` takes of a translation."""
+"""Parts of a translation that `compare` takes."""
 
 
 def train(

@@ -31,7 +31,7 @@ SUFFIX = ".tmp"
 TEMPORARY = re.compile(r"\..*\.[0-9a-f]{8}\.tmp")
 """Names of temporary files. Nobody else's files have such names."""
 SHELL = ("/dev/fd/", "/proc/self/fd/")
-"""Where a shell puts the pipes of `<(…)`."""
+"""Folders in which a shell puts the pipes of `<(…)`."""
 LARGEST = 2**28
 """Bytes of a file that is read, where nothing smaller is said."""
 LARGEST_TABLE = 2**33

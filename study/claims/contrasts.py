@@ -61,7 +61,7 @@ class Weighted:
     diverged: list[str] = field(default_factory=list)
     """Arms that diverged runs keep out of a correlation."""
     pairs: list[Sequence[tuple[float, float]]] = field(default_factory=list)
-    """Of a correlation: both scores by seed, for every arm that takes part."""
+    """Both scores by seed, for every arm that takes part in a correlation."""
     holes: bool = False
     saturated: int = 0
     """Arms that take no part because a score is at an edge of its range."""

@@ -17,7 +17,7 @@ ALIKE = ("data.name", "data.tokens", "model.family", "model.width", "model.layer
 PACE = ("training.steps", "training.batch_tokens")
 """Fields whose product is proportional to the training time."""
 KNOWN = ("status", "train_seconds", "wall_seconds", "peak_memory_bytes", "device", *ALIKE, *PACE)
-"""What is read of each run."""
+"""Columns that are read of each run."""
 
 
 def estimate(cells: Sequence[Cell], out: Path, slots: int, published: Store | None = None) -> str:

@@ -20,7 +20,7 @@ from study.publish.site.content import MAPS, Content
 from study.publish.site.pages import pages
 
 OURS = b"<title>Attention, ablated</title>"
-"""What the first page of a site has, and that of another folder has not."""
+"""A mark that the first page of a site has, and that of another folder has not."""
 EVERY = 1.0
 """Seconds between two looks at the records."""
 WATCHED = ("record.json", "progress.json", "history.jsonl", MAPS)

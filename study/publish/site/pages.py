@@ -19,7 +19,7 @@ FIGURES = {
     "claim-1": "lengths", "claim-4": "scaling", "claim-8": "symmetry", "claim-9": "heads", "claim-14": "pruning",
     "agreement-transfer": "transfer", "agreement-longer": "longer",
 }  # fmt: skip
-"""What answers a question of README.md ↦ the figure that shows it. Without one, its sweep is drawn."""
+"""Source of an answer in README.md ↦ the figure that shows it. Without one, its sweep is drawn."""
 ANSWERS = re.compile(r"(?:[^\n]+\n)+\n\| question \| answer \|.*\n(?:\|.*\n)+")
 """The table of questions in README.md, and the paragraph before it."""
 CURVES = ("valid_bleu", "valid_loss", "train_loss")
