@@ -17,7 +17,6 @@ from study.config.overrides import flat
 Tree = dict[str, Any]
 WHOLE = ("step", "tokens")
 """Values of a validation that are whole numbers."""
-VALIDATION = "diagnostics"
 CURVE, CURVE_PREFIX = "training.jsonl", "train/"
 """File of a run with a line for every 20 steps, and how the names of its values begin."""
 HYPOTHESES, STATISTICS, NLL = ".hyp.txt", ".bleu.tsv", ".nll.txt"

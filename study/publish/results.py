@@ -26,8 +26,6 @@ from study.sweep.spec import Spec, load
 
 PAGES = ("docs/verdicts.md",)
 """Pages that state numbers of the folder, from the folder above it."""
-AGAIN = "Remove the file and run `study reproduce`."
-"""Remedy for a file that follows from the published records."""
 
 
 class Partial(Section):
