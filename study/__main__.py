@@ -110,6 +110,11 @@ def _explained(problem: Exception) -> tuple[str, int]:
         return "not enough memory. Use a smaller model, smaller batches or less data.", 2
     where = traceback.extract_tb(problem.__traceback__)[-1]
     what = f"{type(problem).__name__}: {problem}".removesuffix(": ")[:LONGEST]
+    if line := plugins.line_of(problem):
+        return f"{line}: {what}. Correct this line; `study check` tests the file", 2
+    modules = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(problem.__traceback__)]
+    if (own := plugins.running()) and any(name.startswith(("study.attention", "study.models")) for name in modules):
+        return f"{' or '.join(own)}: expected a mechanism that fits, got {what}. `study check` finds the mistake", 2
     return (
         f"error of the program, in {Path(where.filename).name}:{where.lineno}: {what}. Please report it with your "
         f"command; {TRACEBACK}=1 before the command prints the details to send",

@@ -61,7 +61,10 @@ def _score(site: Attention) -> Iterator[str]:
 
 def _weights(site: Attention) -> Iterator[str]:
     """Yield the conditions that hide some of the S visible slots, then the normaliser over the others."""
-    within, count = site.reach.facts.within, "S"
+    facts, count = site.reach.facts, "S"
+    within = facts.within
+    if facts.formula != facts.composed:
+        yield f"reach: {facts.formula}"
     if within:
         yield f"window: {within}, w = {site.config.window}"
     if site.config.exclude_self:

@@ -50,6 +50,9 @@ class Signed(Map):
         self.base = base
         self.register_buffer("sign", 1.0 - 2.0 * (torch.arange(base.weight.shape[1]) % 2), persistent=False)
 
+    def keep(self, heads: Sequence[int]) -> None:
+        """Keep the signs, which all heads share."""
+
     def forward(self, states: Tensor) -> Tensor:
         signed: Tensor = self.base(states) * self.sign
         return signed

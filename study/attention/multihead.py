@@ -130,7 +130,7 @@ class Attention(Part):
         return heads
 
     def _explicit(self, query: Tensor, memory: Memory, view: View) -> tuple[Tensor, Terms]:
-        logits = self.score(query, memory.keys, view) * self.scale()
+        logits = self.score(self.score.prepare_query(query), memory.keys, view) * self.scale()
         normalised = self.weights(logits, view.mask)
         weights, terms = self.reach.reweight(normalised, query, view)
         heads: Tensor = self.gate(weights @ to_float32(memory.values))
@@ -145,11 +145,9 @@ class Attention(Part):
         """Compute `_explicit` over the gathered slots of each query, [B, 1 or H, L, W]. L joins the batch."""
         batch, heads, queries, width = query.shape
         keys, values = gather(memory.keys, slots), gather(to_float32(memory.values), slots)
-        alone = query.transpose(1, 2).reshape(batch * queries, heads, 1, width)
-        if self.score.fusable:  # one product of vectors each: elementwise is faster than many small matrix products
-            logits = (self.score.prepare_query(alone) * keys).sum(-1)[:, :, None]
-        else:
-            logits = self.score(alone, keys, view)
+        alone = self.score.prepare_query(query.transpose(1, 2).reshape(batch * queries, heads, 1, width))
+        # One product of vectors each: elementwise is faster than many small matrix products.
+        logits = (alone * keys).sum(-1)[:, :, None] if self.score.fusable else self.score(alone, keys, view)
         logits = (logits * self.scale()).view(batch, queries, heads, -1).transpose(1, 2)
         weights, terms = self.reach.reweight(self.weights(logits, view.mask), query, view)
         mixed = (weights.transpose(1, 2).reshape(batch * queries, heads, -1, 1) * values).sum(2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -46,9 +47,6 @@ class Part(nn.Module):
         if "name" in vars(cls):
             Part._values[cls.axis, cls.name] = cls
             cls.facts = AXES[cls.axis][cls.name]
-        elif isinstance(vars(cls).get("facts"), Mapping):
-            cls.facts = AXES[cls.axis].row(vars(cls)["facts"], f"{cls.__name__}.facts")
-        if cls.facts is not None:
             cls.formula = cls.facts.formula
 
     @classmethod
@@ -59,21 +57,32 @@ class Part(nn.Module):
             InputError: the user's own file may not or cannot be run, or its class is of another kind.
         """
         if (cls.axis, name) not in Part._values:
-            Part._values[cls.axis, name] = _run(plugins.read(name), cls)
+            plugin = plugins.read(name)
+            own = _run(plugin, cls)
+            own.facts = AXES[own.axis].row(plugin.facts, f"{plugin.name}.facts")
+            own.formula = own.facts.formula
+            Part._values[cls.axis, name] = own
         found = Part._values[cls.axis, name]
         assert issubclass(found, cls)
         return found
+
+    @classmethod
+    def taken(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return those of the options that the constructor takes."""
+        parameters = inspect.signature(cls).parameters
+        every = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+        return {name: value for name, value in options.items() if every or name in parameters}
 
     def start(self) -> None:
         """Set initial values that are not random. Called after the random ones are drawn."""
 
     @torch.no_grad()
     def keep(self, heads: Sequence[int]) -> None:
-        """Remove all other heads from the part's own parameters and drawn buffers, in place."""
+        """Remove all other heads from the part's own parameters and buffers, in place."""
         for name, parameter in list(self.named_parameters(recurse=False)):
             setattr(self, name, nn.Parameter(_rows(parameter, heads), requires_grad=parameter.requires_grad))
-        for name in self.drawn:
-            setattr(self, name, _rows(self.get_buffer(name), heads))
+        for name, buffer in list(self.named_buffers(recurse=False)):
+            setattr(self, name, _rows(buffer, heads) if buffer.ndim else buffer)
 
 
 def _run(plugin: plugins.Plugin, base: type[Part]) -> type[Part]:
@@ -93,17 +102,18 @@ def _run(plugin: plugins.Plugin, base: type[Part]) -> type[Part]:
 def _module(plugin: plugins.Plugin) -> ModuleType:
     """Return the module that a user's own file makes. It is run once in a process."""
     plugins.check_allowed(plugin)
-    module = ModuleType(f"study_mechanism_{plugins.digest(plugin.text)}")
+    module = ModuleType(plugins.MODULE + plugins.digest(plugin.text))
     if module.__name__ in sys.modules:
         return sys.modules[module.__name__]
-    file = f"<{plugins.shortened(plugin.value)}>"
+    file = module.__file__ = plugins.place(plugin)
     linecache.cache[file] = (len(plugin.text), None, plugin.text.splitlines(keepends=True), file)
     sys.modules[module.__name__] = module
     try:
         exec(compile(plugin.text, file, "exec"), vars(module))
     except (Exception, SystemExit) as problem:
         del sys.modules[module.__name__]
-        raise InputError(f"{plugin.name}: the file cannot be run ({type(problem).__name__}: {problem})") from problem
+        where = plugins.line_of(problem) or plugin.name
+        raise InputError(f"{where}: the file cannot be run ({type(problem).__name__}: {problem})") from problem
     return module
 
 

@@ -35,11 +35,18 @@ class Score(Part):
     """
 
     axis = "score"
-    fusable = False
-    """True if the score is `prepare_query(q) · prepare(k)`, so that PyTorch's fused kernel can compute the site."""
+    fusable = True
+    """True if the score is `prepare_query(q) · prepare(k)`, so that PyTorch's fused kernel can compute the site; False
+    for a class with a `forward` of its own."""
     gather_from: float = 11.0
-    """S ÷ window size from which gathering a window is cheaper than masking the other slots; infinite for a score that
-    reads a slot's number. Measured on a CPU, forward and backward: `benchmarks/README.md`."""
+    """S ÷ window size from which gathering a window is cheaper than masking the other slots. A class with a `forward`
+    of its own may read a slot's number, so its windows are masked, unless it states a value of its own. Measured on a
+    CPU, forward and backward: `benchmarks/README.md`."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "forward" in vars(cls):
+            cls.fusable, cls.gather_from = False, vars(cls).get("gather_from", math.inf)
 
     def __init__(self, heads: int, query: int, key: int, **options: Any) -> None:
         super().__init__()
@@ -61,8 +68,8 @@ class Score(Part):
         return view
 
     def forward(self, query: Tensor, prepared: Tensor, view: View) -> Tensor:
-        """Return the unscaled scores [B, H, L, S] of queries [B, H, L, Kq] and prepared keys."""
-        return self.prepare_query(query) @ prepared.transpose(-1, -2)
+        """Return the unscaled scores [B, H, L, S] of prepared queries [B, H, L, ·] and prepared keys [B, H, S, ·]."""
+        return query @ prepared.transpose(-1, -2)
 
     def rescale(self, factor: Tensor) -> bool:
         """Multiply the scores of head h by factor[h] through a parameter; return False if the score has none."""
@@ -226,7 +233,6 @@ class Dot(Score):
     """q · k (Luong et al. 2015; Vaswani et al. 2017). d = K."""
 
     name = "dot"
-    fusable = True
 
     def __init__(self, heads: int, query: int, key: int, **options: Any) -> None:
         super().__init__(heads, query, key)
@@ -241,7 +247,6 @@ class Cosine(Score):
     """
 
     name = "cosine"
-    fusable = True
 
     def __init__(self, heads: int, query: int, key: int, *, scale: str, lengths: Lengths | None) -> None:
         super().__init__(heads, query, key)
@@ -272,7 +277,6 @@ class Bilinear(Score):
     """
 
     name = "bilinear"
-    fusable = True
 
     def __init__(self, heads: int, query: int, key: int, *, bilinear_init: str, **options: Any) -> None:
         super().__init__(heads, query, key)
@@ -297,7 +301,6 @@ class LowRank(Score):
     """(U q) · (V k), a bilinear score whose W = Uᵀ V has rank R: "reduced-rank multiplicative". d = R."""
 
     name = "low_rank"
-    fusable = True
 
     def __init__(self, heads: int, query: int, key: int, *, rank: int, **options: Any) -> None:
         super().__init__(heads, query, key, rank=rank)
@@ -336,9 +339,11 @@ class Additive(Score):
     def prepare(self, keys: Tensor) -> Tensor:
         return keys @ self.weight[..., self.split :].transpose(-1, -2)
 
+    def prepare_query(self, query: Tensor) -> Tensor:
+        return query @ self.weight[..., : self.split].transpose(-1, -2)
+
     def forward(self, query: Tensor, prepared: Tensor, view: View) -> Tensor:
-        projected = query @ self.weight[..., : self.split].transpose(-1, -2)
-        return additive(projected, prepared, self.vector)
+        return additive(query, prepared, self.vector)
 
     @torch.no_grad()
     def rescale(self, factor: Tensor) -> bool:
@@ -383,7 +388,6 @@ class Bounded(Score):
     Slots beyond are masked. `beyond` counts them, once per query that would see one. Checkpoints do not have it.
     """
 
-    gather_from = math.inf
     beyond: Tensor
 
     def __init__(self, heads: int, query: int, key: int, **options: Any) -> None:
@@ -426,7 +430,6 @@ class Uniform(Score):
     """0 for every slot, so that the context is the mean over visible slots. A control."""
 
     name = "uniform"
-    gather_from = math.inf
 
     def forward(self, query: Tensor, prepared: Tensor, view: View) -> Tensor:
         return query.new_zeros(*query.shape[:3], prepared.shape[2])
@@ -457,4 +460,5 @@ def build_score(config: Config, query: int, key: int, lengths: Lengths | None = 
     """Build the score that a resolved site declares, for per-head widths `query` and `key`."""
     chosen = Score.named(config.score)
     options = (*chosen.facts.options, *(("scale",) if chosen.facts.own_scale else ()))
-    return chosen(config.heads, query, key, lengths=lengths, **{option: getattr(config, option) for option in options})
+    given = {"lengths": lengths} | {option: getattr(config, option) for option in options}
+    return chosen(config.heads, query, key, **chosen.taken(given))

@@ -1,8 +1,7 @@
-"""`study explain`: formulas and costs of a configuration, and sizes with as many parameters as its baseline."""
+"""`study explain`: formulas and costs of a configuration."""
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,34 +11,22 @@ from pydantic_settings import CliToggleFlag
 
 from study.commands import flags, train
 from study.commands.options import WHOLE
-from study.config import Experiment, experiment_from, experiment_id
+from study.config import experiment_from, experiment_id
 from study.errors import InputError
-from study.sweep.grid import expand
 
 if TYPE_CHECKING:
-    from study.models.cost import Cost, Part, Sizes
+    from study.models.cost import Cost, Part
+    from study.models.translator import Translator
 
 HELP = """Print the formulas and the costs of one experiment. Trains nothing.
 
 Takes every flag of `study train`. Prints the formula of each attention site with the origin of its queries, keys and
-values, the parameters and FLOPs of every part, and the widths at which the model has as many parameters as its
-baseline.
+values, and the parameters and FLOPs of every part.
 """
 EXTRA: dict[str, Any] = {
     **{name: train.EXTRA[name] for name in ("preset", "config", "overrides_json")},
-    "as_json": (
-        CliToggleFlag[bool],
-        Field(False, alias="json", description="Print JSON: sites, costs of every part, widths."),
-    ),
+    "as_json": (CliToggleFlag[bool], Field(False, alias="json", description="Print JSON: sites, costs of every part.")),
     "all": (CliToggleFlag[bool], Field(False, description="Print the tables of all mechanisms and presets.")),
-    "baseline": (
-        str | None,
-        Field(
-            None,
-            description="Arm with the number of parameters to match, as fields in one text: score=dot heads=4, or "
-            "preset=NAME (default: the default arm of the family, with the same width, layers and embeddings).",
-        ),
-    ),
     "source": (int | None, Field(None, description="S, source tokens per sentence (default: the training mean).")),
     "target": (int | None, Field(None, description="L, target tokens per sentence (default: the training mean).")),
 }
@@ -57,7 +44,7 @@ Shared parameters count once. A tied output matrix counts for the decoder, which
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the verb; the exit status.
+    """Run the verb; return the exit status.
 
     Raises:
         InputError: a wrong flag or configuration, or a corpus that cannot be read.
@@ -67,26 +54,27 @@ def main(argv: Sequence[str]) -> int:
         _print_all(given)
         return 0
     as_json = str(given.pop("json", False)).lower() == "true"
-    baseline = given.pop("baseline", None)
     lengths: dict[str, Any] = {n: _positive(n, given.pop(n)) for n in ("source", "target") if n in given}
-    layers = train.layers(given)
-    experiment = experiment_from(*layers)
-    against = experiment_from(expand({"arm": baseline})) if baseline is not None else None
+    experiment = experiment_from(*train.layers(given))
+    from study.models.cost import bare, cost_of
     from study.training.batches import sizes_for
 
-    means = "the training split's mean lengths" if not lengths else "as given"
-    sizes = _within(experiment, sizes_for(experiment.data, experiment.model)._replace(**lengths))
+    sizes = sizes_for(experiment.data, experiment.model)._replace(**lengths)
+    model = bare(experiment.model, sizes.vocabulary, sizes.lengths)
+    for name, length in (("source", sizes.source), ("target", sizes.target)):
+        if model.longest is not None and length > model.longest:
+            raise InputError(
+                f"--{name}: expected at most {model.longest} tokens, as in the training data, got {length}."
+            )
+    sites = _sites(model)
+    found = cost_of(model, sizes)
     if as_json:
-        print(json.dumps(_facts(experiment, layers, sizes, against), ensure_ascii=False, indent=1))
+        facts = {"id": experiment_id(experiment), "source_tokens": sizes.source, "target_tokens": sizes.target}
+        print(json.dumps(facts | {"sites": sites} | _costs(found), ensure_ascii=False, indent=1))
         return 0
-    print(experiment_id(experiment))
-    for lines in (
-        _sites(experiment, sizes),
-        _costs(experiment, sizes),
-        ["", NOTES.format(source=sizes.source, target=sizes.target, means=means)],
-        _matching(experiment, layers, sizes, against),
-    ):
-        print("\n".join(lines), flush=True)
+    means = "as given" if lengths else "the training split's mean lengths"
+    notes = NOTES.format(source=sizes.source, target=sizes.target, means=means)
+    print("\n".join([experiment_id(experiment), *_formulas(sites), *_table(found), "", notes]))
     return 0
 
 
@@ -96,53 +84,28 @@ def _positive(name: str, text: str) -> int:
     return int(text)
 
 
-def _within(experiment: Experiment, sizes: Sizes) -> Sizes:
-    from study.models.cost import bare
-
-    longest = bare(experiment.model, sizes.vocabulary, sizes.lengths).longest
-    for name, length in (("source", sizes.source), ("target", sizes.target)):
-        if longest is not None and length > longest:
-            raise InputError(f"--{name}: expected at most {longest} tokens, as in the training data, got {length}.")
-    return sizes
-
-
-def _sites(experiment: Experiment, sizes: Sizes) -> Iterator[str]:
-    """Yield every site once, whatever the number of layers: they are built alike."""
+def _sites(model: Translator) -> dict[str, dict[str, Any]]:
+    """Return the formulas of every site. Its layers are built alike."""
     from study.attention.formula import equations
-    from study.models.cost import bare
 
-    model = bare(experiment.model, sizes.vocabulary, sizes.lengths)
-    layers = [site for site, _, _ in model.sites()]
-    origins = model.origins()
-    for site, attention in {site: attention for site, _, attention in model.sites()}.items():
-        count = layers.count(site)
-        yield f"\n{site}{f' ({count} layers)' if count > 1 else ''}"
-        yield f"  x: {origins[site].query}"
-        yield f"  m: {origins[site].memory}"
-        yield from (f"     {line}" for line in equations(attention, model.carries))
-        yield f"  c: {origins[site].use}"
+    origins, found = model.origins(), {}
+    for site, layer, attention in model.sites():
+        facts = {**origins[site]._asdict(), "equations": list(equations(attention, model.carries))}
+        found[site] = {"layers": layer + 1} | facts
+    return found
 
 
-def _facts(
-    experiment: Experiment, layers: list[dict[str, Any]], sizes: Sizes, against: Experiment | None
-) -> dict[str, Any]:
-    """All numbers and formulas of the text."""
-    from study.attention.formula import equations
-    from study.models.cost import bare, base_arm, cost, matches, parameters_of
+def _formulas(sites: dict[str, dict[str, Any]]) -> Iterator[str]:
+    for site, facts in sites.items():
+        yield f"\n{site}" + (f" ({facts['layers']} layers)" if facts["layers"] > 1 else "")
+        yield f"  x: {facts['query']}"
+        yield f"  m: {facts['memory']}"
+        yield from (f"     {line}" for line in facts["equations"])
+        yield f"  c: {facts['use']}"
 
-    model, found = bare(experiment.model, sizes.vocabulary, sizes.lengths), cost(experiment.model, sizes)
-    origins = model.origins()
-    sites = {site: attention for site, _, attention in model.sites()}
-    target = parameters_of(against.model if against else base_arm(experiment.model), sizes)
-    near = matches(functools.partial(experiment_from, *layers), sizes, target) if target != found.parameters else []
+
+def _costs(found: Cost) -> dict[str, Any]:
     return {
-        "id": experiment_id(experiment),
-        "source_tokens": sizes.source,
-        "target_tokens": sizes.target,
-        "sites": {
-            site: {**origins[site]._asdict(), "equations": list(equations(attention, model.carries))}
-            for site, attention in sites.items()
-        },
         "parts": {
             name: {
                 "parameters": part.parameters,
@@ -154,15 +117,12 @@ def _facts(
         "parameters": found.parameters,
         "parameters_attention": found.parameters_attention,
         "flops_per_token": found.flops_per_token,
-        "baseline_parameters": target,
-        "matches": [{"field": m.field, "value": m.value, "parameters": m.parameters} for m in near],
     }
 
 
-def _costs(experiment: Experiment, sizes: Sizes) -> Iterator[str]:
-    from study.models.cost import Part, cost
+def _table(found: Cost) -> Iterator[str]:
+    from study.models.cost import Part
 
-    found = cost(experiment.model, sizes)
     yield f"\n{'':<16}{'parameters':>14}{'FLOPs / token':>16}{'elementwise / token':>22}"
     yield from (_line(name, part, found) for name, part in found.parts.items())
     yield _line("total", Part(*map(sum, zip(*found.parts.values(), strict=True))), found)
@@ -172,30 +132,6 @@ def _costs(experiment: Experiment, sizes: Sizes) -> Iterator[str]:
 def _line(name: str, part: Part, found: Cost) -> str:
     flops, elementwise = part.flops / found.target, part.elementwise / found.target
     return f"{name:<16}{part.parameters:>14,}{flops:>16,.0f}{elementwise:>22,.0f}"
-
-
-def _matching(
-    experiment: Experiment, layers: list[dict[str, Any]], sizes: Sizes, against: Experiment | None
-) -> Iterator[str]:
-    from study.models.cost import base_arm, matches, parameters_of
-
-    baseline = against.model if against else base_arm(experiment.model)
-    target, mine = parameters_of(baseline, sizes), parameters_of(experiment.model, sizes)
-    name = "as given" if against else f"the default arm of {baseline.family}, width {baseline.width}"
-    yield f"\nbaseline ({name}): {target:,} parameters; this: {mine:,} ({_difference(mine, target)})"
-    if mine == target:
-        yield "  nothing to match"
-        return
-    found = matches(functools.partial(experiment_from, *layers), sizes, target)
-    for match in found:
-        flag = f"--{match.field} {match.value}"
-        yield f"  {flag:<42}{match.parameters:>14,} ({_difference(match.parameters, target)})"
-    if not found:
-        yield "  no width of this arm is free to match it"
-
-
-def _difference(mine: int, target: int) -> str:
-    return f"{mine - target:+,}, {(mine - target) / target:+.2%}"
 
 
 def _print_all(given: dict[str, Any]) -> None:

@@ -143,7 +143,7 @@ AS_MIXED = "Σ_s a_s v_s"
 
 @dataclass(frozen=True, kw_only=True)
 class Reach(Facts):
-    """Facts about a reach. Its formula is made of the parts."""
+    """Facts about a reach. Without a formula, it is made of the parts."""
 
     within: str = ""
     """Condition on the slots s that stay visible."""
@@ -165,9 +165,13 @@ class Reach(Facts):
     """The value that it equals where its window covers every slot."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "formula", self.formula or self.composed)
+
+    @property
+    def composed(self) -> str:
+        """The formula that the parts make."""
         mixed = () if self.mixed == AS_MIXED else (f"o = {self.mixed}",)
-        parts = [part for part in (self.within, *self.after, *mixed) if part]
-        object.__setattr__(self, "formula", "; ".join(parts) or "every visible slot")
+        return "; ".join(part for part in (self.within, *self.after, *mixed) if part) or "every visible slot"
 
     @property
     def local(self) -> bool:

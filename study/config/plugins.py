@@ -15,6 +15,8 @@ import ast
 import hashlib
 import os
 import re
+import sys
+import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +41,8 @@ class Plugin:
     Attributes:
         name: name of the class.
         text: content of the file.
-        facts: what the class declares about itself.
+        facts: what the class declares about itself. Without a formula there, that of its attribute `formula`, or the
+            first line of its docstring.
     """
 
     name: str
@@ -65,6 +68,10 @@ class NotAllowedError(InputError):
 
 _known: dict[str, str] = {}
 """Digest ↦ content of every file read so far. Content decides the key, so that no order of reading matters."""
+_paths: dict[str, str] = {}
+"""Digest ↦ path under which a user named the file, for messages."""
+MODULE = "study_mechanism_"
+"""Beginning of the names of the modules that files of users' own become."""
 
 
 def digest(text: str) -> str:
@@ -113,7 +120,28 @@ def read(value: str) -> Plugin:
     path, name = parts
     text = _content(path)
     remember([text])
+    _paths[digest(text)] = path
     return _plugin(text, name, path)
+
+
+def place(plugin: Plugin) -> str:
+    """Return the name of a plugin's file in tracebacks: its path, or the name of the mechanism if no user named it."""
+    return _paths.get(digest(plugin.text), f"<{shortened(plugin.value)}>")
+
+
+def line_of(problem: BaseException) -> str:
+    """Return the last line of a user's own file that an exception passed, such as `mine.py:12, Mine.forward`; or ''."""
+    found = ""
+    for frame, line in traceback.walk_tb(problem.__traceback__):
+        if frame.f_globals.get("__name__", "").startswith(MODULE):
+            found = f"{frame.f_code.co_filename}:{line}, {frame.f_code.co_qualname}"
+    return found
+
+
+def running() -> list[str]:
+    """Return the files of users' own that this process has run."""
+    modules = [module for name, module in sys.modules.items() if name.startswith(MODULE)]
+    return sorted(str(module.__file__) for module in modules)
 
 
 def allow(values: Iterable[Any]) -> None:
@@ -199,20 +227,19 @@ def _plugin(text: str, name: str, where: str) -> Plugin:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
         line = f", line {problem.lineno}" if isinstance(problem, SyntaxError) else ""
         raise ValueError(f"{where}: no valid Python{line} ({problem.args[0]})") from None
-    declared = {node.name: facts for node in tree.body if isinstance(node, ast.ClassDef) for facts in [_facts(node)]}
-    mechanisms = [cls for cls, facts in declared.items() if facts is not None]
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    mechanisms = [cls for cls, node in classes.items() if "facts" in _assigned(node)]
     listed = ", ".join(mechanisms) or "none"
     if not name:
         if len(mechanisms) != 1:
             raise ValueError(f"{where}: expected one class with facts, got {listed}. Name it, such as {where}:CLASS")
         name = mechanisms[0]
-    if name not in declared:
+    if name not in classes:
         raise ValueError(f"{where}: no such class: {name}. Classes with facts: {listed}")
-    node = declared[name]
-    if node is None:
+    if name not in mechanisms:
         raise ValueError(f"{where}: class {name} has no facts. Add a line such as facts = dict(formula='q·k')")
     try:
-        facts = {key: ast.literal_eval(value) for key, value in node.items()}
+        facts = _facts(classes[name])
     except (ValueError, TypeError, RecursionError, MemoryError):
         raise ValueError(
             f"{where}: facts of class {name}: expected plain values (texts, numbers, true or false, tuples of them), "
@@ -221,19 +248,26 @@ def _plugin(text: str, name: str, where: str) -> Plugin:
     return Plugin(name, text, facts)
 
 
-def _facts(node: ast.ClassDef) -> dict[str, ast.expr] | None:
-    """Return the entries of the literal that a class assigns to `facts`; None without one."""
+def _facts(node: ast.ClassDef) -> dict[str, Any]:
+    """Return the facts of a class, which are literals: a `dict(…)` or `{…}`, and its formula."""
+    assigned = _assigned(node)
+    value = assigned["facts"]
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "dict" and not value.args:
+        facts = {word.arg or "**": ast.literal_eval(word.value) for word in value.keywords}
+    else:
+        facts = ast.literal_eval(value)
+    formula = ast.literal_eval(assigned["formula"]) if "formula" in assigned else (ast.get_docstring(node) or "\n")
+    return {"formula": formula.strip().partition("\n")[0]} | dict(facts)
+
+
+def _assigned(node: ast.ClassDef) -> dict[str, ast.expr]:
+    """Return what a class assigns to names of its own."""
+    found: dict[str, ast.expr] = {}
     for statement in node.body:
         targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
-        if not any(isinstance(target, ast.Name) and target.id == "facts" for target in targets):
-            continue
         value = getattr(statement, "value", None)
-        if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "dict":
-            if not value.args:
-                return {word.arg or "**": word.value for word in value.keywords}
-        elif isinstance(value, ast.Dict):
-            return {getattr(key, "value", "**"): entry for key, entry in zip(value.keys, value.values, strict=True)}
-    return None
+        found |= {target.id: value for target in targets if isinstance(target, ast.Name) and value is not None}
+    return found
 
 
 def remember(texts: Iterable[str]) -> None:

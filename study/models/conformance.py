@@ -1,40 +1,33 @@
 """Checks that every mechanism must pass, built in or a user's own. `study check` prints them.
 
-Small sites and models in float64, with padding: B batch · H heads · L queries · S slots · D width · K key width.
+Small sites and models with padding: B batch · H heads · L queries · S slots · D width.
 """
 
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from study.attention import (
-    Attention,
-    AttentionCall,
-    Combine,
-    Lengths,
-    Memory,
-    Mixing,
-    Reach,
-    Scale,
-    Score,
-    View,
-    Weighting,
-)
+from study.attention import Attention, AttentionCall, Lengths, View
 from study.attention.part import Part
 from study.config import Attention as Config
-from study.config import experiment_from, plugins
-from study.config.mechanisms import AXES
-from study.models.build import build, initialise
+from study.config import Recurrent, Transformer, experiment_from, plugins
+from study.config.mechanisms import AXES, REACH
+from study.errors import InputError
+from study.models.build import build, construct, initialise
+from study.models.translator import Translator, select
 
-B, H, L, S, D = 2, 3, 5, 7, 24
+B, H, L, S, D, VOCABULARY = 2, 3, 5, 7, 24, 13
+LONG = 120
+"""Slots of a memory from which every window of half-width 1 is gathered."""
 LENGTHS = Lengths(longest=16, typical=12)
-KINDS: dict[str, type[Part]] = {kind.axis: kind for kind in (Score, Scale, Weighting, Combine, Reach, Mixing)}
-"""Axis ↦ the class that its values are subclasses of."""
 
 
 class Check(NamedTuple):
@@ -55,38 +48,104 @@ class NotApplicableError(Exception):
     """A check has nothing to test, for the reason given."""
 
 
+class Case(NamedTuple):
+    """A mechanism under test: one value of one axis, as `study.config.mechanisms` names them."""
+
+    axis: str
+    value: str
+
+    @property
+    def facts(self) -> Any:
+        """Row of the value."""
+        return AXES[self.axis][self.value]
+
+    @property
+    def reaches(self) -> tuple[str, ...]:
+        """Every reach that the mechanism takes."""
+        return (self.value,) if self.axis == "reach" else tuple(reach for reach in REACH if self._takes(reach))
+
+    def _takes(self, reach: str) -> bool:
+        try:
+            return bool(Config(**self.fields() | {"reach": reach}).resolved(D, D))
+        except ValueError:
+            return False
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of a site that takes the value."""
+        given: dict[str, Any] = {"heads": H, self.axis: self.value}
+        if self.axis == "weights" and self.facts.scale:
+            given["scale"] = self.facts.scale
+        if self.axis == "combine":
+            given |= {"values": "projected", "output": "raw" if self.facts.wide else "projected"}
+        return given
+
+    def site(self, **fields: Any) -> Attention:
+        """Return an initialised site in float64, in evaluation."""
+        if fields.get("reach") in REACH.taking("window"):
+            fields["window"] = 1
+        site = Attention(Config(**self.fields() | fields).resolved(D, D), D, D, LENGTHS)
+        initialise(site, 1)
+        return site.double().eval()
+
+    def models(self) -> Iterator[Recurrent | Transformer]:
+        """Yield a model of each family that takes the mechanism: at every site, or at cross alone.
+
+        Raises:
+            CheckFailedError: no model takes it.
+        """
+        refused, count = "", 0
+        for family in (Recurrent, Transformer):
+            own = self.axis in family.model_fields
+            given = {self.axis: self.value} if own else self.fields() if self.axis in Config.model_fields else {}
+            sizes = {"family": family.model_fields["family"].default, "width": D, "layers": 1, "dropout": 0.0}
+            for place in ("",) if own else ("attention.", "attention.cross.") if given else ():
+                overrides = {f"model.{name}": value for name, value in sizes.items()}
+                overrides |= {f"model.{place}{name}": value for name, value in given.items()}
+                try:
+                    yield experiment_from(overrides).model
+                except InputError as problem:
+                    refused = str(problem)
+                else:
+                    count += 1
+                    break
+        if not count:
+            raise CheckFailedError(f"no model takes it: {refused}")
+
+
 def check(axis: str, value: str) -> Iterator[Check]:
     """Yield the outcome of every check that belongs to an axis.
+
+    A mechanism that cannot be run at all gets the first outcome alone, and an error that comes again is not repeated.
 
     Args:
         axis: field of an attention or model, such as `score`.
         value: name of a built-in value, or of a user's own class as `study.config.plugins` reads it.
     """
-    cases = (reference, *MODEL_CHECKS) if axis == "mixing" else (*SITE_CHECKS, *OWN_CHECKS.get(axis, ()), *MODEL_CHECKS)
-    for case in cases:
-        name = (inspect.getdoc(case) or "").splitlines()[0].rstrip(".")
+    told: set[str] = set()
+    for number, test in enumerate((*(SITE if axis in Config.model_fields else ()), *OWN.get(axis, ()), *MODEL)):
+        name = (inspect.getdoc(test) or "").splitlines()[0].rstrip(".")
         try:
-            case(axis, value)
-        except CheckFailedError as problem:
-            yield Check(name, str(problem))
+            test(Case(axis, value))
         except NotApplicableError as reason:
             yield Check(name, "", str(reason))
         except Exception as problem:
-            text = str(problem).strip().splitlines()
-            yield Check(name, f"{type(problem).__name__}: {text[0] if text else 'no message'}")
+            text = _explained(problem)
+            yield Check(name, *(("", "the same error") if text in told else (text,)))
+            if not number:
+                return
+            told.add(text)
         else:
             yield Check(name, "")
 
 
-def _site(axis: str, value: str, **fields: Any) -> Attention:
-    """Return an initialised site in float64, in evaluation."""
-    given: dict[str, Any] = {"heads": H, axis: value, **fields}
-    row = AXES[axis][value]
-    if axis == "weights" and row.scale:
-        given["scale"] = row.scale
-    site = Attention(Config(**given).resolved(D, D), D, D, LENGTHS)
-    initialise(site, 1)
-    return site.double().eval()
+def _explained(problem: Exception) -> str:
+    if isinstance(problem, CheckFailedError):
+        return str(problem)
+    text = f"{type(problem).__name__}: {problem}".strip().partition("\n")[0]
+    where = plugins.line_of(problem)
+    return (
+        f"{where}: {text}" if where else f"{text}. No line of the class raises it: compare its facts, arguments, shapes"
+    )
 
 
 def _states(count: int, seed: int = 0) -> Tensor:
@@ -94,60 +153,90 @@ def _states(count: int, seed: int = 0) -> Tensor:
     return torch.randn(B, count, D, generator=generator, dtype=torch.float64)
 
 
-def _mask() -> Tensor:
+def _mask(count: int = S) -> Tensor:
     """[B, S]: the second sentence has three slots."""
-    mask = torch.ones(B, S, dtype=torch.bool)
+    mask = torch.ones(B, count, dtype=torch.bool)
     mask[1, 3:] = False
     return mask
 
 
-def _view(mask: Tensor, queries: int = L, start: int = 0) -> View:
-    return View(mask if mask.ndim == 4 else mask[:, None, None], torch.arange(start, start + queries))
+def _causal(count: int) -> Tensor:
+    return torch.tril(torch.ones(count, count, dtype=torch.bool))[None, None].expand(B, 1, -1, -1)
 
 
-def _context(site: Attention, query: Tensor, memory: Memory, view: View) -> Tensor:
-    out: Tensor = site(query, memory, view)[0]
+def _attend(site: Attention, query: Tensor, states: Tensor, mask: Tensor) -> Tensor:
+    """Return the contexts of queries over the states; the mask is [B, S], or [B, 1, L, S]."""
+    real = mask if mask.ndim == 2 else mask.new_ones(states.shape[:2])
+    view = View(mask[:, None, None] if mask.ndim == 2 else mask, torch.arange(query.shape[1], device=query.device))
+    out: Tensor = site(query, site.remember(states, real), view)[0]
     return out
 
 
-def _equal(one: Tensor, other: Tensor, problem: str) -> None:
+def _tapped(site: Attention, query: Tensor, states: Tensor, mask: Tensor) -> AttentionCall:
+    calls: list[AttentionCall] = []
+    site.tap = calls.append
+    _attend(site, query, states, mask)
+    site.tap = None
+    return calls[0]
+
+
+def _equal(one: Tensor, other: Tensor, problem: str, tolerance: float = 1e-8) -> None:
     if one.shape != other.shape:
         raise CheckFailedError(f"{problem}; shapes are {list(one.shape)} and {list(other.shape)}")
-    if not torch.allclose(one, other, rtol=1e-8, atol=1e-10, equal_nan=True):
+    if not torch.allclose(one, other, rtol=tolerance, atol=tolerance / 100, equal_nan=True):
         raise CheckFailedError(f"{problem}; the largest difference is {(one - other).abs().max():.2g}")
 
 
-def shapes(axis: str, value: str) -> None:
-    """Output is finite, of shape [B, L, D]."""
-    site = _site(axis, value)
-    out = _context(site, _states(L), site.remember(_states(S, 1), _mask()), _view(_mask()))
+SHAPES = {"score": (B, H, L, S), "weights": (B, H, L, S), "combine": (B, L, D)}
+"""Axis ↦ shape of the result of its class."""
+
+
+def _shaped(shape: tuple[int, ...], part: nn.Module, given: Any, out: Tensor) -> None:
+    if out.shape != shape:
+        raise CheckFailedError(
+            f"expected {type(part).__name__} to return the shape {list(shape)}, got {list(out.shape)}"
+        )
+
+
+def shapes(case: Case) -> None:
+    """Results are finite and have their shapes."""
+    site = case.site()
+    if case.axis in SHAPES:
+        site.tap = lambda call: None
+        site.get_submodule(case.axis).register_forward_hook(partial(_shaped, SHAPES[case.axis]))
+    out = _attend(site, _states(L), _states(S, 1), _mask())
     if out.shape != (B, L, site.width):
         raise CheckFailedError(f"expected an output of shape {[B, L, site.width]}, got {list(out.shape)}")
     if not out.isfinite().all():
         raise CheckFailedError("expected finite numbers, got inf or nan")
 
 
-def gradients(axis: str, value: str) -> None:
-    """Every parameter gets a finite gradient."""
-    site = _site(axis, value).train()
+def gradients(case: Case) -> None:
+    """A finite gradient reaches every parameter, and in it every head."""
+    site = case.site().train()
     states = _states(S, 1).requires_grad_()
-    out, terms = site(_states(L), site.remember(states, _mask()), _view(_mask()))
+    view = View(_mask()[:, None, None], torch.arange(L))
+    out, terms = site(_states(L), site.remember(states, _mask()), view)
     loss = out.square().sum() + sum((term.sum() for term in terms if isinstance(term, Tensor)), out.new_zeros(()))
     named = {name: parameter for name, parameter in site.named_parameters() if parameter.requires_grad}
     found = torch.autograd.grad(loss, list(named.values()), allow_unused=True)
     for name, gradient in zip(named, found, strict=True):
-        if gradient is None and (name.startswith(f"{axis}.") or axis == "combine"):
+        if gradient is None:
             raise CheckFailedError(f"parameter {name} gets no gradient: it is not used, or a step detaches it")
-        if gradient is not None and not gradient.isfinite().all():
+        if not gradient.isfinite().all():
             raise CheckFailedError(f"the gradient of {name} is inf or nan")
+        by_head = gradient.reshape(H, -1).abs().amax(1) if len(gradient) == H else gradient.abs().max()[None]
+        if not by_head.all():
+            of = f" of head {int(by_head.argmin())}" if len(by_head) > 1 else ""
+            raise CheckFailedError(f"the gradient of {name}{of} is 0: the output does not depend on it")
 
 
-def nothing_to_attend_to(axis: str, value: str) -> None:
+def nothing_to_attend_to(case: Case) -> None:
     """A query that sees no slot gets a zero context and finite gradients."""
-    site = _site(axis, value).train()
+    site = case.site().train()
     states, mask = _states(S, 1).requires_grad_(), _mask()
     mask[1] = False
-    out = _context(site, _states(L), site.remember(states, mask), _view(mask))
+    out = _attend(site, _states(L), states, mask)
     if out[1].abs().max() != 0:
         raise CheckFailedError(f"expected 0, got numbers up to {out[1].abs().max():.2g}. Give weight 0 to hidden slots")
     (gradient,) = torch.autograd.grad(out.sum(), states, allow_unused=True)
@@ -155,209 +244,225 @@ def nothing_to_attend_to(axis: str, value: str) -> None:
         raise CheckFailedError("the gradient is inf or nan. Replace empty rows before the operation that divides by 0")
 
 
-def padding(axis: str, value: str) -> None:
+def padding(case: Case) -> None:
     """Padding changes nothing, neither by its content nor by its length."""
-    site, states = _site(axis, value), _states(S, 1)
-    other = torch.where(_mask()[..., None], states, 9 * _states(S, 2))
-    first = _context(site, _states(L), site.remember(states, _mask()), _view(_mask()))
-    second = _context(site, _states(L), site.remember(other, _mask()), _view(_mask()))
+    site, states, mask = case.site(), _states(S, 1), _mask()
+    other = torch.where(mask[..., None], states, 9 * _states(S, 2))
+    first = _attend(site, _states(L), states, mask)
+    second = _attend(site, _states(L), other, mask)
     _equal(first, second, "the content of padded slots changes the output. Use view.mask")
-    longer, mask = nn.functional.pad(states, (0, 0, 0, 2)), nn.functional.pad(_mask(), (0, 2))
-    third = _context(site, _states(L), site.remember(longer, mask), _view(mask))
+    third = _attend(site, _states(L), F.pad(states, (0, 0, 0, 2)), F.pad(mask, (0, 2)))
     _equal(first, third, "two more padded slots change the output. Count visible slots by view.mask, not by shape")
 
 
-def _causal(count: int) -> Tensor:
-    return torch.tril(torch.ones(count, count, dtype=torch.bool))[None, None].expand(B, 1, -1, -1)
-
-
-def causality(axis: str, value: str) -> None:
+def causality(case: Case) -> None:
     """In causal self-attention, later tokens do not change earlier outputs."""
-    if axis == "reach" and AXES[axis][value].cross_only:
+    if case.axis == "reach" and case.facts.cross_only:
         raise NotApplicableError("it belongs to cross-attention alone")
-    site, states, mask = _site(axis, value), _states(S), torch.ones(B, S, dtype=torch.bool)
+    site, states = case.site(), _states(S)
     changed = torch.cat([states[:, :-1], 9 * states[:, -1:]], 1)
-    first, second = (_context(site, x, site.remember(x, mask), _view(_causal(S), S))[:, :-1] for x in (states, changed))
+    first, second = (_attend(site, x, x, _causal(S))[:, :-1] for x in (states, changed))
     _equal(first, second, "a hidden later token changes an earlier output. Use view.mask")
 
 
-def incremental(axis: str, value: str) -> None:
-    """Token by token equals all at once, as decoding needs."""
-    site, states, mask = _site(axis, value), _states(S), torch.ones(B, S, dtype=torch.bool)
-    whole = _context(site, states, site.remember(states, mask), _view(_causal(S), S))
-    grown = site.remember(states[:, :0], mask[:, :0])
-    for t in range(S):
-        grown = site.extend(grown, states[:, t : t + 1])
-        now = _view(_causal(S)[:, :, t : t + 1, : t + 1], 1, start=t)
-        out = _context(site, states[:, t : t + 1], grown, now)
-        _equal(out[:, 0], whole[:, t], "a slot's preparation depends on the other slots, or on the number of queries")
+def incremental(case: Case) -> None:
+    """Token by token equals all at once, with every reach, as decoding needs."""
+    for reach in (name for name in case.reaches if not REACH[name].samples):
+        site, states = case.site(reach=reach), _states(S)
+        whole, memory = _attend(site, states, states, _causal(S)), site.remember(states[:, :0], _mask()[:, :0])
+        for t in range(S):
+            memory = site.extend(memory, states[:, t : t + 1])
+            view = View(_causal(S)[:, :, t : t + 1, : t + 1], torch.tensor([t]))
+            out = site(states[:, t : t + 1], memory, view)[0]
+            problem = "step {} differs. A slot depends on other slots, or a position is not that of view.position"
+            _equal(out[:, 0], whole[:, t], problem.format(t) + (f"; reach {reach}" if reach != "global" else ""))
 
 
-def fused(axis: str, value: str) -> None:
-    """The fused kernel equals the explicit formula."""
-    site = _site(axis, value)
-    if not site.fusable:
-        raise NotApplicableError("it is not declared as fusable")
-    memory = site.remember(_states(S, 1), _mask())
-    quick = _context(site, _states(L), memory, _view(_mask()))
-    _equal(quick, _context(site, _states(L), memory, _view(_mask())), "two equal calls differ")
-    site.tap = lambda seen: None
-    explicit = _context(site, _states(L), memory, _view(_mask()))
-    _equal(quick, explicit, "fusable is declared, and the fused kernel computes another function. Leave fusable out")
+def windows(case: Case) -> None:
+    """Every reach takes long sources, and gathered windows equal masked ones."""
+    for reach in case.reaches:
+        site, states, query = case.site(reach=reach), _states(LONG, 1), _states(L)
+        gathered = _attend(site, query, states, _mask(LONG))
+        site.gather_from = math.inf
+        masked = _attend(site, query, states, _mask(LONG))
+        _equal(gathered, masked, f"reach {reach}: a gathered window differs. Let gather_from be infinite")
 
 
-def removed_heads(axis: str, value: str) -> None:
-    """Removing heads equals gating them to 0, as pruning needs."""
-    site = _site(axis, value)
-    memory, kept = site.remember(_states(S, 1), _mask()), (0, 2)
-    smaller = site.reduced(kept)
-    gate = torch.zeros(H, 1, 1, dtype=torch.float64)
-    gate[list(kept)] = 1
-
-    class Gate(nn.Module):
-        def forward(self, heads: Tensor) -> Tensor:
-            return heads * gate
-
-    site.gate = Gate()
-    site.tap = lambda seen: None
-    smaller.tap = lambda seen: None
-    gated = _context(site, _states(L), memory, _view(_mask()))
-    _equal(
-        gated,
-        _context(smaller, _states(L), smaller.remember(_states(S, 1), _mask()), _view(_mask())),
-        "parameters are not sliced by head. Let their first axis be the heads', or define keep(heads)",
-    )
+def taps(case: Case) -> None:
+    """The fused kernel, or a repeated call, equals the explicit formula."""
+    site = case.site()
+    given = _states(L), _states(S, 1), _mask()
+    quick = _attend(site, *given)
+    _equal(quick, _attend(site, *given), "two equal calls differ")
+    site.tap = lambda call: None
+    _equal(quick, _attend(site, *given), "fusable is declared, and the kernel computes another function")
 
 
-def _seen(site: Attention, query: Tensor, states: Tensor, mask: Tensor) -> AttentionCall:
-    calls: list[AttentionCall] = []
-    site.tap = calls.append
-    _context(site, query, site.remember(states, mask), _view(mask))
-    site.tap = None
-    return calls[0]
+class _Gate(nn.Module):
+    """Heads times 0 or 1."""
+
+    def __init__(self, kept: list[int]) -> None:
+        super().__init__()
+        self.open = torch.zeros(H, 1, 1, dtype=torch.float64).index_fill(0, torch.tensor(kept), 1.0)
+
+    def forward(self, heads: Tensor) -> Tensor:
+        return heads * self.open
 
 
-def what_it_reads(axis: str, value: str) -> None:
+def removed_heads(case: Case) -> None:
+    """Removing each head equals gating it to 0, as pruning needs."""
+    for gone in range(H):
+        kept = [head for head in range(H) if head != gone]
+        site = case.site()
+        smaller = site.reduced(kept)
+        site.gate = _Gate(kept)
+        given = _states(L), _states(S, 1), _mask()
+        _equal(
+            _attend(smaller, *given),
+            _attend(site, *given),
+            f"without head {gone}: parameters are not sliced by head. Let their first axis be the heads', or define "
+            "keep(heads)",
+        )
+
+
+def what_it_reads(case: Case) -> None:
     """A score depends on what its facts say that it reads."""
-    site, facts = _site(axis, value), AXES[axis][value]
-    base = _seen(site, _states(L), _states(S, 1), _mask()).logits
-    moved = {
-        "query": _seen(site, 2 * _states(L, 3), _states(S, 1), _mask()).logits,
-        "key": _seen(site, _states(L), 2 * _states(S, 4), _mask()).logits,
-    }
-    for name, logits in moved.items():
-        changes = not torch.equal(base, logits)
-        if changes != (name in facts.reads):
+    site, given = case.site(), (_states(L), _states(S, 1))
+    base = _tapped(site, *given, _mask()).logits
+    for name, moved in (("query", (2 * _states(L, 3), given[1])), ("key", (given[0], 2 * _states(S, 4)))):
+        changes = not torch.equal(base, _tapped(site, *moved, _mask()).logits)
+        if changes != (name in case.facts.reads):
             does = "changes" if changes else "does not change"
-            raise CheckFailedError(f"the score {does} with the {name}, and facts.reads is {facts.reads}. Correct it")
+            raise CheckFailedError(
+                f"the score {does} with the {name}, and facts.reads is {case.facts.reads}. Correct it"
+            )
 
 
-def rescaling(axis: str, value: str) -> None:
+def rescaling(case: Case) -> None:
     """With facts.matrix, the score's own parameter multiplies it."""
-    site = _site(axis, value)
-    if not AXES[axis][value].matrix:
+    if not case.facts.matrix:
         raise NotApplicableError("it has no matrix of its own")
-    base, factor = _seen(site, _states(L), _states(S, 1), _mask()).logits, torch.tensor([2.0, 3.0, 5.0]).double()
+    site, factor = case.site(), torch.tensor([2.0, 3.0, 5.0]).double()
+    base = _tapped(site, _states(L), _states(S, 1), _mask()).logits
     if not site.score.rescale(factor):
         raise CheckFailedError("facts.matrix is true. Define rescale(factor), which scales the score and returns True")
-    now = _seen(site, _states(L), _states(S, 1), _mask()).logits
+    now = _tapped(site, _states(L), _states(S, 1), _mask()).logits
     _equal(now, base * factor[:, None, None], "rescale(factor) does not multiply the score of head h by factor[h]")
 
 
-def distribution(axis: str, value: str) -> None:
-    """Weights are 0 at hidden slots, and sum to 1 if facts say so."""
-    weighting, facts = Weighting.named(value)(), AXES[axis][value]
+def distribution(case: Case) -> None:
+    """Weights are 0 at hidden slots, in float32 or better, and sum to 1 if facts say so."""
+    weighting, mask = case.site().weights, _mask()[:, None, None]
     for dtype, size in ((torch.float64, 1.0), (torch.float32, 1e4), (torch.float16, 1e4)):
         logits = (torch.randn(B, H, L, S, generator=torch.Generator().manual_seed(5)) * size).to(dtype)
-        weights = weighting(logits, _mask()[:, None, None])
-        if weights.masked_select(~_mask()[:, None, None].expand_as(weights)).any():
+        weights = weighting(logits, mask)
+        if weights.masked_select(~mask.expand_as(weights)).any():
             raise CheckFailedError("a hidden slot has weight. Multiply by the mask, or fill with −inf before a softmax")
         if weights.dtype == torch.float16:
             raise CheckFailedError(
                 "weights are in half precision. Compute them in float32: study.attention.weighting.to_float32"
             )
-        if facts.sums_to_one and not torch.allclose(weights.sum(-1), torch.ones((), dtype=weights.dtype), atol=1e-5):
+        ones = torch.ones((), dtype=weights.dtype)
+        if case.facts.sums_to_one and not torch.allclose(weights.sum(-1), ones, atol=1e-5):
             raise CheckFailedError("facts.sums_to_one is true, and rows do not sum to 1")
 
 
-def reference(axis: str, value: str) -> None:
+def reference(case: Case) -> None:
     """The class equals its own reference in float64."""
-    written = KINDS[axis].named(value).reference
-    if written is None:
+    if case.axis not in REFERENCES:
+        raise NotApplicableError("this axis has no reference")
+    site = case.site()
+    part, result, given = REFERENCES[case.axis](site, _tapped(site, _states(L), _states(S, 1), _mask()))
+    if part.reference is None:
         raise NotApplicableError("the class has no static method `reference`")
-    got, wanted = _with_reference(axis, value, written)
-    _equal(got, wanted, "the class differs from its reference")
+    numbers = {**dict(part.named_parameters()), **dict(part.named_buffers())}
+    parameters = (numbers,) if "parameters" in inspect.signature(part.reference).parameters else ()
+    wanted = torch.as_tensor(part.reference(*given, *parameters), dtype=torch.float64).expand_as(result)
+    _equal(result, wanted, "the class differs from its reference")
 
 
-def _with_reference(axis: str, value: str, written: Callable[..., Any]) -> tuple[Tensor, Tensor]:
-    """Return what a class computes, and what its reference gives for the same input."""
-    if axis == "mixing":
-        layer = Mixing.named(value)(D)
-        initialise(layer, 1)
-        mixed = layer.double()(_states(S), layer.remember(_states(S), _mask()), _view(_mask(), S))[0]
-        return mixed, written(_states(S), _mask(), _numbers(layer))
-    site, states = _site(axis, value), _states(S, 1)
-    seen, mask = _seen(site, _states(L), states, _mask()), _mask()[:, None, None]
-    if axis == "score":
-        return seen.logits, written(seen.query, site.map_key(states), _numbers(site.score)) * site.scale()
-    if axis == "scale":
-        factor = torch.as_tensor(site.scale(), dtype=torch.float64)
-        return factor, torch.as_tensor(written(site.score.d), dtype=torch.float64).expand_as(factor)
-    if axis == "weights":
-        return seen.normalised, written(seen.logits, mask)
-    if axis == "reach":
-        return seen.weights, written(seen.logits, mask)
-    return site.combine(seen.heads), written(seen.heads, _numbers(site.combine))
+REFERENCES: dict[str, Callable[[Attention, AttentionCall], tuple[Part, Tensor, tuple[Any, ...]]]] = {
+    "score": lambda site, seen: (
+        *(site.score, seen.logits / site.scale()),
+        (seen.query, site.map_key(_states(S, 1))),
+    ),
+    "scale": lambda site, seen: (site.scale, torch.as_tensor(site.scale(), dtype=torch.float64), (site.score.d,)),
+    "weights": lambda site, seen: (site.weights, seen.normalised, (seen.logits, seen.mask)),
+    "reach": lambda site, seen: (site.reach, seen.weights, (seen.logits, _mask()[:, None, None])),
+    "combine": lambda site, seen: (site.combine, site.combine(seen.heads), (seen.heads,)),
+}
+"""Axis ↦ the part of a site, its result in a call, and what its reference gets; `parameters` too, if it asks."""
 
 
-def _numbers(part: nn.Module) -> dict[str, Tensor]:
-    return {**dict(part.named_parameters()), **dict(part.named_buffers())}
+def _tokens() -> tuple[Tensor, Tensor]:
+    """Source [B, S] and target [B, L]."""
+    tokens = torch.randint(4, VOCABULARY, (B, S + L), generator=torch.Generator().manual_seed(6))
+    return tokens[:, :S], tokens[:, S:]
 
 
-def both_families(axis: str, value: str) -> None:
-    """Models of both families decode step by step as they are trained."""
-    field = "model.mixing" if axis == "mixing" else f"model.attention.cross.{axis}"
-    scale = AXES[axis][value].scale if axis == "weights" else ""
-    families = ("transformer",) if axis == "mixing" else ("recurrent", "transformer")
-    for family in families:
-        overrides = {
-            "model.family": family,
-            "model.width": D,
-            "model.layers": 1,
-            "model.attention.heads": H,
-            field: value,
-        }
-        if scale:
-            overrides["model.attention.cross.scale"] = scale
-        if axis == "combine":
-            overrides |= {"model.attention.cross.values": "projected", "model.attention.cross.output": "projected"}
-            if AXES[axis][value].wide:
-                overrides["model.attention.cross.output"] = "raw"
-        model = build(experiment_from(overrides).model, 13, 1, LENGTHS).double().eval()
-        tokens = torch.Generator().manual_seed(6)
-        source, target = (torch.randint(4, 13, (B, n), generator=tokens) for n in (S, L))
-        encoded = model.encode(source, _mask())
+def decoding(case: Case) -> None:
+    """Models decode step by step as they are trained, and beams can be reordered."""
+    for config in case.models():
+        model = build(config, VOCABULARY, 1, LENGTHS).double().eval()
+        (source, target), mask = _tokens(), _mask()
+        encoded = model.encode(source, mask)
         whole, state = model.decode(encoded, target).logits, encoded.state
         for t in range(L):
             logits, state = model.step(target[:, t], state, encoded)
-            _equal(logits, whole[:, t], f"{family}: step {t} of decoding differs from teacher forcing")
-        longer = nn.functional.pad(source, (0, 2)), nn.functional.pad(_mask(), (0, 2))
-        padded = model.decode(model.encode(*longer), target).logits
-        _equal(padded, whole, f"{family}: padding of the source changes the output")
+            _equal(logits, whole[:, t], f"{config.family}: step {t} of decoding differs from teacher forcing")
+            turned = torch.tensor([1, 0])
+            whole, target, state, encoded = (select(x, turned) for x in (whole, target, state, encoded))
+        padded = model.decode(model.encode(F.pad(source, (0, 2)), F.pad(mask, (0, 2))), _tokens()[1]).logits
+        whole = model.decode(model.encode(source, mask), _tokens()[1]).logits
+        _equal(padded, whole, f"{config.family}: padding of the source changes the output")
 
 
-def axis_of(plugin: plugins.Plugin) -> str:
-    """Return the axis of a user's own class, from the class that it is a subclass of. Runs its file.
+def devices(case: Case) -> None:
+    """It is built on another device, and moved there."""
+    for config in case.models():
+        with torch.device("meta"):
+            built = construct(config, VOCABULARY, LENGTHS)
+        for model in (built, build(config, VOCABULARY, 1, LENGTHS).to("meta")):
+            source, target, mask = (x.to("meta") for x in (*_tokens(), _mask()))
+            encoded = model.encode(source, mask)
+            model.decode(encoded, target)
+            model.step(target[:, 0], encoded.state, encoded)
 
-    Raises:
-        InputError: the file cannot be run, or the class is a subclass of no kind of mechanism.
-    """
-    return Part.named(plugin.value).axis
+
+def training(case: Case) -> None:
+    """A step of training in float32 equals one in float64 within rounding."""
+    for config in case.models():
+        single, double = (_trained(build(config, VOCABULARY, 1, LENGTHS).to(d)) for d in (torch.float32, torch.float64))
+        if not single.isfinite().all():
+            raise CheckFailedError(f"{config.family}: after one step in float32, numbers are inf or nan")
+        _equal(single.double(), double, f"{config.family}: float32 and float64 differ after one step", 1e-2)
 
 
-Case = Callable[[str, str], None]
-SITE_CHECKS: tuple[Case, ...] = (
-    *(shapes, gradients, nothing_to_attend_to, padding, causality, incremental, fused, removed_heads, reference),
+def _trained(model: Translator) -> Tensor:
+    """Return the logits after one step of gradient descent."""
+    (source, target), parameters = _tokens(), list(model.parameters())
+    logits = model.decode(model.encode(source, _mask()), target).logits
+    slopes = torch.autograd.grad(F.cross_entropy(logits.flatten(0, 1), target.flatten()), parameters, allow_unused=True)
+    with torch.no_grad():
+        for parameter, slope in zip(parameters, slopes, strict=True):
+            parameter.sub_(0.1 * slope if slope is not None else 0.0)
+        return model.decode(model.encode(source, _mask()), target).logits
+
+
+Test = Callable[[Case], None]
+SITE: tuple[Test, ...] = (
+    *(
+        shapes,
+        gradients,
+        nothing_to_attend_to,
+        padding,
+        causality,
+        incremental,
+        windows,
+        taps,
+        removed_heads,
+        reference,
+    ),
 )
-OWN_CHECKS: dict[str, tuple[Case, ...]] = {"score": (what_it_reads, rescaling), "weights": (distribution,)}
-MODEL_CHECKS: tuple[Case, ...] = (both_families,)
+OWN: dict[str, tuple[Test, ...]] = {"score": (what_it_reads, rescaling), "weights": (distribution,)}
+MODEL: tuple[Test, ...] = (decoding, training, devices)

@@ -24,7 +24,8 @@ def test_additive_by_hand() -> None:
         score.weight.copy_(torch.tensor([[[1.0, 0.0], [0.5, -1.0]]]))
         score.vector.copy_(torch.tensor([[2.0, -1.0]]))
     seen_by_all = View(torch.ones(1, 1, 1, 1, dtype=torch.bool), torch.zeros(1, dtype=torch.long))
-    logit = score(torch.tensor([[[[0.4]]]]), score.prepare(torch.tensor([[[[0.3]]]])), seen_by_all)
+    query, key = torch.tensor([[[[0.4]]]]), torch.tensor([[[[0.3]]]])
+    logit = score(score.prepare_query(query), score.prepare(key), seen_by_all)
     assert logit.item() == pytest.approx(2 * math.tanh(0.4) - math.tanh(0.2 - 0.3), abs=1e-6)
 
 

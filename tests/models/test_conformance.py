@@ -1,12 +1,15 @@
 """`study check`: every built-in mechanism passes, and every kind of mistake is found by the check that is for it."""
 
+import re
 from pathlib import Path
 
 import pytest
+import torch
 
+import study
 from study.__main__ import main
 from study.config.mechanisms import AXES
-from study.models.conformance import KINDS, check
+from study.models.conformance import check
 
 HEAD = """\
 import torch
@@ -21,7 +24,11 @@ ATTENDS = [value for value, row in AXES["mixing"].items() if row.attends]
 SCORE = "formula='mine', scale='none', d='K', equal_sizes=True"
 
 
-@pytest.mark.parametrize("axis", KINDS)
+OPEN = [axis for axis, rows in AXES.items() if rows.extensible]
+"""Axes that take a class of a user's own."""
+
+
+@pytest.mark.parametrize("axis", OPEN)
 def test_every_built_in_mechanism_passes(axis: str) -> None:
     outcomes = {value: list(check(axis, value)) for value in AXES[axis] if value not in ATTENDS}
     assert all(outcomes.values())
@@ -80,14 +87,14 @@ def test_a_mechanism_of_ones_own_on_every_axis_passes(
     path = own(tmp_path, *RIGHT[axis])
     assert main(["check", path]) == 0, capsys.readouterr().out
     said = capsys.readouterr().out
-    assert said.startswith(f"Mine, a value of {axis}\n")
+    assert said.startswith(f"Mine, a value of {axis} ({path}:6)\n")
     assert "\nfail" not in said
 
 
 WRONG = {
-    "detached": ("Output", "Score", SCORE, "def forward(self, query, prepared, view):\n    return query @ prepared"),
+    "shape": ("Results are", "Score", SCORE, "def forward(self, query, prepared, view):\n    return query @ prepared"),
     "no gradient": (
-        "Every parameter",
+        "A finite gradient",
         "Score",
         SCORE,
         "def __init__(self, heads, query, key, **options):\n    super().__init__(heads, query, key)\n"
@@ -118,14 +125,8 @@ WRONG = {
         SCORE,
         "def prepare(self, keys):\n    return keys - keys.mean(2, keepdim=True)",
     ),
-    "not fusable": (
-        "The fused kernel",
-        "Score",
-        SCORE,
-        "fusable = True\ndef forward(self, query, prepared, view):\n    return -torch.cdist(query, prepared)",
-    ),
     "heads not first": (
-        "Removing heads",
+        "Removing each head",
         "Combine",
         "formula='mine'",
         "def __init__(self, heads, size, width):\n    super().__init__(heads, size, width)\n"
@@ -141,8 +142,50 @@ WRONG = {
     "reads": (
         "A score depends",
         "Score",
-        "formula='mine', d='K', reads=('query',)",
-        "",
+        "formula='mine', d='K', reads=('query', 'key')",
+        "def forward(self, query, prepared, view):\n"
+        "    return query.mean(-1, keepdim=True).expand(*query.shape[:3], prepared.shape[2])",
+    ),
+    "one head for all": (
+        "A finite gradient",
+        "Score",
+        SCORE,
+        "def forward(self, query, prepared, view):\n    return query @ prepared[:, :1].transpose(-1, -2)",
+    ),
+    "first head for all": (
+        "Removing each head",
+        "Score",
+        SCORE,
+        "def forward(self, query, prepared, view):\n    return query @ (prepared + prepared[:, :1]).transpose(-1, -2)",
+    ),
+    "gathered": (
+        "Every reach",
+        "Score",
+        SCORE + ", reads=('query', 'key', 'slot')",
+        "gather_from = 11.0\ndef forward(self, query, prepared, view):\n"
+        "    return query @ prepared.transpose(-1, -2) - torch.arange(prepared.shape[2], device=query.device) ** 2",
+    ),
+    "position of the call": (
+        "Token by token",
+        "Score",
+        SCORE + ", reads=('query', 'key', 'position', 'slot')",
+        "def forward(self, query, prepared, view):\n"
+        "    t, s = (torch.arange(x.shape[2], device=x.device) for x in (query, prepared))\n"
+        "    return query @ prepared.transpose(-1, -2) - (t[:, None] - s).abs()",
+    ),
+    "left behind": (
+        "It is built on another device",
+        "Score",
+        SCORE,
+        "def __init__(self, heads, query, key):\n    super().__init__(heads, query, key)\n"
+        "    self.slope = torch.linspace(1, 2, heads)[:, None, None]\n"
+        "def forward(self, query, prepared, view):\n    return self.slope * (query @ prepared.transpose(-1, -2))",
+    ),
+    "float64": (
+        "A step of training",
+        "Score",
+        SCORE,
+        "def prepare(self, keys):\n    return keys * torch.ones(1, dtype=torch.float64, device=keys.device)",
     ),
     "no rescale": (
         "With facts.matrix",
@@ -159,7 +202,7 @@ WRONG = {
         "def forward(self, logits, mask):\n    return torch.sigmoid(to_float32(logits)).masked_fill(~mask, 0.0)",
     ),
     "decoding": (
-        "Models of both families",
+        "Models decode",
         "Mixing",
         "formula='mine'",
         "def remember(self, states, mask):\n    return states.mean(1, keepdim=True)\n"
@@ -178,3 +221,59 @@ def test_a_mistake_is_found_by_the_check_that_is_for_it(
     assert f"\nfail  {name}" in said
     count = said.count("\nfail ")
     assert said.endswith("\n1 check fails\n" if count == 1 else f"\n{count} checks fail\n")
+
+
+RAISING = {
+    "beside the device": ("forward", "distance = (view.position[:, None] - torch.arange(prepared.shape[2])).abs()"),
+    "half an argument": ("__init__", "super().__init__()"),
+}
+HEAD_OF_ALIBI = "import torch\nfrom study.attention import Score\nclass Alibi(Score):\n"
+ALIBI = """\
+    facts = dict(formula="q·k − |t − s| 2^(−8h/H)", d="K", scale="rsqrt", reads=("query", "key", "position", "slot"))
+    def __init__(self, heads, query, key):
+        super().__init__(heads, query, key)
+        self.register_buffer("slope", 2 ** (-8 * torch.arange(1, heads + 1) / heads))
+    def forward(self, query, prepared, view):
+        distance = (view.position[:, None] - view.slot).abs()
+        return query @ prepared.transpose(-1, -2) - distance * self.slope[:, None, None]
+"""
+RIGHT_LINES = {
+    "forward": "distance = (view.position[:, None] - view.slot).abs()",
+    "__init__": "super().__init__(heads, query, key)",
+}
+
+
+@pytest.mark.parametrize("mistake", RAISING)
+def test_an_error_is_told_once_and_at_the_users_line(
+    mistake: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    method, wrong = RAISING[mistake]
+    path = tmp_path / "alibi.py"
+    path.write_text(HEAD_OF_ALIBI + ALIBI.replace(RIGHT_LINES[method], wrong), encoding="utf-8")
+    assert main(["check", str(path)]) == 1
+    said = capsys.readouterr().out
+    assert len(re.findall(rf"{path}:\d+, Alibi.{method}: \w+Error: ", said)) == 1
+    assert said.endswith("\n1 check fails\n")
+    assert main(["explain", "--model.attention.maps", "separate", "--model.attention.score", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert re.search(rf"{path}:\d+, Alibi.{method}: \w+Error: .*Correct this line; `study check` tests the file", said)
+    assert "report" not in said
+    assert said.count("\n") == 1
+    path.write_text(HEAD_OF_ALIBI + ALIBI, encoding="utf-8")
+    assert main(["check", str(path)]) == 0
+
+
+def test_positions_of_ones_own_work_in_windows_of_long_sources(tmp_path: Path) -> None:
+    path = tmp_path / "alibi.py"
+    path.write_text(HEAD_OF_ALIBI + ALIBI, encoding="utf-8")
+    states = torch.randn(2, 40, 16)
+    windowed = study.Attention(16, score=str(path), heads=2, reach="local_m", window=1)
+    whole = study.Attention(16, score=str(path), heads=2)
+    near = (torch.arange(40)[:, None] - torch.arange(40)).abs() <= 1
+    torch.testing.assert_close(windowed(states), whole(states, mask=near.expand(2, -1, -1)))
+
+
+def test_a_reach_of_ones_own_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = own(tmp_path, "Reach", "formula='every second slot'", RIGHT["reach"][2])
+    assert main(["explain", "--model.attention.reach", path]) == 0
+    assert "     reach: every second slot\n" in capsys.readouterr().out
