@@ -37,6 +37,8 @@ LARGEST = 2**26
 """Bytes of a record."""
 CHECKPOINT, PARTS = "checkpoint.ckpt", "pruning.jsonl"
 """Files that a stopped training, or pruning, continues from; useless once there is a record."""
+STOPPED = "stopped"
+"""File of a run that W&B has stopped: it is continued if a user asks for it, and not by the sweep that it is of."""
 
 NUMBERS = re.compile(r"\[(?:\n +(?:-?\d[\d.e+-]*|null),?)+\n +\]")
 """A list of numbers and nulls in indented JSON. No string holds a line break there."""

@@ -100,10 +100,10 @@ def _plausible(overrides: dict[str, Any]) -> bool:
 
 def _inapplicable(overrides: dict[str, Any], reason: str) -> int:
     """Report a cell of a sweep that is no experiment, without failing: a few failures end an agent."""
-    from study.tracking import run as tracking
+    from study.tracking import tracker
 
     print(f"inapplicable: {reason}")
-    tracking.inapplicable(overrides, reason, _out() / "inapplicable")
+    tracker.inapplicable(overrides, reason, _out() / "inapplicable")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""`study wandb push`: runs of W&B, made or completed from records. `study wandb report`: a report for each sweep."""
+"""`study wandb push`: runs of W&B, made or completed from records."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from study.commands.options import Parser, folder, path, runs_folder
+from study.commands.options import Parser, path, runs_folder
 from study.errors import INTERRUPTED, InputError
 from study.run_names import RUN, find
 
@@ -16,30 +16,17 @@ if TYPE_CHECKING:
     from study.tracking.view import Place, View
 
 DESCRIPTION = """\
-Write into W&B:
-  push FOLDER     send runs to W&B from their records
-  report SWEEP    write the report of a sweep in W&B
+`study wandb push FOLDER` makes the W&B run of every record of a folder, or completes it: also if the run was offline,
+was killed after its record was written, or was deleted in W&B. A run that is complete is left alone, so the same
+command twice changes nothing. If the folder holds published results, everybody can have their runs in a project of
+their own.
 
-Each has its own --help. The project is attention-ablation; WANDB_PROJECT and WANDB_ENTITY choose another.
-"""
-PUSH = """\
-Make the W&B run of every record of a folder, or complete it: also if the run was offline, was killed after its record
-was written, or was deleted in W&B. A run that is complete is left alone, so the same command twice changes nothing.
-If the folder holds published results, everybody can have their runs in a project of their own.
-
-Config has the fields of the experiment and: sweep (all that declare the run), question, arm, facet, baseline (whether
-the arm is the one that others are compared with), and arms.SWEEP, the arm in each sweep. The summary has the scores of
-the tested step (`split/score`) and costs (`cost/...`). The group is the first sweep and the arm.
+Config has the fields of the experiment and: experiment_id, arm_id (short, to group by), command (which makes the run),
+sweep (all that declare the run), question, arm, facet, baseline (whether the arm is the one that others are compared
+with), and arms.SWEEP, the arm in each sweep. The summary has the scores of the tested step (`split/score`) and costs
+(`cost/...`). The group is the first sweep and the arm. A project without runs gets a saved view, "Arms and seeds".
 
 Nothing is sent for a run without a record. Files of W&B in the folder are neither read nor changed.
-"""
-REPORT = """\
-Write a report for each sweep into the W&B project: the verdicts on the claims that it decides, with estimate and
-interval; its runs, found by their tag and grouped by arm; the comparison with its figure, learning curves and
-translations. Verdicts, table and figure are computed from the records here; the figure is sent to a run, report-SWEEP.
-A report that is there is updated, and comments on it stay.
-
-The runs have to be in the project: see `study wandb push`.
 """
 EPILOG = """\
 The project is attention-ablation; WANDB_PROJECT and WANDB_ENTITY choose another.
@@ -56,16 +43,6 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option, no such folder or sweep, or W&B cannot be reached.
     """
-    if argv[:1] == ["report"]:
-        return _report(argv[1:])
-    if argv[:1] != ["push"]:
-        parser = Parser(prog="study wandb", description=DESCRIPTION)
-        parser.add_argument("what", choices=("push", "report"), metavar="push|report", help="what to write into W&B")
-        parser.parse_args(argv[:1])
-    return _push(argv[1:])
-
-
-def _push(argv: Sequence[str]) -> int:
     args = _parser().parse_args(argv)
     from study.store import Store
 
@@ -80,10 +57,11 @@ def _push(argv: Sequence[str]) -> int:
         whose = " of that sweep" if args.sweep else ""
         raise InputError(f"{args.folder}: expected records, got none{whose}. Name another folder of runs.")
     from study.tracking import push
+    from study.tracking.tracker import cause
 
+    counts = dict.fromkeys(("sent", "updated", "complete", "failed"), 0)
     with push.opened() as project:
         print(f"W&B: {len(ids)} runs for the project {project.entity}/{project.name}", flush=True)
-        counts = dict.fromkeys(("sent", "updated", "complete", "failed"), 0)
         in_a_row = 0
         for number, identity in enumerate(ids, 1):
             try:
@@ -96,12 +74,8 @@ def _push(argv: Sequence[str]) -> int:
                 print(f"interrupted: {number - 1} of {len(ids)} runs done; the same command again continues")
                 return INTERRUPTED
             except Exception as problem:
-                from study.tracking.run import cause
-
-                outcome, line = (
-                    "failed",
-                    f"{identity}: {problem if isinstance(problem, InputError) else cause(problem)}",
-                )
+                reason = problem if isinstance(problem, InputError) else cause(problem)
+                outcome, line = "failed", f"{identity}: {reason}"
             counts[outcome] += 1
             in_a_row = in_a_row + 1 if outcome == "failed" else 0
             to = sys.stderr if outcome == "failed" else sys.stdout
@@ -109,51 +83,26 @@ def _push(argv: Sequence[str]) -> int:
             if in_a_row == HOPELESS:
                 print(f"W&B: {HOPELESS} runs in a row failed; repeat the command later for the rest", file=sys.stderr)
                 break
+        if args.view or (not project.runs and counts["sent"]):
+            try:
+                print(f"saved view: {project.save_view()}")
+            except Exception as problem:
+                print(f"W&B: the view was not saved: {cause(problem)}", file=sys.stderr)
     print(", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count))
     return int(counts["failed"] > 0)
 
 
 def _parser() -> Parser:
-    parser = Parser(prog="study wandb push", description=PUSH, epilog=EPILOG)
+    parser = Parser(prog="study wandb", description=DESCRIPTION, epilog=EPILOG)
     add = parser.add_argument
+    add("what", choices=("push",), metavar="push", help="send runs to W&B from their records")
     help_ = f"a folder of runs, results (the published runs), or {RUN}"
     add("folder", type=Path, metavar="FOLDER|RUN", help=help_)
     add("--sweep", metavar="NAME", help="only the runs of this sweep: its name, or a sweep file")
     add("--sweeps", type=Path, default=Path("sweeps"), metavar="DIR", help="folder of sweep files (default: sweeps)")
     add("--force", action="store_true", help="send configuration and summary of complete runs again, too")
+    add("--view", action="store_true", help="save the view, also if the project has runs")
     return parser
-
-
-def _report(argv: Sequence[str]) -> int:
-    parser = Parser(prog="study wandb report", description=REPORT, epilog=EPILOG)
-    add = parser.add_argument
-    add("sweep", nargs="*", metavar="SWEEP", help="name of a sweep, or a sweep file")
-    add("--all", action="store_true", help="every sweep that has records")
-    add("--runs", default="results", metavar="DIR", help="folder of the records (default: results)")
-    add("--sweeps", type=Path, default=Path("sweeps"), metavar="DIR", help="folder of sweep files (default: sweeps)")
-    args = parser.parse_args(argv)
-    if bool(args.sweep) == args.all:
-        raise InputError("SWEEP: expected sweeps or --all, got " + ("both." if args.all else "neither."))
-    from study.publish.report import questions
-
-    asked = questions(folder(Path(args.runs), "--runs"), args.sweeps, args.sweep)
-    if not asked:
-        raise InputError(f"{args.runs}: expected records of a sweep, got none.")
-    from study.tracking import push, reports
-    from study.tracking.run import cause
-
-    failed = 0
-    with push.opened(listed=False) as project:
-        for question in asked:
-            try:
-                outcome, address = reports.write(question, project)
-                print(f"{outcome:<8} {question.sweep}  {address}", flush=True)
-            except InputError:
-                raise
-            except Exception as problem:
-                failed += 1
-                print(f"failed   {question.sweep}: {cause(problem)}", file=sys.stderr, flush=True)
-    return int(failed > 0)
 
 
 def _places(sweeps: Path, asked: str | None) -> tuple[dict[str, Place], set[str]]:
@@ -180,12 +129,11 @@ def _view(store: Store, identity: str, places: Mapping[str, Place]) -> View:
     Raises:
         InputError: its record cannot be read.
     """
-    from study.tracking.view import place_of, view_of
-
-    place = places.get(identity) or place_of(store.folder, identity)
-    folder = store.folder / identity
+    from study.tracking.view import MODEL, place_of, view_of
 
     def read(name: str) -> bytes | None:
-        return store.text(identity).encode() if name == "record.json" else store.content(identity, name)
+        if name == "record.json":
+            return store.text(identity).encode()
+        return store.model(identity) if name == MODEL else store.content(identity, name)
 
-    return view_of(store.record(identity), place, read, folder if folder.is_dir() else None)
+    return view_of(store.record(identity), places.get(identity) or place_of(store.folder, identity), read)

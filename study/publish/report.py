@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from study.analysis.runs import Runs
     from study.publish.results import PublishedSweep
     from study.sweep.spec import Spec
-    from study.tracking.reports import Question
 
 
 def report_sweep(spec: Spec, out: Path, to: Path | None = None) -> None:
@@ -64,47 +62,6 @@ def compared(spec: Spec, runs: Runs) -> Compared:
     found = compare_arms(spec, runs)
     published = Results(runs.folder).manifests if runs.folder and is_results(runs.folder) else {}
     return remarked(found, published.get(spec.name))
-
-
-def questions(runs: Path, sweeps: Path, asked: Sequence[str]) -> list[Question]:
-    """Return what reports in W&B show of sweeps: verdicts and comparison.
-
-    Args:
-        runs: folder of the records.
-        sweeps: folder of the sweep files.
-        asked: names of sweeps, or sweep files; none: all that have records.
-
-    Raises:
-        InputError: there is no such sweep, or a record cannot be used.
-    """
-    from study.analysis.comparison import compare_arms, compares
-    from study.analysis.figures import style
-    from study.analysis.figures import sweep as figure
-    from study.analysis.runs import Runs
-    from study.claims import costs, schema, table
-    from study.claims.evaluate import evaluate
-    from study.tracking.reports import Question
-
-    found = Runs(runs, sweeps)
-    specs = [found.spec(name) for name in asked or sorted(file.stem for file in sweeps.glob("*.yaml"))]
-    there = set(found.store.ids() if found.store else ())
-    measured = costs.read(runs / "benchmarks" if is_results(runs) else None)
-    verdicts = evaluate(schema.read_all(), found, measured, by_score=True)
-    made = []
-    for spec in (spec for spec in specs if any(cell.id in there for cell in spec.runnable)):
-        own = [one for one in verdicts if one.question.sweep == spec.name]
-        lines = [
-            f"**{one.claim.statement}** {row.cells['asked']}: "
-            f"**{row.cells['verdict']}{', fragile' * bool(one.other_outcomes)}** ({row.cells['finding']}). "
-            f"{row.cells['contrast']}: {row.cells['estimate']}, 95% CI {row.cells['interval']}, "
-            f"90% CI {row.cells['inner']}; margin {row.cells['margin']}; {row.cells['n']} seeds."
-            for one, row in zip(own, table.table(own).rows, strict=True)
-        ]
-        comparison = compare_arms(spec, found)
-        drawn = style.png(figure.draw(comparison.facets)) if compares(spec) else None
-        text = comparison.table.markdown()
-        made.append(Question(spec.name, spec.description, "/".join(spec.metric[:2]), lines, text, figure=drawn))
-    return made
 
 
 def remarked(found: Compared, manifest: PublishedSweep | None) -> Compared:

@@ -1,36 +1,34 @@
-"""Runs of W&B made from records: what a project lacks is sent, what it has is left alone."""
+"""Runs of W&B made from records: what a project lacks is sent, what it has is left alone. And its saved view."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import Any
 
 from study.config import account
 from study.config.experiment import Tracking
-from study.errors import InputError
-from study.tracking import run as tracking
-from study.tracking.view import Label, View
+from study.errors import INSTALL, InputError
+from study.tracking import tracker
+from study.tracking.tracker import PUSHED
+from study.tracking.view import View
 
-if TYPE_CHECKING:
-    import wandb
-
-PUSHED = "view_sha256"
-"""Field of the summary: SHA-256 of the view that was sent. It is written last, so an interrupted run lacks it."""
-LONGEST = 300.0
-"""Seconds that W&B has to take a run."""
+PATIENCE, LONGEST = 120.0, 300.0
+"""Seconds that W&B has to start a run, after a minute in which it refuses more requests, and to take all of it."""
 MOST = 9
 """Ids that are tried for one run. W&B never takes the id of a deleted run again."""
-OF_A_RUN = (
-    *(*account.OF_A_RUN, "WANDB_NAME", "WANDB_NOTES"),
-    *("WANDB_JOB_TYPE", "WANDB_RESUME", "WANDB_DIR"),
-)
+OF_A_RUN = (*account.OF_A_RUN, "WANDB_NAME", "WANDB_NOTES", "WANDB_JOB_TYPE", "WANDB_RESUME", "WANDB_DIR")
 """Environment variables of a single run. A push ignores them, because it sends several runs."""
+WORKSPACE = "Arms and seeds"
+"""Name of the saved view."""
+COLUMNS = ("config:arm", "config:seed", "summary:test/exact", "summary:test/bleu", "summary:test/nll")
+BARS = ("test/exact", "test/bleu", "test/nll")
+CURVES = ("train/loss", "valid/loss", "valid/greedy_exact", "attention/cross/entropy", "attention/aer")
 
 
 class Project:
@@ -38,13 +36,12 @@ class Project:
 
     Args:
         folder: W&B's own files, for the time of the push.
-        listed: ask for its runs.
 
     Raises:
         Exception: W&B cannot be reached, or refuses.
     """
 
-    def __init__(self, folder: Path, listed: bool = True) -> None:
+    def __init__(self, folder: Path) -> None:
         import wandb
 
         api = wandb.Api()
@@ -53,8 +50,6 @@ class Project:
         self.name = os.environ.get("WANDB_PROJECT") or Tracking().project
         self.runs: dict[str, list[tuple[str, str, str | None]]] = {}
         """Identity of an experiment ↦ id, state and `PUSHED` of its runs."""
-        if not listed:
-            return
         with suppress(ValueError):  # no such project: the first run makes it
             for run in api.runs(f"{self.entity}/{self.name}", per_page=100, include_sweeps=False, lazy=False):
                 identity = run.config.get("experiment_id") or run.id
@@ -73,88 +68,82 @@ class Project:
         Raises:
             Exception: W&B cannot be reached, or refuses.
         """
-        there = sorted(self.runs.get(view.label.id, []), key=lambda run: (run[0] != view.label.id, run[0]))
-        if (view.state, view.sha256) in [(state, pushed) for _, state, pushed in there] and not force:
-            return "complete", next(name for name, _, pushed in there if pushed == view.sha256)
-        names = [name for name, *_ in there] or self.free(view.label.id)
-        sent = self.with_run(view.label, names, lambda run: self._complete(run, view), view.state == "failed")
-        return ("updated" if there else "sent"), sent
-
-    def free(self, name: str) -> list[str]:
-        """Return the ids to try for a new run: W&B never takes the id of a deleted run again."""
-        return [name, *(f"{name}-{n}" for n in range(2, MOST + 1))]
-
-    def with_run(
-        self, label: Label, names: Sequence[str], send: Callable[[wandb.Run], object], failed: bool = False
-    ) -> str:
-        """Make or continue a run under the first id that W&B takes, send something, and finish it.
-
-        Args:
-            label: the run.
-            names: ids to try.
-            send: gets the run.
-            failed: whether its state is to be `failed`.
-
-        Returns:
-            The id.
-
-        Raises:
-            Exception: W&B cannot be reached, or refuses.
-        """
+        own, state = view.label.id, "failed" if view.failed else "finished"
+        there = sorted(self.runs.get(own, []), key=lambda run: (run[0] != own, run[0]))
+        if not force and (found := [run[0] for run in there if run[1:] == (state, view.sha256)]):
+            return "complete", found[0]
+        names = [run[0] for run in there] or [own, *(f"{own}-{n}" for n in range(2, MOST + 1))]
         for name in names:
             try:
-                run = tracking.begin(replace(label, id=name), self.entity, self.name, self.folder, "online")
-                try:
-                    tracking.within(LONGEST, partial(send, run))
-                except BaseException:
-                    with suppress(Exception):
-                        run.finish(exit_code=1)
-                    raise
-                run.finish(exit_code=int(failed))
+                self._send(view, name)
             except Exception as problem:
-                tracking.forget()
-                if name == names[-1] or not tracking.deleted(problem):
+                tracker.forget()
+                if name == names[-1] or not tracker.deleted(problem):
                     raise
             else:
-                return name
-        raise AssertionError(names)
+                break
+        return ("updated" if there else "sent"), name
 
-    def _complete(self, run: wandb.Run, view: View) -> None:
-        """Log what the run lacks."""
-        missing = [(step, {"step": step, **values}) for step, values in view.points if step >= run.starting_step]
-        last = view.points[-1][0] if view.points else 0
-        if run.starting_step <= last + 1:
-            missing.append(view.end)
-        for step, values in missing:
-            tracking.log(run, values, step)
-        run.summary.update({**view.summary, PUSHED: view.sha256})
-        tracking.attach(run, view)
-        if view.folder is not None:
-            tracking.attach_log(run, view.folder)
+    def _send(self, view: View, name: str) -> None:
+        label = replace(view.label, id=name)
+        patience = PATIENCE if name == view.label.id else None
+        run = tracker.begin(label, self.entity, self.name, self.folder, "online", patience=patience)
+        try:
+            tracker.within(LONGEST, lambda: tracker.complete(run, view, run.starting_step))
+        except BaseException:
+            with suppress(Exception):
+                run.finish(exit_code=1)
+            raise
+        run.finish(exit_code=int(view.failed))
+
+    def save_view(self) -> str:
+        """Save a view of the project: runs by arm, the scores as columns, the learning curves. Return its address.
+
+        Raises:
+            Exception: W&B refuses it.
+        """
+        names = ("expr", "workspaces", "reports.v2")
+        expr, ws, wr = (import_module(f"wandb_workspaces.{name}") for name in names)  # not typed
+        across: dict[str, Any] = {"groupby": wr.Config("arm_id"), "groupby_aggfunc": "mean"}
+        bars = [wr.BarPlot(title=name, metrics=[wr.SummaryMetric(name)], **across) for name in BARS]
+        curves = [wr.LinePlot(title=name, x="step", y=[name], **across) for name in CURVES]
+        view = ws.Workspace(
+            entity=self.entity or "",
+            project=self.name,
+            name=WORKSPACE,
+            sections=[
+                ws.Section(name="Scores", panels=bars, is_open=True),
+                ws.Section(name="Learning curves", panels=curves, is_open=True),
+            ],
+            runset_settings=ws.RunsetSettings(groupby=[expr.Config("arm_id")], pinned_columns=list(COLUMNS)),
+        )
+        return str(view.save().url)
 
 
 @contextmanager
-def opened(listed: bool = True) -> Iterator[Project]:
-    """Open the project that the environment and the account name, for the time of the context; `listed`: with its runs.
+def opened() -> Iterator[Project]:
+    """Open the project that the environment and the account name, with its runs, for the time of the context.
 
     Raises:
         InputError: there is no account, or W&B cannot be reached.
     """
     if (mode := os.environ.get("WANDB_MODE") or "online") != "online":
         raise InputError(f"WANDB_MODE: expected online, got {mode}. Unset it.")
-    with TemporaryDirectory(prefix="study-wandb-") as folder, tracking.without(OF_A_RUN):
-        tracking.forget()
+    if not tracker.installed():
+        raise InputError("wandb: not installed. " + INSTALL.format("wandb"))
+    with TemporaryDirectory(prefix="study-wandb-") as folder, tracker.without(OF_A_RUN):
+        tracker.forget()
         os.environ["WANDB_DIR"] = folder
         try:
             if not account.signed_in():
                 raise InputError("account: expected a key for W&B, got none. Call `wandb login`.")
-            project = Project(Path(folder), listed)
+            project = Project(Path(folder))
         except InputError:
             raise
         except Exception as problem:
-            raise InputError(f"W&B: {tracking.cause(problem)}. Check the network and the key.") from None
+            raise InputError(f"W&B: {tracker.cause(problem)}. Check the network and the key.") from None
         else:
             yield project
         finally:
             os.environ.pop("WANDB_DIR", None)
-            tracking.forget()
+            tracker.forget()

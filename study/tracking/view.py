@@ -8,8 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
@@ -27,14 +30,6 @@ from study.errors import InputError
 from study.records import Record
 from study.schema import Frozen
 
-NAMES = (
-    *("logit_mean", "logit_sd", "logit_max", "entropy", "information", "spread", "max_weight", "softmax_gradient"),
-    *("query_norm", "key_norm", "cosine", "context_norm", "context_slope"),
-    *("gold_mass", "argmax_on_gold", "last_two_mass", "end_mass", "diagonal_mass", "symmetry"),
-)
-"""Names of all measures of a head, in the order in which they are written."""
-SHARES = ("entropy", "max_weight", "gold_mass", "argmax_on_gold", "last_two_mass", "end_mass", "diagonal_mass")
-"""Measures from 0 to 1, which one scale of colours can show."""
 RENAMED = {
     "train_loss": "train/loss",
     "lr": "train/lr",
@@ -51,13 +46,13 @@ PLACES = ".places.json"
 """File of a folder of runs: the places of its runs in sweeps."""
 VARIABLE = "STUDY_PLACES"
 """Variable with the same text, for a process that makes one run."""
-MAPS = "maps.jsonl"
-"""File of a run: an attention map for each validation."""
+MAPS, MODEL = "maps.jsonl", "model.pt"
+"""Files of a run: an attention map for each validation, and the trained model."""
 SHOWN = 50
 """Number of translations in a table."""
 LONGEST = 128
 """Letters of a name or a group in W&B."""
-KEPT = ("record.json", "attention.json", "training.jsonl", "history.jsonl")
+KEPT = ("record.json", "attention.json", "training.jsonl", "history.jsonl", MAPS, MODEL, "log.txt")
 """Files of the artifact of a run, beside its translations."""
 
 Read = Callable[[str], bytes | None]
@@ -105,19 +100,8 @@ class Table:
     rows: list[list[Any]]
 
 
-@dataclass(frozen=True)
-class Heads:
-    """Measures of the heads of a site at one step, drawn as a heat map: a row per head, a column per measure."""
-
-    title: str
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    values: list[list[float | None]]
-
-
-Medium = Map | Table | Heads
 Point = tuple[int, dict[str, Any]]
-"""Step, and values by name: numbers and media."""
+"""Step, and values by name: numbers, maps and tables."""
 
 
 @dataclass(frozen=True)
@@ -127,52 +111,63 @@ class View:
     label: Label
     points: list[Point]
     summary: dict[str, Any]
-    media: Callable[[], dict[str, Medium]] = field(compare=False)
-    """Tables, maps and heat maps of the end."""
+    media: Callable[[], dict[str, Map | Table]] = field(compare=False)
+    """Translations and map of the end."""
     read: Read = field(compare=False)
-    folder: Path | None = None
-    """Its folder; None for a published run."""
+    began: float | None = None
+    """When the training began, in seconds since 1970."""
 
     @property
     def sha256(self) -> str:
         """SHA-256 of all but the media, in hexadecimals."""
-        told = [asdict(self.label), self.points, self.summary]
-        return hashlib.sha256(json.dumps(told, sort_keys=True, default=asdict).encode()).hexdigest()
+        tree = [asdict(self.label), self.points, self.summary]
+        return hashlib.sha256(json.dumps(tree, sort_keys=True, default=asdict).encode()).hexdigest()
 
     @property
-    def state(self) -> str:
-        """W&B's word for the end of the run."""
-        return "failed" if self.summary["status"] == "failed" else "finished"
+    def failed(self) -> bool:
+        """Whether W&B is to show the run as failed."""
+        return bool(self.summary["status"] == "failed")
+
+    @property
+    def last(self) -> int:
+        """The last step."""
+        return self.points[-1][0] if self.points else 0
 
     @property
     def end(self) -> Point:
         """A last point, one step after the others, with what is known at the end."""
-        last = self.points[-1][0] if self.points else 0
-        return last + 1, {"step": last, **self.media()}
+        return self.last + 1, {"step": self.last, **self.media()}
+
+    def time(self, step: int) -> dict[str, float]:
+        """Return the time of a step as W&B names it. Steps are taken as equally long; empty if no time is known."""
+        if self.began is None or "cost/wall_seconds" not in self.summary:
+            return {}
+        share = min(1.0, step / max(1, self.last))
+        return {"_timestamp": self.began + share * self.summary["cost/wall_seconds"]}
 
     def files(self) -> dict[str, bytes]:
         """Return the files of the run that W&B keeps, by name."""
-        scored = {key.partition("/")[0] for key in self.summary if "/" in key}
-        names = (*KEPT, *(f"{split}.hyp.txt" for split in sorted(scored)))
+        splits = sorted({key.partition("/")[0] for key in self.summary if "/" in key})
+        names = (*KEPT, *(f"{split}.{kind}.txt" for split in splits for kind in ("hyp", "nll")))
         return {name: content for name in names if (content := self.read(name)) is not None}
 
 
-def view_of(record: Record, place: Place, read: Read, folder: Path | None = None) -> View:
+def view_of(record: Record, place: Place, read: Read) -> View:
     """Return a finished run as W&B is to show it.
 
     Args:
         record: its record.
         place: its place in sweeps.
         read: its files.
-        folder: its folder; None for a published run.
     """
+    started = record.provenance and record.provenance.started_utc
     return View(
         label=label(record.id, record.config, place),
-        points=points(record, read),
+        points=points(read, record.history, record.diagnostics.get("gradients", {})),
         summary=results(record),
         media=lambda: media(record, read),
         read=read,
-        folder=folder,
+        began=datetime.fromisoformat(started).timestamp() if started else None,
     )
 
 
@@ -186,24 +181,38 @@ def label(identity: str, config: Mapping[str, Any], place: Place) -> Label:
     """
     question = (config.get("pruning") or {}).get("question")
     seed = config.get("seed", 1)
-    own = [name for name in changed(config) if name != "seed" and name not in MAIN]
-    words = (place.facet, place.arm) if place.sweep else in_words([*MAIN, *own], config)
+    fields = changed(config)
+    own = [name for name in fields if name != "seed" and name not in MAIN]
+    words = (place.facet, place.arm) if place.sweep else tuple(in_words([*MAIN, *own], config))
     standing = place.model_dump(mode="json", exclude={"tiers"} if place.sweep else {*Place.model_fields} - {"sweep"})
+    facts = {"experiment_id": identity, "arm_id": _slug(words, identity), "command": _command(fields, config)}
     return Label(
         id=identity,
         name=" · ".join((*filter(None, words), f"seed {seed}"))[-LONGEST:],
         group=f"{place.sweep[0]}: {place.arms[place.sweep[0]]}"[:LONGEST] if place.sweep else None,
         tags=(*place.sweep, *place.tiers),
         job_type="train" if question is None else "retrain" if question in TRAINING else "prune",
-        config={**_fields(config), "experiment_id": identity, **standing},
+        config={**_without_none(config), **facts, **standing},
     )
+
+
+def _slug(words: Sequence[str], identity: str) -> str:
+    """Return a short name of an arm without blanks, by which W&B can group: `key-width-512-unscaled-c61874e4`."""
+    plain = re.sub(r"[^a-z0-9.]+", "-", " ".join(words).lower().replace("√", "sqrt")).strip("-")
+    return f"{plain[-40:].strip('-')}-{identity.rpartition('-s')[0].rpartition('-')[2]}"
+
+
+def _command(fields: Sequence[str], config: Mapping[str, Any]) -> str:
+    """Return the command line that makes a run: every field that has no default value."""
+    values = {name: value for name, value in flat(config) if name in (*MAIN, *fields) and value is not None}
+    return shlex.join(["study", "train", "--overrides-json", json.dumps(values, sort_keys=True)])
 
 
 def place_of(folder: Path, identity: str) -> Place:
     """Return the place of a run that the environment, or the file of its folder of runs, gives; else nowhere."""
     try:
-        if told := _PLACES.validate_json(os.environ.get(VARIABLE, "{}")).get(identity):
-            return told
+        if given := _PLACES.validate_json(os.environ.get(VARIABLE, "{}")).get(identity):
+            return given
         return _places(folder / PLACES, (folder / PLACES).stat().st_mtime_ns).get(identity, Place())
     except (OSError, InputError, ValidationError):
         return Place()
@@ -217,46 +226,43 @@ def _places(path: Path, stamp: int) -> dict[str, Place]:
     return _PLACES.validate_json(files.read(path, below=path.parent))
 
 
-def _fields(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that are not None by their dotted names, as sweep files have them."""
-    return {name: value for name, value in flat(config) if value is not None}
+def _without_none(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that are not None, nested: W&B can neither filter nor group by names with dots."""
+    kept = {name: _without_none(value) if isinstance(value, Mapping) else value for name, value in tree.items()}
+    return {name: value for name, value in kept.items() if value is not None}
 
 
-def points(record: Record, read: Read) -> list[Point]:
+def points(
+    read: Read, history: Sequence[dict[str, Any]] = (), gradients: Mapping[str, Any] | None = None
+) -> list[Point]:
     """Return all points of a run, by step: training, validations with their maps.
 
     Args:
-        record: the record. Its short history is used where there is no whole one.
         read: the files of the run.
+        history: the short history of its record, for a run without the file of the whole one.
+        gradients: measures of gradients, as a record has them.
     """
-    found = record.diagnostics.get("gradients", {})
-    validations = lines(read("history.jsonl")) or _with_steps(record.history)
+    validations = lines(read("history.jsonl")) or _with_steps(history)
     maps = dict(lines(read(MAPS)))
-    logged = [
-        (step, (said := scalars({"step": step, **values}, found)) | mapped(maps.get(step), said))
-        for step, values in validations
+    found = [
+        (step, validation({"step": step, **values}, gradients or {}, maps.get(step))) for step, values in validations
     ]
-    return sorted([*lines(read("training.jsonl")), *logged], key=itemgetter(0))
+    return sorted([*lines(read("training.jsonl")), *found], key=itemgetter(0))
 
 
-def mapped(shown: dict[str, Any] | None, scalars: Mapping[str, Any]) -> dict[str, Map]:
-    """Return the attention map of a validation, if there is one, by its name in W&B; `scalars` are its numbers."""
-    return {"attention/map": Map(shown, scalars.get("attention/aer"))} if shown else {}
-
-
-def scalars(point: dict[str, Any], gradients: dict[str, Any]) -> dict[str, float]:
-    """Return a point of the history as W&B has it: numbers by their section.
+def validation(point: dict[str, Any], gradients: Mapping[str, Any], shown: dict[str, Any] | None) -> dict[str, Any]:
+    """Return a point of the history as W&B has it: numbers by their section, and the attention map.
 
     `train/…` and `valid/…`, the means of a site as `attention/SITE/NAME`, and of `gradients` those found at the point's
     step as `attention/gradients/NAME`.
     """
-    found = {RENAMED[name]: value for name, value in point.items() if name in RENAMED and value is not None}
-    found |= _attention(point)
+    found: dict[str, Any] = {RENAMED[name]: value for name, value in point.items() if name in RENAMED}
+    found = {name: value for name, value in found.items() if value is not None} | _attention(point)
     for traced in gradients.values():
         if traced["step"] == point["step"]:
-            of = {name: value for name, value in traced.items() if isinstance(value, float)}
-            found |= {f"attention/gradients/{name}": value for name, value in of.items()}
-    return found
+            values = {name: value for name, value in traced.items() if isinstance(value, float)}
+            found |= {f"attention/gradients/{name}": value for name, value in values.items()}
+    return found | ({"attention/map": Map(shown, found.get("attention/aer"))} if shown else {})
 
 
 def _attention(point: Mapping[str, Any]) -> dict[str, float]:
@@ -264,11 +270,6 @@ def _attention(point: Mapping[str, Any]) -> dict[str, float]:
     return {
         f"attention/{site}/{name}": mean for site, means in sites for name, mean in means.items() if mean is not None
     }
-
-
-def summary(record: Record) -> dict[str, float | None]:
-    """Scores of whole splits as `<split>/<metric>`, the names that a sweep file's metric uses."""
-    return {f"{score.split}/{score.metric}": score.value for score in record.scores if score.subset is None}
 
 
 def results(record: Record) -> dict[str, Any]:
@@ -279,62 +280,20 @@ def results(record: Record) -> dict[str, Any]:
         for point in record.history:
             if point["step"] == record.selection.step:
                 found |= _attention(point)
-    found |= summary(record)
+    found |= {f"{score.split}/{score.metric}": score.value for score in record.scores if score.subset is None}
     for section in (record.model, record.resources):
         found |= {f"cost/{name}": value for name, value in (section.model_dump() if section else {}).items()}
     if record.provenance is not None:
-        found |= {name: getattr(record.provenance, name) for name in ("git_commit", "git_dirty", "device")}
+        names = ("git_commit", "git_dirty", "device", "started_utc")
+        found |= {name: getattr(record.provenance, name) for name in names}
     return {name: value for name, value in found.items() if value is not None}
 
 
-def media(record: Record, read: Read) -> dict[str, Medium]:
-    """Return tables, a heat map of the heads of each site, and a map.
-
-    The tables have the heads of all sites, translations of all test splits, and scores by subset. Each is an artifact
-    of its own in W&B, so there are few.
-    """
+def media(record: Record, read: Read) -> dict[str, Map | Table]:
+    """Return the table of translations, and the attention map of the tested model."""
     shown = _shown(read("attention.json"))
-    subsets = [[s.split, s.metric, s.subset, s.value, s.n] for s in record.scores if s.subset is not None]
-    tables = {
-        "attention/heads": _heads(record, read),
-        "test/translations": _translations(record, read, shown),
-        "test/subsets": Table(("split", "metric", "subset", "value", "n"), subsets),
-    }
-    found: dict[str, Medium] = {name: table for name, table in tables.items() if table.rows}
-    found |= {f"attention/heads_{site}": shares for site, shares in _shares(tables["attention/heads"])}
-    return found | ({"test/map": Map(shown)} if shown else {})
-
-
-def _heads(record: Record, read: Read) -> Table:
-    """A row for each head of each site, at every validation where the whole history is there, else at the last."""
-    history = [(step, values.get("heads", {})) for step, values in lines(read("history.jsonl"))]
-    if not history and record.history:
-        history = [(record.history[-1]["step"], record.diagnostics)]
-    rows: list[tuple[list[Any], dict[str, float]]] = []
-    for step, sites in history:
-        for site, layers in sites.items():
-            for at, layer in enumerate(layers if site not in ("gradients", "pruning") else ()):
-                heads = {name: values for name, values in layer.items() if name in NAMES and values is not None}
-                whole = {name: value for name, value in layer.items() if isinstance(value, float)}
-                for head in range(max(map(len, heads.values()), default=0)):
-                    own = {name: values[head] for name, values in heads.items() if values[head] is not None}
-                    rows.append(([step, site, at, head], own | whole))
-    known = {name for _, values in rows for name in values}
-    names = [*(name for name in NAMES if name in known), *sorted(known - {*NAMES})]
-    return Table(("step", "site", "layer", "head", *names), [[*row, *map(values.get, names)] for row, values in rows])
-
-
-def _shares(heads: Table) -> Iterator[tuple[str, Heads]]:
-    """Yield each site that has several heads, with the measures in `SHARES` of the last step."""
-    rows = [dict(zip(heads.columns, row, strict=True)) for row in heads.rows]
-    for site in dict.fromkeys(row["site"] for row in rows):
-        step = max(row["step"] for row in rows if row["site"] == site)
-        own = [row for row in rows if (row["site"], row["step"]) == (site, step)]
-        names = tuple(name for name in SHARES if any(row.get(name) is not None for row in own))
-        if len(own) > 1 and names:
-            labels = tuple(f"layer {row['layer']}, head {row['head']}" for row in own)
-            values = [[row[name] for name in names] for row in own]
-            yield site, Heads(f"{site.replace('_', ' ')}, step {step}", labels, names, values)
+    table = _translations(record, read, shown)
+    return ({"test/translations": table} if table.rows else {}) | ({"test/map": Map(shown)} if shown else {})
 
 
 def _translations(record: Record, read: Read, shown: dict[str, Any] | None) -> Table:
@@ -344,10 +303,8 @@ def _translations(record: Record, read: Read, shown: dict[str, Any] | None) -> T
     """
     source = ((shown or {}).get("text") or {}).get("source")
     rows: list[list[Any]] = []
-    if record.data is None:
-        return Table((), [])
     for split in dict.fromkeys(score.split for score in record.scores if score.split != "valid"):
-        if (content := read(f"{split}.hyp.txt")) is None:
+        if record.data is None or (content := read(f"{split}.hyp.txt")) is None:
             continue
         texts = content.decode("utf-8", "replace").removesuffix("\n").split("\n")
         found = _pairs(json.dumps([record.config["data"], split, record.data.files], sort_keys=True)) or ()
@@ -362,9 +319,9 @@ def _translations(record: Record, read: Read, shown: dict[str, Any] | None) -> T
 
 
 @lru_cache(maxsize=32)
-def _pairs(told: str) -> list[Pair] | None:
+def _pairs(given: str) -> list[Pair] | None:
     """The pairs of a split, from its section, name and checksums; None where they are not here, or no longer known."""
-    section, split, checksums = json.loads(told)
+    section, split, checksums = json.loads(given)
     try:
         return KINDS[section["name"]].model_validate(section).pairs_of(split, checksums)
     except (KeyError, ValidationError, InputError, OSError):
@@ -389,5 +346,5 @@ def lines(content: bytes | None) -> list[Point]:
     return sorted(dict(found).items())
 
 
-def _with_steps(found: list[dict[str, Any]]) -> list[Point]:
+def _with_steps(found: Sequence[dict[str, Any]]) -> list[Point]:
     return [(int(point["step"]), {name: value for name, value in point.items() if name != "step"}) for point in found]

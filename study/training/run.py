@@ -25,9 +25,9 @@ from study.config.experiment import threads_for
 from study.errors import InputError
 from study.models import Translator
 from study.models.cost import cost
-from study.records import CHECKPOINT, ModelFacts, Record, Resources, Score, Selection
-from study.tracking import run as tracking
-from study.tracking.view import scalars
+from study.records import CHECKPOINT, STOPPED, ModelFacts, Record, Resources, Score, Selection
+from study.tracking.tracker import Tracker
+from study.tracking.view import MAPS, validation
 from study.training import ranks
 from study.training.alignment import attention_map, onset
 from study.training.batches import sizes_of
@@ -54,14 +54,15 @@ def run(experiment: Experiment, folder: Path, watch: Any = print, hooks: Hooks |
     if records.state(folder) in ("finished", "diverged"):
         record = records.read(folder / "record.json")
         if "WANDB_SWEEP_ID" in os.environ:  # the server waits for this trial
-            tracking.replay(experiment, record, folder)
+            Tracker(experiment, folder).finish(record)
         return record
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise files.unwritable(folder, problem) from None
     plugins.learn(folder)
-    (folder / "progress.json").unlink(missing_ok=True)  # of an earlier call
+    for name in ("progress.json", STOPPED):  # of an earlier call
+        (folder / name).unlink(missing_ok=True)
     try:
         prepared = Run(experiment, folder, watch, hooks)
     except InputError:
@@ -163,7 +164,7 @@ class Run:
 
     def record(self) -> Record:
         """Fit, evaluate, and write everything, the record last."""
-        self.wandb = tracking.Run(self.experiment, self.folder, self.watch)
+        self.wandb = Tracker(self.experiment, self.folder, self.watch)
         record = None
         try:
             try:
@@ -175,7 +176,7 @@ class Run:
             files.write(self.folder / "record.json", records.dumps(record))
             record = records.read(self.folder / "record.json")
         except (SystemExit, KeyboardInterrupt) as ending:  # a signal: the run goes on later
-            self.wandb.preempt(getattr(ending, "code", None))
+            self.wandb.stop(getattr(ending, "code", None))
             raise
         finally:
             self.wandb.finish(record)
@@ -200,7 +201,7 @@ class Run:
         recipe, checkpoint = self.experiment.training, self.folder / CHECKPOINT
         callbacks: list[pl.Callback] = [self.progress]
         if self.ranks.rank == 0:
-            callbacks.append(Curves(self.folder / "training.jsonl", self.wandb.log, self._log))
+            callbacks.append(Curves(self.folder / "training.jsonl", self.wandb))
         callbacks.append(Checkpoint(checkpoint))  # which may end the step for all after it
         self.trainer = trainer(recipe, self.device, self.ranks, callbacks, self.folder, self.interruption.install)
         resume = str(checkpoint) if checkpoint.exists() else None
@@ -220,7 +221,12 @@ class Run:
         """A validation: to the history, to W&B and to who watches."""
         lines = "".join(json.dumps(records.rounded(p), sort_keys=True) + "\n" for p in self.task.history)
         files.write(self.folder / "history.jsonl", lines)
-        self._log(point, attention_map(self.model, self.data.valid, self.data.vocabulary, None))
+        shown = attention_map(self.model, self.data.valid, self.data.vocabulary, None)
+        if shown is not None:
+            files.append(self.folder / MAPS, json.dumps({"step": point["step"], **shown}, ensure_ascii=False) + "\n")
+        # Rounded as the files have it, so that a run made from them is the same.
+        measured = records.rounded(brief(self.task.gradients))
+        self.wandb.log(validation(records.rounded(point), measured, shown), point["step"])
         rate = self.task.tokens / max(self.task.train_seconds, 1e-9)
         ahead = self.experiment.training.steps - point["step"]
         left = f"{ahead * self.task.train_seconds / max(1, point['step']):.0f} s left" if ahead else "tested next"
@@ -229,11 +235,6 @@ class Run:
             f"valid loss {point['valid_loss']:.3f}  BLEU {point['valid_bleu']:.2f}  "
             f"exact {point['valid_exact']:.1f}%  {rate:,.0f} tok/s  {left}"
         )
-
-    def _log(self, point: dict[str, Any], shown: dict[str, Any] | None = None) -> None:
-        """Send a point to W&B, rounded as the files have it, so that a run made from them is the same."""
-        values = scalars(records.rounded(point), records.rounded(brief(self.task.gradients)))
-        self.wandb.log(values, point["step"], shown)
 
     def _evaluate(self) -> Evaluation:
         self.model.to(self.device)

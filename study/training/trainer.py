@@ -9,7 +9,6 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from operator import itemgetter
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -20,6 +19,7 @@ import torch
 from study import files
 from study.config.experiment import Training
 from study.errors import InputError
+from study.tracking.tracker import Tracker
 from study.training.ranks import Ranks
 
 
@@ -104,35 +104,24 @@ class Checkpoint(pl.Callback):
 
 
 class Curves(pl.Callback):
-    """Loss, learning rate, norm of the gradient and speed, every `EVERY` steps.
-
-    They go to `log(values, step)` and into a file, one line of JSON each, so that a call that resumes can log again
-    what an earlier one has trained: whoever logs may have lost it. So it does with the history of the checkpoint.
+    """Loss, learning rate, norm of the gradient and speed, every `EVERY` steps: a line of JSON in a file, and to W&B.
 
     Args:
         path: the file.
-        log: gets the values by name, and the number of updates made.
-        point: gets a point of the history.
+        tracker: the run in W&B.
     """
 
     EVERY = 20
 
-    def __init__(
-        self, path: Path, log: Callable[[dict[str, float], int], None], point: Callable[[dict[str, Any]], None]
-    ) -> None:
-        self.path, self.send, self.again = path, log, point
+    def __init__(self, path: Path, tracker: Tracker) -> None:
+        self.path, self.tracker = path, tracker
         self.norm: torch.Tensor | None = None
         self.trained: tuple[int, float] | None = None
 
-    def on_train_start(self, trainer: pl.Trainer, task: pl.LightningModule) -> None:
+    def on_train_start(self, trainer: pl.Trainer, task: Any) -> None:
         kept = [point for point in self._written() if point["step"] <= trainer.global_step]
         files.write(self.path, "".join(json.dumps(point) + "\n" for point in kept), durable=False)
-        history: Any = task.history
-        for point in sorted([*kept, *history], key=itemgetter("step")):
-            if "train/loss" in point:
-                self.send({name: value for name, value in point.items() if name != "step"}, point["step"])
-            else:
-                self.again(point)
+        self.tracker.catch_up(task.gradients)
 
     def _written(self) -> list[dict[str, Any]]:
         """Return the points that an earlier call has written, without incomplete lines."""
@@ -162,7 +151,7 @@ class Curves(pl.Callback):
             values["train/tokens_per_second"] = (now[0] - before[0]) / max(now[1] - before[1], 1e-9)
         self.norm, self.trained = None, now
         files.append(self.path, json.dumps({"step": trainer.global_step, **values}) + "\n")
-        self.send(values, trainer.global_step)
+        self.tracker.log(values, trainer.global_step)
 
 
 class Progress(pl.Callback):

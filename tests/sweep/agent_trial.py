@@ -13,27 +13,27 @@ import types
 from sweep_trials import finish, note
 
 from study import files, records
-from study.tracking import run as tracking
+from study.tracking import tracker
 
 
 def run(experiment, folder, watch=print, hold=None):
     """As `study.training.run.run` does: replay what is there, else train; here the training takes no time."""
     if records.state(folder) == "finished":
         record = records.read(folder / "record.json")
-        tracking.replay(experiment, record, folder)
+        tracker.Tracker(experiment, folder).finish(record)
         return record
     folder.mkdir(parents=True, exist_ok=True)
     fate = None if (folder / "checkpoint").exists() else _fate(experiment)
     if fate == "lose":
-        tracking.END = 1.0
-    run, record = tracking.Run(experiment, folder), None
+        tracker.END = 1.0
+    run, record = tracker.Tracker(experiment, folder), None
     try:
         _train(experiment, folder, fate)
         run.log({"valid_bleu": 1.0}, step=1)
         finish(experiment, folder)
         record = records.read(folder / "record.json")
     except SystemExit as ending:
-        run.preempt(ending.code)
+        run.stop(ending.code)
         raise
     finally:
         run.finish(record)

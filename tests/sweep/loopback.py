@@ -1,12 +1,12 @@
 """A stand-in for W&B's server: what the client calls in a grid sweep, and no more.
 
 It hands out the points of a grid as the real one does: each once, failed ones never again, preempted ones as `resume`
-under the same name, and `exit` when nothing is left or under way. It is as strict: 401 to another key, 404 to a run or
-an agent of a sweep that it does not have, 409 to the name of a run that was deleted, 400 to an operation that does not
-fit `wandb.graphql`: unknown fields and arguments, variables that are missing, not declared, or of another type. An
-answer has the fields that were asked for, and null where the stand-in has none; `mistakes` are its answers which the
-schema does not allow. `faults` says which operations fail first: 429 and 5xx, connections that end, late answers. It
-can die, and come back.
+under the same name, `stop` for the runs in `stops`, and `exit` when nothing is left or under way. It is as strict: 401
+to another key, 404 to a run or an agent of a sweep that it does not have, 409 to the name of a run that was deleted,
+400 to an operation that does not fit `wandb.graphql`: unknown fields and arguments, variables that are missing, not
+declared, or of another type. An answer has the fields that were asked for, and null where the stand-in has none;
+`mistakes` are its answers which the schema does not allow. `faults` says which operations fail first: 429 and 5xx,
+connections that end, late answers. It can die, and come back.
 """
 
 import base64
@@ -56,7 +56,7 @@ class Loopback(ThreadingHTTPServer):
         self.lock = threading.RLock()
         self.sweeps, self.agents, self.runs = {}, {}, {}
         self.calls, self.mistakes = [], []
-        self.points, self.resumed = [], []
+        self.points, self.resumed, self.stops = [], [], []
         self.faults = {}
         self.artifacts, self.contents, self.uploads, self.views = {}, set(), [], {}
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
@@ -131,6 +131,9 @@ class Loopback(ThreadingHTTPServer):
                 commands = [{**command, "program": "unused"}]
             elif not any(self.agents.values()):
                 commands = [{"type": "exit"}]
+        elif (name := self.agents[told["id"]]) in self.stops:
+            self.stops.remove(name)
+            commands = [{"type": "stop", "run_id": name}]
         return {"agentHeartbeat": {"agent": {"id": told["id"]}, "commands": json.dumps(commands)}}
 
     def _next(self):
@@ -205,40 +208,14 @@ class Loopback(ThreadingHTTPServer):
         latest = {"id": made["id"]} if made["state"] == "COMMITTED" else None
         return {"createArtifact": {"artifact": {**made, "artifactSequence": {"latestArtifact": latest}}}}
 
-    def on_GetProjects(self, told):  # noqa: N802
-        common = {"entityName": ENTITY, "createdAt": "2026-01-01T00:00:00Z", "isBenchmark": False}
-        common |= {"owner": ENTITY, "user": None}
-        edges = [{"node": {"id": name, "name": name, **common}, "cursor": name} for name in self._projects()]
-        page = {"endCursor": None, "hasNextPage": False}
-        return {"models": {"edges": edges, "pageInfo": {"__typename": "PageInfo", **page}}}
-
-    def on_ProjectViews(self, told):  # noqa: N802
-        """Reports of a project."""
-        if told["project"] not in self._projects():
-            return {"project": None}
-        edges = [{"node": {**view, "user": None}, "cursor": view["id"]} for view in self.views.values()]
-        return {"project": {"allViews": {"edges": edges, "pageInfo": {"endCursor": None, "hasNextPage": False}}}}
-
-    def on_SpecificReport(self, told):  # noqa: N802
-        return {"view": self.views.get(told["reportId"])}
-
-    def on_ProjectInternalId(self, told):  # noqa: N802
-        return {"project": {"id": "P", "internalId": "1"} if told["projectName"] in self._projects() else None}
-
-    def on_upsertView(self, told):  # noqa: N802
-        """Make a report, or change the one of an id; the id of one that is not there is an error."""
-        if told["projectName"] not in self._projects() or (told["id"] and told["id"] not in self.views):
+    def on_UpsertView2(self, told):  # noqa: N802
+        """Make a saved view of a project that is there."""
+        if told["projectName"] not in {run.get("project") for run in self.runs.values()}:
             raise RefusedError(404, "not found")
-        name = told["id"] or base64.b64encode(f"View:{len(self.views)}".encode()).decode().rstrip("=")
-        fields = ("name", "displayName", "description", "type", "spec")
-        place = {"id": "P", "name": told["projectName"], "entityName": told["entityName"]}
-        view = {"id": name, "createdAt": "2026-01-01T00:00:00Z", "updatedAt": "2026-01-01T00:00:00Z", "project": place}
         json.loads(told["spec"])
-        self.views[name] = view | {field: told[field] for field in fields}
-        return {"upsertView": {"view": self.views[name], "inserted": not told["id"]}}
-
-    def _projects(self):
-        return {run.get("project") for run in self.runs.values()}
+        name = f"V{len(self.views)}"
+        self.views[name] = {field: told[field] for field in ("name", "displayName", "type", "spec")}
+        return {"upsertView": {"view": {"id": name, "name": told["name"]}, "inserted": True}}
 
     def on_ArtifactType(self, told):  # noqa: N802
         versions = self.artifacts.get(told["name"].partition(":")[0])
@@ -316,9 +293,8 @@ def _check(document, problems, told):
         RefusedError: 400.
     """
     declared = graphql.get_operation_ast(document).variable_definitions or () if document else ()
-    unknown = {name for name, value in told.items() if value is not None} - {
-        one.variable.name.value for one in declared
-    }
+    known = {"locked", *(one.variable.name.value for one in declared)}  # W&B's own library sends the first undeclared
+    unknown = {name for name, value in told.items() if value is not None} - known
     coerced = get_variable_values(_schema(), declared, told) if document else []
     problems = [*problems, *(coerced if isinstance(coerced, list) else ())]
     if problems or unknown:

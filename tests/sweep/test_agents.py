@@ -135,7 +135,7 @@ def gone(folder, *pids):
 def test_a_failed_trial_a_killed_agent_and_an_interrupt_leave_no_hole(file, server, launch, tmp_path):
     """Seed 1 runs first and is replayed, 2 fails under its agent, the agent of 3 is killed, 4 meets the interrupt.
 
-    The same command again continues the sweep, and runs what failed.
+    W&B gives none of them out again. The same command again runs what is missing.
     """
     out, path = tmp_path / "runs", file([1, 2, 3, 4])
     spec = load(path)
@@ -144,15 +144,16 @@ def test_a_failed_trial_a_killed_agent_and_an_interrupt_leave_no_hole(file, serv
     _, agent = waiting(launcher, folders[2])
     os.kill(agent, signal.SIGKILL)
     until(lambda: "ended with status -9, so another one is started" in launcher.log.read_text(), launcher)
-    until(lambda: attempts(server, spec.cells[2])[0]["state"] == "finished", launcher)
     processes = waiting(launcher, folders[3])
     launcher.send_signal(signal.SIGTERM)
     printed = ended(launcher)
     assert launcher.returncode == local.INTERRUPTED, printed
     assert "the same command again continues this sweep" in printed
     gone(folders[3], *processes)
-    (stopped,) = attempts(server, spec.cells[3])
-    assert (stopped["state"], stopped["exit"]) == ("preempted", 128 + signal.SIGTERM)
+    for cell in spec.cells[2:]:
+        (stopped,) = attempts(server, cell)
+        assert (stopped["state"], stopped["exit"]) == ("failed", 128 + signal.SIGTERM)
+        assert stopped["summary"]["status"] == "stopped"
 
     launcher = launch(path, 1)
     again = ended(launcher)
@@ -160,7 +161,7 @@ def test_a_failed_trial_a_killed_agent_and_an_interrupt_leave_no_hole(file, serv
     address = f"{server.url}/{ENTITY}/attention-ablation/sweeps/sweep0"
     assert address in printed
     assert f"continuing the sweep {address}" in again
-    assert "1 of 4 runs are not there after the agents" in again
+    assert "3 of 4 runs are not there after the agents" in again
     assert "tiny: 4 of 4 runs there, by identity" in again
     assert len(server.sweeps) == 1
     assert [records.state(folder) for folder in folders] == ["finished"] * 4
@@ -168,11 +169,29 @@ def test_a_failed_trial_a_killed_agent_and_an_interrupt_leave_no_hole(file, serv
     assert journal(out) == dict.fromkeys(lines, 1)
     where = {tuple(run[name] for name in ("sweep", "groupName", "jobType", "project")) for run in server.runs.values()}
     assert where == {("sweep0", "tiny: base", "train", "attention-ablation")}
-    (first,), (failed, mended), *resumed = (attempts(server, cell) for cell in spec.cells)
+    (first,), *others = (attempts(server, cell) for cell in spec.cells)
     assert (first["state"], first["summary"]["status"]) == ("finished", "finished")
-    assert (failed["state"], failed["exit"], mended["state"]) == ("failed", 1, "finished")
-    assert [(run["state"], run["attempts"]) for (run,) in resumed] == [("finished", 2)] * 2
+    assert [(before["state"], after["state"]) for before, after in others] == [("failed", "finished")] * 3
     assert (first["tags"], first["displayName"]) == (["tiny"], "base · seed 1")
+
+
+def test_a_run_that_is_stopped_in_wandb_is_not_run_again_unless_a_user_asks(file, server, launch, tmp_path):
+    """The button *Stop run*, and hyperband, are a command to the agent, which ends the run by SIGTERM."""
+    out, path = tmp_path / "runs", file([1, 2])
+    cells = load(path).cells
+    launcher = launch(path, 1, _2="wait")
+    processes = waiting(launcher, out / cells[1].id)
+    server.stops.append(next(name for name, run in server.runs.items() if run in attempts(server, cells[1])))
+    printed = ended(launcher)
+    gone(out / cells[1].id, *processes)
+    assert launcher.returncode == 1, printed
+    assert "1 runs were stopped in W&B; the same command again continues them" in printed
+    (stopped,) = attempts(server, cells[1])
+    assert (stopped["summary"]["status"], stopped["exit"], stopped["attempts"]) == ("stopped", 143, 1)
+    assert records.state(out / cells[1].id) == "started", "no failure"
+    launcher = launch(path, 1)
+    assert "2 of 2 runs there" in ended(launcher)
+    assert journal(out) == dict.fromkeys(["1 new", "2 new", "2 resumed"], 1)
 
 
 def test_a_killed_launcher_takes_everything_along_and_a_server_that_dies_fails_no_run(
@@ -185,11 +204,9 @@ def test_a_killed_launcher_takes_everything_along_and_a_server_that_dies_fails_n
     processes = waiting(launcher, out / cells[1].id)
     launcher.kill()
     gone(out / cells[1].id, *processes)
-    assert [(run["state"], run["exit"]) for run in attempts(server, cells[1])] == [("preempted", 128 + signal.SIGTERM)]
 
     launcher = launch(path, 1, _3="lose")
-    _, agent = waiting(launcher, out / cells[2].id)  # one agent: the second run has ended before
-    assert [run["state"] for run in attempts(server, cells[1])] == ["finished"]
+    _, agent = waiting(launcher, out / cells[2].id)
     server.die()
     os.kill(agent, signal.SIGKILL)
     (out / "impatient").touch()
@@ -253,7 +270,7 @@ def test_offline_runs_are_sent_to_one_project_and_group(file, server, client, wo
         assert (run["sweep"], run["groupName"], run["jobType"]) == (None, "tiny: base", "train")
         assert (run["entity"], run["project"]) == (ENTITY, "attention-ablation")
         assert run["tags"] == ["tiny"]
-        assert not run["config"].keys() & {"out", "data.folder"}, "a path of this machine"
+        assert not {"out", "folder"} & (run["config"].keys() | run["config"]["data"]["value"].keys()), "a path"
         assert run["summary"]["status"] == "finished"
 
 

@@ -1,5 +1,6 @@
 """W&B that is away, that refuses, or that is misconfigured: the run is made, and `wandb sync` sends all of it later."""
 
+import json
 import os
 import signal
 import time
@@ -8,12 +9,13 @@ from pathlib import Path
 import pytest
 import wandb
 from loopback import ENTITY, KEY
-from sweep_trials import PATIENCE
+from sweep_trials import PATIENCE, finish
 from tiny_sweep import GRAPH as SMALL
 
+from study import files, records
 from study.config import account, experiment_from, experiment_id
 from study.pruning.run import run as prune
-from study.tracking import run as tracking
+from study.tracking import tracker
 from study.training.run import run as train
 from study.training.task import Task
 
@@ -30,7 +32,7 @@ def home(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # `wandb` leaves a folder where it is called
     wandb.teardown()
     yield tmp_path
-    tracking.forget()  # in bounded time, also where the server is dead
+    tracker.forget()  # in bounded time, also where the server is dead
 
 
 def kill_the_clients_process(_):
@@ -59,7 +61,6 @@ AWAY = {
     "unknown mode": ({"WANDB_MODE": "nonsense"}, (), nothing, "mode: Input should be"),
     "no key": ({"WANDB_MODE": "online"}, (), nothing, "no key"),
     "short key": ({"WANDB_API_KEY": "short"}, (), nothing, "must have 40"),
-    "project": ({"WANDB_MODE": "offline", "WANDB_PROJECT": "a/b"}, (), nothing, "Invalid project name 'a/b'"),
     "address": ({"WANDB_BASE_URL": "nowhere"}, (), nothing, "base_url"),
     "no network": ({"WANDB_BASE_URL": "http://127.0.0.1:9", "WANDB_API_KEY": KEY}, (), nothing, "deadline exceeded"),
     "wrong key": ({"WANDB_API_KEY": KEY[::-1]}, HOSTS, nothing, "401"),
@@ -68,41 +69,69 @@ AWAY = {
 }
 
 
+def finished(experiment, folder):
+    """Return the record of a finished run with two points, which is made without training."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for step in (1, 2):
+        files.append(folder / "training.jsonl", json.dumps({"step": step, "value": float(step)}) + "\n")
+    finish(experiment, folder)
+    return records.read(folder / "record.json")
+
+
 def test_whatever_wandb_refuses_the_run_goes_on_and_is_sent_whole_later(home, server, client, monkeypatch):
-    monkeypatch.setattr(tracking, "START", 1.0)
-    for seed, (case, (told, of_server, happens, expected)) in enumerate(AWAY.items()):
+    monkeypatch.setattr(tracker, "START", 1.0)
+    for seed, (case, (given, of_server, happens, expected)) in enumerate(AWAY.items()):
         with monkeypatch.context() as here:
-            for name, value in {**{n: server.environment()[n] for n in of_server}, **told}.items():
+            for name, value in {**{n: server.environment()[n] for n in of_server}, **given}.items():
                 here.setenv(name, value)
             experiment, lines = experiment_from({"seed": seed}), []
-            run = tracking.Run(experiment, home / "runs" / case, lines.append)
+            folder = home / case / experiment_id(experiment)
+            run = tracker.Tracker(experiment, folder, lines.append)
             run.log({"value": 1.0}, step=1)
             happens(run)
             run.log({"value": 2.0}, step=2)
             assert run.facts().url is None, case
-            run.finish(None)
+            run.finish(finished(experiment, folder))
             *addresses, line = lines
             assert all(address.startswith(f"W&B: {server.url}/") for address in addresses)
             assert expected in line, case
             assert line.endswith("; the run goes on offline, and `wandb sync` sends it later")
     server.runs.clear()
-    folders = list((home / "runs").glob("*/wandb/*run-*"))
+    folders = list(home.glob("*/*/wandb/*run-*"))
     assert len(folders) == len(AWAY), "one folder a run, without what the failed start left"
     client(server, "sync", *folders)
     assert len(server.runs) == len(AWAY)
     for run in server.runs.values():
-        assert [(point["_step"], point["value"]) for point in run["points"]] == [(1, 1), (2, 2)]
+        assert [point["_step"] for point in run["points"]] == [1, 2, 3]
         assert (run["entity"], run["project"]) == (ENTITY, "attention-ablation")
+
+
+def test_a_sweep_learns_once_that_wandb_is_away(home, server, monkeypatch):
+    """The second run of the folder waits for nothing; later runs try again."""
+    for name, value in server.environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(tracker, "START", 1.0)
+    server.die()
+    lines = []
+    for seed in (1, 2):
+        began = time.monotonic()
+        tracker.Tracker(experiment_from({"seed": seed}), home / "runs" / str(seed), lines.append)
+    assert time.monotonic() - began < 0.5
+    assert [" offline" in line for line in lines] == [True, True]
+    assert lines[1].startswith("W&B: it failed 0 min ago")
+    os.utime(home / "runs" / tracker.AWAY, (0, 0))
+    tracker.Tracker(experiment_from({}), home / "runs" / "3", lines.append)
+    assert lines[2].endswith("; the run goes on offline, and `wandb sync` sends it later")
 
 
 def test_a_run_that_was_deleted_on_the_server_is_made_again_offline(home, server, monkeypatch):
     """The server never takes its name again (409); the client retries that until its time to start is over."""
     for name, value in server.environment().items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(tracking, "START", 1.0)
+    monkeypatch.setattr(tracker, "START", 1.0)
     experiment, lines = experiment_from({}), []
     server.deleted.add(experiment_id(experiment))
-    run = tracking.Run(experiment, home, lines.append)
+    run = tracker.Tracker(experiment, home, lines.append)
     run.finish(None)
     (line,) = lines
     assert "HTTP 409" in line
@@ -112,9 +141,9 @@ def test_a_run_that_was_deleted_on_the_server_is_made_again_offline(home, server
 def test_a_server_that_dies_during_a_run_holds_its_end_up_for_a_bounded_time(home, server, monkeypatch):
     for name, value in server.environment().items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(tracking, "END", 1.0)
+    monkeypatch.setattr(tracker, "END", 1.0)
     experiment, lines = experiment_from({}), []
-    run = tracking.Run(experiment, home, lines.append)
+    run = tracker.Tracker(experiment, home, lines.append)
     address = f"{server.url}/{ENTITY}/attention-ablation/runs/{experiment_id(experiment)}"
     assert lines == [f"W&B: {address}"], "the address comes first"
     server.die()
@@ -129,10 +158,11 @@ def test_a_key_that_wandb_login_stored_is_found_without_asking_anybody(home, ser
     """The client's own command, for a host of one's own; it stores the key in a place of its own choice."""
     client(None, "login", "--host", server.url, "--relogin", KEY)
     calls = len(server.calls)
-    assert tracking.mode() == "online"
+    assert account.signed_in()
     monkeypatch.setenv("WANDB_BASE_URL", "https://elsewhere.example")
-    tracking.forget()
-    assert tracking.mode() == "offline"
+    tracker.forget()
+    assert not account.signed_in()
+    assert tracker.Tracker(experiment_from({}), home / "run", pytest.fail).mode == "offline"
     assert len(server.calls) == calls, "nobody is asked"
 
 
@@ -143,25 +173,34 @@ def test_the_address_of_the_project_is_known_before_the_first_run(home, server, 
     monkeypatch.setenv("WANDB_MODE", "online")
     assert account.project_address() == f"{server.url}/{ENTITY}/attention-ablation"
     monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
-    tracking.forget()
+    tracker.forget()
     assert account.project_address() is None
 
 
-def test_without_a_key_runs_are_offline(home, monkeypatch):
-    assert not account.signed_in()
-    assert tracking.mode() == "offline"
-    monkeypatch.setenv("WANDB_MODE", "disabled")
-    assert tracking.mode() == "disabled"
+PREEMPTED = {
+    "by hand": ({}, False),
+    "in a job": ({"SLURM_JOB_ID": "1"}, True),
+    "by an agent in a job": ({"SLURM_JOB_ID": "1", "WANDB_SWEEP_ID": "s"}, False),
+    "by an agent that is preempted": ({"WANDB_SWEEP_ID": "s", "STUDY_PREEMPTIBLE": "1"}, True),
+}
 
 
-def named(point):
-    """Names of what was logged; W&B adds its own."""
-    return {name for name in point if not name.startswith("_")}
+@pytest.mark.parametrize("case", PREEMPTED)
+def test_only_a_preempted_run_is_queued_again(case, monkeypatch):
+    for name in (*tracker.CLUSTERS, "WANDB_SWEEP_ID", tracker.PREEMPTIBLE):
+        monkeypatch.delenv(name, raising=False)
+    given, expected = PREEMPTED[case]
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    assert tracker.preemptible() is expected
 
 
-def test_a_run_that_was_killed_and_resumed_is_sent_whole_and_a_replay_says_the_same(home, server, client, monkeypatch):
-    """Killed before W&B had written more than a head of seven bytes, at which `wandb sync` stops, with status 0."""
+def test_a_run_that_was_killed_and_resumed_is_sent_whole(home, server, client, monkeypatch):
+    """Online: what W&B has lost of the first call is in the files. And `wandb sync` never meets a torn file."""
     experiment, folder = experiment_from(SMALL), home / "run"
+    torn = folder / "wandb" / "offline-run-20200101_000000-x" / "run-x.wandb"
+    torn.parent.mkdir(parents=True)
+    torn.write_bytes(b":W&B\xd4\xbf")
     with monkeypatch.context() as here:
         start = Task.on_train_batch_start
 
@@ -173,27 +212,17 @@ def test_a_run_that_was_killed_and_resumed_is_sent_whole_and_a_replay_says_the_s
         here.setattr(Task, "on_train_batch_start", killed)
         with pytest.raises(MemoryError):
             train(experiment, folder, lambda line: None)
-    (torn,) = folder.glob("wandb/offline-run-*/*.wandb")
-    torn.write_bytes(torn.read_bytes()[:7])
-    # The client names folders by the second, and both calls may fall into one.
-    torn.parent.rename(torn.parent.with_name(f"offline-run-20200101_000000-{torn.parent.name.split('-', 3)[3]}"))
-    record = train(experiment, folder, lambda line: None)
-    folders = list(folder.glob("wandb/*run-*"))
-    client(server, "sync", *folders)
+    assert torn.exists()
+    for name, value in server.environment().items():
+        monkeypatch.setenv(name, value)
+    train(experiment, folder, lambda line: None)
+    assert not torn.exists()
     (run,) = server.runs.values()
     points = run["points"]
     assert [point["_step"] for point in points] == [1, 2, 4, 5]
     assert all(point["train/loss"] > 0 for point in points[:3])
     assert all(point["attention/cross/entropy"] > 0 for point in points[1:3])
-    assert run["summary"]["status"] == "finished"
-
-    server.runs.clear()
-    for name, value in server.environment().items():
-        monkeypatch.setenv(name, value)
-    tracking.replay(experiment, record, folder)
-    (again,) = server.runs.values()
-    assert [named(point) for point in again["points"]] == [named(point) for point in points]
-    assert named(again["summary"]) == named(run["summary"])
+    assert (run["summary"]["status"], run["state"]) == ("finished", "finished")
 
 
 def test_a_pruned_run_is_of_the_sweep_and_the_run_that_it_prunes_is_not(home, server, monkeypatch):

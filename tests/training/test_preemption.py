@@ -13,7 +13,7 @@ from study.__main__ import main
 from study.config import experiment_from
 from study.errors import BUSY
 from study.sweep import lease, signals
-from study.tracking import run as tracking
+from study.tracking.tracker import Tracker
 from study.training import machine
 from study.training.batches import Batch
 from study.training.run import run
@@ -106,8 +106,8 @@ def test_stopped_in_every_step_it_continues_where_it_was(
     stop: Stop, undisturbed: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     codes: list[object] = []
-    preempt = tracking.Run.preempt
-    monkeypatch.setattr(tracking.Run, "preempt", lambda self, code: (codes.append(code), preempt(self, code)))
+    stop_tracking = Tracker.stop
+    monkeypatch.setattr(Tracker, "stop", lambda self, code: (codes.append(code), stop_tracking(self, code)))
     for step in range(1, 6):
         ended = stop(tmp_path, step, signal.SIGTERM)
         assert codes.pop() == ended.code == 128 + signal.SIGTERM

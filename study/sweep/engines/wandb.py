@@ -64,6 +64,8 @@ def run_sweep(
     if not todo:
         print(f"{spec.name}: nothing to do, all {len(spec.runnable)} runs are there")
         return 0
+    for task in todo:  # a user asks for those that W&B has stopped
+        (task.folder / records.STOPPED).unlink(missing_ok=True)
     layout = local.layout_for([task.cell for task in todo], out, wanted_slots)[0][: len(spec.cells)]
     here = partial(local.run_sweep, trial=trial, policy=policy)
     host = _check_account()
@@ -121,8 +123,11 @@ class Agents:
 
 
 def _repair(spec: Spec, out: Path, here: Callable[..., int]) -> int:
-    """Run here, under the same sweep, what has no good record; what still has none then is listed."""
-    left = local.tasks(spec, spec.runnable, out)
+    """Run here, under the same sweep, what has no good record and was not stopped; what still has none is listed."""
+    due = local.tasks(spec, spec.runnable, out)
+    left = [task for task in due if not (task.folder / records.STOPPED).exists()]
+    if len(left) < len(due):
+        print(f"{len(due) - len(left)} runs were stopped in W&B; the same command again continues them", flush=True)
     if left:
         print(f"{len(left)} of {len(spec.runnable)} runs are not there after the agents, so they run here:")
         print("\n".join(f"  {task.name}  {task.label}" for task in left), flush=True)

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from study.models.translator import PAD
-from study.tracking.view import NAMES
 from study.training.batches import Batch
 from study.training.diagnostics import measures
 from study.training.diagnostics.taps import Site, SiteObservation, Truth
@@ -23,6 +22,13 @@ Layer = dict[str, Any]
 
 Diagnostics = dict[str, list[Layer]]
 """site ↦ layers."""
+
+NAMES = (
+    *("logit_mean", "logit_sd", "logit_max", "entropy", "information", "spread", "max_weight", "softmax_gradient"),
+    *("query_norm", "key_norm", "cosine", "context_norm", "context_slope"),
+    *("gold_mass", "argmax_on_gold", "last_two_mass", "end_mass", "diagonal_mass", "symmetry"),
+)
+"""Names of all measures of a head, in the order in which they are written."""
 
 POSITIONS = (0, 1, 4, 8, 16)
 """Bins of position and distance, named by where they begin: 0, 1–3, 4–7, 8–15, 16 and more."""
