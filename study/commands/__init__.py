@@ -3,6 +3,7 @@
 GROUPS = {
     "run experiments": {
         "train": "train, test and record one experiment",
+        "plan": "print the seeds, runs and hours that a margin needs",
         "sweep": "run every experiment of a sweep file that has no result yet",
         "rerun": "train a run again from its record and compare every number",
         "prune": "remove heads from a trained model and measure the loss",

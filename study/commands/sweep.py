@@ -81,10 +81,17 @@ def _sweep(path: Path, args: argparse.Namespace) -> int:
         for cell in todo:
             print(_command(spec, cell, out))
         return 0
+    from study.claims.planning import claim_lines
+
     if args.dry_run:
         _list(spec, cells, todo, args.shard)
         layout, why = local.layout_for(todo, out, args.slots)
-        print(estimate(todo, out, len(layout), Store(published())), *([why] if why else []), sep="\n")
+        print(
+            estimate(todo, out, len(layout), Store(published())),
+            *([why] if why else []),
+            *claim_lines(spec, out),
+            sep="\n",
+        )
         return 0
     for line in status.inapplicable(spec, cells):
         print(line)
@@ -98,6 +105,8 @@ def _sweep(path: Path, args: argparse.Namespace) -> int:
     if todo:
         _check_installed()
         _check_writable(out)
+        for line in claim_lines(spec, out):
+            print(line, flush=True)
         if args.engine == "local" and (address := account.project_address()):
             print(f"W&B: {address}", flush=True)
     if args.engine == "wandb":

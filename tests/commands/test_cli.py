@@ -84,7 +84,7 @@ def test_what_there_is_is_listed_as_a_table_and_as_json(what: str, capsys: pytes
     assert head.split() == list(rows[0])
     assert len(lines) == len(rows)
     first = {
-        "sweeps": "sweeps/asymptotes_recipe.yaml",
+        "sweeps": "sweeps/asymptotes_1200.yaml",
         "presets": "bahdanau2015",
         "scores": "bleu",
     }

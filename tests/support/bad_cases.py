@@ -170,6 +170,7 @@ def required(run: str) -> dict[str, list[str]]:
     return {
         "train": ["--config", "config.yaml"],
         "explain": ["--config", "config.yaml"],
+        "plan": ["sweep.yaml", "--margin", "1", "--sd", "1"],
         "sweep": ["sweep.yaml", "--dry-run"],
         "show": [run],
         "prune": [f"runs/{run}", "--question", "curve", "--out", "pruned"],

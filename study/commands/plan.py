@@ -1,0 +1,95 @@
+"""`study plan`: seeds, runs and hours that a margin needs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from study.commands.options import RUNS, Parser, runs_folder, say, table_lines
+from study.errors import InputError
+from study.run_names import published
+
+DESCRIPTION = """\
+Print how many seeds, runs and hours show a difference of the size of a margin, non-inferiority within it, and
+equivalence within it. The standard deviation of the score over seeds comes from the validation scores of finished runs
+of the sweep, yours or published ones, in the corpus and family where it is largest; or from --sd. Test scores are not
+read. docs/statistics.md has the formulas.
+"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the verb; the exit status.
+
+    Raises:
+        InputError: a wrong option or sweep file, or no runs to measure the standard deviation on.
+    """
+    args = _parser().parse_args(argv)
+    from study.analysis.power import AIMS, LEVEL, effect_size, power, seeds_for
+    from study.claims.planning import spreads
+    from study.store import Store
+    from study.sweep.estimate import seconds_each
+    from study.sweep.spec import load
+
+    spec, out = load(args.sweep), runs_folder(args.runs)
+    sd, correlation, lines = args.sd, args.correlation, []
+    if sd is None:
+        experiments = [cell.experiment for cell in spec.runnable if cell.experiment]
+        pairs = dict.fromkeys(f"{one.data.name}/{one.model.family}" for one in experiments)
+        known = spreads(spec, out, args.metric or "/".join(spec.metric), pairs).values()
+        if not known:
+            raise InputError(f"--sd: expected a number, or runs of two seeds of {spec.path}, got neither. Give it.")
+        found, source = max(known, key=lambda one: one[0].sd)
+        sd, correlation = found.sd, found.correlation if correlation is None else correlation
+        lines = [source, "sd over seeds {:.3g}; of single arms {:.3g} to {:.3g}".format(sd, *found.ends)]
+        lines += [] if correlation is None else [f"same-seed correlation {correlation:.2f}"]
+    if args.paired and correlation is None:
+        raise InputError("--correlation: expected a number with --paired, got none. Give one.")
+    effect = effect_size(args.margin, sd, correlation if args.paired else None)
+    sizes, seeds = [len(labels) for labels in spec.arms.values()], len(spec.seeds)
+    tests = max(1, max(sizes) - 1)
+    times = [one for one in seconds_each(spec.runnable, out, Store(published())) if one is not None]
+    rows = []
+    for aim in AIMS:
+        need = seeds_for(aim, effect, args.power, LEVEL / tests, args.paired)
+        row: dict[str, Any] = {"to show": aim, "seeds": need or "over 1000", "runs": need and need * sum(sizes)}
+        row["hours"] = need and times and f"{need * sum(sizes) * sum(times) / len(times) / 3600:.1f}"
+        row[f"power with {seeds} seeds"] = f"{power(aim, effect, seeds, LEVEL / tests, args.paired):.2f}"
+        rows.append(row)
+    design = "paired by seed" if args.paired else "Welch's test"
+    lines += [f"margin {args.margin:g}, power {args.power:g}, {design}, {tests} contrast{'s' * (tests > 1)}", ""]
+    say(*lines, *table_lines(rows))
+    return 0
+
+
+def _number(text: str, high: float = 1e9) -> float:
+    """Positive number below a bound."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < high:
+        raise argparse.ArgumentTypeError(f"expected a number above 0 and below {high:g}, got {text[:40]!r}")
+    return number
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="study plan", description=DESCRIPTION)
+    add, share = parser.add_argument, partial(_number, high=1.0)
+    add("sweep", type=Path, metavar="SWEEP", help="a sweep file, such as sweeps/scores.yaml")
+    add(
+        "--margin",
+        type=_number,
+        required=True,
+        metavar="X",
+        help="smallest difference of interest, in units of the score",
+    )
+    add("--metric", metavar="NAME", help="split/score whose values on validation are read (default: that of the sweep)")
+    add("--sd", type=_number, metavar="X", help="standard deviation of a run's score over seeds")
+    add("--correlation", type=share, metavar="R", help="correlation of two arms over the same seeds")
+    add("--paired", action="store_true", help="compare arms seed by seed; declare it before the runs")
+    add("--power", type=share, default=0.8, metavar="P", help="probability to show it (default: 0.8)")
+    add("--runs", metavar="DIR", help=RUNS)
+    return parser

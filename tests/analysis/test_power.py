@@ -1,0 +1,93 @@
+"""Numbers of seeds: values of textbooks and of the noncentral t, a simulation, and what `study plan` reads."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from study.__main__ import main
+from study.analysis import power
+from study.analysis.runs import Runs
+from study.claims.planning import claim_lines
+from study.files import CHECKOUT
+from study.sweep.spec import load
+
+SCORES = CHECKOUT / "sweeps" / "scores.yaml"
+
+
+@pytest.mark.parametrize(("effect", "seeds"), [(0.5, 64), (0.8, 26), (1.0, 17)])
+def test_seeds_are_those_of_cohens_table(effect: float, seeds: int) -> None:
+    assert power.seeds_for("superiority", effect) == seeds
+
+
+def test_power_is_that_of_the_noncentral_t() -> None:
+    shift, df = 1.5 * math.sqrt(6 / 2), 10
+    one_sided = stats.nct.sf(stats.t.ppf(0.95, df), df, shift)
+    assert power.power("non-inferiority", 1.5, 6) == pytest.approx(one_sided)
+    assert power.power("equivalence", 1.5, 6) == pytest.approx(2 * one_sided - 1)
+    holm = stats.nct.sf(stats.t.ppf(1 - 0.05 / 4 / 2, df), df, shift)
+    assert power.power("superiority", 1.5, 6, level=0.05 / 4) == pytest.approx(holm)
+    paired = stats.nct.sf(stats.t.ppf(0.975, 5), 5, 1.5 * math.sqrt(6))
+    assert power.power("superiority", 1.5, 6, paired=True) == pytest.approx(paired)
+    assert all(power.power(aim, effect, n) > 0.999 for aim in power.AIMS for effect in (40, 1e9) for n in (3, 100))
+    assert power.seeds_for("superiority", 0.01) is None
+
+
+def test_a_simulation_agrees() -> None:
+    draw, n, margin = np.random.default_rng(1), 10, 1.4
+    first, second = draw.normal(size=(2, 40_000, n))
+    test = stats.ttest_ind(first + margin, second, axis=1, equal_var=False)
+    assert np.mean((test.pvalue < 0.05) & (test.statistic > 0)) == pytest.approx(
+        power.power("superiority", margin, n), abs=0.01
+    )
+    ends = stats.ttest_ind(first, second, axis=1, equal_var=False).confidence_interval(0.90)
+    assert np.mean(ends.low > -margin) == pytest.approx(power.power("non-inferiority", margin, n), abs=0.01)
+    both = np.mean((ends.low > -margin) & (ends.high < margin))
+    assert both == pytest.approx(power.power("equivalence", margin, n), abs=0.01)
+
+
+def test_a_spread_by_hand() -> None:
+    found = power.spread([[1, 2, 3], [2, 4, 6]])
+    assert found.sd == pytest.approx(math.sqrt((1 + 4) / 2))
+    assert found.ends == pytest.approx((1, 2))
+    assert found.correlation == pytest.approx(2 / 2.5)
+    assert power.effect_size(1, found.sd, found.correlation) == pytest.approx(1 / math.sqrt(5 * 0.2))
+    assert power.spread([[1, 2, 3]]).correlation is None
+
+
+def test_a_plan_reads_validation_scores_alone(monkeypatch: pytest.MonkeyPatch, capsys, tmp_path: Path) -> None:
+    read, values = set(), Runs.values
+    monkeypatch.setattr(
+        Runs, "values", lambda runs, arm, measure: read.add(measure.metric) or values(runs, arm, measure)
+    )
+    monkeypatch.chdir(tmp_path)
+    assert main(["plan", str(SCORES), "--margin", "2.5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert read == {"valid/exact"}
+    assert len(lines) <= 15
+    assert lines[0].startswith("valid/exact on grammar/recurrent: 10 arms with 5 seeds in ")
+    sd, arms = float(lines[1].split(";")[0].split()[-1]), 10
+    for line in lines[-3:]:
+        aim, seeds, runs, hours, now = line.split()
+        wanted = power.seeds_for(aim, 2.5 / sd, level=0.05 / 9)
+        assert (int(seeds), int(runs), float(hours) > 0) == (wanted, wanted * arms, True)
+        assert float(now) == pytest.approx(power.power(aim, 2.5 / sd, 5, 0.05 / 9), abs=0.01)
+
+
+def test_a_plan_from_flags(capsys) -> None:
+    plan = ["plan", str(SCORES), "--margin", "1", "--sd", "1"]
+    assert main([*plan, "--paired", "--correlation", "0.5"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "margin 1, power 0.8, paired by seed, 9 contrasts"
+    assert main([*plan, "--paired"]) == 2
+    assert capsys.readouterr().err.startswith("study: --correlation: expected a number with --paired, got none.")
+    assert main(["plan", str(CHECKOUT / "sweeps" / "capacity.yaml"), "--margin", "0"]) == 2
+    assert main([*plan, "--power", "1"]) == 2
+
+
+def test_a_sweep_that_a_claim_asks_says_how_many_seeds_the_claim_needs(tmp_path: Path) -> None:
+    first, second = claim_lines(load(CHECKOUT / "sweeps" / "sparse_2.yaml"), tmp_path)
+    assert first == "claim 18: equivalence on grammar/recurrent, margin 0.0738 in NLL per sentence (without pronouns)"
+    assert second.startswith("  8 seeds have power 0.72, 0.80 needs 10: ")
+    assert claim_lines(load(CHECKOUT / "sweeps" / "quickstart.yaml"), tmp_path) == []
