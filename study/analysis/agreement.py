@@ -19,15 +19,14 @@ from typing import Any, Literal
 import numpy as np
 
 from study.analysis.inference import (
-    FEWEST,
     FEWEST_ARMS,
     LEVEL,
     RESAMPLES,
     Arm,
     Test,
+    contrast,
     rank_correlation,
     spearman,
-    welch,
 )
 from study.analysis.labels import arm_words, interval, number
 from study.analysis.runs import Runs, primary
@@ -163,10 +162,7 @@ def _common(scores: Iterable[Mapping[int, object]]) -> list[int]:
 
 
 def _difference(arm: Sequence[float], base: Sequence[float]) -> Test:
-    if len(arm) < FEWEST:
-        return Test("few", float(np.mean(arm) - np.mean(base)))
-    sides = [Arm(name, dict(enumerate(some))) for name, some in (("arm", arm), ("base", base))]
-    return welch(sides, {"arm": 1.0, "base": -1.0})
+    return contrast([(1.0, Arm("arm", dict(enumerate(arm)))), (-1.0, Arm("base", dict(enumerate(base))))])
 
 
 def _correlation(arms: Sequence[str], bases: Sequence[str], values: Sequence[Values]) -> tuple[Test | None, float]:
@@ -311,8 +307,8 @@ def conclusion(rho: Test) -> Conclusion:
     if rho.p is None:
         return "no interval"
     if rho.p < LEVEL:
-        return "agree" if rho.difference > 0 else "opposite"
-    none = rho.inner is not None and max(map(abs, rho.inner)) < MARGIN
+        return "agree" if (rho.difference or 0.0) > 0 else "opposite"
+    none = rho.low90 is not None and rho.high90 is not None and rho.low90 > -MARGIN and rho.high90 < MARGIN
     return "no relation" if none else "not decided"
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from study import metrics
 from study.analysis import labels
-from study.analysis.inference import FEW, FEWEST, Arm, Comparison, Facet, compare, deviation
+from study.analysis.inference import FEW, FEWEST, Arm, Test, adjusted, contrast, seed_correlation
 from study.analysis.runs import HOLES, SET_ASIDE, Runs, primary
 from study.analysis.tables import Block, Column, Row, Table
 from study.config.pruning import CUTTING
@@ -16,12 +17,10 @@ from study.sweep.spec import Spec
 if TYPE_CHECKING:
     import pandas as pd
 
-MARKS = {"welch": "", "resampled": " §", "within": " ¶", "few": "", "exact": " ‡"}
-
-DIFFERENCE = (Column("interval", "95% CI"), Column("holm", "Holm p"))
-TRAINED = (Column("entropy", "entropy"), Column("speed", "tokens / s"))
+MARKS = {"resampled": " §", "within": " ¶", "exact": " ‡"}
+"""Test ↦ its mark behind an estimate, if it is not Welch's."""
 PRUNED = {"curve": Column("freed", "number free"), "best_head": Column("with_one_head", "BLEU, one head a layer")}
-"""Last columns of a table: of trained models, and of pruned models by their question."""
+"""Question of a pruning ↦ the last column of its table."""
 PRUNING_SCORES = {"curve": ("free", "area"), "each_head": ("needed", "harmful")}
 """Question ↦ the scores of its answer that a table shows."""
 RULES = {
@@ -30,9 +29,28 @@ RULES = {
     "last": "the last step",
 }
 """The field training.select, in words."""
-
 LISTED = 6
 """So many failures or inapplicable cells are listed by name, the rest counted."""
+
+
+@dataclass(frozen=True)
+class Facet:
+    """One corpus and family: its cells, its arms in the order of the sweep, and the tests arm − baseline."""
+
+    name: str
+    metric: str
+    rows: pd.DataFrame
+    arms: tuple[Arm, ...]
+    baseline: str
+    tests: dict[str, Test]
+    """Arm ↦ its test, adjusted over all arms but the baseline."""
+    correlation: float | None
+    """Same-seed correlation of the arms that are not collapsed, see `inference.seed_correlation`."""
+
+    @property
+    def base(self) -> Arm:
+        """The arm that the others are compared with."""
+        return next(arm for arm in self.arms if arm.label == self.baseline)
 
 
 class Compared(NamedTuple):
@@ -50,13 +68,33 @@ def compare_arms(spec: Spec, runs: Runs) -> Compared:
     Raises:
         InputError: a record cannot be used.
     """
-    frame, facets = runs.declared(spec, shown_metrics(spec)), []
-    for name in spec.arms:
-        arms = runs.arms(spec, name, primary(spec))
-        facets.append(
-            Facet(name, primary(spec), frame[frame["facet"] == name], arms, compare(arms, spec.baseline(name)))
-        )
+    frame, metric = runs.declared(spec, shown_metrics(spec)), primary(spec)
+    facets = [
+        facet_of(name, metric, frame[frame["facet"] == name], runs.arms(spec, name, metric), spec.baseline(name))
+        for name in spec.arms
+    ]
     return Compared(_table(spec, frame, facets), facets, frame)
+
+
+def facet_of(name: str, metric: str, rows: pd.DataFrame, arms: tuple[Arm, ...], baseline: str) -> Facet:
+    """Test every arm against the baseline, as one family."""
+    base = next(arm for arm in arms if arm.label == baseline)
+    others = [arm for arm in arms if arm is not base]
+    tests = adjusted([contrast([(1.0, arm), (-1.0, base)]) for arm in others])
+    if base.holes or not base.values:
+        tests = [Test("no baseline") for _ in others]
+    pool = [arm for arm in arms if arm.values and not arm.holes and not _collapsed(arm, base)]
+    known = base in pool and len(base.values) >= FEWEST
+    correlation = seed_correlation(pool) if known else None
+    return Facet(
+        name, metric, rows, arms, baseline, {a.label: t for a, t in zip(others, tests, strict=True)}, correlation
+    )
+
+
+def _collapsed(arm: Arm, base: Arm) -> bool:
+    """Return True if a run of the arm diverged, or if its validation BLEU is below half the baseline's."""
+    low = arm.valid_bleu is not None and base.valid_bleu is not None and arm.valid_bleu < base.valid_bleu / 2
+    return bool(arm.diverged) or low
 
 
 def questions(spec: Spec) -> tuple[str, ...]:
@@ -88,60 +126,62 @@ def has_bleu(spec: Spec, facet: str) -> bool:
 
 def _table(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Table:
     """Return the main table: every declared arm, what ran of it, its scores and its difference to the baseline."""
-    scores, asked = shown_metrics(spec), questions(spec)
+    scores, asked, delta = shown_metrics(spec), questions(spec), metrics.title(primary(spec), unit=False)
+    differences = [Column("difference", f"Δ {delta}"), Column("interval", "95% CI"), Column("holm", "Holm p")]
+    trained = [Column("entropy", "entropy"), Column("tokens_per_second", "tokens / s")]
     columns = [
         Column("arm", "arm", "left"),
         Column("n", "runs"),
         *(Column(name, metrics.title(name)) for name in scores),
-        *([Column("difference", f"Δ {metrics.title(primary(spec), unit=False)}"), *DIFFERENCE] * compares(spec)),
-        *([PRUNED[name] for name in asked if name in PRUNED] if asked else TRAINED),
+        *differences * compares(spec),
+        *([PRUNED[name] for name in asked if name in PRUNED] if asked else trained),
     ]
     blocks = []
     for facet in facets:
-        bleu = has_bleu(spec, facet.name)
-        rows = [_row(facet, arm, columns, bleu) for arm in facet.arms]
-        absent = dict.fromkeys(label for label in facet.rows["arm"] if label not in {arm.label for arm in facet.arms})
-        for label in absent:  # the configuration rejects the whole arm
-            cells = {c.key: "" if c.key.endswith("/bleu") and not bleu else labels.NOTHING for c in columns}
-            cells |= {"arm": labels.arm_words(label), "n": "inapplicable"}
-            facts = {"facet": facet.name, "arm": label, "n": 0, "declared": 0, "method": "inapplicable"}
-            rows.append(Row(cells, numbers=facts))
+        own = scores if has_bleu(spec, facet.name) else [name for name in scores if not name.endswith("/bleu")]
+        blank = dict.fromkeys(set(scores) - set(own), "")
+        rows = [_row(facet, arm, scores, own, bool(asked)) for arm in facet.arms]
+        for label in dict.fromkeys(facet.rows["arm"]):  # the configuration rejects some arms
+            if label not in {arm.label for arm in facet.arms}:
+                cells = dict.fromkeys((column.key for column in columns), labels.NOTHING) | blank
+                facts = {"facet": facet.name, "arm": label, "n": 0, "declared": 0, "method": "inapplicable"}
+                rows.append(Row(cells | {"arm": labels.arm_words(label), "n": "inapplicable"}, numbers=facts))
         blocks.append(Block(labels.arm_words(facet.name), rows, facet.name))
     return Table(f"{spec.name}: {spec.description}".rstrip(": "), columns, blocks, list(_notes(spec, frame, facets)))
 
 
-def _row(facet: Facet, arm: Arm, columns: Sequence[Column], bleu: bool) -> Row:
+def _row(facet: Facet, arm: Arm, scores: Sequence[str], shown: Sequence[str], pruned: bool) -> Row:
     """Return one arm: its texts, and its numbers as the CSV has them. None: not known."""
-    rows, comparison = facet.rows[facet.rows["arm"] == arm.label], facet.family.comparisons.get(arm.label)
-    test = comparison.test if comparison else None
+    rows, test = facet.rows[facet.rows["arm"] == arm.label], facet.tests.get(arm.label, Test("baseline"))
     digits, states = metrics.decimals(facet.metric), rows["state"].value_counts()
-    scores = [column.key for column in columns if "/" in column.key]
-    beside = ("entropy", "tokens_per_second") if TRAINED[0] in columns else ("freed", "heads", "with_one_head")
-    means = {name: _mean(rows[name]) for name in beside}
+    beside = ("freed", "heads", "with_one_head") if pruned else ("entropy", "tokens_per_second")
+    means = {name: _number(rows[name].mean()) for name in beside}
 
     numbers: dict[str, Any] = {"facet": facet.name, "arm": arm.label, "n": len(arm.values), "declared": len(rows)}
     aside = [SET_ASIDE] if SET_ASIDE in set(facet.rows["state"]) else []
     numbers |= {state: int(states.get(state, 0)) for state in ("finished", "diverged", *HOLES, *aside)}
     for name in scores:
-        numbers |= {f"{name} mean": _mean(rows[name]), f"{name} sd": deviation(rows[name].dropna())}
-    numbers["method"] = "baseline" if arm is facet.base else test.method if test else (comparison or Comparison()).why
-    numbers |= {name: getattr(test, name, None) for name in ("difference", "low", "high", "se", "df", "p")}
-    numbers |= {name: getattr(comparison, name, None) for name in ("holm", "detectable")} | means
+        numbers |= {f"{name} mean": _number(rows[name].mean()), f"{name} sd": _number(rows[name].std())}
+    names = ("method", "difference", "low", "high", "se", "df", "p", "holm", "detectable")
+    numbers |= {name: getattr(test, name) for name in names} | means
 
     cells = {"arm": labels.arm_words(arm.label), "n": _count(rows)}
-    cells |= {name: _score(rows, name) if bleu or not name.endswith("/bleu") else "" for name in scores}
-    cells |= {"difference": "", "interval": comparison.why if comparison else "baseline", "holm": ""}
-    if comparison and test:
-        cells["difference"] = labels.number(test.difference, digits, True) + MARKS[test.method]
-        cells |= {"interval": labels.interval(test.low, test.high, digits), "holm": labels.p_value(comparison.holm)}
-    if "entropy" in means:
-        cells |= {"entropy": labels.number(means["entropy"], 2), "speed": labels.number(means["tokens_per_second"], 0)}
-    else:
+    cells |= {name: _score(rows, name) if name in shown else "" for name in scores}
+    cells |= {"difference": "", "interval": test.method, "holm": ""}
+    if test.difference is not None:
+        cells["difference"] = labels.number(test.difference, digits, True) + MARKS.get(test.method, "")
+        cells |= {"interval": labels.interval(test.low, test.high, digits), "holm": labels.p_value(test.holm)}
+    if pruned:
         free = f"{labels.number(means['freed'], 1)} of {labels.number(means['heads'], 0)}{_part(rows['freed'])}"
         cells["freed"] = labels.NOTHING if means["freed"] is None else free
         cells["with_one_head"] = labels.number(means["with_one_head"], 1)
-    bold = frozenset({"difference", "interval", "holm"} if comparison and comparison.significant else ())
-    return Row({column.key: cells[column.key] for column in columns}, bold, numbers, arm.runs)
+    else:
+        cells |= {name: labels.number(means[name], 0 if name == "tokens_per_second" else 2) for name in beside}
+    return Row(cells, frozenset({"difference", "interval", "holm"} if test.significant else ()), numbers, arm.runs)
+
+
+def _number(value: Any) -> float | None:
+    return None if value != value else float(value)
 
 
 def _count(rows: pd.DataFrame) -> str:
@@ -159,9 +199,9 @@ def _count(rows: pd.DataFrame) -> str:
 
 def _score(rows: pd.DataFrame, name: str) -> str:
     """`83.4 ± 1.2`; over a part of the runs `83.4 ± 1.2 (n 3)`; without any the word for why."""
-    known = rows[name].dropna()
-    if len(known):
-        return labels.mean_sd(float(known.mean()), deviation(known), metrics.decimals(name)) + _part(rows[name])
+    mean, sd = _number(rows[name].mean()), _number(rows[name].std())
+    if mean is not None:
+        return labels.mean_sd(mean, sd, metrics.decimals(name)) + _part(rows[name])
     states = set(rows["state"])
     return str(rows["state"].iloc[0]) if len(states) == 1 and states != {"finished"} else labels.NOTHING
 
@@ -170,11 +210,6 @@ def _part(values: pd.Series) -> str:
     """Return how many runs a mean is of, where it is not all."""
     known = int(values.notna().sum())
     return f" (n {known})" if known < len(values) else ""
-
-
-def _mean(values: pd.Series) -> float | None:
-    known = values.dropna()
-    return float(known.mean()) if len(known) else None
 
 
 def _notes(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Iterator[str]:
@@ -186,10 +221,9 @@ def _notes(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Iterator[str
         f"{', '.join(map(str, seeds))}). Tested: {', '.join(rules) or 'nothing yet'}.{few}"
     )
     if compares(spec):
-        tests = [c.test for facet in facets for c in facet.family.comparisons.values() if c.test]
+        small = any(test.method == "few" for facet in facets for test in facet.tests.values())
         yield f"Δ: {metrics.title(primary(spec), unit=False)} minus the baseline's (first arm)." + (
-            f" Arms of fewer than {FEWEST} runs have no interval, p or bold, since so few show no spread."
-            * any(test.method == "few" for test in tests)
+            f" Arms of fewer than {FEWEST} runs have no interval, p or bold, since so few show no spread." * small
         )
     devices = " and ".join(sorted(set(frame["device"]) - {""}))
     if questions(spec):
@@ -197,8 +231,16 @@ def _notes(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Iterator[str
     else:
         trained = f"Trained on {devices}. " if devices else ""
         yield f"{trained}docs/statistics.md#comparison-tables explains the columns."
-    if compares(spec):
-        yield from _power(facets)
+    for facet in facets if compares(spec) else ():
+        known, parts = [test.detectable for test in facet.tests.values() if test.detectable is not None], []
+        if facet.correlation is not None:
+            parts.append(f"same-seed correlation {labels.number(facet.correlation, 2)}")
+        if known:
+            digits = metrics.decimals(facet.metric)
+            ends = dict.fromkeys(labels.number(end, digits) for end in (min(known), max(known)))
+            parts.append(f"smallest difference that these runs could show {' to '.join(ends)} (power .80)")
+        if text := "; ".join(parts):
+            yield f"{labels.arm_words(facet.name)}: {text}." if facet.name else f"{text[0].upper()}{text[1:]}."
     yield from _absent(frame)
 
 
@@ -221,31 +263,15 @@ def _pruning_notes(spec: Spec) -> Iterator[str]:
         yield "One head a layer: the layer that suffers most when the best of its heads has to serve alone."
 
 
-def _power(facets: list[Facet]) -> Iterator[str]:
-    for facet in facets:
-        known = [c.detectable for c in facet.family.comparisons.values() if c.detectable is not None]
-        parts = []
-        if facet.family.correlation is not None:
-            parts.append(f"same-seed correlation {labels.number(facet.family.correlation, 2)}")
-        if known:
-            digits = metrics.decimals(facet.metric)
-            ends = dict.fromkeys(labels.number(end, digits) for end in (min(known), max(known)))
-            parts.append(f"smallest difference that these runs could show {' to '.join(ends)} (power .80)")
-        if parts:
-            text = "; ".join(parts)
-            yield f"{labels.arm_words(facet.name)}: {text}." if facet.name else f"{text[0].upper()}{text[1:]}."
-
-
 def _absent(frame: pd.DataFrame) -> Iterator[str]:
     """Yield a note on each: failures and divergences, cells that are no experiments, runs that do not count."""
-    named = {"failed": "Failed", "diverged": "Diverged", "inapplicable": "Inapplicable, not run"}
-    for state, rows in ((state, frame[frame["state"] == state]) for state in named):
-        names = rows["arm" if state == "inapplicable" else "id"]
-        notes = rows["note"].replace("", "no reason given")
-        listed = list(dict.fromkeys(f"{name} ({note})" for name, note in zip(names, notes, strict=True)))
+    for state, head in {"failed": "Failed", "diverged": "Diverged", "inapplicable": "Inapplicable, not run"}.items():
+        rows = frame[frame["state"] == state]
+        names = zip(rows["arm" if state == "inapplicable" else "id"], rows["note"], strict=True)
+        listed = list(dict.fromkeys(f"{name} ({note or 'no reason given'})" for name, note in names))
         more = f"; and {len(listed) - LISTED} more" if len(listed) > LISTED else ""
         if listed:
-            yield f"{named[state]}: {'; '.join(listed[:LISTED])}{more}."
+            yield f"{head}: {'; '.join(listed[:LISTED])}{more}."
     if states := frame["state"][~frame["counts"]].value_counts().to_dict():
         runs = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
         yield f"Not counted, because some arm of the corpus and family lacks their seed: {runs}."

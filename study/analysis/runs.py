@@ -205,7 +205,8 @@ class Runs:
             InputError: a record cannot be used (see `of`), or lacks the number.
         """
         ids = {cell.id for cell in arm.cells.values()}
-        return self._arm(arm.key, [run for run in self.of(arm.spec) if run.id in ids], measure)
+        found = self._arm(arm.key, [run for run in self.of(arm.spec) if run.id in ids], measure)
+        return replace(found, name=arm.label)
 
     def arms(self, spec: Spec, facet: str, metric: str) -> tuple[Arm, ...]:
         """The arms of one facet of a sweep with their scores, as listed; cells that are no experiments left out.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
@@ -18,12 +17,11 @@ from typing import Literal
 from pydantic import Field
 
 from study.analysis import labels
-from study.analysis.inference import Arm, adjusted, mapped
-from study.analysis.measures import Measure
+from study.analysis.inference import Arm
 from study.analysis.tables import Block, Column, Row, Table
-from study.claims.contrasts import Weighted, sides_of
+from study.claims.contrasts import Weighted
 from study.claims.schema import Claim, Question
-from study.claims.verdicts import NOT_RUN, Finding, Verdict, combined, finding
+from study.claims.verdicts import NOT_RUN, Verdict, conclude
 from study.config import Attention
 from study.errors import InputError
 from study.records import Provenance, Section
@@ -75,18 +73,22 @@ class Costs(Section):
         """Number of measurements."""
         return len(self.measured[0].milliseconds)
 
-    def one(self, chosen: Mapping[str, object]) -> Measured:
-        """Return the alternative that is meant.
+    def one(self, chosen: Mapping[str, object], where: str = "") -> Measured:
+        """Return the alternative that is meant; `where` begins a complaint.
 
         Raises:
             InputError: a field that no site has; or there is none, or more than one.
         """
         if unknown := chosen.keys() - Site.model_fields.keys():
-            raise InputError(f"expected fields of a site ({', '.join(Site.model_fields)}), got {min(unknown)}.")
+            raise InputError(
+                f"{where}: expected fields of a site ({', '.join(Site.model_fields)}), got {min(unknown)}."
+            )
         found = [m for m in self.measured if all(getattr(m.site, name) == value for name, value in chosen.items())]
         if len(found) != 1:
             told = ", ".join(f"{name}={value}" for name, value in chosen.items())
-            raise InputError(f"expected the fields of one measured site, got {told}, which {len(found)} sites have.")
+            raise InputError(
+                f"{where}: expected the fields of one measured site, got {told}, which {len(found)} sites have."
+            )
         return found[0]
 
 
@@ -108,49 +110,30 @@ def read(folder: Path | None) -> Costs | None:
     return found
 
 
-def verdict(claim: Claim, question: Question, costs: Costs | None) -> Verdict:
+def verdict(claim: Claim, question: Question, costs: Costs | None, where: str) -> Verdict:
     """Return the verdict on a question of measured times; `not yet run` where there are none.
 
-    Contrasts are tested on logarithms and printed as ratios.
+    A contrast has one synthetic arm, the logarithm of the ratio, process by process.
 
     Raises:
-        InputError: a contrast names a site that was not measured.
+        InputError: a contrast names a site that was not measured; `where` begins the line.
     """
     if costs is None:
         return Verdict(claim, question, WHERE, "", NOT_RUN, note=AWAITS)
-    weighted = [_weigh(number, question, costs) for number in range(len(question.contrasts))]
-    margin = question.margin
-    assert isinstance(margin, float)
-    both = zip(weighted, adjusted([one.compared() for one in weighted]), strict=True)
-    found = [_as_ratio(finding(question.type, question, *one, math.log(margin)), margin) for one in both]
-    word = combined(question, question.type, [one.word for one in found])
-    return Verdict(claim, question, WHERE, costs.machine, word, tuple(found))
-
-
-def _weigh(number: int, question: Question, costs: Costs) -> Weighted:
-    """Weigh one synthetic arm: the logarithm of the ratio, process by process."""
-    contrast = question.contrasts[number]
-    try:
-        arm, base = (costs.one(question.where | side) for _, side in sides_of(contrast))
-    except InputError as problem:
-        raise InputError(f"contrasts.{number}: {problem}") from None
-    key = f"{arm.site} ÷ {base.site}"
-    out = Weighted(contrast, Measure("test/time"), notes=[f"{arm.megabytes / base.megabytes:.2f} times the memory"])
-    out.add(1.0, Arm(key, dict(enumerate(log_ratios(arm, base), 1))), key, costs.processes)
-    return out
+    weighted = []
+    for number, contrast in enumerate(question.contrasts):
+        at = f"{where}: contrasts.{number}"
+        arm, base = (costs.one(question.where | side, at) for _, side in contrast.sides)
+        times = Arm(f"{arm.site} ÷ {base.site}", dict(enumerate(log_ratios(arm, base), 1)))
+        note = f"{arm.megabytes / base.megabytes:.2f} times the memory"
+        weighted.append(Weighted([(1.0, times)], costs.processes, notes=[note]))
+    assert isinstance(question.margin, float)
+    return conclude(claim, question, (WHERE, costs.machine), weighted, question.margin)
 
 
 def log_ratios(arm: Measured, base: Measured) -> list[float]:
     """Differences of log times in each process."""
     return [math.log(a / b) for a, b in zip(arm.milliseconds, base.milliseconds, strict=True)]
-
-
-def _as_ratio(found: Finding, margin: float) -> Finding:
-    """Logarithms ↦ ratios. A standard error of logarithms beside them would mislead."""
-    comparison = found.comparison
-    test = comparison.test and replace(mapped(comparison.test, math.exp), se=None)
-    detectable = None if comparison.detectable is None else math.exp(comparison.detectable)
-    return replace(found, comparison=replace(comparison, test=test, detectable=detectable), margin=margin)
 
 
 def costs_table(costs: Costs) -> Table:

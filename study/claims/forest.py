@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from study.analysis import labels
 from study.analysis.figures import style
+from study.analysis.inference import ENDS
 from study.claims import table
-from study.claims.overview import ENDS, deciding, in_margins
-from study.claims.verdicts import NOT_RUN, Verdict, by_claim, summary
+from study.claims.verdicts import NOT_RUN, Verdict, by_claim, deciding, summary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +39,7 @@ def points(verdicts: Sequence[Verdict]) -> pd.DataFrame:
         row = deciding(own)
         facts = {"id": claim, "claim": row.claim.slug.replace("-", " "), "verdict": summary(own)}
         facts |= {"asked": table.asked_in(row), "contrast": row.deciding.fields if row.deciding else ""}
-        ends = in_margins(row) or dict.fromkeys(ENDS, math.nan)
+        ends = row.as_claimed or dict.fromkeys(ENDS, math.nan)
         lines.append(facts | {end: round(ends[end], 4) for end in ENDS})
     return pd.DataFrame(lines)
 

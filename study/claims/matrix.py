@@ -7,33 +7,19 @@ only, so the other scores are judged without a margin, and an equivalence is not
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from study import metrics
-from study.analysis import labels
-from study.analysis.tables import Block, Column, Row, Table
-from study.claims import table as rows
 from study.claims.schema import Question
-from study.claims.verdicts import NOT_RUN, Verdict
 
 PRONOUNS = "without pronouns"
 SCORES = ("exact", f"exact/{PRONOUNS}", "bleu", "nll", f"nll/{PRONOUNS}")
 """Scores by which questions are judged."""
 CORPORA = ("grammar", "multi30k")
 SLOPE = "nll_by_length"
-NOT_SCORED = "not scored"
-NO_MARGIN = "no margin"
-SIGNS = {"holds": "✓", "fails": "✗", "mixed": "✓✗", "not decided": "~"}
-DECIDING = ("verdict", "contrast", "difference", "low", "high", "margin")
-"""Numbers of the contrast that decides by a score."""
-NOTES = (
-    "Post hoc: every question of a test score on the grammar and on Multi30k, judged by five scores. "
-    "✓ holds, ✗ fails, ✓✗ mixed, ~ not decided.",
-    "not scored: these runs have no such score. no margin: an equivalence whose margin has no value in this score. "
-    "(no margin): judged by p alone.",
-    "fragile: another score gives another verdict.",
-)
+NOT_SCORED, NO_MARGIN = "not scored", "no margin"
+"""Why there is no verdict by a score."""
 
 
 def own_score(question: Question) -> str:
@@ -43,12 +29,11 @@ def own_score(question: Question) -> str:
 
 def covers(question: Question, pair: str) -> bool:
     """Return True if the matrix has a question: a verdict on differences of a test score of whole sentences."""
-    kinds = {contrast.statistic for contrast in question.contrasts}
     return (
         pair.partition("/")[0] in CORPORA
         and question.metric.startswith("test")
         and own_score(question) in SCORES
-        and kinds <= {"difference", "interaction", "trend", "draws"}
+        and question.statistic in ("difference", "interaction", "trend", "draws")
         and not (question.descriptive or question.not_asked)
     )
 
@@ -72,8 +57,8 @@ def with_score(question: Question, score: str, worth: Mapping[str, float]) -> Qu
         summed = score.startswith("nll")
         if not summed and PRONOUNS in score:
             return NOT_SCORED
-        changes |= {"metric": f"{split}/{score.replace('nll', SLOPE)}", "by_length": not summed}
-        changes |= {"by_sentences": not summed and (question.by_sentences or name == SLOPE)}
+        changes = {"metric": f"{split}/{score.replace('nll', SLOPE)}", "by_length": not summed}
+        changes["by_sentences"] = not summed and (question.by_sentences or name == SLOPE)
     if question.margin != "gap" and metrics.unit_of(changes["metric"]) not in worth:
         changes["margin"] = None
     before, after = (metrics.metric_of(metric).direction for metric in (question.metric, changes["metric"]))
@@ -81,33 +66,3 @@ def with_score(question: Question, score: str, worth: Mapping[str, float]) -> Qu
         return NOT_SCORED
     other = question.model_copy(update=changes)
     return NO_MARGIN if other.margin is None and other.type == "equivalence" else other
-
-
-def table(verdicts: Sequence[Verdict]) -> Table:
-    """Return one row per question of the matrix that has run; its verdict by each score."""
-    shown = [one for one in verdicts if one.by_score and one.outcome != NOT_RUN]
-    columns = [
-        *rows.texts(shown, "id", "asked", "edition"),
-        Column("decides", "decides", "left"),
-        *(Column(score, rows.score_title(score), "left") for score in SCORES),
-        Column("fragile", "fragile", "left"),
-    ]
-    return Table("Verdicts by score, post hoc", columns, [Block("", list(map(_row, shown)))], NOTES)
-
-
-def _row(verdict: Verdict) -> Row:
-    claim, question, fragile = verdict.claim, verdict.question, bool(verdict.other_outcomes)
-    numbers: dict[str, Any] = {"id": claim.id, "corpus": verdict.corpus, "family": verdict.family}
-    numbers |= {"part": question.part, "edition": question.edition, "superseded_by": rows.superseded_by(verdict)}
-    numbers |= {"decides": own_score(question), "fragile": fragile}
-    cells = {"id": str(claim.id), "asked": rows.asked_in(verdict), "edition": rows.edition(verdict)}
-    cells |= {"decides": rows.score_title(own_score(question)), "fragile": "fragile" if fragile else labels.NOTHING}
-    for score, by in verdict.by_score.items():
-        if isinstance(by, str):
-            cells[score], numbers[f"{score} verdict"] = f"{labels.NOTHING} {by}", by
-            continue
-        lost = question.margin is not None and by.question.margin is None
-        cells[score] = f"{SIGNS.get(by.outcome, labels.NOTHING)} {by.outcome}{' (no margin)' * lost}"
-        known = rows.numbers_of(by, by.deciding)
-        numbers |= {f"{score} {name}": known[name] for name in DECIDING}
-    return Row(cells, numbers=numbers, runs=verdict.deciding.runs if verdict.deciding else ())

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from study import files
+from study import files, metrics
 from study.analysis.inference import TRIALS, SentenceTest, crossed_interval, randomised
-from study.claims.verdicts import Finding, SentenceKey, Verdict
+from study.claims.verdicts import Finding, Verdict
 from study.config import experiment_from
 from study.corpora import Corpus
 from study.errors import InputError
@@ -30,6 +30,20 @@ COLUMNS = ("metric", "arm", "baseline", "p", "low", "high")
 """`arm` and `baseline`: ids of runs, the same seeds in the same order; `p`: of each; `low`, `high`: the interval."""
 LARGEST = 2**24
 TESTED = ("bleu", "exact", "accuracy", "nll")
+SentenceKey = tuple[str, str, str]
+"""Metric, runs of the arm and runs of the baseline of a test over sentences."""
+
+
+def key_of(verdict: Verdict, found: Finding) -> SentenceKey | None:
+    """Return the metric and the runs of equal seed of a difference of two arms; None for other contrasts."""
+    question, parts = verdict.question, found.weighted.parts
+    plain = found.contrast.statistic == "difference" and len(parts) == 2
+    if not plain or question.by_length or metrics.is_diagnostic(question.metric):
+        return None
+    (_, arm), (_, base) = sorted(parts, key=lambda part: -part[0])
+    seeds = [seed for seed in arm.values if seed in base.values]
+    ours, theirs = (" ".join(f"{one.label}-s{seed}" for seed in seeds) for one in (arm, base))
+    return (question.metric, ours, theirs) if seeds else None
 
 
 def sentence_tests(store: Store | None) -> dict[SentenceKey, SentenceTest]:
@@ -51,10 +65,11 @@ def sentence_tests(store: Store | None) -> dict[SentenceKey, SentenceTest]:
 def with_tests(verdicts: Iterable[Verdict], tests: Mapping[SentenceKey, SentenceTest]) -> list[Verdict]:
     """Add to each contrast its test over sentences."""
 
-    def tested(found: Finding) -> Finding:
-        return replace(found, sentences=tests.get(found.key) if found.key else None)
+    def tested(verdict: Verdict, found: Finding) -> Finding:
+        key = key_of(verdict, found)
+        return replace(found, sentences=tests.get(key) if key else None)
 
-    return [replace(one, findings=tuple(map(tested, one.findings))) for one in verdicts]
+    return [replace(one, findings=tuple(tested(one, found) for found in one.findings)) for one in verdicts]
 
 
 def _rows(store: Store | None) -> dict[SentenceKey, Sequence[str]]:
@@ -72,7 +87,8 @@ def write(store: Store, verdicts: Iterable[Verdict]) -> list[Path]:
 
     Rows that are there are kept. Without references at hand, and without NLL of each sentence, a contrast has no row.
     """
-    wanted = dict.fromkeys(found.key for verdict in verdicts for found in verdict.findings if found.key is not None)
+    keys = (key_of(verdict, found) for verdict in verdicts for found in verdict.findings)
+    wanted = dict.fromkeys(key for key in keys if key is not None)
     kept, tester = _rows(store), _Tester(store)
     rows = {key: kept.get(key) or tester.row(key) for key in wanted}
     made = {key: row for key, row in rows.items() if row is not None}

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 
 from study.analysis import labels
 from study.claims import table
-from study.claims.overview import deciding
-from study.claims.verdicts import NOT_RUN, SATURATED, Finding, Verdict, by_claim, counted, fragile, summary
+from study.claims.verdicts import NOT_RUN, SATURATED, Finding, Verdict, by_claim, counted, deciding, fragile, summary
 
 WIDTH = 100
+MINIMUM = 28
+"""The least letters of a claim in the summary."""
 MOST = 40
 """Lines of a claim without `everything`."""
 ANSWERS = {
@@ -39,7 +40,7 @@ def _answer(own: Sequence[Verdict]) -> Iterator[str]:
     yield from _wrapped(f"{claim.id}  {claim.statement}", 4, -4)
     fragile_too = " Another score gives another verdict (fragile)." if fragile(own) else ""
     yield from _wrapped(f"{ANSWERS[word]}{fragile_too}", 4)
-    if row.deciding is not None and row.deciding.comparison.test is not None:
+    if row.deciding is not None and row.deciding.test.difference is not None:
         what = "What keeps it from holding" if word == "mixed" else "What decides"
         told = f"{row.deciding.name}: {_estimate(row, row.deciding)} ({table.asked_in(row)})."
         yield from _wrapped(f"{what}: {told}", 4)
@@ -70,8 +71,8 @@ def _short(own: Sequence[Verdict], most: int) -> Iterator[str]:
 
 def _estimate(verdict: Verdict, found: Finding) -> str:
     """`−5.0 [−6.9, −3.1] NLL, margin 0.1`: estimate and 95% interval; of an exact test p instead."""
-    cells, test = table.evidence(verdict, found), found.comparison.test
-    if test is None:
+    cells, test = table.evidence(verdict, found), found.test
+    if test.difference is None:
         return found.word
     interval = "" if cells["interval"] == labels.NOTHING else f" {cells['interval']}"
     exact = f", exact p {cells['holm']}" if test.method == "exact" else ""
@@ -84,7 +85,7 @@ def _whole(own: Sequence[Verdict]) -> Iterator[str]:
     asked = [verdict.question for verdict in own]
     names = dict.fromkeys(name for one in asked for name in (one.sweep, *one.with_sweeps, one.benchmark) if name)
     yield from _wrapped(f"sweeps: {', '.join(names)}", 4)
-    waiting = [one for one in own if one.outcome == NOT_RUN and not any(found.n for found in one.findings)]
+    waiting = [one for one in own if one.outcome == NOT_RUN and not any(found.weighted.n for found in one.findings)]
     for verdict in sorted(own, key=lambda one: bool(one.superseded)):
         if verdict not in waiting:
             yield from _question(verdict)
@@ -115,8 +116,27 @@ def _question(verdict: Verdict) -> Iterator[str]:
 def _sentence(verdict: Verdict, found: Finding) -> str:
     """Return one contrast: its finding, diverged runs, and every number that is known."""
     cells = table.evidence(verdict, found)
-    known = [f"{one.head} {cells[one.key]}" for one in table.TESTED if cells[one.key] != labels.NOTHING]
-    return f"{found.name} ({cells['metric']}) [{found.word}]: {', '.join([*found.diverged, *known, *found.notes])}"
+    known = [f"{table.HEADS[key]} {cells[key]}" for key in table.TESTED if cells[key] != labels.NOTHING]
+    return f"{found.name} ({cells['metric']}) [{found.word}]: {', '.join([*found.weighted.lost, *known, *found.notes])}"
+
+
+def summary_lines(verdicts: Sequence[Verdict], width: int) -> Iterator[str]:
+    """Yield the summary for a terminal of a width: a line per claim, with the estimate that decides and its 95% CI."""
+    body = [("#", "claim", "verdict", "estimate, 95% CI, measure")]
+    for cells in (row.cells for row in table.summary_table(verdicts).rows):
+        effect = f"{cells['estimate'].split()[0]} {cells['interval']} {cells['contrast'].rpartition(': ')[2]}"
+        verdict = cells["verdict"].replace("not asked as published", "not asked")
+        effect = labels.NOTHING if cells["estimate"] == labels.NOTHING else effect
+        body.append((cells["id"], cells["claim"], verdict, effect))
+    number, full, told, longest = (max(map(len, column)) for column in zip(*body, strict=True))
+    room = width - number - told - 6
+    claim = min(full, max(MINIMUM, room - longest, room // 2))
+    for line in body:
+        yield _cut(f"{line[0]:>{number}}  {_cut(line[1], claim):<{claim}}  {line[2]:<{told}}  {line[3]}", width)
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1].rstrip()}…"
 
 
 def _wrapped(text: str, indent: int, first: int = 0) -> list[str]:

@@ -1,19 +1,21 @@
 """Schema of a file of claims: statements, sweeps, and the contrasts of arms that decide.
 
 A claim is an entry of `claims.yaml`, or of a user's own file beside it. Arms are named by the fields that tell them
-apart (`model.memory: final`), never by a label. Everything here can be checked before a single run exists: sweeps,
-arms, fields, values and metrics that are not there are refused with the file and the field.
+apart (`model.memory: final`), never by a label. Everything here can be checked before a single
+run exists: sweeps, arms, fields, values and metrics that are not there are refused with the file and the field.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
+from study import metrics
 from study.errors import InputError
 from study.sweep.file import read_yaml
 
@@ -29,6 +31,45 @@ Overrides = dict[str, str | int | float | bool | None]
 """Field ↦ value, such as `model.attention.scale: none`."""
 
 
+@dataclass(frozen=True)
+class Statistic:
+    """Facts about a statistic of contrasts."""
+
+    needs: tuple[str, ...]
+    """Fields of the contrast."""
+    takes: tuple[str, ...] = ()
+    """Fields that it may have besides, beside `name` and `expect`."""
+    title: str = "{sides}"
+    """Name of a contrast; see `contrasts.name_of`."""
+    unit: str = ""
+    """Quantity of which the estimate is a difference, if that is not the score."""
+    counts: str = ""
+    """What the test counts, if that is not seeds."""
+    over: str = ""
+    """Usual value of the field `over`."""
+    better: int = 0
+    """Direction that is better, if the statistic has one of its own."""
+    alone: bool = True
+    """It cannot stand in one question with other statistics."""
+    in_score: bool = False
+    """The estimate is in units of the score."""
+
+
+BOTH = ("arm", "baseline")
+STATISTICS = {
+    "difference": Statistic(BOTH, ("best_over", "select"), alone=False, in_score=True),
+    "interaction": Statistic((*BOTH, "minus"), title="({sides}) − ({other})", alone=False, in_score=True),
+    "trend": Statistic(("arm", "over"), ("baseline",), "slope of {sides} over {over}", alone=False),
+    "band": Statistic((*BOTH, "within"), ("over",), "{sides}, band of good {over}s", "doublings",
+                      over="training.learning_rate", better=1),
+    "ratio": Statistic(BOTH, (), "{sides}", "time, times the baseline's", "processes", better=-1),
+    "correlation": Statistic(("between", "level"), (), "ρ of {between}, {level} arms", "rank correlation", "arms"),
+    "within": Statistic(("arm", "of", "minus"), title="{of} − {minus}", in_score=True),
+    "costly": Statistic(("arm", "minus"), title="{costly} − {minus} %", unit="heads, %"),
+    "draws": Statistic(BOTH, ("over",), "{sides}, over draws of the corpus", "", "draws", "data.seed", in_score=True),
+}  # fmt: skip
+
+
 class Entry(BaseModel):
     """Immutable, unknown keys refused."""
 
@@ -40,27 +81,6 @@ class Pair(Entry):
 
     arm: Overrides
     baseline: Overrides
-
-
-Statistic = Literal[
-    "difference", "interaction", "trend", "band", "ratio", "correlation", "within", "costly", "draws"
-]  # fmt: skip
-FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "difference": (("arm", "baseline"), ("best_over", "select")),
-    "interaction": (("arm", "baseline", "minus"), ()),
-    "trend": (("arm", "over"), ("baseline",)),
-    "band": (("arm", "baseline", "within"), ("over",)),
-    "ratio": (("arm", "baseline"), ()),
-    "correlation": (("between", "level"), ()),
-    "within": (("arm", "of", "minus"), ()),
-    "costly": (("arm", "minus"), ()),
-    "draws": (("arm", "baseline"), ("over",)),
-}
-"""Statistic ↦ the fields that it needs, and those that it may have beside `name`, `statistic` and `expect`."""
-OVER = {"band": "training.learning_rate", "draws": "data.seed"}
-"""Statistic ↦ the field of `over` where none is given."""
-ALONE = ("band", "correlation", "costly", "draws", "ratio", "within")
-"""Statistics that cannot stand in one question with others."""
 
 
 class Contrast(Entry):
@@ -80,51 +100,66 @@ class Contrast(Entry):
     """
 
     name: str = Field("", description="In words; made from the arms where it is left out.")
-    statistic: Statistic = "difference"
+    statistic: Literal[
+        "difference", "interaction", "trend", "band", "ratio", "correlation", "within", "costly", "draws"
+    ] = "difference"  # fmt: skip
     expect: Literal["higher", "lower", "better", "worse", "different"] = "better"
     arm: Overrides = {}
-    baseline: Overrides | None = None
+    baseline: Overrides = {}
     best_over: tuple[str, ...] = ()
     select: str = "valid/nll"
     minus: Annotated[Pair | str | tuple[str, ...] | float | None, Field(union_mode="left_to_right")] = None
     over: str = ""
-    within: Annotated[float, Field(gt=0)] | None = None
+    within: Annotated[float, Field(gt=0)] = 1.0
     of: str = ""
-    between: tuple[str, str] | None = None
-    level: Literal["arms", "seeds"] | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _defaults(cls, given: Any) -> Any:
-        kind = given.get("statistic", "difference") if isinstance(given, dict) else None
-        if kind not in FIELDS:
-            return given
-        needed, others = FIELDS[kind]
-        for name in needed:
-            if name not in given:
-                raise ValueError(f"{name}: expected a value with statistic {kind}, got none. Add it")
-        if unknown := [name for name in given if name not in ("name", "statistic", "expect", *needed, *others)]:
-            raise ValueError(f"{unknown[0]}: no such field with statistic {kind}; docs/statistics.md lists the fields")
-        return {"over": OVER.get(kind, ""), "expect": "lower" if kind == "ratio" else "better", **given}
+    between: tuple[str, ...] = ()
+    level: Literal["arms", "seeds"] = "arms"
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        kinds: dict[str, Any] = {"interaction": Pair, "within": (str, tuple, float), "costly": float}
-        if self.statistic in kinds and (not isinstance(self.minus, kinds[self.statistic]) or self.minus == ()):
+        given, needs = self.model_fields_set - {"name", "statistic", "expect"}, self.facts.needs
+        if given != given & {*needs, *self.facts.takes} or not set(needs) <= given:
+            fields = ", ".join((*needs, *(f"{name} (optional)" for name in self.facts.takes)))
+            raise ValueError(
+                f"expected the fields of statistic {self.statistic}: {fields}, got {', '.join(sorted(given))}"
+            )
+        kind = {"interaction": Pair, "within": (str, tuple, float), "costly": float}.get(self.statistic, object)
+        if not isinstance(self.minus, kind):  # type: ignore[arg-type]
             raise ValueError(f"minus: expected that of statistic {self.statistic}, got {self.minus!r}")
-        if self.statistic == "ratio" and self.expect in ("better", "worse"):
-            raise ValueError(f"expect: expected higher, lower or different of a ratio, got {self.expect}")
         return self
 
     @property
-    def metrics(self) -> tuple[str, ...]:
+    def facts(self) -> Statistic:
+        """Facts about its statistic."""
+        return STATISTICS[self.statistic]
+
+    @property
+    def over_field(self) -> str:
+        """The field over whose values arms are read."""
+        return self.over or self.facts.over
+
+    @property
+    def sides(self) -> list[tuple[int, Overrides]]:
+        """The sides with their signs: arm, baseline, and those of `minus`."""
+        found = [(1, self.arm)] * bool(self.arm) + [(-1, self.baseline)] * bool(self.baseline)
+        return found + ([(-1, self.minus.arm), (1, self.minus.baseline)] if isinstance(self.minus, Pair) else [])
+
+    @property
+    def subtracted(self) -> tuple[str, ...]:
         """Metrics that are subtracted, their mean; empty if `minus` is something else."""
         return (self.minus,) if isinstance(self.minus, str) else self.minus if isinstance(self.minus, tuple) else ()
 
     @property
     def named(self) -> tuple[str, ...]:
         """Every metric that the contrast names."""
-        return self.between or ((self.of, *self.metrics) if self.of else ())
+        return self.between or ((self.of, *self.subtracted) if self.of else (self.select,) * bool(self.best_over))
+
+    def direction(self, metric: str) -> int:
+        """Return the sign of the difference that a claim predicts; 0 if it predicts none, or there is no better."""
+        if self.expect in ("different", "higher", "lower"):
+            return {"different": 0, "higher": 1, "lower": -1}[self.expect]
+        better = self.facts.better or metrics.metric_of([metric, *self.between][-1]).direction
+        return better if self.expect == "better" else -better
 
 
 def _require(rules: Sequence[tuple[Any, str]], what: str) -> None:
@@ -158,26 +193,30 @@ class Question(Entry):
         description="Questions of the first edition that do not count once this one has run: entries are corpus/family "
         "or parts of the same corpus and family. By default all of the same corpus and family; an empty list: none.",
     )
-    contrasts: tuple[Contrast, ...] = ()
+    contrasts: Annotated[tuple[Contrast, ...], Field(min_length=1)]
+
+    @property
+    def statistic(self) -> str:
+        """The statistic of its contrasts; of the first, if others may stand beside it."""
+        return self.contrasts[0].statistic
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        kinds, timed = {one.statistic for one in self.contrasts}, self.benchmark is not None
-        lengths, text = self.by_length, isinstance(self.margin, str)
-        ratio = isinstance(self.margin, float) and self.margin > 1
+        kinds = {one.statistic for one in self.contrasts}
+        timed, text = self.benchmark is not None, isinstance(self.margin, str)
+        alone = ", ".join(sorted(kind for kind in kinds if STATISTICS[kind].alone))
         rules = (
             ((self.sweep is None) == timed, "expected either sweep or benchmark, got both or neither"),
-            (timed or (self.asked and self.contrasts), "expected asked and contrasts with a sweep, got one alone"),
+            (timed or self.asked, "asked: expected pairs such as grammar/recurrent, got none"),
             (timed == (kinds == {"ratio"}), "expected statistic ratio with a benchmark, and only there"),
-            (not timed or (ratio and not self.asked), "benchmark: expected no asked, and a margin above 1"),
-            (not timed or not self.model_fields_set & {"metric", "by_length"}, "benchmark: expected no metric"),
-            (len(kinds) < 2 or not kinds & set(ALONE), f"contrasts: expected {' or '.join(ALONE)} alone"),
-            ("costly" not in kinds or not (self.margin is None or lengths), "costly: expected a margin, no by_length"),
-            (not self.with_sweeps or kinds == {"correlation"}, "with_sweeps: expected correlations only"),
+            (not timed or (isinstance(self.margin, float) and self.margin > 1 and not self.asked),
+             "benchmark: expected no asked, and a margin above 1"),
+            (len(kinds) < 2 or not alone, f"contrasts: expected {alone} alone"),
+            ("costly" not in kinds or not (self.margin is None or self.by_length),
+             "costly: expected a margin, no by_length"),
             (all(pair.count("/") == 1 for pair in self.asked), "asked: expected pairs such as grammar/recurrent"),
-            (lengths or not self.by_sentences, "by_sentences: expected by_length: true too, got by_sentences alone"),
-            (not (lengths and text), f"margin: expected a number with by_length, got {self.margin}"),
-            (self.replaces is None or self.edition == 2, "replaces: expected none in a question of the first edition"),
+            (self.by_length or not self.by_sentences,
+             "by_sentences: expected by_length: true too, got by_sentences alone"),
             (not text or self.margin == "gap" or MULTIPLE.fullmatch(str(self.margin)),
              f"margin: expected a number, gap, or a number and a name such as 0.5 bleu, got {self.margin!r}"),
         )  # fmt: skip
@@ -215,21 +254,23 @@ class Claim(Entry):
         return tuple(one if "type" in one.model_fields_set else one.model_copy(update=own) for one in given)
 
     @model_validator(mode="after")
-    def _margins(self) -> Self:
+    def _parts(self) -> Self:
         rows = [(q.edition, pair, q.part) for q in self.questions for pair in q.asked]
         first = {name for q in self.questions if q.edition == 1 for name in (q.part, *q.asked)}
         replaced = {name for q in self.questions for name in q.replaces or ()}
-        parts = {q.part for q in self.questions}
         bare = [q for q in self.questions if q.type == "equivalence" and q.margin is None]
         rules = (
             (not bare, "margin: expected a number or gap for an equivalence, got none"),
             (len(set(rows)) == len(rows), "asked: expected each corpus/family and part once, got one twice"),
-            (all(one.source in self.source for one in self.effects), "effects: expected a source of the claim"),
-            (all(parts.issuperset(one.parts) for one in self.effects), "effects: expected a part of the claim"),
             (replaced <= first, "replaces: expected a corpus/family or part of the first edition, got another"),
-        )  # fmt: skip
+        )
         _require(rules, "claim")
         return self
+
+    @property
+    def names(self) -> set[str]:
+        """Id and slug."""
+        return {str(self.id), self.slug}
 
 
 class Gap(Entry):
@@ -267,17 +308,14 @@ def read_all(beside: Path | None = None) -> list[ClaimFile]:
     Raises:
         InputError: a file that can't be read, or an id that is taken.
     """
-    ours = read(HERE)
-    if beside is None:
-        return [ours]
-    theirs = read(beside)
-    taken = {name for claim in ours.claims for name in (str(claim.id), claim.slug)}
-    for claim in theirs.claims:
-        if same := taken & {str(claim.id), claim.slug}:
+    files = [read(HERE), *([read(beside)] if beside else [])]
+    taken = {name for claim in files[0].claims for name in claim.names}
+    for claim in (claim for file in files[1:] for claim in file.claims):
+        if same := taken & claim.names:
             raise InputError(
                 f"{beside}: claim {claim.id}: expected a new id and slug, got {min(same)} of this study. Rename it."
             )
-    return [ours, theirs]
+    return files
 
 
 def read(path: Path) -> ClaimFile:

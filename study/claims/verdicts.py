@@ -25,18 +25,15 @@ correlation it blocks all: which way it would have gone is not known.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal
 
 from study import metrics
-from study.analysis.inference import Comparison, SentenceTest, false_discovery
-from study.claims.contrasts import Weighted, direction, name_of, power
-from study.claims.schema import Claim, Kind, Question, ReportedEffect
-
-SentenceKey = tuple[str, str, str]
-"""Metric, runs of the arm and runs of the baseline of a test over sentences."""
+from study.analysis.inference import ENDS, SentenceTest, Test, adjusted, correlation_power, false_discovery
+from study.claims.contrasts import Weighted, name_of
+from study.claims.schema import Claim, Contrast, Kind, Question
 
 
 class Word(StrEnum):
@@ -63,58 +60,52 @@ STRONGEST = (NOT_RUN, SUPPORTED, BELOW, UNDECIDED, SATURATED, NO_DIFFERENCE, CON
 """Order of words if one contrast is enough: the first one that any contrast has."""
 EQUIVALENT = (NOT_RUN, NO_DIFFERENCE, UNDECIDED, SATURATED, CONTRADICTED)
 """The same for an equivalence."""
+ORDER = ("fails", "mixed", "not decided", "holds", "not asked as published", NOT_RUN, "none")
+"""Rows of a mixed claim in the order in which one of them stands for it: first what keeps the claim from holding."""
 BETTER = "the first arm is better"
 """Note on an equivalence that is contradicted by a gain."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One contrast: its test and its word."""
+    """One contrast: its arms, its test and its word."""
 
-    name: str
-    """The contrast in words."""
+    contrast: Contrast
+    weighted: Weighted
+    test: Test
     word: Word
-    comparison: Comparison
-    n: int
-    declared: int
     margin: float | None
-    diverged: tuple[str, ...] = ()
-    """The rate of each arm with a diverged run, such as `2 of 5 runs of scale=none diverged`."""
     notes: tuple[str, ...] = ()
-    fields: str = ""
-    """The contrast by names of fields."""
-    runs: tuple[str, ...] = ()
-    """Ids of the runs of its arms."""
-    key: SentenceKey | None = None
-    """Metric and runs of a difference of two arms, by which its test over sentences is found."""
-    sentences: SentenceTest | None = None
-    """Test over the sentences of the test set."""
     power: str = ""
     """Words on the smallest rank correlation that the arms could show."""
+    sentences: SentenceTest | None = None
+    """Test over the sentences of the test set."""
 
     @property
-    def inner(self) -> tuple[float, float] | None:
-        """The 90% interval, which an equivalence holds against the margin."""
-        return self.comparison.test.inner if self.comparison.test else None
+    def name(self) -> str:
+        """The contrast in words."""
+        return name_of(self.contrast, costing=self.weighted.costing)
+
+    @property
+    def fields(self) -> str:
+        """The contrast by names of fields."""
+        return name_of(self.contrast, words=False, costing=self.weighted.costing)
+
+    @property
+    def in_margins(self) -> dict[str, float]:
+        """An estimate and the ends of its intervals in units of the margin; of ratios, logarithms are divided.
+
+        An end that is not known is left out, and everything without a margin.
+        """
+        if (margin := self.margin) is None:
+            return {}
+        scale, margin = (math.log, math.log(margin)) if self.contrast.statistic == "ratio" else (float, margin)
+        return {name: scale(end) / margin for name in ENDS if (end := getattr(self.test, name)) is not None}
 
     @property
     def straddles(self) -> bool:
         """Return True if an equivalence is undecided despite a significant difference, which may pass the margin."""
-        return self.word == UNDECIDED and self.comparison.significant and not self.diverged and self.margin is not None
-
-
-@dataclass(frozen=True)
-class PublishedEffect:
-    """A published effect beside a verdict, in units of the question's score."""
-
-    effect: ReportedEffect
-    value: float
-    margin: float | None
-
-    @property
-    def below(self) -> bool:
-        """Return True if the effect is smaller than the margin."""
-        return self.margin is not None and abs(self.value) < self.margin
+        return self.word == UNDECIDED and self.test.significant and not self.weighted.lost and self.margin is not None
 
 
 @dataclass(frozen=True)
@@ -128,12 +119,13 @@ class Verdict:
     word: Word
     findings: tuple[Finding, ...] = ()
     note: str = ""
+    margin: float | None = None
     superseded: tuple[Verdict, ...] = ()
     """Verdicts of the second edition that replace this one. It stays in the tables and does not count."""
     by_score: Mapping[str, Verdict | str] = field(default_factory=dict)
     """Score ↦ the verdict by it, or why there is none; empty for a question outside the matrix."""
-    effects: tuple[PublishedEffect, ...] = ()
-    """Published effects that belong to this part; none where one BLEU has no value in its score."""
+    effects: tuple[tuple[float, float], ...] = ()
+    """Published effects that belong to this part, in BLEU and in units of its score."""
 
     @property
     def other_outcomes(self) -> dict[str, Outcome]:
@@ -144,7 +136,7 @@ class Verdict:
     @property
     def outcome(self) -> Outcome:
         """The verdict: what became of the claim."""
-        return outcome(self.question, self.question.type, [found.word for found in self.findings])
+        return outcome(self.question, [found.word for found in self.findings])
 
     @property
     def counts(self) -> bool:
@@ -159,102 +151,169 @@ class Verdict:
         Otherwise the weakest has the largest p value.
         """
 
-        def weakness(finding: Finding) -> float:
-            if self.word != NO_DIFFERENCE or finding.inner is None or finding.margin is None:
-                return 1.0 if finding.comparison.holm is None else finding.comparison.holm
+        def weakness(found: Finding) -> float:
+            test, margin = found.test, found.margin
+            if self.word != NO_DIFFERENCE or test.low90 is None or test.high90 is None or margin is None:
+                return 1.0 if test.holm is None else test.holm
             if self.question.benchmark is None:
-                return max(map(abs, finding.inner)) / finding.margin
-            return max(abs(math.log(end)) for end in finding.inner) / math.log(finding.margin)
+                return max(abs(test.low90), abs(test.high90)) / margin
+            return max(abs(math.log(end)) for end in (test.low90, test.high90)) / math.log(margin)
 
-        same = [finding for finding in self.findings if finding.word == self.word]
+        same = [found for found in self.findings if found.word == self.word]
         return (max if self.question.combine == "all" else min)(same, key=weakness, default=None)
+
+    @property
+    def as_claimed(self) -> dict[str, float] | None:
+        """The estimate that decides and its intervals in margins; positive in the direction that the claim predicts.
+
+        None without an interval or a margin.
+        """
+        found = self.deciding
+        scaled = found.in_margins if found else {}
+        if found is None or len(scaled) < len(ENDS):
+            return None
+        if (found.contrast.direction(self.question.metric) or 1) > 0:
+            return scaled
+        turned = {"low": "high", "high": "low", "low90": "high90", "high90": "low90"}
+        return {end: -scaled[turned.get(end, end)] for end in ENDS}
 
 
 def conclude(
     claim: Claim,
     question: Question,
-    pair: str,
-    tested: Sequence[tuple[Weighted, Comparison]],
-    margin: float | None,
-    unknown: str,
-    effects: Sequence[PublishedEffect] = (),
+    place: tuple[str, str],
+    weighted: Sequence[Weighted],
+    margin: float | None = None,
+    unknown: str = "",
+    effects: Sequence[tuple[float, float]] = (),
 ) -> Verdict:
-    """Return the verdict on a question in one corpus and family.
+    """Test the contrasts of a question as one family; return the verdict in one corpus and family.
 
     Args:
         claim: the claim.
         question: one of its questions.
-        pair: corpus and family, such as `grammar/recurrent`.
-        tested: the contrasts of the question and their tests.
+        place: corpus and family.
+        weighted: the contrasts of the question.
         margin: the smallest difference of interest.
         unknown: why there is no margin where there should be one; empty if there is one, or none is needed.
-        effects: the published effects that belong to the question.
+        effects: the published effects that belong to the question, in BLEU and in units of its score.
     """
-    kind, costly = question.type, any(one.statistic == "costly" for one in question.contrasts)
-    rule: Kind = "shape" if unknown and not any(one.between for one in question.contrasts) else kind
-    findings = [finding(rule, question, one, test, None if costly else margin) for one, test in tested]
-    if unknown and (kind == "equivalence" or costly):
+    tests = adjusted([one.test(contrast) for one, contrast in zip(weighted, question.contrasts, strict=True)])
+    costly, related = (question.statistic == kind for kind in ("costly", "correlation"))
+    kind: Kind = "shape" if unknown and not related else question.type
+    findings = [
+        finding(kind, question, *one, None if costly else margin)
+        for one in zip(question.contrasts, weighted, tests, strict=True)
+    ]
+    if unknown and (question.type == "equivalence" or costly):
         findings = [replace(found, word=NOT_RUN) for found in findings]
-    word = combined(question, kind, [found.word for found in findings])
+    word = combined(question, [found.word for found in findings])
     if question.descriptive and word != NOT_RUN:
         word, findings = DESCRIPTIVE, [replace(found, word=DESCRIPTIVE) for found in findings]
-    note = unknown if any(found.comparison.test for found in findings) else ""
-    corpus, _, family = pair.partition("/")
-    return Verdict(claim, question, corpus, family, word, tuple(findings), note, effects=tuple(effects))
+    note = unknown if any(found.test.difference is not None for found in findings) else ""
+    return Verdict(claim, question, *place, word, tuple(findings), note, margin, effects=tuple(effects))
+
+
+def finding(
+    kind: Kind, question: Question, contrast: Contrast, weighted: Weighted, test: Test, margin: float | None
+) -> Finding:
+    """Return a tested contrast with its word. A diverged run leaves a correlation undecided."""
+    sign, power, notes = contrast.direction(question.metric), "", list(weighted.notes)
+    ratio, lost = contrast.statistic == "ratio", [(weight, arm) for weight, arm in weighted.parts if arm.diverged]
+    sides = {1 if weight * sign >= 0 else -1 for weight, _ in lost}
+    if (contrast.statistic in ("within", "costly", "draws") and lost) or weighted.diverged:
+        sides = {1, -1}  # a run that is not there speaks neither for nor against
+    limit = math.log(margin) if ratio and margin else margin
+    word = judged(kind, test, sign, limit, saturated(kind, question, contrast, weighted), sides)
+    if contrast.between:
+        if contrast.level == "arms" and test.difference is not None:
+            power = _power(weighted.n, margin if kind == "equivalence" else None, len(question.contrasts))
+            notes.append(power)
+        if kind == "equivalence" and weighted.diverged and word == CONTRADICTED:
+            word = UNDECIDED
+        if test.method == "too few arms" and weighted.saturated:
+            word = SATURATED
+    better = metrics.metric_of(question.metric).direction if contrast.statistic in ("difference", "draws") else 0
+    if kind == "equivalence" and word == CONTRADICTED and (-1 if ratio else better) * (test.difference or 0.0) > 0:
+        notes.insert(0, BETTER)
+    if ratio:  # logarithms ↦ ratios; a standard error of logarithms beside them would mislead
+        detectable = None if test.detectable is None else math.exp(test.detectable)
+        test = replace(test.mapped(math.exp), se=None, detectable=detectable)
+    return Finding(contrast, weighted, test, word, margin, tuple(notes), power)
+
+
+def _power(arms: int, margin: float | None, tests: int) -> str:
+    """Return in words what a rank correlation between so many arms can show."""
+    shown, within = correlation_power(arms, tests)
+    told = f"{arms} arms show a ρ beyond ±{shown:.2f} with power .80"
+    if margin is not None and within >= margin:
+        told += f", and equivalence within ±{within:.2f} at best, so not within the margin"
+    return told
+
+
+def saturated(kind: Kind, question: Question, contrast: Contrast, weighted: Weighted) -> bool:
+    """Return True if scores at floor or ceiling hide any difference; see the rule at the top of this module.
+
+    A loss shows in an arm that is compared with one at the ceiling; a gain does not.
+    """
+    limits = metrics.metric_of(question.metric).limits
+    if question.by_length or not weighted.bases or limits is None:
+        return False
+    everywhere, at_base = (
+        {metrics.end(arm.mean or 0.0, limits) for arm in arms} for arms in (weighted.scores, weighted.bases)
+    )
+    if len(at_base) > 1 or at_base == {0}:
+        return False
+    one_sided = kind != "equivalence" and contrast.statistic in ("difference", "within")
+    return everywhere == at_base or (one_sided and at_base == {contrast.direction(question.metric)})
 
 
 def judged(
     kind: Kind,
-    comparison: Comparison,
+    test: Test,
     sign: int,
     margin: float | None = None,
     saturated: bool = False,
-    diverged: Sequence[int] = (),
+    diverged: Collection[int] = (),
 ) -> Word:
     """Return the word for one contrast, by the rules of this module.
 
     Args:
         kind: the claim's type; a shape is judged like a superiority, of whatever its statistic is.
-        comparison: the test.
+        test: the test, adjusted.
         sign: +1 or −1, the sign of the difference that the claim predicts; 0 if it predicts that there is one.
         margin: the smallest difference of interest, if one was given.
         saturated: the base is at its ceiling or floor.
         diverged: for every arm with a diverged run, +1 if the claim is for it and −1 if against.
     """
-    test = comparison.test
-    if test is None:
-        return NOT_RUN if comparison.why == "missing runs" else UNDECIDED
-    word = NO_DIFFERENCE if margin is not None and inside(test.inner, margin) else UNDECIDED
+    if test.difference is None:
+        return NOT_RUN if test.method == "missing runs" else UNDECIDED
+    word = NO_DIFFERENCE if margin is not None and inside(test, margin) else UNDECIDED
     if kind == "equivalence":
         low, high = (test.difference,) * 2 if test.method == "exact" else (test.low, test.high)
         apart = margin is not None and low is not None and high is not None and (low > margin or high < -margin)
-        word = CONTRADICTED if word == UNDECIDED and comparison.significant and apart else word
-    elif comparison.significant:
-        below = margin is not None and abs(test.difference) < margin
-        for_it = sign * test.difference >= 0
-        if (1 if for_it else -1) in diverged:
-            word = UNDECIDED
-        elif for_it:
-            word = BELOW if below else SUPPORTED
-        else:
-            word = CONTRADICTED_BELOW if below else CONTRADICTED
+        word = CONTRADICTED if word == UNDECIDED and test.significant and apart else word
+    elif test.significant:
+        below, for_it = margin is not None and abs(test.difference) < margin, sign * test.difference >= 0
+        found = (BELOW if below else SUPPORTED) if for_it else (CONTRADICTED_BELOW if below else CONTRADICTED)
+        word = UNDECIDED if (1 if for_it else -1) in diverged else found
     if word == NO_DIFFERENCE and diverged:
         word = UNDECIDED
     return SATURATED if saturated and word in (UNDECIDED, NO_DIFFERENCE) else word
 
 
-def inside(inner: tuple[float, float] | None, margin: float) -> bool:
+def inside(test: Test, margin: float) -> bool:
     """Two one-sided tests (Schuirmann 1987): the 90% interval lies within ± margin."""
-    return inner is not None and -margin < inner[0] and inner[1] < margin
+    return test.low90 is not None and test.high90 is not None and -margin < test.low90 and test.high90 < margin
 
 
-def combined(question: Question, kind: Kind, words: Sequence[Word]) -> Word:
+def combined(question: Question, words: Sequence[Word]) -> Word:
     """Return the word for a question from the words of its contrasts."""
-    order = WEAKEST if question.combine == "all" else EQUIVALENT if kind == "equivalence" else STRONGEST
-    return min(words, key=order.index)
+    enough = EQUIVALENT if question.type == "equivalence" else STRONGEST
+    return min(words, key=(WEAKEST if question.combine == "all" else enough).index)
 
 
-def outcome(question: Question, kind: Kind, words: Sequence[Word]) -> Outcome:
+def outcome(question: Question, words: Sequence[Word]) -> Outcome:
     """Return the verdict on a question from the words of its contrasts, by the rules of this module."""
     if not words or NOT_RUN in words:
         return "not yet run"
@@ -262,13 +321,11 @@ def outcome(question: Question, kind: Kind, words: Sequence[Word]) -> Outcome:
         return "none"
     if question.not_asked:
         return "not asked as published"
-    found = [stance(word, kind) for word in words]
-    enough = max(found) if question.combine == "any" else min(found)
+    found = [stance(word, question.type) for word in words]
     if question.combine == "all" and {1, -1} <= set(found):
         return "mixed"
-    if not enough:
-        return "not decided"
-    return "holds" if (enough > 0) != question.against else "fails"
+    enough = max(found) if question.combine == "any" else min(found)
+    return "not decided" if not enough else "holds" if (enough > 0) != question.against else "fails"
 
 
 def stance(word: Word, kind: Kind) -> int:
@@ -289,15 +346,14 @@ def supersede(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
     def replaces(new: Verdict, old: Verdict) -> bool:
         given, same = new.question.replaces, (old.corpus, old.family) == (new.corpus, new.family)
-        named = given and (f"{old.corpus}/{old.family}" in given or (same and old.question.part in given))
-        return same if given is None else bool(named)
+        return same if given is None else f"{old.corpus}/{old.family}" in given or (same and old.question.part in given)
 
     second = [one for one in verdicts if one.question.edition == 2 and one.outcome not in ("none", NOT_RUN)]
-    first = [one.question.edition < 2 for one in verdicts]
     return [
-        replace(old, superseded=tuple(new for new in second if replaces(new, old))) if early else old
-        for old, early in zip(verdicts, first, strict=True)
-    ]
+        old if old.question.edition == 2 else
+        replace(old, superseded=tuple(new for new in second if replaces(new, old)))
+        for old in verdicts
+    ]  # fmt: skip
 
 
 def over_the_study(verdicts: Sequence[Verdict]) -> list[Verdict]:
@@ -306,19 +362,15 @@ def over_the_study(verdicts: Sequence[Verdict]) -> list[Verdict]:
     Descriptive and superseded ones have none: the rate of false discoveries is that of what the study says today. Nor
     have exact tests, whose p depends on the number of runs alone.
     """
-    p = {}
-    for found in (
-        found for one in verdicts if one.word != DESCRIPTIVE and not one.superseded for found in one.findings
-    ):
-        test = found.comparison.test
-        if test and test.p is not None and test.method != "exact":
-            p[id(found)] = test.p
+    live = [found for one in verdicts if one.word != DESCRIPTIVE and not one.superseded for found in one.findings]
+    p = {id(one): one.test.p for one in live if one.test.p is not None and one.test.method != "exact"}
     share = dict(zip(p, false_discovery(list(p.values())), strict=True))
-
-    def adjusted(found: Finding) -> Finding:
-        return replace(found, comparison=replace(found.comparison, false_discovery=share.get(id(found))))
-
-    return [replace(one, findings=tuple(map(adjusted, one.findings))) for one in verdicts]
+    return [
+        replace(one, findings=tuple(
+            replace(found, test=replace(found.test, false_discovery=share.get(id(found)))) for found in one.findings
+        ))
+        for one in verdicts
+    ]  # fmt: skip
 
 
 def by_claim(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
@@ -354,70 +406,11 @@ def summary(own: Sequence[Verdict]) -> str:
     return found.pop() if len(found) == 1 else "mixed"
 
 
-def finding(
-    kind: Kind, question: Question, weighted: Weighted, comparison: Comparison, margin: float | None
-) -> Finding:
-    """Return a tested contrast with its word. A diverged run leaves a correlation undecided."""
-    contrast = weighted.contrast
-    sign, told, notes = direction(contrast, question.metric), "", list(weighted.notes)
-    lost = {key: arm.diverged for key, arm in weighted.arms.items() if arm.diverged}
-    sides = [1 if weighted.weights.get(key, 0.0) * sign >= 0 else -1 for key in lost]
-    if (contrast.statistic in ("within", "costly", "draws") and lost) or weighted.diverged:
-        sides = [1, -1]  # a run that is not there speaks neither for nor against
-    word = judged(kind, comparison, sign, margin, saturated(kind, question, weighted), sides)
-    if contrast.between:
-        if contrast.level == "arms" and comparison.test is not None:
-            told = power(weighted, margin if kind == "equivalence" else None, len(question.contrasts))
-            notes.append(told)
-        if kind == "equivalence" and weighted.diverged and word == CONTRADICTED:
-            word = UNDECIDED
-        if comparison.why == "too few arms" and weighted.saturated:
-            word = SATURATED
-    better = metrics.metric_of(question.metric).direction if contrast.statistic in ("difference", "draws") else 0
-    gain = (-1 if contrast.statistic == "ratio" else better) * (comparison.test.difference if comparison.test else 0.0)
-    if kind == "equivalence" and word == CONTRADICTED and gain > 0:
-        notes.insert(0, BETTER)
-    rates = [f"{n} of {weighted.declared} runs of {weighted.labels[key]} diverged" for key, n in lost.items()]
-    return Finding(
-        name_of(contrast, costing=weighted.measure),
-        word,
-        comparison,
-        weighted.n,
-        weighted.declared,
-        margin,
-        diverged=tuple(dict.fromkeys(rates)) + tuple(weighted.diverged),
-        notes=tuple(notes),
-        fields=name_of(contrast, words=False, costing=weighted.measure),
-        runs=weighted.runs,
-        key=_key(question, weighted),
-        power=told,
-    )
+def deciding(own: Sequence[Verdict]) -> Verdict:
+    """Return the row that stands for a claim, of all its rows.
 
-
-def _key(question: Question, weighted: Weighted) -> SentenceKey | None:
-    """Return the metric and the runs of equal seed of a difference of two arms; None for other contrasts."""
-    sides = sorted(weighted.weights, key=weighted.weights.__getitem__, reverse=True)
-    plain = weighted.contrast.statistic == "difference" and len(sides) == 2
-    if not plain or question.by_length or metrics.is_diagnostic(question.metric):
-        return None
-    arm, base = (weighted.arms[side] for side in sides)
-    seeds = [seed for seed in arm.values if seed in base.values]
-    ours, theirs = (" ".join(f"{one.label}-s{seed}" for seed in seeds) for one in (arm, base))
-    return (question.metric, ours, theirs) if seeds else None
-
-
-def saturated(kind: Kind, question: Question, weighted: Weighted) -> bool:
-    """Return True if scores at floor or ceiling hide any difference; see the rule at the top of this module.
-
-    A loss shows in an arm that is compared with one at the ceiling; a gain does not.
+    Only rows that count are chosen. A row with the claim's own verdict comes first; of a mixed claim, the row that
+    keeps it from holding. Rows with a margin come before rows without.
     """
-    statistic, limits = weighted.contrast.statistic, metrics.metric_of(question.metric).limits
-    if question.by_length or not weighted.bases or limits is None:
-        return False
-    scores = weighted.arms.keys() - (weighted.weights.keys() if statistic == "within" else ())
-    ends = {key: metrics.end(weighted.arms[key].mean or 0.0, limits) for key in scores}
-    at_base = {ends[key] for key in weighted.bases}
-    if len(at_base) > 1 or at_base == {0}:
-        return False
-    one_sided = kind != "equivalence" and statistic in ("difference", "within")
-    return set(ends.values()) == at_base or (one_sided and at_base == {direction(weighted.contrast, question.metric)})
+    order = [summary(own), *ORDER]
+    return min(counted(own) or own, key=lambda one: (order.index(one.outcome), one.as_claimed is None))

@@ -56,9 +56,7 @@ def main(argv: Sequence[str]) -> int:
     if args.claim:
         say(*page.lines(verdicts, args.all))
     elif verdicts:
-        from study.claims.overview import summary_lines
-
-        say(*summary_lines(verdicts, width), NOTES.format(verdicts[-1].claim.id))
+        say(*page.summary_lines(verdicts, width), NOTES.format(verdicts[-1].claim.id))
     else:
         say("no claims")
     if args.out is not None:

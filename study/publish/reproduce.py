@@ -17,7 +17,7 @@ from pathlib import Path
 from study import files
 from study.analysis.comparison import Compared, compare_arms
 from study.analysis.runs import Runs
-from study.claims import costs, forest, matrix, noise, overview, schema, table
+from study.claims import costs, forest, noise, schema, table
 from study.claims.evaluate import evaluate
 from study.claims.verdicts import Verdict
 from study.errors import INSTALL, InputError
@@ -81,9 +81,9 @@ def tables(inputs: Inputs) -> list[Path]:
     results, root = inputs.results, inputs.results.root
     paths = [path for name, made in inputs.comparisons.items() for path in made.table.write(root / "tables", name)]
     paths += [*table.write(inputs.verdicts, root / "tables"), root / noise.TESTS]
-    paths += overview.summary_table(inputs.verdicts).write(root / "tables", "summary")
+    paths += table.summary_table(inputs.verdicts).write(root / "tables", "summary")
     paths += costs.costs_table(inputs.measured).write(root / "tables", "cost") if inputs.measured else []
-    paths += matrix.table(inputs.verdicts).write(root / "tables", "matrix")
+    paths += table.matrix_table(inputs.verdicts).write(root / "tables", "matrix")
     for name, pair in agreement.PAIRS.items():
         if set(pair) <= set(results.manifests):
             for stem, found in agreement.compare(inputs.runs, name).items():

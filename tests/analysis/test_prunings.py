@@ -151,23 +151,24 @@ def test_single_heads_and_one_head_a_layer_by_hand(tmp_path):
     """Needed: 10 … 30, mean 20, sd √62.5: −30 to half. The last cross layer −20, the others −seed: −17 on the mean."""
     made = declared(tmp_path, "heads_alone", "test/bleu")
     made.write(lambda e: 40.0, scores=answer)
-    _, best = compare_arms(made.spec, Runs(made.runs)).table.blocks[0].rows
+    table = compare_arms(made.spec, Runs(made.runs)).table
+    _, best = table.blocks[0].rows
     assert (best.cells["test/needed"], best.cells["with_one_head"]) == ("–", "20.0")
-    assert "difference" not in best.cells  # both arms are the same model
+    assert "difference" not in [column.key for column in table.columns]  # both arms are the same model
     few, costly, above, enough, last = asked(tmp_path, 12, 13)
-    test = few.deciding.comparison.test
+    test = few.deciding.test
     assert (few.word, test.method, test.difference, test.df) == ("descriptive", "within", -30.0, 4)
     assert test.se == pytest.approx(math.sqrt(62.5 / 5))
-    assert few.deciding.comparison.detectable == pytest.approx((2.776445 + 0.940965) * test.se, rel=1e-6)
-    test = costly.deciding.comparison.test  # at a margin of 4: 2 to 6 heads of 24, at .5 one more
+    assert few.deciding.test.detectable == pytest.approx((2.776445 + 0.940965) * test.se, rel=1e-6)
+    test = costly.deciding.test  # at a margin of 4: 2 to 6 heads of 24, at .5 one more
     assert (costly.word, costly.outcome, test.method) == ("supported", "holds", "within")
     assert (test.difference, test.se) == pytest.approx((400 / 24 - 50, 100 / 24 * math.sqrt(2.5 / 5)))
     assert costly.deciding.name == "heads that cost more than 4.0 BLEU − 50 %"
     assert costly.deciding.margin is None
-    assert (above.outcome, above.deciding.comparison.test.difference) == ("none", pytest.approx(500 / 24 - 50))
+    assert (above.outcome, above.deciding.test.difference) == ("none", pytest.approx(500 / 24 - 50))
     assert enough.word == "undecided"
-    assert [f.comparison.test.difference for f in enough.findings] == [-3.0] * 5
-    test = last.deciding.comparison.test
+    assert [f.test.difference for f in enough.findings] == [-3.0] * 5
+    test = last.deciding.test
     assert (last.word, test.difference, test.se) == ("supported", -17.0, pytest.approx(math.sqrt(2.5 / 5)))
 
 
@@ -178,11 +179,11 @@ def test_free_area_and_cliff_by_hand(tmp_path):
         lambda e: sum(curve(e)) / 11, scores=lambda e: [s for s in answer(e) if s.metric != "area"], diagnostics=order
     )
     fifth, found, late, steep, sites, together = asked(tmp_path, 14, 15)
-    assert (fifth.word, fifth.deciding.comparison.test.difference) == ("supported", 13.0)
-    assert [f.comparison.test.difference for f in found.findings] == pytest.approx([ABOVE] * 6, abs=1e-4)
-    assert late.findings[0].comparison.test.difference == pytest.approx(ABOVE, abs=1e-4)
+    assert (fifth.word, fifth.deciding.test.difference) == ("supported", 13.0)
+    assert [f.test.difference for f in found.findings] == pytest.approx([ABOVE] * 6, abs=1e-4)
+    assert late.findings[0].test.difference == pytest.approx(ABOVE, abs=1e-4)
     assert (steep.word, sites.word) == ("undecided", "no difference larger than the margin")
-    means = [f.comparison.test.difference for f in together.findings]
+    means = [f.test.difference for f in together.findings]
     assert means == pytest.approx([0.0, 1 - 1 / 8 / 5])
     made.path(3, pruning__order="gates", pruning__site="all").unlink()
     assert asked(tmp_path, 15)[1].word == "not yet run"

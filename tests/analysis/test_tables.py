@@ -86,7 +86,7 @@ def test_two_runs_of_an_arm_give_a_difference_and_a_footnote_that_says_why(tiny,
     table, facets, _ = report(tiny)
     row = table.blocks[0].rows[1]
     assert [row.cells[key] for key in ("difference", "interval", "holm")] == ["−9.0", "–", "–"]
-    assert (row.bold, facets[0].family.correlation) == (frozenset(), None)
+    assert (row.bold, facets[0].correlation) == (frozenset(), None)
     notes = " ".join(table.notes)
     assert notes.count("Arms of fewer than 3 runs have no interval, p or bold") == 1
     assert "least squares" not in notes

@@ -160,7 +160,7 @@ def test_two_contrasts_of_a_kind_have_their_own_numbers(kind, tmp_path):
             study.write(score, rate, {seed: values[place]}, more=lambda value, loss=loss: [loss])
     question, expected = KINDS[kind]
     (verdict,) = study.ask({"type": "shape"}, **{"where": {}, "margin": None} | question)
-    tests = [(f.comparison.test, f.comparison.holm) for f in verdict.findings]
+    tests = [(f.test, f.test.holm) for f in verdict.findings]
     assert {test.method for test, _ in tests} == {"within" if kind in ("within", "draws") else "welch"}
     for (test, holm), numbers in zip(tests, expected, strict=True):
         assert (test.difference, test.low, test.high, holm) == pytest.approx(numbers, rel=1e-6)
@@ -180,7 +180,7 @@ def test_two_correlations_have_their_own_numbers(tmp_path):
     (verdict,) = study.ask({"type": "equivalence"}, metric="test/bleu", margin=0.3, where={}, contrasts=contrasts)
     between = stats.spearmanr([v.mean() for v in LOSS.values()], [v.mean() for v in EXACT.values()]).statistic
     within = np.mean([stats.spearmanr(LOSS[arm], EXACT[arm]).statistic for arm in EXACT])
-    assert [f.comparison.test.difference for f in verdict.findings] == pytest.approx([between, within])
+    assert [f.test.difference for f in verdict.findings] == pytest.approx([between, within])
 
 
 def test_two_ratios_have_their_own_numbers(tmp_path):
@@ -195,9 +195,9 @@ def test_two_ratios_have_their_own_numbers(tmp_path):
     (verdict,) = evaluate([ClaimFile(path=tmp_path / "claims.yaml", claims=(claim,))], Runs(None, tmp_path), found)
     expected = means([np.log(np.array(times[heads]) / np.array(times[1])) for heads in (4, 8)])
     for one, (*ends, holm) in zip(verdict.findings, expected, strict=True):
-        test = one.comparison.test
+        test = one.test
         assert (test.difference, test.low, test.high) == pytest.approx([math.exp(end) for end in ends])
-        assert one.comparison.holm == pytest.approx(holm)
+        assert one.test.holm == pytest.approx(holm)
 
 
 @pytest.mark.parametrize("rate", [0, 1])

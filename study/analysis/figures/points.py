@@ -155,7 +155,7 @@ def interval(values: Sequence[float]) -> tuple[float, float, float]:
     if not values or any(math.isnan(value) for value in values):
         return math.nan, math.nan, math.nan
     mean = math.fsum(values) / len(values)
-    return (mean, math.nan, math.nan) if len(values) < FEW else (mean, *mean_interval(values)[1:])
+    return (mean, math.nan, math.nan) if len(values) < FEW else (mean, *mean_interval(values))
 
 
 def size_of(experiment: Experiment) -> int | None:

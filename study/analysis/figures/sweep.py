@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from study import metrics
 from study.analysis import labels
+from study.analysis.comparison import Facet
 from study.analysis.figures import panels, style
-from study.analysis.inference import FEW, Arm, Facet
+from study.analysis.inference import FEW, Arm, Test
 from study.analysis.labels import arm_words
 from study.analysis.tables import DECIMALS
 
@@ -42,10 +43,8 @@ def points(facets: list[Facet]) -> pd.DataFrame:
     for facet in facets:
         base = facet.base.values
         for arm in facet.arms:
-            comparison = facet.family.comparisons.get(arm.label)
-            test = comparison.test if comparison else None
-            summary = {"mean": _mean(arm), "estimate": getattr(test, "difference", None)}
-            summary |= {"low": getattr(test, "low", None), "high": getattr(test, "high", None)}
+            test = facet.tests.get(arm.label, Test("baseline"))
+            summary = {"mean": arm.mean, "estimate": test.difference, "low": test.low, "high": test.high}
             for seed, value in sorted(arm.values.items()) or absent:
                 difference = value - base[seed] if value is not None and seed in base else None
                 row = {"facet": facet.name, "arm": arm.label, "seed": seed, "score": value, "difference": difference}
@@ -104,14 +103,13 @@ def _grid(facets: list[Facet]) -> tuple[Figure, list[Axes]]:
 
 def _panel(axes: Axes, facet: Facet, differences: bool) -> list[tuple[list[float], str]]:
     """Draw one facet; return for each arm the places of all that is drawn, and the text beside it."""
-    looks = style.palette([arm.label for arm in facet.arms], facet.family.baseline, by_place=False)
+    looks = style.palette([arm.label for arm in facet.arms], facet.baseline, by_place=False)
     base, texts = facet.base.values, []
-    zero = 0.0 if differences else _mean(facet.base)
+    zero = 0.0 if differences else facet.base.mean
     if zero is not None:
         axes.axvline(zero, color=style.GREY, linewidth=0.8, zorder=1)
     for place, arm in enumerate(facet.arms):
-        look, comparison = looks[arm.label], facet.family.comparisons.get(arm.label)
-        test = comparison.test if comparison else None
+        look, test = looks[arm.label], facet.tests.get(arm.label, Test("baseline"))
         ends = list(arm.values.values())
         if differences:
             ends = [value - base[seed] for seed, value in arm.values.items() if seed in base]
@@ -126,10 +124,10 @@ def _panel(axes: Axes, facet: Facet, differences: bool) -> list[tuple[list[float
             spots = [place - 0.12] * len(ends)
             axes.plot(ends, spots, look.marker, color=look.fill, clip_on=False, zorder=3, **marks)
         line: dict[str, Any] = {"color": look.colour, "clip_on": False, "zorder": 2}
-        if differences and test and test.low is not None and test.high is not None:
+        if differences and test.low is not None and test.high is not None:
             ends += [test.low, test.high]
             axes.plot([test.low, test.high], [place + 0.22] * 2, linewidth=1.3, **line)
-        centre = (test.difference if test else None) if differences else _mean(arm)
+        centre = test.difference if differences else arm.mean
         if centre is not None:
             span = [place + 0.08, place + 0.36] if differences else [place - 0.36, place + 0.32]
             axes.plot([centre, centre], span, linewidth=1.6, **line)
@@ -164,7 +162,3 @@ def _absences(facet: Facet, arm: Arm) -> str:
     rows = facet.rows[(facet.rows["arm"] == arm.label) & facet.rows["counts"]]
     states = rows["state"].value_counts()
     return ", ".join(f"{count} {state}" for state, count in states.items() if state != "finished")
-
-
-def _mean(arm: Arm) -> float | None:
-    return sum(arm.values.values()) / len(arm.values) if arm.values else None

@@ -22,7 +22,7 @@ from study import files, metrics, records
 from study.analysis.comparison import compare_arms
 from study.analysis.labels import arm_words
 from study.analysis.runs import Runs, primary
-from study.claims import overview, schema, table
+from study.claims import schema, table
 from study.claims.evaluate import evaluate
 from study.config import Experiment
 from study.corpora import Pair
@@ -138,7 +138,7 @@ class Content:
         else:
             wanted = [claim["id"] for claim in self.claims if claim["sweeps"]]
             verdicts = evaluate(self.known, self._runs, None, wanted, by_score=True) if wanted else []
-            made = (overview.summary_table(verdicts), table.table(verdicts), table.contrasts_table(verdicts))
+            made = (table.summary_table(verdicts), table.table(verdicts), table.contrasts_table(verdicts))
             texts = [(one.markdown(), one.csv()) for one in made if verdicts] or [("", "")] * 3
         summary, questions, contrasts = (_worded(*both) for both in texts)
         return {"summary": summary, "questions": questions, "contrasts": contrasts}
