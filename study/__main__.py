@@ -7,6 +7,7 @@ import importlib
 import io
 import os
 import sys
+import textwrap
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -79,8 +80,6 @@ def _guarded(arguments: list[str]) -> int:
 
 
 def _dispatch(arguments: list[str]) -> int:
-    if arguments[:1] == ["help"]:
-        arguments = [*arguments[1:2], "--help"]
     if not arguments or arguments[0] in ("-h", "--help"):
         print(overview())
         return 0 if arguments else 2
@@ -128,9 +127,11 @@ def overview() -> str:
     lines = ["usage: study VERB [OPTION ...]"]
     for title, verbs in GROUPS.items():
         lines += ["", f"{title}:", *(f"  {verb:<{width}}  {line}" for verb, line in verbs.items())]
-    lines += ["", "exit status:", *(f"  {code:<{width}}  {meaning}" for code, meaning in EXIT_STATUS.items())]
-    lines += ["", "--allow-code, with any verb: run code that a sweep file, a run or a model brings"]
-    return "\n".join([*lines, "", "`study help VERB` lists the options of a verb, `study --version` the version."])
+    statuses = ", ".join(f"{code} {meaning}" for code, meaning in EXIT_STATUS.items())
+    lines += ["", *textwrap.wrap(f"exit status: {statuses}", 118, subsequent_indent="  ")]
+    lines += ["--allow-code, with any verb: run code that a sweep file, a run or a model brings"]
+    lines += ["`study VERB --help` lists the options of a verb, `study --version` prints the version."]
+    return "\n".join(lines)
 
 
 def _unknown(verb: str) -> str:

@@ -16,7 +16,7 @@ from study import store
 from study.config import Experiment, experiment_from, experiment_id, plugins
 from study.errors import InputError
 from study.records import Record
-from study.run_names import find, model_of, published, stores, sweeps_of
+from study.run_names import find, model_of, results_folder, stores, sweeps_of
 from study.store import Store
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def results(sweep: str | Path, *, runs: str | Path | None = None) -> Results:
     Raises:
         InputError: there is no such sweep or folder, or the sweep is not published.
     """
-    return Results(str(sweep), published() if runs is None else store.runs_folder(runs))
+    return Results(str(sweep), results_folder() if runs is None else store.runs_folder(runs))
 
 
 def verdicts(
@@ -201,7 +201,7 @@ def verdicts(
     from study.claims import costs, schema, table
     from study.claims.evaluate import evaluate
 
-    folder = published() if runs is None else store.runs_folder(runs)
+    folder = results_folder() if runs is None else store.runs_folder(runs)
     files = schema.read_all(None if claims is None else Path(claims))
     measured = costs.read(folder / "benchmarks" if store.is_results(folder) else None)
     found = evaluate(files, Runs(folder, sweeps_of(folder)), measured, [str(name) for name in names])
@@ -304,6 +304,31 @@ class Run:
             from study.training import translation
 
             return Translation(translation.translate(self._trained, sentence, beam, layer, site, head), self.id)
+
+    def align(
+        self,
+        pairs: Iterable[tuple[str, str]] | str | None = None,
+        *,
+        layer: int | None = None,
+        head: int | None = None,
+    ) -> list[set[tuple[int, int]]]:
+        """Link the words of sentence pairs by cross-attention, as `study translate --align` does.
+
+        Args:
+            pairs: source and target sentences, or a split of the run's corpus (default: its first test split).
+            layer: its layer, from 0 (default: the one with the lowest alignment error on validation, else the last).
+            head: its head, from 0 (default: the mean over heads).
+
+        Returns:
+            Links of each pair: source word and target word, both from 0.
+
+        Raises:
+            InputError: the run has no model, or its memory no source tokens, or there is no such split or place.
+        """
+        with _threads_kept():
+            from study.training.word_links import align
+
+            return align(self._trained, pairs, layer, head).links
 
     @cached_property
     def _trained(self) -> Trained:

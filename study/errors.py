@@ -9,18 +9,18 @@ UNWRITTEN = 74
 BUSY = 75
 """Exit status if another process has the run."""
 
-INSTALL = "Install it with `pip install -e '.[{}]'` in the checkout."
+INSTALL = "Install the extra {0}: `pip install -e '.[{0}]'` in a checkout, `pip install 'FILE.whl[{0}]'` elsewhere."
 """Remedy where a package is missing; the extra that brings it goes between the brackets."""
 
 EXIT_STATUS = {
     0: "done",
-    1: "done, but a run failed or diverged, or a check found a difference",
-    2: "wrong input: one line on stderr says what was expected",
-    BROKEN: "error of the program itself; please report it",
+    1: "a run failed or diverged, or a check found a difference",
+    2: "wrong input",
+    BROKEN: "error of the program itself",
     UNWRITTEN: "standard output cannot be written",
-    BUSY: "another process has this run; repeat the command when it has ended",
-    INTERRUPTED: "interrupted with Ctrl-C; the same command continues",
-    143: "ended by SIGTERM; the same command continues",
+    BUSY: "another process has this run",
+    INTERRUPTED: "interrupted with Ctrl-C, the same command continues",
+    143: "ended by SIGTERM, the same command continues",
 }
 """Exit status of every verb ↦ its meaning."""
 

@@ -17,6 +17,9 @@ from study.errors import InputError
 from study.files import CHECKOUT
 from study.store import Store, is_results
 
+SWEEPS = Path(__file__).with_name("sweeps")
+"""Sweep files of this study: in a checkout a link to its folder `sweeps`."""
+
 RUN = (
     "a run: its folder, its id, a unique part of the id, SWEEP/NUMBER such as quickstart/2, or last (the newest in the "
     "folder of runs); your own runs first, then the published ones"
@@ -31,10 +34,38 @@ def published() -> Path:
     return here if is_results(here) else CHECKOUT / "results"
 
 
+def results_folder() -> Path:
+    """Return the folder of published results.
+
+    Raises:
+        InputError: there is none.
+    """
+    if not (folder := published()).is_dir():
+        raise InputError(
+            "results: expected published results, got none here. A checkout of the study has them: name its folder "
+            "results with --results or --runs, in Python with runs. --runs also takes runs of your own."
+        )
+    return folder
+
+
+def sweeps_folder() -> Path:
+    """Return the folder of sweep files: that of the working directory, else that of this study."""
+    return Path("sweeps") if Path("sweeps").is_dir() else SWEEPS
+
+
+def sweep_file(name: str | Path) -> Path:
+    """Return the sweep file of a path, or of the name of a sweep in the folder `sweeps` here or of this study."""
+    given = Path(name)
+    if not given.exists() and str(given.parent) in (".", "sweeps"):
+        found = [path for folder in (Path("sweeps"), SWEEPS) if (path := folder / f"{given.stem}.yaml").is_file()]
+        return found[0] if found else given
+    return given
+
+
 def sweeps_of(folder: Path) -> Path:
-    """Return the folder of sweep files: beside a folder of runs, in the working directory, or in the checkout."""
+    """Return the folder of sweep files: beside a folder of runs, in the working directory, or those of this study."""
     beside = folder.resolve().parent / "sweeps"
-    return next((path for path in (beside, Path("sweeps"), CHECKOUT / "sweeps") if path.is_dir()), beside)
+    return beside if beside.is_dir() else sweeps_folder()
 
 
 def stores(runs: Path) -> list[Store]:

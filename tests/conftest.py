@@ -35,7 +35,6 @@ PROCESSES = (
     "test_sweep_engine",
     "test_run",
     "test_contributing",
-    "test_bad_input",
     "test_new_corpus",
     "test_own_mechanism",
     "test_site",

@@ -80,7 +80,9 @@ def test_a_translation_is_that_of_the_command_line(
     page: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     t = page["run"].translate(SENTENCE)
-    assert main(["translate", page["run"].id, SENTENCE, "--runs", str(page["runs"]), "--png", str(tmp_path / "a")]) == 0
+    assert (
+        main(["translate", page["run"].id, SENTENCE, "--runs", str(page["runs"]), "--plot", str(tmp_path / "a")]) == 0
+    )
     assert capsys.readouterr().out.splitlines()[0] == t.text == str(t) == page["t"].text
     assert t.source[-1] == "</s>"
     assert t.weights.shape == (len(t.target), len(t.source))

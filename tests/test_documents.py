@@ -27,7 +27,7 @@ TARGETS = {"sweep": ["sweep"], "report": ["report"]}
 (SCORE,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 PARSED = 99
 """Status of a verb that ended when its arguments were parsed."""
-REAL = ("show", "translate", "align", "ls", "check", "compare")
+REAL = ("show", "translate", "ls", "check", "compare")
 """Verbs that are run; of the others the arguments are parsed."""
 
 
@@ -123,7 +123,7 @@ def test_commands_run(verb: str, trained: Path, monkeypatch: pytest.MonkeyPatch)
     assert lines
     for line in lines:
         assert main(line) == 0, line
-        for option in ("--plot", "--png", "--out"):
+        for option in ("--plot", "--out"):
             if option in line:
                 assert Path(line[line.index(option) + 1]).exists()
 

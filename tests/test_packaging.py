@@ -78,8 +78,7 @@ def test_a_verb_names_the_extra_that_it_lacks(monkeypatch: pytest.MonkeyPatch, c
     monkeypatch.chdir(ROOT)
     assert main(["reproduce", "paper"]) == 0
     assert capsys.readouterr().out == (
-        "paper: tables are written, the PDF is not, because typst is not installed. "
-        "Install it with `pip install -e '.[paper]'` in the checkout.\n"
+        f"paper: tables are written, the PDF is not, because typst is not installed. {INSTALL.format('paper')}\n"
     )
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     assert set(EXTRAS.values()) <= set(extras)
@@ -145,14 +144,33 @@ claims:
         contrasts: [{arm: {model.attention.score: additive}, baseline: {model.attention.score: dot}}]
 """
 VERBS = """
+import contextlib, io, sys
 import study
 from study.__main__ import main
 
+def told(words, status=0):
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        assert main(words.split()) == status, (words, out.getvalue(), err.getvalue())
+    return err.getvalue() if status else out.getvalue()
+
 print(study.__file__)
-runs = ["--runs", "runs"]
-assert main(["report", "mine.yaml"]) == 0
-assert main(["claims", *runs, "--claims", "mine.claims.yaml"]) == 0
-assert main(["claims", *runs]) == 2
+assert told("report mine.yaml")
+assert "not decided" in told("claims --runs runs --claims mine.claims.yaml")
+assert "not yet run" in told("claims --runs runs")
+assert told("ls sweeps").count("study/sweeps/") > 40
+assert told("ls runs").count("grammar-recurrent") == 2
+for words in ("sweep quickstart --dry-run", "sweep sweeps/quickstart.yaml --dry-run", "sweep quickstart --status"):
+    assert "quickstart" in told(words)
+assert "got grammar-recurrent-dot-c61874e4-s1, which has not run" in told("show quickstart/1", 2)
+for words in ("claims", "site", "report --figures", "verify"):
+    assert "A checkout of the study has them: name its folder results with --results" in told(words, 2), words
+try:
+    study.results("scaling")
+except study.InputError as problem:
+    assert "in Python with runs" in str(problem)
+sys.modules["torch"] = None
+for words in ("train --seed 3", "explain", "translate mine hallo"):
+    assert "pip install 'FILE.whl[train]'" in told(words, 2) or words.startswith("tr"), words
 """
 
 
@@ -187,7 +205,6 @@ def test_a_wheel_works_in_an_empty_folder(tmp_path: Path) -> None:
     assert "2 of 2 runs done" in run(site / "bin" / "study", "sweep", "mine.yaml")
     told = run("-P", "-c", VERBS)
     assert told.startswith(str(site))
-    assert "not decided" in told
     assert {path.name for path in empty.iterdir()} == {"study.py", "mine.yaml", "mine.claims.yaml", "runs"}
     assert len(list((empty / "runs").glob("*/record.json"))) == 2
     assert (empty / "runs" / "report" / "mine" / "table.csv").is_file()

@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import shutil
 import textwrap
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from study.commands.options import (
-    RUNS,
-    Parser,
-    add_site,
-    named_as_flags,
-    picture,
-    positive,
-    print_json,
-    runs_folder,
-    say,
-    table_lines,
-    write_picture,
-)
+from study import attention_map
+from study.commands.options import Parser, print_json, runs_folder, say, table_lines, write_picture
 from study.errors import InputError
 from study.run_names import RUN, find
 
@@ -45,7 +35,11 @@ def main(argv: Sequence[str]) -> int:
         InputError: no such run, site, layer or head, a sentence that cannot be translated, or a file that cannot be
             written.
     """
-    args = _parser().parse_args(argv)
+    parser = Parser(prog="study compare", description=DESCRIPTION)
+    text = f"{RUN}; last, if you like, a source sentence of two words or more, in quotes"
+    parser.add_argument("run", nargs="+", metavar="RUN", help=text)
+    parser.share("--plot", "--beam", "--site", "--layer", "--head", "--json", "--runs")
+    args = parser.parse_args(argv)
     sentence = args.run.pop() if len(args.run[-1].split()) > 1 else None
     least = 1 if sentence else 2
     if not least <= len(args.run) <= MOST:
@@ -62,15 +56,14 @@ def main(argv: Sequence[str]) -> int:
     if args.json:
         print_json(frame.to_dict("records"))
         return 0
-    ids = list(frame.columns[2 : 2 + len({identity for _, identity in found})])
+    ids = list(dict.fromkeys(identity for _, identity in found))
     say(*(f"{number}  {identity}" for number, identity in enumerate(ids, 1)), "")
     numbered = frame.rename(columns={identity: str(number) for number, identity in enumerate(ids, 1)})
     say(*table_lines(numbered.to_dict("records")) if len(frame) else ["no difference"])
     return 0
 
 
-def _side_by_side(args: Any, sentence: str) -> None:
-    from study import attention_map
+def _side_by_side(args: Namespace, sentence: str) -> None:
     from study.analysis import run_text
     from study.commands.translate import load, warn_of_unknown
     from study.config import experiment_id
@@ -80,12 +73,18 @@ def _side_by_side(args: Any, sentence: str) -> None:
     models = [load(run, runs_folder(args.runs)) for run in args.run]
     ids = [experiment_id(model.experiment) for model in models]
     words = differing([model.experiment.model_dump(mode="json") for model in models])
-    with named_as_flags("site", "layer", "head"):
-        found = [translate(model, sentence, args.beam, args.layer, args.site, args.head) for model in models]
+    found = [translate(model, sentence, args.beam, args.layer, args.site, args.head) for model in models]
     for model, identity in zip(models, ids, strict=True):
         warn_of_unknown(model, sentence, identity)
     if args.json:
-        print_json(list(map(_row, ids, words, found)))
+        parts = ("site", "layer", "head", "source", "target", "weights")
+        print_json(
+            [
+                {"id": identity, "differs": word, "translation": one.text, "entropy": _entropy(one)}
+                | {part: (one.attention or {}).get(part) for part in parts}
+                for identity, word, one in zip(ids, words, found, strict=True)
+            ]
+        )
     else:
         first = next((one.attention for one in found if one.attention), None)
         say(f"{' '.join(sentence.split())}   ({attention_map.title(first) if first else 'no attention map'})", "")
@@ -100,38 +99,16 @@ def _side_by_side(args: Any, sentence: str) -> None:
         write_picture(figures.draw_translations(maps), args.plot)
 
 
-def _row(identity: str, words: str, found: Translation) -> dict[str, Any]:
-    from study import attention_map
-
-    attention = found.attention or {}
-    shown = {name: attention.get(name) for name in ("site", "layer", "head", "source", "target", "weights")}
-    spread = attention_map.entropy(found.attention) if found.attention else None
-    return {"id": identity, "differs": words, "translation": found.text, "entropy": spread, **shown}
+def _entropy(found: Translation) -> float | None:
+    return attention_map.entropy(found.attention) if found.attention else None
 
 
 def _block(identity: str, words: str, found: Translation) -> Iterator[str]:
     """Lines of one model; the translation is as wide as its map."""
-    from study import attention_map
     from study.analysis.labels import number
 
-    attention = found.attention
-    map_lines = ["no map: no slot is a token"] if attention is None else list(attention_map.cells(attention))
-    spread = attention_map.entropy(attention) if attention is not None else None
+    map_lines = list(attention_map.cells(found.attention)) if found.attention else ["no map: no slot is a token"]
     width = max(len(identity), *map(len, map_lines))
-    for text in (words, identity, f"→ {found.text}", f"entropy {number(spread, 2)}"):
+    for text in (words, identity, f"→ {found.text}", f"entropy {number(_entropy(found), 2)}"):
         yield from textwrap.wrap(text, width)
     yield from ["", *map_lines]
-
-
-def _parser() -> Parser:
-    parser = Parser(prog="study compare", description=DESCRIPTION)
-    add = parser.add_argument
-    help_ = f"{RUN}; last, if you like, a source sentence of two words or more, in quotes"
-    add("run", nargs="+", metavar="RUN", help=help_)
-    add("--plot", type=picture, metavar="FILE", help="draw the maps of the sentence into FILE, a .png or .svg")
-    parser.alias("--png", "--plot", type=picture)
-    add("--beam", type=positive, metavar="K", help="beam width (default: as in the test of each run)")
-    add_site(parser)
-    add("--json", action="store_true", help="print JSON: a list of objects; of a sentence, with the weights")
-    add("--runs", metavar="DIR", help=RUNS)
-    return parser

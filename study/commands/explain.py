@@ -6,11 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field
-from pydantic_settings import CliToggleFlag
-
-from study.commands import flags, train
-from study.commands.options import WHOLE
+from study.commands import train
+from study.commands.options import Parser, natural
 from study.config import experiment_from, experiment_id
 from study.errors import InputError
 
@@ -18,18 +15,12 @@ if TYPE_CHECKING:
     from study.models.cost import Cost, Part
     from study.models.translator import Translator
 
-HELP = """Print the formulas and the costs of one experiment. Trains nothing.
+HELP = """\
+Print the formulas and the costs of one experiment. Trains nothing.
 
 Takes every flag of `study train`. Prints the formula of each attention site with the origin of its queries, keys and
 values, and the parameters and FLOPs of every part.
 """
-EXTRA: dict[str, Any] = {
-    **{name: train.EXTRA[name] for name in ("preset", "config", "overrides_json")},
-    "as_json": (CliToggleFlag[bool], Field(False, alias="json", description="Print JSON: sites, costs of every part.")),
-    "all": (CliToggleFlag[bool], Field(False, description="Print the tables of all mechanisms and presets.")),
-    "source": (int | None, Field(None, description="S, source tokens per sentence (default: the training mean).")),
-    "target": (int | None, Field(None, description="L, target tokens per sentence (default: the training mean).")),
-}
 LONGEST = 2048
 """Upper limit of --source and --target; positional scores have parameters for every position."""
 
@@ -49,13 +40,21 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong flag or configuration, or a corpus that cannot be read.
     """
-    given = flags.parse(argv, HELP, EXTRA, "explain")
-    if str(given.pop("all", False)).lower() == "true":
-        _print_all(given)
+    parser = Parser(prog="study explain", description=HELP, usage="study explain [--FIELD VALUE ...] [...]")
+    parser.share("--json")
+    add = parser.add_argument
+    add("--all", action="store_true", help="print the tables of all mechanisms and presets")
+    for name, text in (("source", "S, source"), ("target", "L, target")):
+        add(f"--{name}", type=natural, metavar="N", help=f"{text} tokens per sentence (default: the training mean)")
+    train.add_experiment(parser)
+    args = parser.parse_args(argv)
+    if args.all:
+        _print_all()
         return 0
-    as_json = str(given.pop("json", False)).lower() == "true"
-    lengths: dict[str, Any] = {n: _positive(n, given.pop(n)) for n in ("source", "target") if n in given}
-    experiment = experiment_from(*train.layers(given))
+    lengths = {name: length for name in ("source", "target") if (length := getattr(args, name)) is not None}
+    if not 1 <= min(lengths.values(), default=1) <= max(lengths.values(), default=1) <= LONGEST:
+        raise InputError(f"--source, --target: expected from 1 to {LONGEST} tokens, got others.")
+    experiment = experiment_from(*train.layers(args))
     from study.models.cost import bare, cost_of
     from study.training.batches import sizes_for
 
@@ -68,7 +67,7 @@ def main(argv: Sequence[str]) -> int:
             )
     sites = _sites(model)
     found = cost_of(model, sizes)
-    if as_json:
+    if args.json:
         facts = {"id": experiment_id(experiment), "source_tokens": sizes.source, "target_tokens": sizes.target}
         print(json.dumps(facts | {"sites": sites} | _costs(found), ensure_ascii=False, indent=1))
         return 0
@@ -76,12 +75,6 @@ def main(argv: Sequence[str]) -> int:
     notes = NOTES.format(source=sizes.source, target=sizes.target, means=means)
     print("\n".join([experiment_id(experiment), *_formulas(sites), *_table(found), "", notes]))
     return 0
-
-
-def _positive(name: str, text: str) -> int:
-    if not WHOLE.fullmatch(str(text)) or not 1 <= int(text) <= LONGEST:
-        raise InputError(f"--{name}: expected a number of tokens from 1 to {LONGEST}, got {text!r}.")
-    return int(text)
 
 
 def _sites(model: Translator) -> dict[str, dict[str, Any]]:
@@ -134,15 +127,13 @@ def _line(name: str, part: Part, found: Cost) -> str:
     return f"{name:<16}{part.parameters:>14,}{flops:>16,.0f}{elementwise:>22,.0f}"
 
 
-def _print_all(given: dict[str, Any]) -> None:
+def _print_all() -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     from study.models.catalogue import tables
 
-    if given:
-        raise InputError(f"--all: expected alone, got --{min(given)} too. Remove one.")
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(width=140, highlight=False)

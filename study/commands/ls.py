@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from study.commands.options import RUNS, Parser, add_formats, folder, print_frame, runs_folder, say, table_lines
+from study.commands.options import Parser, folder, print_frame, runs_folder, say, table_lines
 from study.errors import InputError
-from study.run_names import stores
+from study.run_names import stores, sweeps_folder
 
 DESCRIPTION = """\
 List what there is:
@@ -38,7 +39,14 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option or condition, no such folder, or a file that cannot be read.
     """
-    args = _parser().parse_args(argv)
+    parser = Parser(prog="study ls", description=DESCRIPTION)
+    add = parser.add_argument
+    add("what", choices=("runs", *LISTERS), metavar="WHAT", help="runs, sweeps, presets, fields, scores or corpora")
+    add("--query", metavar="EXPR", help="only runs that meet this condition")
+    add("--sort", metavar="COLUMN", help="sort runs by this column; -COLUMN: the largest first (write --sort=-COLUMN)")
+    add("--sweeps", type=Path, metavar="DIR", help="folder of sweep files (default: sweeps, else those of this study)")
+    parser.share("--json", "--csv", "--runs")
+    args = parser.parse_args(argv)
     if args.what == "runs":
         _runs(args)
         return 0
@@ -52,25 +60,10 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _parser() -> Parser:
-    parser = Parser(prog="study ls", description=DESCRIPTION)
-    add = parser.add_argument
-    what = "runs, sweeps, presets, fields, scores or corpora"
-    add("what", choices=("runs", *LISTERS), metavar="WHAT", help=what)
-    add("--query", metavar="EXPR", help="only runs that meet this condition")
-    add("--sort", metavar="COLUMN", help="sort runs by this column; -COLUMN: the largest first (write --sort=-COLUMN)")
-    add_formats(parser)
-    add("--runs", metavar="DIR", help=f"{RUNS}; published runs are listed as well")
-    add("--sweeps", type=Path, default=Path("sweeps"), metavar="DIR", help="folder of sweep files (default: sweeps)")
-    return parser
-
-
-def _runs(args: Any) -> None:
+def _runs(args: Namespace) -> None:
     from study.analysis import ledger
 
-    runs = runs_folder(args.runs)
-    if args.runs is not None and not runs.is_dir():
-        raise InputError(f"{runs}: no such folder. Name another with --runs.")
+    runs = runs_folder(args.runs) if args.runs is None else folder(args.runs, "--runs")
     few = not (args.query or args.sort or args.csv or args.json)
     table = ledger.table(stores(runs), *((["status"], SCORES) if few else ()))
     named: list[str] = []
@@ -95,17 +88,16 @@ def _runs(args: Any) -> None:
         say(f"and {len(table) - MOST} more of {len(table)}; choose with --query, or print all with --csv or --json")
 
 
-def _sweeps(args: Any) -> Iterator[dict[str, Any]]:
+def _sweeps(args: Namespace) -> Iterator[dict[str, Any]]:
     from study.sweep.spec import load
 
-    for path in sorted(folder(args.sweeps, "--sweeps").glob("*.yaml")):
+    for path in sorted(folder(args.sweeps or sweeps_folder(), "--sweeps").glob("*.yaml")):
         spec = load(path)
-        arms = sum(map(len, spec.arms.values()))
-        sizes = {"file": str(path), "runs": len(spec.runnable), "seeds": len(spec.seeds), "arms": arms}
-        yield {**sizes, "metric": "/".join(spec.metric), "description": spec.description}
+        sizes = {"runs": len(spec.runnable), "seeds": len(spec.seeds), "arms": sum(map(len, spec.arms.values()))}
+        yield {"file": str(path), **sizes, "metric": "/".join(spec.metric), "description": spec.description}
 
 
-def _presets(args: Any) -> Iterator[dict[str, Any]]:
+def _presets(args: Namespace) -> Iterator[dict[str, Any]]:
     from study.config import TEXTBOOK
 
     for name, arm in TEXTBOOK.items():
@@ -113,13 +105,16 @@ def _presets(args: Any) -> Iterator[dict[str, Any]]:
         yield {"preset": name, **fields, "source": arm.source, "differs": arm.differs}
 
 
-def _fields(args: Any) -> Iterator[dict[str, Any]]:
-    from study.sweep.fields import listed
+def _fields(args: Namespace) -> Iterator[dict[str, Any]]:
+    from study.config.fields import rows
+    from study.sweep.fields import short_name
 
-    yield from listed()
+    for row in rows():
+        first = {"field": row["field"], "short": short_name(row["field"]), "default": row["default"]}
+        yield first | row if args.json or args.csv else first
 
 
-def _scores(args: Any) -> Iterator[dict[str, Any]]:
+def _scores(args: Namespace) -> Iterator[dict[str, Any]]:
     from study import metrics
 
     known = dict.fromkeys(name for section in _sections() for name in metrics.names(section))
@@ -129,7 +124,7 @@ def _scores(args: Any) -> Iterator[dict[str, Any]]:
         yield {"score": score, "name": one.full_title, "goal": one.goal, "splits": splits, "meaning": one.meaning}
 
 
-def _corpora(args: Any) -> Iterator[dict[str, Any]]:
+def _corpora(args: Namespace) -> Iterator[dict[str, Any]]:
     for section in _sections():
         task = " ".join((type(section).__doc__ or "").split("\n\n")[0].split())
         yield {"name": section.name, "splits": ["train", *section.scored], "task": task}
@@ -141,7 +136,7 @@ def _sections() -> list[Any]:
     return [kind.example() for kind in KINDS.values()]
 
 
-LISTERS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
+LISTERS: dict[str, Callable[[Namespace], Iterator[dict[str, Any]]]] = {
     "sweeps": _sweeps,
     "presets": _presets,
     "fields": _fields,

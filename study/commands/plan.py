@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from study.commands.options import RUNS, Parser, runs_folder, say, table_lines
+from study.commands.options import Parser, runs_folder, say, table_lines
 from study.errors import InputError
-from study.run_names import published
+from study.run_names import published, sweep_file
 
 DESCRIPTION = """\
 Print how many seeds, runs and hours show a difference of the size of a margin, non-inferiority within it, and
@@ -26,14 +25,24 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option or sweep file, or no runs to measure the standard deviation on.
     """
-    args = _parser().parse_args(argv)
+    parser = Parser(prog="study plan", description=DESCRIPTION)
+    add, share = parser.add_argument, partial(_number, high=1.0)
+    parser.share("sweep", "--runs")
+    text = "smallest difference of interest, in units of the score"
+    add("--margin", type=_number, required=True, metavar="X", help=text)
+    add("--metric", metavar="NAME", help="split/score whose values on validation are read (default: that of the sweep)")
+    add("--sd", type=_number, metavar="X", help="standard deviation of a run's score over seeds")
+    add("--correlation", type=share, metavar="R", help="correlation of two arms over the same seeds")
+    add("--paired", action="store_true", help="compare arms seed by seed; declare it before the runs")
+    add("--power", type=share, default=0.8, metavar="P", help="probability to show it (default: 0.8)")
+    args = parser.parse_args(argv)
     from study.analysis.power import AIMS, LEVEL, effect_size, power, seeds_for
     from study.claims.planning import spreads
     from study.store import Store
     from study.sweep.estimate import seconds_each
     from study.sweep.spec import load
 
-    spec, out = load(args.sweep), runs_folder(args.runs)
+    spec, out = load(sweep_file(args.sweep)), runs_folder(args.runs)
     sd, correlation, lines = args.sd, args.correlation, []
     if sd is None:
         experiments = [cell.experiment for cell in spec.runnable if cell.experiment]
@@ -73,23 +82,3 @@ def _number(text: str, high: float = 1e9) -> float:
     if not 0 < number < high:
         raise argparse.ArgumentTypeError(f"expected a number above 0 and below {high:g}, got {text[:40]!r}")
     return number
-
-
-def _parser() -> Parser:
-    parser = Parser(prog="study plan", description=DESCRIPTION)
-    add, share = parser.add_argument, partial(_number, high=1.0)
-    add("sweep", type=Path, metavar="SWEEP", help="a sweep file, such as sweeps/scores.yaml")
-    add(
-        "--margin",
-        type=_number,
-        required=True,
-        metavar="X",
-        help="smallest difference of interest, in units of the score",
-    )
-    add("--metric", metavar="NAME", help="split/score whose values on validation are read (default: that of the sweep)")
-    add("--sd", type=_number, metavar="X", help="standard deviation of a run's score over seeds")
-    add("--correlation", type=share, metavar="R", help="correlation of two arms over the same seeds")
-    add("--paired", action="store_true", help="compare arms seed by seed; declare it before the runs")
-    add("--power", type=share, default=0.8, metavar="P", help="probability to show it (default: 0.8)")
-    add("--runs", metavar="DIR", help=RUNS)
-    return parser

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from study import records
-from study.commands.options import Parser, program, runs_folder
+from study.commands.options import Parser, print_json, program, runs_folder
 from study.config import Experiment, experiment_from, experiment_id
+from study.config.mechanisms import choices
 from study.config.pruning import Pruning
 from study.errors import InputError
-from study.run_names import RUN, find
+from study.run_names import find
 from study.sweep import signals, trial
 
 DESCRIPTION = """\
-Remove heads from a trained model and measure the loss. The result is a run of its own beside RUN: a record with the
-scores of the smaller model, and its model.pt for `study translate`. The order of removal depends on training and
-validation data only. A pruning that has a record is not repeated.
+Remove heads from a trained model and measure the loss. The result is a run of its own beside RUN (in RUNS, if that is
+given): a record with the scores of the smaller model, and its model.pt for `study translate`. The order of removal
+depends on training and validation data only. A pruning that has a record is not repeated.
 """
 FIELDS = tuple(name for name in Pruning.model_fields if name != "base_steps")  # RUN is the base
 SHOWN = ("bleu", "exact", "nll")
@@ -32,11 +32,20 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: no such run, an option that means nothing, or a folder that cannot be written.
     """
-    given = vars(_parser().parse_args(argv))
-    base = _base(given["run"], runs_folder(given["runs"]))
-    experiment = _experiment(base, {name: value for name in FIELDS if (value := given[name]) is not None})
-    folder = Path(given["runs"] or base.resolve().parent) / experiment_id(experiment)
-    to = sys.stderr if given["json"] else sys.stdout
+    parser = Parser(prog="study prune", description=DESCRIPTION)
+    parser.share("run", "--runs", "--json")
+    for name in FIELDS:
+        field = Pruning.model_fields[name]
+        default = "" if field.default is None else f" (default: {field.default})"
+        text = (field.description or "").replace("%", "%%") + default
+        parser.add_argument(
+            f"--{name.replace('_', '-')}", dest=name, help=text, metavar="|".join(choices(field)) or "N"
+        )
+    args = parser.parse_args(argv)
+    base = _base(args.run, runs_folder(args.runs))
+    experiment = _experiment(base, {name: value for name in FIELDS if (value := getattr(args, name)) is not None})
+    folder = (args.runs or base.resolve().parent) / experiment_id(experiment)
+    to = sys.stderr if args.json else sys.stdout
     print(f"{experiment_id(experiment)} → {folder}", file=to, flush=True)
     if records.state(folder) == "finished":
         record = records.read(folder / "record.json")
@@ -49,35 +58,14 @@ def main(argv: Sequence[str]) -> int:
     if record.status != "finished":
         print(f"{record.status}: {record.error}", file=to)
         return 1
-    if given["json"]:
-        print(json.dumps(_facts(record), ensure_ascii=False, indent=1))
-        return 0
-    for line in table(record):
-        print(line)
-    print(f"record: {folder / 'record.json'}    see it: {program()} show {shlex.quote(str(folder))}")
+    removed = record.diagnostics.get("pruning", {}).get("removed", [])
+    if args.json:
+        scores = [score.model_dump(include={"split", "subset", "metric", "value", "n"}) for score in record.scores]
+        print_json({"id": record.id, "removed": removed, "scores": scores})
+    else:
+        print(*table(record), f"removed: {', '.join(removed) or 'no head'}", sep="\n")
+        print(f"record: {folder / 'record.json'}    see it: {program()} show {shlex.quote(str(folder))}")
     return 0
-
-
-def _parser() -> Parser:
-    parser = Parser(prog="study prune", description=DESCRIPTION)
-    parser.add_argument("run", metavar="RUN", help=RUN)
-    help_ = "folder in which RUN is looked up and the pruned run is written (default: that of RUN)"
-    parser.add_argument("--runs", metavar="DIR", help=help_)
-    parser.alias("--out", "--runs")
-    help_ = "print the scores as JSON; progress goes to standard error"
-    parser.add_argument("--json", action="store_true", help=help_)
-    for name in FIELDS:
-        field = Pruning.model_fields[name]
-        told = (field.description or "").replace("%", "%%")
-        default = "" if field.default is None else f" (default: {field.default})"
-        parser.add_argument(f"--{name.replace('_', '-')}", metavar=_metavar(field.annotation), help=told + default)
-    return parser
-
-
-def _metavar(annotation: Any) -> str:
-    """Return the choices, where the type is one of several words."""
-    words = [word for part in (annotation, *get_args(annotation)) for word in get_args(part) if isinstance(word, str)]
-    return "{" + ",".join(dict.fromkeys(words)) + "}" if words else "N"
 
 
 def _base(run: str, runs: Path) -> Path:
@@ -86,9 +74,8 @@ def _base(run: str, runs: Path) -> Path:
         return path
     store, identity = find(run, runs)
     if not (store.folder / identity).is_dir():
-        raise InputError(
-            f"{identity}: expected a run of your own, got a published one. `study rerun {identity}` first."
-        )
+        what = f"{identity}: expected a run of your own, got a published one"
+        raise InputError(f"{what}. `study rerun {identity}` first.")
     return store.folder / identity
 
 
@@ -104,13 +91,6 @@ def _experiment(base: Path, pruning: dict[str, Any]) -> Experiment:
     return experiment_from(record.config, {"pruning": {**Pruning().model_dump(include={"question"}), **pruning}})
 
 
-def _facts(record: records.Record) -> dict[str, Any]:
-    """Return what `table` prints, with all scores."""
-    scores = [score.model_dump(include={"split", "subset", "metric", "value", "n"}) for score in record.scores]
-    pruned = record.diagnostics.get("pruning", {})
-    return {"id": record.id, "removed": pruned.get("removed", []), "scores": scores}
-
-
 def table(record: records.Record) -> list[str]:
     """Table of scores on the first test split: every part of the model, then the pruned model."""
     first = next(score.split for score in record.scores if score.split != "valid")
@@ -122,5 +102,4 @@ def table(record: records.Record) -> list[str]:
         values = [record.score(first, metric, subset) for metric in SHOWN]
         shown = "".join(f"{'–' if value is None else format(value, '9.3f'):>9}" for value in values)
         lines.append(f"{subset or 'pruned model':<{width}}  {shown}")
-    removed = record.diagnostics.get("pruning", {}).get("removed", [])
-    return [*lines, f"removed: {', '.join(removed) or 'no head'}"]
+    return lines

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from study.commands.options import RESULTS, RUNS, Parser, folder, runs_folder, say
+from study.commands.options import Parser, folder, runs_folder, say
+from study.run_names import sweep_file
 
 DESCRIPTION = """\
 Add every run of a sweep to the published results: record, scores, curves, translations and attention map; counts for
@@ -30,13 +31,17 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option or sweep file, or a run that cannot be published.
     """
-    args = _parser().parse_args(argv)
+    parser = Parser(prog="study publish", description=DESCRIPTION)
+    parser.share("sweep", "--runs", "--results")
+    text = "publish although runs are missing or failed; REASON is recorded"
+    parser.add_argument("--partial", metavar="REASON", help=text)
+    args = parser.parse_args(argv)
     from study.publish.publish import publish
     from study.publish.results import Results
     from study.sweep.spec import load
 
-    spec = load(args.sweep)
-    results = Results(args.results)
+    spec = load(sweep_file(args.sweep))
+    results = Results(args.results or Path("results"))
     runs = folder(runs_folder(args.runs), "--runs")
     done = publish(spec, runs, results, args.partial)
     counts = ", ".join(f"{count} {state}" for state, count in done.states.items() if count)
@@ -48,13 +53,3 @@ def main(argv: Sequence[str]) -> int:
     say(f"  root hash  {results.root_hash}")
     say("next: run `study reproduce`, which writes tables and figures, and commit them with the runs")
     return 0
-
-
-def _parser() -> Parser:
-    parser = Parser(prog="study publish", description=DESCRIPTION)
-    add = parser.add_argument
-    add("sweep", type=Path, metavar="SWEEP", help="a sweep file, such as sweeps/quickstart.yaml")
-    add("--runs", metavar="DIR", help=RUNS)
-    add("--results", type=Path, metavar="DIR", default=Path("results"), help=RESULTS)
-    add("--partial", metavar="REASON", help="publish although runs are missing or failed; REASON is recorded")
-    return parser

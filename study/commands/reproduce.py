@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from study.commands.options import RESULTS, Parser
+from study.commands.options import Parser
 
 DESCRIPTION = """\
 Recompute every published table and figure, the generated parts of README.md and the paper from the published runs,
@@ -23,9 +23,13 @@ def main(argv: Sequence[str]) -> int:
     parser = Parser(prog="study reproduce", description=DESCRIPTION, epilog=EPILOG)
     steps = "tables, figures, readme or paper (default: all)"
     parser.add_argument("steps", nargs="*", metavar="STEP", help=steps)
-    parser.add_argument("--results", type=Path, metavar="DIR", default=Path("results"), help=RESULTS)
+    parser.share("--results")
     args = parser.parse_args(argv)
     from study.publish.reproduce import reproduce
     from study.publish.results import Results
 
-    return 0 if reproduce(Results(args.results), lambda line: print(line, flush=True), args.steps) else 1
+    return (
+        0
+        if reproduce(Results(args.results or Path("results")), lambda line: print(line, flush=True), args.steps)
+        else 1
+    )

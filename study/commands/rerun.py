@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from study import files, records
-from study.commands.options import RUNS, Parser, runs_folder
+from study.commands.options import Parser, runs_folder
 from study.config import Experiment, experiment_from, experiment_id
 from study.errors import InputError
 from study.records import Record
-from study.run_names import RUN, find, published
+from study.run_names import find, published
 from study.store import MODELS, Store
 from study.sweep import signals, trial
 
@@ -35,15 +35,20 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: no such run, a record of another version, or data or a folder that cannot be used.
     """
-    args = _parser().parse_args(argv)
+    parser = Parser(prog="study rerun", description=DESCRIPTION, epilog=EPILOG)
+    parser.share("run", "--runs")
+    add = parser.add_argument
+    add("--data", metavar="DIR", help="folder of the corpus, if the run has text of its own or Multi30k")
+    text = "if the rerun of a published run is equal, also copy its model to results/models"
+    add("--publish", action="store_true", help=text)
+    args = parser.parse_args(argv)
     runs = runs_folder(args.runs)
     store, identity = find(args.run, runs)
+    folder = runs / "rerun" / identity
     if published().is_dir() and identity in (results := Store(published())):
         store, folder = results, runs / identity
     elif args.publish:
         raise InputError(f"--publish: expected a published run, got {store.where(identity)}. Remove the option.")
-    else:
-        folder = runs / "rerun" / identity
     experiment = _experiment(store.record(identity), store.where(identity), args.data)
     print(f"{identity}: {store.where(identity)} → {folder}", flush=True)
     if records.state(folder) in ("finished", "diverged"):
@@ -53,8 +58,7 @@ def main(argv: Sequence[str]) -> int:
         made = trial.record_of(experiment, folder, lambda line: print(line, flush=True))
     from study.analysis.rerun import cause, differences
 
-    found = list(differences(store, Store(folder.parent), identity))
-    if not found:
+    if not (found := list(differences(store, Store(folder.parent), identity))):
         print("equal bit for bit")
         if args.publish:
             _publish(store, folder)
@@ -64,17 +68,6 @@ def main(argv: Sequence[str]) -> int:
         print(f"further differences: {len(found) - 1}, such as {found[-1].where}")
     print(f"likely cause: {cause(store.record(identity), made)}")
     return 1
-
-
-def _parser() -> Parser:
-    parser = Parser(prog="study rerun", description=DESCRIPTION, epilog=EPILOG)
-    add = parser.add_argument
-    add("run", metavar="RUN", help=RUN)
-    add("--data", metavar="DIR", help="folder of the corpus, if the run has text of its own or Multi30k")
-    help_ = "if the rerun of a published run is equal, also copy its model to results/models"
-    add("--publish", action="store_true", help=help_)
-    add("--runs", metavar="DIR", help=RUNS)
-    return parser
 
 
 def _publish(store: Store, folder: Path) -> None:

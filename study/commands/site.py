@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from study.commands.options import Parser, folder, natural, runs_folder
+from study.commands.options import Parser, folder, natural
+from study.run_names import results_folder, sweeps_folder
 
 if TYPE_CHECKING:
     from study.publish.site.content import Content
@@ -29,13 +30,20 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option, sweep file or record, or a folder that has other files or cannot be written.
     """
-    args = _parser().parse_args(argv)
-    given, option = (args.results or Path("results"), "--results") if args.runs is None else (args.runs, "--runs")
-    runs = folder(runs_folder(given), option)
+    parser = Parser(prog="study site", description=DESCRIPTION)
+    add = parser.add_argument
+    parser.share("--results", "--runs", "--claims")
+    add("--sweeps", type=Path, metavar="DIR", help="folder of the sweep files (default: sweeps)")
+    add("--out", type=Path, default=Path("_site"), metavar="DIR", help="folder of the site (default: _site)")
+    text = f"first compute the maps of {MAPPED} sentences, by site, layer and head, of each run that has a model"
+    add("--maps", action="store_true", help=f"{text}; needs torch")
+    text = f"show it on this machine (default port: {PORT})"
+    add("--serve", nargs="?", type=natural, const=PORT, metavar="PORT", help=text)
+    args = parser.parse_args(argv)
+    runs = folder(args.runs or args.results or results_folder(), "--runs" if args.runs else "--results")
+    sweeps = folder(args.sweeps or sweeps_folder(), "--sweeps")
     from study.publish.site import output
     from study.publish.site.content import Content
-
-    sweeps = Path("sweeps") if args.sweeps is None else folder(args.sweeps, "--sweeps")
 
     def build() -> Content:
         return Content(runs, sweeps, args.claims)
@@ -66,19 +74,3 @@ def _make_maps(content: Content) -> None:
             continue
         made = maps.sentence_maps(trained, texts.pairs[:MAPPED], content.translations(identity, texts))
         print(content.write_maps(identity, made), flush=True)
-
-
-def _parser() -> Parser:
-    parser = Parser(prog="study site", description=DESCRIPTION)
-    add = parser.add_argument
-    where = parser.add_mutually_exclusive_group().add_argument
-    where("--results", type=Path, metavar="DIR", help="folder of the published results (default: results)")
-    where("--runs", metavar="DIR", help="folder of your own runs instead")
-    add("--sweeps", type=Path, metavar="DIR", help="folder of the sweep files (default: sweeps)")
-    add("--claims", type=Path, metavar="FILE", help="your own claims, added to those of this study")
-    add("--out", type=Path, default=Path("_site"), metavar="DIR", help="folder of the site (default: _site)")
-    help_ = f"first compute the maps of {MAPPED} sentences, by site, layer and head, of each run that has a model"
-    add("--maps", action="store_true", help=f"{help_}; needs torch")
-    help_ = f"show it on this machine (default port: {PORT})"
-    add("--serve", nargs="?", type=natural, const=PORT, metavar="PORT", help=help_)
-    return parser

@@ -13,10 +13,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from study.commands.options import RUNS, WHOLE, Parser, natural, positive, program, runs_folder
+from study.commands.options import SHARED, Parser, natural, positive, program, runs_folder
 from study.config import account, plugins, scientific
 from study.errors import INSTALL, InputError
-from study.run_names import published
+from study.run_names import published, sweep_file
 from study.store import Store
 from study.sweep import disk, engines, local, places, slots, status
 from study.sweep.engines import ray, slurm
@@ -52,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
         if getattr(args, option) is not None and args.engine != engine:
             raise InputError(f"--{option}: expected with --engine {engine}, got {args.engine}. Remove it.")
     worst = 0
-    for path in [args.file] if args.tag is None else tagged(args.file, args.tag):
+    for path in [sweep_file(args.file)] if args.tag is None else tagged(args.file, args.tag):
         code = _sweep(path, args)
         if code == local.INTERRUPTED:
             return code
@@ -218,10 +218,11 @@ def _parser() -> Parser:
         epilog=EPILOG,
     )
     add = parser.add_argument
-    add("file", type=Path, metavar="SWEEP", help="a sweep file, such as sweeps/quickstart.yaml; with --tag, a folder")
+    add(
+        "file", **SHARED["sweep"] | {"help": "a sweep file, or the name of a sweep of this study; with --tag, a folder"}
+    )
     add("--tag", metavar="TAG", help="run every sweep file of the folder with this tag, one after another")
-    add("--runs", metavar="DIR", help=RUNS)
-    parser.alias("--out", "--runs")
+    parser.share("--runs")
     add("--slots", type=positive, metavar="N", help="runs at a time (default: one per core, or several per GPU)")
     add(
         "--engine",
@@ -278,7 +279,7 @@ def _part(text: str) -> tuple[int, int]:
 
 
 def _seeds(text: str) -> set[int]:
-    if not all(WHOLE.fullmatch(part) for part in text.split(",")):
+    if not all(part.isascii() and part.isdecimal() for part in text.split(",")):
         raise argparse.ArgumentTypeError(f"expected seeds such as 1,2,3, got {text!r}")
     return {int(part) for part in text.split(",")}
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
+from argparse import Namespace
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
-from pydantic_settings import CliToggleFlag
-
 from study import files, records
 from study.commands import flags
-from study.commands.options import program, runs_folder
+from study.commands.options import Parser, program, runs_folder
 from study.config import Experiment, experiment_from, experiment_id
 from study.errors import InputError
 from study.metrics import decimals, title
@@ -23,34 +20,17 @@ from study.sweep import fields, signals, trial
 from study.sweep.file import read_yaml
 from study.sweep.grid import expand
 
-HELP = """Train, test and record one experiment.
+DESCRIPTION = """\
+Train, test and record one experiment.
 
-Every field of an experiment is a flag. If a field is given more than once, the later source wins: --preset,
---config, --overrides-json, then flags. The run is written to RUNS/<experiment id>/. The same command continues an
-interrupted run there. A run that has a record is not trained again.
+Every field of an experiment is a flag. If a field is given more than once, the later source wins: --preset, --config,
+--overrides-json, then flags. The run is written to RUNS/<experiment id>/. The same command continues an interrupted run
+there. A run that has a record is not trained again.
 """
 HEADLINE = ("exact", "bleu", "nll", "aer")
 """Scores of the line that ends a training."""
 SWEEP = "WANDB_SWEEP_ID"
 """Set where a sweep's agent, or the local engine, started this process."""
-EXTRA: dict[str, Any] = {
-    "preset": (
-        str | None,
-        Field(None, description="A published model, such as luong2015_general; `study ls presets` lists all."),
-    ),
-    "config": (str | None, Field(None, description="YAML file with fields, nested or dotted.")),
-    "overrides_json": (
-        str | None,
-        Field(
-            None,
-            alias="overrides-json",
-            description='Fields as JSON, dotted or nested: {"model.attention.scale": "none", "seed": 2}. '
-            "The key arm takes several fields as one text, with short names: scale=none key_width=512.",
-        ),
-    ),
-    "runs": (str | None, Field(None, description="Folder of the runs (default: $STUDY_RUNS, else runs).")),
-    "verbose": (CliToggleFlag[bool], Field(False, description="Print every score, not only the headline (short: -v).")),
-}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -62,30 +42,38 @@ def main(argv: Sequence[str]) -> int:
     if SWEEP in os.environ:
         signals.with_parent()
     with signals.on_request():
-        given = flags.parse(["--verbose" if word == "-v" else word for word in argv], HELP, EXTRA)
-        verbose = str(given.pop("verbose", False)).lower() == "true"
-        if (runs := given.pop("runs", None)) is not None:
-            if "out" in given:
-                raise InputError("--runs: expected once, got --out too, which is the same option. Remove one.")
-            given["out"] = runs
-        return _main(layers(given), verbose)
+        parser = Parser(prog="study train", description=DESCRIPTION, usage="study train [--FIELD VALUE ...] [...]")
+        parser.share("--runs")
+        parser.add_argument("--verbose", "-v", action="store_true", help="print every score, not only the headline")
+        add_experiment(parser)
+        args = parser.parse_args(argv)
+        given = layers(args)
+        try:
+            experiment = experiment_from(*given)
+        except InputError as reason:
+            if SWEEP not in os.environ or not _plausible(given[1]):
+                raise
+            return _inapplicable(given[1], str(reason), runs_folder(args.runs))
+        named = args.runs is None and "out" in experiment.model_fields_set
+        folder = runs_folder(experiment.out if named else args.runs) / experiment_id(experiment)
+        return _run(experiment, folder, args.verbose)
 
 
-def _main(given: list[dict[str, Any]], verbose: bool) -> int:
-    try:
-        experiment = experiment_from(*given)
-    except InputError as reason:
-        overrides = given[1]
-        if SWEEP not in os.environ or not _plausible(overrides):
-            raise
-        return _inapplicable(overrides, str(reason))
-    folder = _out(experiment) / experiment_id(experiment)
-    return _run(experiment, folder, verbose)
+def add_experiment(parser: Parser) -> None:
+    """Add everything that declares an experiment."""
+    parser.add_argument("--config", metavar="FILE", type=Path, help="YAML file with fields, nested or dotted")
+    parser.add_argument(
+        "--overrides-json",
+        metavar="JSON",
+        help='fields as JSON, dotted or nested: {"model.attention.scale": "none", "seed": 2}. The key arm takes '
+        "several fields as one text, with short names: scale=none key_width=512",
+    )
+    flags.add_fields(parser)
 
 
-def _out(experiment: Experiment | None = None) -> Path:
-    given = experiment.out if experiment and "out" in experiment.model_fields_set else None
-    return runs_folder(given)
+def layers(args: Namespace) -> list[dict[str, Any]]:
+    """Return the fields of a command line as layers for `experiment_from`, the later over the earlier."""
+    return [_yaml(args.config), _json(args.overrides_json), flags.given(args)]
 
 
 def _plausible(overrides: dict[str, Any]) -> bool:
@@ -98,18 +86,13 @@ def _plausible(overrides: dict[str, Any]) -> bool:
     return bool(overrides)
 
 
-def _inapplicable(overrides: dict[str, Any], reason: str) -> int:
+def _inapplicable(overrides: dict[str, Any], reason: str, runs: Path) -> int:
     """Report a cell of a sweep that is no experiment, without failing: a few failures end an agent."""
     from study.tracking import tracker
 
     print(f"inapplicable: {reason}")
-    tracker.inapplicable(overrides, reason, _out() / "inapplicable")
+    tracker.inapplicable(overrides, reason, runs / "inapplicable")
     return 0
-
-
-def layers(given: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the fields of the flags as layers for `experiment_from`, the later over the earlier."""
-    return [_yaml(given.pop("config", None)), _json(given.pop("overrides-json", None)), given]
 
 
 def _run(experiment: Experiment, folder: Path, verbose: bool) -> int:
@@ -146,35 +129,15 @@ def headline(record: records.Record) -> str:
     return f"{split}  {'  '.join(shown)}{step}"
 
 
-def _yaml(path: str | None) -> dict[str, Any]:
-    if path is None:
-        return {}
-    try:
-        tree = read_yaml(Path(path)) or {}
-    except InputError as problem:
-        raise InputError(f"--config {problem}") from None
+def _yaml(path: Path | None) -> dict[str, Any]:
+    tree = {} if path is None else read_yaml(path) or {}
     if not isinstance(tree, dict):
-        raise InputError(f"--config {path}: expected fields such as `seed: 1`, got {type(tree).__name__}.")
+        raise InputError(f"{path}: expected fields such as `seed: 1`, got {type(tree).__name__}.")
     return expand(tree)
 
 
 def _json(text: str | None) -> dict[str, Any]:
-    if text is None:
-        return {}
-    try:
-        tree = json.loads(text, object_pairs_hook=_once)
-        if isinstance(tree, dict):
-            return expand(tree)  # the parser of Python 3.13 goes deeper than this does
-    except (ValueError, RecursionError) as problem:
-        raise InputError(
-            f"--overrides-json: expected JSON, got other text ({' '.join(str(problem).split())})."
-        ) from None
-    raise InputError(f'--overrides-json: expected an object such as {{"seed": 1}}, got {text[:40]}.')
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of JSON, and refuse a key that is given twice, of which json takes the later value."""
-    keys = [key for key, _ in pairs]
-    if twice := [key for key in keys if keys.count(key) > 1]:
-        raise ValueError(f"{twice[0]!r} is given twice")
-    return dict(pairs)
+    tree = files.parse_json(text or "{}", "--overrides-json")
+    if not isinstance(tree, dict):
+        raise InputError(f'--overrides-json: expected an object such as {{"seed": 1}}, got {text}.')
+    return expand(tree)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-from study.commands.options import RESULTS, Parser, positive, print_json, say
+from study.commands.options import Parser, positive, print_json, say
+from study.run_names import results_folder
 
 DESCRIPTION = """\
 Check the published results without torch:
@@ -29,11 +29,17 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option, or no such folder.
     """
-    args = _parser().parse_args(argv)
+    parser = Parser(prog="study verify", description=DESCRIPTION, epilog=EPILOG)
+    parser.share("--results", "--json")
+    text = "score the translations of all runs again, or of one in N, drawn by --draw"
+    parser.add_argument("--rescore", nargs="?", type=_part, const=1, metavar="1/N", help=text)
+    text = "text that draws the runs, such as a commit's hash (default: the root hash)"
+    parser.add_argument("--draw", metavar="TEXT", default="", help=text)
+    args = parser.parse_args(argv)
     from study.publish.results import Results
     from study.publish.verify import verify
 
-    found = verify(Results(args.results), args.rescore, args.draw or "", Progress())
+    found = verify(Results(args.results or results_folder()), args.rescore, args.draw, _progress)
     if args.json:
         print_json(vars(found))
     else:
@@ -46,28 +52,9 @@ def _part(text: str) -> int:
     return positive(text.removeprefix("1/"))
 
 
-def _parser() -> Parser:
-    parser = Parser(prog="study verify", description=DESCRIPTION, epilog=EPILOG)
-    parser.add_argument("--results", type=Path, metavar="DIR", default=Path("results"), help=RESULTS)
-    parser.add_argument("--json", action="store_true", help="print JSON: counts, and the list of problems")
-    rescore = "score the translations of all runs again, or of one in N, drawn by --draw"
-    parser.add_argument("--rescore", nargs="?", type=_part, const=1, metavar="1/N", help=rescore)
-    draw = "text that draws the runs, such as a commit's hash (default: the root hash)"
-    parser.add_argument("--draw", metavar="TEXT", help=draw)
-    return parser
-
-
-class Progress:
-    """Number of checked runs on standard error: one line that changes on a terminal, else a line for each tenth."""
-
-    def __init__(self) -> None:
-        self._shown = -1
-
-    def __call__(self, done: int, total: int) -> None:
-        tenth = 10 * done // max(total, 1)
-        line = f"checked {done} of {total} runs"
-        if sys.stderr.isatty():
-            print(f"\r{line}", end="" if done < total else "\n", file=sys.stderr, flush=True)
-        elif tenth > self._shown:
-            self._shown = tenth
-            print(line, file=sys.stderr, flush=True)
+def _progress(done: int, total: int) -> None:
+    """Print the number of checked runs on standard error: one line that changes on a terminal, else every tenth."""
+    if sys.stderr.isatty():
+        print(f"\rchecked {done} of {total} runs", end="" if done < total else "\n", file=sys.stderr, flush=True)
+    elif done == total or done % (total // 10 + 1) == 0:
+        print(f"checked {done} of {total} runs", file=sys.stderr, flush=True)

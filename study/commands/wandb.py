@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from study.commands.options import Parser, path, runs_folder
 from study.errors import INTERRUPTED, InputError
-from study.run_names import RUN, find
+from study.run_names import RUN, find, sweeps_folder
 
 if TYPE_CHECKING:
     from study.store import Store
@@ -99,7 +99,7 @@ def _parser() -> Parser:
     help_ = f"a folder of runs, results (the published runs), or {RUN}"
     add("folder", type=Path, metavar="FOLDER|RUN", help=help_)
     add("--sweep", metavar="NAME", help="only the runs of this sweep: its name, or a sweep file")
-    add("--sweeps", type=Path, default=Path("sweeps"), metavar="DIR", help="folder of sweep files (default: sweeps)")
+    add("--sweeps", type=Path, default=sweeps_folder(), metavar="DIR", help="folder of sweep files (default: sweeps)")
     add("--force", action="store_true", help="send configuration and summary of complete runs again, too")
     add("--view", action="store_true", help="save the view, also if the project has runs")
     return parser

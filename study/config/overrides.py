@@ -213,7 +213,7 @@ def expected_of(options: Sequence[str], value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) or value is None else repr(value)
+    return str(value).lower() if isinstance(value, bool) or value is None else repr(value)[:80]
 
 
 def _or(words: Sequence[str]) -> str:

@@ -32,6 +32,12 @@ def words(text: str) -> list[tuple[str, int, int]]:
     return [(match.group(), match.start(), match.end()) for match in WORD.finditer(text)]
 
 
+def mean_words(texts: Iterable[str]) -> float:
+    """Return the mean number of words of texts; nan for none."""
+    counts = [len(words(text)) for text in texts]
+    return sum(counts) / len(counts) if counts else float("nan")
+
+
 def tokens_of(text: str) -> list[str]:
     """The words of a text as tokens: ▁ before one marks a space."""
     return [SPACE + token if space or not i else token for i, (space, token) in enumerate(SPACED.findall(text))]

@@ -110,7 +110,9 @@ class Files(Section):
     def _splits(self) -> Mapping[str, list[Pair]]:
         given = self.folder or os.environ.get(FOLDER)
         if not given:
-            raise InputError(f"folder: expected the folder of the text, got none. Give data.folder, or set {FOLDER}.")
+            raise InputError(
+                f"folder: expected the folder of the text, got none. Give data.folder (--data-folder), or set {FOLDER}."
+            )
         found = find(Path(given).expanduser().absolute(), self.source, self.target)
         names = ["train", "valid", *(self.tests.split() if self.tests is not None else _others(found))]
         if lacking := [name for name in names if name not in found]:
@@ -226,19 +228,19 @@ def _pairs(split: Split, stamp: tuple[tuple[int, int], ...]) -> list[Pair]:
     """
     rows = read(split)
     if rows.problems:
-        more = f" (and {len(rows.problems) - 1} more; `study data check` lists them)" if rows.problems[1:] else ""
+        more = f" (and {len(rows.problems) - 1} more; `study check FOLDER` lists them)" if rows.problems[1:] else ""
         raise InputError(f"{rows.problems[0]}{more}")
     return rows.pairs
 
 
 def read(split: Split) -> Rows:
-    """Return a split from its files.
-
-    Raises:
-        InputError: a file cannot be read at all, or two sides differ in length.
-    """
+    """Return a split from its files, and all that is wrong with them."""
     rows, empty = Rows(), 0
-    for where, source, target, aligned in _lines(split, rows.problems):
+    try:
+        lines = list(_lines(split, rows.problems))
+    except InputError as problem:  # a file cannot be read at all, or two sides differ in length
+        return Rows(problems=[str(problem)])
+    for where, source, target, aligned in lines:
         if not source.strip() or not target.strip():
             side = "source" if not source.strip() else "target"
             rows.problems.append(f"{where}: the {side} is empty. Remove the pair.")

@@ -35,7 +35,7 @@ def test_a_run_as_text_and_picture(tiny, capsys):
     path = tiny.write("bilinear", 1, 70.0, model=sizes, scores=scores, resources=took)
     (path.parent / "attention.json").write_text(json.dumps(MAP))
     png = path.parent / "pictures" / "run.png"
-    assert main([path.parent.name, "--runs", str(tiny.runs), "--png", str(png)]) == 0
+    assert main([path.parent.name, "--runs", str(tiny.runs), "--plot", str(png)]) == 0
     said = capsys.readouterr().out
     assert "model.attention.cross.score  bilinear   (default dot)" in said
     assert "null" not in said
@@ -81,7 +81,7 @@ def test_a_published_run_has_its_map_beside_it(tiny, capsys):
         assert "  dog    ▒•▒▒" in capsys.readouterr().out
     for verb in (main, report):
         argv = ["--runs", str(tiny.runs / "elsewhere")]
-        given = {main: [identity], report: ["--sweep", str(tiny.spec.path)]}.get(verb, [])
+        given = {main: [identity], report: [str(tiny.spec.path)]}.get(verb, [])
         with pytest.raises(InputError, match=r"no such folder|no such run"):
             verb([*given, *argv])
 
@@ -119,12 +119,12 @@ def test_tables_are_json_too_with_the_keys_of_the_csv(tiny, capsys):
 def test_a_report_from_the_command_line(tiny, capsys):
     tiny.complete()
     to = tiny.runs / "tables"
-    assert report(["--sweep", str(tiny.spec.path), "--runs", str(tiny.runs), "--to", str(to)]) == 0
+    assert report([str(tiny.spec.path), "--runs", str(tiny.runs), "--out", str(to)]) == 0
     assert "bilinear " in capsys.readouterr().out
     assert (to / "table.csv").is_file()
 
 
-@pytest.mark.parametrize("argv", [[], ["--sweep", "absent.yaml"], ["--nonsense"]])
+@pytest.mark.parametrize("argv", [[], ["absent.yaml"], ["--nonsense"]])
 def test_wrong_options_are_one_line(argv):
     with pytest.raises(InputError) as refusal:
         report(argv)

@@ -476,7 +476,7 @@ def test_tables_and_the_verb(study, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(command, "CHECKOUT", tmp_path)
     (tmp_path / "ours.yaml").write_text("claims: []")
     to = tmp_path / "tables"
-    options = ["--claims", str(tmp_path / "claims.yaml"), "--runs", str(study.runs), "--to", str(to)]
+    options = ["--claims", str(tmp_path / "claims.yaml"), "--runs", str(study.runs), "--out", str(to)]
     assert command.main(["mine", *options]) == 0
     said = capsys.readouterr().out
     assert "The claim holds." in said

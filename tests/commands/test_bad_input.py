@@ -1,91 +1,113 @@
-"""Bad input of every kind ends in one line with status 2; `tests/bad_input.py` runs thousands of such cases."""
+"""Whatever the text of a file or an option is, readers give a value or refuse it in one line."""
 
-import random
-from collections.abc import Iterator
+import json
+from contextlib import suppress
 from pathlib import Path
 
+import hypothesis.strategies as st
 import pytest
-from bad_cases import Case, before, documents, files, options, overrides, words
+from hypothesis import HealthCheck, given, settings
 
-from study import run_names
-from study.__main__ import main
-from study.commands import train
+from study.config import Experiment, experiment_from
+from study.config.fields import declared
+from study.corpora.text import links, read_lines
+from study.errors import InputError
+from study.sweep.file import read_file, read_yaml
+from study.sweep.grid import expand
 
-ONE_LINE = {
-    "a key of JSON twice": (
-        ["train", "--overrides-json", '{"seed": 1, "seed": 2}'],
-        "expected JSON, got other text ('seed' is given",
-    ),
-    "a flag twice": (["train", "--seed", "1", "--seed=2"], "--seed: expected once, got it twice"),
-    "an option twice under two names": (
-        ["train", "--out", "a", "--runs", "b"],
-        "--runs: expected once, got --out too, which is the same option",
-    ),
-    "an option twice": (
-        ["sweep", "sweep.yaml", "--slots", "1", "--slots", "2"],
-        "--slots: expected once, got it",
-    ),
-    "a section as value": (["train", "--model", "{}"], "--model: expected a field of this section, such as --model."),
-    "an unknown section": (["train", "--overrides-json", '{"modle": {}}'], "modle: "),
-    "digits of another script": (["sweep", "sweep.yaml", "--slots", "٣"], "--slots: expected a whole number from 1"),
-    "a billion slots": (["sweep", "sweep.yaml", "--slots", "99999999", "--dry-run"], "--slots: "),
-    "an instant": (["sweep", "sweep.yaml", "--time-limit", "0.0000001s"], "--time-limit: expected a time"),
-    "an empty folder": (["publish", "sweep.yaml", "--results", ""], "--results: expected the name of a file or folder"),
-    "an empty folder of runs": (["show", "x", "--runs="], "expected a"),
-    "an address": (["show", "x", "--runs", "https://example.org"], "--runs: expected a file or folder on this machine"),
-    "no such user": (["report", "sweep.yaml", "--to", "~nosuchuser/x"], "and there is no such user"),
-    "a negative number with an exponent": (["train", "--training.learning_rate", "-1e-3"], "expected a number above 0"),
-    "a project that W&B refuses": (["train", "--tracking.project", "a/b"], "tracking.project: expected a name of 1 to"),
-    "a long tag": (["train", "--overrides-json", f'{{"tracking": {{"tags": ["{"t" * 65}"]}}}}'], "expected a tag of 1"),
-    "a preset that is a list": (
-        ["train", "--overrides-json", '{"preset": ["a"]}'],
-        "preset: expected a published model, got ['a']",
-    ),
-    "half a character": (["train", "--overrides-json", '{"out": "a\\ud800"}'], "out: "),
-}
+NAMES = sorted(declared())
+ODD = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_subnormal=False),
+    st.text(max_size=20),
+    st.sampled_from(["٣", "²", "1e999", "9" * 5000, "[" * 50, "~x", "https://x", "a\0b", "\ud800", "x" * 300, "-0.0"]),
+)
+VALUES = ODD | st.lists(ODD, max_size=2) | st.dictionaries(st.text(max_size=8), ODD, max_size=2)
+EDGES = st.sampled_from([*NAMES, "model", "data", "model.attention", "model.attention.cross", "arm", "", ".", "a..b"])
+MANY = settings(
+    max_examples=100, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+)
 
 
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with files of odd kinds and no published runs; what would be trained is not."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        run_names, "CHECKOUT", tmp_path
-    )  # not a function, which verbs imported during this test would keep
-    monkeypatch.setattr(train, "_run", lambda *_: 0)
-    files(tmp_path)
-    before(tmp_path)
-    return tmp_path
+def one_line(problem: InputError) -> None:
+    assert "\n" not in str(problem)
+    assert 0 < len(str(problem)) < 2000
 
 
-@pytest.mark.parametrize("mistake", ONE_LINE)
-def test_what_means_nothing_is_refused(mistake: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    argv, says = ONE_LINE[mistake]
-    assert main(argv) == 2
-    told = capsys.readouterr().err
-    assert says in told
-    assert told.count("\n") == 1
+@MANY
+@given(st.dictionaries(EDGES, VALUES, max_size=3))
+def test_fields_of_any_value_make_an_experiment_or_one_line(tree: dict[str, object]) -> None:
+    try:
+        assert isinstance(experiment_from(expand(tree)), Experiment)
+    except InputError as problem:
+        one_line(problem)
 
 
-def small() -> Iterator[Case]:
-    """A sample of the cases that need no trained run and little time."""
-    verbs = {"sweep", "claims", "show", "report", "publish", "ls"}
-    cheap = [case for case in (*documents(), *words("absent"), *options("absent")) if case.argv[0] in verbs]
-    yield from random.Random(1).sample(cheap, 400)
-    yield from (case for case in overrides() if case.argv[0] == "train")
+@MANY
+@given(name=st.sampled_from(NAMES), value=ODD)
+def test_a_refusal_names_the_field(name: str, value: object) -> None:
+    with suppress(InputError):
+        experiment_from({name: value})
+        return
+    with pytest.raises(InputError, match=name.split(".")[0]) as caught:
+        experiment_from({name: value})
+    one_line(caught.value)
 
 
-def test_hundreds_of_cases_end_in_one_line(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """No traceback, no hang, nothing accepted that has to be refused, nothing left behind."""
-    wrong, count = [], 0
-    for count, case in enumerate(small(), start=1):  # noqa: B007
-        if case.change is not before:
-            case.change(place)
-        there = {path for path in place.rglob("*") if "runs" not in path.parts}
-        code, told = main(list(case.argv)), capsys.readouterr().err
-        one_line = code in (0, 1) or (code == 2 and told.startswith("study: ") and told.count("\n") == 1)
-        left = {path for path in place.rglob("*") if "runs" not in path.parts} - there
-        if not one_line or (case.refused and code != 2) or (code == 2 and left):
-            wrong.append((case.name, code, told[-200:], left))
-    assert not wrong
-    assert count > 400
+YAML = st.text(st.sampled_from("ab1:&*!<[]{}'\",-?|># \n\t~.%@`\\\0é"), max_size=60) | st.sampled_from(
+    ["a: " + "[" * 3000, "a: &a [*a]", "a: &a {<<: *a}", "seed: 1:30", "seed: 010", "a: !!python/name:os.system x"]
+    + [f"seed: !!{kind} {value}" for kind in ("bool", "int", "float", "set", "omap", "binary") for value in ("x", "''")]
+    + ["k0: &a0 [1, 1]\n" + "\n".join(f"k{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 11))]
+)
+
+
+@MANY
+@given(YAML)
+def test_yaml_is_data_or_one_line(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    path = tmp_path_factory.getbasetemp() / "odd.yaml"
+    path.write_text(text, encoding="utf-8")
+    with suppress(InputError):
+        read_yaml(path)
+    with pytest.raises(InputError) as caught:
+        read_file(path)
+    one_line(caught.value)
+
+
+@MANY
+@given(st.binary(max_size=80), st.sampled_from([b"", b"\x1f\x8b", b"\xef\xbb\xbf", b"\xff\xfe"]))
+def test_bytes_are_text_or_one_line(tmp_path_factory: pytest.TempPathFactory, content: bytes, start: bytes) -> None:
+    path = tmp_path_factory.getbasetemp() / "text"
+    path.write_bytes(start + content)
+    try:
+        lines = read_lines(path)
+        assert not any("\n" in line or "\0" in line for line in lines)
+    except InputError as problem:
+        one_line(problem)
+
+
+@MANY
+@given(st.text(st.sampled_from("0123 -?٣x"), max_size=12), st.integers(0, 3), st.integers(0, 3))
+def test_links_lie_within_both_sentences(text: str, source: int, target: int) -> None:
+    with suppress(ValueError):
+        found = links(text, " ".join(["a"] * source), " ".join(["b"] * target))
+        assert all(0 <= link.source < source and 0 <= link.target < target for link in found)
+
+
+@pytest.mark.parametrize("odd", [None, True, "x", -1, 10**30, [], {}, [[1]], "../../x", "<script>"])
+def test_a_record_with_an_odd_value_is_shown_or_refused_in_one_line(
+    odd: object, tiny: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from study.__main__ import main
+
+    path: Path = tiny.write("dot", 1, 80.0)  # type: ignore[attr-defined]
+    tree = json.loads(path.read_text(encoding="utf-8"))
+    for name in tree.keys() - {"diagnostics"}:
+        for place in [(name,), *((name, inner) for inner in (tree[name] if isinstance(tree[name], dict) else ()))]:
+            changed = json.loads(json.dumps(tree))
+            (changed if len(place) == 1 else changed[name])[place[-1]] = odd
+            path.write_text(json.dumps(changed), encoding="utf-8")
+            status, told = main(["show", str(path)]), capsys.readouterr()
+            assert status in (0, 2), (place, told.err)
+            assert status == 0 or told.err.count("\n") == 1, place

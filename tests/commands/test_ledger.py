@@ -93,7 +93,6 @@ def test_a_condition_names_columns_by_their_last_part(published, condition, name
         (["--query", "@exact > 1"], "--query: expected a condition"),
         (["--query", "f'{exact}' == 1"], "f: expected a column"),
         (["--sort", "nothing"], "nothing: expected a column"),
-        (["--json", "--csv"], "expected alone"),
         (["--runs", "absent"], "absent: no such folder"),
     ],
 )
@@ -144,8 +143,8 @@ def test_the_worst_sentences_of_a_published_run_against_another(said):
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["--split", "train"], "--split: expected valid, test, long, deep, pronoun, got train"),
-        (["--score", "nll"], "--score: expected bleu, chrf"),
+        (["--split", "train"], "split: expected valid, test, long, deep, pronoun, got train"),
+        (["--score", "nll"], "score: expected bleu, chrf"),
         (["--versus", "graph-transformer-dot-620d9b48-s1"], "expected the corpus of"),
     ],
 )

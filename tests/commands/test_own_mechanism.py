@@ -107,7 +107,7 @@ def test_from_a_sweep_to_a_table_and_back_when_the_file_is_gone(
     forget(monkeypatch)
     assert main(["show", str(run)]) == 0
     assert score in capsys.readouterr().out
-    assert main(["report", "--sweep", "mine.yaml"]) == 2
+    assert main(["report", "mine.yaml"]) == 2
     assert "distance.py: no such file" in capsys.readouterr().err
     assert main(["check", str(copy)]) == 0
     assert main(["explain", f"--{FIELD}", str(copy), "--model.attention.maps", "separate"]) == 0

@@ -65,7 +65,7 @@ def test_a_rerun_that_was_stopped_goes_on_and_is_equal(
     assert f"{ID}: results/runs.parquet: {ID} → runs/{ID}" in said
     assert any(line.startswith("continuing from checkpoint.ckpt") for line in said)
     assert said[-1] == "equal bit for bit"
-    assert main(["translate", "last", "Der Onkel schläft.", "--png", "map.png"]) == 0  # the rerun has a model
+    assert main(["translate", "last", "Der Onkel schläft.", "--plot", "map.png"]) == 0  # the rerun has a model
     capsys.readouterr()
     assert main(["rerun", "last", "--publish"]) == 0
     assert "nothing is trained" in capsys.readouterr().out

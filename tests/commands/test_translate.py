@@ -12,13 +12,14 @@ from study.__main__ import main
 from study.analysis.figures.run import draw_translations
 from study.attention import AttentionCall, Lengths
 from study.attention_map import entropy
-from study.config import experiment_from
+from study.config import Experiment, experiment_from
 from study.config.words import arm_words, differing
+from study.corpora import load as load_corpus
 from study.models import build
 from study.models.translator import BOS, EOS
 from study.training.checkpoint import save_model
 from study.training.translation import load, translate, unknown
-from study.training.vocabulary import Subwords, Vocabulary, Words
+from study.training.vocabulary import Subwords, Vocabulary, Words, vocabulary_for
 
 TEXTS = ["Der Mann sieht den Ärger über die Haustür.", "The man sees the trouble over the front door."]
 SENTENCE = "Der Mann sieht die Haustür."
@@ -120,11 +121,11 @@ def test_wrong_input_is_one_line_and_status_2(run: Path, capsys: pytest.CaptureF
         assert said.count("\n") == 1
     for options, wanted in [
         ([" \n"], "sentence: expected words, got an empty text"),
-        ([], "SENTENCE"),
+        ([], "SENTENCE: expected a sentence, or --align"),
         ([SENTENCE, "--beam", "0"], "expected a whole number from 1"),
-        ([SENTENCE, "--layer", "2"], "study: --layer: expected one of 0, 1, got 2."),
-        ([SENTENCE, "--png", "text.pt/x.png"], "text.pt/x.png: cannot be written"),
-        ([SENTENCE, "--png", "."], "--png: expected a name that ends in .png or .svg, got '.'"),
+        ([SENTENCE, "--layer", "2"], "study: layer: expected one of 0, 1, got 2."),
+        ([SENTENCE, "--plot", "text.pt/x.png"], "text.pt/x.png: "),
+        ([SENTENCE, "--plot", "."], "--plot: expected a name that ends in .png or .svg, got '.'"),
         ([SENTENCE, "--plot", "map.pdf"], "--plot: expected a name that ends in .png or .svg, got 'map.pdf'."),
         ([SENTENCE, "--nonsense"], "--nonsense"),
     ]:
@@ -168,7 +169,7 @@ def test_models_are_compared_as_each_translates_alone(
         (["compare", "absent", SENTENCE], "absent: no such run"),
         (["compare", "other", SENTENCE, "--plot", "x.png"], "--plot: expected attention over tokens"),
         (["compare", *[str(run)] * 13, SENTENCE], "RUN: expected 1 to 12 runs, got 13"),
-        (["compare", str(run), SENTENCE, "--head", "4"], "--head: expected one of 0, 1, 2, 3, got 4."),
+        (["compare", str(run), SENTENCE, "--head", "4"], "head: expected one of 0, 1, 2, 3, got 4."),
     ):
         assert main(words) == 2
         assert problem in capsys.readouterr().err
@@ -217,3 +218,72 @@ def test_models_are_told_apart_in_words() -> None:
     assert arm_words("score=bilinear bilinear_init=identity") == "bilinear, from identity"
     assert arm_words("positions=none scale=none") == "no positions, unscaled"
     assert arm_words("name=graph structure=cycle3 dose=0.5") == "graph, rings of three, share in rings 0.5"
+
+
+COPY = {"data.name": "copy", "data.train_pairs": 30, "data.test_pairs": 6, "model.width": 12}
+DIAGONAL = {"model.attention.cross.reach": "local_m", "model.attention.cross.window": 0}
+TWO_HEADS = {"model.family": "transformer", "model.attention.heads": 2}
+
+
+def untrained(folder: str, vocabulary: Vocabulary | None, *fields: dict[str, object]) -> Experiment:
+    experiment, lengths = experiment_from(*fields), Lengths(20, 10)
+    vocabulary = vocabulary or vocabulary_for(experiment.data, load_corpus(experiment.data))
+    model = build(experiment.model, len(vocabulary), 1, lengths)
+    Path(folder).mkdir(parents=True)
+    save_model(Path(folder, "model.pt"), experiment, vocabulary, lengths, model)
+    return experiment
+
+
+def diagonal(count: int) -> str:
+    return " ".join(f"{i}-{i}" for i in range(count))
+
+
+def test_links_of_a_model_that_looks_at_its_own_place_are_the_diagonal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    experiment = untrained("runs/copy-run-s1", None, COPY, DIAGONAL, TWO_HEADS)
+    Path("runs/copy-run-s1/record.json").touch()
+    assert main(["translate", "copy-r", "--align"]) == 0
+    said = capsys.readouterr()
+    test = load_corpus(experiment.data).splits["test"]
+    assert said.out.splitlines() == [diagonal(len(pair.source.split())) for pair in test]
+    first, head, *rows, floor = said.err.splitlines()
+    assert first == "6 pairs, layer 0, mean over heads"
+    assert head.split() == ["layer", "head", "AER", "mass", "on", "gold"]
+    places = [[str(layer), head] for layer in (0, 1) for head in ("mean", "0", "1")]
+    assert [row.split()[:4] for row in rows] == [[*place, "0.000", "1.000"] for place in places]
+    assert [row.endswith("←") for row in rows] == [True] + [False] * 5
+    assert floor.split()[-1] == "0.000"
+    assert main(["translate", "copy-r", "--align", "valid", "--head", "1", "--layer", "1"]) == 0
+    assert "layer 1, head 1" in capsys.readouterr().err
+
+
+def test_sentences_of_ones_own_are_aligned_without_the_corpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Marks are words, an empty side has no link, and no corpus is read where the layer is given."""
+    monkeypatch.chdir(tmp_path)
+    elsewhere = {"data": {"name": "multi30k", "tokens": "words", "folder": "nowhere"}}
+    untrained("run", Words.learn(["Der Hund, ja."]), DIAGONAL, {"model.width": 12}, elsewhere)
+    Path("s").write_text("Der Hund, ja.\n\nDer Hund\r\nDer\n", encoding="utf-8")
+    Path("t").write_text("Der ja, ja.\nja\nder\n\n", encoding="utf-8")
+    assert main(["translate", "run", "--align", "s", "t", "--layer", "0"]) == 0
+    assert capsys.readouterr() == (f"{diagonal(5)}\n\n0-0\n\n", "4 pairs, layer 0, mean over heads\n")
+    untrained("mean", None, COPY, {"model.memory": "mean"})
+    untrained("two", None, COPY, TWO_HEADS)
+    Path("one").write_text("a\n")
+    for words, wanted in [
+        (["absent"], "no such run"),
+        (["run", "s", "t"], "nowhere"),
+        (["mean"], "expected a memory of source tokens, got mean."),
+        (["two", "test_2016"], "split: expected train, valid, test, got test_2016."),
+        (["two", "test", "--layer", "2"], "layer: expected one of 0, 1, got 2."),
+        (["two", "test", "--head", "2"], "head: expected one of 0, 1, got 2."),
+        (["two", "s", "one"], "s: expected 1 lines, as in one, got 4"),
+        (["two", "s", "t", "u"], "--align: expected a split or two files, got 3 words"),
+    ]:
+        assert main(["translate", words[0], "--align", *words[1:]]) == 2
+        said = capsys.readouterr()
+        assert (said.out, said.err.count("\n")) == ("", 1)
+        assert wanted in said.err

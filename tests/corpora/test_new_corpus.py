@@ -41,7 +41,7 @@ assert len(data.read().splits["idioms"]) == 30
 spec = load(Path("own.yaml"))
 for cell in spec.runnable:
     run(cell.experiment, Path("runs") / cell.id, lambda line: None)
-assert main(["report", "--sweep", "own.yaml", "--runs", "runs"]) == 0
+assert main(["report", "own.yaml", "--runs", "runs"]) == 0
 head = next(line for line in Path("runs/report/own/table.md").read_text().splitlines() if line.startswith("| arm"))
 assert "| BLEU |" in head, head
 assert main(["ls", "corpora"]) == 0

@@ -133,5 +133,5 @@ def test_a_smaller_checkpoint_translates(last: bool, tmp_path: Path, capsys: pyt
     source, target = cases.batch()
     source, target = source % len(vocabulary), target % len(vocabulary)
     torch.testing.assert_close(cases.forced(loaded, source, target), cases.forced(translator, source, target))
-    assert translate.main([str(tmp_path), "der hund", "--png", str(tmp_path / "a.png")]) == 0
+    assert translate.main([str(tmp_path), "der hund", "--plot", str(tmp_path / "a.png")]) == 0
     assert ("no head of cross-attention left" in capsys.readouterr().out) != last

@@ -221,7 +221,7 @@ def test_the_verbs_from_the_command_line(lab, monkeypatch, capsys):
     before = lab.files()
     assert main(["reproduce"]) == 0
     assert "nothing differs" in capsys.readouterr().out
-    assert main(["report", "--sweep", "sweeps/tiny.yaml", "--runs", "results"]) == 0
+    assert main(["report", "sweeps/tiny.yaml", "--runs", "results"]) == 0
     assert main(["show", lab.ids[0], "--runs", "results"]) == 0
     assert lab.files() == before
     assert {name for name in before if name.startswith("figures")} == {

@@ -295,7 +295,7 @@ def test_what_is_missing_is_said_in_one_line_and_at_once(case, file, server, tmp
             monkeypatch.setenv(name, value)
     wandb.teardown()  # the client keeps the environment of its first use
     began = time.monotonic()
-    assert main(["sweep", str(file([1, 2])), "--out", str(tmp_path / "runs"), "--engine", "wandb", *options]) == 2
+    assert main(["sweep", str(file([1, 2])), "--runs", str(tmp_path / "runs"), "--engine", "wandb", *options]) == 2
     assert time.monotonic() - began < agents.ANSWER + 60
     printed = capsys.readouterr().err
     assert expected in printed

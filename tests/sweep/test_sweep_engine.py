@@ -215,26 +215,26 @@ def test_a_folder_that_another_process_runs_is_left_to_it(file, out, capsys):
     held = lease.acquire(out / spec.cells[0].id)
     assert lease.held(out / spec.cells[0].id)
     assert not lease.held(out / spec.cells[1].id)
-    assert main(["sweep", str(path), "--out", str(out), "--status"]) == 0
+    assert main(["sweep", str(path), "--runs", str(out), "--status"]) == 0
     printed = capsys.readouterr().out
     assert "running      1" in printed
     assert "not started  1" in printed
     held.release()
-    assert main(["sweep", str(path), "--out", str(out), "--status"]) == 0
+    assert main(["sweep", str(path), "--runs", str(out), "--status"]) == 0
     assert "interrupted  1" in capsys.readouterr().out
 
 
 def test_the_command_lists_narrows_and_refuses(file, out, capsys, tmp_path):
     path = str(file(1, 2, 3))
-    assert main(["sweep", path, "--out", str(out), "--dry-run", "--seeds", "2,3", "--limit", "1"]) == 0
+    assert main(["sweep", path, "--runs", str(out), "--dry-run", "--seeds", "2,3", "--limit", "1"]) == 0
     printed = capsys.readouterr().out
     assert "seed=2" in printed
     assert "seed=3" not in printed
     assert "time: about " in printed  # from published runs
-    assert main(["sweep", path, "--out", str(out), "--dry-run", "--only", "seed=[12]*", "--only", "*=2*"]) == 0
+    assert main(["sweep", path, "--runs", str(out), "--dry-run", "--only", "seed=[12]*", "--only", "*=2*"]) == 0
     printed = capsys.readouterr().out
     assert ("seed=1" in printed, "seed=2" in printed, "seed=3" in printed) == (False, True, False)
-    given = ["sweep", "sweeps/recipe_hard.yaml", "--out", str(out), "--seeds", "101", "--unpublished"]
+    given = ["sweep", "sweeps/recipe_hard.yaml", "--runs", str(out), "--seeds", "101", "--unpublished"]
     assert main([*given, "--dry-run"]) == 0
     assert capsys.readouterr().out.startswith("recipe_hard: 0 of 12 declared would run")
     assert main(given) == 0
@@ -242,13 +242,13 @@ def test_the_command_lists_narrows_and_refuses(file, out, capsys, tmp_path):
     assert not out.exists()
     (tmp_path / "taken").write_text("")
     bad = {
-        ("sweep", path, "--out", str(tmp_path / "taken")): "expected a folder of runs",
-        ("sweep", path, "--status", "--out", str(tmp_path / "taken")): "expected a folder of runs",
+        ("sweep", path, "--runs", str(tmp_path / "taken")): "expected a folder of runs",
+        ("sweep", path, "--status", "--runs", str(tmp_path / "taken")): "expected a folder of runs",
         (
             "sweep",
             path,
             "--dry-run",
-            "--out",
+            "--runs",
             str(tmp_path / "taken" / "runs"),
         ): "expected a folder of runs",
         ("sweep", path, "--slots", "0"): "--slots",
@@ -301,7 +301,7 @@ def test_a_record_of_another_schema_stops_the_call(file, out, capsys):
     folder = out / load(path).cells[0].id
     folder.mkdir(parents=True)
     (folder / "record.json").write_text('{"schema_version": 99}')
-    assert main(["sweep", str(path), "--out", str(out)]) == 2
+    assert main(["sweep", str(path), "--runs", str(out)]) == 2
     assert "schema_version 99, and this program reads" in capsys.readouterr().err
 
 
@@ -310,7 +310,7 @@ def test_a_file_where_a_run_belongs_stops_the_call(file, out, capsys):
     out.mkdir()
     (out / load(path).cells[1].id).touch()
     for option in ("--status", "--dry-run", "--limit=1"):
-        assert main(["sweep", str(path), "--out", str(out), option]) == 2
+        assert main(["sweep", str(path), "--runs", str(out), option]) == 2
         assert "expected a folder, got a file" in capsys.readouterr().err
     with pytest.raises(InputError, match="cannot be written"):
         lease.acquire(out / load(path).cells[1].id)
@@ -451,7 +451,7 @@ def test_a_run_on_several_devices_has_a_slot_of_so_many(monkeypatch, file, out, 
     path.write_text(path.read_text().replace("{value: cpu}", "{value: auto}\n  trainer.devices: {value: 2}"))
     for gpus in (0, 1):
         monkeypatch.setattr(slots, "_devices", lambda *_, gpus=gpus: GPUS[:gpus])
-        assert main(["sweep", str(path), "--out", str(out)]) == 2
+        assert main(["sweep", str(path), "--runs", str(out)]) == 2
         message = capsys.readouterr().err
         assert f"trainer.devices: expected at most {gpus} GPUs, which this machine has, got 2. Set 1," in message
         assert message.count("\n") == 1
@@ -465,7 +465,7 @@ def test_an_error_line_holds_no_folder():
 
 def test_a_part_of_a_sweep_says_how_many_of_all_are_its_own(file, out, capsys):
     path = str(file(1, 2, 3, 4, 5))
-    assert main(["sweep", path, "--out", str(out), "--dry-run", "--shard", "1/2"]) == 0
+    assert main(["sweep", path, "--runs", str(out), "--dry-run", "--shard", "1/2"]) == 0
     assert capsys.readouterr().out.startswith("tiny: 3 of 5 declared would run, part 1 of 2\n")
 
 

@@ -172,7 +172,7 @@ def test_tags_choose_files_and_are_no_part_of_a_sweep(spec_of, tmp_path):
 def test_every_file_of_a_tag_is_run_in_turn(spec_of, tmp_path, capsys):
     spec_of(GRID, f"# tags: own\n{HEAD}")
     (tmp_path / "t.yaml").write_text((tmp_path / "s.yaml").read_text().replace("[1, 2]", "[3, 4]"))
-    assert main([str(tmp_path), "--tag", "own", "--dry-run", "--out", str(tmp_path / "runs")]) == 0
+    assert main([str(tmp_path), "--tag", "own", "--dry-run", "--runs", str(tmp_path / "runs")]) == 0
     told = capsys.readouterr().out
     assert told.index("s: 2 of 2 declared would run") < told.index("t: 2 of 2 declared would run")
     with pytest.raises(InputError, match="got a folder"):

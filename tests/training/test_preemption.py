@@ -153,7 +153,7 @@ def test_interrupted_at_the_command_line_it_says_how_to_go_on(
 ) -> None:
     """Exit status 130. The second of two signals in one step ends the run inside it, where nothing can be kept."""
     flags = {"data.train_pairs": 200, "data.test_pairs": 20, "model.width": 16, "training.steps": 4, "decoding.beam": 1}
-    command = ["train", "--out", str(tmp_path), *(f"--{name}={value}" for name, value in flags.items())]
+    command = ["train", "--runs", str(tmp_path), *(f"--{name}={value}" for name, value in flags.items())]
     for count, said in ((2, "the same command starts again"), (1, "the same command continues from")):
 
         def interrupted(task: Task, batch: Batch, batch_idx: int, count: int = count) -> None:
@@ -179,6 +179,6 @@ def test_interrupted_at_the_command_line_it_says_how_to_go_on(
 
 
 def test_a_refused_training_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", "--out", str(tmp_path), "--training.batch_tokens=1"]) == 2
+    assert main(["train", "--runs", str(tmp_path), "--training.batch_tokens=1"]) == 2
     assert "training.batch_tokens: expected at least" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
