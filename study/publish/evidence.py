@@ -20,9 +20,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from study import records
 from study.config import Data, Experiment, config_hash, experiment_id
+from study.config.overrides import nested
 from study.corpora import Corpus, Pair
 from study.errors import InputError
-from study.records import Record, Score
+from study.records import Record, Score, lacking
 from study.rows import HYPOTHESES, NLL, STATISTICS
 from study.scoring import counts, score_counts, score_nll, score_split
 from study.store import Store, sha256
@@ -226,11 +227,14 @@ def identities(runs: pd.DataFrame, scores: pd.DataFrame, curves: pd.DataFrame) -
     - The validation loss at the selected step is the logarithm of the perplexity on validation (not after a pruning).
     - The value that chose the step is the BLEU of that step, and the largest of the history.
 
+    And where a finished run is not whole (`records.incomplete`).
+
     Args:
-        runs: id, `pruning.question` if any, and `selected_rule`, `selected_step`, `selected_value`.
+        runs: id, status, the fields of the configuration, and `selected_rule`, `selected_step`, `selected_value`.
         scores: id, split, metric, subset, value, n.
         curves: id, step, name, value, with the history's `valid_loss` and `valid_bleu`.
     """
+    broken = list(_broken(runs, scores, curves))
     scores = scores[scores.subset.isna() & scores.metric.isin(["nll", "perplexity"])]
     nll, perplexity = (scores[scores.metric == name].set_index(["id", "split"]) for name in ("nll", "perplexity"))
     both = nll[["value", "n"]].join(perplexity[["value", "n"]], rsuffix="_perplexity", how="inner").astype(float)
@@ -257,7 +261,23 @@ def identities(runs: pd.DataFrame, scores: pd.DataFrame, curves: pd.DataFrame) -
     for identity, row in at[(at.valid_bleu != at.selected_value) | (at.best != at.selected_value)].iterrows():
         expected, got = row.best, row.selected_value
         lines.append(f"{identity}: selection.value: expected {expected}, the largest of history, got {got}")
-    return [f"{line}. {RESTORE}" for line in lines]
+    return [f"{line}. {RESTORE}" for line in [*broken, *lines]]
+
+
+def _broken(runs: pd.DataFrame, scores: pd.DataFrame, curves: pd.DataFrame) -> Iterator[str]:
+    """Yield finished runs that lack a validation, their last step or a split."""
+    points = curves[curves.name == "valid_bleu"]
+    points = points.assign(step=pd.to_numeric(points.step, errors="coerce"))  # a stranger's may be anything
+    steps = {str(identity): sorted(own) for identity, own in points.groupby("id", observed=True).step}
+    scored = {str(identity): set(own) for identity, own in scores.groupby("id", observed=True).split}
+    fields = [name for name in map(str, runs) if name.startswith(("data.", "training.", "pruning."))]
+    for identity, *values in runs[runs.status == "finished"][["id", *fields]].itertuples(index=False):
+        own = {name: v for name, v in zip(fields, values, strict=True) if v == v and v is not None}
+        key = nested({name: value for name, value in own.items() if name.startswith("data.")})["data"]
+        data = _data(json.dumps(key, sort_keys=True))
+        expected = data.scored if data else ("valid",)
+        if lost := lacking(own, steps.get(identity, []), scored.get(identity, ()), expected):
+            yield f"{identity}: {lost}"
 
 
 def hypothesis_files(record: Record) -> dict[str, list[Score]]:

@@ -1,7 +1,7 @@
 """One run on several devices: rank 0 is the process that records; every other rank is a process that it starts.
 
 Each rank takes its rows of every batch (`batches.share`), and gradients are averaged. Rank 0 alone validates, tests and
-writes. The others are told their part through a pipe, and end when it closes, however rank 0 ended.
+writes. The others are sent their part through a pipe, and end when it closes, however rank 0 ended.
 
 Lightning would start them by running this process's command again: in a trial of a sweep, the sweep.
 """
@@ -23,22 +23,12 @@ from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from pytorch_lightning.strategies import DDPStrategy
 from torch import Tensor, distributed
 
+from study.errors import BROKEN
+
 START = "from study.training.run import follow; follow()"
 """Code that the process of another rank runs."""
 GRACE = 10.0
 """Seconds that a rank has to end by itself when another one has."""
-
-
-class _Strategy(DDPStrategy):
-    """Lightning's, with our handlers of signals: it meets the other ranks right after it has set its own."""
-
-    def __init__(self, install: Callable[[], None]) -> None:
-        super().__init__(find_unused_parameters=True, timeout=timedelta(days=30))
-        self.install = install
-
-    def barrier(self, *args: Any, **kwargs: Any) -> None:
-        self.install()
-        super().barrier(*args, **kwargs)
 
 
 class Ranks(LightningEnvironment):
@@ -47,21 +37,16 @@ class Ranks(LightningEnvironment):
     What a cluster's own launcher sets in the environment is not read: several runs may share one of its jobs.
     """
 
+    creates_processes_externally, main_address = True, "127.0.0.1"
+
     def __init__(self, count: int, rank: int = 0, port: int | None = None) -> None:
         super().__init__()
         self.count, self.rank = count, rank
-        if count > 1:
-            self._main_port = port or find_free_network_port()
+        self._main_port = port or (find_free_network_port() if count > 1 else -1)
         self.others: list[subprocess.Popen[bytes]] = []
         self.over = threading.Event()
-
-    @property
-    def creates_processes_externally(self) -> bool:
-        return True
-
-    @property
-    def main_address(self) -> str:
-        return "127.0.0.1"
+        self.asked: Callable[[], int | None] = lambda: None
+        """Returns the signal that has asked this process to end."""
 
     def local_rank(self) -> int:
         return self.rank
@@ -69,30 +54,25 @@ class Ranks(LightningEnvironment):
     def node_rank(self) -> int:
         return 0
 
-    def strategy(self, install: Callable[[], None] = lambda: None) -> Any:
-        """Lightning's strategy. Waiting has no limit: a rank that ends ends the others.
-
-        Args:
-            install: sets the handlers of signals; called after Lightning has set its own.
-        """
-        if self.count == 1:
-            return "auto"
-        return _Strategy(install)
-
     @contextmanager
-    def together(self, what: object, threads: int | None) -> Iterator[None]:
+    def together(self, part: object, threads: int | None) -> Iterator[None]:
         """The other ranks, from their start to their end; nothing where there is one device.
 
         Args:
-            what: they get it from `told`.
+            part: they get it from `joined`.
             threads: CPU threads of each; None: Lightning shares out the cores.
         """
         if self.count > 1 and threads:
             os.environ.setdefault("OMP_NUM_THREADS", str(threads))
         try:
             for rank in range(1, self.count) if self.rank == 0 else ():
-                self._start(rank, (what, self.count, rank, self.main_port))
+                self._start(rank, (part, self.count, rank, self.main_port))
             yield
+        except Exception as problem:  # a rank that is gone breaks an exchange with it
+            self.over.wait(0.2)
+            if lost := [process.returncode for process in self.others if process.poll()]:
+                raise RuntimeError(f"another process of this run ended with status {lost[0]}") from problem
+            raise
         finally:
             if distributed.is_initialized():
                 distributed.destroy_process_group()
@@ -102,16 +82,18 @@ class Ranks(LightningEnvironment):
         process = subprocess.Popen([sys.executable, "-c", START], stdin=subprocess.PIPE)
         self.others.append(process)
         assert process.stdin is not None
-        pickle.dump(message, process.stdin)
-        process.stdin.flush()
+        with suppress(BrokenPipeError):  # its guard ends this process
+            pickle.dump(message, process.stdin)
+            process.stdin.flush()
         threading.Thread(target=self._guard, args=(rank, process), name=f"rank-{rank}-guard", daemon=True).start()
 
     def _guard(self, rank: int, process: subprocess.Popen[bytes]) -> None:
-        """A rank that is gone may leave this one waiting inside a library, where no exception reaches it."""
+        """End this process if a rank is gone: it may wait inside a library, where no exception reaches it."""
         code = process.wait()
         if code and not self.over.wait(GRACE):
-            print(f"rank {rank} of {self.count} ended with exit status {code}", file=sys.stderr, flush=True)
-            os._exit(1)
+            print(f"rank {rank} of {self.count} ended with status {code}", file=sys.stderr, flush=True)
+            number = self.asked() or (signal.SIGTERM if code == -signal.SIGTERM else None)
+            os._exit(128 + number if number else BROKEN)
 
     def _end(self) -> None:
         self.over.set()
@@ -127,6 +109,24 @@ class Ranks(LightningEnvironment):
         self.others = []
 
 
+class Strategy(DDPStrategy):
+    """Lightning's, with our handlers of signals: it meets the other ranks right after it has set its own.
+
+    Waiting has no limit, because a rank that ends ends the others.
+
+    Args:
+        install: sets our handlers.
+    """
+
+    def __init__(self, install: Callable[[], None]) -> None:
+        super().__init__(find_unused_parameters=True, timeout=timedelta(days=30))
+        self.install = install
+
+    def barrier(self, *args: Any, **kwargs: Any) -> None:
+        self.install()
+        super().barrier(*args, **kwargs)
+
+
 def mean_over_ranks(value: Tensor) -> Tensor:
     """The mean of a value that every rank has one of."""
     if not distributed.is_initialized():
@@ -136,12 +136,12 @@ def mean_over_ranks(value: Tensor) -> Tensor:
     return total / distributed.get_world_size()
 
 
-def told() -> tuple[Any, Ranks]:
+def joined() -> tuple[Any, Ranks]:
     """Return what rank 0 wants of this process, and its place. From here on it ends when rank 0 does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; rank 0 is the one to answer
-    what, count, rank, port = pickle.load(sys.stdin.buffer)
+    part, count, rank, port = pickle.load(sys.stdin.buffer)
     threading.Thread(target=_end_with_rank_zero, name="rank-0-watch", daemon=True).start()
-    return what, Ranks(count, rank, port)
+    return part, Ranks(count, rank, port)
 
 
 def _end_with_rank_zero() -> None:

@@ -75,7 +75,7 @@ def run(experiment: Experiment, folder: Path, watch: Any = print, hooks: Hooks |
 
 def follow() -> None:
     """Take the part of a rank other than 0, in its own process: its share of every batch. It writes nothing."""
-    (experiment, folder, hooks), place = ranks.told()
+    (experiment, folder, hooks), place = ranks.joined()
     run = Run(experiment, folder, lambda line: None, hooks, place)
     with suppress(DivergedError):  # rank 0 says so
         run.hooks.fit(run)
@@ -144,6 +144,7 @@ class Run:
         self.hooks, self.ranks = hooks or Hooks(), place or ranks.Ranks(experiment.trainer.devices)
         self.progress = Progress(folder / "progress.json", experiment.training.steps)
         self.interruption = Interruption()
+        self.ranks.asked = lambda: self.interruption.signal
         self.device = device_for(experiment)
         self.threads = threads_for(experiment.model.width, experiment.trainer.threads, self.device.type != "cpu")
         if self.threads:
@@ -160,7 +161,7 @@ class Run:
         self.task = Task(experiment, self.data, self.model)
         self.task.began, self.task.calls = self.started, [call.model_dump() for call in self.calls]
         self.task.report = self._report
-        self.task.asked = lambda: self.interruption.asked
+        self.task.asked = lambda: self.interruption.signal is not None
 
     def record(self) -> Record:
         """Fit, evaluate, and write everything, the record last."""
@@ -171,6 +172,8 @@ class Run:
                 self.hooks.fit(self)
                 evaluation = self._evaluate()
                 record = self._finished(evaluation)
+                if lacking := records.incomplete(record, ["valid", *self.data.corpus.tests]):
+                    raise RuntimeError(f"the run is not whole: {lacking}")
             except DivergedError as problem:
                 record = self._record("diverged", error=str(problem))
             files.write(self.folder / "record.json", records.dumps(record))
@@ -190,9 +193,13 @@ class Run:
             DivergedError: a loss is no number.
         """
         with self.ranks.together((self.experiment, self.folder, self.hooks), self.threads):
-            with self.interruption, suppress(StoppedError):
-                self._train()
-            if self.ranks.rank == 0:
+            stopped = False
+            with self.interruption:
+                try:
+                    self._train()
+                except StoppedError:
+                    stopped = True
+            if self.ranks.rank == 0 and (stopped or self.interruption.signal):
                 self.interruption.answer()
         if self.ranks.rank == 0:
             self.task.take_selected()

@@ -20,7 +20,7 @@ from study import files
 from study.config.experiment import Training
 from study.errors import InputError
 from study.tracking.tracker import Tracker
-from study.training.ranks import Ranks
+from study.training.ranks import Ranks, Strategy
 
 
 class StoppedError(Exception):
@@ -42,11 +42,6 @@ class Interruption:
         self.signal: int | None = None
         self._before: dict[signal.Signals, signal._HANDLER] = {}
 
-    @property
-    def asked(self) -> bool:
-        """Return True if a signal has asked the run to end."""
-        return self.signal is not None
-
     def __enter__(self) -> Interruption:
         if threading.current_thread() is threading.main_thread():  # Python gives signals to no other
             found = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)}
@@ -64,12 +59,13 @@ class Interruption:
             signal.signal(one, handler)
 
     def answer(self) -> None:
-        """Give the request, where there was one, to the handler of before. To be called after the context."""
-        if self.signal is not None:
-            signal.raise_signal(self.signal)
+        """Give the request to the handler of before, to be called after the context. Another rank's is a SIGTERM."""
+        number = self.signal or signal.SIGTERM
+        signal.raise_signal(number)
+        raise SystemExit(128 + number)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGINT and self.asked:
+        if number == signal.SIGINT and self.signal is not None:
             raise KeyboardInterrupt
         self.signal = number
 
@@ -187,7 +183,7 @@ def trainer(
 ) -> pl.Trainer:
     """Build a Lightning trainer for a number of steps on one device or several. It logs, saves and prints nothing.
 
-    `install` sets the handlers of signals; see `Ranks.strategy`. `folder` is that of the run: within a job of SLURM,
+    `install` sets the handlers of signals, see `Strategy`. `folder` is that of the run: within a job of SLURM,
     Lightning would resume from any `hpc_ckpt_*` of the working directory.
     """
     for name in ("pytorch_lightning", "pytorch_lightning.utilities.rank_zero", "lightning_fabric"):
@@ -196,7 +192,7 @@ def trainer(
     return pl.Trainer(
         accelerator="gpu" if device.type == "cuda" else "cpu",
         devices=ranks.count,
-        strategy=ranks.strategy(install),
+        strategy="auto" if ranks.count == 1 else Strategy(install),
         plugins=[ranks],
         default_root_dir=folder,
         precision="bf16-mixed" if recipe.precision == "bfloat16" else "32-true",

@@ -125,6 +125,24 @@ def test_translations_must_be_there_and_be_the_ones(lab):
     assert lab.files() == {}
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"history.0.step": 10, "selection.step": 10}, "history: expected 1 validations up to step 20, got none at 20"),
+        ({"scores.13.split": "valid"}, "scores: expected the split deep, got none"),
+    ],
+)
+def test_a_run_that_is_not_whole_is_refused_and_found_where_it_is_published(lab, changes, said):
+    before = lab.path(2).read_text()
+    lab.change(2, **changes)
+    with pytest.raises(InputError, match=said):
+        lab.publish()
+    lab.path(2).write_text(before)
+    lab.publish()
+    lab.edit(2, changes)
+    assert any(said in problem for problem in lab.verify().problems)
+
+
 def test_holes_need_a_reason_and_stay_holes(lab):
     lab.path(3).unlink()
     lab.fail(2)

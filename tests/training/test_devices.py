@@ -1,6 +1,12 @@
 """One run on two processes: the numbers of one, and one writer."""
 
+import json
+import os
 import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -81,6 +87,84 @@ def _stop_inside_an_exchange(experiment: Experiment, folder: Path, monkeypatch: 
         with signals.on_request(), pytest.raises(SystemExit):
             run(experiment, folder, lambda line: None)
     assert torch.load(folder / "checkpoint.ckpt", weights_only=True)["global_step"] == 4
+
+
+def test_a_stop_of_any_rank_stops_the_run_and_what_is_started_ends(tmp_path: Path) -> None:
+    """Real signals to a run of two processes: SIGTERM to the second, then to all before training, SIGKILL to either."""
+    steps = {"training.steps": 2000, "training.validate_every": 1000}
+    words = [f"--{name}={value}" for name, value in {**SMALL, **steps, "trainer.devices": 2}.items()]
+    command = [sys.executable, "-P", "-m", "study", "train", *words, "--runs", str(tmp_path)]
+    for stop, status in (
+        (_terminate_second, 143),
+        (_terminate_group_early, 143),
+        (_kill_second, 70),
+        (_kill_first, -9),
+    ):
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, process_group=0) as process:
+            second = stop(process, tmp_path)
+            _, said = process.communicate(timeout=60)
+        assert process.returncode == status, said
+        until(lambda second=second: not alive(second))
+        assert not list(tmp_path.glob("*/record.json")), "a run that is half trained has no record"
+    assert len(list(tmp_path.glob("*/checkpoint.ckpt"))) == 1
+
+
+def _terminate_second(process: subprocess.Popen[str], runs: Path) -> int:
+    second = _second(process)
+    until(lambda: any(point["step"] > 20 for point in _progress(runs)))
+    os.kill(second, signal.SIGTERM)
+    return second
+
+
+def _terminate_group_early(process: subprocess.Popen[str], runs: Path) -> int:
+    second = _second(process)
+    os.killpg(process.pid, signal.SIGTERM)
+    return second
+
+
+def _kill_second(process: subprocess.Popen[str], runs: Path) -> int:
+    second = _second(process)
+    until(lambda: bool(_progress(runs)))
+    os.kill(second, signal.SIGKILL)
+    return second
+
+
+def _kill_first(process: subprocess.Popen[str], runs: Path) -> int:
+    second = _second(process)
+    until(lambda: bool(_progress(runs)))
+    process.kill()
+    return second
+
+
+def _second(process: subprocess.Popen[str]) -> int:
+    """Wait for the second process of a run, and return its id."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+
+    def found() -> list[int]:
+        ids = map(int, children.read_text().split())
+        return [one for one in ids if b"study.training" in Path(f"/proc/{one}/cmdline").read_bytes()]
+
+    until(lambda: bool(found()))
+    return found()[0]
+
+
+def _progress(runs: Path) -> list[dict[str, int]]:
+    return [json.loads(path.read_text()) for path in runs.glob("*/progress.json")]
+
+
+def until(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < deadline, "it does not happen"
+        time.sleep(0.05)
+
+
+def alive(pid: int) -> bool:
+    """Return True if the process runs. A zombie, which nobody has waited for, does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def test_the_ranks_weighted_means_are_those_of_the_batch() -> None:
