@@ -6,18 +6,22 @@ Every combination draws W_O as one (H, V, D) tensor of variance 1/(H·V), so tha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from study.attention.maps import Projected
 from study.attention.part import Part
+from study.attention.weighting import to_float32
 from study.config import Attention as Config
 from study.config.mechanisms import OUTPUT
 
 
 class Combine(Part):
-    """Combination of heads o_n into one output.
+    """Combination of heads o_n into one output. It may also mix logits and weights of heads, and change heads.
 
     Args:
         heads: H.
@@ -26,10 +30,29 @@ class Combine(Part):
     """
 
     axis = "combine"
+    fusable = True
+    """True if PyTorch's fused kernel can compute the heads; False for a class that mixes logits or weights."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if {"mix_logits", "mix_weights"} & vars(cls).keys():
+            cls.fusable = vars(cls).get("fusable", False)
 
     def __init__(self, heads: int, size: int, width: int) -> None:
         super().__init__()
         self.count = heads
+
+    def mix_logits(self, logits: Tensor) -> Tensor:
+        """Return the logits [B, H, L, S] that are normalised."""
+        return logits
+
+    def mix_weights(self, weights: Tensor) -> Tensor:
+        """Return the weights [B, H, L, S] of the values from those of all score maps."""
+        return weights
+
+    def transform(self, heads: Tensor, query: Tensor) -> Tensor:
+        """Return heads [B, H, L, V] as they are combined. `query` has the states [B, L, D] that ask."""
+        return heads
 
     def forward(self, heads: Tensor) -> Tensor:
         """Combine heads [B, H, L, V] → [B, L, D]."""
@@ -124,9 +147,110 @@ class RawConcat(Combine):
         return torch.tensor(self.kept, device=like.device)
 
 
-def build_combine(config: Config, size: int, width: int) -> Combine:
-    """Build the combination that a resolved site declares, for heads of `size` and a model of `width`."""
+class Gate(Concat):
+    """[o_n ⊙ σ(W_G^n x); …] W_O: each component of a head has a gate that reads the query's state (Qiu et al. 2025)."""
+
+    name = "gate"
+
+    def __init__(self, heads: int, size: int, width: int) -> None:
+        super().__init__(heads, size, width)
+        self.gate = Projected(width, heads, size)
+
+    def transform(self, heads: Tensor, query: Tensor) -> Tensor:
+        gate: Tensor = self.gate(to_float32(query))
+        return heads * gate.sigmoid()
+
+
+class Talking(Concat):
+    """Σ_n P_nm e_n for logits, Σ_n P'_nm a_n for weights, then concat (Shazeer et al. 2020). P, P' start as identities.
+
+    The paper draws them at random, and may have other numbers of heads for keys and for values.
+    """
+
+    name = "talking"
+
+    def __init__(self, heads: int, size: int, width: int) -> None:
+        super().__init__(heads, size, width)
+        self.of_logits, self.of_weights = (nn.Parameter(torch.empty(heads, heads)) for _ in range(2))
+
+    def start(self) -> None:
+        for matrix in (self.of_logits, self.of_weights):
+            matrix.copy_(torch.eye(len(matrix)))
+
+    def mix_logits(self, logits: Tensor) -> Tensor:
+        return torch.einsum("bnls,nm->bmls", logits, self.of_logits)
+
+    def mix_weights(self, weights: Tensor) -> Tensor:
+        return torch.einsum("bnls,nm->bmls", weights, self.of_weights)
+
+    def keep(self, heads: Sequence[int]) -> None:
+        """Refuse to remove some of the heads.
+
+        Raises:
+            ValueError: some heads are left, and others are not.
+        """
+        if heads and len(heads) < self.count:
+            raise ValueError("combine: talking mixes the logits and weights of all heads, so no head can be removed")
+        super().keep(heads)
+
+
+class Differential(Concat):
+    """(1 − λ₀) · [norm(o_1); …] W_O with o_n = (a_n − λ a'_n) v_n, a and a' from two score maps (Ye et al. 2024).
+
+    norm is x / rms(x) times a gain per component, shared by heads; λ is that of `Lambda`.
+    """
+
+    name = "differential"
+    fusable = True  # o_n = a_n v_n − λ a'_n v_n: the kernel computes both
+
+    def __init__(self, heads: int, size: int, width: int, query: int, layer: int) -> None:
+        super().__init__(heads, size, width)
+        self.share = Lambda(query, layer)
+        self.norm = nn.RMSNorm(size, eps=1e-5)
+
+    def mix_weights(self, weights: Tensor) -> Tensor:
+        first, second = weights.chunk(2, 1)
+        share: Tensor = self.share()
+        return first - share * second
+
+    def transform(self, heads: Tensor, query: Tensor) -> Tensor:
+        normed: Tensor = self.norm(heads) * (1 - self.share.base)
+        return normed
+
+
+class Lambda(Part):
+    """λ = exp(x·y) − exp(x'·y') + λ₀, λ₀ = 0.8 − 0.6 exp(−0.3 (layer − 1)): vectors of width K that start with sd 0.1.
+
+    All heads of a layer share it.
+    """
+
+    fan_in = 100.0
+
+    def __init__(self, query: int, layer: int) -> None:
+        super().__init__()
+        self.base = 0.8 - 0.6 * math.exp(-0.3 * (layer - 1))
+        self.weight = nn.Parameter(torch.empty(4, query))
+
+    def keep(self, heads: Sequence[int]) -> None:
+        """Keep λ, which the remaining heads share."""
+
+    def forward(self) -> Tensor:
+        x, y, other_x, other_y = self.weight
+        share: Tensor = (x @ y).exp() - (other_x @ other_y).exp() + self.base
+        return share
+
+
+def build_combine(config: Config, size: int, width: int, query: int, layer: int) -> Combine:
+    """Build the combination that a resolved site declares.
+
+    Args:
+        config: the site.
+        size: V.
+        width: D.
+        query: Kq.
+        layer: number of the layer, from 1.
+    """
     chosen = Combine.named(config.combine)
     if chosen is Concat and not OUTPUT[config.output].weights:
         return RawConcat(config.heads, size, width)
-    return chosen(config.heads, size, width)
+    return chosen(config.heads, size, width, **chosen.taken({"query": query, "layer": layer}))

@@ -21,8 +21,11 @@ def equations(site: Attention, carries: bool) -> list[str]:
     each = f", n = 1 … {site.config.heads}" if site.config.heads > 1 else ""
     return [
         *mapped(site),
+        *_normed(site),
         *_score(site),
+        *_logits(site),
         *_weights(site),
+        *([mixes] if (mixes := site.combine.facts and site.combine.facts.mixes) else []),
         *site.reach.facts.after,
         f"o{'_n' if each else ''} = {site.reach.facts.mixed}{each}",
         combined(site),
@@ -38,7 +41,26 @@ def mapped(site: Attention) -> list[str]:
     written = (
         (name, _of(part, weight, state)) for name, part, weight, state in (*parts, ("v", site.map_value, "W_V", "m"))
     )
-    return [f"{name} = {formula}" for name, formula in written if formula]
+    lines = [f"{name} = {formula}" for name, formula in written if formula]
+    return [*lines[:-1], "v = k"] if site.map_value is site.map_key else lines
+
+
+def _normed(site: Attention) -> Iterator[str]:
+    """Yield what changes queries and keys, but not values that are keys."""
+    if site.norm.formula:
+        yield site.norm.formula
+    if site.positions is not None and not site.positions.facts.biased:
+        yield site.positions.formula
+
+
+def _logits(site: Attention) -> Iterator[str]:
+    """Yield what changes scaled scores before they are normalised."""
+    for option in site.logits.facts.options:
+        yield f"e ← {site.logits.formula}, {option[0]} = {getattr(site.config, option):g}"
+    if site.positions is not None and site.positions.facts.biased:
+        yield f"e ← {site.positions.formula}"
+    if site.combine.facts and site.combine.facts.mixes_logits:
+        yield site.combine.facts.mixes_logits
 
 
 def _of(part: Map, weight: str, state: str) -> str:
@@ -53,7 +75,9 @@ def _score(site: Attention) -> Iterator[str]:
     if scale.formula == Unscaled.formula:
         yield f"e = {score.formula}"
     else:
-        start = f", {scale.formula} starting at 1/√d" if scale.facts.learned else ""
+        start = (
+            f", {scale.formula} starting {'about ' if scale.facts.grows else ''}at 1/√d" if scale.facts.learned else ""
+        )
         yield f"e = ({score.formula}) · {scale.formula}, d = {score.d}{start}"
     if score.facts.unit_logits and scale.facts.divides:
         yield f"over-scaled, a control: e without {scale.formula} starts O(1) whatever d is"

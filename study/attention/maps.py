@@ -36,6 +36,30 @@ class Projected(Map):
         return split(F.linear(states, self.weight.flatten(0, 1)), len(self.weight))
 
 
+class Grouped(Projected):
+    """x W_gᵀ for G keys or values, each shared by H/G heads (Shazeer 2019; Ainslie et al. 2023): → [B, H, T, K].
+
+    Group g has the initial values that head g has without groups.
+    """
+
+    formula = "W_g x, g the group of the head"
+
+    def __init__(self, width: int, heads: int, size: int, groups: int) -> None:
+        super().__init__(width, groups, size)
+        self.stored = {"weight": ((heads, size, width), slice(groups))}
+        self.group = [head * groups // heads for head in range(heads)]
+
+    def keep(self, heads: Sequence[int]) -> None:
+        """Keep the groups of these heads."""
+        chosen = [self.group[head] for head in heads]
+        left = sorted(set(chosen))
+        super().keep(left)
+        self.group = [left.index(group) for group in chosen]
+
+    def forward(self, states: Tensor) -> Tensor:
+        return super().forward(states)[:, self.group]
+
+
 class Signed(Map):
     """diag(s) W x with s = +1, −1, +1, …, for the map W of the queries. Then q·k = yᵀ Wᵀ diag(s) W x.
 
@@ -99,9 +123,73 @@ def split(x: Tensor, heads: int) -> Tensor:
     return x.view(*x.shape[:2], heads, x.shape[-1] // heads).transpose(1, 2)
 
 
+class Norm(Part):
+    """Queries and keys as the maps make them.
+
+    Args:
+        heads: H.
+        query: Kq.
+        key: Kk.
+        one: True if queries and keys have one map, and so one gain.
+    """
+
+    axis = "norm"
+    name = "none"
+
+    def __init__(self, heads: int, query: int, key: int, one: bool) -> None:
+        super().__init__()
+
+    def query(self, q: Tensor) -> Tensor:
+        """Normalise queries [B, H, L, Kq]."""
+        return q
+
+    def key(self, k: Tensor) -> Tensor:
+        """Normalise keys [B, H, S, Kk]."""
+        return k
+
+    def rescale(self, factor: Tensor) -> bool:
+        """Multiply q·k of head h by factor[h] through a parameter; return False if there is none."""
+        return False
+
+
+class RMSNorm(Norm):
+    """γ ⊙ x / rms(x), with a gain γ per head and component, 1 at the start (Dehghani et al. 2023; QK-norm).
+
+    The paper subtracts the mean, too (LayerNorm); the form without it is that of most models since.
+    """
+
+    name = "rms"
+
+    def __init__(self, heads: int, query: int, key: int, one: bool) -> None:
+        super().__init__(heads, query, key, one)
+        self.of_query = nn.Parameter(torch.empty(heads, query))
+        self.of_key = None if one or not key else nn.Parameter(torch.empty(heads, key))
+
+    def start(self) -> None:
+        for gain in self.parameters():
+            gain.fill_(1.0)
+
+    def query(self, q: Tensor) -> Tensor:
+        return rms_norm(q, self.of_query)
+
+    def key(self, k: Tensor) -> Tensor:
+        return rms_norm(k, self.of_query if self.of_key is None else self.of_key) if k.shape[-1] else k
+
+    @torch.no_grad()
+    def rescale(self, factor: Tensor) -> bool:
+        for gain in self.parameters():
+            gain.mul_(factor.sqrt()[:, None])
+        return True
+
+
+def rms_norm(x: Tensor, gain: Tensor) -> Tensor:
+    """γ_h ⊙ x / √(mean x² + 1e-6): x [B, H, T, K], γ [H, K]."""
+    return F.rms_norm(x, x.shape[-1:], eps=1e-6) * gain[:, None]
+
+
 def build_maps(config: Config, query_width: int, memory_width: int) -> tuple[Map, Map]:
     """Build the maps of queries and of keys that a resolved site declares."""
-    heads = config.heads
+    heads = config.score_heads
     query, key = config.map_widths(query_width, memory_width)
     score, maps = SCORE[config.score], MAPS[config.maps]
     if score.content_free:
@@ -112,15 +200,29 @@ def build_maps(config: Config, query_width: int, memory_width: int) -> tuple[Map
     if not maps.weights:
         return of_query, Raw(heads)
     if not maps.one:
-        return of_query, Projected(memory_width, heads, key)
+        return of_query, _projected(config, memory_width, heads, key)
     if not maps.signed:
         return of_query, of_query
     assert isinstance(of_query, Projected)
     return of_query, Signed(of_query)
 
 
-def build_values(config: Config, memory_width: int) -> Map:
-    """Build the map of values that a resolved site declares."""
+def build_values(config: Config, memory_width: int, keys: Map) -> Map:
+    """Build the map of values that a resolved site declares: that of the keys, if they are the values."""
+    if VALUES[config.values].keys:
+        return keys
     if not VALUES[config.values].weights:
         return Raw(config.heads)
-    return Projected(memory_width, config.heads, config.mixed_width(memory_width))
+    return _projected(config, memory_width, config.heads, config.mixed_width(memory_width))
+
+
+def _projected(config: Config, width: int, heads: int, size: int) -> Projected:
+    """Build a map of slots, for G groups if heads share it. A head with two score maps has two keys in each group."""
+    if config.groups is None:
+        return Projected(width, heads, size)
+    return Grouped(width, heads, size, config.groups * heads // config.heads)
+
+
+def build_norm(config: Config, query: int, key: int) -> Norm:
+    """Build the norm that a resolved site declares, for widths `query` and `key` of a head."""
+    return Norm.named(config.norm)(config.score_heads, query, key, MAPS[config.maps].one)

@@ -1,4 +1,4 @@
-"""Multi-head attention over a memory: maps → reach → score · scale → weigh → reweight → mix → gate → combine.
+"""Multi-head attention over a memory: maps → norm → reach → turn → score · scale → logits → weigh → mix → combine.
 
 B batch · L queries · S slots · H heads · Dq, Dk widths of query and memory states · K, V widths per head.
 """
@@ -14,14 +14,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from study.attention.combine import build_combine
-from study.attention.maps import Projected, build_maps, build_values
+from study.attention.maps import Projected, build_maps, build_norm, build_values
 from study.attention.part import Part
+from study.attention.positions import Positions
 from study.attention.reach import build_reach, without_self
 from study.attention.scores import build_scale, build_score
 from study.attention.view import AttentionCall, Lengths, Memory, Terms, View, gather
-from study.attention.weighting import build_weights, to_float32, unmask_empty, without_autocast
+from study.attention.weighting import build_logits, build_weights, to_float32, unmask_empty, without_autocast
 from study.config import Attention as Config
-from study.config.mechanisms import LOGIT_INIT, MAP_RATE
+from study.config.mechanisms import COMBINE, LOGIT_INIT, MAP_RATE
 
 FUSED_GATHER_FROM = 28.0
 """`Score.gather_from` against torch's fused kernel with a mask."""
@@ -38,22 +39,39 @@ class Attention(Part):
         config: a resolved site.
         query_width: Dq.
         memory_width: Dk.
-        lengths: lengths of the training sentences, for scores that need them.
+        lengths: lengths of the training sentences, for scores and scales that need them.
+        layer: number of the layer, from 1.
+        positions: those of the language, if this is self-attention. They are a module of the model, not of the site,
+            because all layers share them.
     """
 
-    def __init__(self, config: Config, query_width: int, memory_width: int, lengths: Lengths | None = None) -> None:
+    positions: Positions | None
+
+    def __init__(
+        self,
+        config: Config,
+        query_width: int,
+        memory_width: int,
+        lengths: Lengths | None = None,
+        layer: int = 1,
+        positions: Positions | None = None,
+    ) -> None:
         super().__init__()
+        inside = positions if positions is not None and positions.inside else None
+        object.__setattr__(self, "positions", inside)  # not a module of this one
         self.config = config
         self.map_query, self.map_key = build_maps(config, query_width, memory_width)
-        self.map_value = build_values(config, memory_width)
+        self.map_value = build_values(config, memory_width, self.map_key)
         query, key = config.map_widths(query_width, memory_width)
+        self.norm = build_norm(config, query, key)
         self.score = build_score(config, query, key, lengths)
-        self.scale = build_scale(config, self.score.d)
+        self.scale = build_scale(config, self.score.d, lengths)
+        self.logits = build_logits(config)
         self.weights = build_weights(config)
         self.reach = build_reach(config, query)
+        self.combine = build_combine(config, config.mixed_width(memory_width), query_width, query, layer)
         self.gather_from = max(self.score.gather_from, FUSED_GATHER_FROM if self.fusable else 0.0)
         self.gate: nn.Module = nn.Identity()
-        self.combine = build_combine(config, config.mixed_width(memory_width), query_width)
         self.tap: Callable[[AttentionCall], None] | None = None
         self.width = config.output_width(query_width, memory_width)
         self.kept: tuple[int, ...] = tuple(range(config.heads))
@@ -65,21 +83,29 @@ class Attention(Part):
             assert isinstance(self.map_key, Projected)
             self.map_key.weight.copy_(self.map_query.weight)
         if power := LOGIT_INIT[self.config.logit_init].power:
-            self.rescale(torch.full((self.config.heads,), self.score.d ** (-2 * power)))
+            self.rescale(torch.full((self.config.score_heads,), self.score.d ** (-2 * power)))
 
-    def remember(self, states: Tensor, mask: Tensor, valued: Tensor | None = None) -> Memory:
+    def remember(self, states: Tensor, mask: Tensor, valued: Tensor | None = None, start: int = 0) -> Memory:
         """Return the memory of states [B, S, Dk] and their mask [B, S]. Keys are computed in float32.
 
         Args:
             states: read by keys.
             mask: True where a slot is no padding.
             valued: states that values read instead.
+            start: number of the first slot.
         """
         if not self.kept:
             nothing = states.new_zeros(len(states), 0, states.shape[1], 0)
             return Memory(nothing, nothing, mask)
         with without_autocast(states.device):
-            keys = self.score.prepare(self.map_key(to_float32(states)))
+            mapped = self.map_key(to_float32(states))
+            keys = self.norm.key(mapped)
+            if self.positions is not None:
+                slots = torch.arange(start, start + states.shape[1], device=states.device)
+                keys = self.positions.rotate(keys, slots)
+            keys = self.score.prepare(keys)
+        if self.map_value is self.map_key:
+            return Memory(keys, mapped, mask)
         return Memory(keys, self.map_value(states if valued is None else valued), mask)
 
     def extend(self, memory: Memory, states: Tensor) -> Memory:
@@ -88,7 +114,8 @@ class Attention(Part):
         Search copies every memory at each step anyway, to reorder its beams. Room reserved in advance would be copied,
         too; it was tried and is slower.
         """
-        new = self.remember(states, states.new_ones(states.shape[:2], dtype=torch.bool))
+        real = states.new_ones(states.shape[:2], dtype=torch.bool)
+        new = self.remember(states, real, start=memory.mask.shape[1])
         return Memory(
             torch.cat([memory.keys, new.keys], 2),
             torch.cat([memory.values, new.values], 2),
@@ -101,45 +128,54 @@ class Attention(Part):
             return query.new_zeros(*query.shape[:2], self.width), Terms()
         view = self.score.narrow(view, memory.mask.shape[1])
         with without_autocast(query.device):
-            mapped = self.map_query(to_float32(query))
+            mapped = self.norm.query(self.map_query(to_float32(query)))
             view = self.reach.window(mapped, view, self.gather_from if self.tap is None else math.inf)
             if self.config.exclude_self:
                 view = without_self(view)
+            if self.positions is not None:
+                mapped = self.positions.rotate(mapped, view.position)
+            call, terms = None, Terms()
             if view.gathered is not None:
-                heads, terms = self._gathered(mapped, memory, view, view.gathered)
+                mixed, terms = self._gathered(mapped, memory, view, view.gathered)
             elif self.fusable and self.tap is None and memory.mask.shape[1]:
-                heads, terms = self._fused(mapped, memory, view), Terms()
+                mixed = self._fused(mapped, memory, view)
             else:
-                heads, terms = self._explicit(mapped, memory, view)
+                call, terms = self._explicit(mapped, memory, view)
+                mixed = call.heads
+            heads = self.gate(self.combine.transform(mixed, query))
+            if call is not None and self.tap is not None:
+                self.tap(call._replace(heads=heads))
         return self.combine(heads.to(memory.values.dtype)), terms
 
     @property
     def fusable(self) -> bool:
         """Return True if PyTorch's fused kernel can compute this attention."""
-        return self.score.fusable and self.weights.fusable and self.reach.fusable
+        parts = (self.score, self.weights, self.reach, self.combine)
+        return all(part.fusable for part in parts) and self.config.logits == "plain"
 
     def _fused(self, query: Tensor, memory: Memory, view: View) -> Tensor:
-        scale, query = self.scale(), self.score.prepare_query(query)
+        scale, query = self.scale.over(view), self.score.prepare_query(query)
         if isinstance(scale, Tensor):
             query, scale = query * scale, 1.0
         mask, empty = unmask_empty(view.mask)
-        mixed = F.scaled_dot_product_attention(query, memory.keys, to_float32(memory.values), mask, scale=scale)
+        bias = self._bias(view)
+        if bias is not None:
+            mask = to_float32(bias).masked_fill(~mask, -math.inf)
+        values = to_float32(memory.values)
+        if query.shape[1] > values.shape[1]:
+            values = values.repeat(1, query.shape[1] // values.shape[1], 1, 1)
+        mixed = F.scaled_dot_product_attention(query, memory.keys, values, mask, scale=scale)
+        mixed = self.combine.mix_weights(mixed)  # linear over heads, as are the contexts
         if not empty.is_cpu or bool(empty.any()):  # a GPU would have to be waited for
             mixed = mixed.masked_fill(empty, 0.0)
-        heads: Tensor = self.gate(mixed)
-        return heads
+        return mixed
 
-    def _explicit(self, query: Tensor, memory: Memory, view: View) -> tuple[Tensor, Terms]:
-        logits = self.score(self.score.prepare_query(query), memory.keys, view) * self.scale()
-        normalised = self.weights(logits, view.mask)
-        weights, terms = self.reach.reweight(normalised, query, view)
-        heads: Tensor = self.gate(weights @ to_float32(memory.values))
-        if self.tap is not None:
-            facts = self.weights.facts.sums_to_one, self.weights.facts.softmax
-            self.tap(
-                AttentionCall(query, memory.keys, logits, normalised, weights, heads, view.mask, *facts, memory.origin)
-            )
-        return heads, terms
+    def _explicit(self, query: Tensor, memory: Memory, view: View) -> tuple[AttentionCall, Terms]:
+        scores = self.score(self.score.prepare_query(query), memory.keys, view)
+        logits, normalised, weights, terms = self._weigh(scores, query, view)
+        mixed, facts = weights @ to_float32(memory.values), self.weights.facts
+        parts = (query, memory.keys, logits, normalised, weights, mixed, view.mask)
+        return AttentionCall(*parts, facts.sums_to_one, facts.softmax, memory.origin), terms
 
     def _gathered(self, query: Tensor, memory: Memory, view: View, slots: Tensor) -> tuple[Tensor, Terms]:
         """Compute `_explicit` over the gathered slots of each query, [B, 1 or H, L, W]. L joins the batch."""
@@ -147,26 +183,44 @@ class Attention(Part):
         keys, values = gather(memory.keys, slots), gather(to_float32(memory.values), slots)
         alone = self.score.prepare_query(query.transpose(1, 2).reshape(batch * queries, heads, 1, width))
         # One product of vectors each: elementwise is faster than many small matrix products.
-        logits = (alone * keys).sum(-1)[:, :, None] if self.score.fusable else self.score(alone, keys, view)
-        logits = (logits * self.scale()).view(batch, queries, heads, -1).transpose(1, 2)
-        weights, terms = self.reach.reweight(self.weights(logits, view.mask), query, view)
-        mixed = (weights.transpose(1, 2).reshape(batch * queries, heads, -1, 1) * values).sum(2)
-        contexts: Tensor = self.gate(mixed.view(batch, queries, heads, -1).transpose(1, 2))
-        return contexts, terms
+        scores = (alone * keys).sum(-1)[:, :, None] if self.score.fusable else self.score(alone, keys, view)
+        weights, terms = self._weigh(scores.view(batch, queries, heads, -1).transpose(1, 2), query, view)[2:]
+        mixed = (weights.transpose(1, 2).reshape(batch * queries, values.shape[1], -1, 1) * values).sum(2)
+        return mixed.view(batch, queries, values.shape[1], -1).transpose(1, 2), terms
+
+    def _weigh(self, scores: Tensor, query: Tensor, view: View) -> tuple[Tensor, Tensor, Tensor, Terms]:
+        """Return logits, normalised weights, weights of the values and terms of the loss."""
+        logits = self.logits(scores * self.scale.over(view))
+        bias = self._bias(view)
+        logits = self.combine.mix_logits(logits if bias is None else logits + bias)
+        normalised = self.weights(logits, view.mask)
+        weights, terms = self.reach.reweight(self.combine.mix_weights(normalised), query, view)
+        return logits, normalised, weights, terms
+
+    def _bias(self, view: View) -> Tensor | None:
+        """Return what positions add to the logits of each score map."""
+        return (
+            None if self.positions is None else self.positions.bias(view, self.kept * COMBINE[self.config.combine].maps)
+        )
 
     def keep(self, heads: Sequence[int]) -> None:
         """Remove all other heads from every part, in place. Heads are counted among those that remain now.
 
         The output is the one with o_h = 0 for removed heads. Without any head it is 0.
         """
+        maps = [i * len(self.kept) + head for i in range(COMBINE[self.config.combine].maps) for head in heads]
+        scoring = (self.map_query, self.map_key, self.norm, self.score, self.scale, self.weights)
+        by_map = {module for part in scoring for module in part.modules()}
         self.kept = tuple(self.kept[head] for head in heads)
         for part in self.modules():
             if isinstance(part, Part) and part is not self:
-                part.keep(heads)
+                part.keep(maps if part in by_map else heads)
 
     def reduced(self, heads: Sequence[int]) -> Attention:
         """Return a copy with these heads alone, without gate and tap."""
-        smaller = copy.deepcopy(self, {id(self.gate): nn.Identity(), id(self.tap): None})
+        smaller = copy.deepcopy(
+            self, {id(self.gate): nn.Identity(), id(self.tap): None, id(self.positions): self.positions}
+        )
         smaller.keep(heads)
         return smaller
 
@@ -187,10 +241,12 @@ class Attention(Part):
         Raises:
             ValueError: neither has a parameter.
         """
-        if self.score.rescale(factor):
+        if self.score.rescale(factor) or self.norm.rescale(factor):
             return
-        weights = {id(p): p for m in (self.map_query, self.map_key) for p in m.parameters()}.values()
+        weights = list({id(p): p for m in (self.map_query, self.map_key) for p in m.parameters()}.values())
         if not weights:
             raise ValueError(f"score {self.config.score} on maps {self.config.maps} has no parameter to rescale")
+        if self.config.groups:  # a key has no factor of its own for each head
+            weights, factor = list(self.map_query.parameters()), factor.square()
         for weight in weights:
             weight.mul_(factor.sqrt()[:, None, None])

@@ -93,6 +93,10 @@ class Scale(Part):
         """Return one factor, or one for each head: [H, 1, 1]."""
         raise NotImplementedError
 
+    def over(self, view: View) -> Tensor | float:
+        """Return the factor for the visible slots of a view, broadcastable to [B, H, L, S]."""
+        return self.forward()
+
 
 class Unscaled(Scale):
     """1."""
@@ -144,12 +148,36 @@ class Learned(Scale):
         self.log.add_(factor.log())
 
 
-def build_scale(config: Config, d: int) -> Scale:
+class LogLength(Scale):
+    """g_h · ln S_t / √d for S_t visible slots (Chiang and Cholak 2022 with g = 1; Nakanishi 2025, where g is learned).
+
+    g starts at 1 / mean of ln n for n = 1 … L, L the 97.5th percentile of training length, so that logits start about
+    as large as with 1/√d.
+    """
+
+    name = "log_length"
+
+    def __init__(self, heads: int, d: int, lengths: Lengths | None = None) -> None:
+        super().__init__(heads, d)
+        self.root: float = d**-0.5
+        typical = max(2, known(lengths).typical)
+        self.factor = nn.Parameter(torch.full((heads,), typical / math.lgamma(typical + 1)))
+
+    def forward(self) -> Tensor:
+        """Return the factor on ln S_t."""
+        return self.factor[:, None, None] * self.root
+
+    def over(self, view: View) -> Tensor:
+        slots: Tensor = view.mask.sum(-1, keepdim=True).clamp(min=1).to(self.factor.dtype)
+        return self.forward() * slots.log()
+
+
+def build_scale(config: Config, d: int, lengths: Lengths | None = None) -> Scale:
     """Build the factor that a resolved site declares. A score with a scale of its own gets no second one."""
     if config.scale is None:
         raise ValueError("an unresolved site: its scale is still to be derived")
     chosen = Unscaled if SCORE[config.score].own_scale else Scale.named(config.scale)
-    return chosen(config.heads, d)
+    return chosen(config.score_heads, d, **chosen.taken({"lengths": lengths}))
 
 
 def known(lengths: Lengths | None) -> Lengths:
@@ -426,6 +454,18 @@ class Location(Bounded):
         return True
 
 
+class EluKernel(Score):
+    """φ(q) · φ(k) with φ(x) = elu(x) + 1 > 0, the kernel of linear attention (Katharopoulos et al. 2020). No d."""
+
+    name = "elu_kernel"
+
+    def prepare(self, keys: Tensor) -> Tensor:
+        return F.elu(keys) + 1
+
+    def prepare_query(self, query: Tensor) -> Tensor:
+        return F.elu(query) + 1
+
+
 class Uniform(Score):
     """0 for every slot, so that the context is the mean over visible slots. A control."""
 
@@ -461,4 +501,4 @@ def build_score(config: Config, query: int, key: int, lengths: Lengths | None = 
     chosen = Score.named(config.score)
     options = (*chosen.facts.options, *(("scale",) if chosen.facts.own_scale else ()))
     given = {"lengths": lengths} | {option: getattr(config, option) for option in options}
-    return chosen(config.heads, query, key, **chosen.taken(given))
+    return chosen(config.score_heads, query, key, **chosen.taken(given))

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import entmax
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from study.attention.part import Part
 from study.config import Attention as Config
@@ -69,11 +69,18 @@ def _visible(mask: Tensor, like: Tensor) -> Tensor:
 
 
 class Weighting(Part):
-    """A normaliser, as a site has it."""
+    """A normaliser, as a site has it.
+
+    Args:
+        heads: H.
+    """
 
     axis = "weights"
     fusable = False
     """Torch's fused kernel computes it."""
+
+    def __init__(self, heads: int = 1) -> None:
+        super().__init__()
 
     def forward(self, logits: Tensor, mask: Tensor) -> Tensor:
         """Scores e [B, H, L, S] and mask → weights [B, H, L, S] in float32."""
@@ -135,6 +142,93 @@ class IdentityMean(Identity):
         return super().forward(logits, mask) / _visible(mask, logits)
 
 
+class SoftmaxOne(Weighting):
+    """exp(e) / (1 + Σ exp(e)): a query may look at nothing (Miller 2023)."""
+
+    name = "softmax_one"
+
+    def forward(self, logits: Tensor, mask: Tensor) -> Tensor:
+        return _with_rest(logits, mask, logits.new_zeros(1))
+
+
+class Sink(Weighting):
+    """exp(e) / (exp(b_h) + Σ exp(e)), b_h learned, 0 at the start (OpenAI 2025, gpt-oss)."""
+
+    name = "sink"
+
+    def __init__(self, heads: int = 1) -> None:
+        super().__init__(heads)
+        self.logit = nn.Parameter(torch.zeros(heads))
+
+    def forward(self, logits: Tensor, mask: Tensor) -> Tensor:
+        return _with_rest(logits, mask, self.logit[:, None, None])
+
+
+def _with_rest(logits: Tensor, mask: Tensor, rest: Tensor) -> Tensor:
+    """Softmax over the visible slots and one more, whose logit is `rest` and whose weight is left out."""
+    scores = to_float32(logits).masked_fill(~mask, float("-inf"))
+    rest = to_float32(rest).expand(*scores.shape[:-1], 1)
+    return torch.cat([scores, rest], -1).softmax(-1)[..., :-1]
+
+
+class Relu(Weighting):
+    """[e]₊ / S_t (Wortsman et al. 2023)."""
+
+    name = "relu"
+
+    def forward(self, logits: Tensor, mask: Tensor) -> Tensor:
+        return to_float32(logits).relu().masked_fill(~mask, 0.0) / _visible(mask, logits)
+
+
+class Normalised(Weighting):
+    """e / Σ e, for positive scores (Katharopoulos et al. 2020)."""
+
+    name = "normalised"
+
+    def forward(self, logits: Tensor, mask: Tensor) -> Tensor:
+        weights = to_float32(logits).masked_fill(~mask, 0.0)
+        total = weights.sum(-1, keepdim=True)
+        return weights / total.masked_fill(total == 0, 1.0)
+
+
+class Logits(Part):
+    """Logits from scaled scores: the same.
+
+    Args:
+        options: those of its row.
+    """
+
+    axis = "logits"
+    name = "plain"
+
+    def __init__(self, **options: float) -> None:
+        super().__init__()
+
+    def forward(self, scores: Tensor) -> Tensor:
+        """Scaled scores [B, H, L, S] → logits [B, H, L, S]."""
+        return scores
+
+
+class Cap(Logits):
+    """c · tanh(e / c): near e below c, never beyond ±c (Gemma Team 2024)."""
+
+    name = "cap"
+
+    def __init__(self, cap: float) -> None:
+        super().__init__()
+        self.cap = cap
+
+    def forward(self, scores: Tensor) -> Tensor:
+        return self.cap * (scores / self.cap).tanh()
+
+
+def build_logits(config: Config) -> Logits:
+    """Build what makes logits of scaled scores."""
+    chosen = Logits.named(config.logits)
+    return chosen(**{option: getattr(config, option) for option in chosen.facts.options})
+
+
 def build_weights(config: Config) -> Weighting:
     """Build the normaliser that a site declares."""
-    return Weighting.named(config.weights)()
+    chosen = Weighting.named(config.weights)
+    return chosen(**chosen.taken({"heads": config.score_heads}))

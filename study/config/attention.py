@@ -21,8 +21,10 @@ from study.config.mechanisms import (
     COMBINE,
     DERIVED,
     LOGIT_INIT,
+    LOGITS,
     MAP_RATE,
     MAPS,
+    NORM,
     OUTPUT,
     REACH,
     SCALE,
@@ -86,15 +88,29 @@ class Attention(Frozen):
         "head that starts at log₂(L² − L) for a training length L. "
         f"{_and(*SCORE.those(lambda row: row.content_free))} take none.",
     )
+    logits: Annotated[str, Choice("logits")] = Field(
+        "plain", description=f"From scaled scores e to logits. {LOGITS.told()}."
+    )
+    cap: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        None, description=f"c of logits {_or(LOGITS.taking('cap'))} {default_words('cap')}."
+    )
     maps: Annotated[str, Choice("maps")] = Field(
         "separate", description=f"Maps from states to queries and keys. {MAPS.told()}."
     )
     equal_start: bool = Field(False, description="Separate maps that start with the same values, W_K = W_Q.")
+    norm: Annotated[str, Choice("norm")] = Field("none", description=f"Queries and keys. {NORM.told()}.")
     weights: Annotated[str, Choice("weights")] = Field(
         "softmax", description=f"From scores s to weights, over the visible slots: {WEIGHTS.told(', ', '')}."
     )
     heads: Size = Field(1, description="H, the number of heads.")
-    key_width: Size | None = Field(None, description="K per head, unless maps are raw (derived: Dq/H).")
+    groups: Size | None = Field(
+        None,
+        description="G, the number of key and value heads, each shared by H/G query heads: 1 is multi-query attention "
+        "(Shazeer 2019), others grouped-query attention (Ainslie et al. 2023; derived: H).",
+    )
+    key_width: Size | None = Field(
+        None, description="K per head, unless maps are raw (derived: Dq/H; half of it with combine differential)."
+    )
     value_width: Size | None = Field(None, description="V per head, with projected values (derived: D/H).")
     values: Annotated[str, Choice("values")] = Field("projected", description=f"{VALUES.told()}.")
     combine: Annotated[str, Choice("combine")] = Field(
@@ -140,18 +156,18 @@ class Attention(Frozen):
         score, only = SCORE[self.score], WEIGHTS[self.weights].scale
         derived: dict[str, Any] = {"scale": self.scale or score.scale}
         if only and derived["scale"] != only:
-            raise ValueError(
-                f"scale: expected {only} with weights {self.weights}, which are the scores, got {derived['scale']}."
-            )
+            raise ValueError(f"scale: expected {only} with weights {self.weights}, got {derived['scale']}.")
+        if self.groups == self.heads:
+            derived["groups"] = None
         if score.content_free:
             derived["maps"] = MAPS.those(lambda row: not row.weights)[0]
         elif MAPS[self.maps].weights and "key" in score.reads and self.key_width is None:
-            derived["key_width"] = _share(query_width, self.heads, "key_width")
+            derived["key_width"] = _share(query_width, self.score_heads, "key_width")
         if COMBINE[self.combine].wide:
             derived |= {"value_width": self._wide(query_width), "output": COMBINE[self.combine].outputs[0]}
         elif VALUES[self.values].weights and self.value_width is None:
             derived["value_width"] = _share(query_width, self.heads, "value_width")
-        for option in REACH[self.reach].options:
+        for option in (*REACH[self.reach].options, *LOGITS[self.logits].options):
             if getattr(self, option) is None:
                 derived[option] = DERIVED[option].of(query_width)
         site = self.model_copy(update=derived)
@@ -194,14 +210,23 @@ class Attention(Frozen):
         if score.content_free:
             return 0, 0
         if "key" not in score.reads:
-            return _share(query_width, self.heads, "the query"), 0
+            return _share(query_width, self.score_heads, "the query"), 0
         if MAPS[self.maps].weights:
             assert self.key_width is not None
             return self.key_width, self.key_width
-        return _share(query_width, self.heads, "the raw query"), _share(memory_width, self.heads, "the raw key")
+        query, key = (_share(width, self.score_heads, "the raw query and key") for width in (query_width, memory_width))
+        return query, key
+
+    @property
+    def score_heads(self) -> int:
+        """Number of score maps: H, or 2 H if a head has two."""
+        return self.heads * COMBINE[self.combine].maps
 
     def mixed_width(self, memory_width: int) -> int:
         """V, the width of one head's output."""
+        if VALUES[self.values].keys:
+            assert self.key_width is not None
+            return self.key_width
         return self.value_width or _share(memory_width, self.heads, "the raw values")
 
     def output_width(self, query_width: int, memory_width: int) -> int:
@@ -227,6 +252,10 @@ def _refusals(site: Attention) -> Iterator[str]:
     yield from _matched(site)
     yield from _divided_maps(site)
     yield from _heads(site)
+    yield from _groups(site)
+    yield from _mixed(site)
+    yield from _norm(site)
+    yield from _options(site, "logits")
     yield from _options(site, "reach")
     yield from _reach(site)
 
@@ -271,8 +300,13 @@ def _scale(site: Attention) -> Iterator[str]:
         yield f"scale: expected {others} with score {site.score}, which has no d, got {site.scale}."
     if not score.reads and weights.sums_to_one and not weights.softmax:
         yield f"weights: {site.weights} and softmax are the same with score {site.score} (1/S). Use weights softmax."
-    if not score.reads and weights.linear:
-        others = _or(WEIGHTS.those(lambda row: not row.linear and (row.softmax or not row.sums_to_one)))
+    if weights.positive and not score.positive:
+        others = _or(SCORE.those(lambda row: row.positive))
+        yield f"weights: {site.weights} expected positive scores, got score {site.score}. Use score {others}."
+    if not score.reads and site.logits != "plain":
+        yield f"logits: {site.logits} has no effect on score {site.score}, which is 0. Remove it."
+    if not score.reads and weights.zero:
+        others = _or(WEIGHTS.those(lambda row: not row.zero and (row.softmax or not row.sums_to_one)))
         yield f"weights: {site.weights} of score {site.score} are all 0. Use {others}."
 
 
@@ -283,7 +317,9 @@ def _matched(site: Attention) -> Iterator[str]:
         return
     if score.content_free or (score.own_scale and not SCALE[scale].learned):
         yield f"logit_init: {site.logit_init} sets a parameter, but score {site.score} has none. Use standard."
-    elif not score.own_scale and not MAPS[site.maps].weights:
+    elif score.positive:
+        yield f"logit_init: no parameter multiplies the scores of {site.score}, got {site.logit_init}. Use standard."
+    elif not score.own_scale and not MAPS[site.maps].weights and site.norm == "none":
         yield (
             f"logit_init: {site.logit_init} sets a parameter, but {site.score} with {site.maps} maps has none. Use "
             "separate maps."
@@ -302,6 +338,8 @@ def _divided_maps(site: Attention) -> Iterator[str]:
                 f"{name}: {value} divides W_Q and W_K of score {dots}, got score {site.score} with {site.maps} maps. "
                 f"Use {name} {type(site).model_fields[name].default}."
             )
+        elif axis[value].power and site.norm != "none":
+            yield f"{name}: {value} has no effect with norm {site.norm}, which undoes the size of maps. Remove it."
         elif axis[value].power and (SCALE[scale].divides or SCALE[scale].learned):
             yield f"{name}: {value} stands in for the scale, but scale is {scale}. Use scale none."
 
@@ -316,6 +354,44 @@ def _heads(site: Attention) -> Iterator[str]:
         yield f"values: expected projected with combine {site.combine}, got {site.values}."
     if site.heads == 1 and combine.alone:
         yield f"combine: {site.combine} of one head is {combine.alone}. Use combine {combine.alone}, or more heads."
+
+
+def _groups(site: Attention) -> Iterator[str]:
+    """Refuse shared keys and values where there are no matrices of keys or values to share."""
+    if site.groups is None:
+        return
+    if site.heads % site.groups:
+        yield f"groups: expected a divisor of heads {site.heads}, got {site.groups}."
+    if "key" not in SCORE[site.score].reads:
+        yield f"groups: expected a score with keys, got {site.score}. Remove it, or use score dot."
+    if not MAPS[site.maps].weights or MAPS[site.maps].one or site.equal_start:
+        how = "equal_start" if site.equal_start else f"maps {site.maps}"
+        yield f"groups: expected maps separate, whose keys have a matrix of their own, got {how}."
+    if not (VALUES[site.values].weights or VALUES[site.values].keys):
+        yield f"groups: expected values projected or keys, got {site.values}."
+
+
+def _mixed(site: Attention) -> Iterator[str]:
+    """Refuse values that are keys without keys, and weights that are mixed where each head has slots of its own."""
+    combine, reach = COMBINE[site.combine], REACH[site.reach]
+    if VALUES[site.values].keys:
+        if "key" not in SCORE[site.score].reads or not MAPS[site.maps].weights:
+            yield f"values: {site.values} expected keys with a map, got score {site.score} with {site.maps} maps."
+        if combine.maps > 1:
+            yield f"values: expected projected or raw with combine {site.combine}, whose heads have two keys, got keys."
+    if combine.mixes and (reach.reads_query or reach.samples):
+        others = _or(REACH.those(lambda row: not (row.reads_query or row.samples)))
+        yield f"reach: {site.reach} chooses slots by head, but combine {site.combine} mixes weights. Use {others}."
+    if combine.mixes_logits and WEIGHTS[site.weights].positive:
+        yield f"weights: {site.weights} expected positive scores, but combine {site.combine} mixes them with signs."
+
+
+def _norm(site: Attention) -> Iterator[str]:
+    score = SCORE[site.score]
+    if site.norm != "none" and score.content_free:
+        yield f"norm: expected none with score {site.score}, which has no query or key, got {site.norm}. Remove it."
+    if site.norm != "none" and not score.d and score.own_scale:
+        yield f"norm: {site.norm} adds no function to score {site.score}, which has a norm of its own. Remove it."
 
 
 def _reach(site: Attention) -> Iterator[str]:

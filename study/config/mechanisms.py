@@ -62,6 +62,10 @@ class Score(Facts):
     matrix absorbs signs on the components of the key."""
     own_scale: bool = False
     """The learned scale is a factor of its own, inside the score; it divides by no d."""
+    rotary: bool = False
+    """The score of a query turned by the angle of t and a key turned by that of s depends on t − s alone."""
+    positive: bool = False
+    """Scores are positive, and no parameter multiplies them."""
     unit_logits: bool = False
     """Initial values make scores O(1) whatever d is: 1/√d or 1/d on top is over-scaled, a control."""
     fixed: Mapping[str, str] = field(default_factory=dict)
@@ -80,11 +84,13 @@ class Scale(Facts):
     power: float = 0.0
     """It divides by d to this power, at the start if it is learned."""
     learned: bool = False
+    grows: bool = False
+    """It grows with the number of visible slots."""
 
     @property
     def divides(self) -> bool:
         """True if the scale divides by a fixed power of d."""
-        return self.power > 0 and not self.learned
+        return self.power > 0 and (self.grows or not self.learned)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +101,10 @@ class Weights(Facts):
     """The weights of a query are a distribution: they have an entropy, and a slot without others has all the weight."""
     softmax: bool = False
     """The Jacobian of a row a is diag(a) − a aᵀ, and a slot can be drawn from it."""
-    linear: bool = False
-    """Weights are proportional to the scores."""
+    zero: bool = False
+    """A slot whose score is 0 has weight 0."""
+    positive: bool = False
+    """It takes positive scores alone."""
     divides_by_slots: bool = False
     scale: str = ""
     """The only scale that it takes; empty if it takes all."""
@@ -120,6 +128,8 @@ class Projection(Facts):
 
     weights: bool = True
     """There is a matrix; else the states, or the combined heads, are taken as they are."""
+    keys: bool = False
+    """The values of a head are its keys."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +140,13 @@ class Combine(Facts):
     """The values of axis output that it takes."""
     alone: str = "concat"
     """The combination that it equals with one head, where its own name is refused; empty for the base of the others."""
+
+    maps: int = 1
+    """Score maps of a head, each with queries and keys of its own."""
+    mixes_logits: str = ""
+    """Equation that mixes the logits of all heads, so that no head can be removed; empty if it does not."""
+    mixes: str = ""
+    """Equation that mixes weights before they reach the values; empty if it does not."""
 
     @property
     def wide(self) -> bool:
@@ -192,9 +209,15 @@ class Memory(Facts):
 
 @dataclass(frozen=True, kw_only=True)
 class Positions(Facts):
-    """Facts about absolute positions."""
+    """Facts about positions."""
 
     even_width: bool = False
+    relative: bool = False
+    """They act in self-attention, by the distance of query and slot; embeddings stay as they are."""
+    rotates: bool = False
+    """They turn queries and keys, in pairs of components."""
+    biased: bool = False
+    """They add to the logits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -321,6 +344,7 @@ SCORE = Axis(
             scale="rsqrt",
             d="K",
             equal_sizes=True,
+            rotary=True,
             place=0,
         ),
         "bilinear": Score(
@@ -347,6 +371,7 @@ SCORE = Axis(
             scale="learned",
             own_scale=True,
             equal_sizes=True,
+            rotary=True,
             place=5,
         ),
         "low_rank": Score(
@@ -387,6 +412,13 @@ SCORE = Axis(
             unit_logits=True,
             place=3,
         ),
+        "elu_kernel": Score(
+            formula="φ(q)·φ(k), φ(x) = elu(x) + 1",
+            source="Katharopoulos et al. 2020",
+            equal_sizes=True,
+            positive=True,
+            label="elu kernel",
+        ),
         "uniform": Score(formula="0", control="control", reads=(), place=8),
         "fixed_random": Score(
             formula="T_{t s}",
@@ -410,6 +442,38 @@ SCALE = Axis(
             learned=True,
             label="learned scale",
             place=3,
+        ),
+        "log_length": Scale(
+            formula="g ln S / √d",
+            source="Chiang and Cholak 2022; Nakanishi 2025",
+            help="g·ln S/√d, g per head, for S visible slots",
+            power=0.5,
+            learned=True,
+            grows=True,
+            label="scale grows with ln S",
+        ),
+    }
+)
+LOGITS = Axis(
+    {
+        "plain": Facts(formula="e", help="the scaled scores", label="plain logits"),
+        "cap": Facts(
+            formula="c·tanh(e/c)",
+            source="Gemma Team 2024",
+            help="c·tanh(e/c) with c = `cap`",
+            options=("cap",),
+            label="capped logits",
+        ),
+    }
+)
+NORM = Axis(
+    {
+        "none": Facts(help="as the maps make them", label="no norm of q and k"),
+        "rms": Facts(
+            formula="q ← γ_q ⊙ q / rms(q), k ← γ_k ⊙ k / rms(k)",
+            source="Dehghani et al. 2023",
+            help="divided by their root mean square, times a learned gain per head and component (QK-norm)",
+            label="norm of q and k",
         ),
     }
 )
@@ -444,9 +508,32 @@ WEIGHTS = Axis(
             help="σ(s − ln S) for S visible slots",
             place=3,
         ),
-        "identity": Weights(formula="e", help="s (with scale rsqrt only)", linear=True, scale="rsqrt", place=4),
+        "identity": Weights(formula="e", help="s (with scale rsqrt only)", zero=True, scale="rsqrt", place=4),
         "identity_mean": Weights(
-            formula="e / S", help="s/S", linear=True, divides_by_slots=True, label="identity / S", place=5
+            formula="e / S", help="s/S", zero=True, divides_by_slots=True, label="identity / S", place=5
+        ),
+        "softmax_one": Weights(
+            formula="exp(e) / (1 + Σ exp(e))",
+            source="Miller 2023",
+            help="softmax with 1 added to its sum",
+            label="softmax-one",
+        ),
+        "sink": Weights(
+            formula="exp(e) / (exp(b) + Σ exp(e))",
+            source="OpenAI 2025",
+            help="softmax with exp(b) added to its sum, b per head",
+            label="softmax with a sink",
+        ),
+        "relu": Weights(formula="[e]₊ / S", source="Wortsman et al. 2023", help="[s]₊/S", zero=True, label="relu / S"),
+        "normalised": Weights(
+            formula="e / Σ e",
+            source="Katharopoulos et al. 2020",
+            help="s/Σs, for positive scores",
+            sums_to_one=True,
+            zero=True,
+            positive=True,
+            scale="none",
+            label="scores ÷ their sum",
         ),
     }
 )
@@ -481,6 +568,13 @@ VALUES = Axis(
     {
         "projected": Projection(help="W_V, without bias", label="projected values"),
         "raw": Projection(help="the states, sliced among the heads", weights=False, label="raw values"),
+        "keys": Projection(
+            source="Kayyam et al. 2026",
+            help="the keys, as W_K makes them",
+            weights=False,
+            keys=True,
+            label="values = keys",
+        ),
     }
 )
 OUTPUT = Axis(
@@ -513,6 +607,30 @@ COMBINE = Axis(
             outputs=("raw",),
             alone="concat with output raw and value_width = D",
             place=4,
+        ),
+        "gate": Combine(
+            formula="[o_1 ⊙ g_1; …; o_H ⊙ g_H] W_O, g_n = σ(W_G x)",
+            source="Qiu et al. 2025",
+            help="concat of heads times σ(W_G x), x the state of the query",
+            alone="",
+            label="gated heads",
+        ),
+        "talking": Combine(
+            formula="[o_1; …; o_H] W_O",
+            source="Shazeer et al. 2020",
+            help="concat of heads whose logits and weights are mixed by learned H × H matrices",
+            mixes_logits="e_m ← Σ_n P_nm e_n",
+            mixes="a_m ← Σ_n P′_nm a_n",
+            label="talking heads",
+        ),
+        "differential": Combine(
+            formula="(1 − λ₀) [norm(o_1); …; norm(o_H)] W_O",
+            source="Ye et al. 2024",
+            help="concat of normalised heads, each with the difference of two score maps for weights",
+            alone="",
+            maps=2,
+            mixes="a ← a − λ a′, a′ of a second score map, λ = exp(g·h) − exp(g′·h′) + λ₀",
+            label="differential heads",
         ),
     }
 )
@@ -622,6 +740,30 @@ POSITIONS = Axis(
         ),
         "learned": Positions(formula="x + √D · P_t", source="Gehring et al. 2017", label="learned positions"),
         "none": Positions(formula="x", label="no positions"),
+        "rope": Positions(
+            formula="(q_2i, q_2i+1) turned by t ω_i, (k_2i, k_2i+1) by s ω_i, ω_i = 10000^(−2i/K)",
+            source="Su et al. 2021",
+            help="queries and keys of self-attention turned by an angle that grows with their position",
+            relative=True,
+            rotates=True,
+            label="rotary positions",
+        ),
+        "alibi": Positions(
+            formula="e − m_n |t − s|, m_n = 2^(−8n/H)",
+            source="Press et al. 2022",
+            help="a distance times a slope per head taken off the logits of self-attention",
+            relative=True,
+            biased=True,
+            label="ALiBi",
+        ),
+        "t5": Positions(
+            formula="e + b_{n, bucket(s − t)}",
+            source="Raffel et al. 2020",
+            help="a learned bias per head and bucket of distances on the logits of self-attention, shared by layers",
+            relative=True,
+            biased=True,
+            label="T5 biases",
+        ),
     }
 )
 MIXING = Axis(
@@ -658,9 +800,11 @@ DECODER = Axis(
 AXES: dict[str, Axis[Any]] = {
     "score": SCORE,
     "scale": SCALE,
+    "logits": LOGITS,
     "weights": WEIGHTS,
     "reach": REACH,
     "maps": MAPS,
+    "norm": NORM,
     "values": VALUES,
     "combine": COMBINE,
     "output": OUTPUT,
@@ -698,6 +842,7 @@ DERIVED = {
     "rank": Default("a quarter of K", lambda width: max(1, width // 4)),
     "window": _always(4),
     "entropy_bonus": _always(0.01),
+    "cap": _always(50.0),
     "annotations": _always(8),
     "annotation_width": Default("the width of the encoder's states", lambda width: width),
     "penalty": _always(0.0),

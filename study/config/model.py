@@ -23,6 +23,7 @@ from study.config.mechanisms import (
 from study.config.refusals import (
     SCORING,
     memory_kind,
+    position_refusals,
     scores_matter,
     site_refusals,
     unused_mixing,
@@ -105,8 +106,9 @@ class Transformer(Frozen):
     feedforward: int | None = Field(None, ge=0, description="Hidden width of the feed-forward blocks (derived: 4 D).")
     positions: Annotated[str, Choice("positions")] = Field(
         "sinusoidal",
-        description="Absolute positions added to embeddings. learned: a table for each language with one row per "
-        "position of the longest training sentence; longer sentences are refused.",
+        description="Absolute positions are added to embeddings; relative ones (rope, alibi, t5) act in self-attention "
+        "alone, in place of them. learned: a table for each language with one row per position of the longest training "
+        "sentence; longer sentences are refused.",
     )
     mixing: Annotated[str, Choice("mixing")] = Field(
         "attention",
@@ -178,6 +180,10 @@ class Transformer(Frozen):
             object.__setattr__(self, "attention", self.attention.model_copy(update={"encoder_self": None}))
         sites = [name for name in TransformerSites.model_fields if getattr(self.attention, name) is not None]
         _resolve(self, self.attention, dict.fromkeys(sites, (self.width, self.width)))
+        if self.factors == "split" and VALUES[self.attention.encoder_self.values].keys:  # type: ignore[union-attr]
+            raise ValueError("factors: split gives values other states than keys, got values keys. Use projected.")
+        for problem in position_refusals(self.attention, self.positions, self.width):
+            raise ValueError(problem)
         for name in sites:
             joins = getattr(self.attention, name).output_width(self.width, self.width)
             if joins != self.width:

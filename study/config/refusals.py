@@ -9,16 +9,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from study.config.attention import Attention
-from study.config.mechanisms import MEMORY, REACH, SCORE, WEIGHTS
+from study.config.mechanisms import LOGIT_INIT, MEMORY, POSITIONS, REACH, SCORE, VALUES, WEIGHTS
 
 ONE_ANNOTATION = " with annotations 1"
 """Ending of the name of a memory whose slots are annotations, if there is one annotation."""
 SCORING = (
     *("score", *(option for option in Attention.model_fields if SCORE.taking(option))),
-    *("scale", "maps", "equal_start", "key_width", "weights", "logit_init", "map_rate"),
+    *("scale", "logits", "cap", "maps", "norm", "equal_start", "key_width", "weights", "logit_init", "map_rate"),
 )
 """Fields that decide the weights of slots."""
-MIXING = ("values", "value_width", "combine", "output")
+MIXING = ("groups", "values", "value_width", "combine", "output")
 """Fields that decide how states of slots are mixed. All of these maps are linear and have no bias."""
 
 
@@ -49,6 +49,8 @@ def site_refusals(site: Attention, name: str, memory: str) -> Iterator[str]:
     if reach.samples and slots is not None:
         several = " or ".join(MEMORY.those(lambda row: row.slots is None))
         yield f"reach: {site.reach} expected a memory of several slots, got memory {memory}. Use memory {several}."
+    if slots is not None and VALUES[site.values].keys:
+        yield f"values: {site.values} expected several slots, whose keys are read, got memory {memory}. Use projected."
     if slots is not None and WEIGHTS[site.weights].divides_by_slots:
         yield f"weights: {site.weights} expected several slots, got memory {memory}. Use identity or softmax."
 
@@ -78,3 +80,23 @@ def unused_mixing(site: Attention, base: dict[str, Any], memory: str) -> Iterato
     for name in MIXING if _slots(memory) == 0 else ():
         if (given := getattr(site, name)) != base.get(name, type(site).model_fields[name].default):
             yield f"{name}: {given} has no effect, because the context of memory {memory} is 0. Remove it."
+
+
+def position_refusals(sites: Any, value: str, width: int) -> Iterator[str]:
+    """Refusals of relative positions at the self-attention sites of a transformer of this width."""
+    positions = POSITIONS[value]
+    for name in ("encoder_self", "decoder_self"):
+        site: Attention | None = getattr(sites, name)
+        if site is None or not positions.relative:
+            continue
+        score, where = SCORE[site.score], f"attention.{name}"
+        size = site.map_widths(width, width)[0]
+        if positions.rotates and not score.rotary:
+            rotary = " or ".join(SCORE.those(lambda row: row.rotary))
+            yield f"{where}.score: expected {rotary} with positions {value}, got {site.score}. Use other positions."
+        elif positions.rotates and size % 2:
+            yield f"{where}.key_width: expected an even width, to turn pairs by positions {value}, got {size}."
+        if positions.biased and WEIGHTS[site.weights].positive:
+            yield f"{where}.weights: {site.weights} expected positive scores, but positions {value} take some off."
+        if positions.biased and LOGIT_INIT[site.logit_init].measured:
+            yield f"{where}.logit_init: expected standard with positions {value}, which add to logits, got matched."

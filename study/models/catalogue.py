@@ -23,25 +23,26 @@ from study.attention import Attention as Site
 from study.attention import Lengths
 from study.attention.formula import combined, mapped
 from study.attention.mixing import build_mixing
+from study.attention.positions import build_positions
 from study.config import TEXTBOOK, Attention, Recurrent, Transformer
 from study.config.mechanisms import AXES, MIXING, SCORE, SIZES, choices
 from study.files import CHECKOUT
 from study.models.bridge import build_memory
-from study.models.transformer import build_positions
 
 H = 3
 NAMES = {51: "D", 57: "Dk", 58: "D", 17: "Kq", 19: "Kk", 36: "(Kq + Kk)", 13: "K", 11: "V", 23: "A", 29: "R"}
-NAMES |= {31: "S_max", 41: "U", 7: "r", 5: "w"}
+NAMES |= {31: "S_max", 41: "U", 7: "r", 5: "w", 1: "H", 3: "H", 4: "4", 32: "32"}
 """Sizes ↦ symbols. D = 3·17 and Dk = 3·19, for raw maps of 3 heads; an even D of 58 outside attention."""
 LENGTHS = Lengths(longest=31, typical=29)
 SIZED = {field: next(size for size, name in NAMES.items() if name == symbol) for field, symbol in SIZES.items()}
 MAPS: tuple[dict[str, Any], ...] = ({"maps": "raw"}, {"key_width": SIZED["key_width"]}, {})
 VALUES: tuple[dict[str, Any], ...] = ({"value_width": SIZED["value_width"]}, {"values": "raw"}, {})
 SCORES: tuple[dict[str, Any], ...] = (*({field: size} for field, size in SIZED.items() if SCORE.taking(field)), {})
+SCORES += tuple({"score": score} for score in SCORE.those(lambda row: row.positive))
 MODELS: tuple[dict[str, Any], ...] = ({"annotations": 7, "annotation_width": 41}, {"convolution_width": 5}, {})
 OUTSIDE: dict[str, Callable[[Any], nn.Module]] = {
     "memory": lambda config: build_memory(config, 58),
-    "positions": lambda config: build_positions(config, LENGTHS),
+    "positions": lambda config: build_positions(config, config.attention.decoder_self, True, LENGTHS),
     "mixing": lambda config: build_mixing(config, LENGTHS),
 }
 """Axes of a model beside its attention, and what builds the part."""
@@ -136,9 +137,11 @@ def _maps(of: Site) -> Built:
 BUILT: dict[str, Callable[[Site], Built]] = {
     "score": lambda of: Built(of.score.formula, (of.score,)),
     "scale": lambda of: Built(of.scale.formula, (of.scale,)),
+    "logits": lambda of: Built(of.logits.formula, (of.logits,)),
     "weights": lambda of: Built(of.weights.formula, (of.weights,)),
     "reach": lambda of: Built(of.reach.formula, (of.reach,)),
     "maps": _maps,
+    "norm": lambda of: Built(of.norm.formula or "q, k", (of.norm,)),
     "values": lambda of: Built(mapped(of)[-1], (of.map_value,)),
     "combine": lambda of: Built(combined(of), (of.combine,)),
     "output": lambda of: Built(combined(of), (of.combine,)),

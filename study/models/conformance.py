@@ -19,7 +19,7 @@ from study.attention import Attention, AttentionCall, Lengths, View
 from study.attention.part import Part
 from study.config import Attention as Config
 from study.config import Recurrent, Transformer, experiment_from, plugins
-from study.config.mechanisms import AXES, REACH
+from study.config.mechanisms import AXES, REACH, SCORE
 from study.errors import InputError
 from study.models.build import build, construct, initialise
 from study.models.translator import Translator, select
@@ -75,6 +75,8 @@ class Case(NamedTuple):
         given: dict[str, Any] = {"heads": H, self.axis: self.value}
         if self.axis == "weights" and self.facts.scale:
             given["scale"] = self.facts.scale
+        if self.axis == "weights" and self.facts.positive:
+            given["score"] = SCORE.those(lambda row: row.positive)[0]
         if self.axis == "combine":
             given |= {"values": "projected", "output": "raw" if self.facts.wide else "projected"}
         return given
@@ -311,6 +313,8 @@ class _Gate(nn.Module):
 
 def removed_heads(case: Case) -> None:
     """Removing each head equals gating it to 0, as pruning needs."""
+    if case.axis == "combine" and case.facts.mixes_logits:
+        raise NotApplicableError("it mixes heads, so that none can be removed")
     for gone in range(H):
         kept = [head for head in range(H) if head != gone]
         site = case.site()

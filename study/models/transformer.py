@@ -15,85 +15,11 @@ from torch.nn import functional as F
 
 from study.attention import Attention, Lengths, Memory, Terms, View
 from study.attention.mixing import build_mixing
-from study.attention.part import Part
+from study.attention.positions import Positions, build_positions
 from study.config import Transformer as Config
 from study.models.bridge import build_memory, last
 from study.models.dropout import Dropout
 from study.models.translator import PAD, Encoded, Origin, Output, Translator, output_logits
-
-
-class Positions(Part):
-    """Positions of one language.
-
-    Args:
-        width: D.
-        lengths: of the training sentences.
-    """
-
-    axis = "positions"
-    longest: int | None = None
-    """The longest sentence that has positions; None if every sentence has."""
-
-    def __init__(self, width: int, lengths: Lengths | None = None) -> None:
-        super().__init__()
-
-    def forward(self, start: int, embedded: Tensor) -> Tensor:
-        """Embeddings [B, T, D] of the tokens from `start` on ↦ the same with their positions."""
-        raise NotImplementedError
-
-
-class NoPositions(Positions):
-    """x: causality alone tells order, and in the encoder nothing does."""
-
-    name = "none"
-
-    def forward(self, start: int, embedded: Tensor) -> Tensor:
-        return embedded
-
-
-class Sinusoids(Positions):
-    """Sines and cosines of position / 10000^(2i/D), interleaved (Vaswani et al. 2017)."""
-
-    name = "sinusoidal"
-
-    def forward(self, start: int, embedded: Tensor) -> Tensor:
-        return embedded + sinusoids(start, embedded.shape[1], embedded.shape[2], embedded.device)
-
-
-class LearnedPositions(Positions):
-    """√D · P[t], P a table of one row for each position of the longest training sentence (Gehring et al. 2017).
-
-    Like a token's, a position's part has variance 1 at the start. A position beyond the table was never trained, so
-    it does not exist: search and evaluation stop at `longest`, and a longer input is refused.
-    """
-
-    name = "learned"
-
-    def __init__(self, width: int, lengths: Lengths | None = None) -> None:
-        super().__init__(width)
-        if lengths is None:
-            raise ValueError("learned positions are sized by the training sentences: build with their lengths")
-        self.longest = lengths.longest
-        self.weight = nn.Parameter(torch.empty(lengths.longest, width))
-
-    def forward(self, start: int, embedded: Tensor) -> Tensor:
-        end = start + embedded.shape[1]
-        if end > len(self.weight):
-            raise ValueError(f"learned positions end at {len(self.weight)} tokens, and there are {end}")
-        return embedded + self.weight[start:end] * math.sqrt(self.weight.shape[1])
-
-
-def sinusoids(start: int, count: int, width: int, device: torch.device) -> Tensor:
-    """The table of `Sinusoids`: [count, D]."""
-    position = torch.arange(start, start + count, device=device, dtype=torch.float32)
-    frequency = torch.exp(torch.arange(0, width, 2, device=device) * (-math.log(10_000) / width))
-    angle = position[:, None] * frequency
-    return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)
-
-
-def build_positions(config: Config, lengths: Lengths | None) -> Positions:
-    """The positions that a transformer declares, for one language."""
-    return Positions.named(config.positions)(config.width, lengths)
 
 
 class State(NamedTuple):
@@ -120,9 +46,9 @@ class FeedForward(nn.Module):
 class EncoderLayer(nn.Module):
     """x + mix(norm x), then x + feed-forward(norm x). What mixes is self-attention, or what takes its place."""
 
-    def __init__(self, config: Config, lengths: Lengths | None) -> None:
+    def __init__(self, config: Config, lengths: Lengths | None, layer: int, positions: Positions) -> None:
         super().__init__()
-        self.attention = build_mixing(config, lengths)
+        self.attention = build_mixing(config, lengths, layer, positions)
         self.attention_norm = nn.LayerNorm(config.width)
         self.feedforward = _feedforward(config)
         self.dropout = Dropout(config.dropout)
@@ -143,11 +69,12 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """Causal self-attention, cross-attention and feed-forward, each on the normalised stream."""
 
-    def __init__(self, config: Config, lengths: Lengths | None) -> None:
+    def __init__(self, config: Config, lengths: Lengths | None, layer: int, positions: Positions) -> None:
         super().__init__()
-        self.self_attention = Attention(config.attention.decoder_self, config.width, config.width, lengths)
+        sites, width = config.attention, config.width
+        self.self_attention = Attention(sites.decoder_self, width, width, lengths, layer, positions)
         self.self_norm = nn.LayerNorm(config.width)
-        self.cross_attention = Attention(config.attention.cross, config.width, config.width, lengths)
+        self.cross_attention = Attention(sites.cross, width, width, lengths, layer)
         self.cross_norm = nn.LayerNorm(config.width)
         self.feedforward = _feedforward(config)
         self.dropout = Dropout(config.dropout)
@@ -186,13 +113,14 @@ class Transformer(Translator):
         # The target first: a shared weight is drawn under its first name, the one it has when only the output is tied.
         self.target_embedding = nn.Embedding(vocabulary, config.width, padding_idx=PAD)
         self.source_embedding = nn.Embedding(vocabulary, config.width, padding_idx=PAD)
-        self.source_positions = build_positions(config, lengths)
-        self.target_positions = build_positions(config, lengths)
+        sites, layers = config.attention, range(1, config.layers + 1)
+        self.source_positions = build_positions(config, sites.encoder_self, False, lengths)
+        self.target_positions = build_positions(config, sites.decoder_self, True, lengths)
         self.longest = self.source_positions.longest
-        self.encoder = nn.ModuleList(EncoderLayer(config, lengths) for _ in range(config.layers))
+        self.encoder = nn.ModuleList(EncoderLayer(config, lengths, i, self.source_positions) for i in layers)
         self.encoder_norm = nn.LayerNorm(config.width)
         self.memory = build_memory(config, config.width)
-        self.decoder = nn.ModuleList(DecoderLayer(config, lengths) for _ in range(config.layers))
+        self.decoder = nn.ModuleList(DecoderLayer(config, lengths, i, self.target_positions) for i in layers)
         self.decoder_norm = nn.LayerNorm(config.width)
         self.unembedding = nn.Linear(config.width, vocabulary)
         self.tie(config.embeddings)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from study.attention import Attention, AttentionCall, Lengths, View
+from study.attention.positions import Positions
 from study.config import Attention as Config
 from study.models import initialise
 
@@ -14,10 +15,17 @@ DQ, DK = 33, 39  # 3 · 11 and 3 · 13, so that raw maps slice evenly and unequa
 LENGTHS = Lengths(longest=31, typical=37)
 
 
-def site(query: int = DQ, memory: int = DK, lengths: Lengths = LENGTHS, **fields: object) -> Attention:
+def site(
+    query: int = DQ,
+    memory: int = DK,
+    lengths: Lengths = LENGTHS,
+    layer: int = 1,
+    positions: Positions | None = None,
+    **fields: object,
+) -> Attention:
     """An initialised site in float64 whose biases are not 0."""
     config = Config(**{"heads": H, **fields}).resolved(query, memory)  # type: ignore[arg-type]
-    attention = Attention(config, query, memory, lengths)
+    attention = Attention(config, query, memory, lengths, layer, positions)
     initialise(attention, 1)
     with torch.no_grad():
         for name, parameter in attention.named_parameters():

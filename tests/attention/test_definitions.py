@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from attention_sites import DK, DQ, A, B, H, K, L, R, S, inputs, seen, site
+from attention_sites import DK, DQ, LENGTHS, A, B, H, K, L, R, S, inputs, seen, site
 from torch import Tensor
 
 from study.attention import Attention
@@ -72,6 +72,12 @@ def location(q: Tensor, k: Tensor, p: Parameters) -> tuple[Tensor, int]:
     return torch.einsum("bhlk,hsk->bhls", q, p["score.weight"][:, :S]), q.shape[-1]
 
 
+@defines("elu_kernel")
+def elu_kernel(q: Tensor, k: Tensor, p: Parameters) -> tuple[Tensor, int]:
+    positive = [torch.where(x > 0, x + 1, x.exp()) for x in (q, k)]
+    return torch.einsum("bhlk,bhsk->bhls", *positive), 1
+
+
 @defines("uniform")
 def uniform(q: Tensor, k: Tensor, p: Parameters) -> tuple[Tensor, int]:
     return torch.zeros(B, H, L, S, dtype=torch.float64), 1
@@ -123,7 +129,11 @@ def test_logits_are_the_definition(fields: dict[str, Any], memory: int) -> None:
     attention = site(DQ, memory, **fields)
     query, states, mask = inputs(DQ, memory)
     wanted, d = definition(attention, query, states)
-    factor = {"none": 1.0, "rsqrt": d**-0.5, "inverse": 1 / d, "learned": d**-0.5}[fields["scale"]]
+    visible = mask.sum(-1)[:, None, None, None].double()
+    growing = visible.log() / torch.arange(1, LENGTHS.typical + 1).log().mean() * d**-0.5
+    factor = {"none": 1.0, "rsqrt": d**-0.5, "inverse": 1 / d, "learned": d**-0.5, "log_length": growing}[
+        fields["scale"]
+    ]
     if SCORE[fields["score"]].own_scale:
         factor = 1.0
     # A learned scale starts from the logarithm in float32.
@@ -134,5 +144,5 @@ def test_logits_are_the_definition(fields: dict[str, Any], memory: int) -> None:
 def test_a_score_is_compared_on_all_its_maps_at_all_its_scales(score: str) -> None:
     facts = SCORE[score]
     maps = 1 if facts.content_free else 2 if "key" not in facts.reads else 3 if facts.matrix else 4
-    scales = 1 if facts.content_free else 4 if facts.d else 2
+    scales = 1 if facts.content_free else 5 if facts.d else 2
     assert sum(fields["score"] == score for fields, _ in legal_sites()) == maps * scales

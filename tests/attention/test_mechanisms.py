@@ -81,8 +81,12 @@ def test_gradients_of_scores(score: str) -> None:
     assert torch.autograd.gradcheck(function, given, fast_mode=True)
 
 
+COMPANIONS: dict[str, dict[str, Any]] = {"normalised": {"score": "elu_kernel"}}
+"""Fields that a normaliser needs."""
+
+
 def normaliser(name: str) -> Any:
-    return build_weights(Config(weights=name))
+    return build_weights(Config(weights=name, **COMPANIONS.get(name, {})))
 
 
 LOGITS = torch.tensor([[[[1.0, 0.4, -2.0, 9.0], [3.0, 4.0, 5.0, 6.0], [0.1, 0.3, 0.2, -0.1]]]])
@@ -99,6 +103,9 @@ MASK = torch.tensor([[[[True, True, True, False], [False] * 4, [True] * 4]]])
         ("sigmoid", [1 / (1 + 3 * math.exp(-s)) for s in (1, 0.4, -2)]),
         ("identity", [1.0, 0.4, -2.0]),
         ("identity_mean", [1 / 3, 0.4 / 3, -2 / 3]),
+        ("softmax_one", [math.exp(s) / (1 + math.exp(1) + math.exp(0.4) + math.exp(-2)) for s in (1, 0.4, -2)]),
+        ("sink", [math.exp(s) / (1 + math.exp(1) + math.exp(0.4) + math.exp(-2)) for s in (1, 0.4, -2)]),
+        ("relu", [1 / 3, 0.4 / 3, 0.0]),
     ],
 )
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
@@ -121,7 +128,7 @@ def test_normalisers_on_hard_rows(name: str) -> None:
     large = normaliser(name)(torch.tensor([[[[6e4, -6e4, 6e4]]]]).half(), torch.tensor([[[[True, True, False]]]]))
     assert large.isfinite().all()
     assert large[..., 2] == 0
-    if WEIGHTS[name].sums_to_one:
+    if WEIGHTS[name].sums_to_one and not WEIGHTS[name].positive:
         assert large.tolist() == [[[[1.0, 0.0, 0.0]]]]
     empty = torch.zeros(1, 1, 2, 0)
     assert normaliser(name)(empty, empty.bool()).shape == empty.shape
@@ -135,7 +142,7 @@ def test_normalisers_on_hard_rows(name: str) -> None:
     "fields",
     [
         *({"score": score} for score in ARMS),
-        *({"weights": weights} for weights in WEIGHTS),
+        *({"weights": weights, **COMPANIONS.get(weights, {})} for weights in WEIGHTS),
         *({"reach": reach} for reach in REACH if reach != "global"),
     ],
     ids=lambda fields: "-".join(map(str, fields.values())),
@@ -159,7 +166,7 @@ def test_a_sentence_without_slots_gives_a_zero_context_and_finite_gradients(
 
 @pytest.mark.parametrize("weights", WEIGHTS)
 def test_entropies_only_of_distributions(weights: str) -> None:
-    shown = seen(site(weights=weights), *inputs())
+    shown = seen(site(weights=weights, **COMPANIONS.get(weights, {})), *inputs())
     assert shown.sums_to_one == bool(torch.allclose(shown.normalised.sum(-1), torch.ones(1, dtype=torch.float64)))
     assert shown.softmax == (weights == "softmax")
 

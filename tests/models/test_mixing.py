@@ -10,11 +10,11 @@ from torch import Tensor
 
 from study.attention import Lengths
 from study.attention.mixing import Convolution
+from study.attention.positions import LearnedPositions, Sinusoids, sinusoids
 from study.config import Transformer, experiment_from
 from study.errors import InputError
 from study.models import Translator, build
 from study.models.search import beam_search
-from study.models.transformer import LearnedPositions, Sinusoids, sinusoids
 from study.models.translator import PAD
 
 D, LONGEST = 5, 7

@@ -50,20 +50,22 @@ def diagnose(observations: dict[Site, SiteObservation], batch: Batch, truth: Tru
 def _values(
     observation: SiteObservation, site: str, rows: measures.Rows, batch: Batch, truth: Truth
 ) -> measures.Values:
-    """Return every measure of one site; NaN if it has no meaning there."""
+    """Return every measure of one site; NaN if it has no meaning there. Of two score maps of a head, the mean."""
     call = observation.call
-    found = measures.norms(call.query, observation.keys, rows)
+    maps = measures.Rows.of(call, rows.asked[:, 0], call.normalised)
+    found = measures.norms(call.query, observation.keys, maps)
     none = torch.full_like(found["query_norm"], torch.nan)
     if call.weights.shape[-1]:
-        found |= measures.logits(call.logits, rows) | measures.contexts(call.heads, rows)
-        found |= measures.entropies(call.normalised, rows, call.sums_to_one, call.softmax)
+        found |= measures.logits(call.logits, maps) | measures.contexts(call.heads, rows)
+        found |= measures.entropies(call.normalised, maps, call.sums_to_one, call.softmax)
         over_tokens = call.over_tokens(batch.source.shape[1]) if site == "cross" else call.weights
         tokens = batch.mask[:, :0] if site == "decoder_self" else batch.mask
         if over_tokens is not None:
             found |= measures.masses(over_tokens, rows, tokens, truth.get(site))
         if site == "encoder_self":  # elsewhere no pair of slots sees each other
-            found["symmetry"] = measures.symmetry(call.logits, rows)
-    return {name: found.get(name, none) for name in NAMES}
+            found["symmetry"] = measures.symmetry(call.logits, maps)
+    heads = call.heads.shape[1]
+    return {name: found.get(name, none).view(-1, heads).mean(0) for name in NAMES}
 
 
 def _by_name(values: measures.Values) -> Layer:

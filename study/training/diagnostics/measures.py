@@ -29,9 +29,12 @@ class Rows(NamedTuple):
     """[B, 1, L]: True for queries that are not padding."""
 
     @classmethod
-    def of(cls, call: AttentionCall, asked: Tensor) -> Rows:
-        """Return the rows of a call; `asked` [B, L] is True for queries that are not padding."""
-        visible = call.mask.expand_as(call.weights) & asked[:, None, :, None]
+    def of(cls, call: AttentionCall, asked: Tensor, weights: Tensor | None = None) -> Rows:
+        """Return the rows of a call, or of its weights before heads mix them.
+
+        `asked` [B, L] is True for queries that are not padding.
+        """
+        visible = call.mask.expand_as(call.weights if weights is None else weights) & asked[:, None, :, None]
         return cls(visible, visible.sum(-1), asked[:, None])
 
 

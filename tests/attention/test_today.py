@@ -1,0 +1,440 @@
+"""Mechanisms since 2017 against references of their own in float64, and identities that join them to the others.
+
+The references are written from the papers with loops, complex numbers and einsum, and use nothing of the package.
+"""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from attention_sites import LENGTHS, B, H, L, S, close, context, inputs, seen, site, view
+from torch import Tensor
+from torch.nn import functional as F
+
+from study.attention import Attention, Lengths, View
+from study.attention.positions import Positions
+from study.config import Attention as Config
+from study.config import experiment_from
+from study.errors import InputError
+from study.models import build, initialise
+
+K = 16
+D = H * K
+RELATIVE = ("rope", "alibi", "t5")
+
+
+def positions(name: str, causal: bool = False, heads: int = H) -> Positions:
+    """Positions in float64, with numbers in the table of T5."""
+    built = Positions.named(name)(D, heads, causal, LENGTHS).double()
+    for table in built.parameters():
+        table.data.copy_(torch.randn(table.shape, generator=torch.Generator().manual_seed(8)))
+    return built
+
+
+def at(causal: bool, count: int = S) -> View:
+    """Self-attention's view of two sentences, the second one of half the length."""
+    mask = inputs(D, D, slots=count)[2][:, None, None]
+    return View(mask & torch.ones(count, count, dtype=torch.bool).tril() if causal else mask, torch.arange(count))
+
+
+def call(attention: Attention, causal: bool = False) -> Any:
+    _, states, mask = inputs(D, D)
+    return seen(attention, states, states, mask, at(causal))
+
+
+def softmax(logits: Tensor, mask: Tensor) -> Tensor:
+    weights = logits.exp() * mask
+    return weights / weights.sum(-1, keepdim=True)
+
+
+def heads_of(attention: Attention, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values as the stored matrices give them."""
+    p = dict(attention.named_parameters())
+    return tuple(torch.einsum("btd,hkd->bhtk", states, p[f"map_{x}.weight"]) for x in ("query", "key", "value"))
+
+
+def t5_bucket(offset: int, causal: bool) -> int:
+    """Bucket of slot − query, after the code of the paper."""
+    count, bucket = (32, 0) if causal else (16, 16 if offset > 0 else 0)
+    distance = max(-offset, 0) if causal else abs(offset)
+    if distance < count // 2:
+        return bucket + distance
+    far = math.log(distance / (count // 2)) / math.log(128 / (count // 2)) * (count - count // 2)
+    return bucket + min(count // 2 + int(far), count - 1)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("name", RELATIVE)
+def test_relative_positions_are_their_definition(name: str, causal: bool) -> None:
+    count = 150  # past the farthest bucket
+    given = positions(name, causal)
+    attention = site(D, D, positions=given, key_width=K)
+    states, mask = inputs(D, D, count, count)[1], torch.ones(B, count, dtype=torch.bool)
+    found = seen(attention, states, states, mask, View(at(causal, count).mask | True, torch.arange(count)))
+    q, k, _ = heads_of(attention, states)
+    if name == "rope":
+        angle = torch.arange(count).double()[:, None] * 10000.0 ** (-2 * torch.arange(K // 2).double() / K)
+        q, k = (torch.view_as_complex(x.unflatten(-1, (-1, 2))) * torch.polar(angle * 0 + 1, angle) for x in (q, k))
+        wanted = torch.einsum("bhtk,bhsk->bhts", q, k.conj()).real / math.sqrt(K)
+    else:
+        bias = torch.zeros(H, count, count, dtype=torch.float64)
+        for t in range(count):
+            for s in range(count):
+                for h in range(H):
+                    slope = 2 ** (-8 * (h + 1) / H)
+                    number = given.get_parameter("bias_of")[h, t5_bucket(s - t, causal)] if name == "t5" else 0.0
+                    bias[h, t, s] = number if name == "t5" else -slope * abs(t - s)
+        wanted = torch.einsum("bhtk,bhsk->bhts", q, k) / math.sqrt(K) + bias
+    torch.testing.assert_close(found.logits, wanted, rtol=1e-6, atol=1e-6 if name == "alibi" else 1e-9)
+
+
+def test_t5_starts_at_0_and_is_one_table_for_all_layers() -> None:
+    model = build(experiment_from({"model.family": "transformer", "model.positions": "t5"}).model, 13, 1, LENGTHS)
+    tables = {name: p for name, p in model.named_parameters() if "positions" in name}
+    assert {name: tuple(p.shape) for name, p in tables.items()} == {
+        "source_positions.bias_of": (4, 32),
+        "target_positions.bias_of": (4, 32),
+    }
+    assert all(not p.any() for p in tables.values())
+    assert len({id(a.positions) for name, _, a in model.sites() if name == "encoder_self"}) == 1
+    assert all(a.positions is None for name, _, a in model.sites() if name == "cross")
+
+
+def test_rms_norm_is_its_definition_and_with_gains_of_1_the_cosine() -> None:
+    attention = site(D, D, norm="rms", key_width=K)
+    gains = [attention.get_parameter(f"norm.of_{x}") for x in ("query", "key")]
+    assert all(torch.equal(gain, torch.ones(H, K).double()) for gain in gains)
+    cosine = site(D, D, score="cosine", scale="none", key_width=K)
+    torch.testing.assert_close(call(attention).logits, call(cosine).logits * math.sqrt(K), rtol=1e-4, atol=1e-5)
+    for gain in gains:
+        gain.data.uniform_(0.5, 2, generator=torch.Generator().manual_seed(3))
+    q, k, _ = heads_of(attention, inputs(D, D)[1])
+    q, k = (
+        g.detach()[:, None] * x / (x.square().mean(-1, keepdim=True) + 1e-6).sqrt()
+        for g, x in zip(gains, (q, k), strict=True)
+    )
+    close(call(attention).logits, torch.einsum("bhtk,bhsk->bhts", q, k) / math.sqrt(K))
+
+
+@pytest.mark.parametrize("maps", ["tied", "tied_signed"])
+def test_tied_maps_have_one_gain_and_stay_symmetric(maps: str) -> None:
+    attention = site(D, D, norm="rms", maps=maps)
+    attention.get_parameter("norm.of_query").data.uniform_(0.5, 2)
+    logits = call(attention).logits
+    close(logits, logits.transpose(-1, -2))
+    assert [name for name, _ in attention.norm.named_parameters()] == ["of_query"]
+
+
+def test_scale_by_the_logarithm_of_visible_slots() -> None:
+    attention = site(D, D, scale="log_length", key_width=K)
+    factor = attention.get_parameter("scale.factor")
+    mean = sum(math.log(n) for n in range(1, LENGTHS.typical + 1)) / LENGTHS.typical
+    assert factor.tolist() == pytest.approx([1 / mean] * H)
+    factor.data.copy_(torch.tensor([0.3, 0.7, 1.1]))
+    q, k, _ = heads_of(attention, inputs(D, D)[1])
+    for causal in (False, True):
+        visible = at(causal).mask.sum(-1, keepdim=True).clamp(min=1).double()
+        wanted = torch.einsum("bhtk,bhsk,h->bhts", q, k, factor.detach()) * visible.log() / math.sqrt(K)
+        close(call(attention, causal).logits, wanted)
+
+
+def test_a_cap_is_c_tanh_and_a_large_one_nothing() -> None:
+    plain, capped, wide = (site(D, D, **fields) for fields in ({}, {"logits": "cap", "cap": 0.5}, CAP))
+    close(call(capped).logits, 0.5 * torch.tanh(call(plain).logits / 0.5))
+    torch.testing.assert_close(call(wide).logits, call(plain).logits, rtol=1e-9, atol=1e-9)
+    assert Config(logits="cap").resolved(D, D).cap == 50
+
+
+CAP: dict[str, Any] = {"logits": "cap", "cap": 1e6}
+
+
+@pytest.mark.parametrize("weights", ["softmax_one", "sink"])
+def test_weights_with_a_rest_are_softmax_with_one_more_slot(weights: str) -> None:
+    attention = site(D, D, weights=weights)
+    rest = torch.zeros(H, dtype=torch.float64)
+    if weights == "sink":
+        assert not attention.get_parameter("weights.logit").any()
+        rest = torch.tensor([-1.0, 0.5, 2.0]).double()
+        attention.get_parameter("weights.logit").data.copy_(rest)
+    found = call(attention)
+    mask = at(False).mask
+    exp = found.logits.exp() * mask
+    close(found.weights, exp / (rest.exp()[:, None, None] + exp.sum(-1, keepdim=True)))
+    extra = torch.cat([found.logits, rest[:, None, None].expand(B, -1, S, 1)], -1)
+    close(found.weights, softmax(extra, F.pad(mask, (0, 1), value=True))[..., :-1])
+
+
+def test_relu_and_the_normalised_kernel_are_their_definitions() -> None:
+    mask = at(False).mask
+    found = call(site(D, D, weights="relu"))
+    close(found.weights, found.logits.clamp(min=0) * mask / mask.sum(-1, keepdim=True))
+    attention = site(D, D, score="elu_kernel", weights="normalised", key_width=K)
+    q, k, v = heads_of(attention, inputs(D, D)[1])
+    q, k = (torch.where(x > 0, x + 1, x.exp()) for x in (q, k))
+    wanted = torch.zeros(B, H, S, v.shape[-1], dtype=torch.float64)
+    for b in range(B):  # linear attention: Σ φ(k) vᵀ and Σ φ(k) are sums of the past
+        state, total = torch.zeros(H, K, v.shape[-1]).double(), torch.zeros(H, K).double()
+        for s in range(S):
+            if inputs(D, D)[2][b, s]:
+                state = state + torch.einsum("hk,hv->hkv", k[b, :, s], v[b, :, s])
+                total = total + k[b, :, s]
+            wanted[b, :, s] = torch.einsum("hk,hkv->hv", q[b, :, s], state) / (q[b, :, s] * total).sum(-1)[:, None]
+    close(call(attention, causal=True).heads, wanted)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_groups_are_heads_that_share_keys_and_values(groups: int) -> None:
+    fields: dict[str, Any] = {"heads": 4, "key_width": 5, "value_width": 7}
+    grouped, plain = site(D, D, groups=groups, **fields), site(D, D, **fields)
+    assert (grouped.config.groups is None) == (groups == 4)
+    for name in ("map_key.weight", "map_value.weight"):
+        few, many = grouped.get_parameter(name), plain.get_parameter(name)
+        assert len(few) == groups
+        assert torch.equal(few, many[:groups])
+        many.data.copy_(few.detach().repeat_interleave(4 // groups, 0))
+    data = inputs(D, D)
+    close(context(grouped, *data), context(plain, *data))
+    smaller = grouped.reduced([3, 1])
+    assert len(smaller.get_parameter("map_key.weight")) == min(groups, 2)
+    close(context(smaller, *data), context(plain.reduced([3, 1]), *data))
+
+
+def test_values_that_are_keys() -> None:
+    shared, plain = site(D, D, values="keys", key_width=K, norm="rms"), site(D, D, value_width=K, norm="rms")
+    plain.get_parameter("map_value.weight").data.copy_(plain.get_parameter("map_key.weight"))
+    data = inputs(D, D)
+    close(context(shared, *data), context(plain, *data))
+    count = sum(p.numel() for p in shared.parameters())
+    assert sum(p.numel() for p in plain.parameters()) - count == H * K * D
+
+
+def test_a_gate_reads_the_state_of_the_query() -> None:
+    gated, plain = site(D, D, combine="gate"), site(D, D)
+    query, states, mask = inputs(D, D)
+    weight = gated.get_parameter("combine.gate.weight")
+    assert weight.shape == (H, K, D)
+    opened = torch.einsum("bld,hvd->bhlv", query, weight.detach()).sigmoid()
+    close(seen(gated, query, states, mask).heads, seen(plain, query, states, mask).heads * opened)
+    weight.data.zero_()
+    close(context(gated, query, states, mask), context(plain, query, states, mask) / 2)
+
+
+def test_talking_heads() -> None:
+    talking, plain = site(D, D, combine="talking"), site(D, D)
+    data = inputs(D, D)
+    close(context(talking, *data), context(plain, *data))
+    logits, weights = (torch.randn(H, H, generator=torch.Generator().manual_seed(s)).double() for s in (1, 2))
+    talking.get_parameter("combine.of_logits").data.copy_(logits)
+    talking.get_parameter("combine.of_weights").data.copy_(weights)
+    mixed = torch.einsum("bnls,nm->bmls", seen(plain, *data).logits, logits)
+    wanted = torch.einsum("bnls,nm->bmls", softmax(mixed, data[2][:, None, None]), weights)
+    close(seen(talking, *data).weights, wanted)
+    with pytest.raises(ValueError, match="no head can be removed"):
+        talking.reduced([0])
+
+
+@pytest.mark.parametrize("layer", [1, 3])
+def test_differential_heads(layer: int) -> None:
+    attention = site(D, D, combine="differential", layer=layer, key_width=5, value_width=7)
+    p = {name: parameter.detach() for name, parameter in attention.named_parameters()}
+    assert p["map_query.weight"].shape == p["map_key.weight"].shape == (2 * H, 5, D)
+    p["combine.norm.weight"].uniform_(0.5, 2)
+    query, states, mask = inputs(D, D)
+    q, k = (torch.einsum("btd,hkd->bhtk", x, p[f"map_{n}.weight"]) for x, n in ((query, "query"), (states, "key")))
+    a = softmax(torch.einsum("bhtk,bhsk->bhts", q, k) / math.sqrt(5), mask[:, None, None])
+    x, y, other_x, other_y = p["combine.share.weight"]
+    start = 0.8 - 0.6 * math.exp(-0.3 * (layer - 1))
+    share = math.exp(x @ y) - math.exp(other_x @ other_y) + start
+    assert p["combine.share.weight"].std() == pytest.approx(0.1, rel=0.5)
+    weights = a[:, :H] - share * a[:, H:]
+    o = weights @ torch.einsum("bsd,hvd->bhsv", states, p["map_value.weight"])
+    o = (1 - start) * o / (o.square().mean(-1, keepdim=True) + 1e-5).sqrt() * p["combine.norm.weight"]
+    found = seen(attention, query, states, mask)
+    close(found.weights, weights)
+    close(found.heads, o)
+    close(context(attention, query, states, mask), torch.einsum("bhlv,hvd->bld", o, p["combine.weight"]))
+
+
+def test_a_differential_head_with_a_share_of_0_is_a_plain_head() -> None:
+    attention, plain = site(D, D, combine="differential", key_width=K), site(D, D, key_width=K)
+    attention.get_parameter("combine.share.weight").data.zero_()
+    attention.combine.share.base = 0.0  # type: ignore[union-attr]
+    for name in ("map_query.weight", "map_key.weight"):
+        plain.get_parameter(name).data.copy_(attention.get_parameter(name)[:H])
+    data = inputs(D, D)
+    close(seen(attention, *data).weights, seen(plain, *data).weights)
+
+
+ARMS: dict[str, dict[str, Any]] = {
+    **{name: {"positions": name} for name in RELATIVE},
+    "norm": {"norm": "rms"},
+    "log_length": {"scale": "log_length"},
+    "cap": {"logits": "cap", "cap": 2.0},
+    **{name: {"weights": name} for name in ("softmax_one", "sink", "relu")},
+    "kernel": {"score": "elu_kernel", "weights": "normalised"},
+    "groups": {"heads": 4, "groups": 2},
+    "keys": {"values": "keys"},
+    **{name: {"combine": name} for name in ("gate", "talking", "differential")},
+    "t5 differential": {
+        "positions": "t5",
+        "combine": "differential",
+        "heads": 4,
+        "groups": 2,
+        "weights": "sink",
+    },
+    "rope norm keys": {"positions": "rope", "norm": "rms", "values": "keys", "scale": "log_length"},
+    "alibi talking cap": {"positions": "alibi", "combine": "talking", "logits": "cap", "cap": 2.0},
+}
+
+
+def built(arm: dict[str, Any], causal: bool, **more: Any) -> Attention:
+    """The arm's site; parameters that start alike for all heads get numbers of their own."""
+    fields = {"heads": H, **arm, **more}
+    name = fields.pop("positions", None)
+    attention = site(D, D, positions=positions(name, causal, fields["heads"]) if name else None, **fields)
+    for parameter in attention.parameters():
+        if parameter.ndim == 1 or parameter.shape[0] == parameter.shape[-1]:
+            parameter.data += torch.linspace(-0.5, 0.5, parameter.numel()).view_as(parameter)
+    return attention
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("arm", ARMS)
+def test_fused_gathered_and_explicit_agree(arm: str, causal: bool) -> None:
+    """Whole sentences by the kernel if it applies, and a window by masks and by gathered slots, with all gradients."""
+    _, states, mask = inputs(D, D)
+    for reach in ({}, {"reach": "local_m", "window": 1}):
+        attention = built(ARMS[arm], causal, **reach)
+        given = states.clone().requires_grad_()
+        results = []
+        for tap, gather in ((None, math.inf), (lambda call: None, math.inf), (None, 1.0)):
+            attention.tap, attention.gather_from = tap, gather
+            out, _ = attention(given, attention.remember(given, mask), at(causal))
+            weighted = (out * torch.linspace(-1, 2, out.numel()).view_as(out)).sum()
+            leaves = [given, *attention.parameters(), *(attention.positions or torch.nn.Module()).parameters()]
+            results.append([out, *torch.autograd.grad(weighted, leaves, allow_unused=True, materialize_grads=True)])
+        for one, two, three in zip(*results, strict=True):
+            torch.testing.assert_close(one, two, rtol=1e-9, atol=1e-10)
+            torch.testing.assert_close(three, two, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_a_memory_that_grew_equals_one_made_at_once(arm: str) -> None:
+    _, states, mask = inputs(D, D)
+    attention, mask = built(ARMS[arm], causal=True), torch.ones_like(mask)
+    causal = View(torch.ones(S, S, dtype=torch.bool).tril()[None, None], torch.arange(S))
+    whole, _ = attention(states, attention.remember(states, mask), causal)
+    grown = attention.remember(states[:, :0], mask[:, :0])
+    for t in range(S):
+        grown = attention.extend(grown, states[:, t : t + 1])
+        now = View(causal.mask[:, :, t : t + 1, : t + 1], torch.tensor([t]))
+        out, _ = attention(states[:, t : t + 1], grown, now)
+        close(out[:, 0], whole[:, t])
+
+
+@pytest.mark.parametrize("arm", [name for name, fields in ARMS.items() if fields.get("combine") != "talking"])
+def test_without_a_head_is_its_output_at_0(arm: str) -> None:
+    _, states, mask = inputs(D, D)
+    attention = built(ARMS[arm], causal=False)
+    count = attention.config.heads
+    for gone in range(count):
+        left = [head for head in range(count) if head != gone]
+        smaller = attention.reduced(left)
+        gate = torch.ones(count, 1, 1).double()
+        gate[gone] = 0
+
+        class Gate(torch.nn.Module):
+            def forward(self, heads: Tensor, gate: Tensor = gate) -> Tensor:
+                return heads * gate
+
+        attention.gate = Gate()
+        close(*(a(states, a.remember(states, mask), at(False))[0] for a in (attention, smaller)))
+        again = smaller.reduced([0])
+        assert again.kept == (left[0],)
+        assert again.positions is attention.positions
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_step_by_step_equals_teacher_forcing(arm: str) -> None:
+    fields = {f"model.{'' if name == 'positions' else 'attention.'}{name}": value for name, value in ARMS[arm].items()}
+    for family in ("recurrent", "transformer"):
+        if family == "recurrent" and "positions" in ARMS[arm]:
+            continue
+        maps = {f"model.attention.{name}": "projected" for name in ("values", "output")} | {
+            "model.attention.maps": "separate",
+            "model.attention.heads": 2,
+        }
+        sizes = {"model.family": family, "model.width": 24}
+        model = build(experiment_from(sizes, maps, fields).model, 13, 1, LENGTHS).double().eval()
+        source, target = torch.randint(4, 13, (B, S)), torch.randint(4, 13, (B, L))
+        mask = inputs()[2]
+        encoded = model.encode(source, mask)
+        whole, state = model.decode(encoded, target).logits, encoded.state
+        for t in range(L):
+            logits, state = model.step(target[:, t], state, encoded)
+            close(logits, whole[:, t])
+        longer = F.pad(source, (0, 2)), F.pad(mask, (0, 2))
+        close(model.decode(model.encode(*longer), target).logits, whole)
+
+
+def test_rotary_scores_depend_on_the_distance_alone() -> None:
+    attention = built({"positions": "rope"}, causal=False)
+    states = inputs(D, D)[1][:, :1].expand(-1, S, -1)  # the same token at every position
+    logits = seen(attention, states, states, torch.ones(B, S, dtype=torch.bool), at(False)).logits
+    for offset in range(-S + 1, S):
+        diagonal = logits.diagonal(offset, -2, -1)
+        close(diagonal, diagonal[..., :1].expand_as(diagonal))
+    far = View(at(False).mask, torch.arange(S) + 5)
+    memory = attention.remember(states, torch.ones(B, S, dtype=torch.bool), start=5)
+    near = attention.remember(states, torch.ones(B, S, dtype=torch.bool))
+    close(attention(states, memory, far)[0], attention(states, near, at(False))[0])
+
+
+def test_a_user_can_remove_groups_of_an_initialised_site() -> None:
+    attention = Attention(Config(heads=4, groups=2).resolved(D, D), D, D, Lengths(3, 3))
+    initialise(attention, 1)
+    query, states, mask = inputs(D, D)
+    out, _ = attention(query.float(), attention.remember(states.float(), mask), view(mask))
+    assert out.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "reason"),
+    [
+        ({"attention.heads": 4, "attention.groups": 3}, "groups: expected a divisor of heads 4, got 3"),
+        ({"attention.groups": 2, "attention.maps": "tied"}, "groups: expected maps separate"),
+        ({"attention.groups": 2, "attention.score": "location"}, "groups: expected a score with keys"),
+        ({"attention.groups": 2, "attention.values": "raw"}, "groups: expected values projected or keys, got raw"),
+        ({"attention.values": "keys", "attention.maps": "raw"}, "values: keys expected keys with a map"),
+        ({"attention.values": "keys", "attention.combine": "differential"}, "whose heads have two keys"),
+        ({"attention.values": "keys", "attention.value_width": 5}, "value_width: expected none with keys values"),
+        ({"attention.values": "keys", "memory": "final"}, "values: keys expected several slots"),
+        ({"attention.cap": 5}, "cap: expected logits cap, got logits plain"),
+        ({"attention.logits": "cap", "attention.score": "uniform"}, "logits: cap has no effect on score uniform"),
+        ({"attention.norm": "rms", "attention.score": "cosine"}, "norm: rms adds no function to score cosine"),
+        (
+            {"attention.norm": "rms", "attention.scale": "none", "attention.map_rate": "rsqrt"},
+            "undoes the size of maps",
+        ),
+        ({"attention.scale": "log_length", "attention.score": "cosine"}, "scale: expected none or learned"),
+        ({"attention.weights": "normalised"}, "weights: normalised expected positive scores, got score dot"),
+        ({"attention.weights": "relu", "attention.score": "uniform"}, "relu of score uniform are all 0"),
+        ({"attention.score": "elu_kernel", "attention.scale": "rsqrt"}, "which has no d"),
+        ({"attention.score": "elu_kernel", "attention.logit_init": "matched"}, "no parameter multiplies the scores"),
+        ({"attention.heads": 1, "attention.combine": "talking"}, "combine: talking of one head is concat"),
+        ({"attention.combine": "talking", "attention.reach": "local_p"}, "but combine talking mixes weights"),
+        ({"attention.combine": "differential", "attention.cross.reach": "hard"}, "combine differential mixes weights"),
+        ({"positions": "rope", "attention.score": "additive"}, "score: expected dot or cosine with positions rope"),
+        ({"positions": "rope", "attention.key_width": 5}, "key_width: expected an even width"),
+        (
+            {"positions": "alibi", "attention.logit_init": "matched"},
+            "logit_init: expected standard with positions alibi",
+        ),
+        ({"factors": "split", "layers": 1, "attention.values": "keys"}, "factors: split gives values other states"),
+    ],
+)
+def test_what_means_nothing_is_refused(overrides: dict[str, Any], reason: str) -> None:
+    fields = {f"model.{name}": value for name, value in overrides.items()}
+    with pytest.raises(InputError, match=reason):
+        experiment_from({"model.family": "transformer"}, fields)
