@@ -1,6 +1,6 @@
 """Cost of the engines of sweeps: seconds per trial beside the same trials by hand, and under a rain of SIGKILLs.
 
-SLURM stands here for submitit's executor on this machine, Ray for a cluster of two nodes on it. Each trial is a real
+SLURM is a real controller with one node on this machine, Ray a cluster of two nodes on it. Each trial is a real
 training, as small as one can be.
 
 python benchmarks/engine.py                        # prints the tables
@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -32,13 +32,14 @@ from page import write
 from study import records
 from study.analysis.rerun import differences
 from study.store import Store
-from study.sweep import slots
+from study.sweep import resources
 from study.sweep.spec import Spec, load
 from study.sweep.trial import stamp
 
 HERE = Path(__file__).parent
 sys.path.append(str(HERE.parent / "tests" / "support"))
 from ray_nodes import Nodes  # noqa: E402
+from slurm_node import Node  # noqa: E402
 
 STUDY = [sys.executable, "-P", "-m", "study"]
 TRIAL = {
@@ -57,11 +58,11 @@ TRIAL = {
 """About a second of processor time, most of it in the first step of a process and in four validations."""
 ENGINES = {
     "local": (),
-    "slurm": ("--engine", "slurm", "--slurm", "cluster=local,time=2h,parallel={jobs}", "--slots", "1"),
+    "slurm": ("--engine", "slurm", "--slurm", "time=2h,parallel={jobs},cpus=1", "--slots", "1", "--wait"),
     "ray": ("--engine", "ray", "--ray", "cpus={cores}"),
 }
 """Engine ↦ its options, for so many jobs at a time, or tasks of so many cores of two."""
-KINDS = {b"submitit.local._local": "node", b"submitit.core._submit": "job", b"ray::make": "worker"}
+KINDS = {b"submitit.core._submit": "job", b"ray::make": "worker"}
 """Part of a command line ↦ what the process is."""
 PARTS = ("overhead", "kills")
 BY_HAND, IN_SWEEP = 2, 6
@@ -81,9 +82,10 @@ def tell(line: str) -> None:
 
 
 def sweep_file(folder: Path, trials: int) -> Spec:
-    """So many short trials, one a seed."""
+    """So many short trials, half of them of each family."""
     fixed = {name: {"value": value} for name, value in TRIAL.items()}
-    parameters = {"seed": {"values": list(range(1, trials + 1))}, **fixed}
+    families = {"model.family": {"values": ["recurrent", "transformer"]}}
+    parameters = {"seed": {"values": list(range(1, trials // 2 + 1))}, **families, **fixed}
     tree = {"name": "short", "method": "grid", "metric": {"name": "test/exact"}, "parameters": parameters}
     (folder / "short.yaml").write_text(yaml.safe_dump(tree, sort_keys=False), encoding="utf-8")
     return load(folder / "short.yaml")
@@ -93,7 +95,7 @@ def start(
     spec: Spec, out: Path, at_once: int, *more: str, engine: str = "local", errors: int | None = subprocess.DEVNULL
 ) -> subprocess.Popen[bytes]:
     """A launcher, as from a shell."""
-    options = [word.format(jobs=at_once, cores=slots.cpu_cores() // at_once) for word in ENGINES[engine]]
+    options = [word.format(jobs=at_once, cores=resources.here().cores // at_once) for word in ENGINES[engine]]
     if engine == "local":
         options += ["--slots", str(at_once)]
     command = [*STUDY, "sweep", str(spec.path), "--runs", str(out), *options, *more]
@@ -132,8 +134,8 @@ def overhead(folder: Path, engines: Sequence[str]) -> Table:
         "overhead",
         "Engines of sweeps: time per trial",
         f"Trials of {TRIAL['training.steps']} steps, one at a time, {BY_HAND} by hand and {IN_SWEEP} in each sweep; "
-        f"seconds of the clock on {where_measured()}. *slurm* is submitit's executor on this machine, one job; *ray* "
-        "starts Ray here. *Inside*: what the record says, building and testing included. *Beside*: all else that a "
+        f"seconds of the clock on {where_measured()}. *slurm* is one job of a real controller; *ray* starts "
+        "Ray here. *Inside*: what the record says, building and testing included. *Beside*: all else that a "
         "trial takes, W&B's last words included and, by hand, Python's start and imports. *Once*: what a sweep takes "
         "once, its start and its table.",
         ("way", "s a trial", "s inside", "s beside", f"beside, % of {LONG:.0f} s", "s once"),
@@ -166,9 +168,9 @@ def disturbed(folder: Path, trials: int, at_once: int, every: int, engines: Sequ
         "Engines of sweeps: killed again and again",
         f"{trials} trials as above, {at_once} at a time, W&B disabled. Whenever {every} more runs have a record, a "
         "process is sent SIGKILL after a random part of a second: a random one of the kind that was hit least. The "
-        "command is repeated whenever it has ended. A node of *slurm* is the process that controls a job, one of *ray* "
-        "all processes of one of two nodes. *Lost*: runs without a record at the end. *Twice*: runs that got a record "
-        "more than once. *Equal*: records that agree with the undisturbed sweep in all but times.",
+        "command is repeated whenever it has ended. A node of *ray* is all processes of one of two "
+        "nodes. *Lost*: runs without a record at the end. *Twice*: runs that got a record more than once. *Equal*: "
+        "records that agree with the undisturbed sweep in all but times.",
         ("sweep", "s", "time ×", "kills", "calls", "lost", "twice", "equal"),
         rows,
     )
@@ -234,7 +236,7 @@ def look(out: Path, made: dict[str, set[int | None]]) -> bool:
 
 def where_measured() -> str:
     """The processor, and how many cores of it."""
-    return f"{machine()['device']}, {slots.cpu_cores()} cores"
+    return f"{machine()['device']}, {resources.here().cores} cores"
 
 
 def processes(launcher: int, out: Path, nodes: Sequence[int]) -> Iterator[tuple[int, str]]:
@@ -266,6 +268,21 @@ def processes(launcher: int, out: Path, nodes: Sequence[int]) -> Iterator[tuple[
             yield pid, kind
 
 
+@contextmanager
+def slurm_here(folder: Path, wanted: bool) -> Iterator[None]:
+    """Start a SLURM controller with one node, which sbatch finds by the environment."""
+    if not wanted:
+        yield
+        return
+    (folder / "cluster").mkdir()
+    node = Node(folder / "cluster")
+    os.environ |= node.environment
+    try:
+        yield
+    finally:
+        node.stop()
+
+
 def main() -> None:
     """Print the tables, or write them too."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -281,7 +298,7 @@ def main() -> None:
         parser.error("--write: expected every engine, every part and 48 trials. Leave the other options out.")
     os.environ |= {"RAY_AUTH_MODE": "disabled"}
     document: dict[str, Any] = {**machine(), "tables": []}
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, slurm_here(Path(name), "slurm" in arguments.engines):
         for part in arguments.part:
             (folder := Path(name) / part).mkdir()
             if part == "overhead":

@@ -15,9 +15,9 @@ import re
 import secrets
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from study.errors import InputError
 
@@ -30,8 +30,6 @@ CHECKOUT = Path(__file__).parents[1]
 SUFFIX = ".tmp"
 TEMPORARY = re.compile(r"\..*\.[0-9a-f]{8}\.tmp")
 """Names of temporary files. Nobody else's files have such names."""
-SHELL = ("/dev/fd/", "/proc/self/fd/")
-"""Folders in which a shell puts the pipes of `<(…)`."""
 LARGEST = 2**28
 """Bytes of a file that is read, where nothing smaller is said."""
 LARGEST_TABLE = 2**33
@@ -49,11 +47,7 @@ def collect_seldom() -> None:
 
 def is_text(text: str) -> bool:
     r"""Return True if a text can be encoded. JSON, YAML and words may have halves of characters, as in `"\ud800"`."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return not re.search("[\ud800-\udfff]", text)
 
 
 def local(text: str, kind: str = "file or folder") -> Path:
@@ -66,14 +60,9 @@ def local(text: str, kind: str = "file or folder") -> Path:
     Raises:
         ValueError: it names none.
     """
-    if not text or "\0" in text or not is_text(text):
-        raise ValueError(f"expected the name of a {kind} without null bytes, got {text!r}")
-    if "://" in text:
-        raise ValueError(f"expected a {kind} on this machine, got the address {text[:80]}")
-    full = os.path.expanduser(text)
-    if full.startswith("~"):
-        raise ValueError(f"expected a {kind}, got {text[:80]}, and there is no such user. Write the whole path")
-    return Path(full)
+    if not text or "\0" in text or "://" in text or not is_text(text):
+        raise ValueError(f"expected a {kind} on this machine, got {text[:80]!r}")
+    return Path(os.path.expanduser(text))
 
 
 def write(path: Path, content: str | bytes, durable: bool = True) -> None:
@@ -104,23 +93,16 @@ def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name[:40]}.{secrets.token_hex(4)}{SUFFIX}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
-    except OSError as problem:
-        raise _named(problem, path) from None
-    try:
+        temporary.touch(exist_ok=False)
+        if path.exists() and not (path.is_file() or path.is_dir() or path.is_symlink()):
+            raise OSError(errno.EINVAL, "a pipe or a device")
         yield temporary
-        try:
-            with suppress(FileNotFoundError):
-                mode = path.lstat().st_mode
-                if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode)):
-                    raise OSError(errno.EINVAL, "a pipe or a device")
-                if stat.S_ISREG(mode):
-                    temporary.chmod(stat.S_IMODE(mode))
-            if durable:
-                _sync(temporary)
-            os.replace(temporary, path)
-        except OSError as problem:
-            raise _named(problem, path) from None
+        if durable:
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as problem:
+        raise type(problem)(problem.errno, problem.strerror or str(problem), str(path)) from None
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -137,7 +119,7 @@ def append(path: Path, text: str) -> None:
 
 
 def read(path: Path, limit: int = LARGEST, below: Path | None = None) -> bytes:
-    """Return the content of a file. A pipe that a shell has made, as by `<(…)`, is read too.
+    """Return the content of a file.
 
     Args:
         path: the file.
@@ -145,11 +127,10 @@ def read(path: Path, limit: int = LARGEST, below: Path | None = None) -> bytes:
         below: a folder above the file. From there on no link is followed; it may be one itself. None: all links are.
 
     Raises:
-        InputError: it is larger, or a link below that folder, or neither a file nor such a pipe.
+        InputError: it is larger, or a link below that folder, or no file.
         OSError: it is absent or cannot be read.
     """
-    handle = _opened(path, below)
-    with open(handle, "rb") as file:
+    with _opened(path, below) as file:
         content = file.read(limit + 1)
     if len(content) > limit:
         raise InputError(f"{path}: expected at most {_size(limit)}, got more. Name another file.")
@@ -219,38 +200,25 @@ def read_parquet(
     import pyarrow.compute as pc
     from pyarrow import parquet
 
-    with _tables(path), open(_opened(path, below), "rb") as file:
-        found = parquet.read_metadata(file)
-        groups = [found.row_group(place) for place in range(found.num_row_groups)]
-        sizes = [group.total_byte_size for group in groups]
-        if min([found.num_rows, *sizes]) < 0 or max(sum(sizes), found.num_rows) > limit:
-            raise InputError(f"{path}: expected at most {_size(limit)}, got more. Restore the file.")
-        names = found.schema.to_arrow_schema().names
-        if lacking := [name for name in columns or () if name not in names]:
-            raise InputError(f"{path}: {lacking[0]}: expected this column, got none. Restore the file.")
-        chosen = [place for place, group in enumerate(groups) if split in (None, _first(group))]
-        kept = [name for name in repeated if name in names]
-        with parquet.ParquetFile(file, metadata=found, read_dictionary=kept) as opened:
-            read = (opened.read_row_groups([one], columns, use_threads=False) for one in chosen)  # half of the memory
-            parts = [part if run is None else part.filter(pc.field("id") == run) for part in read]
-            table = pa.concat_tables(parts or [opened.read_row_groups([], columns)])
-        table.validate(full=True)
-        return table.replace_schema_metadata(None)
-
-
-def _first(group: Any) -> Any:
-    """Return the smallest value in the first column of a part of a table."""
-    statistics = group.column(0).statistics
-    return statistics.min if statistics is not None else None
-
-
-@contextmanager
-def _tables(path: Path) -> Iterator[None]:
-    """Tell whatever pyarrow says of a file in one line."""
-    import pyarrow as pa
-
     try:
-        yield
+        with _opened(path, below) as file:
+            found = parquet.read_metadata(file)
+            groups = [found.row_group(place) for place in range(found.num_row_groups)]
+            sizes = [group.total_byte_size for group in groups]
+            if min([found.num_rows, *sizes]) < 0 or max(sum(sizes), found.num_rows) > limit:
+                raise InputError(f"{path}: expected at most {_size(limit)}, got more. Restore the file.")
+            names = found.schema.to_arrow_schema().names
+            if lacking := [name for name in columns or () if name not in names]:
+                raise InputError(f"{path}: {lacking[0]}: expected this column, got none. Restore the file.")
+            first = [group.column(0).statistics for group in groups] if split else []
+            chosen = range(len(groups)) if not split else [i for i, one in enumerate(first) if one and one.min == split]
+            kept = [name for name in repeated if name in names]
+            with parquet.ParquetFile(file, metadata=found, read_dictionary=kept) as opened:
+                read = (opened.read_row_groups([one], columns, use_threads=False) for one in chosen)  # half the memory
+                parts = [part if run is None else part.filter(pc.field("id") == run) for part in read]
+                table = pa.concat_tables(parts or [opened.read_row_groups([], columns)])
+            table.validate(full=True)
+            return table.replace_schema_metadata(None)
     except (pa.ArrowException, OSError, ValueError, OverflowError) as problem:
         why = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
         raise InputError(
@@ -265,56 +233,22 @@ def unwritable(folder: Path, problem: OSError) -> InputError:
 
 def leftovers(folder: Path) -> list[Path]:
     """Return the temporary files in a folder. Remove them only if no process writes there."""
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return []
-    return [folder / name for name in names if TEMPORARY.fullmatch(name)]
+    return [path for path in folder.glob(f".*{SUFFIX}") if TEMPORARY.fullmatch(path.name)]
 
 
-def _opened(path: Path, below: Path | None) -> int:
-    """Return the open file. Without O_NONBLOCK, opening a pipe would wait for somebody who writes into it."""
-    shell = below is None and os.path.abspath(path).startswith(SHELL)
-    flags = os.O_RDONLY | os.O_CLOEXEC | (0 if shell else os.O_NONBLOCK)
-    handle = os.open(path, flags) if below is None else _descended(path, below, flags)
+def _opened(path: Path, below: Path | None) -> BinaryIO:
+    """Open a file. Without O_NONBLOCK, opening a pipe would wait for somebody who writes into it."""
+    if below is not None:
+        parts = path.relative_to(below).parts
+        if ".." in parts or any(below.joinpath(*parts[: n + 1]).is_symlink() for n in range(len(parts))):
+            raise InputError(f"{path}: expected a file below {below}, got a link. Replace it by what it names.")
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW * (below is not None))
     mode = os.fstat(handle).st_mode
-    if not (stat.S_ISREG(mode) or (shell and stat.S_ISFIFO(mode))):
+    if not stat.S_ISREG(mode):
         os.close(handle)
         found = "a folder" if stat.S_ISDIR(mode) else "a pipe or a device"
         raise InputError(f"{path}: expected a file, got {found}. Name a file.")
-    return handle
-
-
-def _descended(path: Path, below: Path, flags: int) -> int:
-    """Open the folder, in it the next one, and so on: no link can be put in between."""
-    handle, parts = os.open(below, flags | os.O_DIRECTORY), path.relative_to(below).parts
-    for part in parts:
-        if part == "..":
-            os.close(handle)
-            raise InputError(f"{path}: expected a file below {below}, got a link upwards. Name a file there.")
-        try:
-            inner = os.open(part, flags | os.O_NOFOLLOW, dir_fd=handle)
-        except OSError as problem:
-            if problem.errno == errno.ELOOP:
-                raise InputError(f"{path}: expected a file, got a link. Replace it by what it names.") from None
-            raise _named(problem, path) from None
-        finally:
-            os.close(handle)
-        handle = inner
-    return handle
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _named(problem: OSError, path: Path) -> OSError:
-    """Return the same problem under the name that the caller gave."""
-    return type(problem)(problem.errno, problem.strerror, str(path))
+    return os.fdopen(handle, "rb")
 
 
 def _size(count: int) -> str:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import NoneType
 from typing import Any
 
-from study import records
 from study.config.overrides import flat
 
 Tree = dict[str, Any]
@@ -111,11 +110,6 @@ def joined(rest: Tree, scores: Iterable[Mapping[str, Any]], curves: Iterable[Map
 def compact(tree: Any) -> str:
     """Return data as JSON on one line, with sorted keys."""
     return json.dumps(tree, sort_keys=True, ensure_ascii=False, allow_nan=False)
-
-
-def canonical(parts: tuple[Tree, Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]) -> str:
-    """Return the canonical text of the record of which these are the parts."""
-    return records.canonical(joined(*parts))
 
 
 def sentence_columns(contents: Mapping[str, bytes], exact: Sequence[bool] | None = None) -> dict[str, list[Any]]:

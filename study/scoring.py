@@ -186,20 +186,6 @@ def counts(hypotheses: Sequence[str], pairs: Sequence[Pair]) -> list[tuple[int, 
     return found
 
 
-def score_counts(rows: Sequence[Sequence[int]], split: str) -> list[Score]:
-    """Return BLEU and exact match of a split from `counts`, on the whole and by length, as `score_split` does."""
-    scores = []
-    for subset, places in [(None, list(range(len(rows)))), *_by_length([row[0] for row in rows])]:
-        some = [rows[place] for place in places]
-        made = [((row[2], row[3]), tuple(row[4:]), tuple(max(0, row[2] - n) for n in range(4))) for row in some]
-        exact = Value(100.0 * sum(row[1] for row in some) / len(some), _EXACT)
-        for metric, (value, signature) in (("bleu", _bleu(made)), ("exact", exact)):
-            scores.append(
-                Score(split=split, metric=metric, value=value, n=len(some), subset=subset, signature=signature)
-            )
-    return scores
-
-
 def score_nll(
     nll: Sequence[float] | None, pairs: Sequence[Pair], split: str, members: Members | None = None
 ) -> list[Score]:

@@ -39,8 +39,10 @@ RUNS, SCORES, CURVES, MAPS, SENTENCES = "runs.parquet", "scores.parquet", "curve
 """Tables of a published folder; the last is a folder with a table for each corpus."""
 REPEATED = ("id", "split", "metric", "subset", "signature", "hypotheses_sha256")
 """Columns whose values are kept once in memory."""
-CORE = ("id", "corpus", "status", "config_hash", "seed", "record")
+CORE = ("id", "corpus", "status", "config_hash", "seed", "record", "sha256")
 """Columns of the table of runs that are read to find a run."""
+SCORE = ("id", "arm", "seed", "split", "metric", "subset", "value", "n", "added")
+"""Columns of scores, as they are compared."""
 MANIFEST = "manifest.json"
 
 
@@ -55,13 +57,14 @@ class Store:
         self.folder, self.published = folder, is_results(folder)
         plugins.learn(folder if self.published else folder.parent)  # users' own mechanisms
         self._records: dict[str, Record] = {}
-        self._tables: dict[str, ByRun] = {}
-        self._sentences: dict[tuple[str, ...], ByRun | None] = {}
-        """By corpus, split and columns; of one corpus."""
+        self._tables: dict[str, dict[str, pa.Table]] = {}
+        """Rows by run, of each table that was read."""
+        self._sentences: dict[tuple[str, ...], dict[str, pa.Table] | None] = {}
+        """Rows by run, of splits of one corpus; None: one run was read alone."""
 
     def __contains__(self, identity: str) -> bool:
         """Return True if the run has a record."""
-        return identity in self._runs.places if self.published else self._file(identity).is_file()
+        return identity in self._runs if self.published else self._file(identity).is_file()
 
     def ids(self) -> list[str]:
         """Return the ids of all runs that have a record, sorted.
@@ -70,7 +73,7 @@ class Store:
             InputError: the published table cannot be read.
         """
         return sorted(
-            self._runs.places if self.published else (p.parent.name for p in self.folder.glob("*/record.json"))
+            self._runs if self.published else (path.parent.name for path in self.folder.glob("*/record.json"))
         )
 
     def state(self, identity: str) -> str:
@@ -105,7 +108,7 @@ class Store:
         if not self.published:
             return rest
         try:
-            scores = [row for row in self._rows(SCORES, identity) if not row["added"]]
+            scores = [row for row in self.score_rows(identity) if not row["added"]]
             return rows.joined(rest, scores, self._rows(CURVES, identity))
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             raise damaged(self.folder / RUNS, problem) from None
@@ -116,14 +119,12 @@ class Store:
         Raises:
             InputError: there is none, or it cannot be read.
         """
-        found: dict[str, Any]
+        if self.published and identity not in self:
+            raise InputError(f"{self.where(identity)}: no such record. `study ls runs` lists all.")
+        text, where = self._core(identity, "record") if self.published else self.text(identity), self.where(identity)
         if not self.published:
             plugins.learn(self.folder / identity)
-            found = files.read_json(self._file(identity), records.LARGEST)
-        elif identity in self:
-            found = files.parse_json(str(self._runs.rows(identity)["record"][0]), self.where(identity))
-        else:
-            raise InputError(f"{self.where(identity)}: no such record. `study ls runs` lists all.")
+        found: dict[str, Any] = files.parse_json(text, where)
         return found
 
     @cached_property
@@ -133,8 +134,14 @@ class Store:
         Raises:
             InputError: the table, or a working record, cannot be read.
         """
-        made = self._runs.table.drop_columns(["record"]).to_pylist() if self.published else self._trees()
-        return {row["id"]: {name: row[name] for name in ("status", "config_hash", "seed")} for row in made}
+        names = ("status", "config_hash", "seed")
+        if self.published:
+            return {one: {name: row[name][0].as_py() for name in names} for one, row in self._runs.items()}
+        return {tree["id"]: {name: tree[name] for name in names} for tree in self._trees()}
+
+    def digest(self, identity: str) -> str:
+        """Return the SHA-256 that the text of a published record had."""
+        return self._core(identity, "sha256")
 
     def text(self, identity: str) -> str:
         """Return the canonical text of a record, byte for byte as the run wrote it.
@@ -142,7 +149,9 @@ class Store:
         Raises:
             InputError: there is none, or it cannot be read.
         """
-        return records.canonical(self.tree(identity)) if self.published else files.read_text(self._file(identity))
+        if self.published:
+            return records.canonical(self.tree(identity))
+        return files.read_text(self._file(identity), records.LARGEST)
 
     def content(self, identity: str, name: str) -> bytes | None:
         """Return the bytes of a file beside the record, such as `test.hyp.txt`; None if there is no such file.
@@ -153,11 +162,7 @@ class Store:
         if self.published:
             return self._published(identity, name) if identity in self else None
         path = self._file(identity).with_name(name) if "/" not in name else None
-        try:
-            there = path is not None and (path.is_symlink() or path.exists())
-            return files.read(path, below=path.parent) if path is not None and there else None
-        except OSError as problem:
-            raise InputError(f"{path}: cannot be read ({problem.strerror}). Check the file and your rights.") from None
+        return None if path is None or not (path.is_symlink() or path.exists()) else _read(path)
 
     def hypotheses(self, identity: str, split: str) -> list[str]:
         """Return the translations of a split, in the order of the corpus.
@@ -189,13 +194,7 @@ class Store:
         Raises:
             InputError: it cannot be read.
         """
-        paths = self._models(identity)
-        try:
-            return b"".join(files.read(path, LARGEST, below=path.parent) for path in paths) if paths else None
-        except OSError as problem:
-            raise InputError(
-                f"{paths[0]}: cannot be read ({problem.strerror}). Check the file and your rights."
-            ) from None
+        return b"".join(_read(path, LARGEST) for path in self._models(identity)) or None
 
     def has_model(self, identity: str) -> bool:
         """Return True if the run has its trained model."""
@@ -231,17 +230,20 @@ class Store:
         """
         import pyarrow as pa
 
-        columns = ["id", "arm", "seed", "split", "metric", "subset", "value", "n", "added"]
         if self.published:
-            return self._read(SCORES, columns, repeated=REPEATED).unify_dictionaries()
+            return self.table(SCORES, SCORE)
         made = [row for tree in self._trees() for row in rows.score_rows(tree)]
-        return pa.table({name: [row[name] for row in made] for name in columns})
+        return pa.table({name: [row[name] for row in made] for name in SCORE})
 
     @property
     def scores(self) -> pd.DataFrame:
         """One row a score: id, arm, seed, split, metric, subset (null: the whole split), value, n, added."""
         read: pd.DataFrame = self.score_table.to_pandas()
         return read
+
+    def score_rows(self, identity: str) -> list[dict[str, Any]]:
+        """Return the scores of a run, those that were added after its record too."""
+        return self._rows(SCORES, identity) if self.published else rows.score_rows(self.tree(identity))
 
     @cached_property
     def curves(self) -> pd.DataFrame:
@@ -263,8 +265,26 @@ class Store:
         Raises:
             InputError: the table cannot be read.
         """
-        read: pd.DataFrame = self._read(name, columns).to_pandas()
+        read: pd.DataFrame = self.table(name, columns, repeated=()).to_pandas()
         return read
+
+    def table(self, name: str, columns: Sequence[str] | None = None, split: str | None = None, **how: Any) -> pa.Table:
+        """Read columns (default: all) of a published table as pyarrow has them; names are kept once.
+
+        Args:
+            name: the table.
+            columns: its columns.
+            split: the part of a table of sentences.
+            how: see `files.read_parquet`.
+
+        Raises:
+            InputError: the table cannot be read.
+        """
+        import pyarrow as pa
+
+        pa.set_memory_pool(pa.system_memory_pool())  # gives back what a read has taken: half of the memory of a command
+        how = {"below": self.folder, "repeated": REPEATED, **how}
+        return files.read_parquet(self.folder / name, columns, split, **how).unify_dictionaries()
 
     def _trees(self) -> Iterator[dict[str, Any]]:
         """Yield the records of a working folder as data, without those that cannot be read: `record` says why."""
@@ -278,75 +298,70 @@ class Store:
     def _models(self, identity: str) -> list[Path]:
         if self.published:
             return sorted((self.folder / MODELS).glob(f"{identity}.pt*"))
-        path = self._file(identity).with_name(MODEL)
-        return [path] if path.is_file() else []
+        return [path] if (path := self._file(identity).with_name(MODEL)).is_file() else []
 
     def _published(self, identity: str, name: str) -> bytes | None:
         """Return a file of a published run, made from the rows of a table."""
         kind = next((kind for kind in rows.FILES if name.endswith(kind)), None)
         if kind is not None:
-            found = self._lines(identity, name.removesuffix(kind), rows.FILES[kind])
-            return rows.file_of(kind, [found[column].to_pylist() for column in rows.FILES[kind]])
+            return rows.file_of(kind, self._lines(identity, name.removesuffix(kind), rows.FILES[kind]))
         if name == CURVE:
             return rows.curve_file(self._rows(CURVES, identity))
         return "".join(row["content"] for row in self._rows(MAPS, identity) if row["file"] == name).encode() or None
 
-    def _lines(self, identity: str, split: str, columns: tuple[str, ...]) -> pa.Table:
-        """Return a run's rows of a split, by sentence. The split is read whole, and kept, for the second run of it."""
-        corpus = str(self._runs.rows(identity)["corpus"][0])
-        name, given = f"{SENTENCES}/{corpus}.parquet", ["id", *columns]
-        if (key := (corpus, split, *columns)) not in self._sentences:
+    def _lines(self, identity: str, split: str, columns: tuple[str, ...]) -> list[list[Any]]:
+        """Return a run's columns of a split, by sentence. The split is kept for the second run that is asked for."""
+        corpus = self._core(identity, "corpus")
+        name, given, key = f"{SENTENCES}/{corpus}.parquet", ["id", *columns], (corpus, split, *columns)
+        if key not in self._sentences:
             self._sentences = {known: table for known, table in self._sentences.items() if known[0] == corpus}
-            self._sentences[key] = None
-            return self._read(name, given, split, repeated=REPEATED, run=identity)
-        kept = self._sentences[key] or ByRun(self._read(name, given, split, repeated=REPEATED))
-        self._sentences[key] = kept
-        return kept.rows(identity)
+            self._sentences[key], found = None, {identity: self.table(name, given, split, run=identity)}
+        else:
+            found = self._sentences[key] = self._sentences[key] or by_run(self.table(name, given, split))
+        return [found[identity][column].to_pylist() if identity in found else [] for column in columns]
 
     def _rows(self, name: str, identity: str) -> list[dict[str, Any]]:
         """Return a run's rows of a table that has all runs."""
         if name not in self._tables:
-            self._tables[name] = ByRun(self._read(name, repeated=REPEATED))
-        found: list[dict[str, Any]] = self._tables[name].rows(identity).to_pylist()
+            self._tables[name] = by_run(self.table(name))
+        found: list[dict[str, Any]] = self._tables[name][identity].to_pylist() if identity in self._tables[name] else []
         return found
 
+    def _core(self, identity: str, column: str) -> str:
+        return str(self._runs[identity][column][0])
+
     @cached_property
-    def _runs(self) -> ByRun:
-        return ByRun(self._read(RUNS, CORE))
-
-    def _read(self, name: str, columns: Sequence[str] | None = None, split: str | None = None, **how: Any) -> pa.Table:
-        import pyarrow as pa
-
-        pa.set_memory_pool(pa.system_memory_pool())  # gives back what a read has taken: half of the memory of a command
-        return files.read_parquet(self.folder / name, columns, split, below=self.folder, **how)
+    def _runs(self) -> dict[str, pa.Table]:
+        return by_run(self.table(RUNS, CORE))
 
 
-class ByRun:
-    """The rows of a table, found by run.
+def by_run(table: pa.Table) -> dict[str, pa.Table]:
+    """Return the rows of each run, in their order; a run's are a part of one table."""
+    import numpy as np
 
-    Args:
-        table: rows with an `id`; those of a run are in order.
-    """
-
-    def __init__(self, table: pa.Table) -> None:
-        import numpy as np
-
-        self.table = table.unify_dictionaries().combine_chunks()  # take() would join the chunks for each run
-        ids = self.table["id"].combine_chunks().dictionary_encode()
-        codes, names = np.from_dlpack(ids.indices), ids.dictionary.to_pylist()  # to_numpy() would import pandas
-        self._order = np.argsort(codes, kind="stable")
-        ends = np.cumsum(np.bincount(codes, minlength=len(names))).tolist()
-        self.places = dict(zip(names, zip([0, *ends], ends, strict=False), strict=True))
-
-    def rows(self, identity: str) -> pa.Table:
-        """Return the rows of a run, in their order."""
-        return self.table.take(self._order[slice(*self.places.get(identity, (0, 0)))])
+    ids = table["id"].combine_chunks().dictionary_encode()  # to_numpy() would import pandas
+    codes, names = np.from_dlpack(ids.indices), ids.dictionary.to_pylist()
+    table = table.combine_chunks().take(np.argsort(codes, kind="stable"))
+    ends = np.cumsum(np.bincount(codes, minlength=len(names))).tolist()
+    return {name: table.slice(low, high - low) for name, low, high in zip(names, [0, *ends], ends, strict=False)}
 
 
 def damaged(path: Path, problem: object) -> InputError:
     """Return the error for a published table that cannot be read."""
     text = " ".join(str(problem).split())[:100]
     return InputError(f"{path}: expected a table of runs, got something else ({text}). Restore the file.")
+
+
+def _read(path: Path, limit: int = files.LARGEST) -> bytes:
+    """Read a file of a run.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        return files.read(path, limit, below=path.parent)
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be read ({problem.strerror}). Check the file and your rights.") from None
 
 
 def is_results(folder: Path) -> bool:

@@ -37,7 +37,7 @@ DOORS = {  # all may import files, which helps to read and write
     "__main__": "commands config errors",
 }
 WITH_TORCH = ("attention", "models", "training", "pruning")
-WANDB = ("study/tracking/tracker", "study/sweep/engines/wandb", "study/config/account", "study/tracking/push")
+WANDB = ("study/tracking/tracker", "study/sweep/wandb_agents", "study/config/account", "study/tracking/push")
 BLOCKED = """
 import importlib, sys
 sys.modules.update(dict.fromkeys(("torch", "wandb", "pytorch_lightning", "sentencepiece")))

@@ -129,17 +129,14 @@ def test_training_curves_and_maps_of_validations_are_published(published):
     assert store.curves.query("name == 'train/loss'").value.tolist() == [2.5, 2.25]
 
 
-def test_published_counts_and_added_scores(published):
-    """Counts are published where references may not be shipped; a score that is added is none of the record."""
+def test_counts_are_published_where_references_may_not_be(published):
     one = record(3, scores=[Score(split="test", metric="bleu", value=1.0, n=2)])
     counts = b"source_words\texact\tsys_len\tref_len\tcorrect1\tcorrect2\tcorrect3\tcorrect4\n2\t1\t3\t3\t3\t2\t1\t0\n"
-    added = [{**one.scores[0].model_dump(mode="json"), "subset": "without pronouns"}]
     files = {"test.hyp.txt": b"a b\n", "test.bleu.tsv": counts}
-    tables.add(published.folder, [tables.NewRun(json.loads(records.dumps(one)), files, added=added)], {})
+    tables.add(published.folder, [tables.NewRun(json.loads(records.dumps(one)), files)], {})
     store = Store(published.folder)
     assert store.content(one.id, "test.bleu.tsv") == counts
     assert store.text(one.id) == records.dumps(one)
-    assert store.scores.query("id == @one.id").added.tolist() == [False, True]
 
 
 def test_published_records_and_files_are_those_that_runs_wrote():

@@ -38,14 +38,13 @@ def main(argv: Sequence[str]) -> int:
     args = parser.parse_args(argv)
     from study.analysis.power import AIMS, LEVEL, effect_size, power, seeds_for
     from study.claims.planning import spreads
-    from study.store import Store
-    from study.sweep.estimate import seconds_each
+    from study.sweep.estimate import Past
     from study.sweep.spec import load
 
     spec, out = load(sweep_file(args.sweep)), runs_folder(args.runs)
     sd, correlation, lines = args.sd, args.correlation, []
+    experiments = [cell.experiment for cell in spec.runnable if cell.experiment]
     if sd is None:
-        experiments = [cell.experiment for cell in spec.runnable if cell.experiment]
         pairs = dict.fromkeys(f"{one.data.name}/{one.model.family}" for one in experiments)
         known = spreads(spec, out, args.metric or "/".join(spec.metric), pairs).values()
         if not known:
@@ -59,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
     effect = effect_size(args.margin, sd, correlation if args.paired else None)
     sizes, seeds = [len(labels) for labels in spec.arms.values()], len(spec.seeds)
     tests = max(1, max(sizes) - 1)
-    times = [one for one in seconds_each(spec.runnable, out, Store(published())) if one is not None]
+    times = [one for one in Past(out, published()).seconds(experiments) if one is not None]
     rows = []
     for aim in AIMS:
         need = seeds_for(aim, effect, args.power, LEVEL / tests, args.paired)

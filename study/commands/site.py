@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from study.commands.options import Parser, folder, natural
+from study.errors import InputError
 from study.run_names import results_folder, sweeps_folder
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
     add("--sweeps", type=Path, metavar="DIR", help="folder of the sweep files (default: sweeps)")
     add("--out", type=Path, default=Path("_site"), metavar="DIR", help="folder of the site (default: _site)")
     text = f"first compute the maps of {MAPPED} sentences, by site, layer and head, of each run that has a model"
-    add("--maps", action="store_true", help=f"{text}; needs torch")
+    add("--maps", action="store_true", help=f"{text}; needs --runs and torch")
     text = f"show it on this machine (default port: {PORT})"
     add("--serve", nargs="?", type=natural, const=PORT, metavar="PORT", help=text)
     args = parser.parse_args(argv)
@@ -65,12 +66,12 @@ def _make_maps(content: Content) -> None:
     from study.publish.site.content import MAPS
     from study.training import maps, translation
 
+    if content.published:
+        raise InputError("--maps: expected runs of your own, got the published ones. Name their folder with --runs.")
     for identity in content.trees:
         texts, model = content.texts(identity), content.store.model(identity)
         if model is None or texts is None or not texts.pairs or MAPS in content.maps(identity):
             continue
         trained = translation.read(model, content.store.where(identity))
-        if content.published and not trained.experiment.data.shipped:  # sentences that may not be published
-            continue
         made = maps.sentence_maps(trained, texts.pairs[:MAPPED], content.translations(identity, texts))
         print(content.write_maps(identity, made), flush=True)

@@ -10,19 +10,21 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from study.commands.options import SHARED, Parser, natural, positive, program, runs_folder
 from study.config import account, plugins, scientific
 from study.errors import INSTALL, InputError
 from study.run_names import published, sweep_file
 from study.store import Store
-from study.sweep import disk, engines, local, places, slots, status
-from study.sweep.engines import ray, slurm
-from study.sweep.estimate import estimate, seconds_each
+from study.sweep import local, places, resources, status
+from study.sweep.estimate import Past, told
 from study.sweep.file import tagged
 from study.sweep.spec import Cell, Spec, load
+from study.sweep.trial import tidy
 
 DESCRIPTION = """\
 Run every experiment of a sweep file that has no result yet, several at a time, each in its own process. The same
@@ -33,8 +35,10 @@ SWEEP is a W&B sweep file (method: grid), which `wandb sweep` accepts too. This 
 W&B is offline unless WANDB_MODE is set, and `wandb sync` sends the runs later.
 """
 EPILOG = """\
-exit status: 0 every run has a result; 1 runs failed, and are listed with their logs; 2 wrong input; 130 interrupted
+exit status: 0 every run has a result; 1 runs failed, and are listed with their logs; 2 wrong input; 130 or 143
+interrupted, by Ctrl-C or SIGTERM
 """
+STUDY = (sys.executable, "-P", "-m", "study")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -51,95 +55,235 @@ def main(argv: Sequence[str]) -> int:
     for option, engine in (("slurm", "slurm"), ("wait", "slurm"), ("ray", "ray"), ("address", "ray")):
         if getattr(args, option) is not None and args.engine != engine:
             raise InputError(f"--{option}: expected with --engine {engine}, got {args.engine}. Remove it.")
-    worst = 0
+    if args.slots is not None and args.engine == "ray":
+        raise InputError("--slots: expected another engine, got ray. Use --ray: cpus and gpus say how many runs fit.")
+    args.asked = _asked(args)
+    worst, plans = 0, []
     for path in [sweep_file(args.file)] if args.tag is None else tagged(args.file, args.tag):
-        code = _sweep(path, args)
-        if code == local.INTERRUPTED:
+        call = _call(path, args)
+        code = call.run()
+        if code > 128:  # a signal
             return code
         worst = max(worst, code)
+        plans += [call.seconds] if args.dry_run or args.print else []
+    if len(plans) > 1:
+        every = [took for plan in plans for took in plan]
+        print(f"in all: {len(plans)} sweeps, {len(every)} runs; {told(every, 1, 1)}", file=_to(args))
     return worst
 
 
-def _sweep(path: Path, args: argparse.Namespace) -> int:
-    """Run one sweep file and return the exit status."""
-    spec = load(path)
-    out = runs_folder(args.runs)
-    _check_folder(out)
+def _asked(args: argparse.Namespace) -> Any:
+    """Return the resources that the options name, for engines that take some. No engine is imported but that one."""
+    if args.engine == "slurm":
+        from study.sweep import slurm
+
+        return slurm.options(args.slurm)
+    if args.engine == "ray":
+        from study.sweep import ray
+
+        return ray.options(args.ray, args.address)
+    return None
+
+
+def _to(args: argparse.Namespace) -> Any:
+    """Return where totals go: beside the lines for a shell, not among them."""
+    return sys.stderr if args.print else sys.stdout
+
+
+def _call(path: Path, args: argparse.Namespace) -> Call:
+    """Return what one sweep file and the options ask for."""
+    spec, out = load(path), runs_folder(args.runs)
+    there = next((folder for folder in (out, *out.parents) if os.path.exists(folder)), Path())
+    if not there.is_dir():
+        raise InputError(f"{there}: expected a folder of runs, got a file. Name another folder with --runs.")
     cells = _shard(_narrowed(spec, args.only, args.seeds), args.shard)
     if args.unpublished:
-        there = Store(published())
-        cells = tuple(cell for cell in cells if cell.id is None or cell.id not in there)
-    if args.status:
-        jobs = slurm.jobs(out)
-        if args.json:
-            print(json.dumps(status.rows(spec, cells, out, jobs), indent=1))
-        else:
-            print(status.describe(spec, cells, out, jobs))
-        return 0
-    todo = [task.cell for task in local.tasks(spec, cells, out)][: args.limit]
-    if args.print:
-        for cell in todo:
-            print(_command(spec, cell, out))
-        return 0
-    from study.claims.planning import claim_lines
+        known = Store(published())
+        cells = tuple(cell for cell in cells if cell.id is None or cell.id not in known)
+    policy = local.Policy(args.retries, args.time_limit)
+    return Call(args, spec, cells, local.job_of(spec, cells, out, policy=policy, slots=args.slots))
 
-    if args.dry_run:
-        _list(spec, cells, todo, args.shard)
-        layout, why = local.layout_for(todo, out, args.slots)
-        print(
-            estimate(todo, out, len(layout), Store(published())),
-            *([why] if why else []),
-            *claim_lines(spec, out),
-            sep="\n",
-        )
-        return 0
-    for line in status.inapplicable(spec, cells):
-        print(line)
-    if args.unpublished and not todo:
-        print(f"{spec.name}: every run is published or made")
-        return 0
-    chosen = todo if args.limit is not None else list(cells)
-    plugins.check_every(value for cell in todo if cell.experiment for value in scientific(cell.experiment).values())
-    if args.engine == "slurm":
-        return _by_slurm(spec, chosen, todo, out, args)
-    if todo:
-        _check_installed()
-        _check_writable(out)
-        for line in claim_lines(spec, out):
+
+@dataclass
+class Call:
+    """One sweep file with the options: what to do with it, and by which engine.
+
+    Attributes:
+        args: the options.
+        spec: the sweep.
+        cells: its cells that are asked for.
+        job: those of them that are experiments.
+    """
+
+    args: argparse.Namespace
+    spec: Spec
+    cells: tuple[Cell, ...]
+    job: local.Job
+    seconds: Sequence[float | None] = ()
+
+    def run(self) -> int:
+        """Do it; return the exit status."""
+        args, job = self.args, self.job
+        if args.status:
+            return self._status()
+        due = job.due()
+        todo = replace(job, tasks=due[: args.limit])
+        if args.limit is not None:
+            job = todo
+        if args.dry_run or args.print:
+            return self._plan(todo)
+        for line in status.inapplicable(self.spec, self.cells):
+            print(line)
+        if not due:
+            none = "every run is published or made" if args.unpublished else "nothing to do, every run is there"
+            print(f"{self.spec.name}: {none}")
+            for task in job.tasks:
+                tidy(job.out / task.id)
+            if not args.unpublished:
+                self._report()
+            return 0
+        plugins.check_every(value for task in todo.tasks for value in scientific(task.experiment).values())
+        if importlib.util.find_spec("torch") is None:
+            raise InputError("torch: not installed, and training needs it. " + INSTALL.format("train"))
+        places.write(self.spec, job.out)
+        for line in self._claims():
             print(line, flush=True)
-        if args.engine == "local" and (address := account.project_address()):
+        code = getattr(self, f"_{args.engine}")(job, todo)
+        if code <= 128 and args.engine != "slurm":
+            self._report()
+        return int(code)
+
+    def _status(self) -> int:
+        from study.sweep import slurm
+
+        queue = slurm.queue(self.job.out)
+        if self.args.json:
+            print(json.dumps(status.rows(self.spec, self.cells, self.job.out, queue), indent=1))
+        else:
+            print(status.describe(self.spec, self.cells, self.job.out, queue))
+        return 0
+
+    def _plan(self, todo: local.Job) -> int:
+        """Print the runs to do, or the lines that do them; and the jobs, the resources and the time that they take."""
+        args, to = self.args, _to(self.args)
+        self.seconds = Past(todo.out, published()).seconds(task.experiment for task in todo.tasks)
+        if args.dry_run:
+            part = f", part {args.shard[0]} of {args.shard[1]}" if args.shard else ""
+            print(f"{self.spec.name}: {len(todo.tasks)} of {len(self.spec.cells)} declared would run{part}")
+            for task in todo.tasks:
+                print(f"  {task.id}  {task.label}")
+            for line in status.inapplicable(self.spec, self.cells):
+                print(line)
+        if not todo.tasks:
+            return 0
+        lines, script, at_once, cores, gpus = self._engine(todo)
+        if args.print:
+            print(script)
+        print(lines, told(self.seconds, at_once, cores, gpus), *self._claims(), sep="\n", file=to)
+        return 0
+
+    def _claims(self) -> list[str]:
+        """Return what the claim of the study needs that asks most of this sweep."""
+        from study.claims.planning import claim_lines
+
+        return claim_lines(self.spec, self.job.out)
+
+    def _engine(self, todo: local.Job) -> tuple[str, str, int, float, float]:
+        """Return what an engine would do: in words, as a script, and the runs at a time with cores and GPUs of each."""
+        asked, here = self.args.asked, resources.here()
+        commands = [self._command(task) for task in todo.tasks]
+        if self.args.engine == "slurm":
+            jobs, each = len(asked.split(todo, self.seconds)), asked.at_once(todo.slots)
+            script = asked.script(todo.name, jobs, [*STUDY, "sweep", *self._narrowing()])
+            cores, gpus = (asked.cpus or 1) / each, asked.gpus / each
+            return asked.describe(jobs), script, min(asked.parallel, jobs) * each, cores, gpus
+        if self.args.engine == "ray":
+            at_once = max(int(here.cores // max(asked.cpus, 0.01)), 1)
+            return asked.describe(len(commands)), asked.script(commands), at_once, asked.cpus, asked.gpus or 0
+        layout = todo.layout(here)
+        words = here.describe(layout, [task.experiment for task in todo.tasks])
+        gpus = len({slot.gpu for slot in layout if slot.gpu}) / len(layout)
+        cores = layout[0].threads_of(todo.tasks[0].experiment) * layout[0].processes
+        if self.args.engine == "wandb":
+            from study.sweep import wandb_agents
+
+            script = wandb_agents.script(self.spec, todo.out, layout)
+            return f"W&B: {len(layout)} agents, {words}", script, len(layout), cores, gpus
+        return f"local: {words}", "\n".join(commands), len(layout), cores, gpus
+
+    def _command(self, task: local.Task) -> str:
+        """Return the line for a shell that makes one run as the local engine does."""
+        cell = next(cell for cell in self.cells if cell.id == task.id)
+        settings = [f"{name}={value}" for name, value in places.variable(self.spec, cell).items()]
+        train = [*STUDY, "train", "--overrides-json", cell.overrides_json]
+        return shlex.join(["env", *settings, *train, "--runs", str(self.job.out.resolve())])
+
+    def _narrowing(self) -> list[str]:
+        """Return the words of this call that choose runs, for another call that makes a part of them."""
+        args = self.args
+        words = [str(self.spec.path.resolve()), "--runs", str(self.job.out.resolve())]
+        words += [word for pattern in args.only or () for word in ("--only", pattern)]
+        words += ["--seeds", ",".join(map(str, sorted(args.seeds)))] if args.seeds else []
+        words += ["--slots", str(args.slots)] if args.slots else []
+        return words + (["--unpublished"] if args.unpublished else [])
+
+    def _local(self, job: local.Job, todo: local.Job) -> int:
+        if address := account.project_address():
             print(f"W&B: {address}", flush=True)
-    if args.engine == "wandb":
-        code = _by_agents(spec, out, args)
-    elif args.engine == "ray":
-        code = _by_ray(spec, chosen, todo, out, args)
-    else:
-        code = local.run_sweep(spec, out, args.slots, cells=chosen, policy=local.Policy(args.retries, args.time_limit))
-    if code != local.INTERRUPTED and args.unpublished:
-        print(f"`{program()} publish {spec.path} --runs {shlex.quote(str(out))}` adds these runs to the published ones")
-    elif code != local.INTERRUPTED:
-        _report(spec, out, args.shard is not None)
-    return code
+        return local.run(job, resources.here())
 
+    def _wandb(self, job: local.Job, todo: local.Job) -> int:
+        from study.sweep import wandb_agents
 
-def _command(spec: Spec, cell: Cell, out: Path) -> str:
-    """Return the line for a shell that makes one run as the local engine does."""
-    settings = [f"{name}={value}" for name, value in places.variable(spec, cell).items()]
-    train = [sys.executable, "-P", "-m", "study", "train", "--overrides-json", cell.overrides_json]
-    return shlex.join(["env", *settings, *train, "--runs", str(out.resolve())])
+        code = wandb_agents.run(self.spec, job, resources.here())
+        return code if code > 128 else status.check(job)
 
+    def _ray(self, job: local.Job, todo: local.Job) -> int:
+        from study.sweep import ray
 
-def _report(spec: Spec, out: Path, part: bool) -> None:
-    """The table of results; after a part of the sweep, once the other parts are there too."""
-    found = status.by_state(spec.cells, out)
-    if part and (found["missing"] or found["interrupted"] or found["running"]):
-        print(f"the last shard prints the table; so does `{program()} report {spec.path} --runs {out}`")
-    elif found["finished"]:
-        from study.publish.report import report_sweep
+        code = ray.run(todo, self.args.asked)
+        return code or status.check(job)
 
-        report_sweep(spec, out)
+    def _slurm(self, job: local.Job, todo: local.Job) -> int:
+        """Submit what is due and in no queue, and wait for the jobs where that is asked for."""
+        from study.sweep import slurm
+
+        asked, queued = self.args.asked, slurm.queued(todo)
+        free = replace(todo, tasks=tuple(task for task in todo.tasks if task.id not in queued))
+        if queued:
+            print(f"{len(queued)} runs are in jobs that wait or run; --status lists them")
+        if free.tasks:
+            parts = asked.split(free, Past(job.out, published()).seconds(task.experiment for task in free.tasks))
+            slurm.submit(asked, parts)
+            print(asked.describe(len(parts)))
+            print(f"{job.name}: {len(free.tasks)} runs in {len(parts)} jobs, logs in {job.out / slurm.FOLDER}")
+        if not self.args.wait:
+            print("the same command again submits what is due then, and --status shows jobs and runs")
+            return 0
+        try:
+            slurm.wait(job)
+        except KeyboardInterrupt:
+            local.tell("interrupted: the jobs go on; --status shows them, and the same command waits again")
+            return 130
+        code = status.check(job)
+        self._report()
+        return code
+
+    def _report(self) -> None:
+        """Print the table of results; after a part of the sweep, once the other parts are there too."""
+        spec, out, args = self.spec, self.job.out, self.args
         where = "" if out == Path("runs") else f" --runs {shlex.quote(str(out))}"
-        print(f"{'see one':<7} {program()} show {found['finished'][0].id}{where}")
+        if args.unpublished:
+            print(f"`{program()} publish {spec.path}{where}` adds these runs to the published ones")
+            return
+        found = status.by_state(spec.cells, out)
+        if args.shard and (found["missing"] or found["interrupted"] or found["running"]):
+            print(f"the last shard prints the table; so does `{program()} report {spec.path}{where}`")
+        elif found["finished"]:
+            from study.publish.report import report_sweep
+
+            report_sweep(spec, out)
+            print(f"{'see one':<7} {program()} show {found['finished'][0].id}{where}")
 
 
 def _check_whole(args: argparse.Namespace) -> None:
@@ -148,67 +292,6 @@ def _check_whole(args: argparse.Namespace) -> None:
     given = [f"--{name.replace('_', '-')}" for name in local_only if getattr(args, name) is not None]
     if given:
         raise InputError(f"{given[0]}: expected --engine local, got wandb, which runs the whole file. Remove one.")
-
-
-def _by_agents(spec: Spec, out: Path, args: argparse.Namespace) -> int:
-    from study.sweep.engines import wandb
-
-    return wandb.run_sweep(spec, out, args.slots, policy=local.Policy(args.retries))
-
-
-def _by_slurm(spec: Spec, cells: Sequence[Cell], todo: list[Cell], out: Path, args: argparse.Namespace) -> int:
-    """Submit what is due and in no queue, in jobs of even length, and wait for the jobs where that is asked for."""
-    resources = slurm.options(args.slurm)
-    failed: Mapping[int, str] = {}
-    waits = bool(args.wait) or resources.cluster != "slurm"
-    if todo:
-        _check_installed()
-        engine = slurm.Slurm(resources, spec.name, out)
-        queued = {run for run, (_, state) in slurm.jobs(out).items() if state not in ("ended", "unknown")}
-        free = [cell for cell in todo if cell.id not in queued]
-        if len(todo) > len(free):
-            print(f"{len(todo) - len(free)} runs are in jobs that wait or run; --status lists them")
-        if free:
-            _check_writable(out)
-            places.write(spec, out)
-            each = seconds_each(free, out, Store(published()))
-            at_once = args.slots or max(resources.gpus * slots.SLOTS_PER_GPU, resources.cpus or 1)
-            packs = engines.packs_of(_template(spec, out, args), free, each, resources.jobs(each, at_once))
-            print(f"{spec.name}: {len(free)} runs in {len(packs)} jobs, logs in {out / slurm.FOLDER}", flush=True)
-            failed = engine.run(packs)
-        if not waits:
-            if free:
-                print("submitted; the same command again submits what is due then, and --status shows jobs and runs")
-            return 0
-        if args.wait:
-            try:
-                slurm.wait(spec, cells, out)
-            except KeyboardInterrupt:
-                local.tell("interrupted: the jobs go on; --status shows them, and the same command waits again")
-                return local.INTERRUPTED
-    code = engines.check(spec, cells, out, failed) if todo else 0
-    _report(spec, out, args.shard is not None)
-    return code
-
-
-def _by_ray(spec: Spec, cells: Sequence[Cell], todo: list[Cell], out: Path, args: argparse.Namespace) -> int:
-    """Give Ray a task for each run, and wait for them."""
-    if args.slots is not None:
-        raise InputError("--slots: expected another engine, got ray. Use --ray: cpus and gpus say how many runs fit.")
-    engine = ray.Ray(ray.options(args.ray, args.address), out)
-    packs = engines.packs_of(_template(spec, out, args, 1), todo, [None] * len(todo), len(todo))
-    if packs:
-        places.write(spec, out)  # the other engines do so while their processes start
-    try:
-        failed = engine.run(packs) if packs else {}
-    except KeyboardInterrupt:
-        print("interrupted: the same command again continues")
-        return local.INTERRUPTED
-    return engines.check(spec, cells, out, failed)
-
-
-def _template(spec: Spec, out: Path, args: argparse.Namespace, at_once: int | None = None) -> engines.Pack:
-    return engines.template(spec, out, at_once or args.slots, local.Policy(args.retries, args.time_limit))
 
 
 def _parser() -> Parser:
@@ -311,33 +394,3 @@ def _shard(cells: tuple[Cell, ...], part: tuple[int, int] | None) -> tuple[Cell,
 
 def _matches(pattern: str, *names: str) -> bool:
     return any(pattern in name or fnmatch.fnmatchcase(name, pattern) for name in names)
-
-
-def _list(spec: Spec, cells: tuple[Cell, ...], todo: list[Cell], shard: tuple[int, int] | None) -> None:
-    part = f", part {shard[0]} of {shard[1]}" if shard else ""
-    print(f"{spec.name}: {len(todo)} of {len(spec.cells)} declared would run{part}")
-    for cell in todo:
-        print(f"  {cell.id}  {spec.label(cell)}")
-    for line in status.inapplicable(spec, cells):
-        print(line)
-
-
-def _check_folder(out: Path) -> None:
-    """A folder, or nothing yet; `--status` and `--dry-run` make none."""
-    there = next((path for path in (out, *out.parents) if os.path.exists(path)), Path())
-    if not there.is_dir():
-        raise InputError(f"{there}: expected a folder of runs, got a file. Name another folder with --runs.")
-
-
-def _check_installed() -> None:
-    if importlib.util.find_spec("torch") is None:
-        raise InputError("torch: not installed, and training needs it. " + INSTALL.format("train"))
-
-
-def _check_writable(out: Path) -> None:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise InputError(f"{out}: cannot be written ({problem.strerror}). Name another folder with --runs.") from None
-    if found := disk.problem(out):
-        raise InputError(found)

@@ -16,9 +16,9 @@ Check the published results without torch:
   - with --rescore: score published translations again, and compare value and signature with the record.
 
 References of generated corpora are generated again. References of Multi30k are used if you have the corpus
-(STUDY_MULTI30K, or the download cache). Otherwise BLEU and exact match are computed from the counts beside the
-translations, and listed apart. Scores that need the model (NLL, perplexity, alignment error, contrasts) are counted
-as not checked.
+(STUDY_MULTI30K, or the download cache). BLEU and exact match of its splits also follow from the counts beside the
+translations, which are always checked. Scores that need the model (NLL, perplexity, alignment error, contrasts) are
+counted as not checked.
 """
 EPILOG = "exit status: 0 nothing differs; 1 something differs, and is listed; 2 wrong input\n"
 

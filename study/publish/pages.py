@@ -21,6 +21,7 @@ from study.errors import InputError
 from study.files import CHECKOUT, write
 from study.publish.paper import evidence, sweep_cells, table
 from study.publish.results import Results
+from study.sweep.spec import load
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -143,7 +144,7 @@ def quickstart(results: Results) -> str:
 
 def tiers(results: Results, runs: pd.DataFrame) -> dict[str, str]:
     """Return runs, hours of one core and devices of each tier, by the names of their marks. A run has one tier."""
-    embedded = {name for name, one in results.manifests.items() if "embedded" in results.spec(one).tags}
+    embedded = {name for name in results.manifests if "embedded" in load(results.file(name)).tags}
 
     def tier(corpus: str, sweeps: list[str]) -> str:
         kind = KINDS.get(corpus)

@@ -159,7 +159,7 @@ def _rows(results: Results) -> Iterator[tuple[str, list[dict[str, Any]]]]:
 def _further(results: Results, runs: Runs) -> Iterator[dict[str, Any]]:
     """Yield the further scores of each arm, as mean ± standard deviation over its runs."""
     for sweep, scores in FURTHER.items():
-        frame = runs.declared(results.spec(results.manifests[sweep]), scores)
+        frame = runs.declared(runs.spec(str(results.file(sweep))), scores)
         for (facet, arm), found in frame.groupby(["facet", "arm"], sort=False):
             means, sds = found[scores].mean(), found[scores].std()
             cells = {key: mean_sd(means[key], sds[key], decimals(key)) for key in scores if means[key] == means[key]}

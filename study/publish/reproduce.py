@@ -26,9 +26,8 @@ from study.publish import pages as documents
 from study.publish import paper
 from study.publish.publish import Checkout
 from study.publish.report import remarked
-from study.publish.results import PublishedSweep, Results, hashes
+from study.publish.results import PRINTED, Results, hashes
 from study.store import MANIFEST
-from study.sweep.spec import Spec
 
 OUTPUTS = ("paper", "README.md", "docs")
 """Files and folders beside the results that have generated parts."""
@@ -48,16 +47,13 @@ class Inputs:
         """The published runs."""
         return Runs(self.results.root, CHECKOUT / "sweeps")
 
-    def spec(self, sweep: PublishedSweep) -> Spec:
-        """Return a published sweep, which claims read too."""
-        beside = self.results.root.resolve().parent
-        return self.runs.spec(sweep.file, beside if (beside / sweep.file).is_file() else CHECKOUT)
-
     @cached_property
     def comparisons(self) -> dict[str, Compared]:
         """Published sweep ↦ the comparison of its arms."""
-        made = {name: compare_arms(self.spec(one), self.runs) for name, one in self.results.manifests.items()}
-        return {name: remarked(found, self.results.manifests[name]) for name, found in made.items()}
+        return {
+            name: remarked(compare_arms(self.runs.spec(str(self.results.file(name))), self.runs), sweep)
+            for name, sweep in self.results.manifests.items()
+        }
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
@@ -71,7 +67,7 @@ class Inputs:
     @cached_property
     def measured(self) -> costs.Costs | None:
         """The measured times of attention sites."""
-        return costs.read(self.results.benchmarks)
+        return costs.read(self.results.root / "benchmarks")
 
 
 def tables(inputs: Inputs) -> list[Path]:
@@ -153,7 +149,7 @@ def seal(results: Results, written: Sequence[Path]) -> None:
         files.write(root / MANIFEST, manifest.model_copy(update={"files": dict(sorted(sealed.items()))}).dumps())
     path = root.parent / "README.md"
     text = files.read_text(path) if path.is_file() else ""
-    printed = re.sub(r"(<!-- root -->\s+.*?`)[^`]*`", rf"\g<1>{results.root_hash}`", text)
+    printed = PRINTED.sub(rf"\g<1>{results.root_hash}`", text)
     if printed != text:
         files.write(path, printed)
 

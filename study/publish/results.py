@@ -6,26 +6,26 @@ SHA-256 is the root hash, which stands for everything that is published.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from study import files
 from study.errors import InputError
 from study.files import CHECKOUT
-from study.records import Record, Section
-from study.store import MANIFEST, Store, read_section
-from study.sweep.spec import Spec, load
+from study.records import Section
+from study.store import MANIFEST, Store, read_section, sha256
 
 PAGES = ("docs/verdicts.md",)
 """Pages that state numbers of the folder, from the folder above it."""
+PRINTED = re.compile(r"(<!-- root -->\s+.*?`)([^`]*)`")
+"""Root hash in the README beside the folder."""
 
 
 class Partial(Section):
@@ -46,7 +46,6 @@ class Code(Section):
 class PublishedSweep(Section):
     """A published sweep."""
 
-    name: str = Field(description="Name of the sweep.", exclude=True)
     file: str = Field(description="Its file, from the top of the repository.")
     sweep_id: str = Field(description="Hash of what the file said when it was published, comments aside.")
     metric: str = Field(description="The score that decides, as split/metric.")
@@ -61,14 +60,6 @@ class Manifest(Section):
     sweeps: dict[str, PublishedSweep] = Field(description="The published sweeps by name.")
     files: dict[str, str] = Field(description="SHA-256 of every other file of the folder, by its path from there.")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _name_sweeps(cls, tree: Any) -> Any:
-        sweeps = tree.get("sweeps") if isinstance(tree, dict) else None
-        if isinstance(sweeps, dict) and all(isinstance(sweep, dict) for sweep in sweeps.values()):
-            return tree | {"sweeps": {name: {**sweep, "name": name} for name, sweep in sweeps.items()}}
-        return tree
-
     def dumps(self) -> str:
         """Canonical JSON, as records have it."""
         return json.dumps(self.model_dump(mode="json"), sort_keys=True, indent=1, ensure_ascii=False) + "\n"
@@ -80,24 +71,10 @@ class Results:
 
     root: Path
 
-    @property
-    def benchmarks(self) -> Path:
-        """Folder of measured times and memory."""
-        return self.root / "benchmarks"
-
     @cached_property
     def store(self) -> Store:
         """The published runs."""
         return Store(self.root)
-
-    @cached_property
-    def records(self) -> dict[str, Record]:
-        """Every published record by id.
-
-        Raises:
-            InputError: one cannot be read.
-        """
-        return {identity: self.store.record(identity) for identity in self.store.ids()}
 
     @cached_property
     def manifest(self) -> Manifest:
@@ -124,34 +101,24 @@ class Results:
         """
         return dict(sorted(self.manifest.sweeps.items()))
 
+    def file(self, sweep: str) -> Path:
+        """Return the file of a published sweep: beside the folder, else in this checkout."""
+        name = self.manifest.sweeps[sweep].file
+        beside = self.root.resolve().parent / name
+        return beside if beside.is_file() else CHECKOUT / name
+
     @property
     def root_hash(self) -> str:
         """SHA-256 of the manifest: `sha256sum results/manifest.json` prints the same. Empty where there is none."""
         path = self.root / MANIFEST
-        return hashlib.sha256(files.read(path, below=self.root)).hexdigest() if path.is_file() else ""
+        return sha256(files.read(path, below=self.root)) if path.is_file() else ""
 
     @property
     def printed_hash(self) -> str | None:
         """The root hash as the README beside the folder prints it; None where it does not."""
         readme = self.root.resolve().parent / "README.md"
-        text = files.read_text(readme) if readme.is_file() else ""
-        found = re.search(r"<!-- root -->\s+.*?`([^`]*)`", text)
-        return found[1] if found else None
-
-    @cached_property
-    def _specs(self) -> dict[str, Spec]:
-        return {}
-
-    def spec(self, sweep: PublishedSweep) -> Spec:
-        """Return the sweep file of a published sweep, read as it is today.
-
-        Raises:
-            InputError: it is absent, or no longer a sweep file.
-        """
-        if sweep.name not in self._specs:
-            beside = self.root.resolve().parent / sweep.file
-            self._specs[sweep.name] = load(beside if beside.is_file() else CHECKOUT / sweep.file)
-        return self._specs[sweep.name]
+        found = PRINTED.search(files.read_text(readme) if readme.is_file() else "")
+        return found[2] if found else None
 
     def changed(self) -> Iterator[tuple[str, str]]:
         """Yield each file that is not as the manifest says, and `missing`, `changed` or `stray`."""
@@ -161,26 +128,17 @@ class Results:
                 yield name, "missing" if name not in there else "stray" if name not in known else "changed"
 
 
-def write_manifest(root: Path, sweeps: Mapping[str, Any] | None = None) -> Manifest:
-    """Write the manifest of a folder for the files that are there.
-
-    Args:
-        root: the folder.
-        sweeps: published sweeps by name, to be added or replaced.
+def write_manifest(root: Path, sweeps: Mapping[str, PublishedSweep] | None = None) -> None:
+    """Write the manifest of a folder for the files that are there, with further published sweeps.
 
     Raises:
         OSError: it cannot be written.
         InputError: the one that is there cannot be read.
     """
-    known = {name: sweep.model_dump(mode="json") for name, sweep in Results(root).manifest.sweeps.items()}
-    made = {
-        name: one.model_dump(mode="json") if isinstance(one, Section) else one for name, one in (sweeps or {}).items()
-    }
-    manifest = Manifest.model_validate({"sweeps": known | made, "files": hashes(root)})
-    path, text = root / MANIFEST, manifest.dumps()
-    if not path.is_file() or path.read_bytes() != text.encode():
-        files.write(path, text)
-    return manifest
+    known = Results(root).manifest.sweeps
+    text = Manifest(sweeps={**known, **(sweeps or {})}, files=hashes(root)).dumps()
+    if Results(root).root_hash != sha256(text.encode()):
+        files.write(root / MANIFEST, text)
 
 
 def hashes(root: Path) -> dict[str, str]:
@@ -188,8 +146,11 @@ def hashes(root: Path) -> dict[str, str]:
 
     Links are left out. The pages beside the folder that state its numbers are in it, too.
     """
-    paths = sorted(path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
-    names = {path.relative_to(root).as_posix(): path for path in paths}
-    names = {name: path for name, path in names.items() if not any(part.startswith(".") for part in name.split("/"))}
-    names |= {f"../{page}": path for page in PAGES if (path := root.resolve().parent / page).is_file()}
-    return {name: hashlib.sha256(files.read(path)).hexdigest() for name, path in names.items() if name != MANIFEST}
+    found = {f"../{page}": root.resolve().parent / page for page in PAGES}
+    found |= {path.relative_to(root).as_posix(): path for path in sorted(root.rglob("*")) if not path.is_symlink()}
+    hidden = re.compile(r"(^|/)\.[^./]")
+    return {
+        name: sha256(files.read(path))
+        for name, path in found.items()
+        if path.is_file() and name != MANIFEST and not hidden.search(name)
+    }

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +29,7 @@ from filelock import lock_descriptor
 
 from study import files, records, rows
 from study.rows import COUNTS, CURVE, FILES, SCORED
-from study.store import CURVES, MAPS, RUNS, SCORES, SENTENCES, Store, damaged, sha256
+from study.store import CURVES, MAPS, RUNS, SCORES, SENTENCES, Store, by_run, damaged, sha256
 
 Tree = dict[str, Any]
 PAGES = {"compression": "zstd", "compression_level": 19, "data_page_size": 2**26, "max_rows_per_page": 2**26}
@@ -61,8 +61,6 @@ class NewRun:
     """The files beside it by name; statistics of sentences too."""
     exact: Mapping[str, Sequence[bool]] = field(default_factory=dict)
     """Split ↦ which translations are the references."""
-    added: Sequence[Tree] = ()
-    """Scores that the record lacks, as its `scores` would have them."""
 
 
 @contextmanager
@@ -82,7 +80,7 @@ def add(folder: Path, new: Sequence[NewRun], arms: Mapping[str, Mapping[str, str
 
     Args:
         folder: the folder; `locked`.
-        new: runs that are not there.
+        new: runs that are not there, or that replace those that are.
         arms: sweep ↦ id ↦ arm in words, of each sweep whose runs are to be told anew.
 
     Raises:
@@ -90,57 +88,39 @@ def add(folder: Path, new: Sequence[NewRun], arms: Mapping[str, Mapping[str, str
         InputError: a table that is there cannot be read.
     """
     store = Store(folder)
-    added = {one.tree["id"] for one in new}
-    known = [identity for identity in store.ids() if identity not in added] if store.published else []
+    known = {*(store.ids() if store.published else ())} - {one.tree["id"] for one in new}
     if new:
-        corpora: dict[str, list[NewRun]] = {}
-        for one in new:
-            corpora.setdefault(one.tree["config"]["data"]["name"], []).append(one)
-        for corpus, some in corpora.items():
+        for corpus in sorted({str(one.tree["config"]["data"]["name"]) for one in new}):
+            some = [one for one in new if one.tree["config"]["data"]["name"] == corpus]
             _write_sentences(folder / SENTENCES / f"{corpus}.parquet", known, some)
-        parts = {one.tree["id"]: _by_run(one) for one in new}
+        made: dict[str, list[Tree]] = {SCORES: [], CURVES: [], MAPS: []}
+        for one in new:
+            made[SCORES] += rows.score_rows(one.tree)
+            made[CURVES] += rows.curve_rows(one.tree, one.files.get(CURVE))
+            made[MAPS] += _map_rows(one)
         for name, schema in BY_RUN.items():
-            made = pa.Table.from_pylist([row for part in parts.values() for row in part[name]], schema=schema)
-            _write(folder / name, _by_id(_kept(folder / name, known, schema), made))
+            table = pa.concat_tables(
+                [_kept(folder / name, known, schema), pa.Table.from_pylist(made[name], schema=schema)]
+            )
+            parts = by_run(table)
+            sorted_ = [parts[identity] for identity in sorted(parts, key=rows.order)]
+            _write(folder / name, pa.concat_tables([schema.empty_table(), *sorted_]))
     _write_runs(folder, new, arms)
 
 
-def add_maps(folder: Path, file: str, contents: Mapping[str, str]) -> None:
-    """Set a file of attention maps of published runs.
-
-    Args:
-        folder: the folder; `locked`.
-        file: its name.
-        contents: id ↦ content.
-    """
-    table = _kept(folder / MAPS, Store(folder).ids(), MAP_SCHEMA)
-    ours = pc.and_(pc.equal(table["file"], file), pc.is_in(table["id"], pa.array(list(contents), pa.string())))
-    made = [{"id": identity, "file": file, "content": text} for identity, text in contents.items()]
-    _write(folder / MAPS, _by_id(table.filter(pc.invert(ours)), pa.Table.from_pylist(made, schema=MAP_SCHEMA)))
+def _map_rows(one: NewRun) -> Iterator[Tree]:
+    """Yield a row for each map of a run: files of maps have one, or a line for each validation."""
+    for name, content in sorted(one.files.items()):
+        own = {"id": one.tree["id"], "file": name}
+        if name.endswith(".json"):
+            yield own | {"step": None, "content": content.decode()}
+        elif name.endswith(".jsonl") and name != CURVE:
+            lines = content.decode().splitlines(keepends=True)
+            by_step = {json.loads(line)["step"]: line for line in lines}  # a resumed run writes some again
+            yield from (own | {"step": step, "content": line} for step, line in by_step.items())
 
 
-def _by_run(one: NewRun) -> dict[str, list[Tree]]:
-    """Return the rows of a run in the tables that are sorted by run."""
-    own = rows.score_rows(one.tree)
-    extra = [{**row, "added": True} for row in rows.score_rows({**one.tree, "scores": list(one.added)})]
-    lines = [
-        {"id": one.tree["id"], "file": name, "step": step, "content": text}
-        for name, content in sorted(one.files.items())
-        for step, text in _map_lines(name, content.decode())
-    ]
-    return {SCORES: own + extra, CURVES: list(rows.curve_rows(one.tree, one.files.get(CURVE))), MAPS: lines}
-
-
-def _map_lines(name: str, content: str) -> Iterator[tuple[int | None, str]]:
-    """Yield the step and the text of each map of a file, which has one, or a line for each validation."""
-    if name.endswith(".json"):
-        yield None, content
-    elif name.endswith(".jsonl") and name != CURVE:
-        lines = content.splitlines(keepends=True)
-        yield from {json.loads(line)["step"]: line for line in lines}.items()  # a resumed run writes some again
-
-
-def _kept(path: Path, known: Sequence[str], schema: pa.Schema) -> pa.Table:
+def _kept(path: Path, known: Collection[str], schema: pa.Schema) -> pa.Table:
     """Return what a table has of published runs; a file of another schema is refused."""
     if not path.is_file():
         return schema.empty_table()
@@ -149,19 +129,6 @@ def _kept(path: Path, known: Sequence[str], schema: pa.Schema) -> pa.Table:
     except (OSError, ValueError, pa.ArrowException) as problem:
         raise damaged(path, problem) from None
     return table.filter(pc.is_in(table["id"], pa.array(known, pa.string())))
-
-
-def _by_id(*tables: pa.Table) -> pa.Table:
-    """Return rows of runs by arm and seed; those of a run stay in their order."""
-    table = pa.concat_tables(tables).combine_chunks()
-    ids = (
-        table["id"].combine_chunks().dictionary_encode()
-        if len(table)
-        else pa.array([], pa.string()).dictionary_encode()
-    )
-    places = {identity: place for place, identity in enumerate(sorted(ids.dictionary.to_pylist(), key=rows.order))}
-    codes = np.array([places[name] for name in ids.dictionary.to_pylist()], dtype=np.int64)
-    return table.take(np.argsort(codes[ids.indices.to_numpy()], kind="stable"))
 
 
 def _write_runs(folder: Path, new: Sequence[NewRun], arms: Mapping[str, Mapping[str, str]]) -> None:
@@ -209,28 +176,24 @@ def _column(values: Sequence[Any]) -> pa.Array:
     return pa.array(values) if kinds else pa.array(values, pa.string())
 
 
-def _write_sentences(path: Path, known: Sequence[str], new: Sequence[NewRun]) -> None:
+def _write_sentences(path: Path, known: Collection[str], new: Sequence[NewRun]) -> None:
     """Add the sentences of runs to the table of their corpus, split by split."""
-    splits: dict[str, list[pa.Table]] = {}
+    tables = [_kept(path, known, SENTENCE_SCHEMA)]
     for one in new:
-        for split in sorted(
-            {name.rpartition(ending)[0] for name in one.files for ending in FILES if name.endswith(ending)}
-        ):
+        for split in {name.removesuffix(ending) for name in one.files for ending in FILES if name.endswith(ending)}:
             contents = {ending: one.files[split + ending] for ending in FILES if split + ending in one.files}
             columns = rows.sentence_columns(contents, one.exact.get(split))
             size = len(columns["translation"])
             columns |= {"split": [split] * size, "sentence": list(range(size)), "id": [one.tree["id"]] * size}
-            splits.setdefault(split, []).append(pa.table(columns, schema=SENTENCE_SCHEMA))
-    there = _kept(path, known, SENTENCE_SCHEMA)
-    names = sorted({*splits, *there["split"].unique().to_pylist()})
+            tables.append(pa.table(columns, schema=SENTENCE_SCHEMA))
+    table = pa.concat_tables(tables)
     with files.replacing(path) as temporary, pq.ParquetWriter(temporary, SENTENCE_SCHEMA, **_options()) as writer:
-        for split in names:
-            table = pa.concat_tables([there.filter(pc.equal(there["split"], split)), *splits.get(split, [])])
-            ids = table["id"].combine_chunks().dictionary_encode()
-            table = table.combine_chunks()
+        for split in sorted(table["split"].unique().to_pylist()):
+            some = table.filter(pc.equal(table["split"], split)).combine_chunks()
+            ids = some["id"].combine_chunks().dictionary_encode()
             rank = np.argsort(np.argsort(np.array(ids.dictionary.to_pylist())))
-            order = np.lexsort((rank[ids.indices.to_numpy()], table["sentence"].to_numpy()))
-            writer.write_table(table.take(order), row_group_size=PART)
+            order = np.lexsort((rank[ids.indices.to_numpy()], some["sentence"].to_numpy()))
+            writer.write_table(some.take(order), row_group_size=PART)
 
 
 def _options() -> dict[str, Any]:

@@ -52,19 +52,24 @@ def write(spec: Spec, out: Path) -> None:
     """Write the places of a sweep's runs into the folder of runs, where live runs find them.
 
     The other sweep files of the folder count as well, since they may declare the same runs. Nothing is read where the
-    places are known. A folder that cannot be written is no error here: W&B gets places from `study wandb push`, too.
+    places are known.
+
+    Raises:
+        InputError: the folder cannot be written.
     """
     path = out / PLACES
-    with suppress(OSError, InputError):
-        known: dict[str, Any] = {}
-        with suppress(InputError, AttributeError):
-            known = dict(files.read_json(path, below=out).items())
-        if all(spec.name in known.get(cell.id or "", {}).get("sweep", ()) for cell in spec.runnable):
-            return
-        specs = {spec.path.resolve(): spec}
-        for file in sorted(spec.path.parent.glob("*.yaml")):
-            with suppress(InputError):
-                specs.setdefault(file.resolve(), spec if file.samefile(spec.path) else load(file))
-        own = {cell.id for cell in spec.runnable}
-        found = {name: place.model_dump(mode="json") for name, place in places(specs.values()).items() if name in own}
+    known: dict[str, Any] = {}
+    with suppress(InputError, AttributeError):
+        known = dict(files.read_json(path, below=out).items())
+    if all(spec.name in known.get(cell.id or "", {}).get("sweep", ()) for cell in spec.runnable):
+        return
+    specs = {spec.path.resolve(): spec}
+    for file in sorted(spec.path.parent.glob("*.yaml")):
+        with suppress(InputError):
+            specs.setdefault(file.resolve(), spec if file.samefile(spec.path) else load(file))
+    own = {cell.id for cell in spec.runnable}
+    found = {name: place.model_dump(mode="json") for name, place in places(specs.values()).items() if name in own}
+    try:
         files.write(path, json.dumps(known | found, ensure_ascii=False, indent=0) + "\n", durable=False)
+    except OSError as problem:
+        raise files.unwritable(out, problem) from None

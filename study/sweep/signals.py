@@ -1,8 +1,9 @@
-"""Signals: Ctrl-C and SIGTERM, for a sweep that answers them and for a trial that another program started."""
+"""Signals, and the rule that a process ends with the one that started it."""
 
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import signal
 import sys
@@ -10,29 +11,34 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 
 from study.records import CHECKPOINT, PARTS
-from study.sweep.outcome import STOPPED
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 LOOK = 0.5
-LAST_WORDS = 30.0
-"""Seconds for the checkpoint and for what a server is still to be told."""
+"""Seconds between two looks at the process that started this one."""
+GRACE = 10.0
+"""Seconds that a process which was asked to end has for its checkpoint, before it is killed."""
 
 
 class Interrupts:
     """Context in which the first SIGINT or SIGTERM raises KeyboardInterrupt; later ones only set `again`.
 
-    Were every one of them to raise, one that comes while the first is being answered would end up in whatever runs
-    then: it would be lost there, or leave trials behind. A signal that is ignored on entry stays ignored, as `nohup`
-    and shells' background jobs want it for SIGINT.
+    If each of them raised, one that comes while the first is answered would leave trials behind. A signal that is
+    ignored on entry stays ignored, as `nohup` and shells' background jobs want it for SIGINT.
     """
 
     def __init__(self) -> None:
+        self.signal: int | None = None
         self.again = False
         self._answering = False
         self._before: dict[signal.Signals, signal._HANDLER] = {}
+
+    @property
+    def status(self) -> int:
+        """Exit status of who was interrupted: 130 or 143."""
+        return 128 + (self.signal or signal.SIGINT)
 
     def __enter__(self) -> Interrupts:
         for one in SIGNALS:
@@ -40,17 +46,21 @@ class Interrupts:
                 self._before[one] = signal.signal(one, self._handle)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for one, handler in self._before.items():
             signal.signal(one, handler)
+
+    def take(self) -> None:
+        """Take the signals again, after a library has set handlers of its own."""
+        for one in self._before:
+            signal.signal(one, self._handle)
 
     def answer(self) -> None:
         """From here on no signal raises: what is under way is being ended, whatever the reason."""
         self._answering = True
 
-    def _handle(self, signum: int, frame: FrameType | None) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self.signal = self.signal or number
         if self._answering:
             self.again = True
             return
@@ -60,10 +70,10 @@ class Interrupts:
 
 @contextlib.contextmanager
 def on_request() -> Iterator[None]:
-    """Context in which SIGTERM raises, so that all work is ended in order; the exit status is 128 + 15."""
+    """Context in which SIGTERM raises, so that all work is ended in order; the exit status is 143."""
 
-    def stop(signum: int, frame: FrameType | None) -> None:
-        raise SystemExit(STOPPED)
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
 
     before = signal.signal(signal.SIGTERM, stop)
     try:
@@ -85,14 +95,20 @@ def announced(folder: Path) -> Iterator[None]:
 
 
 def with_parent() -> None:
-    """End when the process that started this one is gone: a killed agent would leave a trial that nobody counts."""
-    parent = os.getppid()
+    """End when the process that started this one is gone, however it ended: no run goes on that nobody counts.
+
+    SIGTERM first, which lets a run keep its step; SIGKILL after `GRACE`, to all that this process has started. The
+    starter is the parent, and for a process of multiprocessing's fork server also the one that asked for it.
+    """
+    parent, starter = os.getppid(), multiprocessing.parent_process()
 
     def watch() -> None:
-        while os.getppid() == parent:
+        while os.getppid() == parent and (starter is None or starter.is_alive()):
             time.sleep(LOOK)
         os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(LAST_WORDS)
-        os._exit(STOPPED)
+        time.sleep(GRACE)
+        if os.getpgrp() == os.getpid():
+            os.killpg(0, signal.SIGKILL)
+        os._exit(128 + signal.SIGTERM)
 
     threading.Thread(target=watch, name="parent-watch", daemon=True).start()

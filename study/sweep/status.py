@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from study import records
 from study.sweep import lease
+from study.sweep.local import Job
 from study.sweep.spec import Cell, Spec
 
 STATES = ("finished", "diverged", "failed", "running", "interrupted", "missing")
@@ -39,12 +40,17 @@ def by_state(cells: Iterable[Cell], out: Path) -> dict[str, list[Cell]]:
 def describe(spec: Spec, cells: tuple[Cell, ...], out: Path, jobs: Jobs = NO_JOBS) -> str:
     """The sweep's state as text: counts, then the runs that want attention by name, with their jobs in a queue."""
     found = by_state(cells, out)
-    rejected = [cell for cell in cells if cell.experiment is None]
     lines = [f"{spec.name} in {out}: {len(cells)} declared"]
     lines += [f"  {WORDS.get(state, state):<13}{len(members)}" for state, members in found.items()]
-    lines += [f"  {'inapplicable':<13}{len(rejected)}"]
+    lines += [f"  {'inapplicable':<13}{sum(cell.experiment is None for cell in cells)}"]
     for state in ("failed", "running", "interrupted", "missing"):
-        lines += _list(spec, state, found[state], out, jobs)
+        for cell in found[state][:LISTED]:
+            name = str(cell.id)
+            why = f": {records.read(out / name / 'record.json').error}" if state == "failed" else ""
+            job = f"  [job {' '.join(jobs[name])}]" if name in jobs else ""
+            lines.append(f"{WORDS.get(state, state)}: {name}  {spec.label(cell)}{job}{why}")
+        if len(found[state]) > LISTED:
+            lines.append(f"{WORDS.get(state, state)}: and {len(found[state]) - LISTED} more")
     return "\n".join(lines + inapplicable(spec, cells))
 
 
@@ -76,11 +82,12 @@ def inapplicable(spec: Spec, cells: Iterable[Cell]) -> list[str]:
     return [f"inapplicable: {reason}: {'; '.join(labels)}" for reason, labels in reasons.items()]
 
 
-def _list(spec: Spec, state: str, members: list[Cell], out: Path, jobs: Jobs) -> list[str]:
-    lines = []
-    for cell in members[:LISTED]:
-        assert cell.id is not None
-        why = f": {records.read(out / cell.id / 'record.json').error}" if state == "failed" else ""
-        job = f"  [job {' '.join(jobs[cell.id])}]" if cell.id in jobs else ""
-        lines.append(f"{WORDS.get(state, state)}: {cell.id}  {spec.label(cell)}{job}{why}")
-    return lines + ([f"{WORDS.get(state, state)}: and {len(members) - LISTED} more"] if len(members) > LISTED else [])
+def check(job: Job) -> int:
+    """Look for every run of a job by its identity, print what is missing, and return 0, or 1 if a run is missing."""
+    left = job.due()
+    print(f"{job.name}: {len(job.tasks) - len(left)} of {len(job.tasks)} runs there, by identity")
+    for task in left:
+        print(f"  missing  {task.id}  {task.label}")
+    if left:
+        print("the same command again makes the missing ones")
+    return 1 if left else 0

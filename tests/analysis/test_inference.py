@@ -71,7 +71,7 @@ def test_holm_adjusts_p_and_bonferroni_the_95_percent_intervals_of_a_family():
 
 
 def test_holm_and_false_discovery_by_hand():
-    """Of p .01, .02, .04 and .5, 4 p / rank is .04, .04, .0533 and .5, and Holm has .04, .06, .08 and .5."""
+    """For p .01, .02, .04 and .5, 4 p / rank is .04, .04, .0533 and .5, and Holm has .04, .06, .08 and .5."""
     p = [0.5, 0.02, 0.01, 0.04]
     assert false_discovery(p) == pytest.approx([0.5, 0.04, 0.04, 4 / 3 * 0.04])
     assert [one.holm for one in adjusted([Test("welch", 1.0, p=x) for x in p])] == pytest.approx(

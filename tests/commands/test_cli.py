@@ -183,7 +183,7 @@ MISTAKES = [
     ("sweep ~nosuchuser/x", "there is no such user"),
     ("sweep x.yaml --slots ٣", "--slots: expected a whole number from 1"),
     ("show absent", "absent: no such run"),
-    ("show x --runs=", "--runs: expected the name of a file or folder"),
+    ("show x --runs=", "--runs: expected a file or folder on this machine"),
     ("show absent --split test", "--split: expected with --sentences"),
     ("show grammar --split none", "--split: expected train, valid, test"),
     ("report", "SWEEP: expected a sweep, or --figures"),

@@ -132,15 +132,14 @@ REFUSED = [
     ({"data.seed": 2**31}, "data.seed: "),
     ({"trainer.threads": 0}, "trainer.threads: "),
     ({"data.test_pairs": 3}, "data.test_pairs: "),
-    ({"out": ""}, "out: expected the name of a folder without null bytes, got ''"),
+    ({"out": ""}, "out: expected a folder on this machine, got ''"),
     ({"out": "https://example.org/runs"}, "out: expected a folder on this machine"),
-    ({"out": "~no-such-user/runs"}, "out: expected a folder, got ~no-such-user/runs, and there is no such user"),
     (
         {"model.memory": "structured", "model.penalty": float("inf")},
         "model.penalty: expected a finite number",
     ),
     ({"model.layers": 1000}, "model.layers: expected a number up to 100, got 1000."),
-    ({"out": "a\0b"}, "out: expected the name of a folder without null bytes"),
+    ({"out": "a\0b"}, "out: expected a folder on this machine"),
     # what changes nothing
     ({"decoding.beam": 1, "decoding.length_penalty": 0.6}, "decoding.length_penalty: expected none with beam 1"),
     ({"training.warmup": 51, "training.steps": 50}, "training.warmup: expected at most steps (50), got 51."),

@@ -55,61 +55,51 @@ CALL = {"from_step": 0, "git_dirty": False, "device": "a processor", "device_cou
 """Fields of a call in a record, without its commit."""
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"schema_version": 0}, r"schema_version: expected 1 to 2"),
-        ({"config.training.steps": 7}, r"config_hash: expected \w+, as in the configuration"),
-        ({"seed": 5}, r"seed: expected 2, as in the configuration, got 5"),
-        ({"scores.0.value": 99.9}, r"scores\.test\.bleu: expected [\d.]+ of 30 .*, from the translations, got 99\.9"),
-        ({"scores.0.signature": "mine"}, r"scores\.test\.bleu: expected .*, got .* \(mine\)"),
-        ({"scores.2.metric": "bleu2"}, r"scores\.test\.bleu2: expected no score"),
-        ({"data.files.test": "ab"}, r"data\.files\.test: expected \w+, that of the corpus here, got another"),
-        ({"provenance.git_dirty": True}, r"provenance\.git_dirty: expected False, got True"),
-        ({"provenance.git_commit": None}, r"provenance\.git_commit: expected a commit, got none"),
-        ({"provenance.git_commit": "0" * 40}, r"provenance\.git_commit: expected a commit in the history of HEAD"),
-        (
-            {"provenance.calls": [CALL | {"git_commit": "0" * 40}, CALL]},
-            r"provenance\.git_commit: expected a commit in the",
-        ),
-        ({"provenance.calls": [CALL | {"from_step": 3}]}, r"provenance\.git_commit: expected a commit, got none"),
-        (
-            {"provenance.calls": [CALL | {"device_count": 2}, CALL]},
-            r"provenance\.device_count: 2, then 1, and .* has 1",
-        ),
-        ({"provenance.threads": 2}, r"provenance\.threads: 2, and .* has 1"),
-        ({"provenance.device": "another"}, r"provenance\.device: another, and .* has a processor"),
-        (
-            {"provenance.precision": "bfloat16"},
-            r"provenance\.precision: expected float32, as config\.training\.precision, got bfloat16",
-        ),
-        ({"provenance.packages.sacrebleu": "1"}, r"provenance\.packages\.sacrebleu: 1, and .* has 2"),
-        ({"provenance.started_utc": "xxx"}, r"provenance\.started_utc: "),
-        ({"resources.train_seconds": -1}, r"resources\.train_seconds: "),
-        ({"resources.tokens_per_second": 1e30}, r"resources\.tokens_per_second: "),
-        ({"diagnostics": {"cross": "x"}}, r"diagnostics: .*cross: expected an object or a list"),
-        ({"selection.rule": "../../x"}, r"selection\.rule: "),
-        (
-            {"selection.rule": "last"},
-            r"selection\.rule: expected best_valid_bleu, as config\.training\.select, got last",
-        ),
-        ({"selection.step": 7}, r"selection\.step: expected a step of history, got 7"),
-        ({"history.0.step": "x"}, r"history: expected a rising number of updates"),
-        ({"scores.0.split": "../../x", "scores.0.hypotheses": "../../x.hyp.txt"}, r"scores\.0\.split: "),
-        (
-            {"scores.0.hypotheses": "../../x.hyp.txt"},
-            r"scores\.test\.hypotheses: expected test\.hyp\.txt, got \.\./\.\./x\.hyp\.txt",
-        ),
-    ],
-)
-def test_a_run_that_cannot_be_believed_is_refused_and_nothing_written(lab, changes, said):
-    for call in changes.get("provenance.calls", []):
-        call.setdefault("git_commit", lab.commit)
-    lab.change(2, **changes)
-    with pytest.raises(InputError, match=rf"record\.json: {said}") as refusal:
+IMPOSSIBLE = [
+    ({"schema_version": 0}, r"schema_version: expected 1 to 2"),
+    ({"config.training.steps": 7}, r"config_hash: expected \w+, got \w+"),
+    ({"seed": 5}, r"seed: expected 2, got 5"),
+    ({"scores.0.value": 99.9}, r"scores\.test\.bleu: expected \([\d.]+, 30, .*\), got \(99\.9, 30, "),
+    ({"scores.0.signature": "mine"}, r"scores\.test\.bleu: expected \(.*, got \(.*'mine'\)"),
+    ({"scores.2.metric": "bleu2"}, r"scores\.test\.bleu2: expected no score"),
+    ({"data.files.test": "ab"}, r"data\.files\.test: expected \w+, got ab"),
+    ({"provenance.git_dirty": True}, r"provenance\.git_dirty: expected False, got True"),
+    ({"provenance.git_commit": None}, r"provenance\.git_commit: expected a commit, got none"),
+    ({"provenance.git_commit": "0" * 40}, r"provenance\.git_commit: expected a commit in the history of HEAD"),
+    ({"provenance.calls": [CALL | {"git_commit": "0" * 40}, CALL]}, r"provenance\.git_commit: expected a commit in"),
+    ({"provenance.calls": [CALL | {"from_step": 3}]}, r"provenance\.git_commit: expected a commit, got none"),
+    ({"provenance.calls": [CALL | {"device_count": 2}, CALL]}, r"provenance\.device_count: 2, then 1, and .* has 1"),
+    ({"provenance.threads": 2}, r"provenance\.threads: 2, and .* has 1"),
+    ({"provenance.device": "another"}, r"provenance\.device: another, and .* has a processor"),
+    ({"provenance.precision": "bfloat16"}, r"provenance\.precision: expected float32, got bfloat16"),
+    ({"provenance.packages.sacrebleu": "1"}, r"provenance\.packages\.sacrebleu: 1, and .* has 2"),
+    ({"provenance.started_utc": "xxx"}, r"provenance\.started_utc: "),
+    ({"resources.train_seconds": -1}, r"resources\.train_seconds: "),
+    ({"resources.tokens_per_second": 1e30}, r"resources\.tokens_per_second: "),
+    ({"diagnostics": {"cross": "x"}}, r"diagnostics: .*cross: expected an object or a list"),
+    ({"selection.rule": "../../x"}, r"selection\.rule: "),
+    ({"selection.rule": "last"}, r"selection\.rule: expected best_valid_bleu, got last"),
+    ({"selection.step": 7}, r"selection\.step: expected a step of history, got 7"),
+    ({"history.0.step": "x"}, r"history: expected a rising number of updates"),
+    ({"scores.0.split": "../../x", "scores.0.hypotheses": "../../x.hyp.txt"}, r"scores\.0\.split: "),
+    ({"scores.0.hypotheses": "../../x.hyp.txt"}, r"scores\.test\.hypotheses: expected test\.hyp\.txt, got \.\./\.\./x"),
+]
+"""Fields of a record that are changed, and the refusal."""
+
+
+def test_a_run_that_cannot_be_believed_is_refused_and_nothing_written(lab):
+    text = lab.path(2).read_text(encoding="utf-8")
+    for changes, said in IMPOSSIBLE:
+        made = {name: value if isinstance(value, list) else [] for name, value in changes.items()}
+        for call in made.get("provenance.calls", []):
+            call.setdefault("git_commit", lab.commit)
+        lab.change(2, **changes)
+        with pytest.raises(InputError, match=rf"{lab.ids[2]}/record\.json: {said}[^\n]*\Z"):
+            lab.publish()
+        lab.path(2).write_text(text, encoding="utf-8")
+    lab.path(2).write_text(text.replace("{", "{ ", 1), encoding="utf-8")
+    with pytest.raises(InputError, match=r"record\.json: text: expected the one that a run writes"):
         lab.publish()
-    assert lab.ids[2] in str(refusal.value)
-    assert "\n" not in str(refusal.value)
     assert lab.files() == {}
 
 
@@ -117,10 +107,10 @@ def test_translations_must_be_there_and_be_the_ones(lab):
     path = lab.path(1).with_name("long.hyp.txt")
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace("the", "a", 1), encoding="utf-8")
-    with pytest.raises(InputError, match=r"scores\.long\.hypotheses_sha256: expected that of"):
+    with pytest.raises(InputError, match=r"scores\.long\.hypotheses_sha256: expected "):
         lab.publish()
     path.unlink()
-    with pytest.raises(InputError, match=r"scores\.long\.hypotheses: long\.hyp\.txt: no such file"):
+    with pytest.raises(InputError, match=r"scores\.long\.hypotheses: expected a file long\.hyp\.txt, got none"):
         lab.publish()
     assert lab.files() == {}
 
@@ -155,7 +145,7 @@ def test_holes_need_a_reason_and_stay_holes(lab):
     assert done.sweep.partial.missing == [lab.ids[3]]
     found = lab.verify()
     assert found.problems == []
-    assert "partial       tiny: 1 of its runs missing, as published (the machine was lent)" in found.lines()
+    assert found.summary["partial tiny"] == "1 of its runs missing, as published (the machine was lent)"
     frame = Runs(lab.results.root, lab.top / "sweeps").declared(lab.spec)
     assert list(frame["state"]) == ["finished", "finished", "failed", "missing"]
     reproduce(lab.results, lambda line: None)
@@ -247,14 +237,14 @@ def test_the_verbs_from_the_command_line(lab, monkeypatch, capsys):
         "figures/forest.csv",
     }
     assert main(["verify"]) == 0
-    assert "differences   none" in capsys.readouterr().out
+    assert re.search(r"differences +none", capsys.readouterr().out)
     assert main(["verify", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["problems"] == []
     assert main(["verify", "--rescore"]) == 0
-    assert "of 4 runs scored again: 8 files against references" in capsys.readouterr().out
+    assert "8 files of 4 runs scored again" in capsys.readouterr().out
     lab.edit(0, {"scores.1.value": 1.0})
     assert main(["verify", "--rescore"]) == 1
-    assert re.search(r"chrf.*from the translations, got 1\.0", capsys.readouterr().out)
+    assert re.search(r"chrf: expected .*, got \(1\.0, ", capsys.readouterr().out)
     assert main(["show", lab.ids[1], "--runs", "results", "--json"]) == 0
     assert capsys.readouterr().out == lab.path(1).read_text(encoding="utf-8")
 

@@ -11,9 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from study import scoring
 from study.config import Multi30k
-from study.corpora import Pair
 from study.errors import InputError
 from study.files import CHECKOUT as ROOT
 from study.publish import evidence
@@ -97,8 +95,9 @@ def first(root):
 
 def test_nothing_differs(root):
     found = verify(Results(root))
-    assert (found.problems, found.states, found.sweeps) == ([], {"finished": 10}, 1)
-    assert (found.files, found.rescored, found.unprinted) == (9, None, "")
+    assert (found.problems, found.summary["sweeps"]) == ([], "1; runs: 10 finished")
+    assert found.summary["files"].startswith("9 have")
+    assert "root hash" not in found.summary
 
 
 def test_the_published_results_agree():
@@ -198,11 +197,11 @@ def test_a_manifest_that_agrees_with_all_files_has_another_root(root):
             "value",
             "exact",
             lambda value: value * 0.9,
-            r"scores.test.exact: expected .* mean of its sentences",
+            r"scores.test.exact: expected .* by its sentences",
         ),
-        ("scores", "value", "nll", lambda value: value * 0.9, r"scores.test.nll: expected .* mean of its sentences"),
-        ("sentences/grammar", "nll", None, lambda value: value * 0.9, r"scores.test.nll: expected .* mean"),
-        ("sentences/grammar", "exact", None, False, r"scores.test.exact: expected 0, the mean of its sentences"),
+        ("scores", "value", "nll", lambda value: value * 0.9, r"scores.test.nll: expected .* by its sentences"),
+        ("sentences/grammar", "nll", None, lambda value: value * 0.9, r"scores.test.nll: expected .* by its sentences"),
+        ("sentences/grammar", "exact", None, False, r"scores.test.exact: expected 0, by its sentences"),
     ],
 )
 def test_numbers_that_contradict_each_other_are_found(root, name, column, metric, value, said):
@@ -260,7 +259,7 @@ def test_translations_are_scored_again(root):
     edited(root, "scores", "hypotheses_sha256", chosen, hashlib.sha256(content).hexdigest())
     seal(root)
     found = "\n".join(evidence.examine(Store(root), [identity]))
-    assert re.search(r"scores\.test\.bleu: expected .*, from the translations, got", found)
+    assert re.search(r"scores\.test\.bleu: expected \(.*, got \(", found)
     assert "sha256: expected " in found
     assert "scores.long" not in found
 
@@ -273,34 +272,28 @@ def test_a_text_draws_a_part_of_the_runs(root):
     assert drawn(ids, 1, "") == sorted(ids)
     told = []
     found = verify(Results(root), rescore=10, drawn_by="a commit", told=lambda *counts: told.append(counts))
-    assert (found.problems, found.rescored, told) == ([], 1, [(0, 1), (1, 1)])
-    assert found.counted["references"] > 2
+    assert (found.problems, told) == ([], [(0, 1), (1, 1)])
+    assert re.match(r"[3-9] files of 1 runs scored again", found.summary["translations"])
 
 
-def test_without_references_stored_counts_decide(monkeypatch):
-    """Multi30k's references are not shipped: BLEU and exact match follow from the counts of each sentence."""
+def test_without_references_stored_counts_give_bleu(monkeypatch, tmp_path):
+    """Multi30k's references are not shipped: BLEU of a split follows from the counts of its sentences."""
+    ours = Results(ROOT / "results")
+    identity = next(one for one in ours.store.ids() if one.startswith("multi30k"))
+    for name in ("runs", "scores", "curves", "maps", "sentences/multi30k"):
+        table = pq.read_table(ours.root / f"{name}.parquet")
+        save(table.filter(pc.equal(table["id"], identity)), tmp_path / f"{name}.parquet")
     monkeypatch.setattr(Multi30k, "at_hand", lambda self: False)
     evidence._corpus.cache_clear()
-    store, counted = Store(ROOT / "results"), Counter()
-    identity = next(one for one in store.ids() if one.startswith("multi30k"))
-    assert evidence.examine(store, [identity], counted=counted) == []
-    assert counted["counts"] == len(evidence.hypothesis_files(store.record(identity)))
-    content = store.content
-
-    def longer(one, name):
-        found = content(one, name)
-        return re.sub(rb"(?m)^(\d+\t\d\t)\d+", rb"\g<1>99", found, count=1) if name.endswith(".bleu.tsv") else found
-
-    monkeypatch.setattr(store, "content", longer)
-    found = "\n".join(evidence.examine(store, [identity]))
-    assert ": expected the counts of the translations, got others" in found
-    assert re.search(r"scores\.\w+\.bleu: expected ", found)
+    counted = Counter()
+    assert evidence.examine(Store(tmp_path), [identity], counted=counted) == []
+    assert counted["files without references"] == len(evidence.hypothesis_files(Store(tmp_path).record(identity)))
+    assert evidence.contradictions(Store(tmp_path)) == []
+    edited(tmp_path, "sentences/multi30k", "correct1", lambda t: t.sentence == 0, 99)
+    found = "\n".join(evidence.contradictions(Store(tmp_path)))
+    assert re.search(r"scores\.valid\.bleu: expected [\d.]+, by its sentences, got ", found)
+    monkeypatch.undo()
     evidence._corpus.cache_clear()
-
-
-def test_counts_give_the_scores_of_a_split():
-    pairs = [Pair("der Hund schläft hier .", "the dog sleeps here ."), Pair("a b", "c d e f")] * 30
-    lines = ["the dog sleeps here .", "c d e"] * 30
-    counts = scoring.counts(lines, pairs)
-    wanted = [one for one in scoring.score_split(lines, pairs, "test") if one.metric in ("bleu", "exact")]
-    assert sorted(map(str, scoring.score_counts(counts, "test"))) == sorted(map(str, wanted))
+    if Multi30k().at_hand():
+        found = "\n".join(evidence.examine(Store(tmp_path), [identity]))
+        assert "valid.bleu.tsv: expected the counts of the translations, got others" in found

@@ -5,29 +5,33 @@ import threading
 import time
 from pathlib import Path
 
-from study.sweep.engines import wandb as agents
+from study.sweep import local, places, resources, wandb_agents
 from study.sweep.spec import load
+
+AGENT = wandb_agents.agent
+
+
+def quick_agent(*given):
+    from wandb.wandb_agent import Agent
+
+    Agent.POLL_INTERVAL = 0.2
+    AGENT(*given)
 
 
 def listen(out):
     """Lose patience once the test says so: an agent needs some seconds to begin."""
     while not (out / "impatient").exists():
         time.sleep(0.1)
-    agents.IDLE = 0.0
+    wandb_agents.IDLE = 0.0
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "agent":
-        from wandb.wandb_agent import Agent
+    import agent_trial  # the agents do without
 
-        Agent.POLL_INTERVAL = 0.2
-        agents.agent(sys.argv[2])
-    else:
-        import agent_trial  # the agents do without
-
-        agents.AGENT = (__file__, "agent")
-        agents.POLL = 0.2
-        file, out, slots = sys.argv[1:]
-        spec = load(Path(file))
-        threading.Thread(target=listen, args=(Path(out),), daemon=True).start()
-        sys.exit(agents.run_sweep(spec, Path(out), int(slots), trial=agent_trial.local))
+    wandb_agents.agent, wandb_agents.POLL = quick_agent, 0.2
+    file, out, slots = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+    spec = load(file)
+    places.write(spec, out)
+    job = local.job_of(spec, spec.cells, out, slots=slots, trial=agent_trial.local)
+    threading.Thread(target=listen, args=(out,), daemon=True).start()
+    sys.exit(wandb_agents.run(spec, job, resources.here()))

@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -21,6 +22,17 @@ def note(folder: Path, line: str) -> None:
     """Append a line to the journal that all trials of a folder share."""
     with (folder.parent / "journal").open("a") as journal:
         journal.write(line + "\n")
+
+
+def say(folder: Path) -> None:
+    """Tell who waits for it that this trial has begun, or made a step."""
+    with (folder.parent / "started").open("w") as pipe:
+        pipe.write("x")
+
+
+def journal_of(folder: Path) -> Counter[str]:
+    """The journal of a run's folder, which may not have begun."""
+    return journal(folder.parent) if (folder.parent / "journal").exists() else Counter()
 
 
 def journal(folder: Path) -> Counter[str]:
@@ -70,17 +82,10 @@ def mended(experiment: Experiment, folder: Path) -> None:
     finish(experiment, folder)
 
 
-def plotting(experiment: Experiment, folder: Path) -> None:
-    """Draw, as libraries do that import pyplot."""
-    from matplotlib import pyplot
-
-    pyplot.figure()
-    finish(experiment, folder)
-
-
 def telling(experiment: Experiment, folder: Path) -> None:
     """Write down what a trial finds."""
     found = {name: value for name, value in os.environ.items() if name.startswith("WANDB_")}
+    found |= {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES")}
     (folder / "told.json").write_text(json.dumps({"env": found, "threads": experiment.trainer.threads}))
     finish(experiment, folder)
 
@@ -108,10 +113,14 @@ def stoppable(experiment: Experiment, folder: Path) -> None:
     _waiting_once(experiment, folder, experiment.seed <= 2)
 
 
-def with_files(experiment: Experiment, folder: Path) -> None:
-    """Leave a folder beside the record."""
-    (folder / "inner").mkdir()
-    (folder / "inner" / "file").write_text("content")
+def removed(experiment: Experiment, folder: Path) -> None:
+    """The folder of seed 1 is removed under its first attempt, which then cannot write."""
+    first = experiment.seed == 1 and journal_of(folder)["1"] == 0
+    note(folder, f"{experiment.seed}")
+    if first:
+        shutil.rmtree(folder)
+        say(folder)
+        (folder / "history.jsonl").write_text("")
     finish(experiment, folder)
 
 
@@ -129,8 +138,7 @@ def _waiting_once(experiment: Experiment, folder: Path, waits: bool) -> None:
     note(folder, f"{experiment.seed} {'resumed' if checkpoint.exists() else 'new'}")
     if waits and not checkpoint.exists():
         checkpoint.write_text(str(multiprocessing.parent_process().pid))
-        with (folder.parent / "started").open("w") as pipe:
-            pipe.write("x")
+        say(folder)
         time.sleep(600)
     finish(experiment, folder)
 
@@ -176,8 +184,7 @@ def no_room(experiment: Experiment, folder: Path) -> None:
 def stubborn(experiment: Experiment, folder: Path) -> None:
     """Does not end when asked."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    with (folder.parent / "started").open("w") as pipe:
-        pipe.write("x")
+    say(folder)
     time.sleep(600)
 
 
@@ -193,16 +200,5 @@ def stepping(experiment: Experiment, folder: Path) -> None:
         state = {"step": state["step"] + 1, "value": (state["value"] * 1103515245 + state["step"]) % 2**31}
         files.write(checkpoint, json.dumps(state))
         if (folder.parent / "started").exists():
-            with (folder.parent / "started").open("w") as pipe:
-                pipe.write("x")
+            say(folder)
     finish(experiment, folder, history=[state])
-
-
-def lose_ray(resources, out, packs, token, errors, answers):
-    """Make one pack, then end as Ray ends a process whose cluster is gone."""
-    packs[0]()
-    answers.send((0, None))
-    Path(errors).write_text(
-        "noise\n[2026-11-22 23:30:17,911 E 1492 1903] rpc_client.h:204: Failed to connect to GCS.\n"
-    )
-    os._exit(1)

@@ -1,135 +1,122 @@
-"""Engines beside the local one: packs, submitit's own executors, a real SLURM of one node, and a real Ray of two."""
+"""Engines beside the local one: a real SLURM of one node, and a real Ray of two."""
 
 import json
 import os
-import re
-import select
 import shutil
 import signal
-import subprocess
 import threading
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
-import jsonschema
 import pytest
 import ray_nodes
 import slurm_node
 import sweep_trials
 import yaml
-from sweep_trials import PATIENCE, journal
+from launching import Started, descendants, launch_command, parents, until
+from sweep_trials import journal
 
 from study import records
 from study.__main__ import main
-from study.commands import sweep
 from study.errors import InputError
-from study.sweep import display, engines, lease
-from study.sweep.engines import ray, slurm
+from study.sweep import local, ray, slurm
 from study.sweep.spec import load
 
-HERE = Path(__file__).parent
+BY_SLURM = ("--engine", "slurm", "--slurm")
 
 
 @pytest.fixture
 def use(monkeypatch):
-    """Let the command give its packs a stand-in for training, in processes of their own too."""
-    template = engines.template
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
-    monkeypatch.setattr(sweep, "_report", lambda *_: None)  # the stand-ins have no scores
-
-    def patch(trial):
-        monkeypatch.setattr(engines, "template", lambda *given: replace(template(*given), trial=trial))
-
-    return patch
+    """Let the command give its jobs a stand-in for training, in processes of their own too."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setattr("study.commands.sweep.Call._report", lambda *_: None)  # the stand-ins have no scores
+    job_of = local.job_of
+    return lambda trial: monkeypatch.setattr(
+        local, "job_of", lambda *given, **more: job_of(*given, **more, trial=trial)
+    )
 
 
-class Started:
-    """Waits for trials that say that they have begun, and go on only once they are stopped."""
-
-    def __init__(self, out):
-        out.mkdir(exist_ok=True)
-        os.mkfifo(out / "started")
-        self.pipe = os.open(out / "started", os.O_RDWR | os.O_NONBLOCK)
-
-    def wait(self, count):
-        while count:
-            assert select.select([self.pipe], [], [], PATIENCE)[0], "no trial started"
-            count -= len(os.read(self.pipe, count))
-
-
-def test_packs_are_of_even_length(file, out):
-    """8 + 1 and 5 + 4; the run of unknown length counts as the mean, 4.5."""
+def test_jobs_are_of_even_length(file, out):
+    """8 + 1 and 5 + 4."""
     spec = load(file(1, 2, 3, 4))
-    empty = engines.template(spec, out)
-    names = {cell.experiment.seed: cell.id for cell in spec.cells}
-    found = engines.packs_of(empty, spec.cells, [8.0, 1.0, 5.0, 4.0], 2)
-    assert [set(pack.ids) for pack in found] == [{names[1], names[2]}, {names[3], names[4]}]
-    found = engines.packs_of(empty, spec.cells, [8.0, 1.0, None, 4.5], 2)
-    assert [set(pack.ids) for pack in found] == [{names[1], names[2]}, {names[3], names[4]}]
-    assert len(engines.packs_of(empty, spec.cells, [None] * 4, 9)) == 4
-    resources = slurm.options("time=10m,parallel=2,gpus=1,mem=8G")
-    assert (resources.minutes, resources.gpus, resources.others) == (10, 1, {"mem": "8G"})
-    assert resources.jobs([480.0] * 3, at_once=1) == 3  # four fifths of ten minutes each
-    assert resources.jobs([480.0] * 3, at_once=2) == resources.jobs([None] * 3, 1) == 2
+    job = local.job_of(spec, spec.cells, out)
+    asked = slurm.options("time=10m,parallel=2,gpus=1,mem=8G")
+    assert (asked.minutes, asked.gpus, asked.others, asked.at_once(None)) == (10, 1, {"mem": "8G"}, 8)
+    parts = asked.split(job, [8.0, 1.0, 5.0, 4.0])
+    assert [[task.experiment.seed for task in part.tasks] for part in parts] == [[1, 4], [3, 2]]
+    alone = replace(job, slots=1)
+    assert len(asked.split(alone, [480.0] * 4)) == 4  # four fifths of ten minutes each
+    assert len(asked.split(replace(job, slots=2), [480.0] * 4)) == len(asked.split(alone, [None] * 4)) == 2
 
 
-def test_wrong_resources_are_one_line(file, out, capsys):
-    path = str(file(1, 2))
-    bad = {
-        ("--engine", "slurm", "--slurm", "time=soon"): "--slurm: time: expected a time from 3m",
-        ("--engine", "slurm", "--slurm", "gpu"): "--slurm: expected name=value, got 'gpu'",
-        ("--engine", "slurm", "--slurm", "gpus=1,gpus=2"): "gpus: expected once",
-        ("--engine", "slurm", "--slurm", "mem=8G time=4h"): "--slurm: expected name=value, got 'mem=8G time=4h'",
-        ("--engine", "slurm", "--slurm", "parallel=0"): "parallel: expected a whole number",
-        ("--engine", "slurm", "--slurm", "cluster=moon"): "cluster: expected slurm, local, debug",
-        ("--slurm", "gpus=1"): "--slurm: expected with --engine slurm, got local",
-        ("--engine", "ray", "--ray", "gpus=many"): "--ray: expected cpus or gpus with a number",
-        ("--engine", "ray", "--slots", "2"): "--slots: expected another engine",
-        ("--engine", "ray", "--address", "10.0.0.1"): "--address: expected HOST:PORT or auto, got 10.0.0.1.",
-    }
-    for words, expected in bad.items():
-        assert main(["sweep", path, "--runs", str(out), *words]) == 2
-        message = capsys.readouterr().err
-        assert expected in message
-        assert message.count("\n") == 1
-    assert not list(out.glob("*/record.json"))
+def test_every_engine_says_what_it_would_do(file, out, capsys, tmp_path):
+    path = file(1, 2, 3)
+    (tmp_path / "more.yaml").write_text(path.read_text().replace("tiny", "more"))
+    for one in (path, tmp_path / "more.yaml"):
+        one.write_text("# tags: own\n" + one.read_text())
+    for seed in (1, 2, 3):
+        sweep_trials.finish(load(path).cells[seed - 1].experiment, out / "other")  # no run of these sweeps
+
+    def told(*words, tag=False):
+        words = [str(tmp_path), "--tag", "own", *words] if tag else [str(path), *words]
+        assert main(["sweep", *words, "--runs", str(out)]) == 0
+        return capsys.readouterr()
+
+    asked = [*BY_SLURM, "time=4h,gpus=2,cpus=8,parallel=2,partition=gpu"]
+    plan = told(*asked, "--dry-run").out
+    expected = (
+        "2 jobs, 2 at a time, each time=240, gpus-per-node=2, cpus-per-task=8, partition=gpu; at most 16 GPU-hours"
+    )
+    assert expected in plan
+    assert plan.splitlines()[-1].startswith("time: about ")
+    assert "GPU-hours" in plan.splitlines()[-1]
+    script = told(*asked, "--seeds", "1,2", "--print", "commands").out
+    assert script.startswith("#!/bin/sh\n#SBATCH --job-name=tiny\n#SBATCH --time=240\n")
+    assert "#SBATCH --array=1-2%2\n" in script
+    assert script.endswith(f'{path} --runs {out} --seeds 1,2 --shard "$SLURM_ARRAY_TASK_ID/2"\n')
+    assert (
+        "3 tasks on this machine, each 2 CPU and 0.5 GPU"
+        in told("--engine", "ray", "--ray", "cpus=2,gpus=0.5", "--dry-run").out
+    )
+    lines = told("--engine", "ray", "--ray", "gpus=0.5", "--print", "commands").out.splitlines()
+    assert [line.split(" -- ")[0] for line in lines] == [
+        "ray job submit --no-wait --entrypoint-num-cpus=1 --entrypoint-num-gpus=0.5"
+    ] * 3
+    printed = told("--engine", "wandb", "--slots", "2", "--print", "commands").out
+    assert printed.count('wandb agent "$sweep" &\n') == 2
+    assert f"wandb sweep {path}" in printed
+    both = told("--dry-run", tag=True).out
+    assert "in all: 2 sweeps, 6 runs; time: about " in both
+    assert "core-hours" in both.splitlines()[-1]
 
 
-@pytest.mark.parametrize("cluster", ["local", "debug"])
-def test_submitits_own_executors_make_the_packs(cluster, file, out, use, capfd):
-    """The trial of seed 2 fails once more than it is tried, so its job leaves a hole, which the next call fills."""
-    pytest.importorskip("submitit")
-    use(sweep_trials.second_call)
-    spec = load(path := file(1, 2, 3, 4))
-    command = ["sweep", str(path), "--runs", str(out), "--engine", "slurm", "--retries", "0"]
-    command += ["--slurm", f"cluster={cluster},parallel=2"]
-    assert main(command) == 1
-    printed = capfd.readouterr().out
-    assert "4 runs in 2 jobs" in printed
-    assert "3 of 4 runs there, by identity" in printed
-    assert f"missing  {spec.cells[1].id}" in printed
-    assert main(command) == 0
-    assert "1 runs in 1 jobs" in capfd.readouterr().out
-    assert journal(out) == {"seed 1": 1, "seed 2": 2, "seed 3": 1, "seed 4": 1}
-    jobs = [json.loads(line) for line in (out / "slurm" / "jobs.jsonl").read_text().splitlines()]
-    assert [len(job["runs"]) for job in jobs] == [2, 2, 1]
+BAD = {
+    ("--slurm", "time=soon"): "--slurm: time: expected a time from 3m",
+    ("--slurm", "gpu"): "--slurm: expected name=value, got 'gpu'",
+    ("--slurm", "gpus=1,gpus=2"): "gpus: expected once",
+    ("--slurm", "mem=8G time=4h"): "--slurm: expected name=value, got 'mem=8G time=4h'",
+    ("--slurm", "parallel=0"): "parallel: expected a whole number from 1, got 0.",
+    ("--slurm", "prtition=gpu"): "--slurm: expected a known name, got 'prtition'. Did you mean partition?",
+    ("--ray", "gpus=many"): "--ray: gpus: expected a number from 0, got many.",
+    ("--ray", "gpu=1"): "--ray: expected a known name, got 'gpu'. Did you mean gpus?",
+    ("--ray", "cpus=1", "--slots", "2"): "--slots: expected another engine",
+    ("--address", "10.0.0.1"): "--address: expected HOST:PORT or auto, got 10.0.0.1.",
+}
 
 
-def test_without_a_controller_nothing_is_written(file, out, tmp_path, monkeypatch, capfd):
-    """SLURM is not installed, or its controller does not answer. The words are those of a real `sinfo`."""
-    pytest.importorskip("submitit")
-    (tools := tmp_path / "tools").mkdir()
-    monkeypatch.setenv("PATH", str(tools))
-    command = ["sweep", str(file(1, 2)), "--runs", str(out), "--engine", "slurm"]
-    said = "slurm_load_partitions: Unable to contact slurm controller (connect failure)"
-    for reason in ("sinfo is not installed", said):
-        assert main(command) == 2
-        (line,) = capfd.readouterr().err.splitlines()
-        assert f"--engine slurm: expected a SLURM controller, got none ({reason})" in line
-        (tools / "sinfo").write_text(f"#!/bin/sh\necho '{said}' >&2; exit 1\n")
-        (tools / "sinfo").chmod(0o755)
-    assert not out.exists()
+@pytest.mark.parametrize("words", BAD)
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]], ids=["run", "dry"])
+def test_a_wrong_resource_is_refused_in_one_line_and_first(words, dry, file, out, capsys):
+    path, engine = str(file(1, 2)), "slurm" if words[0] == "--slurm" else "ray"
+    assert main(["sweep", path, "--runs", str(out), "--engine", engine, *words, *dry]) == 2
+    printed = capsys.readouterr()
+    assert BAD[words] in printed.err
+    assert (printed.err.count("\n"), printed.out) == (1, "")
+    assert main(["sweep", path, words[0], "x=1"]) == 2
+    assert "expected with --engine" in capsys.readouterr().err
+    assert not list(out.glob("*"))
 
 
 @pytest.fixture
@@ -144,8 +131,13 @@ def node(tmp_path, monkeypatch):
     found.stop()
 
 
-def interrupted(_):
-    raise KeyboardInterrupt
+def test_without_slurm_nothing_is_written(file, out, tmp_path, monkeypatch, capfd):
+    pytest.importorskip("submitit")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["sweep", str(file(1, 2)), "--runs", str(out), "--engine", "slurm"]) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert "--engine slurm: SLURM refuses (" in line
+    assert not (out / "slurm").exists()
 
 
 def test_a_real_slurm_makes_every_run_once_whatever_happens_to_its_jobs(node, file, out, use, monkeypatch, capfd):
@@ -156,17 +148,19 @@ def test_a_real_slurm_makes_every_run_once_whatever_happens_to_its_jobs(node, fi
     spec = load(path := file(1, 2, 3, 4))
     runs = {cell.experiment.seed: cell.id for cell in spec.cells}
     folder = ["sweep", str(path), "--runs", str(out)]
-    command = [*folder, "--engine", "slurm", "--slots", "1", "--slurm", "time=30m,parallel=2,cpus=1"]
+    command = [*folder, *BY_SLURM, "time=30m,parallel=2,cpus=1"]
     assert main([*command[:-1], "partition=nowhere"]) == 2
     (line,) = capfd.readouterr().err.splitlines()
-    assert "sbatch refuses (Batch job submission failed: Invalid partition name specified)" in line
+    assert "SLURM refuses (Batch job submission failed: Invalid partition name specified)" in line
     assert not (out / "slurm").exists()
     assert main(command) == 0
     assert "4 runs in 2 jobs" in capfd.readouterr().out
     started.wait(2)  # seed 1 in the first job and seed 2 in the second
-    jobs = {seed: slurm.jobs(out)[run] for seed, run in runs.items()}
+    jobs = {seed: slurm.queue(out)[run] for seed, run in runs.items()}
     assert jobs[1] == jobs[3] != jobs[2] == jobs[4]
     assert jobs[1][1] == jobs[2][1] == "RUNNING"
+    logs = [log.read_text() for log in out.glob("slurm/*/*_log.out")]
+    assert all("1 at a time, 1 thread each (1 core" in log for log in logs), logs
     assert main([*folder, "--status"]) == 0
     assert f"running: {runs[1]}  seed=1  [job {jobs[1][0]} RUNNING]" in capfd.readouterr().out
     assert main([*folder, "--status", "--json"]) == 0
@@ -177,14 +171,14 @@ def test_a_real_slurm_makes_every_run_once_whatever_happens_to_its_jobs(node, fi
     assert "jobs, logs in" not in printed
 
     with monkeypatch.context() as here:
-        here.setattr(display.Plain, "tick", interrupted)
+        here.setattr(slurm, "time", SimpleNamespace(sleep=interrupted))
         assert main([*command, "--wait"]) == 130
     printed = capfd.readouterr().out
-    assert "jobs: 2 RUNNING" in printed
+    assert "0 of 4 runs done; in jobs: 4 RUNNING" in printed
     assert "the jobs go on" in printed
 
     def ended(seed):
-        job, state = slurm.jobs(out)[runs[seed]]
+        job, state = slurm.queue(out)[runs[seed]]
         if state == "PENDING":  # SLURM lets a job that was queued again wait for two minutes
             node.call("scontrol", "update", f"JobId={job}", "StartTime=now", check=False)
         return state == "ended"
@@ -198,17 +192,20 @@ def test_a_real_slurm_makes_every_run_once_whatever_happens_to_its_jobs(node, fi
     assert main([*command, "--wait"]) == 0
     printed = capfd.readouterr().out
     assert "2 runs in 2 jobs" in printed
-    assert all(f"done    {runs[seed]}  seed={seed}" in printed for seed in runs)
     assert "4 of 4 runs there, by identity" in printed
     assert {records.state(out / run) for run in runs.values()} == {"finished"}
     assert journal(out) == dict.fromkeys(["1 new", "1 resumed", "2 new", "2 resumed", "3 new", "4 new"], 1)
+
+
+def interrupted(_):
+    raise KeyboardInterrupt
 
 
 @pytest.fixture
 def nodes(monkeypatch):
     pytest.importorskip("ray")
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")]))
     found = ray_nodes.Nodes(2)
     yield found
     found.stop()
@@ -241,116 +238,39 @@ def test_a_real_ray_loses_a_node_and_a_worker_and_makes_every_run_once(nodes, fi
     assert "no node has 1 CPU and 0.5 GPU; there is 1 CPU, 0 GPU." in capfd.readouterr().err
 
 
+MONITORS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+def test_everything_that_ray_has_started_ends_with_the_launcher(number, file, out, monkeypatch):
+    """A cluster on this machine, its workers and the runs, within a minute. Two monitors of Ray itself take longer."""
+    pytest.importorskip("ray")
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    started = Started(out)
+    launcher = launch_command("stoppable", "sweep", file(1, 2), "--runs", out, "--engine", "ray", "--ray", "cpus=1")
+    started.wait(1)
+    known = parents()
+    below = {pid for pid in descendants(launcher.pid) if not known.get(pid, (0, ""))[1].startswith(MONITORS)}
+    assert any(known[pid][1].startswith("ray::make") for pid in below & known.keys())
+    launcher.send_signal(number)
+    launcher.wait(60)
+    assert launcher.returncode == (143 if number == signal.SIGTERM else -9)
+    until(lambda: not below & parents().keys(), 60)
+
+
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999"])
-def test_an_address_without_ray_is_refused_before_ray_waits_for_it(address, out, monkeypatch):
-    pytest.importorskip("ray")
-    monkeypatch.setattr(ray, "drive", lambda *_: pytest.fail("Ray was started"))
-    with pytest.raises(InputError, match=f"--address: no Ray cluster answers at {address} "):
-        ray.Ray(ray.options(None, address), out).run([])
-    said = "gcs_client.cc:210: Failed to get cluster ID: InvalidAuthToken: Authentication token is missing or incorrect"
-    assert "set RAY_AUTH_MODE=token" in str(ray._unreached(address, ConnectionError("Failed to connect"), said))
-
-
-def test_a_lost_cluster_is_one_line_and_its_runs_are_due(file, out, use, monkeypatch, capfd):
-    """Ray itself ends the process that talks to it, here after the first of three tasks."""
-    pytest.importorskip("ray")
-    use(sweep_trials.stoppable)
-    monkeypatch.setattr(ray, "drive", sweep_trials.lose_ray)
-    command = ["sweep", str(file(3, 4, 5)), "--runs", str(out), "--engine", "ray"]
-    assert main(command) == 1
-    printed = capfd.readouterr()
-    assert "1 of 3 tasks ended, 0 failed" in printed.out
-    assert "the engine says: the cluster is lost (Failed to connect to GCS)" in printed.out
-    assert "1 of 3 runs there, by identity" in printed.out
-    assert not printed.err
-    assert not list(out.glob(".shared-*"))
-
-
-def test_runs_come_back_where_the_folder_is_not_shared(file, out, tmp_path):
+def test_an_address_without_ray_is_refused_before_ray_waits_for_it(address, file, out):
     pytest.importorskip("ray")
     spec = load(file(1, 2))
-    whole = replace(engines.template(spec, out), trial=sweep_trials.with_files)
-    pack = replace(whole, ids=tuple(cell.id for cell in spec.cells))
-    content = ray.make(pack, "no such file")
-    assert not out.exists()
-    out.mkdir()
-    first, second = (out / cell.id for cell in spec.cells)
-    sweep_trials.finish(spec.cells[1].experiment, second)  # by somebody else meanwhile
-    ray.store(content, out)
-    assert records.read(first / "record.json").status == "finished"
-    assert (first / "inner" / "file").read_text() == "content"
-    assert not (second / "inner").exists()
-    assert {path.name for path in out.iterdir()} == {first.name, second.name}
-    assert not lease.held(first)
+    with pytest.raises(InputError, match=f"--address: no Ray cluster answers at {address} "):
+        ray.run(local.job_of(spec, spec.cells, out), ray.options(None, address))
 
 
-FORM = {
-    "apiVersion": {"const": "batch/v1"},
-    "kind": {"const": "Job"},
-    "metadata": {"name": {"pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"}},
-    "spec": {
-        "completionMode": {"const": "Indexed"},
-        "completions": {"type": "integer", "minimum": 1},
-        "parallelism": {"type": "integer", "minimum": 1},
-        "backoffLimitPerIndex": {"type": "integer", "minimum": 0},
-        "podFailurePolicy": {
-            "rules": {
-                "type": "array",
-                "items": {
-                    "required": ["action"],
-                    "properties": {
-                        "action": {"enum": ["Ignore", "FailJob", "FailIndex", "Count"]},
-                        "onPodConditions": {"type": "array", "items": {"required": ["type", "status"]}},
-                    },
-                },
-            }
-        },
-        "template": {
-            "spec": {
-                "restartPolicy": {"const": "Never"},
-                "terminationGracePeriodSeconds": {"type": "integer"},
-                "containers": {
-                    "type": "array",
-                    "minItems": 1,
-                    "items": {
-                        "required": ["name", "image", "command", "resources", "volumeMounts"],
-                        "properties": {
-                            "command": {"type": "array", "items": {"type": "string"}},
-                            "volumeMounts": {"type": "array", "items": {"required": ["name", "mountPath"]}},
-                        },
-                        "additionalProperties": {"type": ["string", "object"]},
-                    },
-                },
-                "volumes": {"type": "array", "items": {"required": ["name", "persistentVolumeClaim"]}},
-            }
-        },
-    },
-}
-"""Fields of an Indexed Job. The whole schema of Kubernetes (1.29, 1.31, 1.33) accepts the manifest too."""
-
-
-def schema(form):
-    """Every field of a form is required, and there are no others; a value with a keyword of JSON schema is one."""
-    if form.keys() & {"const", "type", "pattern", "enum"}:
-        return form
-    inner = {name: schema(field) for name, field in form.items()}
-    return {"type": "object", "properties": inner, "required": list(inner), "additionalProperties": False}
-
-
-def test_the_manifest_of_kubernetes_is_an_indexed_job_over_all_parts(file, tmp_path, capsys):
-    page = (HERE.parents[1] / "docs" / "sweeps.md").read_text(encoding="utf-8")
-    tree = yaml.safe_load(re.search(r"```yaml\n(apiVersion.*?)```", page, re.DOTALL)[1])
-    jsonschema.validate(tree, schema(FORM))
-    pod = tree["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-    assert container["volumeMounts"][0]["name"] == pod["volumes"][0]["name"]
-    script = container["command"][2].replace("exec study", "echo").replace("sweeps/scaling.yaml", str(file(*range(20))))
-    parts = []
-    for index in range(tree["spec"]["completions"]):
-        words = subprocess.run(
-            ["sh", "-c", script], env={"JOB_COMPLETION_INDEX": str(index)}, capture_output=True, text=True, check=True
-        ).stdout.split()
-        words[words.index("--runs") + 1] = str(tmp_path / "runs")
-        assert main([*words, "--print", "commands"]) == 0
-        parts += capsys.readouterr().out.splitlines()
-    assert len(parts) == len(set(parts)) == 20
+def test_the_manifest_of_kubernetes_makes_every_part_once():
+    """The documented Job has as many indexes as its command has shards."""
+    text = (Path(__file__).parents[2] / "docs" / "sweeps.md").read_text()
+    (block,) = [part.split("```")[0] for part in text.split("```yaml\n") if part.startswith("apiVersion")]
+    job = yaml.safe_load(block)["spec"]
+    (container,) = job["template"]["spec"]["containers"]
+    assert f'--shard "$((JOB_COMPLETION_INDEX + 1))/{job["completions"]}"' in container["command"][-1]
+    assert job["completionMode"] == "Indexed"

@@ -28,7 +28,6 @@ from study.config import Experiment
 from study.corpora import Pair
 from study.errors import InputError
 from study.files import CHECKOUT, is_text, parse_json
-from study.publish import results, tables
 from study.rows import order
 from study.store import ATTENTION, Store
 from study.sweep.spec import Spec, load
@@ -187,13 +186,8 @@ class Content:
     def write_maps(self, identity: str, sentences: Rows) -> str:
         """Write the maps of a run; the place."""
         text = json.dumps({"sentences": sentences}, ensure_ascii=False, separators=(",", ":"), sort_keys=True) + "\n"
-        if not self.published:
-            files.write(self.folder / identity / MAPS, text)
-            return str(self.folder / identity / MAPS)
-        with tables.locked(self.folder):
-            tables.add_maps(self.folder, MAPS, {identity: text})
-            results.write_manifest(self.folder)
-        return f"{self.folder / 'maps.parquet'}: {identity}"
+        files.write(self.folder / identity / MAPS, text)
+        return str(self.folder / identity / MAPS)
 
     def _unfinished(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the runs without a record: how far they are, and the validations so far."""

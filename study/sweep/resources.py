@@ -1,0 +1,233 @@
+"""Resources that this process may use, and their division into slots for runs.
+
+The command, or the job in which it runs, makes them once and gives them to the local engine. GPUs are counted without
+torch and without CUDA: a launcher that had touched CUDA could not fork trials.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from study.config.experiment import Experiment, threads_for
+from study.errors import InputError
+
+PER_GPU = 8
+"""Small models leave most of a GPU idle: at most so many runs share one, unless each takes several. An assumption."""
+RESERVED, CONTEXT = 1.3, 2**29
+"""Memory of a run on a GPU: torch's reserve as a factor of its tensors, and CUDA's context in bytes.
+
+Both are assumptions. They were never measured on a GPU.
+"""
+PER_RUN = 2**29
+"""Memory of a run beside the GPU, in bytes. A small model was measured at .45 GB."""
+MOST = 1024
+"""Slots of one launcher: each is a process that it watches."""
+MACHINE = "this machine"
+CGROUPS, OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU as NVML, the library of its driver, describes it."""
+
+    name: str
+    uuid: str
+    free: int
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Place for one run at a time: `gpu` is its CUDA_VISIBLE_DEVICES (None: the launcher's own).
+
+    It may have so many processes of so many threads, each with a GPU of its own where there are GPUs.
+    """
+
+    gpu: str | None
+    threads: int
+    processes: int = 1
+
+    def threads_of(self, experiment: Experiment) -> int:
+        """Return the number of threads of torch that an experiment gets here."""
+        trainer = experiment.trainer
+        return threads_for(experiment.model.width, trainer.threads, bool(self.gpu)) or self.threads
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Cores, memory in bytes, and GPUs by their entry of CUDA_VISIBLE_DEVICES.
+
+    `limit` names what sets the cores. `denied`: a scheduler gave no GPU, so runs must see none.
+    """
+
+    cores: int
+    memory: int
+    gpus: Mapping[str, Gpu]
+    limit: str = MACHINE
+    denied: bool = False
+
+    def at_most(self, cores: float, gpus: float, by: str) -> Resources:
+        """Return the part that a task may use: one that was given no GPU sees none."""
+        few = max(int(cores), 1)
+        part = replace(self, cores=few, limit=by) if few < self.cores else self
+        return part if gpus else replace(part, gpus={}, denied=True)
+
+    def slots(self, experiments: Iterable[Experiment], wanted: int | None = None, need: int = 0) -> list[Slot]:
+        """Divide the resources into slots. Each has what the largest run needs.
+
+        Args:
+            experiments: the runs.
+            wanted: number of slots (default: by cores, memory and GPUs).
+            need: bytes of GPU memory that a similar run had allocated at most; 0 if none was measured.
+
+        Raises:
+            InputError: a run asks for more GPUs than there are, or there are too many slots.
+        """
+        if wanted is not None and wanted > MOST:
+            raise InputError(f"--slots: expected at most {MOST}, got {wanted}.")
+        every = [experiment.trainer for experiment in experiments]
+        on_gpus = [trainer for trainer in every if trainer.device != "cpu"]
+        devices = max((trainer.devices for trainer in on_gpus or every), default=1)
+        found = list(self.gpus) if on_gpus else []
+        if on_gpus and 1 < devices > len(found):
+            raise InputError(
+                f"trainer.devices: expected at most {len(found)} GPUs, which this process may use, got {devices}. Set "
+                f"{'1' if len(found) < 2 else f'{len(found)} or fewer'}, or trainer.device cpu."
+            )
+        groups = [",".join(found[i : i + devices]) for i in range(0, len(found) - devices + 1, devices)]
+        count = max(min(self.cores // devices, self.memory // (PER_RUN * devices)), 1)
+        if groups:
+            free = min(gpu.free for gpu in self.gpus.values())
+            fit = max(min(PER_GPU, free // (int(RESERVED * need) + CONTEXT)), 1)
+            count = min(fit * len(groups), max(count, len(groups))) if devices == 1 else len(groups)
+        count = wanted or count
+        threads = max(self.cores // (count * devices), 1)
+        without = "" if self.denied else None
+        return [Slot(groups[i % len(groups)] if groups else without, threads, devices) for i in range(count)]
+
+    def describe(self, slots: Sequence[Slot], experiments: Iterable[Experiment]) -> str:
+        """Return one line: `2 at a time, 1 thread each (1 GPU, 2 cores by SLURM)`."""
+        threads = sorted({slots[0].threads_of(experiment) for experiment in experiments}) or [slots[0].threads]
+        each = plural(threads[0], "thread") if len(threads) == 1 else f"{threads[0]} to {threads[-1]} threads"
+        if (processes := slots[0].processes) > 1:
+            each = f"{processes} processes of {each}"
+        used = {gpu for slot in slots for gpu in (slot.gpu or "").split(",") if gpu}
+        where = [plural(len(used), "GPU")] if used else []
+        where.append(plural(self.cores, "core") + (f" by {self.limit}" if self.limit != MACHINE else ""))
+        return f"{len(slots)} at a time, {each} each ({', '.join(where)})"
+
+
+def plural(count: int, what: str) -> str:
+    """`1 core`, `2 cores`."""
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
+def here() -> Resources:
+    """Return what this process may use: the least of its affinity, its cgroups and its SLURM job.
+
+    Raises:
+        InputError: CUDA_VISIBLE_DEVICES names a GPU that is not there.
+    """
+    quota, memory = _cgroups()
+    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limits: dict[str, float] = {MACHINE: affinity, "its cgroup": max(quota, 1)}
+    if in_slurm := "SLURM_JOB_ID" in os.environ:
+        cores = os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("SLURM_CPUS_ON_NODE") or affinity
+        limits["SLURM"] = int(cores)
+        if given := os.environ.get("SLURM_MEM_PER_NODE"):
+            memory = min(memory, int(given) * 2**20)
+        elif given := os.environ.get("SLURM_MEM_PER_CPU"):
+            memory = min(memory, int(given) * 2**20 * int(cores))
+    limit = min(limits, key=lambda name: limits[name])
+    denied = in_slurm and not {"CUDA_VISIBLE_DEVICES", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS"} & os.environ.keys()
+    return Resources(int(limits[limit]), int(memory), {} if denied else visible(), limit, denied)
+
+
+def _cgroups() -> tuple[float, float]:
+    """Return the cores and the bytes that cgroups of either version, and the machine, leave to this process."""
+    cores = math.inf
+    memory: float = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**40
+    for folder in _folders():
+        quota = _words(folder / "cpu.max") or _words(folder / "cpu.cfs_quota_us") + _words(folder / "cpu.cfs_period_us")
+        if len(quota) == 2 and quota[0] not in ("max", "-1"):
+            cores = min(cores, int(quota[0]) / int(quota[1]))
+        for most in (*_words(folder / "memory.max"), *_words(folder / "memory.limit_in_bytes")):
+            memory = min(memory, math.inf if most == "max" else int(most))
+    return cores, memory
+
+
+def _folders() -> Iterator[Path]:
+    """Yield the folders of this process's cgroups, and of all above them."""
+    for line in _lines(OWN):
+        _, controllers, path = line.split(":", 2)
+        inner = (CGROUPS / controllers).joinpath(*Path(path).parts[1:])
+        yield from (folder for folder in (inner, *inner.parents) if CGROUPS in (folder, *folder.parents))
+
+
+def _words(path: Path) -> list[str]:
+    return " ".join(_lines(path)).split()
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+
+
+def visible() -> dict[str, Gpu]:
+    """Return the GPUs that CUDA shows this process, by their entry of CUDA_VISIBLE_DEVICES.
+
+    Raises:
+        InputError: an entry names none. CUDA would stop there without a word, and the run would train on the CPU.
+    """
+    found, listed = _devices(), os.environ.get("CUDA_VISIBLE_DEVICES")
+    if listed is None or not found:
+        return {str(number): gpu for number, gpu in enumerate(found)}
+    entries = [part.strip() for part in listed.split(",") if part.strip()]
+    if entries in ([], ["-1"], ["NoDevFiles"]):
+        return {}
+    chosen: dict[str, Gpu] = {}
+    for entry in entries:
+        alike = [gpu for gpu in found if len(entry) > 4 and gpu.uuid.startswith(entry)]
+        if entry.isdecimal() and int(entry) < len(found):
+            alike = [found[int(entry)]]
+        elif entry.startswith("MIG-"):
+            alike = _devices([entry])
+        if len(alike) != 1 or entry in chosen:
+            numbers = "0" if len(found) == 1 else f"0 to {len(found) - 1}"
+            raise InputError(
+                f"CUDA_VISIBLE_DEVICES: expected GPUs of {numbers}, each once, or their UUIDs, got {entry!r} in "
+                f"{listed!r}. Correct it, or unset it to use every GPU."
+            )
+        chosen[entry] = alike[0]
+    return chosen
+
+
+def _devices(uuids: Sequence[str] = ()) -> list[Gpu]:
+    """List every GPU here, or those of these UUIDs; none where NVML, or a driver, is missing."""
+    try:
+        pynvml = importlib.import_module("pynvml")
+        pynvml.nvmlInit()
+    except Exception:
+        return []
+    try:
+        handles = [pynvml.nvmlDeviceGetHandleByUUID(uuid) for uuid in uuids] or [
+            pynvml.nvmlDeviceGetHandleByIndex(number) for number in range(pynvml.nvmlDeviceGetCount())
+        ]
+        return [
+            Gpu(
+                pynvml.nvmlDeviceGetName(handle),
+                pynvml.nvmlDeviceGetUUID(handle),
+                int(pynvml.nvmlDeviceGetMemoryInfo(handle).free),
+            )
+            for handle in handles
+        ]
+    except pynvml.NVMLError:
+        return []
+    finally:
+        pynvml.nvmlShutdown()

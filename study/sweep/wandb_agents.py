@@ -1,0 +1,192 @@
+"""The W&B engine: its server hands out the runs, one agent a slot makes them, and the local engine what is missing.
+
+The server forgets failed points, and an agent that gave up ends with status 0, so neither is believed: the folder of
+runs decides. A sweep of the same file that the server still has is continued.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import shlex
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from http.client import HTTPException
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import wandb
+
+from study import files, records
+from study.config import account
+from study.errors import InputError
+from study.sweep import lease, local, signals
+from study.sweep.file import read_file
+from study.sweep.resources import Resources, Slot
+from study.sweep.spec import Spec
+
+POLL = 1.0
+IDLE = 120.0
+"""Seconds without a run or a word after which agents are taken for forgotten by the server."""
+ANSWER = 5.0
+"""Seconds that the server has to answer: the client itself would try for minutes."""
+
+
+def run(spec: Spec, job: local.Job, here: Resources) -> int:
+    """Make a whole sweep by agents, and what they leave by the local engine; return as the local engine does.
+
+    Raises:
+        InputError: no account, no network, a key that the server refuses, or a run asks for more GPUs than there are.
+    """
+    for task in job.due():  # a user asks for those that W&B has stopped
+        (job.out / task.id / records.STOPPED).unlink(missing_ok=True)
+    layout = job.layout(here)[: len(job.due())]
+    _check_account()
+    with _one_line():
+        sweep, open_ = _sweep(spec, job.out)
+    if open_:
+        told = here.describe(layout, [task.experiment for task in job.tasks])
+        print(f"{len(layout)} agents, {told}; logs in {job.out / 'agents'}", flush=True)
+        with signals.Interrupts() as interrupts:
+            agents = [_start(job.out, sweep, number, slot) for number, slot in enumerate(layout)]
+            try:
+                _watch(job, agents)
+            except KeyboardInterrupt:
+                pass
+            finally:
+                interrupts.answer()
+                _end(job, agents)
+        if interrupts.signal is not None:
+            local.tell("interrupted: the same command again continues this sweep")
+            return interrupts.status
+    entity, project, name = sweep.split("/")
+    named = {"WANDB_MODE": "online", "WANDB_ENTITY": entity, "WANDB_PROJECT": project, "WANDB_SWEEP_ID": name}
+    left = tuple(task for task in job.tasks if not (job.out / task.id / records.STOPPED).exists())
+    if stopped := len(job.tasks) - len(left):
+        print(f"{stopped} runs were stopped in W&B; the same command again continues them", flush=True)
+    return local.run(replace(job, tasks=left, environment=named), here) or int(stopped > 0)
+
+
+def script(spec: Spec, out: Path, layout: Sequence[Slot]) -> str:
+    """Return the lines for a shell that make a sweep by agents."""
+    create = f"sweep=$(wandb sweep {shlex.quote(str(spec.path))} 2>&1 | sed -n 's/.*wandb agent //p')"
+    runs = f"STUDY_RUNS={shlex.quote(str(out.resolve()))}"
+    gpus = ["" if slot.gpu is None else f" CUDA_VISIBLE_DEVICES={slot.gpu}" for slot in layout]
+    return "\n".join([create, *(f'env {runs}{gpu} wandb agent "$sweep" &' for gpu in gpus), "wait"])
+
+
+def _check_account() -> None:
+    """Refuse to start without an account and a server that answers."""
+    instead = "or leave --engine wandb out: sweeps need neither account nor network."
+    if os.environ.get("WANDB_MODE", "online") != "online":
+        raise InputError(f"--engine wandb: WANDB_MODE is {os.environ['WANDB_MODE']}, not online. Unset it, {instead}")
+    with _one_line():
+        known, host = account.signed_in(), str(wandb.setup().settings.base_url)
+    if not known:
+        raise InputError(f"--engine wandb: no key for {host}. Call `wandb login`, set WANDB_API_KEY, {instead}")
+    if not (Path(sys.executable).parent / "python").exists():
+        raise InputError(
+            f"--engine wandb: agents call `python`, which {Path(sys.executable).parent} lacks. Add it, {instead}"
+        )
+    try:
+        urllib.request.urlopen(host, timeout=ANSWER).close()
+    except urllib.error.HTTPError as answer:
+        answer.close()
+    except (OSError, ValueError, HTTPException) as problem:
+        raise InputError(f"--engine wandb: {host} does not answer ({problem}). Try again later, {instead}") from None
+    with _one_line():
+        _ = wandb.Api().default_entity
+
+
+@contextlib.contextmanager
+def _one_line() -> Iterator[None]:
+    try:
+        yield
+    except (wandb.Error, ValueError) as problem:
+        what, host = " ".join(str(problem).split()), os.environ.get("WANDB_BASE_URL") or "W&B"
+        raise InputError(f"--engine wandb: {host} refuses ({what}). Check the key and WANDB_ENTITY.") from None
+
+
+def _sweep(spec: Spec, out: Path) -> tuple[str, bool]:
+    """The sweep on the server as entity/project/id, and whether it still hands out runs: the one of before, or new."""
+    known = out / f"wandb-sweep-{spec.sweep_id}"
+    if known.exists():
+        path = files.read_text(known, below=out).strip()
+        with contextlib.suppress(wandb.Error, ValueError):  # not there any more
+            found = wandb.Api().sweep(path)  # type: ignore[no-untyped-call]
+            print(f"continuing the sweep {found.url}", flush=True)
+            return path, found.state.upper() in ("RUNNING", "PENDING")
+    tree = read_file(spec.path)
+    where = next(cell.experiment.tracking for cell in spec.cells if cell.experiment)
+    project = os.environ.get("WANDB_PROJECT") or tree.get("project") or where.project
+    entity = os.environ.get("WANDB_ENTITY") or tree.get("entity") or where.entity
+    name = wandb.sweep(tree, entity=entity, project=project)  # prints the address
+    path = f"{os.environ.get('WANDB_ENTITY') or wandb.Api().default_entity}/{os.environ['WANDB_PROJECT']}/{name}"
+    files.write(known, path + "\n")
+    return path, True
+
+
+def _start(out: Path, sweep: str, number: int, slot: Slot) -> BaseProcess:
+    """Start an agent for a slot, with the environment that its runs inherit."""
+    told = {
+        "WANDB_DIR": str((out / "agents").resolve()),
+        "STUDY_RUNS": str(out.resolve()),
+        "OMP_NUM_THREADS": str(slot.threads),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",  # ${interpreter} is `python`
+    }
+    told |= {"CUDA_VISIBLE_DEVICES": slot.gpu} if slot.gpu is not None else {}
+    log = out / "agents" / f"{number}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    process = multiprocessing.get_context("spawn").Process(target=agent, args=(sweep, told, log))
+    process.start()
+    return process
+
+
+def agent(sweep: str, told: dict[str, str], log: Path) -> None:
+    """The process of one agent: the client's own loop, until the server or the launcher ends it."""
+    os.setpgid(0, 0)  # Ctrl-C is for the launcher to answer
+    signals.with_parent()
+    for name in account.OF_A_PROCESS:
+        os.environ.pop(name, None)
+    os.environ.update(told)
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    wandb.agent(sweep)
+
+
+def _watch(job: local.Job, agents: list[BaseProcess]) -> None:
+    """Until every agent has ended, or they have nothing to do any more."""
+    said, heard, sizes = "", time.monotonic(), [0]
+    logs = [job.out / "agents" / f"{number}.log" for number in range(len(agents))]
+    while any(agent.is_alive() for agent in agents):
+        left = job.due()
+        running = sum(lease.held(job.out / task.id) for task in left)
+        line = f"{len(job.tasks) - len(left)} of {len(job.tasks)} done, {running} running"
+        grown = [log.stat().st_size for log in logs if log.exists()]
+        if line != said:
+            print(line, flush=True)
+        if running or line != said or grown != sizes:
+            heard = time.monotonic()
+        if time.monotonic() - heard > IDLE:
+            print(f"the server has had nothing to do for {len(agents)} agents for {IDLE:.0f} s, so they end")
+            return
+        said, sizes = line, grown
+        time.sleep(POLL)
+
+
+def _end(job: local.Job, agents: list[BaseProcess]) -> None:
+    """End the agents, then wait for their runs, which end when their agent is gone."""
+    for number, one in enumerate(agents):
+        if one.exitcode:
+            print(f"agent {number} ended with status {one.exitcode}; log: {job.out / 'agents' / f'{number}.log'}")
+        one.kill()
+        one.join()
+    deadline = time.monotonic() + 2 * signals.GRACE
+    while time.monotonic() < deadline and any(lease.held(job.out / task.id) for task in job.tasks):
+        time.sleep(0.1)

@@ -1,0 +1,398 @@
+"""The local engine with real processes, killed for real. Only the training is a stand-in."""
+
+import json
+import os
+import random
+import resource
+import shlex
+import signal
+import subprocess
+from collections import Counter
+
+import pytest
+import sweep_trials
+import yaml
+from filelock import lock_descriptor
+from launching import PATIENCE, Started, descendants, launch, parents, run_sweep, until
+from sweep_trials import journal
+
+from study import records
+from study.__main__ import main
+from study.errors import InputError
+from study.sweep import lease, local
+from study.sweep.display import Display, Running
+from study.sweep.resources import Slot
+from study.sweep.signals import Interrupts
+from study.sweep.spec import load
+from study.sweep.trial import cause, error_line, is_full
+from study.tracking.view import Place, place_of
+
+
+def by_seed(spec, out):
+    return {cell.experiment.seed: records.read(out / cell.id / "record.json") for cell in spec.cells}
+
+
+def test_whatever_a_trial_does_the_sweep_goes_on_and_says_so(file, out, capsys):
+    spec = load(file(1, 2, 3, 4, 5, 6))
+    assert run_sweep(spec, out, 2, sweep_trials.fated, retries=0) == 1
+    found = by_seed(spec, out)
+    told = {seed: record.status for seed, record in found.items()}
+    assert told == {1: "finished", 2: "failed", 3: "failed", 4: "diverged", 5: "failed", 6: "failed"}
+    assert found[2].error == "OSError: cannot read secret.txt"
+    assert found[3].error == "killed by signal 9 (SIGKILL), as the kernel does when memory is short"
+    assert found[5].error == "ended with exit status 7 and no record"
+    assert str(out) not in (out / found[2].id / "record.json").read_text()
+    assert "Traceback" in (out / found[2].id / "log.txt").read_text()
+    printed = capsys.readouterr().out
+    assert "2 of 6 runs done, 4 failed" in printed
+    assert "  diverged  seed=4: " in printed
+    assert all(str(out / found[seed].id / "log.txt") in printed for seed in (2, 3, 5, 6))
+
+    kept = {seed: (out / found[seed].id / "record.json").stat().st_mtime_ns for seed in (1, 4)}
+    assert run_sweep(spec, out, 2, sweep_trials.mended) == 0
+    assert {record.status for record in by_seed(spec, out).values()} == {"finished", "diverged"}
+    assert {seed: (out / found[seed].id / "record.json").stat().st_mtime_ns for seed in kept} == kept
+    assert all(journal(out)[f"again {seed}"] == 1 for seed in (2, 3, 5, 6))
+
+
+def test_trials_are_run_again_as_often_as_asked_and_ended_at_their_limit(file, out, capsys):
+    """Only the last attempt leaves a record of its failure."""
+    spec = load(file(1, 2, 3, 4))
+    assert run_sweep(spec, out, 3, sweep_trials.flaky, retries=1, time_limit=2.0) == 1
+    found = by_seed(spec, out)
+    assert found[1].status == "finished"
+    assert found[2].error == "ValueError: always"
+    assert found[3].error == "no such corpus"
+    assert found[4].error == "not done within its time limit of 2 s; its log ends: waiting for never"
+    assert [journal(out)[f"seed {seed}"] for seed in (1, 2, 3, 4)] == [2, 2, 1, 2]
+    printed = capsys.readouterr().out
+    assert f"again   {found[2].id}  seed=2: ValueError: always" in printed
+    assert "ValueError: always (tried 2 times)" in printed
+    assert printed.count("failed  ") == 6, "each of three runs once as an event and once in the list"
+    assert int((out / found[4].id / "left").read_text()) not in parents()
+
+
+def test_an_end_is_told_with_the_last_words(tmp_path):
+    log = tmp_path / "log.txt"
+    log.write_text("earlier\n--- 2026-01-02 00:00:00 UTC ---\n\n")
+    assert cause(-11, log) == "killed by signal 11 (SIGSEGV)"
+    log.write_text(log.read_text() + "Fatal Python error: Segmentation fault\n\n  File /a/b.py\n")
+    assert cause(-11, log) == "killed by signal 11 (SIGSEGV); its log ends: Fatal Python error: Segmentation fault"
+    assert error_line(RuntimeError("in /home/me/x/y.py: 3 tokens/s")) == "RuntimeError: in y.py: 3 tokens/s"
+    assert error_line(KeyError()) == "KeyError"
+
+
+def test_runs_of_a_broken_gpu_are_made_elsewhere(file, out, monkeypatch, capsys):
+    monkeypatch.setattr(local.Job, "layout", lambda *_: [Slot("0", 1), Slot("1", 1)])
+    spec = load(file(*range(1, 7)))
+    out.mkdir()
+    (out / "journal").touch()
+    assert run_sweep(spec, out, trial=sweep_trials.on_gpu) == 0
+    assert journal(out)["broken"] == local.SUSPECT
+    printed = capsys.readouterr().out
+    assert "GPU 1 is taken out: 3 runs in a row failed on it" in printed
+    assert "6 of 6 runs done, 0 failed" in printed
+
+
+def test_a_full_disk_stops_the_sweep_in_one_line(file, out):
+    spec = load(file(1, 2))
+    with pytest.raises(InputError, match=r"the disk is full\. Make room; the same command"):
+        run_sweep(spec, out, 2, sweep_trials.no_room)
+    assert records.state(out / spec.cells[0].id) == "started"
+    assert records.state(out / spec.cells[1].id) in ("started", "missing")  # it may not have come so far
+    assert not any(lease.held(out / cell.id) for cell in spec.cells)
+    assert not is_full(out, RuntimeError())
+
+
+def test_the_folder_of_a_run_may_be_removed_under_it(file, out):
+    """It is due again, and the other runs go on."""
+    started = Started(out)
+    spec = load(path := file(1, 2, 3))
+    launcher = launch(path, out, "removed", 1)
+    started.wait(1)
+    printed = launcher.communicate(timeout=PATIENCE)[0]
+    assert launcher.returncode == 0, printed
+    assert set(by_seed(spec, out)) == {1, 2, 3}
+
+
+def test_what_a_killed_process_has_left_beside_a_record_is_removed(file, out, capsys):
+    """By the trial that finishes the run, or else by the next call."""
+    spec = load(file(1, 2))
+    done, other = (out / cell.id for cell in spec.cells)
+    done.mkdir(parents=True)
+    (done / ".checkpoint.ckpt.0a1b2c3d.tmp").touch()
+    assert run_sweep(spec, out, 2) == 0
+    kept = sorted(os.listdir(done))
+    assert kept == ["lease", "log.txt", "record.json"]
+    for name in (".record.json.0a1b2c3d.tmp", "checkpoint.ckpt"):
+        (done / name).touch()
+    (other / "checkpoint.ckpt").touch()
+    with lease.holding(other):  # somebody is finishing it just now
+        assert run_sweep(spec, out, 2) == 0
+        assert (other / "checkpoint.ckpt").exists()
+    assert sorted(os.listdir(done)) == kept
+    assert "nothing to do" in capsys.readouterr().out
+
+
+def test_a_trial_finds_what_an_agent_would_have_set(file, out, monkeypatch):
+    monkeypatch.setenv("WANDB_SWEEP_ID", "of-the-caller")
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    spec = load(file(1, 2))
+    assert run_sweep(spec, out, 1, sweep_trials.telling) == 0
+    cell = spec.cells[1]
+    told = json.loads((out / cell.id / "told.json").read_text())
+    offline = {"WANDB_MODE": "offline", "WANDB_RUN_ID": cell.id, "WANDB_DIR": str(out / cell.id)}
+    assert told["env"].items() >= offline.items()
+    assert not told["env"].keys() & {"WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH"}, "a sweep that no server has"
+    assert told["threads"] == 1  # of a small model
+    assert place_of(out, cell.id) == Place(sweep=("tiny",), arm="base", baseline=True, arms={"tiny": "base"})
+
+
+def test_two_launchers_share_a_folder_without_running_anything_twice(file, out):
+    out.mkdir()
+    path = file(*range(1, 7))
+    launchers = [launch(path, out, "together", 1) for _ in range(2)]
+    printed = [launcher.communicate(timeout=PATIENCE)[0] for launcher in launchers]
+    assert [launcher.returncode for launcher in launchers] == [0, 0], printed
+    runs = [line.split() for line in journal(out).elements()]
+    assert Counter(name for name, _ in runs) == dict.fromkeys((cell.id for cell in load(path).cells), 1)
+    assert len({launcher for _, launcher in runs}) == 2
+    assert all("6 of 6 runs done, 0 failed" in text for text in printed)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+def test_a_launcher_that_is_stopped_or_killed_takes_all_along_and_is_continued(number, file, out):
+    started = Started(out)
+    spec = load(path := file(1, 2, 3))
+    launcher = launch(path, out, "interruptible")
+    started.wait(2)
+    below = descendants(launcher.pid)
+    launcher.send_signal(number)
+    printed = launcher.communicate(timeout=PATIENCE)[0]
+    until(lambda: not below & parents().keys(), 60)
+    if number != signal.SIGKILL:
+        assert launcher.returncode == 128 + number
+        assert "the same command again continues" in printed
+        assert "Traceback" not in printed
+    states = [records.state(out / cell.id) for cell in spec.cells]
+    assert states == ["finished", "started", "started"]
+    assert launch(path, out, "interruptible").wait(timeout=PATIENCE) == 0
+    assert journal(out) == dict.fromkeys(["1 new", "2 new", "2 resumed", "3 new", "3 resumed"], 1)
+
+
+def test_a_second_interrupt_ends_at_once(file, out):
+    started = Started(out)
+    launcher = launch(file(1, 2), out, "stubborn")
+    started.wait(2)
+    launcher.send_signal(signal.SIGINT)
+    while "stopping" not in launcher.stdout.readline():
+        pass
+    launcher.send_signal(signal.SIGINT)
+    printed = launcher.communicate(timeout=PATIENCE)[0]
+    assert launcher.returncode == 130
+    assert "Traceback" not in printed
+    assert not any(lease.held(out / cell.id) for cell in load(file(1, 2)).cells)
+
+
+def test_an_interrupt_is_answered_when_nobody_reads_any_more(file, out):
+    """Ctrl-C in `make sweep | tee log` ends tee too: the trials are stopped, and the status is not that of success."""
+    started = Started(out)
+    launcher = launch(file(2, 3), out, "interruptible")
+    started.wait(2)
+    launcher.stdout.close()
+    launcher.send_signal(signal.SIGINT)
+    assert launcher.wait(timeout=PATIENCE) == 130
+    assert not any(lease.held(out / cell.id) for cell in load(file(2, 3)).cells)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_an_interrupt_while_another_is_answered_is_kept_and_tears_nothing(number):
+    before = signal.getsignal(number), signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with Interrupts() as interrupts:
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(number)
+            assert (interrupts.again, interrupts.status) == (False, 128 + number)
+            signal.raise_signal(number)
+            assert interrupts.again
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        with Interrupts() as interrupts:
+            signal.raise_signal(signal.SIGINT)
+            assert interrupts.signal is None
+    finally:
+        signal.signal(signal.SIGINT, before[1])
+    assert signal.getsignal(number) == before[0]
+
+
+def test_whatever_is_killed_the_records_are_those_of_an_undisturbed_sweep(file, out, tmp_path):
+    """A trial, the process that trials are forked from, the launcher and a trial, each somewhere in its steps."""
+    spec = load(path := file(1, 2, 3, 4))
+    calm = tmp_path / "calm"
+    assert run_sweep(spec, calm, 2, sweep_trials.stepping) == 0
+    steps, draw = Started(out), random.Random(1)
+    launcher = launch(path, out, "stepping")
+    for victim in ("trial", "server", "launcher", "trial"):
+        steps.wait(draw.randint(1, 4))
+        if victim == "launcher":
+            launcher.kill()
+            launcher.communicate()
+            launcher = launch(path, out, "stepping")
+            continue
+        trials = [int(pid.read_text()) for pid in out.glob("*/pid") if lease.held(pid.parent)]
+        servers = [pid for pid in descendants(launcher.pid) if "forkserver" in parents().get(pid, (0, ""))[1]]
+        for pid in draw.sample(trials, 1) if victim == "trial" and trials else set(servers) - set(trials):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+    printed = launcher.communicate(timeout=PATIENCE)[0]
+    if launcher.returncode:  # one trial was hit more often than it is tried in one call
+        assert launcher.returncode == 1, printed
+        assert run_sweep(spec, out, 2, sweep_trials.stepping) == 0
+    for cell in spec.cells:
+        assert (out / cell.id / "record.json").read_bytes() == (calm / cell.id / "record.json").read_bytes()
+
+
+def test_nothing_to_do_is_said_at_once_and_without_heavy_libraries(file, out):
+    path = file(1, 2)
+    for cell in load(path).cells:
+        sweep_trials.finish(cell.experiment, out / cell.id)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    launcher = launch(path, out, "quick")
+    printed = launcher.communicate()[0]
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime < 2
+    assert launcher.returncode == 0
+    assert "nothing to do, all 2 runs are there" in printed
+    assert "heavy:\n" in printed
+    assert not (out / "journal").exists()
+
+
+def test_a_folder_that_another_process_runs_is_left_to_it(file, out, capsys):
+    path = file(1, 2)
+    spec = load(path)
+    held = lease.acquire(out / spec.cells[0].id)
+    assert lease.held(out / spec.cells[0].id)
+    assert lease.acquire(out / spec.cells[0].id) is None
+    assert not lease.held(out / spec.cells[1].id)
+    with pytest.raises(InputError, match="another process runs this now"):
+        lease.holding(out / spec.cells[0].id).__enter__()
+    assert main(["sweep", str(path), "--runs", str(out), "--status"]) == 0
+    printed = capsys.readouterr().out
+    assert "running      1" in printed
+    assert "not started  1" in printed
+    held.release()
+    assert main(["sweep", str(path), "--runs", str(out), "--status"]) == 0
+    assert "interrupted  1" in capsys.readouterr().out
+
+
+def test_a_lease_needs_locks_and_leaves_no_folder_in_which_nothing_was_done(tmp_path, monkeypatch):
+    with pytest.raises(InputError, match="no such corpus"), lease.holding(tmp_path / "run"):
+        raise InputError("no such corpus")
+    assert not list(tmp_path.iterdir())
+
+    def missing(*_):
+        raise OSError(lease.errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(lease.FileLock, "acquire", missing)
+    with pytest.raises(InputError, match="expected a file system with locks, got none"):
+        lease.acquire(tmp_path / "run")
+
+
+def test_whoever_looks_at_a_lease_disturbs_nobody(tmp_path):
+    lease.acquire(tmp_path / "run").release()
+    looker = os.open(tmp_path / "run" / lease.FILE, os.O_RDONLY)
+    lock_descriptor(looker)  # as another process does for the moment of its look
+    signal.signal(signal.SIGALRM, lambda *_: os.close(looker))
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    ours = lease.acquire(tmp_path / "run")
+    assert ours is not None
+    ours.release()
+
+
+def test_the_commands_of_the_runs_to_do_work_in_a_shell_and_once(tmp_path, capfd, monkeypatch):
+    """Quotes and blanks are kept by xargs, by sh and by the JSON inside."""
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    path, out = tmp_path / "it's small.yaml", tmp_path / "it's mine"
+    fixed = {"data.train_pairs": 200, "data.test_pairs": 20, "model.width": 16, "decoding.beam": 1, "training.steps": 2}
+    fixed |= {"trainer.device": "cpu", "trainer.threads": 1}
+    arms = {"values": ["score=dot tracking.group='a b'", "score=additive"]}
+    tree = {"name": "its own", "method": "grid", "metric": {"name": "test/exact"}}
+    tree["parameters"] = {"arm": arms, **{name: {"value": value} for name, value in fixed.items()}}
+    path.write_text(yaml.safe_dump(tree))
+    cells = load(path).cells
+    order = ["sweep", str(path), "--runs", str(out), "--print", "commands"]
+    assert main(order) == 0
+    printed = capfd.readouterr()
+    first, second = printed.out.splitlines()
+    assert "local: 2 at a time" in printed.err
+    assert not out.exists()
+    subprocess.run(["xargs", "-d", "\\n", "-n", "1", "sh", "-c"], input=f"{first}\n", text=True, check=True)
+    assert records.read(out / cells[0].id / "record.json").status == "finished"
+    capfd.readouterr()
+    assert main(order) == 0
+    assert capfd.readouterr().out.splitlines() == [second]
+    words = shlex.split(first)
+    (name, told), place = words[1].split("=", 1), place_of(out, cells[0].id)
+    assert (words[0], place) == ("env", Place())
+    monkeypatch.setenv(name, told)
+    assert place_of(out, cells[0].id).sweep == ("its own",)
+    assert main(words[words.index("train") :]) == 0  # nothing is trained again
+    assert "this run has a record" in capfd.readouterr().out
+
+
+def test_a_damaged_record_or_a_file_where_a_run_belongs_stops_the_call(file, out, capsys):
+    path = file(1, 2)
+    first, second = (out / cell.id for cell in load(path).cells)
+    first.mkdir(parents=True)
+    (first / "record.json").write_text('{"schema_version": 99}')
+    assert main(["sweep", str(path), "--runs", str(out)]) == 2
+    assert "schema_version 99, and this program reads" in capsys.readouterr().err
+    (first / "record.json").unlink()
+    second.touch()
+    for option in ("--status", "--dry-run", "--limit=1"):
+        assert main(["sweep", str(path), "--runs", str(out), option]) == 2
+        assert "expected a folder, got a file" in capsys.readouterr().err
+
+
+def test_progress_counts_steps_runs_and_the_time_left(tmp_path):
+    """Half of one of three runs in 10 s, of which an earlier attempt made a tenth: 2.5 runs at .4 in 10 s are left."""
+    display = Display(4, done=1)
+    display.began -= 10
+    display.running = {"a": Running("a", tmp_path)}
+    assert display.line() == "1 of 4 done, 1 running, 0 failed"
+    (tmp_path / "progress.json").write_text('{"step": 25, "steps": 50, "from": 5}')
+    assert display.time_left() == pytest.approx(2.5 / 0.4 * 10, abs=0.5)
+    assert display.line().startswith("1 of 4 done, 1 running, 0 failed, about 1 min 0")
+    (tmp_path / "progress.json").write_text('{"step": 50, "steps": 50}')
+    assert "1 running (1 of them testing)" in display.line()
+
+
+def test_counts_include_what_another_launcher_has_made(file, out, capsys):
+    first, second, _ = (spec := load(file(1, 2, 3))).cells
+    launcher = local.Launcher(local.job_of(spec, spec.cells, out), [], display := Display(3))
+    launcher.pending.extend(launcher.job.due())
+    sweep_trials.finish(first.experiment, out / first.id)
+    with lease.holding(out / second.id):
+        launcher.fill()
+    assert display.line().startswith("1 of 3 done")
+    assert [task.id for task in launcher.elsewhere] == [second.id]
+    assert "by another launcher" in capsys.readouterr().out
+
+
+def test_the_rule_of_supervision_holds_for_a_command_that_an_agent_starts(tmp_path):
+    """An agent's `study train` ends when the agent is killed: by SIGTERM, and if that does not help, by SIGKILL."""
+    code = (
+        "import signal, time\nfrom study.sweep import signals\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nsignals.GRACE = 1\nsignals.with_parent()\n"
+        "print('ready', flush=True)\ntime.sleep(600)\n"
+    )
+    (tmp_path / "child.py").write_text(code)
+    agent = subprocess.Popen(
+        ["sh", "-c", f"python {tmp_path}/child.py & echo $!; wait"], stdout=subprocess.PIPE, text=True
+    )
+    child = int(agent.stdout.readline())
+    assert agent.stdout.readline() == "ready\n"
+    agent.kill()
+    agent.wait()
+    assert until(lambda: child not in parents(), 60) < 30

@@ -1,0 +1,229 @@
+"""Resources of a process, with fakes of NVML, cgroups, SLURM and Ray; and the part of them that runs get."""
+
+import json
+import sys
+import types
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+import sweep_trials
+from launching import run_sweep
+from published_lab import PROVENANCE, TOOK
+
+from study import files, records
+from study.__main__ import main
+from study.config import experiment_from
+from study.errors import InputError
+from study.sweep import local, ray, resources
+from study.sweep.estimate import Past, told
+from study.sweep.resources import Gpu, Resources, Slot
+from study.sweep.spec import load
+
+GPUS = {str(number): Gpu("Model", f"GPU-{number}", 2**34) for number in range(5)}
+PLENTY = 2**40
+
+
+class Nvml(types.ModuleType):
+    """A fake of the library of NVIDIA's driver: two GPUs with 40 and 6 GiB free, and a part of the first with 4.
+
+    No real GPU is tested here.
+    """
+
+    NVMLError = type("NVMLError", (Exception,), {})
+
+    def __init__(self):
+        super().__init__("pynvml")
+        self.free = {"GPU-0abc": 40 * 2**30, "GPU-1abc": 6 * 2**30}
+        self.nvmlInit = self.nvmlShutdown = lambda: None
+        self.nvmlDeviceGetCount = lambda: len(self.free)
+        self.nvmlDeviceGetHandleByIndex = lambda number: f"GPU-{number}abc"
+        self.nvmlDeviceGetName = lambda uuid: "NVIDIA Fake"
+        self.nvmlDeviceGetUUID = lambda uuid: uuid
+        self.nvmlDeviceGetMemoryInfo = lambda uuid: SimpleNamespace(free=(self.free | {"MIG-a": 2**32})[uuid])
+
+    def nvmlDeviceGetHandleByUUID(self, uuid):  # noqa: N802
+        if uuid != "MIG-a":
+            raise self.NVMLError
+        return uuid
+
+
+@pytest.fixture
+def machine(monkeypatch, tmp_path):
+    """A machine of 12 cores with two GPUs, in no job and no cgroup with limits."""
+    monkeypatch.setitem(sys.modules, "pynvml", nvml := Nvml())
+    monkeypatch.setattr(resources.os, "sched_getaffinity", lambda _: set(range(12)))
+    monkeypatch.setattr(resources, "CGROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(resources, "OWN", tmp_path / "own")
+    for name in [name for name in resources.os.environ if name.startswith(("SLURM", "CUDA"))]:
+        monkeypatch.delenv(name)
+    return nvml
+
+
+def experiments(*fields):
+    return [experiment_from(each) for each in fields]
+
+
+SMALL = {"trainer.device": "auto"}
+
+
+def test_a_slurm_job_of_one_core_makes_one_run_at_a_time_on_one_thread(machine, monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("SLURM_CPUS_ON_NODE", "1")
+    monkeypatch.setenv("SLURM_MEM_PER_NODE", "2048")
+    here, wide = resources.here(), experiments(SMALL | {"model.width": 1024})
+    assert (here.cores, here.memory, here.gpus) == (1, 2**31, {})
+    assert here.slots(wide) == [Slot("", 1)], "a job without GPUs sees none of the node's"
+    assert here.describe(here.slots(wide), wide) == "1 at a time, 1 thread each (1 core by SLURM)"
+    monkeypatch.setenv("SLURM_CPUS_PER_TASK", "4")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert (resources.here().cores, list(resources.here().gpus)) == (4, ["1"])
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_quota_of_a_container_counts(version, machine, tmp_path):
+    """8 of 12 cores, set above the own group, and 2 GiB, in which four runs fit."""
+    if version == 2:
+        (tmp_path / "own").write_text("0::/pod/mine\n")
+        (folder := tmp_path / "cgroup" / "pod" / "mine").mkdir(parents=True)
+        (folder.parent / "cpu.max").write_text("800000 100000\n")
+        (folder / "cpu.max").write_text("max 100000\n")
+        (folder / "memory.max").write_text(f"{2**31}\n")
+    else:
+        (tmp_path / "own").write_text("4:memory:/\n2:cpu,cpuacct:/elsewhere\n1:name=systemd:/\n")
+        for name, files_of in {
+            "cpu,cpuacct": {"cpu.cfs_quota_us": 800000, "cpu.cfs_period_us": 100000},
+            "memory": {"memory.limit_in_bytes": 2**31},
+        }.items():
+            (folder := tmp_path / "cgroup" / name).mkdir(parents=True)
+            for file, value in files_of.items():
+                (folder / file).write_text(f"{value}\n")
+    here = resources.here()
+    assert (here.cores, here.memory, here.limit) == (8, 2**31, "its cgroup")
+    cpu = experiments({"trainer.device": "cpu"})
+    assert here.describe(here.slots(cpu), cpu) == "4 at a time, 1 thread each (8 cores by its cgroup)"
+
+
+def test_a_task_of_ray_uses_what_ray_gave_it_and_no_gpu_unless_it_was_given_one(machine, file, out, monkeypatch):
+    """By default a task asks for a GPU if the cluster has one. A task without one sees none, not GPU 0."""
+    spec = load(file(1, 2, device="auto"))
+    job = local.job_of(spec, spec.cells[:1], out, slots=1, trial=sweep_trials.telling)
+    out.mkdir()
+    (out / ray.PLACES).write_text("{}")
+    assert ray.make(job, ray.Options(cpus=2, gpus=0)) == 0
+    found = json.loads((out / spec.cells[0].id / "told.json").read_text())
+    assert (found["env"]["CUDA_VISIBLE_DEVICES"], found["threads"]) == ("", 1)
+    node = {"Alive": True, "Resources": {"CPU": 8.0, "GPU": 4.0}}
+    assert ray._checked(ray.options(None, None), job, [node]).gpus == 1
+    assert ray._checked(ray.options("gpus=0.25", None), job, [node]).gpus == 0.25
+    on_cpu = load(file(2, 3))
+    assert ray._checked(ray.options(None, None), local.job_of(on_cpu, on_cpu.cells, out), [node]).gpus == 0
+    with pytest.raises(InputError, match="no node has 9 CPU and 1 GPU; there is 8 CPU, 4 GPU"):
+        ray._checked(ray.options("cpus=9", None), job, [node])
+    given = resources.here().at_most(2, 1, "Ray")
+    assert given.describe(given.slots(experiments(SMALL), 1), experiments(SMALL)) == (
+        "1 at a time, 2 threads each (1 GPU, 2 cores by Ray)"
+    )
+    (out / ray.PLACES).unlink()
+    with pytest.raises(InputError, match="expected a folder that every node shares"):
+        ray.make(job, ray.Options())
+
+
+@pytest.mark.parametrize("listed", ["0,5", "0,0", "GPU-2abc", "0,none", "2,3,-1,1", "MIG-b"])
+def test_a_gpu_that_is_not_there_is_refused_in_one_line(listed, machine, monkeypatch, file, out, capsys):
+    """CUDA itself would stop reading there, and train on the CPU without a word."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", listed)
+    assert main(["sweep", str(file(1, 2, device="auto")), "--runs", str(out), "--dry-run"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "CUDA_VISIBLE_DEVICES: expected GPUs of 0 to 1, each once, or their UUIDs, got" in line
+
+
+@pytest.mark.parametrize(
+    ("listed", "found"),
+    [(None, ["0", "1"]), ("1, 0", ["1", "0"]), ("GPU-1", ["GPU-1"]), ("MIG-a", ["MIG-a"]), ("", []), ("-1", [])],
+)
+def test_the_environment_chooses_gpus(listed, found, machine, monkeypatch):
+    if listed is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", listed)
+    assert list(resources.here().gpus) == found
+
+
+def test_as_many_runs_share_a_gpu_as_fit_into_its_free_memory(machine, file, out, monkeypatch):
+    """A run needs at least 0.5 GiB, or 1.3 × 1 GiB + 0.5 GiB = 1.8 GiB once one was measured: 3 fit into 6 GiB."""
+    monkeypatch.setattr(resources.os, "sched_getaffinity", lambda _: set(range(64)))
+    spec = load(file(1, 2, device="auto"))
+    job = local.job_of(spec, spec.cells, out)
+
+    def gpus():
+        return Counter(slot.gpu for slot in job.layout(resources.here()))
+
+    assert gpus() == {"0": 8, "1": 8}
+    machine.free["GPU-1abc"] = 2**30
+    assert gpus() == {"0": 2, "1": 2}
+    machine.free["GPU-1abc"] = 6 * 2**30
+    sweep_trials.finish(spec.cells[0].experiment, folder := out / spec.cells[0].id)
+    record = records.read(folder / "record.json")
+    made = {
+        "resources": TOOK.model_copy(update={"peak_memory_bytes": 2**30}),
+        "provenance": PROVENANCE.model_copy(update={"device": "NVIDIA Fake"}),
+    }
+    files.write(folder / "record.json", records.dumps(record.model_copy(update=made)))
+    assert gpus() == {"0": 3, "1": 3}
+    machine.free["GPU-1abc"] = 2**29
+    assert gpus() == {"0": 1, "1": 1}
+    monkeypatch.setattr(resources.os, "sched_getaffinity", lambda _: {0})
+    assert gpus() == {"0": 1, "1": 1}, "no GPU is left idle for want of cores"
+
+
+def test_slots_share_cores_and_gpus(file, out, machine, capsys):
+    """GPUs are shared out in pairs and none is in two; on the CPU, processes share the cores."""
+    here = Resources(12, PLENTY, GPUS)
+    one, pair, cpu = experiments(
+        SMALL, {"trainer.devices": 2, "trainer.device": "cuda"}, {"trainer.devices": 3, "trainer.device": "cpu"}
+    )
+    assert here.slots([one, pair]) == [Slot("0,1", 3, 2), Slot("2,3", 3, 2)]
+    assert [slot.gpu for slot in here.slots([pair], 3)] == ["0,1", "2,3", "0,1"]
+    told = here.describe(here.slots([pair]), [pair])
+    assert told == "2 at a time, 2 processes of 3 threads each (4 GPUs, 12 cores)"
+    assert here.slots([cpu]) == [Slot(None, 1, 3)] * 4
+    assert here.slots([cpu], 2) == [Slot(None, 2, 3)] * 2
+    assert here.slots([one, cpu])[0] == Slot("0", 1)  # of the runs on GPUs none takes several
+    wide, small = experiments({"model.width": 1024}, {})
+    few = Resources(8, PLENTY, {})
+    assert few.describe(few.slots([wide], 2), [wide, small]) == "2 at a time, 1 to 4 threads each (8 cores)"
+    path = file(1, 2)
+    path.write_text(path.read_text().replace("{value: cpu}", "{value: auto}\n  trainer.devices: {value: 4}"))
+    assert main(["sweep", str(path), "--runs", str(out)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "trainer.devices: expected at most 2 GPUs, which this process may use, got 4. Set 2 or fewer" in line
+
+
+def test_a_record_says_what_was_displayed(tmp_path, monkeypatch, capsys):
+    """One real training of a model that is wide enough for several threads, in a SLURM job of one core."""
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("SLURM_CPUS_PER_TASK", "1")
+    path, out = tmp_path / "wide.yaml", tmp_path / "runs"
+    fixed = {"data.name": "copy", "data.train_pairs": 8, "data.test_pairs": 2, "training.steps": 1, "decoding.beam": 1}
+    fixed |= {"model.width": 288, "trainer.device": "cpu"}
+    lines = "".join(f"  {name}: {{value: {value}}}\n" for name, value in fixed.items())
+    path.write_text(f"method: grid\nmetric: {{name: test/exact}}\nparameters:\n  seed: {{values: [1, 2]}}\n{lines}")
+    spec = load(path)
+    assert main(["sweep", str(path), "--runs", str(out), "--limit", "1"]) == 0
+    assert "1 at a time, 1 thread each (1 core by SLURM)" in capsys.readouterr().out
+    assert records.read(out / spec.cells[0].id / "record.json").provenance.threads == 1
+
+
+def test_the_time_of_runs_comes_from_records_of_their_kind(file, out):
+    cells = load(file(1, 2, 3, 4)).cells
+    known = [cell.experiment for cell in cells]
+    assert told(Past(out).seconds(known), 2, 1).startswith("time: not known")
+    assert run_sweep(load(file(1, 2)), out) == 0
+    record = records.read(out / cells[0].id / "record.json")
+    took = TOOK.model_copy(update={"wall_seconds": 40.0})
+    files.write(out / cells[0].id / "record.json", records.dumps(record.model_copy(update={"resources": took})))
+    longer, wider = experiments({"training.steps": 3000}, {"model.width": 32})
+    assert Past(out).seconds([known[1], longer, wider]) == [40.0, 80.0, None]
+    assert told([40.0, 80.0, None], 2, 0.5) == (
+        "time: about 1 min 30 s with 2 at a time, 0.0 core-hours, by similar runs"
+    )
+    assert told([3600.0] * 4, 8, 4, 0.25).endswith("about 1 h 00 min with 4 at a time, 1.0 GPU-hours, by similar runs")
