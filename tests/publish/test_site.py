@@ -20,7 +20,6 @@ import yaml
 
 from study.__main__ import main
 from study.attention import Lengths
-from study.commands.site import _parser
 from study.config import experiment_from
 from study.corpora import load as load_corpus
 from study.errors import InputError
@@ -315,9 +314,7 @@ def test_published_maps_are_what_published_models_draw(content):
 def test_the_workflow_publishes_what_make_writes():
     steps = yaml.safe_load((ROOT / ".github/workflows/pages.yml").read_text())["jobs"]["pages"]["steps"]
     assert {"run": "make site"} in steps
-    assert [step["with"]["path"] for step in steps if "upload" in step.get("uses", "")] == [
-        str(_parser().get_default("out"))
-    ]
+    assert [step["with"]["path"] for step in steps if "upload" in step.get("uses", "")] == ["_site"]
     assert "\nsite: .venv/.core" in (ROOT / "Makefile").read_text()
 
 

@@ -16,7 +16,6 @@ from study.corpora import Link, Pair, load
 from study.models import build
 from study.models.translator import EOS, PAD
 from study.records import Record, Score
-from study.tracking import run as tracking
 from study.training import alignment, diagnostics
 from study.training import task as training_task
 from study.training.alignment import Words as Reading
@@ -308,14 +307,6 @@ def test_a_record_of_two_layers_and_four_heads_is_small() -> None:
     assert len(lone["argmax_on_gold"]) == len(lone["symmetry"]) == 4
     assert record.diagnostics["cross"][0]["symmetry"] is record.diagnostics["decoder_self"][0]["gold_mass"] is None
     assert f'"entropy": {lone["entropy"]},' in text, "the values of the heads stand on one line"
-
-
-def test_an_attention_map_is_an_image() -> None:
-    shown = {"source": ["ein", "Hund", "</s>"], "target": ["a", "dog"], "gold": [[1, 1]]}
-    pixels = tracking.drawn(shown | {"weights": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]})
-    assert pixels.dtype == np.uint8
-    assert pixels.shape[2] == 3
-    assert np.unique(pixels).size > 10
 
 
 TINY = {
