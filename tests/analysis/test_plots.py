@@ -131,11 +131,11 @@ def test_the_same_records_give_the_same_bytes(scales, tmp_path):
 def test_figures_without_records_are_left_out_with_a_line(scales, tmp_path):
     Case(
         scales.sweeps.parent,
-        "heads",
-        "  model.attention.heads: {values: [1, 2]}\n  model.family: {value: transformer}\n",
+        "bottleneck",
+        "  model.memory: {values: [states, final]}\n",
     )
-    said = drawn(scales, tmp_path / "out", "heads", "pruning")
-    assert [line.split(":")[0] for line in said if "not drawn" in line] == ["heads", "pruning"]
+    said = drawn(scales, tmp_path / "out", "lengths", "pruning")
+    assert [line.split(":")[0] for line in said if "not drawn" in line] == ["lengths", "pruning"]
     assert not (tmp_path / "out").exists()
     with pytest.raises(InputError, match=r"no such figure: 'haeds'. Choose from scaling, lengths"):
         chosen(["haeds"])
@@ -161,48 +161,6 @@ def test_scores_by_length_are_read_where_they_are_trained_first(tmp_path):
         ("17–20", "test/exact", 60.0),
         ("21–26", "long/exact", 40.0),
     ]
-
-
-def test_heads_answer_what_is_held_fixed(tmp_path):
-    arms = [f"model.attention.heads={h}" for h in (4, 1, 2)] + ["model.attention.heads=4 model.attention.key_width=64"]
-    family = "  model.family: {value: transformer}\n"
-    case = Case(tmp_path, "heads", f"  arm: {{values: {json.dumps(arms)}}}\n{family}", seeds=[1])
-    case.write(rising)
-    table = points.heads(*swept(case))
-    found = {
-        (c.partition("\n")[2], line, x) for c, line, x in zip(table["column"], table["line"], table["x"], strict=True)
-    }
-    assert found == {
-        *((points.AT_PRODUCT, "H·K=64", h) for h in (1, 2, 4)),
-        *((points.AT_WIDTH, "K=64", h) for h in (1, 4)),
-        *((points.AT_HEADS, "H=4", k) for k in (16, 64)),
-    }
-
-
-def test_dose_and_response_with_their_floors(tmp_path):
-    """Two of three words of a ring look at gold, and the third label is the same once in 8; a blind guess: 1/8."""
-    parameters = """
-  data.name: {value: graph}
-  model.family: {value: transformer}
-  data.dose: {values: [1.0, 0.0]}
-  model.attention.encoder_self.maps: {values: [separate, tied]}
-"""
-    case = Case(tmp_path, "symmetry", parameters, metric="test/accuracy", seeds=[1])
-    case.write(lambda e: 90.0, scores=lambda e: [Score(split="test", metric="attends_argmax", value=60.0, n=50)])
-    table = points.symmetry(*swept(case))
-    floors = table[table["state"] == "floor"]
-    assert list(zip(floors["metric"], floors["line"], floors["x"], floors["mean"], strict=True)) == [
-        ("test/accuracy", "floor=confused", 1.0, 70.8333),
-        ("test/accuracy", "floor=blind", 1.0, 12.5),
-        ("test/accuracy", "floor=confused", 0.0, 100.0),
-        ("test/accuracy", "floor=blind", 0.0, 12.5),
-        ("test/attends_argmax", "floor=confused", 1.0, 66.6667),
-        ("test/attends_argmax", "floor=confused", 0.0, 100.0),
-    ]
-    assert set(table["line"]) - set(floors["line"]) == {"maps=separate", "maps=tied"}
-    for path in case.runs.glob("*/record.json"):
-        path.unlink()
-    assert points.symmetry(*swept(case)).empty
 
 
 def test_alignment_error_and_score_of_every_run(scales, monkeypatch):

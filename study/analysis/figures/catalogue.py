@@ -38,10 +38,7 @@ class Drawn(NamedTuple):
 FIGURES = (
     NamedFigure("scaling", ("scaling",), points.scaling, drawings.scaling),
     NamedFigure("lengths", ("bottleneck",), points.lengths, drawings.lengths),
-    NamedFigure("symmetry", ("symmetry",), points.symmetry, drawings.symmetry),
-    NamedFigure("heads", ("heads",), points.heads, drawings.heads),
     NamedFigure("pruning", ("pruning",), points.pruning, drawings.pruning),
-    NamedFigure("pruning-multi30k", ("multi30k_pruning",), points.pruning, drawings.pruning),
     *(NamedFigure(name, sweeps, agreement.points, agreement.draw) for name, sweeps in PAIRS.items()),
     NamedFigure("aer", tuple(points.ALIGNED), points.aer, drawings.aer),
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from study.analysis.figures import panels, style
 from study.analysis.figures.panels import small_multiples
-from study.analysis.figures.points import AT_HEADS, BY_RATE, LENGTH_SPLITS
+from study.analysis.figures.points import BY_RATE, LENGTH_SPLITS
 from study.analysis.inference import FEW
 from study.analysis.labels import arm_words, axis
 
@@ -29,23 +29,6 @@ def scaling(table: pd.DataFrame) -> Figure:
         return "learning rate" if column.endswith(BY_RATE) else "d"
 
     return small_multiples(table, "log", label, height=2.2, note="d: the number of terms that the score sums")
-
-
-@style.styled()
-def heads(table: pd.DataFrame) -> Figure:
-    """Draw a row of panels; those of a corpus share their vertical axis."""
-
-    def label(column: str) -> str:
-        return "key width K" if column.endswith(AT_HEADS) else "heads H"
-
-    return small_multiples(table, "log", label, height=2.2, axis_group=lambda column: column.partition(":")[0])
-
-
-@style.styled()
-def symmetry(table: pd.DataFrame) -> Figure:
-    """Draw a panel for each measure."""
-    label = "dose: share of words in rings of three"
-    return small_multiples(table, "plain", lambda column: label, axis_group=lambda column: column, height=2.6)
 
 
 @style.styled()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from study import metrics
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Kind = Literal["log", "even", "plain"]
-"""Scale of the horizontal axis: logarithmic, evenly spaced categories, or linear."""
+Kind = Literal["log", "even"]
+"""Scale of the horizontal axis: logarithmic, or evenly spaced categories."""
 
 SPREAD = 0.62
 """Share of the gap between two places that the arms take up."""
@@ -31,11 +31,6 @@ ABSENT: dict[str, dict[str, Any]] = {
 }
 """Marks of runs without a score."""
 NAMED = {"diverged": "diverged", "hole": "no result"}
-FLOORS: dict[str, dict[str, Any]] = {
-    "floor=confused": {"linestyle": ":", "linewidth": 1.2},
-    "floor=blind": {"linestyle": "-.", "linewidth": 0.8},
-}
-"""Lines of what comes without the thing under test."""
 KEY = f"dot: a run · mark: mean · bar: its 95% t interval, unadjusted, of {FEW} runs or more"
 
 
@@ -43,7 +38,6 @@ def small_multiples(
     table: pd.DataFrame,
     kind: Kind,
     label: Callable[[str], str],
-    axis_group: Callable[[str], str] = lambda column: "",
     height: float = 1.7,
     note: str = "",
 ) -> Figure:
@@ -53,7 +47,6 @@ def small_multiples(
         table: what `points.with_means` makes.
         kind: how places stand on the horizontal axis.
         label: column ↦ its horizontal axis in words.
-        axis_group: column ↦ its group. Columns of one group share their vertical axis.
         height: inches of a row of panels.
         note: said under the panels before the key to the marks.
     """
@@ -70,30 +63,24 @@ def small_multiples(
     )
     for i, row in enumerate(rows):
         of_row = table[table["row"] == row]
-        seen: set[str] = set()
-        named = ""
-        for column, axes in zip(columns, grid[i], strict=True):
+        last = i == len(rows) - 1
+        for j, (column, axes) in enumerate(zip(columns, grid[i], strict=True)):
             _panel(axes, of_row[of_row["column"] == column], looks, spots[column])
-            together = of_row[of_row["column"].map(axis_group) == axis_group(column)]
-            limit(axes, together)
+            limit(axes, of_row)
             axes.set_title(column if i == 0 else "", loc="left", fontsize=8)
-            axes.set_xlabel(label(column) if i == len(rows) - 1 else "")
-            metric = str(together["metric"].iloc[0])
-            axes.set_ylabel(axis(metric) if metric != named else "")
-            named = metric
-            axes.tick_params(labelbottom=i == len(rows) - 1, labelleft=axis_group(column) not in seen)
-            seen.add(axis_group(column))
-    legend(figure, looks, table, [line for line in lines if line not in looks])
+            axes.set_xlabel(label(column) if last else "")
+            axes.set_ylabel("" if j else axis(str(of_row["metric"].iloc[0])))
+            axes.tick_params(labelbottom=last, labelleft=j == 0)
+    legend(figure, looks, table)
     key(figure, f"{note}   ({KEY})" if note else KEY)
     return figure
 
 
 def arm_looks(lines: list[str]) -> dict[str, style.Look]:
-    """Line ↦ look: the arm's everywhere, else by position, as all are where two would look alike. Floors have none."""
-    arms = [line for line in lines if not line.startswith("floor=")]
-    by_place = style.palette(arms)
-    found = {line: style.look(line) or by_place[line] for line in arms}
-    return found if len(set(found.values())) == len(arms) else by_place
+    """Line ↦ look: the arm's everywhere, else by position, as all are where two would look alike."""
+    by_place = style.palette(lines)
+    found = {line: style.look(line) or by_place[line] for line in lines}
+    return found if len(set(found.values())) == len(lines) else by_place
 
 
 def axis_positions(values: pd.Series, kind: Kind) -> dict[Any, float]:
@@ -101,7 +88,7 @@ def axis_positions(values: pd.Series, kind: Kind) -> dict[Any, float]:
     distinct = list(dict.fromkeys(values))
     if kind == "even":
         return {value: float(i) for i, value in enumerate(distinct)}
-    return {value: math.log2(value) if kind == "log" else float(value) for value in sorted(distinct)}
+    return {value: math.log2(value) for value in sorted(distinct)}
 
 
 def _panel(axes: Axes, panel: pd.DataFrame, looks: Mapping[str, style.Look], spots: Mapping[Any, float]) -> None:
@@ -117,10 +104,6 @@ def _panel(axes: Axes, panel: pd.DataFrame, looks: Mapping[str, style.Look], spo
             if line in there
         }
         _line(axes, panel[panel["line"] == line], looks[line], at, 0.2 * step)
-    for line in dict.fromkeys(panel["line"]):
-        if line not in looks:
-            floor = panel[panel["line"] == line].sort_values("x")
-            axes.plot([spots[x] for x in floor["x"]], list(floor["mean"]), color=INK, zorder=1, **FLOORS[line])
     axes.set_xticks(list(spots.values()), [tick(x) for x in spots])
     axes.set_xlim(ordered[0] - 0.6 * gap, ordered[-1] + 0.6 * gap)
     axes.grid(False, axis="x")
@@ -195,12 +178,11 @@ def limit(axes: Axes, rows: pd.DataFrame) -> None:
     axes.set_ylim(low - room[0], high + room[1])
 
 
-def legend(figure: Figure, looks: Mapping[str, style.Look], table: pd.DataFrame, floors: Sequence[str] = ()) -> None:
-    """Above the panels: the arms, then floors, and the marks of what is not there if there are any."""
+def legend(figure: Figure, looks: Mapping[str, style.Look], table: pd.DataFrame) -> None:
+    """Above the panels: the arms, and the marks of what is not there if there are any."""
     from matplotlib.lines import Line2D
 
     handles = [legend_handle(look, arm_words(line)) for line, look in looks.items()]
-    handles += [Line2D([], [], color=INK, label=arm_words(line), **FLOORS[line]) for line in floors]
     handles += [
         Line2D([], [], color=INK, linestyle="", label=NAMED[name], **ABSENT[name]) for name in missing_marks(table)
     ]

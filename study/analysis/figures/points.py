@@ -18,7 +18,6 @@ from study.analysis.runs import Runs, primary
 from study.analysis.tables import DECIMALS
 from study.config import Experiment
 from study.config.identity import scientific
-from study.corpora.probes.lookup import Graph, within_reach
 from study.scoring import BY_LENGTH
 from study.sweep.grid import text
 from study.sweep.spec import Spec
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 CELL = ["row", "column", "line", "x"]
 """Columns that group runs into one mean: the panel, its line and the place on the line."""
 
-FAMILY, CROSS, ENCODER = "model.family", "model.attention.cross", "model.attention.encoder_self"
+FAMILY, CROSS = "model.family", "model.attention.cross"
 SCORE, SCALE, INIT, RATE = f"{CROSS}.score", f"{CROSS}.scale", f"{CROSS}.logit_init", "training.learning_rate"
 SIZED = ("score", "scale", "maps", "key_width", "additive_width", "rank", "logit_init", "learning_rate")
 """Fields in which the runs of a figure by size may differ."""
@@ -38,11 +37,6 @@ BY_RATE = ", by rate"
 BUCKETS = {f"{low}–{high}": f"length {low}-{high}" for low, high in metrics.LENGTHS}
 LENGTH_SPLITS = ("test", "long")
 """In the order of reading: lengths that were trained, then longer ones. A bucket is read where it is scored first."""
-
-AT_PRODUCT, AT_WIDTH, AT_HEADS = "H at fixed H·K", "H at fixed K", "K at fixed H"
-
-SAID, LOOKED = "test/accuracy", "test/attends_argmax"
-"""They decide together: a label may be told without the largest weight on its word."""
 
 SITES = {site: labels.setting("site", site) for site in ("all", "encoder_self", "decoder_self", "cross")}
 """In the order of reading."""
@@ -208,72 +202,6 @@ def lengths(runs: Runs, spec: Spec) -> pd.DataFrame:
                 )
         parts.append(by_run(of_metric))
     return with_means(parts)
-
-
-def symmetry(runs: Runs, spec: Spec) -> pd.DataFrame:
-    """Panels over the dose, what is said and where it looks: a line for the encoder's maps, and floors."""
-    import pandas as pd
-
-    shown = list(dict.fromkeys((primary(spec), LOOKED)))
-    free = ("maps", "exclude_self", "equal_start", "dose")
-    table = comparable(runs, spec, free, shown, lambda e: at(e, "data.dose") is not None)
-    line = lines(table, f"{ENCODER}.maps", f"{ENCODER}.equal_start", f"{ENCODER}.exclude_self")
-    doses = values(table, "data.dose")
-    graphs: dict[float, Graph] = dict(zip(doses, values(table, "data"), strict=True))
-    parts = []
-    for metric in shown:
-        if metric == primary(spec) or table[metric].notna().any():
-            column = {SAID: "what is said", LOOKED: "where it looks"}.get(metric, "")
-            parts.append(placed(table, metric, line, doses, column=column))
-            floors = [
-                {"row": "", "column": column, "line": f"floor={name}", "x": dose, "id": "", "state": "floor"}
-                | {"metric": metric, "score": 100 * share}
-                for dose, graph in graphs.items()
-                for name, share in _floors(graph, metric).items()
-            ]
-            parts.append(pd.DataFrame(floors))
-    return with_means(parts)
-
-
-def _floors(graph: Graph, metric: str) -> dict[str, float]:
-    """Return what symmetric attention, and no attention, reach in a score (0–1)."""
-    if metric == LOOKED:
-        return {"confused": within_reach(graph)}
-    chance = graph.chance()
-    assert chance.confused is not None
-    return {"confused": chance.confused, "blind": chance.blind} if metric == SAID else {}
-
-
-def heads(runs: Runs, spec: Spec) -> pd.DataFrame:
-    """Panel for each corpus, family and question that several arms answer, such as H at fixed H·K."""
-    table = comparable(runs, spec, ("heads", "key_width", "value_width", "targets", "labels"), [primary(spec)])
-    several = len(set(values(table, FAMILY))) > 1
-    corpora = [
-        ", ".join(
-            [e.data.name.replace("_", " ")]
-            + ([f"P = {targets}"] if (targets := at(e, "data.targets")) else [])
-            + [e.model.family] * several
-        )
-        for e in table["experiment"]
-    ]
-    counts, widths = zip(*map(head_sizes, table["experiment"]), strict=True)
-    parts = []
-    for corpus, some in table.assign(H=counts, K=widths).groupby(corpora, sort=False):
-        for question, line, x in (
-            (AT_PRODUCT, "H·K=" + (some["H"] * some["K"]).astype(str), some["H"]),
-            (AT_WIDTH, "K=" + some["K"].astype(str), some["H"]),
-            (AT_HEADS, "H=" + some["H"].astype(str), some["K"]),
-        ):
-            found = placed(some, primary(spec), line, x, column=f"{corpus}:\n{question}")
-            parts += [points for _, points in found.groupby("line", sort=False) if points["x"].nunique() > 1]
-    return with_means(parts)
-
-
-def head_sizes(experiment: Experiment) -> tuple[int, int]:
-    """H and K of encoder self-attention, or of cross-attention where there is none (raw maps slice the states)."""
-    site = ENCODER if at(experiment, ENCODER) is not None else CROSS
-    count = at(experiment, f"{site}.heads")
-    return count, at(experiment, f"{site}.key_width") or experiment.model.width // count
 
 
 def pruning(runs: Runs, spec: Spec) -> pd.DataFrame:
