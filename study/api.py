@@ -22,6 +22,7 @@ from study.store import Store
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
+    from matplotlib.animation import FuncAnimation
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
@@ -208,6 +209,22 @@ def verdicts(
     return (table.contrasts_table if contrasts else table.table)(found).frame
 
 
+def softmax(keys: int = 10) -> Figure:
+    """Return the figure that explains the scale: entropy, largest weight and gradient of a softmax by d. No training.
+
+    Args:
+        keys: number of keys.
+
+    Raises:
+        InputError: fewer than two keys.
+    """
+    from study.analysis.figures.softmax import draw_softmax
+
+    if type(keys) is not int or keys < 2:
+        raise InputError(f"keys: expected a whole number from 2, got {keys!r}.")
+    return draw_softmax(keys)
+
+
 def _run(given: str | Path | Run, runs: str | Path | None = None) -> Run:
     """Return a run, which may be given by its name."""
     return given if isinstance(given, Run) else load(given, runs=runs)
@@ -274,6 +291,35 @@ class Run:
         from study.analysis.figures.run import draw_run
 
         return draw_run(self.record, self._store.attention(self.id))
+
+    @cached_property
+    def maps(self) -> list[dict[str, Any]]:
+        """The attention map of one sentence at each validation: `step`, `source`, `target`, `weights` [T, S].
+
+        Raises:
+            InputError: the run is older and has one map alone.
+        """
+        return self._store.learning(self.id)
+
+    def plot_learning(self) -> Figure:
+        """Return the maps of all validations in a strip, as `study show --maps` draws them.
+
+        Raises:
+            InputError: see `maps`.
+        """
+        from study.analysis.figures.run import draw_learning
+
+        return draw_learning(self.maps)
+
+    def animate(self) -> FuncAnimation:
+        """Return the same maps as an animation: `.to_jshtml()` for a notebook, `.save("maps.gif")` for slides.
+
+        Raises:
+            InputError: see `maps`.
+        """
+        from study.analysis.figures.run import animate_learning
+
+        return animate_learning(self.maps)
 
     def translate(
         self,

@@ -31,6 +31,8 @@ __all__ = ["Store", "arm_of", "seed_of"]
 
 AnySection = TypeVar("AnySection", bound=Section)
 ATTENTION = "attention.json"
+VALIDATIONS = "maps.jsonl"
+"""Attention maps of one sentence, a line for each validation."""
 LARGEST = 2**34
 """Bytes of a model."""
 MODEL, MODELS = "model.pt", "models"
@@ -187,6 +189,18 @@ class Store:
         """
         content = self.content(identity, ATTENTION)
         return None if content is None else attention_map(content, f"{self.where(identity)}: {ATTENTION}")
+
+    def learning(self, identity: str) -> list[dict[str, Any]]:
+        """The attention maps of one sentence at each validation of a run, by `step`.
+
+        Raises:
+            InputError: there are none, or they are not what training writes.
+        """
+        where = f"{self.where(identity)}: {VALIDATIONS}"
+        if (content := self.content(identity, VALIDATIONS)) is None:
+            remedy = f"Older runs have one map alone; `study rerun {identity}` trains the run again and keeps them all."
+            raise InputError(f"{where}: expected maps of the validations, got none. {remedy}")
+        return [attention_map(line, where) for line in content.splitlines()]
 
     def model(self, identity: str) -> bytes | None:
         """Return the file of the trained model; None if there is none. Large published files are stored in parts.

@@ -9,6 +9,7 @@ import os
 import shlex
 import shutil
 import sys
+import tempfile
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from study.store import runs_folder as runs_folder
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.animation import FuncAnimation
     from matplotlib.figure import Figure
 
 
@@ -85,9 +87,9 @@ def path(text: str) -> Path:
 
 
 def picture(text: str) -> Path:
-    """File of a picture, a PNG or an SVG by its ending; a name without an ending is a PNG."""
+    """File of a picture, a PNG or an SVG by its ending, or a GIF to animate; a name without an ending is a PNG."""
     found = path(text)
-    if not found.name or found.suffix.lower() not in ("", ".png", ".svg"):
+    if not found.name or found.suffix.lower() not in ("", ".png", ".svg", ".gif"):
         raise argparse.ArgumentTypeError(f"expected a name that ends in .png or .svg, got {text[:80]!r}")
     return found
 
@@ -143,7 +145,18 @@ def write_picture(figure: Figure, path: Path) -> None:
     """Write a figure as a PNG, or as an SVG if the name ends so."""
     from study.analysis.figures import style
 
+    if path.suffix.lower() == ".gif":
+        raise InputError(f"--plot: expected a name that ends in .png or .svg, got {path.name}. Only maps are animated.")
     style.write_picture(figure, path)
+    print(f"picture  {path}", file=sys.stderr)
+
+
+def write_animation(animation: FuncAnimation, path: Path) -> None:
+    """Write an animation as a GIF."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / "maps.gif"
+        animation.save(made, writer="pillow", dpi=110)
+        files.write(path, made.read_bytes())
     print(f"picture  {path}", file=sys.stderr)
 
 

@@ -7,7 +7,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from study.commands.options import Parser, print_frame, print_json, runs_folder, say, table_lines, write_picture
+from study.commands.options import (
+    Parser,
+    print_frame,
+    print_json,
+    runs_folder,
+    say,
+    table_lines,
+    write_animation,
+    write_picture,
+)
 from study.corpora.catalogue import KINDS
 from study.errors import InputError
 from study.run_names import find
@@ -18,6 +27,9 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Print one run: the fields that differ from the defaults, its scores, its learning curve and one attention map. --plot
 draws curve and map.
+
+--maps prints what attention looks at while the model learns: the map of one sentence at each validation. --plot draws
+them in a strip, or one after another if FILE ends in .gif.
 
 --sentences prints its translations with source and reference, the worst first; with --versus, those that lose most
 against another run. Scores are of one sentence each. Generated corpora are generated again; Multi30k needs the variable
@@ -39,6 +51,7 @@ def main(argv: Sequence[str]) -> int:
     parser = Parser(prog="study show", description=DESCRIPTION)
     add = parser.add_argument
     parser.share("run", "--plot")
+    add("--maps", action="store_true", help="print the attention map of each validation instead")
     add("--sentences", action="store_true", help="print the translations instead, the worst first")
     add("--versus", metavar="RUN", help="another run on the same corpus, to compare the translations with")
     scores = "chrf, bleu, exact, prefix or accuracy (default: chrf; accuracy for a corpus without sentences)"
@@ -55,6 +68,8 @@ def main(argv: Sequence[str]) -> int:
     store, identity = find(args.run, runs_folder(args.runs))
     if args.sentences:
         _sentences(args, (store, identity))
+    elif args.maps:
+        _maps(args, store.learning(identity))
     elif args.json:
         print(store.text(identity), end="")
     else:
@@ -89,6 +104,22 @@ def _sentences(args: Namespace, run: tuple[Store, str]) -> None:
         say(f"line {row['line']}   {' '.join(scores)}", *lines, "")
     if len(frame) > WORST:
         say(f"and {len(frame) - WORST} more of {len(frame)}; print all with --csv or --json")
+
+
+def _maps(args: Namespace, maps: list[dict[str, Any]]) -> None:
+    from study import attention_map
+    from study.analysis.figures import run
+
+    if args.json:
+        print_json(maps)
+        return
+    if args.plot and args.plot.suffix == ".gif":
+        write_animation(run.animate_learning(maps), args.plot)
+    elif args.plot:
+        write_picture(run.draw_learning(maps), args.plot)
+    say(f"Attention: {attention_map.title(maps[0])}", *(f"  {text}" for text in (maps[0].get("text") or {}).values()))
+    for one in maps:
+        say("", run.learned(one), *attention_map.cells(one))
 
 
 def _corpus(args: Namespace) -> None:

@@ -29,6 +29,7 @@ from study.corpora.catalogue import KINDS
 from study.errors import InputError
 from study.records import Record
 from study.schema import Frozen
+from study.store import VALIDATIONS
 
 RENAMED = {
     "train_loss": "train/loss",
@@ -46,7 +47,7 @@ PLACES = ".places.json"
 """File of a folder of runs: the places of its runs in sweeps."""
 VARIABLE = "STUDY_PLACES"
 """Variable with the same text, for a process that makes one run."""
-MAPS, MODEL = "maps.jsonl", "model.pt"
+MAPS, MODEL = VALIDATIONS, "model.pt"
 """Files of a run: an attention map for each validation, and the trained model."""
 SHOWN = 50
 """Number of translations in a table."""

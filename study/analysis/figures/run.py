@@ -12,8 +12,12 @@ from study.analysis.run_text import run_line, series
 from study.records import Record
 
 if TYPE_CHECKING:
+    from matplotlib.animation import FuncAnimation
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+STRIP = 5
+"""Maps in a row of a strip."""
 
 
 @style.styled()
@@ -61,6 +65,49 @@ def draw_translations(maps: Sequence[tuple[dict[str, Any], str]]) -> Figure:
     head = f"{(first.get('text') or {}).get('source', '')}   ({attention_map.title(first)})"
     figure.suptitle(textwrap.fill(head, int(14 * sum(widths))), fontsize=8.5, x=0.01, ha="left")
     return figure
+
+
+@style.styled()
+def draw_learning(maps: Sequence[dict[str, Any]]) -> Figure:
+    """The maps of one sentence at each validation, in a strip: what target tokens look at while the model learns."""
+    columns = min(len(maps), STRIP)
+    rows = -(-len(maps) // columns)
+    width = max(1.1, min(1.9, style.PAGE / columns))
+    tall = max(1.2, width * len(maps[0]["target"]) / len(maps[0]["source"]))
+    size = (width * columns + 1.0, tall * rows + 1.3)
+    figure, axes = style.subplots(rows, columns, figsize=size, squeeze=False, sharex=True, sharey=True)
+    for one, attention in zip(axes.flat, maps, strict=False):
+        image = attention_map.draw(one, attention)
+        one.set_title(learned(attention), loc="left", fontsize=style.SMALL)
+    for one in axes.flat[len(maps) :]:
+        one.set_visible(False)
+    figure.colorbar(image, ax=axes, fraction=0.02, pad=0.01, aspect=30).outline.set_visible(False)
+    text = (maps[0].get("text") or {}).get("source", "")
+    figure.suptitle(f"{text}   ({attention_map.title(maps[0])})", fontsize=8.5, x=0.01, ha="left")
+    return figure
+
+
+@style.styled()
+def animate_learning(maps: Sequence[dict[str, Any]]) -> FuncAnimation:
+    """The same maps one after another: `.to_jshtml()` in a notebook, `.save("maps.gif")` on disk."""
+    from matplotlib.animation import FuncAnimation
+
+    figure, axes = style.subplots(figsize=(4.4, 3.9))
+    image = attention_map.draw(axes, maps[0])
+    figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02).outline.set_visible(False)
+
+    def show(frame: int) -> list[Any]:
+        image.set_data(maps[frame]["weights"])
+        return [image, axes.set_title(learned(maps[frame]), loc="left")]
+
+    show(0)
+    return FuncAnimation(figure, show, frames=len(maps), interval=600)
+
+
+def learned(attention: dict[str, Any]) -> str:
+    """The step of a map of a validation and, where the weights are distributions, its entropy."""
+    spread = attention_map.entropy(attention)
+    return f"step {attention['step']:,}" + ("" if spread is None else f", entropy {spread:.2f}")
 
 
 def draw_translation(attention: dict[str, Any], model: str) -> Figure:

@@ -29,7 +29,7 @@ from study.corpora import Pair
 from study.errors import InputError
 from study.files import CHECKOUT, is_text, parse_json
 from study.rows import order
-from study.store import ATTENTION, Store
+from study.store import ATTENTION, VALIDATIONS, Store
 from study.sweep.spec import Spec, load
 from study.tracking.view import lines
 
@@ -174,14 +174,20 @@ class Content:
         return content.decode("utf-8", "replace").removesuffix("\n").split("\n")[:SENTENCES] if content else []
 
     def maps(self, identity: str) -> dict[str, Any]:
-        """Files with attention maps of a run by name: `attention.json` of one sentence, `maps.json` of every head.
+        """Files with attention maps of a run by name.
+
+        They are `attention.json` of one sentence, `maps.json` of every head, and
+        `maps.jsonl` of one sentence at each validation.
 
         Raises:
             InputError: a file is no JSON.
         """
         found = {name: self.store.content(identity, name) for name in (ATTENTION, MAPS)}
         where = self.store.where(identity)
-        return {name: parse_json(text.decode("utf-8", "replace"), where) for name, text in found.items() if text}
+        maps = {name: parse_json(text.decode("utf-8", "replace"), where) for name, text in found.items() if text}
+        with suppress(InputError):  # older runs have none
+            maps[VALIDATIONS] = self.store.learning(identity)
+        return maps
 
     def write_maps(self, identity: str, sentences: Rows) -> str:
         """Write the maps of a run; the place."""

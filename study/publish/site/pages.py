@@ -12,7 +12,7 @@ from study import files, metrics
 from study.errors import InputError
 from study.files import CHECKOUT
 from study.publish.site.content import MAPS, Content, Texts
-from study.store import arm_of, seed_of
+from study.store import ATTENTION, VALIDATIONS, arm_of, seed_of
 
 ASSETS = Path(__file__).parent / "assets"
 FIGURES = {
@@ -59,7 +59,8 @@ def pages(content: Content, version: str = "") -> Iterator[tuple[str, bytes]]:
             }
             extra[name] = {f"{split}/{metric}": v for split, subset, metric, v, _ in own if subset is None} | {
                 "status": content.trees[name]["status"],
-                "maps": 2 if MAPS in maps.get(name, {}) else len(maps.get(name, {})),
+                "maps": 2 if MAPS in maps.get(name, {}) else int(ATTENTION in maps.get(name, {})),
+                "validations": len(maps.get(name, {}).get(VALIDATIONS, ())),
                 "texts": text and text.key,
             }
         config = content.trees[names[0]].get("config", {})

@@ -321,11 +321,21 @@ const site = (() => {
       e("h2", {}, "Learning curves"), [["valid_bleu", "BLEU on validation"], ["valid_loss", "loss on validation, nats a token"]].map(([key, title]) => chart(title, runs.map((run) => ({ label: `seed ${run.seed}`, points: points(one.runs[run.id] || {}, key) })))),
       e("h2", {}, "Configuration"), e("p", {}, "Fields that differ from those of most arms of this site."), changed(all, id), e("p", { class: "note" }, "Arm ", e("code", {}, id)));
   };
+  // The map of one sentence at each validation, moved by hand or played.
+  const learning = (maps) => {
+    const drawn = e("div", { class: "wide" }), said = e("output", {}), cell = e("p", { class: "note", role: "status" });
+    const show = (place) => { range.value = place; const one = maps[place]; said.textContent = ` update ${one.step}`; drawn.replaceChildren(heat(one, one, `update ${one.step}`, (text) => { cell.textContent = text; })); };
+    const range = e("input", { type: "range", min: 0, max: maps.length - 1, step: 1, "aria-label": "Validation", oninput: () => show(+range.value) });
+    const play = e("button", { type: "button", onclick: () => { let place = 0; clearInterval(learning.timer); show(0); learning.timer = setInterval(() => (++place < maps.length && drawn.isConnected ? show(place) : clearInterval(learning.timer)), 500); } }, "Play");
+    show(maps.length - 1);
+    return [e("p", {}, play, " ", range, said), drawn, cell];
+  };
   const MEASURES = ["entropy", "max_weight", "gold_mass", "logit_sd", "information"];
   const run = async (id) => {
     const all = await load("runs"), mine = all.byId.get(id), one = mine && (await load(`arm/${mine.arm}`)), found = one && (one.runs[id] || {});
     if (!mine) return nothing(`run ${id}`);
     const seeds = all.runs.filter((run) => run.arm === mine.arm), place = seeds.indexOf(mine), beside = await baseline(all, mine), texts = one.texts ? await load(`texts/${one.texts}`) : null;
+    const learnt = mine.validations > 1 ? (await load(`maps/${mine.arm}`))[id]["maps.jsonl"] : null;
     const lines = translated(one, id), pairs = texts ? texts.pairs : [], wrong = lines.map((line, i) => [i, line]).filter(([i, line]) => pairs[i] && line.trim() !== pairs[i][1].trim());
     const some = (wrong.length ? wrong : lines.map((line, i) => [i, line])).slice(0, 5), item = (i) => at("sentences", undefined, { run: id, with: beside, item: `${texts ? texts.split : "test"}:${i}` });
     const scores = (parts) => { const kept = (found.scores || []).filter(([, subset]) => parts || !subset), names = [...new Set(kept.map((score) => score[2]))], rows = new Map();
@@ -340,12 +350,13 @@ const site = (() => {
       e("p", { class: "lead" }, mine.status, found.error ? `: ${found.error}` : "."), e("p", {}, e("code", {}, id)),
       [chart("BLEU on validation", [{ label: "BLEU", points: points(found, "valid_bleu") }], found.selection?.step), chart("Loss, nats a token", [{ label: "validation", points: points(found, "valid_loss") }, { label: "training", points: points(found, "train_loss") }], found.selection?.step)],
       found.selection ? e("p", { class: "note" }, `The grey line marks update ${found.selection.step}, whose weights were tested.`) : null,
+      learnt ? [e("h2", {}, "Attention while it learns"), e("p", {}, "Cross-attention on one sentence at each validation: ", e("q", {}, learnt[0].text?.source || learnt[0].source.join(" ")), "."), learning(learnt)] : null,
       e("h2", {}, "Sentences"), e("p", {}, e("a", { href: at("sentences", undefined, { run: id, with: beside }) }, mine.maps ? "Attention maps and translations" : "Translations", beside ? ", beside the baseline" : ""), ".", wrong.length ? " The first that differ from their references:" : ""),
       e("ol", { class: "sentences" }, some.map(([i, line]) => e("li", { value: i + 1 }, pairs[i] ? [e("span", { class: "source" }, pairs[i][0]), e("span", { class: "reference" }, pairs[i][1])] : null, e("a", { href: item(i) }, line || "(empty)")))),
       found.scores ? [e("h2", {}, "Scores"), scores(false), found.scores.some((score) => score[1]) ? e("details", {}, e("summary", {}, "By part of the split"), scores(true)) : null] : null,
       heads.length ? [e("h2", {}, "Attention heads"), e("details", {}, e("summary", {}, `Measures of ${heads.length} heads at the last validation`), e("p", {}, "Entropy runs from 0 (one slot) to 1 (all alike). Largest weight and weight on gold run from 0 to 1. Information is in nats."),
         table("Heads", ["site", "layer", "head", "entropy", "largest weight", "weight on gold", "sd of logits", "query information"], heads.map((row) => row.map((value, i) => (i < 1 ? value.replaceAll("_", " ") : i < 3 ? value : told(value, 3)))), (i) => i > 0))] : null,
-      e("h2", {}, "Facts"), facts(Object.entries(mine).filter(([name]) => !/[./]|^(id|arm|seed|status|maps|texts|corpus|family)$/.test(name)).map(([name, value]) => [name.replaceAll("_", " "), text(value)])), address ? facts([["W&B", e("a", { href: address, rel: "noreferrer" }, address)]]) : null,
+      e("h2", {}, "Facts"), facts(Object.entries(mine).filter(([name]) => !/[./]|^(id|arm|seed|status|maps|validations|texts|corpus|family)$/.test(name)).map(([name, value]) => [name.replaceAll("_", " "), text(value)])), address ? facts([["W&B", e("a", { href: address, rel: "noreferrer" }, address)]]) : null,
       e("h2", {}, "Configuration"), e("p", {}, "Fields that differ from those of most arms of this site."), changed(all, mine.arm), e("details", {}, e("summary", {}, "All fields"), e("pre", { class: "wide", tabindex: 0 }, JSON.stringify({ ...one.config, seed: mine.seed }, null, 1))),
       e("h2", {}, "Where it belongs"), places(all, mine.arm),
       e("nav", { class: "turn", "aria-label": "Seeds" }, seeds[place - 1] ? e("a", { rel: "prev", href: at("run", seeds[place - 1].id) }, `← seed ${seeds[place - 1].seed}`) : null, seeds[place + 1] ? e("a", { rel: "next", href: at("run", seeds[place + 1].id) }, `seed ${seeds[place + 1].seed} →`) : null));
