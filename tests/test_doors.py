@@ -21,7 +21,7 @@ DOORS = {  # all may import files, which helps to read and write
     "rows": "records config errors",
     "store": "rows records config errors",
     "scoring": "metrics corpora records errors",
-    "tracking": "attention_map config records corpora schema errors",
+    "tracking": "attention_map config records store corpora schema errors",
     "sweep": "tracking metrics config store records errors pruning",  # pruning by name, when a trial starts
     "run_names": "sweep store errors",
     "analysis": "attention_map metrics sweep store rows records scoring corpora config errors",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from study import metrics
 from study.analysis import labels
-from study.analysis.inference import FEW, FEWEST, Arm, Test, adjusted, contrast, seed_correlation
+from study.analysis.inference import FEW, FEWEST, Arm, Test, adjusted, contrast
 from study.analysis.runs import HOLES, SET_ASIDE, Runs, primary
 from study.analysis.tables import Block, Column, Row, Table
 from study.config.pruning import CUTTING
@@ -44,8 +44,6 @@ class Facet:
     baseline: str
     tests: dict[str, Test]
     """Arm ↦ its test, adjusted over all arms but the baseline."""
-    correlation: float | None
-    """Same-seed correlation of the arms that are not collapsed, see `inference.seed_correlation`."""
 
     @property
     def base(self) -> Arm:
@@ -83,18 +81,7 @@ def facet_of(name: str, metric: str, rows: pd.DataFrame, arms: tuple[Arm, ...], 
     tests = adjusted([contrast([(1.0, arm), (-1.0, base)]) for arm in others])
     if base.holes or not base.values:
         tests = [Test("no baseline") for _ in others]
-    pool = [arm for arm in arms if arm.values and not arm.holes and not _collapsed(arm, base)]
-    known = base in pool and len(base.values) >= FEWEST
-    correlation = seed_correlation(pool) if known else None
-    return Facet(
-        name, metric, rows, arms, baseline, {a.label: t for a, t in zip(others, tests, strict=True)}, correlation
-    )
-
-
-def _collapsed(arm: Arm, base: Arm) -> bool:
-    """Return True if a run of the arm diverged, or if its validation BLEU is below half the baseline's."""
-    low = arm.valid_bleu is not None and base.valid_bleu is not None and arm.valid_bleu < base.valid_bleu / 2
-    return bool(arm.diverged) or low
+    return Facet(name, metric, rows, arms, baseline, {a.label: t for a, t in zip(others, tests, strict=True)})
 
 
 def questions(spec: Spec) -> tuple[str, ...]:
@@ -226,41 +213,9 @@ def _notes(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Iterator[str
             f" Arms of fewer than {FEWEST} runs have no interval, p or bold, since so few show no spread." * small
         )
     devices = " and ".join(sorted(set(frame["device"]) - {""}))
-    if questions(spec):
-        yield " ".join([*_pruning_notes(spec), *([f"On {devices}."] if devices else [])])
-    else:
-        trained = f"Trained on {devices}. " if devices else ""
-        yield f"{trained}docs/statistics.md#comparison-tables explains the columns."
-    for facet in facets if compares(spec) else ():
-        known, parts = [test.detectable for test in facet.tests.values() if test.detectable is not None], []
-        if facet.correlation is not None:
-            parts.append(f"same-seed correlation {labels.number(facet.correlation, 2)}")
-        if known:
-            digits = metrics.decimals(facet.metric)
-            ends = dict.fromkeys(labels.number(end, digits) for end in (min(known), max(known)))
-            parts.append(f"smallest difference that these runs could show {' to '.join(ends)} (power .80)")
-        if text := "; ".join(parts):
-            yield f"{labels.arm_words(facet.name)}: {text}." if facet.name else f"{text[0].upper()}{text[1:]}."
+    page = "pruning.md#tables" if questions(spec) else "statistics.md#comparison-tables"
+    yield f"Trained on {devices}. " * bool(devices) + f"docs/{page} explains the columns."
     yield from _absent(frame)
-
-
-def _pruning_notes(spec: Spec) -> Iterator[str]:
-    """Explain the columns of a pruned model."""
-    asked = questions(spec)
-    sections = [cell.experiment.pruning for cell in spec.cells if cell.experiment]
-    shares = sorted({section.fraction for section in sections if section and section.fraction is not None})
-    if shares:
-        cut = ", ".join(f"{share:g}" for share in shares)
-        yield f"BLEU and exact match are of the model without the first {cut} of the heads in the order."
-    if "curve" in asked:
-        yield (
-            f"Of the curve in steps of a tenth: {metrics.METRICS['free'].title}, the largest share up to which no step "
-            f"costs more than the margin (also as a number of heads); {metrics.METRICS['area'].title}, over all steps."
-        )
-    if set(asked) - set(CUTTING):
-        yield "Where heads were masked alone, BLEU, exact match and NLL are the whole model's."
-    if "best_head" in asked:
-        yield "One head a layer: the layer that suffers most when the best of its heads has to serve alone."
 
 
 def _absent(frame: pd.DataFrame) -> Iterator[str]:

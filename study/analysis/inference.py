@@ -104,8 +104,6 @@ class Arm:
     diverged: int = 0
     holes: int = 0
     """Declared runs that are missing, started or failed."""
-    valid_bleu: float | None = None
-    """Mean BLEU on validation, 0–100."""
     runs: tuple[str, ...] = ()
     """Ids of the runs that have a record."""
     name: str = ""
@@ -211,21 +209,6 @@ def false_discovery(p: Sequence[float]) -> list[float]:
     some, order = np.array(p), np.argsort(p, kind="stable")[::-1]
     steps = np.minimum(1.0, len(p) * some[order] / (len(p) - np.arange(len(p))))
     return [float(one) for one in np.minimum.accumulate(steps)[np.argsort(order)]]
-
-
-def seed_correlation(arms: Sequence[Arm]) -> float | None:
-    """Same-seed correlation: ICC(3,1) = (MS_seed − MS_error) / (MS_seed + (k − 1) MS_error) of k arms.
-
-    The share of variance that the seeds of all arms have in common, 1/(1−k)…1 (Shrout and Fleiss 1979). Above zero,
-    comparing seed by seed gains; about zero, a block costs degrees of freedom only. None where nothing varies.
-    """
-    k, n = len(arms), len(arms[0].values) if arms else 0
-    if k < 2 or n < 2:
-        return None
-    grid = np.array([[arm.values[seed] for seed in sorted(arms[0].values)] for arm in arms])
-    seeds, _, error = _mean_squares(grid.T)
-    total = seeds + (k - 1) * error
-    return (seeds - error) / total if math.sqrt(total) > 1e-9 * max(1.0, abs(float(grid.mean()))) else None
 
 
 def _mean_squares(table: Any) -> tuple[float, float, float]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from study import rows
@@ -17,22 +16,11 @@ from study.store import MODELS, RUNS, Store
 if TYPE_CHECKING:
     import pandas as pd
 
-WORD = re.compile(r"`(?P<column>[^`]*)`|\"[^\"]*\"|'[^']*'|\.\s*(?P<method>[^\W\d]\w*)|(?<![\w.])(?P<name>[^\W\d]\w*)")
-"""Word of a condition: a column in backticks, a text, a method after a point, or a name."""
-OPERATORS = {"and", "or", "not", "in", "True", "False"}
-METHODS = {"str", "contains", "startswith", "isin", "between", "isna", "notna", "abs"}
-"""Methods that a condition may call. None of them writes a file or runs code."""
 USUAL = ("model.attention.cross.", "test/")
 """Beginnings of the column that is meant where several end with a short name."""
-FACTS: tuple[str, ...] = (
-    "parameters",
-    "parameters_attention",
-    "flops_per_token",
-    "train_seconds",
-    "wall_seconds",
-    "tokens_per_second",
-)
-FACTS += ("selected_step", "git_commit", "device")
+COST = ("parameters", "parameters_attention", "flops_per_token", "train_seconds", "wall_seconds", "tokens_per_second")
+FACTS = (*COST, "selected_step", "git_commit", "device")
+"""Columns of `Store.runs` in which runs are compared."""
 
 
 def table(
@@ -57,18 +45,16 @@ def table(
 
     parts: list[pd.DataFrame] = []
     for store in stores:
-        if not store.published:
-            found, scores = _working(store)
-        else:
-            some = fields and ["id", "started_utc", "sweeps", *fields]
-            found = store.frame(RUNS, some) if some else store.runs
-            whole = store.score_table.filter(pc.field("subset").is_null() & pc.field("metric").isin(list(metrics)))
-            scores = whole.select(["id", "split", "metric", "value"]).to_pandas()
+        some = store.published and fields and ["id", "started_utc", "sweeps", *fields]
+        found = store.frame(RUNS, some) if some else store.runs
         if found.empty:
             continue
+        whole = store.score_table.filter(pc.field("subset").is_null() & pc.field("metric").isin(list(metrics)))
+        scores = whole.select(["id", "split", "metric", "value"]).to_pandas()
         names = scores["split"].astype(str) + "/" + scores["metric"].astype(str)
         wide = {name: group.set_index("id")["value"] for name, group in scores.groupby(names)}
         made: dict[str, Any] = {"sweeps": found["sweeps"].map(" ".join), "folder": str(store.folder)}
+        made["started_utc"] = found.get("started_utc", "")
         models = {path.name.partition(".pt")[0] for path in (store.folder / MODELS).glob("*.pt*")}
         made["model"] = found["id"].isin(models) if store.published else found["id"].map(store.has_model)
         found = found.assign(**made).join(pd.DataFrame(wide), on="id")
@@ -77,65 +63,52 @@ def table(
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["id", "status"])
 
 
-def _working(store: Store) -> tuple[pd.DataFrame, pd.DataFrame]:
-    import pandas as pd
+def short_names(runs: pd.DataFrame) -> dict[str, str]:
+    """Return name ↦ column: full names, and last parts (`steps` ↦ `training.steps`) that mean one column.
 
-    trees = []
-    for identity in store.ids():
-        with suppress(InputError):
-            trees.append(store.record(identity).model_dump(mode="json"))
-    scores = [row for tree in trees for row in rows.score_rows(tree) if row["subset"] is None]
-    runs = pd.DataFrame([{"started_utc": "", **rows.run_row(tree), "sweeps": []} for tree in trees])
-    return runs, pd.DataFrame(scores, columns=["id", "split", "metric", "value"])
+    Of several, it is that of cross-attention, or of the split test: `scale` ↦ `model.attention.cross.scale`.
+    """
+    ending: dict[str, list[str]] = {}
+    for name in map(str, runs):
+        ending.setdefault(re.split("[./]", name)[-1], []).append(name)
+    usual = {
+        end: [one for one in some if one in [start + end for start in USUAL]] or some for end, some in ending.items()
+    }
+    return {end: some[0] for end, some in usual.items() if len(some) == 1} | {str(name): str(name) for name in runs}
 
 
 def column(runs: pd.DataFrame, name: str) -> str:
-    """Return the column of a name, or the one that ends with it: `steps` ↦ `training.steps`.
-
-    Of several, it is that of cross-attention, or of the split test: `scale` ↦ `model.attention.cross.scale`.
+    """Return the column of a name; see `short_names`.
 
     Raises:
         InputError: there is none, or several.
     """
-    known = list(map(str, runs))
-    if name in known:
-        return name
-    found = [one for one in known if one.endswith((f".{name}", f"/{name}"))]
-    found = [one for one in found if one in [f"{start}{name}" for start in USUAL]] or found
-    if len(found) == 1:
-        return found[0]
-    near = found or difflib.get_close_matches(name, [*known, *(re.split("[./]", one)[-1] for one in known)])
-    hint = f" The nearest: {', '.join(list(dict.fromkeys(near))[:4])}." if near else ""
-    got = "several" if found else "no such name"
-    raise InputError(f"{name}: expected a column of the runs, got {got}.{hint} `study ls runs --csv` prints all.")
+    known = short_names(runs)
+    if name not in known:
+        near = ", ".join(difflib.get_close_matches(name, known))
+        hint = f" The nearest: {near}." if near else ""
+        raise InputError(f"{name}: expected a column of the runs, got another.{hint} `study ls runs --csv` prints all.")
+    return known[name]
 
 
 def query(runs: pd.DataFrame, condition: str) -> tuple[pd.DataFrame, list[str]]:
-    """Return the runs that meet a condition as `DataFrame.query` takes it, and the columns that it names.
+    """Return the runs that meet a condition as `DataFrame.eval` takes it, and the columns that it names.
 
-    A column with a point or a stroke is named in backticks, or by its last part (see `column`). The methods of a
-    condition are those in `METHODS`, and its names are columns, so that it cannot run other code.
+    A column is named in backticks, or by its last part; see `short_names`.
 
     Raises:
         InputError: anything else, or a comparison of a number with a text.
     """
-    named: dict[str, str] = {}
-
-    def known(found: re.Match[str]) -> str:
-        name, method = found["column"] or found["name"], found["method"]
-        if method and method not in METHODS:
-            raise InputError(f"--query: expected one of {', '.join(sorted(METHODS))}, got {method}.")
-        return found[0] if not name or name in OPERATORS else named.setdefault(column(runs, name), f"c{len(named)}")
-
-    words = WORD.sub(known, condition)
-    part = runs[list(named)].set_axis(list(named.values()), axis="columns")
+    known = short_names(runs)
+    why = "values that are not true or false"
     try:
-        if "@" in condition:  # a name of this program
-            raise ValueError("@")
-        fits: Any = part.eval(words, engine="python")
+        if refused := re.search(r"@|__|\.\s*to_", condition):  # names of this program, and methods that write
+            raise ValueError(f"{refused[0]} is refused")
+        fits: Any = runs.eval(condition, engine="python", resolvers=[{name: runs[known[name]] for name in known}])
         if set(fits.unique()) <= {True, False}:
-            return runs[fits.astype(bool)], list(named)
-        why = "values that are not true or false"
+            words = re.findall(r"`([^`]+)`|(\w+)", condition)
+            named = [known[name] for quoted, word in words if (name := quoted or word) in known]
+            return runs[fits.astype(bool)], list(dict.fromkeys(named))
     except Exception as problem:  # whatever pandas and the parser raise
         why = " ".join(str(problem).split())[:100]
     raise InputError(f"--query: expected a condition such as scale == 'none', got {condition!r} ({why}).")
@@ -152,24 +125,21 @@ def differences(trees: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    made: dict[tuple[str, str], dict[str, Any]] = {}
+    made = {}
     for identity, tree in trees.items():
-        facts = rows.run_row(dict(tree))
-        scores = {f"{s['split']}/{s['metric']}": s["value"] for s in tree["scores"] if s["subset"] is None}
-        for section, values in {
-            "configuration": dict(flat(tree["config"])),
-            "cost": {name: facts.get(name) for name in FACTS},
-            "score": scores,
-        }.items():
-            for name, value in values.items():
-                made.setdefault((section, name), {})[identity] = value
-    found = []
-    for (section, name), values in made.items():
-        cells = [values.get(identity) for identity in trees]
+        facts, whole = rows.run_row(dict(tree)), [score for score in tree["scores"] if score["subset"] is None]
+        made[identity] = (
+            {("configuration", name): value for name, value in flat(tree["config"])}
+            | {("cost", name): facts.get(name) for name in FACTS}
+            | {("score", f"{score['split']}/{score['metric']}"): score["value"] for score in whole}
+        )
+    found: list[dict[str, Any]] = []
+    for place in dict.fromkeys(place for values in made.values() for place in values):
+        cells: list[Any] = [values.get(place) for values in made.values()]
         if any(cell != cells[0] for cell in cells):
-            row = {"section": section, "field": name, **dict(zip(trees, cells, strict=True))}
-            if len(cells) == 2 and section != "configuration" and all(isinstance(c, int | float) for c in cells):
-                row["difference"] = cells[0] - cells[1]  # type: ignore[operator]
+            row = {"section": place[0], "field": place[1], **dict(zip(made, cells, strict=True))}
+            if len(cells) == 2 and place[0] != "configuration" and all(isinstance(cell, int | float) for cell in cells):
+                row["difference"] = cells[0] - cells[1]
             found.append(row)
     columns = ["section", "field", *trees, *["difference"] * (len(trees) == 2)]
     return pd.DataFrame(found, columns=columns, dtype=object)

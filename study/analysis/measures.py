@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from study import metrics
 from study.analysis import labels
 
-FACTS = ("valid_bleu", "entropy", "tokens_per_second", "freed", "heads", "with_one_head")
+FACTS = ("entropy", "tokens_per_second", "freed", "heads", "with_one_head")
 """Numbers of a run that tables of sweeps show beside its scores; see `facts`."""
 LENGTH = re.compile(r"length (\d+)-(\d+)")
 Tree = Mapping[str, Any]
@@ -96,7 +96,7 @@ def diagnostic(tree: Tree, metric: str) -> float | None:
     found = list(_leaves(tree["diagnostics"], metric.removeprefix(metrics.DIAGNOSTICS).split("/")))
     if not found:
         raise KeyError(metric)
-    return _mean([float(leaf) for leaf in found if isinstance(leaf, int | float)])
+    return _mean(found)
 
 
 def _leaves(tree: Any, path: list[str]) -> Iterator[Any]:
@@ -110,26 +110,24 @@ def _leaves(tree: Any, path: list[str]) -> Iterator[Any]:
         yield from _leaves(tree[path[0]], path[1:])
 
 
-def _mean(known: list[float]) -> float | None:
+def _mean(values: Iterable[Any]) -> float | None:
+    """Return the mean of what is a number; None if nothing is."""
+    known = [float(value) for value in values if isinstance(value, int | float)]
     return sum(known) / len(known) if known else None
 
 
 def facts(tree: Tree) -> dict[str, float | None]:
     """Return the numbers of a run that tables of sweeps show beside its scores.
 
-    valid_bleu     BLEU on validation (0–100) at the selected step, else at the last one that has any
     entropy        of cross-attention (0–1), the mean over layers and heads
     heads, freed   heads in the order of a pruning, and how many of them are free
     with_one_head  BLEU of the layer that suffers most when its best head has to serve alone
     """
-    known = [point for point in tree["history"] if point.get("valid_bleu") is not None]
-    chosen = [point for point in known if point.get("step") == (tree["selection"] or {}).get("step")] or known[-1:]
     one_head = [
         s["value"] for s in tree["scores"] if s["metric"] == "bleu" and (s["subset"] or "").startswith("one of ")
     ]
     return {
-        "valid_bleu": float(chosen[-1]["valid_bleu"]) if chosen else None,
-        "entropy": _mean([value for value in _leaves(tree["diagnostics"], ["cross", "entropy"]) if value is not None]),
+        "entropy": _mean(_leaves(tree["diagnostics"], ["cross", "entropy"])),
         "tokens_per_second": (tree["resources"] or {}).get("tokens_per_second"),
         "freed": free_heads(tree),
         "heads": len(head_order(tree)) or None,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from study import files
 from study.analysis import measures
 from study.analysis.inference import FEWEST, Arm
 from study.analysis.measures import Measure
@@ -23,7 +23,7 @@ from study.config import Experiment, config_hash
 from study.corpora import Section
 from study.errors import InputError
 from study.metrics import is_diagnostic
-from study.store import CURVES, Store
+from study.store import Store
 from study.sweep import fields
 from study.sweep.grid import text
 from study.sweep.spec import Cell, Spec, load
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 HOLES = ("missing", "started", "failed")
 """States that leave a declared run without a result. `diverged` is a result, `inapplicable` no run."""
+SCORED = ("finished", "diverged")
+"""States with scores that count."""
 SET_ASIDE = "set aside"
 """State of a run that does not count, because other arms of its family lack its seed; see `whole_seeds`."""
 PACKAGES = ("torch", "numpy", "sacrebleu", "sentencepiece")
@@ -64,7 +66,12 @@ class DeclaredRun:
     @property
     def made(self) -> bool:
         """Return True if the run has a record that counts."""
-        return self.state in ("finished", "diverged", "failed")
+        return self.state in (*SCORED, "failed")
+
+    @property
+    def seed(self) -> Any:
+        """Its seed."""
+        return self.cell.experiment.seed if self.cell.experiment else self.cell.overrides.get("seed")
 
     @property
     def experiment(self) -> Experiment:
@@ -151,8 +158,9 @@ class Runs:
             published = self._published(spec)
             runs = tuple(self._run(spec, cell, published is not None) for cell in spec.cells)
             if self.store and not self.store.published:
-                found = [(run.facet, self.where(run.id), self._brief(run.id)) for run in runs if run.made]
-                for problem in differences(found):
+                for problem in differences(
+                    (run.facet, self.where(run.id), self._tree(run.id)) for run in runs if run.made
+                ):
                     raise InputError(problem)
             self._declared[spec.path] = whole_seeds(runs) if published and published.get("partial") else runs
         return self._declared[spec.path]
@@ -160,17 +168,28 @@ class Runs:
     def declared(self, spec: Spec, metrics: Sequence[str] = ()) -> pd.DataFrame:
         """One row for each declared cell of a sweep, in the order of the file.
 
-        Columns: facet, arm, seed, id, state, counts, note (an error, or why a cell is no experiment), valid_bleu,
-        entropy, tokens_per_second, freed, heads, with_one_head (see `measures.facts`), rule, device, one column for
-        each metric (the sweep's own and `metrics`, `split/metric` or `split/metric/subset`). NaN: no such value.
+        Columns: facet, arm, seed, id, state, counts, note (an error, or why a cell is no experiment), those of
+        `measures.FACTS`, rule, device, and one for each metric (the sweep's own and `metrics`, `split/metric` or
+        `split/metric/subset`). NaN: no such value.
 
         Raises:
             InputError: see `of`; or a record has no number where one belongs.
         """
         import pandas as pd
 
-        names = list(dict.fromkeys([primary(spec), *metrics]))
-        return pd.DataFrame([self._row(run, names) for run in self.of(spec)])
+        runs = self.of(spec)
+        frame = pd.DataFrame(
+            {"facet": run.facet, "arm": run.arm, "seed": run.seed, "id": run.cell.id, "state": run.state}
+            | {"counts": run.counts, "note": run.cell.reason or ""} | dict.fromkeys(measures.FACTS, math.nan)
+            | {"rule": "", "device": ""} | (self._facts_of(run.id) if run.made else {})
+            for run in runs
+        )  # fmt: skip
+        for name in dict.fromkeys([primary(spec), *metrics]):
+            split, score, *part = name.split("/", 2)
+            rows = self.scored(split, score)
+            values = [{s: v for s, v, _ in rows.get(run.id, ())}.get(part[0] if part else None) for run in runs]
+            frame[name] = pd.Series(values, dtype=float).where(frame["state"].isin(SCORED))
+        return frame
 
     def named_arms(self, sweeps: Sequence[str], corpus: str, family: str, beside: Path = Path()) -> tuple[ArmRuns, ...]:
         """The arms of sweeps in one corpus and family, each once, in the order in which they are listed.
@@ -218,7 +237,7 @@ class Runs:
         for run in self.of(spec):
             if run.facet == facet and run.state != "inapplicable":
                 runs.setdefault(run.arm, []).append(run)
-        return tuple(self._arm(label, some, Measure(metric), facts=True) for label, some in runs.items())
+        return tuple(self._arm(label, some, Measure(metric)) for label, some in runs.items())
 
     def value(self, identity: str, measure: Measure) -> float | None:
         """Return one number of a run; None where the record says null: it means nothing in this run.
@@ -229,20 +248,13 @@ class Runs:
         metric = measure.metric
         try:
             if is_diagnostic(metric):
-                return measures.diagnostic(self._brief(identity), metric)
+                return measures.diagnostic(self._tree(identity), metric)
             split, score, *_ = metric.split("/", 2)
             return measure.of(self.scored(split, score)[identity])
         except KeyError:
-            by = (
-                " by source length"
-                if measure.by_length
-                else " without each head"
-                if measure.costing is not None
-                else ""
-            )
             there = sorted({"/".join(names) for names in self._scores_where(("split", "metric"), id=identity)})
             raise InputError(
-                f"{self.where(identity)}: expected {metric}{by}, got a record with {', '.join(there) or 'no scores'}."
+                f"{self.where(identity)}: expected {metric}, got a record with {', '.join(there) or 'no scores'}."
             ) from None
 
     def scored(self, split: str, score: str) -> dict[str, list[tuple[str | None, float | None, int]]]:
@@ -261,18 +273,15 @@ class Runs:
         """Return the place of a run's record, for messages."""
         return self.store.where(identity) if self.store else identity
 
-    def _arm(self, label: str, runs: Sequence[DeclaredRun], measure: Measure, facts: bool = False) -> Arm:
+    def _arm(self, label: str, runs: Sequence[DeclaredRun], measure: Measure) -> Arm:
         runs = [run for run in runs if run.counts]
-        made = [run for run in runs if run.state in ("finished", "diverged")]
-        values = {run.experiment.seed: self.value(run.id, measure) for run in made if run.state == "finished"}
-        bleu = [self._told(run.id)["valid_bleu"] for run in made] if facts else []
-        known = [one for one in bleu if one is not None]
+        made = [run for run in runs if run.state in SCORED]
+        values = {run.seed: self.value(run.id, measure) for run in made if run.state == "finished"}
         return Arm(
             label=label,
             values={} if None in values.values() else {seed: v for seed, v in values.items() if v is not None},
             diverged=sum(run.state == "diverged" for run in runs),
             holes=sum(run.state in HOLES for run in runs),
-            valid_bleu=sum(known) / len(known) if known else None,
             runs=tuple(run.id for run in made),
         )
 
@@ -303,40 +312,17 @@ class Runs:
         found: dict[str, Any] | None = published.get(spec.name)
         return found
 
-    def _row(self, run: DeclaredRun, names: Sequence[str]) -> dict[str, Any]:
-        row = {"facet": run.facet, "arm": run.arm, "seed": run.cell.overrides.get("seed"), "id": run.cell.id}
-        row |= {"state": run.state, "counts": run.counts, "note": run.cell.reason or ""}
-        row |= dict.fromkeys((*measures.FACTS, *names), math.nan) | {"rule": "", "device": ""}
-        if run.state != "inapplicable":
-            row["seed"] = run.experiment.seed
-        if run.made:
-            row |= {name: value for name, value in self._told(run.id).items() if value is not None}
-        for name in names if run.made and run.state != "failed" else ():
-            split, score, *part = name.split("/", 2)
-            found = {subset: value for subset, value, _ in self.scored(split, score).get(run.id, ())}
-            value = found.get(part[0] if part else None)
-            row[name] = math.nan if value is None else value
-        return row
-
-    def _told(self, identity: str) -> dict[str, Any]:
+    def _facts_of(self, identity: str) -> dict[str, Any]:
         """Return what tables show of a run beside its scores: note, device, rule and, unless it failed, its facts."""
         if identity not in self._facts:
-            tree = self._brief(identity)
+            tree = self._tree(identity)
             found = {"note": tree["error"] or "", "device": (tree["provenance"] or {}).get("device", "")}
             found["rule"] = (tree["selection"] or {}).get("rule", "")
-            if tree["status"] != "failed":
-                try:
-                    found |= measures.facts({"history": self._validated.get(identity, ()), "scores": ()} | tree)
-                except (TypeError, ValueError, AttributeError) as problem:
-                    mend = "Restore the record, or run it again."
-                    raise InputError(
-                        f"{self.where(identity)}: history or diagnostics: expected numbers, got others ({problem}). "
-                        f"{mend}"
-                    ) from None
-            self._facts[identity] = found
+            known = {} if tree["status"] == "failed" else measures.facts({"scores": ()} | tree)
+            self._facts[identity] = found | {name: value for name, value in known.items() if value is not None}
         return self._facts[identity]
 
-    def _brief(self, identity: str) -> dict[str, Any]:
+    def _tree(self, identity: str) -> dict[str, Any]:
         """Return a record as plain data; of a published run without history, and scores only of a pruning."""
         assert self.store is not None
         if not self.store.published:
@@ -346,17 +332,6 @@ class Runs:
             names = ("metric", "subset", "value")
             tree["scores"] = [dict(zip(names, row, strict=True)) for row in self._scores_where(names, id=identity)]
         return tree
-
-    @cached_property
-    def _validated(self) -> dict[str, list[dict[str, Any]]]:
-        """Published run ↦ its validations, with step and BLEU alone."""
-        found: dict[str, list[dict[str, Any]]] = {}
-        if self.store and self.store.published and (self.store.folder / CURVES).is_file():
-            path, names = self.store.folder / CURVES, ("id", "name")
-            table = files.read_parquet(path, [*names, "step", "value"], below=self.store.folder, repeated=names)
-            for identity, step, value in rows_where(table, ("id", "step", "value"), name="valid_bleu"):
-                found.setdefault(identity, []).append({"step": step, "valid_bleu": value})
-        return found
 
     def _check_identity(self, cell: Cell) -> None:
         """The record is of this cell, and its configuration is the one that its hash was taken from."""
@@ -402,23 +377,20 @@ def whole_seeds(runs: Sequence[DeclaredRun]) -> tuple[DeclaredRun, ...]:
     Arms are compared within a corpus and family, so seeds are counted there. Where fewer than three are whole, nothing
     is set aside: arms with a hole are not compared. A failed run is no reason to leave its seed out.
     """
-    seeds: dict[tuple[str, str], dict[int, bool]] = {}
-    for run in (one for one in runs if one.state != "inapplicable"):
-        whole = seeds.setdefault(_pair(run), {})
-        seed = run.experiment.seed
-        whole[seed] = whole.get(seed, True) and run.state not in ("missing", "started")
-    short = {pair for pair, whole in seeds.items() if sum(whole.values()) < FEWEST}
+
+    def place(run: DeclaredRun) -> tuple[str, str, int]:
+        return run.experiment.data.name, run.experiment.model.family, run.seed
+
+    real = [run for run in runs if run.state != "inapplicable"]
+    whole = {place(run) for run in real} - {place(run) for run in real if run.state in ("missing", "started")}
+    count = Counter(one[:2] for one in whole)
 
     def marked(run: DeclaredRun) -> DeclaredRun:
-        if run.state == "inapplicable" or _pair(run) in short or seeds[_pair(run)][run.experiment.seed]:
+        if run.state == "inapplicable" or place(run) in whole or count[place(run)[:2]] < FEWEST:
             return run
         return replace(run, state=SET_ASIDE if run.made else run.state, counts=False)
 
     return tuple(map(marked, runs))
-
-
-def _pair(run: DeclaredRun) -> tuple[str, str]:
-    return run.experiment.data.name, run.experiment.model.family
 
 
 def primary(spec: Spec) -> str:

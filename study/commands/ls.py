@@ -26,7 +26,7 @@ List what there is:
 
 A name is a column or its last part: `scale` is `model.attention.cross.scale`, and `exact` is `test/exact`. Write any
 other column with a point or a stroke in backticks. --csv prints all columns: configuration, sizes, times and scores.
-A condition compares columns with values. It cannot run code: `@`, `__` and methods that write are refused.
+A condition compares columns with values. It cannot run code: `@`, `__` and `.to_` are refused.
 """
 SCORES = ("exact", "bleu")
 MOST = 40

@@ -17,7 +17,6 @@ from study.analysis.inference import (
     correlated,
     correlation_power,
     false_discovery,
-    seed_correlation,
 )
 
 BASE = {1: 80.0, 2: 82.0, 3: 81.5, 4: 79.0, 5: 83.0}
@@ -126,14 +125,6 @@ def test_one_flat_arm_still_meets_one_that_varies():
 def test_two_values_give_a_difference_and_no_test():
     assert contrast([(1.0, Arm("b", {1: 81.0, 2: 84.0})), (-1.0, Arm("a", BASE))]) == Test("few", pytest.approx(1.4))
     assert contrast([(1.0, Arm("b", {1: 81.0, 2: 84.0}))]) == Test("few", 82.5)
-
-
-def test_same_seed_correlation_at_its_ends():
-    assert seed_correlation(arms(BASE, {s: v + 3 for s, v in BASE.items()})) == pytest.approx(1)
-    assert seed_correlation(arms(BASE, {s: 160 - v for s, v in BASE.items()})) == pytest.approx(-1)
-    assert facet_of("", "test/exact", None, arms(BASE, BASE), "a").correlation == pytest.approx(1)
-    collapsed = (Arm("a", BASE, valid_bleu=30.0), Arm("b", OTHER, valid_bleu=1.0))
-    assert facet_of("", "test/exact", None, collapsed, "a").correlation is None
 
 
 def test_rank_correlations_between_and_within_arms():

@@ -109,7 +109,6 @@ def test_a_table_of_pruned_runs_by_site(case):
     assert other.cells["test/free"] == "33.0 ± 1.6"
     assert (base.cells["freed"], other.cells["freed"]) == ("0.7 of 24", "7.8 of 24")
     assert other.numbers["difference"] == pytest.approx(ABOVE, abs=1e-4)
-    assert "without the first 0.5 of the heads" in " ".join(table.notes)
     assert "entropy" not in table.csv()
 
 

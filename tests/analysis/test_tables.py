@@ -83,14 +83,12 @@ def test_the_golden_numbers_by_hand(three):
 
 def test_two_runs_of_an_arm_give_a_difference_and_a_footnote_that_says_why(tiny, three):
     tiny.complete()
-    table, facets, _ = report(tiny)
+    table, _, _ = report(tiny)
     row = table.blocks[0].rows[1]
     assert [row.cells[key] for key in ("difference", "interval", "holm")] == ["−9.0", "–", "–"]
-    assert (row.bold, facets[0].correlation) == (frozenset(), None)
+    assert row.bold == frozenset()
     notes = " ".join(table.notes)
     assert notes.count("Arms of fewer than 3 runs have no interval, p or bold") == 1
-    assert "least squares" not in notes
-    assert "could show" not in notes
     three.complete()
     assert "fewer than" not in " ".join(report(three).table.notes)
 
@@ -123,9 +121,6 @@ def test_a_score_that_is_null_in_a_finished_run_leaves_its_arm_without_a_mean(ti
     assert report(tiny).table.blocks[0].rows[1].cells["interval"] == "no value"
     tiny.write("dot", 1, 0.0, scores=nothing)
     assert report(tiny).table.blocks[0].rows[1].cells["interval"] == "no baseline"
-    path = tiny.write("dot", 1, 80.0, history=[{"step": 20, "valid_bleu": "many"}])
-    with pytest.raises(InputError, match=rf"{path}: history or diagnostics: expected numbers"):
-        report(tiny)
 
 
 def test_diverged_started_and_missing_runs_show_as_such(tiny):
