@@ -409,8 +409,9 @@ def _rehashed(config: Mapping[str, Any]) -> str | None:
 def differences(cells: Iterable[tuple[str, str, Mapping[str, Any]]], published: bool = False) -> Iterator[str]:
     """Yield one line for each fact in which compared runs differ.
 
-    No comparison may mix files of data, and signatures of scores. Published runs also share machine, packages,
-    precision and subwords.
+    No comparison may mix files of data, and signatures of scores. Published runs also share packages, precision,
+    subwords and the device. Runs on one thread of a processor may come from different processors: their rounding
+    moves a run as another seed would (LOG.md, third edition).
 
     Args:
         cells: (facet, place, record as plain data) of each run.
@@ -441,6 +442,8 @@ def _shared(tree: Mapping[str, Any]) -> dict[str, Any]:
             values = list(dict.fromkeys(call.get(name) for call in made.get("calls") or [made]))
             if values != [None]:  # older records do not say with how many threads
                 facts[f"provenance.{name}"] = ", then ".join(map(str, values))
+        if made["deterministic"]:
+            facts["provenance.device"] = "one thread of a processor"
     return facts
 
 

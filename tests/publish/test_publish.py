@@ -70,7 +70,10 @@ IMPOSSIBLE = [
     ({"provenance.calls": [CALL | {"from_step": 3}]}, r"provenance\.git_commit: expected a commit, got none"),
     ({"provenance.calls": [CALL | {"device_count": 2}, CALL]}, r"provenance\.device_count: 2, then 1, and .* has 1"),
     ({"provenance.threads": 2}, r"provenance\.threads: 2, and .* has 1"),
-    ({"provenance.device": "another"}, r"provenance\.device: another, and .* has a processor"),
+    (
+        {"provenance.device": "a GPU", "provenance.deterministic": False},
+        r"provenance\.device: a GPU, and .* has one thread",
+    ),
     ({"provenance.precision": "bfloat16"}, r"provenance\.precision: expected float32, got bfloat16"),
     ({"provenance.packages.sacrebleu": "1"}, r"provenance\.packages\.sacrebleu: 1, and .* has 2"),
     ({"provenance.started_utc": "xxx"}, r"provenance\.started_utc: "),
