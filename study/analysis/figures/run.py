@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 STRIP = 5
-"""Maps in a row of a strip."""
+"""Most maps in a row of a strip."""
 
 
 @style.styled()
@@ -70,8 +70,8 @@ def draw_translations(maps: Sequence[tuple[dict[str, Any], str]]) -> Figure:
 @style.styled()
 def draw_learning(maps: Sequence[dict[str, Any]]) -> Figure:
     """The maps of one sentence at each validation, in a strip: what target tokens look at while the model learns."""
-    columns = min(len(maps), STRIP)
-    rows = -(-len(maps) // columns)
+    rows = -(-len(maps) // STRIP)
+    columns = -(-len(maps) // rows)
     width = max(1.1, min(1.9, style.PAGE / columns))
     tall = max(1.2, width * len(maps[0]["target"]) / len(maps[0]["source"]))
     size = (width * columns + 1.0, tall * rows + 1.3)
