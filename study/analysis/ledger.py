@@ -49,7 +49,9 @@ def table(
         found = store.frame(RUNS, some) if some else store.runs
         if found.empty:
             continue
-        whole = store.score_table.filter(pc.field("subset").is_null() & pc.field("metric").isin(list(metrics)))
+        whole = store.score_table.filter(
+            pc.field("subset").is_null() & pc.field("metric").cast("string").isin(list(metrics))
+        )
         scores = whole.select(["id", "split", "metric", "value"]).to_pandas()
         names = scores["split"].astype(str) + "/" + scores["metric"].astype(str)
         wide = {name: group.set_index("id")["value"] for name, group in scores.groupby(names)}

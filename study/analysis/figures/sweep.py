@@ -23,12 +23,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ROOM = 0.12
-"""Share of a panel's width on either side for the numbers beside what is drawn."""
 BAR, HEADROOM = 0.22, 0.75
 """Inches per arm, and for title and axis."""
 LABEL, TICKS = 50, 6
-"""Letters in a line of an arm's name, and intervals between ticks where two panels stand side by side."""
+"""Letters in a line of an arm's name, and intervals between ticks."""
 
 
 def points(facets: list[Facet]) -> pd.DataFrame:
@@ -60,101 +58,61 @@ def write(facets: list[Facet], path: Path) -> list[Path]:
 
 @style.styled()
 def draw(facets: list[Facet]) -> Figure:
-    """Return the sweep's figure."""
+    """Return the sweep's figure: facets one below another, or two in a row where their arms are the same."""
     differences = min(len(facet.base.values) for facet in facets) >= FEW
-    figure, grid = _grid(facets)
-    if not any(arm.values for facet in facets for arm in facet.arms):
-        grid[0].set_xlim(0.0, 1.0)
-    texts = [_panel(axes, facet, differences) for axes, facet in zip(grid, facets, strict=False)]
-    for axes, beside in zip(grid, texts, strict=False):  # when every panel's range is known
-        for place, (ends, text) in enumerate(beside):
-            _beside(axes, place, ends, text)
-    for i, axes in enumerate(grid):
-        axes.set_visible(i < len(facets))
-    marks = "(dot: a run · bar and number: mean · line: the baseline's)"
+    names = [[textwrap.fill(arm_words(arm.label), LABEL, break_on_hyphens=False) for arm in f.arms] for f in facets]
+    columns = 2 if len(facets) > 1 and all(some == names[0] for some in names) else 1
+    sizes = [len(some) * (1 + 0.3 * max(name.count("\n") for name in some)) for some in names[::columns]]
+    heights = [max(1.2, BAR * size + HEADROOM) for size in sizes]
+    size, shared = (style.PAGE, sum(heights)), {"sharex": True, "sharey": columns > 1}
+    figure, grid = style.subplots(len(heights), columns, size, squeeze=False, height_ratios=heights, **shared)
+    for axes in grid.flat[len(facets) :]:
+        axes.set_visible(False)
+    for axes, facet, some in zip(grid.flat, facets, names, strict=False):
+        _panel(axes, facet, differences)
+        axes.set_yticks(range(len(some)), some, linespacing=0.95)
+        axes.set_ylim(len(some) - 0.45, -0.55)
+        axes.locator_params(axis="x", nbins=TICKS)
+        axes.margins(x=0.08)
+    marks = "   (dot: a run · bar and number: mean · line: the baseline's)"
     if differences:
         marks = ", to the baseline   (dot: a seed · bar: estimate with simultaneous 95% interval)"
-    name = metrics.title(facets[0].metric)
-    figure.supxlabel(f"Δ {name}{marks}" if differences else f"{name}   {marks}", fontsize=8)
+    figure.supxlabel(f"{'Δ ' * differences}{metrics.title(facets[0].metric)}{marks}", fontsize=8)
     return figure
 
 
-def _grid(facets: list[Facet]) -> tuple[Figure, list[Axes]]:
-    """Panels of the height that their arms need: one below another, or two in a row where the arms are the same."""
-    alike = len({tuple(arm.label for arm in facet.arms) for facet in facets}) == 1
-    columns = 2 if alike and len(facets) > 1 else 1
-    heights = [
-        max(1.2, BAR * len(facet.arms) * (0.7 + 0.3 * max(len(_lines(arm)) for arm in facet.arms)) + HEADROOM)
-        for facet in facets[::columns]
-    ]
-    figure, axes = style.subplots(
-        len(heights),
-        columns,
-        (style.PAGE, sum(heights)),
-        sharey=alike,
-        sharex=True,
-        squeeze=False,
-        height_ratios=heights,
-    )
-    for one in axes.flat if columns > 1 else ():
-        one.locator_params(axis="x", nbins=TICKS)
-    return figure, list(axes.flat)
-
-
-def _panel(axes: Axes, facet: Facet, differences: bool) -> list[tuple[list[float], str]]:
-    """Draw one facet; return for each arm the places of all that is drawn, and the text beside it."""
+def _panel(axes: Axes, facet: Facet, differences: bool) -> None:
+    """Draw one facet; the number of each arm, and what it lacks, stand at the right."""
     looks = style.palette([arm.label for arm in facet.arms], facet.baseline, by_place=False)
-    base, texts = facet.base.values, []
-    zero = 0.0 if differences else facet.base.mean
+    base, zero = facet.base.values, 0.0 if differences else facet.base.mean
     if zero is not None:
         axes.axvline(zero, color=style.GREY, linewidth=0.8, zorder=1)
     for place, arm in enumerate(facet.arms):
         look, test = looks[arm.label], facet.tests.get(arm.label, Test("baseline"))
-        ends = list(arm.values.values())
+        dots = list(arm.values.values())
         if differences:
-            ends = [value - base[seed] for seed, value in arm.values.items() if seed in base]
-        if ends:
-            edge = (look.colour, 0.8) if look.hollow else ("white", 0.4)
-            marks: dict[str, Any] = {
-                "markersize": 4,
-                "markeredgecolor": edge[0],
-                "markeredgewidth": edge[1],
-                "alpha": 0.85,
-            }
-            spots = [place - 0.12] * len(ends)
-            axes.plot(ends, spots, look.marker, color=look.fill, clip_on=False, zorder=3, **marks)
-        line: dict[str, Any] = {"color": look.colour, "clip_on": False, "zorder": 2}
-        if differences and test.low is not None and test.high is not None:
-            ends += [test.low, test.high]
-            axes.plot([test.low, test.high], [place + 0.22] * 2, linewidth=1.3, **line)
+            dots = [value - base[seed] for seed, value in arm.values.items() if seed in base]
+        axes.plot(dots, [place - 0.12] * len(dots), color=look.colour, linestyle="", zorder=3, **panels.mark(look, 4))
+        if differences and test.low is not None:
+            axes.hlines(place + 0.22, test.low, test.high, color=look.colour, linewidth=1.3, zorder=2)
         centre = test.difference if differences else arm.mean
         if centre is not None:
-            span = [place + 0.08, place + 0.36] if differences else [place - 0.36, place + 0.32]
-            axes.plot([centre, centre], span, linewidth=1.6, **line)
+            axes.vlines(
+                centre,
+                place + (0.08 if differences else -0.36),
+                place + 0.36,
+                color=look.colour,
+                linewidth=1.6,
+                zorder=2,
+            )
         text = "" if centre is None else labels.number(centre, metrics.decimals(facet.metric), differences)
-        texts.append((ends, ", ".join(word for word in (text, _absences(facet, arm)) if word)))
-    axes.set_yticks(range(len(facet.arms)), ["\n".join(_lines(arm)) for arm in facet.arms], linespacing=0.95)
-    axes.set_ylim(len(facet.arms) - 0.45, -0.55)
-    axes.margins(x=ROOM)
+        beside = ", ".join(word for word in (text, _absences(facet, arm)) if word)
+        looks_of_text = {"va": "center", "fontsize": style.SMALL, "color": panels.INK}
+        axes.annotate(beside, (1, place), (3, 0), axes.get_yaxis_transform(), "offset points", **looks_of_text)
     axes.grid(False, axis="y")
     axes.set_title(arm_words(facet.name), loc="left")
     axes.tick_params(axis="x", labelbottom=True)
     axes.spines["left"].set_visible(False)
-    return texts
-
-
-def _lines(arm: Arm) -> list[str]:
-    """An arm's name as it stands beside its row."""
-    return textwrap.wrap(arm_words(arm.label), LABEL, break_long_words=False, break_on_hyphens=False)
-
-
-def _beside(axes: Axes, place: int, ends: list[float], text: str) -> None:
-    """A text to the right of what is drawn, or to the left where that is the roomier side of all that is drawn."""
-    low, high = axes.get_xlim()
-    right = not ends or max(ends) <= (low + high) / 2
-    at, shift, side = (max(ends, default=low), 6, "left") if right else (min(ends), -6, "right")
-    looks: dict[str, Any] = {"ha": side, "va": "center", "fontsize": style.SMALL, "color": panels.INK}
-    axes.annotate(text, (at, place), (shift, 0), textcoords="offset points", **looks)
 
 
 def _absences(facet: Facet, arm: Arm) -> str:
