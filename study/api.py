@@ -482,8 +482,8 @@ class Results:
             )
         return draw(self._compared.facets)
 
-    def _repr_html_(self) -> str:
-        return self.table().html()
+    def _repr_markdown_(self) -> str:
+        return self.table().markdown()
 
 
 @contextmanager

@@ -122,7 +122,7 @@ heavy = {"torch", "wandb", "pandas", "numpy", "matplotlib", "pytorch_lightning"}
 assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()
 s = study.results("quickstart")
 assert len(s.frame) == 16 and set(s.frame["state"]) == {"finished"}
-assert s.plot()._repr_png_() and "<table" in s._repr_html_()
+assert s.plot()._repr_png_() and "| --:" in s._repr_markdown_()
 run = study.load(s.frame["id"][0])
 assert run.plot() and len(run.scores) and "finished" in repr(run)
 try:

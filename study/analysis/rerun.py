@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from study.records import Record
@@ -44,7 +44,9 @@ def differences(before: Store, now: Store, identity: str) -> Iterator[RerunDiffe
     yield from _steps(before, now, identity)
     for name in ("history", "status", "error", "selection"):
         yield from _differing(name, old[name], new[name])
-    yield from _differing("scores", *({_name(score): score for score in tree["scores"]} for tree in (old, new)))
+    names = ("split", "metric", "subset")
+    scores = [{"/".join(s[name] for name in names if s[name]): s for s in tree["scores"]} for tree in (old, new)]
+    yield from _differing("scores", *scores)
     yield from _files(before, now, first)
     yield from _differing("diagnostics", old["diagnostics"], new["diagnostics"])
 
@@ -64,17 +66,13 @@ def _differing(where: str, before: Any, now: Any) -> Iterator[RerunDifference]:
 
 
 def _steps(before: Store, now: Store, identity: str) -> Iterator[RerunDifference]:
-    """Loss, rate and gradient by step, if both runs have them: a published run does not."""
+    """Loss, rate and gradient by step, if both runs have them."""
     texts = [store.content(identity, PER_STEP) for store in (before, now)]
-    if texts[0] is None or texts[1] is None:
-        return
-    points = [[json.loads(line) for line in text.decode().splitlines()] for text in texts if text is not None]
-    kept = [[{k: v for k, v in point.items() if k not in TIMES} for point in some] for some in points]
-    yield from _differing("losses", *kept)
-
-
-def _name(score: Mapping[str, Any]) -> str:
-    return "/".join(score[part] for part in ("split", "metric", "subset") if score[part])
+    if None not in texts:
+        points = [[json.loads(line) for line in (text or b"").splitlines()] for text in texts]
+        yield from _differing(
+            "losses", *([{k: v for k, v in p.items() if k not in TIMES} for p in some] for some in points)
+        )
 
 
 def _files(before: Store, now: Store, record: Record) -> Iterator[RerunDifference]:

@@ -26,8 +26,6 @@ def describe(record: Record, attention: dict[str, Any] | None) -> Iterator[str]:
     yield from ["", "Configuration (what differs from the defaults)", *configuration(record)]
     if record.scores:
         yield from ["", "Scores", *scores(record)]
-    if lines := list(entropies(record.diagnostics)):
-        yield from ["", "Attention entropy, from 0 (one slot) to 1 (uniform): mean, then heads by layer", *lines]
     for name, title in (("valid_bleu", "Validation BLEU"), ("valid_loss", "Validation loss")):
         points = series(record, name)
         if len(points) > 1:
@@ -103,22 +101,6 @@ def _columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     for first, *others in rows:
         cells = (f"  {cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True))
         yield f"  {first:<{widths[0]}}{''.join(cells)}".rstrip()
-
-
-def entropies(diagnostics: dict[str, Any]) -> Iterator[str]:
-    """One line per site: mean entropy of the weights, then every head, with layers between bars.
-
-    New records have a list of heads in a layer, older ones a section for each head.
-    """
-    for site, layers in diagnostics.items():
-        found = []
-        for layer in layers if isinstance(layers, list) else ():
-            heads = layer.get("entropy") or () if isinstance(layer, dict) else (head.get("entropy") for head in layer)
-            found.append([float(value) for value in heads if isinstance(value, int | float)])
-        known = [value for heads in found for value in heads]
-        if known:
-            by_layer = " | ".join(" ".join(f"{value:.2f}" for value in heads) for heads in found)
-            yield f"  {site:<12}  {sum(known) / len(known):.2f}   {by_layer}"
 
 
 def series(record: Record, name: str) -> list[tuple[int, float]]:

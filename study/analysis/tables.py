@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
@@ -104,32 +103,21 @@ class Table:
         return self.frame.to_json(orient="records", force_ascii=False, indent=1) + "\n"
 
     def markdown(self) -> str:
-        """A GitHub table per block, notes below."""
-        lines, right = [f"**{self.title}**"], [escaped(c.head) for c in self.columns if c.align == "right"]
-        for block in self.blocks:
-            lines += ["", f"*{escaped(block.head)}*"] if block.head else []
-            lines += ["", markdown(self._texts(block, escaped, "**{}**"), right)]
-        return "\n".join([*lines, *(f"\n{escaped(note)}" for note in self.notes)]) + "\n"
-
-    def html(self) -> str:
-        """Return the texts as HTML, a table per block, notes below."""
-        lines = [f"<p><strong>{escape(self.title)}</strong></p>"]
-        for block in self.blocks:
-            lines += [f"<p><em>{escape(block.head)}</em></p>"] if block.head else []
-            lines.append(self._texts(block, escape, "<b>{}</b>").to_html(index=False, escape=False))
-        return "\n".join([*lines, *(f"<p><small>{escape(note)}</small></p>" for note in self.notes)]) + "\n"
-
-    _repr_html_ = html
-    """A notebook shows the texts."""
-
-    def _texts(self, block: Block, escape: Callable[[str], str], bold: str) -> pd.DataFrame:
+        """Return a GitHub table per block, notes below. A notebook shows it."""
         import pandas as pd
 
-        def text(row: Row, key: str) -> str:
-            return bold.format(escape(row.cells[key])) if key in row.bold else escape(row.cells[key])
+        keys = [column.key for column in self.columns]
+        heads = [escaped(column.head) for column in self.columns]
+        right = [escaped(column.head) for column in self.columns if column.align == "right"]
+        lines = [f"**{self.title}**"]
+        for block in self.blocks:
+            texts = pd.DataFrame([[escaped(row.cells[key]) for key in keys] for row in block.rows], columns=heads)
+            bold = pd.DataFrame([[key in row.bold for key in keys] for row in block.rows], columns=heads)
+            lines += ["", f"*{escaped(block.head)}*"] if block.head else []
+            lines += ["", markdown(texts.mask(bold, "**" + texts + "**"), right)]
+        return "\n".join([*lines, *(f"\n{escaped(note)}" for note in self.notes)]) + "\n"
 
-        texts = [[text(row, column.key) for column in self.columns] for row in block.rows]
-        return pd.DataFrame(texts, columns=[escape(column.head) for column in self.columns])
+    _repr_markdown_ = markdown
 
     def print(self, file: IO[str] | None = None, width: int | None = None) -> None:
         """Print the table to a terminal, or as plain text of 100 columns.

@@ -1,9 +1,8 @@
 import json
 import math
-import subprocess
-import sys
-from pathlib import Path
 
+import matplotlib
+import matplotlib.pyplot as plt
 import pytest
 from plot_cases import Case
 
@@ -14,7 +13,6 @@ from study.analysis.runs import Runs
 from study.errors import InputError
 from study.records import Score
 
-ROOT = Path(__file__).parents[2]
 SCALES = """
   model.attention.key_width: {values: [16, 512]}
   model.attention.scale: {values: [rsqrt, none]}
@@ -186,24 +184,9 @@ def test_names_within_an_svg_do_not_depend_on_the_last_bits_of_a_layout():
     assert one == other == '<path id="m1"/><use href="#m1" clip-path="url(#p2)"/><clipPath id="p2"/>'
 
 
-def test_a_notebook_keeps_its_figures_its_backend_and_its_settings(scales, tmp_path):
-    """In a process of its own: tests choose a backend, and a notebook has another."""
-    script = f"""
-import matplotlib
-matplotlib.use("template")
-import matplotlib.pyplot as plt
-from pathlib import Path
-from study.analysis.figures import drawings, points, style
-from study.analysis.runs import Runs
-own, size = plt.figure(), matplotlib.rcParams["font.size"]
-runs = Runs(Path({str(scales.runs)!r}), Path({str(scales.sweeps)!r}))
-table = points.scaling(runs, runs.spec("scaling"))
-figure = drawings.scaling(table)
-paths = style.write(figure, table, Path({str(tmp_path / "out")!r}))
-assert isinstance(figure, matplotlib.figure.Figure), figure
-assert figure._repr_png_().startswith(b"\\x89PNG")
-assert all(path.stat().st_size for path in paths)
-assert (plt.get_fignums(), plt.gcf(), matplotlib.get_backend()) == ([1], own, "template")
-assert matplotlib.rcParams["font.size"] == size
-"""
-    subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)
+def test_a_notebook_keeps_its_figures_and_its_settings(scales):
+    own, size = plt.figure(), matplotlib.rcParams["font.size"]
+    figure = drawings.scaling(points.scaling(*swept(scales)))
+    assert figure._repr_png_().startswith(b"\x89PNG")
+    assert (plt.get_fignums(), plt.gcf(), matplotlib.rcParams["font.size"]) == ([own.number], own, size)
+    plt.close(own)

@@ -93,7 +93,7 @@ def _panel(axes: Axes, facet: Facet, differences: bool) -> None:
         if differences:
             dots = [value - base[seed] for seed, value in arm.values.items() if seed in base]
         axes.plot(dots, [place - 0.12] * len(dots), color=look.colour, linestyle="", zorder=3, **panels.mark(look, 4))
-        if differences and test.low is not None:
+        if differences and test.low is not None and test.high is not None:
             axes.hlines(place + 0.22, test.low, test.high, color=look.colour, linewidth=1.3, zorder=2)
         centre = test.difference if differences else arm.mean
         if centre is not None:
@@ -107,7 +107,7 @@ def _panel(axes: Axes, facet: Facet, differences: bool) -> None:
             )
         text = "" if centre is None else labels.number(centre, metrics.decimals(facet.metric), differences)
         beside = ", ".join(word for word in (text, _absences(facet, arm)) if word)
-        looks_of_text = {"va": "center", "fontsize": style.SMALL, "color": panels.INK}
+        looks_of_text: dict[str, Any] = {"va": "center", "fontsize": style.SMALL, "color": panels.INK}
         axes.annotate(beside, (1, place), (3, 0), axes.get_yaxis_transform(), "offset points", **looks_of_text)
     axes.grid(False, axis="y")
     axes.set_title(arm_words(facet.name), loc="left")
