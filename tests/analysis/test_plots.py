@@ -75,14 +75,13 @@ def test_a_hole_keeps_its_dots_loses_its_mean_and_is_marked(scales):
     assert said == ["1/√d", "unscaled", "diverged", "no result"]
 
 
-def test_by_rate_and_not_mixed_with_other_arms(tmp_path):
+def test_by_rate_are_the_arms_that_have_several(tmp_path):
     arms = [
         f"training.learning_rate={rate} model.attention.scale={s}" for rate in (1e-3, 1e-2) for s in ("rsqrt", "none")
     ]
     arms += [
         "training.learning_rate=0.001 model.attention.scale=inverse",
         "training.learning_rate=0.001 model.attention.scale=none model.attention.logit_init=matched",
-        "training.learning_rate=0.001 model.attention.scale=rsqrt model.input_feeding=true",
     ]
     fixed = "  model.attention.maps: {value: separate}\n"
     case = Case(tmp_path, "scaling", f"  arm: {{values: {json.dumps(arms)}}}\n{fixed}", seeds=[1])
@@ -98,7 +97,7 @@ def test_by_rate_and_not_mixed_with_other_arms(tmp_path):
 
 
 def test_an_arm_looks_the_same_everywhere(scales):
-    looks = panels.arm_looks(["scale=rsqrt", "scale=none", "scale=none logit_init=matched"])
+    looks = style.palette(["scale=rsqrt", "scale=none", "scale=none logit_init=matched"])
     plain, variant = looks["scale=none"], looks["scale=none logit_init=matched"]
     assert looks["scale=rsqrt"].colour == style.GREY
     assert (variant.colour, variant.hollow, plain.hollow) == (plain.colour, True, False)
@@ -153,7 +152,7 @@ def test_scores_by_length_are_read_where_they_are_trained_first(tmp_path):
     )
     case.write(lambda e: 50.0, scores=buckets)
     table = points.lengths(*swept(case))
-    here = cell(table, row="exact", line="memory=final", column="recurrent,\nstarts from zero")
+    here = cell(table, row="exact", line="memory=final", column="recurrent")
     assert list(zip(here["x"], here["metric"], here["score"], strict=True)) == [
         ("4–7", "test/exact", 80.0),
         ("17–20", "test/exact", 60.0),
@@ -161,12 +160,12 @@ def test_scores_by_length_are_read_where_they_are_trained_first(tmp_path):
     ]
 
 
-def test_alignment_error_and_score_of_every_run(scales, monkeypatch):
-    monkeypatch.setitem(points.ALIGNED, "scaling", (points.SCALE, (), ("scale",)))
+def test_alignment_error_and_score_of_every_run(tmp_path):
+    scales = Case(tmp_path, "scores", "  model.attention.scale: {values: [rsqrt, none]}\n")
     values = {"aer": 0.1, "bleu": 10.0}  # times the seed
     scores = lambda e: [Score(split="test", metric=m, value=v * e.seed, n=50) for m, v in values.items()]  # noqa: E731
     scales.write(rising, scores=scores)
-    scales.path(5, model__attention__scale="none", model__attention__key_width=16).unlink()
+    scales.path(5, model__attention__scale="none").unlink()
     table = points.aer(*swept(scales))
     base = cell(table, line="scale=rsqrt")
     assert base["aer"].tolist() == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])

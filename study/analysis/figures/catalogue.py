@@ -40,7 +40,7 @@ FIGURES = (
     NamedFigure("lengths", ("bottleneck",), points.lengths, drawings.lengths),
     NamedFigure("pruning", ("pruning",), points.pruning, drawings.pruning),
     *(NamedFigure(name, sweeps, agreement.points, agreement.draw) for name, sweeps in PAIRS.items()),
-    NamedFigure("aer", tuple(points.ALIGNED), points.aer, drawings.aer),
+    NamedFigure("aer", points.ALIGNED, points.aer, drawings.aer),
 )
 
 

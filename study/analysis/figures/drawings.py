@@ -49,7 +49,7 @@ def lengths(table: pd.DataFrame) -> Figure:
 def pruning(table: pd.DataFrame) -> Figure:
     """Draw panels two in a row; thin lines: runs; thick lines: means; a band for random orders, else bars."""
     columns = list(dict.fromkeys(table["column"]))
-    looks = panels.arm_looks(list(dict.fromkeys(table["line"])))
+    looks = style.palette(list(dict.fromkeys(table["line"])))
     wide = min(2, len(columns))
     rows = -(-len(columns) // wide)
     size = (style.PAGE if wide > 1 else style.COLUMN, 2.0 * rows + 0.9)
@@ -105,7 +105,7 @@ def aer(table: pd.DataFrame) -> Figure:
 def _names(panel: pd.DataFrame) -> tuple[dict[str, style.Look], int]:
     """The arms of a panel, each with the number of its points if some are not there, and how many go side by side."""
     names = {}
-    for line, look in panels.arm_looks(list(dict.fromkeys(panel["line"]))).items():
+    for line, look in style.palette(list(dict.fromkeys(panel["line"]))).items():
         rows = panel[panel["line"] == line]
         there = len(rows.dropna(subset=["aer", "score"]))
         names[arm_words(line) + (f" ({there} of {len(rows)})" if there < len(rows) else "")] = look
