@@ -27,19 +27,7 @@ if TYPE_CHECKING:
     from study.analysis.runs import Runs
 
 SOURCE = CHECKOUT / "paper" / "main.typ"
-FURTHER = {
-    "bottleneck": ["pronoun/contrast"],
-    "collapse": ["test/aer"],
-    "decoders": ["deep/exact"],
-    "heads": ["test/accuracy", "pronoun/contrast"],
-    "longer": ["pronoun/contrast"],
-    "mixing": ["pronoun/contrast"],
-    "multi30k_bottleneck": ["test_2017_flickr/bleu"],
-    "multi30k_scaling": ["test_2017_flickr/bleu"],
-    "normaliser": ["test/nll", "test/aer"],
-    "reach": ["long/exact"],
-    "symmetry": ["test/attends_argmax", "pronoun/contrast"],
-}
+FURTHER = {"bottleneck": ["pronoun/contrast"], "longer": ["pronoun/contrast"]}
 """Sweep ↦ scores that the text names and the table of the sweep does not have."""
 DRAWN = (
     "grammar-recurrent-dot-10a1cf6c-s1",
@@ -119,7 +107,7 @@ def _value(text: str) -> float | None:
 def sweep_cells(row: Mapping[str, str], metric: str) -> dict[str, str]:
     """Return the printed cells of a row of a sweep's table."""
     value = {key: _value(row.get(key, "")) for key in ("difference", "low", "high", "entropy")}
-    cells = {"difference": number(value["difference"], decimals(metric), True)}
+    cells = {"arm": arm_words(row["arm"]), "difference": number(value["difference"], decimals(metric), True)}
     cells |= {
         "interval": interval(value["low"], value["high"], decimals(metric)),
         "entropy": number(value["entropy"], 2),
@@ -143,14 +131,9 @@ def _pair_cells(row: Mapping[str, str]) -> dict[str, str]:
 
 def _rows(results: Results) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Yield every table that the text reads: its name, and its rows with values and printed cells."""
-    for stem in ("claims", "contrasts", "summary", "cost", *results.manifests):
+    for stem in ("claims", "contrasts", "summary", *results.manifests):
         rows, manifest = table(results, stem), results.manifests.get(stem)
-        if manifest:
-            found = [sweep_cells(row, manifest.metric) for row in rows]
-        elif stem == "cost":
-            found = [{key: number(_value(text), 2) for key, text in row.items() if "time " in key} for row in rows]
-        else:
-            found = [evidence(row) for row in rows]
+        found = [sweep_cells(row, manifest.metric) if manifest else evidence(row) for row in rows]
         yield stem, [{"values": row, "cells": cells} for row, cells in zip(rows, found, strict=True)]
     for stem in (f"{kind}-{pair}" for kind in ("agreement", "correlation") for pair in ("transfer", "longer")):
         yield stem, [{"values": row, "cells": _pair_cells(row)} for row in table(results, stem)]

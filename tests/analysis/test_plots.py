@@ -1,12 +1,14 @@
+import itertools
 import json
 import math
 
 import matplotlib
 import matplotlib.pyplot as plt
+import pandas as pd
 import pytest
 from plot_cases import Case
 
-from study.analysis.figures import drawings, panels, points, style
+from study.analysis.figures import drawings, findings, panels, points, style
 from study.analysis.figures.catalogue import chosen, draw_all
 from study.analysis.figures.points import interval
 from study.analysis.runs import Runs
@@ -29,7 +31,7 @@ def rising(e):
 
 @pytest.fixture
 def scales(tmp_path):
-    case = Case(tmp_path, "scaling", SCALES)
+    case = Case(tmp_path, "scale_parts", SCALES)
     case.write(rising)
     return case
 
@@ -45,8 +47,8 @@ def cell(table, **place):
 
 
 def test_means_and_intervals_by_hand(scales):
-    table = points.scaling(*swept(scales))
-    here = cell(table, line="scale=none", x=512, column="recurrent,\ndot")
+    table = findings.scale(*swept(scales))
+    here = cell(table, line="scale=none", x=512, column="recurrent")
     assert here["score"].tolist() == [21.0, 22.0, 23.0, 24.0, 25.0]
     assert set(here["mean"]) == {23.0}
     assert set(here["low"]) == {round(23 - HALF, 4)}
@@ -62,7 +64,7 @@ def test_a_hole_keeps_its_dots_loses_its_mean_and_is_marked(scales):
     gone = scales.path(3, model__attention__scale="rsqrt", model__attention__key_width=16)
     tree = json.loads(gone.read_text()) | {"status": "diverged", "scores": [], "error": "NaN"}
     gone.write_text(json.dumps(tree))
-    table = points.scaling(*swept(scales))
+    table = findings.scale(*swept(scales))
     here = cell(table, line="scale=none", x=512)
     assert here["state"].tolist() == ["finished", "missing", "finished", "finished", "finished"]
     assert here["score"].isna().tolist() == [False, True, False, False, False]
@@ -70,34 +72,42 @@ def test_a_hole_keeps_its_dots_loses_its_mean_and_is_marked(scales):
     assert panels.missing_marks(here) == ["hole"]
     assert panels.missing_marks(cell(table, line="scale=rsqrt", x=16)) == ["diverged"]
     assert cell(table, line="scale=none", x=16)["mean"].notna().all()
-    figure = drawings.scaling(table)
+    figure = findings.draw_scale(table)
     said = [text.get_text() for text in figure.legends[0].get_texts()]
     assert said == ["1/√d", "unscaled", "diverged", "no result"]
 
 
-def test_by_rate_are_the_arms_that_have_several(tmp_path):
-    arms = [
-        f"training.learning_rate={rate} model.attention.scale={s}" for rate in (1e-3, 1e-2) for s in ("rsqrt", "none")
+def test_of_another_sweep_one_over_d_alone_joins_the_scales(scales):
+    arms = {"model.attention.scale": {"values": ["rsqrt", "inverse"]}, "model.attention.maps": {"value": "separate"}}
+    other = Case(scales.sweeps.parent, "scaling", "".join(f"  {k}: {json.dumps(v)}\n" for k, v in arms.items()))
+    other.write(rising)
+    table = findings.scale(Runs(scales.runs, scales.sweeps), scales.spec, other.spec)
+    assert set(table["line"]) == {"scale=rsqrt", "scale=none", "scale=inverse"}
+    assert cell(table, line="scale=inverse")["x"].tolist() == [64] * 5
+
+
+def test_clear_effects_are_drawn_and_their_names_lie_apart():
+    rows = [  # the interval at first is the effect ± .1
+        ("recurrent", "score=additive", -0.3, -0.1),
+        ("recurrent", "score=bilinear", -0.2, -0.1),
+        ("transformer", "heads=1", 0.3, 0.2),
+        ("transformer", "heads=8", 0.05, 0.2),
     ]
-    arms += [
-        "training.learning_rate=0.001 model.attention.scale=inverse",
-        "training.learning_rate=0.001 model.attention.scale=none model.attention.logit_init=matched",
-    ]
-    fixed = "  model.attention.maps: {value: separate}\n"
-    case = Case(tmp_path, "scaling", f"  arm: {{values: {json.dumps(arms)}}}\n{fixed}", seeds=[1])
-    case.write(rising)
-    table = points.scaling(*swept(case))
-    by_size = cell(table, column="recurrent,\ndot")
-    lines = ["scale=rsqrt", "scale=none", "scale=inverse", "scale=none logit_init=matched"]
-    assert by_size["line"].tolist() == lines
-    by_rate = cell(table, column=f"recurrent,\ndot, d = 64{points.BY_RATE}")
-    assert list(zip(by_rate["line"], by_rate["x"], strict=True)) == [
-        *((line, rate) for rate in (1e-3, 1e-2) for line in lines[:2])
-    ]
+    columns = ["family", "arm", "effect", "second_effect"]
+    table = pd.DataFrame(rows, columns=columns).assign(data="grammar", second_data="grammar, four times the updates")
+    table = table.assign(low=table["effect"] - 0.1, high=table["effect"] + 0.1, second_low=0.0, second_high=0.0)
+    gains, losses = findings.draw_fading(table).axes
+    assert (gains.get_title("left"), losses.get_title("left")) == ("clear gains (2)", "clear losses (1)")
+    assert [text.get_text() for text in losses.texts] == ["1 head"]
+    heights = sorted(text.get_position()[1] for text in gains.texts)
+    assert heights[1] - heights[0] >= 0.99 * findings.GAP
+    spread = findings._spread([0.0] * 20)
+    assert all(b - a > 0.9 * findings.GAP for a, b in itertools.pairwise(spread))
+    assert 0 <= spread[0] <= spread[-1] <= 1
 
 
 def test_an_arm_looks_the_same_everywhere(scales):
-    looks = style.palette(["scale=rsqrt", "scale=none", "scale=none logit_init=matched"])
+    looks = panels.arm_looks(["scale=rsqrt", "scale=none", "scale=none logit_init=matched"])
     plain, variant = looks["scale=none"], looks["scale=none logit_init=matched"]
     assert looks["scale=rsqrt"].colour == style.GREY
     assert (variant.colour, variant.hollow, plain.hollow) == (plain.colour, True, False)
@@ -119,10 +129,10 @@ def drawn(case, out, *names):
 def test_the_same_records_give_the_same_bytes(scales, tmp_path):
     written = []
     for out in (tmp_path / "one", tmp_path / "two"):
-        drawn(scales, out, "scaling")
+        drawn(scales, out, "scale")
         written.append({path.name: path.read_bytes() for path in out.iterdir()})
     assert written[0] == written[1]
-    assert set(written[0]) == {"scaling.svg", "scaling.png", "scaling.csv"}
+    assert set(written[0]) == {"scale.svg", "scale.png", "scale.csv"}
 
 
 def test_figures_without_records_are_left_out_with_a_line(scales, tmp_path):
@@ -134,7 +144,7 @@ def test_figures_without_records_are_left_out_with_a_line(scales, tmp_path):
     said = drawn(scales, tmp_path / "out", "lengths", "pruning")
     assert [line.split(":")[0] for line in said if "not drawn" in line] == ["lengths", "pruning"]
     assert not (tmp_path / "out").exists()
-    with pytest.raises(InputError, match=r"no such figure: 'haeds'. Choose from scaling, lengths"):
+    with pytest.raises(InputError, match=r"no such figure: 'haeds'. Choose from scale, lengths"):
         chosen(["haeds"])
 
 
@@ -152,7 +162,7 @@ def test_scores_by_length_are_read_where_they_are_trained_first(tmp_path):
     )
     case.write(lambda e: 50.0, scores=buckets)
     table = points.lengths(*swept(case))
-    here = cell(table, row="exact", line="memory=final", column="recurrent")
+    here = cell(table, row="exact", line="memory=final", column="recurrent,\nstarts from zero")
     assert list(zip(here["x"], here["metric"], here["score"], strict=True)) == [
         ("4–7", "test/exact", 80.0),
         ("17–20", "test/exact", 60.0),
@@ -160,12 +170,12 @@ def test_scores_by_length_are_read_where_they_are_trained_first(tmp_path):
     ]
 
 
-def test_alignment_error_and_score_of_every_run(tmp_path):
-    scales = Case(tmp_path, "scores", "  model.attention.scale: {values: [rsqrt, none]}\n")
+def test_alignment_error_and_score_of_every_run(scales, monkeypatch):
+    monkeypatch.setitem(points.ALIGNED, "scale_parts", (points.SCALE, (), ("scale",)))
     values = {"aer": 0.1, "bleu": 10.0}  # times the seed
     scores = lambda e: [Score(split="test", metric=m, value=v * e.seed, n=50) for m, v in values.items()]  # noqa: E731
     scales.write(rising, scores=scores)
-    scales.path(5, model__attention__scale="none").unlink()
+    scales.path(5, model__attention__scale="none", model__attention__key_width=16).unlink()
     table = points.aer(*swept(scales))
     base = cell(table, line="scale=rsqrt")
     assert base["aer"].tolist() == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
@@ -185,7 +195,7 @@ def test_names_within_an_svg_do_not_depend_on_the_last_bits_of_a_layout():
 
 def test_a_notebook_keeps_its_figures_and_its_settings(scales):
     own, size = plt.figure(), matplotlib.rcParams["font.size"]
-    figure = drawings.scaling(points.scaling(*swept(scales)))
+    figure = findings.draw_scale(findings.scale(*swept(scales)))
     assert figure._repr_png_().startswith(b"\x89PNG")
     assert (plt.get_fignums(), plt.gcf(), matplotlib.rcParams["font.size"]) == ([own.number], own, size)
     plt.close(own)

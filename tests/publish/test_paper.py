@@ -104,7 +104,7 @@ def test_letters_of_a_figure_become_text(tmp_path: Any) -> None:
 def test_the_rows_of_every_table_are_printed() -> None:
     sweeps = {name: SimpleNamespace(metric="test/exact") for name in ("bottleneck", "scaling")}
     made = dict(paper._rows(SimpleNamespace(root=ROOT / "results", manifests=sweeps)))
-    assert len(made) == 10
+    assert len(made) == 9
     row = made["bottleneck"][0]
     assert row["values"]["arm"] == "memory=states init=zero"
     assert row["cells"]["test/exact"] == f"{float(row['values']['test/exact mean']):.1f} ± " + (

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from study.analysis.agreement import PAIRS
-from study.analysis.figures import agreement, drawings, points, style
+from study.analysis.figures import agreement, drawings, findings, points, style
 from study.analysis.runs import Runs
 from study.errors import InputError
 
@@ -36,11 +36,12 @@ class Drawn(NamedTuple):
 
 
 FIGURES = (
-    NamedFigure("scaling", ("scaling",), points.scaling, drawings.scaling),
+    NamedFigure("scale", ("scale_parts", "scaling"), findings.scale, findings.draw_scale),
     NamedFigure("lengths", ("bottleneck",), points.lengths, drawings.lengths),
     NamedFigure("pruning", ("pruning",), points.pruning, drawings.pruning),
-    *(NamedFigure(name, sweeps, agreement.points, agreement.draw) for name, sweeps in PAIRS.items()),
-    NamedFigure("aer", points.ALIGNED, points.aer, drawings.aer),
+    NamedFigure("transfer", PAIRS["transfer"], agreement.points, agreement.draw),
+    NamedFigure("longer", PAIRS["longer"], agreement.points, findings.draw_fading),
+    NamedFigure("aer", tuple(points.ALIGNED), points.aer, drawings.aer),
 )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from study.analysis.figures import panels, style
 from study.analysis.figures.panels import small_multiples
-from study.analysis.figures.points import BY_RATE, LENGTH_SPLITS
+from study.analysis.figures.points import LENGTH_SPLITS
 from study.analysis.inference import FEW
 from study.analysis.labels import arm_words, axis
 
@@ -19,16 +19,6 @@ LETTERS = 52
 """Letters of the names of arms that go side by side under a panel."""
 
 INTERVAL = f"95% t interval, unadjusted, of {FEW} runs or more"
-
-
-@style.styled()
-def scaling(table: pd.DataFrame) -> Figure:
-    """Draw a row of panels by size, then by rate."""
-
-    def label(column: str) -> str:
-        return "learning rate" if column.endswith(BY_RATE) else "d"
-
-    return small_multiples(table, "log", label, height=2.2, note="d: the number of terms that the score sums")
 
 
 @style.styled()
@@ -49,7 +39,7 @@ def lengths(table: pd.DataFrame) -> Figure:
 def pruning(table: pd.DataFrame) -> Figure:
     """Draw panels two in a row; thin lines: runs; thick lines: means; a band for random orders, else bars."""
     columns = list(dict.fromkeys(table["column"]))
-    looks = style.palette(list(dict.fromkeys(table["line"])))
+    looks = panels.arm_looks(list(dict.fromkeys(table["line"])))
     wide = min(2, len(columns))
     rows = -(-len(columns) // wide)
     size = (style.PAGE if wide > 1 else style.COLUMN, 2.0 * rows + 0.9)
@@ -105,7 +95,7 @@ def aer(table: pd.DataFrame) -> Figure:
 def _names(panel: pd.DataFrame) -> tuple[dict[str, style.Look], int]:
     """The arms of a panel, each with the number of its points if some are not there, and how many go side by side."""
     names = {}
-    for line, look in style.palette(list(dict.fromkeys(panel["line"]))).items():
+    for line, look in panels.arm_looks(list(dict.fromkeys(panel["line"]))).items():
         rows = panel[panel["line"] == line]
         there = len(rows.dropna(subset=["aer", "score"]))
         names[arm_words(line) + (f" ({there} of {len(rows)})" if there < len(rows) else "")] = look

@@ -51,7 +51,7 @@ def small_multiples(
         note: said under the panels before the key to the marks.
     """
     rows, columns, lines = (list(dict.fromkeys(table[name])) for name in ("row", "column", "line"))
-    looks = style.palette(lines)
+    looks = arm_looks(lines)
     spots = {column: axis_positions(table[table["column"] == column]["x"], kind) for column in columns}
     figure: Figure
     figure, grid = style.subplots(
@@ -74,6 +74,13 @@ def small_multiples(
     legend(figure, looks, table)
     key(figure, f"{note}   ({KEY})" if note else KEY)
     return figure
+
+
+def arm_looks(lines: list[str]) -> dict[str, style.Look]:
+    """Line ↦ look: the arm's everywhere, else by position, as all are where two would look alike."""
+    by_place = style.palette(lines)
+    found = {line: style.look(line) or by_place[line] for line in lines}
+    return found if len(set(found.values())) == len(lines) else by_place
 
 
 def axis_positions(values: pd.Series, kind: Kind) -> dict[Any, float]:

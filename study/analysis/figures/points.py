@@ -1,22 +1,25 @@
 """Points of the fixed figures: one row a run in its panel (row, column), on its line, at its place x.
 
-Lines are the labels of the sweep's arms, or a part of their words. `placed` says which panel, line and place the runs
-of a sweep have, and `with_means` adds means and intervals.
+A figure's builder takes the runs of a sweep that differ in the fields of its question alone (`comparable`), and says
+which field is the panel, which the line and which the place (`placed`). `with_means` adds means and intervals.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from study import metrics
 from study.analysis import labels
 from study.analysis.inference import FEW, mean_interval
 from study.analysis.labels import arm_words
-from study.analysis.runs import Runs, primary
+from study.analysis.runs import Runs
 from study.analysis.tables import DECIMALS
+from study.config import Experiment
+from study.config.identity import scientific
 from study.scoring import BY_LENGTH
+from study.sweep.grid import text
 from study.sweep.spec import Spec
 
 if TYPE_CHECKING:
@@ -24,31 +27,90 @@ if TYPE_CHECKING:
 
 CELL = ["row", "column", "line", "x"]
 """Columns that group runs into one mean: the panel, its line and the place on the line."""
-BY_RATE = ", by rate"
+
+FAMILY, CROSS = "model.family", "model.attention.cross"
+SCORE, SCALE, INIT = f"{CROSS}.score", f"{CROSS}.scale", f"{CROSS}.logit_init"
 BUCKETS = {f"{low}–{high}": f"length {low}-{high}" for low, high in metrics.LENGTHS}
 LENGTH_SPLITS = ("test", "long")
 """In the order of reading: lengths that were trained, then longer ones. A bucket is read where it is scored first."""
+
 SITES = {site: labels.setting("site", site) for site in ("all", "encoder_self", "decoder_self", "cross")}
 """In the order of reading."""
-ALIGNED = ("scores", "rank", "reach", "normaliser")
-"""Sweeps whose arms are drawn by alignment error and score."""
+
+ALIGNED: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+    "scores": (
+        SCORE,
+        (f"{CROSS}.bilinear_init", "model.init"),
+        ("score", "scale", "bilinear_init", "init", "key_width", "additive_width", "rank"),
+    ),
+    "rank": (
+        SCORE,
+        (f"{CROSS}.rank", f"{CROSS}.additive_width"),
+        ("score", "scale", "rank", "additive_width", "key_width"),
+    ),
+    "reach": (f"{CROSS}.reach", (), ("reach", "window", "entropy_bonus")),
+    "normaliser": (f"{CROSS}.weights", (), ("weights",)),
+}
+"""Sweep ↦ the field that tells its arms apart, those that make variants of them, and all that may differ with these."""
 
 
-def declared(runs: Runs, spec: Spec, scores: Sequence[str] = ()) -> pd.DataFrame:
-    """Return the declared runs of a sweep that are experiments: columns of `Runs.declared`, `family`, `experiment`.
+def at(experiment: Experiment, path: str) -> Any:
+    """Return a field of an experiment by its dotted name; None where the experiment has no such field."""
+    found: Any = experiment
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    return found
+
+
+def comparable(
+    runs: Runs,
+    spec: Spec,
+    free: Collection[str],
+    scores: Sequence[str] = (),
+    where: Callable[[Experiment], bool] = lambda experiment: True,
+) -> pd.DataFrame:
+    """Return the declared runs of a sweep that are as the first of their corpus and family in all but some fields.
+
+    Columns: those of `Runs.declared`, `experiment`, and `base`: the first experiment of its corpus and family.
+
+    Args:
+        runs: the runs.
+        spec: the sweep.
+        free: fields that may differ; last parts of dotted names (`scale`), so that they hold for every site.
+        scores: scores to read, as `split/metric` or `split/metric/subset`.
+        where: choose runs.
 
     Raises:
         InputError: a record cannot be used.
     """
     experiments: list[Any] = [cell.experiment for cell in spec.cells]
     table = runs.declared(spec, scores).assign(experiment=experiments)
-    table = table[table["state"] != "inapplicable"]
-    return table.assign(family=[e.model.family for e in table["experiment"]])
+    table = table[[e is not None and where(e) for e in table["experiment"]]]
+    first: dict[Any, tuple[dict[str, Any], Experiment]] = {}
+    kept: list[bool] = []
+    bases: list[Any] = []
+    for e in table["experiment"]:
+        fixed = {name: value for name, value in scientific(e).items() if name.rpartition(".")[2] not in free}
+        usual, base = first.setdefault((e.data.name, e.model.family), (fixed, e))
+        kept.append(fixed == usual)
+        bases.append(base)
+    return table.assign(base=bases)[kept]
 
 
-def part(arms: pd.Series, *fields: str) -> pd.Series:
-    """Return the words of labels of arms that set these fields: `scale=none key_width=16` ↦ `scale=none`."""
-    return arms.map(lambda arm: " ".join(word for word in arm.split() if word.partition("=")[0] in fields))
+def values(table: pd.DataFrame, path: str) -> list[Any]:
+    """Return a field of each row's experiment."""
+    return [at(experiment, path) for experiment in table["experiment"]]
+
+
+def lines(table: pd.DataFrame, main: str, *variants: str) -> list[str]:
+    """Name the arm of each row as `style.look` takes it: the value of `main`, and variants that are not the base's."""
+
+    def name(experiment: Experiment, base: Experiment) -> str:
+        found = {path: at(experiment, path) for path in (main, *variants)}
+        named = {path: v for path, v in found.items() if path == main or v not in (None, at(base, path))}
+        return " ".join(f"{path.rpartition('.')[2]}={text(value)}" for path, value in named.items())
+
+    return [name(*pair) for pair in zip(table["experiment"], table["base"], strict=True)]
 
 
 def placed(table: pd.DataFrame, metric: str, line: Any, x: Any, **more: Any) -> pd.DataFrame:
@@ -86,42 +148,14 @@ def interval(values: Sequence[float]) -> tuple[float, float, float]:
     return (mean, math.nan, math.nan) if len(values) < FEW else (mean, *mean_interval(values))
 
 
-def size_of(experiment: Any) -> int | None:
-    """d, the number of terms that the score of cross-attention sums over; None where it sums nothing."""
-    site = experiment.model.attention.cross
-    sizes = (site.rank, site.additive_width, site.key_width)
-    return next((size for size in sizes if size is not None), None)
-
-
-def scaling(runs: Runs, spec: Spec) -> pd.DataFrame:
-    """Panels by size d, one for each family and score, at the baseline's rate; then by rate, at the baseline's size.
-
-    By rate there are the arms that were run at several.
-    """
-    table, metric = declared(runs, spec), primary(spec)
-    experiments = table["experiment"]
-    table = table.assign(
-        size=experiments.map(size_of),
-        rate=experiments.map(lambda e: e.training.learning_rate),
-        score=experiments.map(lambda e: e.model.attention.cross.score),
-        line=part(table["arm"], "scale", "logit_init"),
-    ).dropna(subset=["size"])
-    first = table.groupby("facet")[["size", "rate", "score"]].transform("first")
-    panel = table["family"] + ",\n" + table["score"].map(lambda score: arm_words(f"score={score}"))
-    column = panel + ", d = " + table["size"].astype(str) + BY_RATE
-    sized = placed(table, metric, table["line"], table["size"], column=panel)
-    rated = placed(table, metric, table["line"], table["rate"], column=column)
-    rated = rated[(table["size"] == first["size"]) & (table["score"] == first["score"])]
-    several = rated.groupby(["column", "line"])["x"].transform("nunique") > 1
-    return with_means([sized[table["rate"] == first["rate"]], rated[several]])
-
-
 def lengths(runs: Runs, spec: Spec) -> pd.DataFrame:
     """Rows of panels by metric, columns by family and the decoder's start; places by length, lines by memory."""
+    free = ("memory", "init", "annotations", "annotation_width", "penalty")
     names = {(split, m, b): f"{split}/{m}/{BUCKETS[b]}" for split in LENGTH_SPLITS for m in BY_LENGTH for b in BUCKETS}
-    table = declared(runs, spec, list(names.values()))
-    starts = part(table["arm"], "init").map(lambda start: start and f",\n{arm_words(start)}")
-    column, line = table["family"] + starts, part(table["arm"], "memory", "annotations", "penalty")
+    table = comparable(runs, spec, free, list(names.values()))
+    starts = [f",\n{arm_words(f'init={init}')}" if init else "" for init in values(table, "model.init")]
+    column = [f"{family}{start}" for family, start in zip(values(table, FAMILY), starts, strict=True)]
+    line = lines(table, "model.memory", "model.annotations", "model.penalty")
     parts = []
     for metric in BY_LENGTH[::-1]:
         of_metric = []
@@ -140,24 +174,28 @@ def pruning(runs: Runs, spec: Spec) -> pd.DataFrame:
     """Panel for each site, a line an order; x: percentage of heads gone, `free`: how many of them went for free."""
     metric, free = (f"{spec.metric[0]}/{name}" for name in ("bleu", "free"))
     kept = {10 * tenth: f"{metric}/{subset}" for tenth, subset in enumerate(reversed(metrics.KEPT))}
-    table = declared(runs, spec, [free, *kept.values()])
-    site = table["experiment"].map(lambda e: e.pruning.site)
-    table = table.assign(site=site, at=site.map(list(SITES).index)).sort_values("at", kind="stable", ignore_index=True)
-    rows = {"column": table["site"].map(SITES), "free": table[free]}
-    parts = [placed(table, metric, table["arm"], x, score=table[name], **rows) for x, name in kept.items()]
-    return with_means([by_run(parts)])
+    fields = ("site", "order", "draws", "penalty", "gate_steps")
+    table = comparable(runs, spec, fields, [free, *kept.values()], lambda e: at(e, "pruning.question") == "curve")
+    order = [list(SITES).index(site) for site in values(table, "pruning.site")]
+    table = table.assign(order=order).sort_values("order", kind="stable", ignore_index=True)
+    line = [f"order={order}" for order in values(table, "pruning.order")]
+    column = [SITES[site] for site in values(table, "pruning.site")]
+    rows = {"column": column, "free": table[free]}
+    return with_means([by_run([placed(table, metric, line, x, score=table[name], **rows) for x, name in kept.items()])])
 
 
 def aer(runs: Runs, *specs: Spec) -> pd.DataFrame:
     """Panel for each sweep and family: BLEU and AER of every run on the deciding split, and both means of its arm."""
     parts = []
     for spec in specs:
+        main, variants, free = ALIGNED[spec.name]
         bleu, error = (f"{spec.metric[0]}/{name}" for name in ("bleu", "aer"))
-        table = declared(runs, spec, [bleu, error])
-        column = spec.name + (", " + table["family"] if table["family"].nunique() > 1 else "")
-        made = placed(table, bleu, table["arm"], 0, column=column, aer=table[error])
-        known = set(made["column"][made[["score", "aer"]].notna().all(axis=1)])
-        parts.append(made[made["column"].isin(known)])
+        table = comparable(runs, spec, free, [bleu, error])
+        families = values(table, FAMILY)
+        column = [f"{spec.name}, {family}" if len(set(families)) > 1 else spec.name for family in families]
+        part = placed(table, bleu, lines(table, main, *variants), 0, column=column, aer=table[error])
+        known = set(part["column"][part[["score", "aer"]].notna().all(axis=1)])
+        parts.append(part[part["column"].isin(known)])
     table = with_means(parts)
     if table.empty:
         return table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,19 +128,20 @@ def look(arm: str) -> Look | None:
     return Look(plain.colour, MARKERS[place], hollow=True)
 
 
-def palette(labels: Sequence[str], baseline: str | None = None, by_place: bool = True) -> dict[str, Look]:
-    """Label ↦ look: the arm's everywhere, else by position, as all are where two would look alike; grey the baseline.
+def palette(labels: list[str], baseline: str | None = None, by_place: bool = True) -> dict[str, Look]:
+    """Label ↦ look. Arms that differ in what `ARMS` lists look as they do everywhere; others go by their position.
 
-    Words that all labels share are left out. By position, colours repeat after nine arms, each time with another
-    marker. Where an axis names the arms, so that colours need not (`by_place` is False), these share one look.
+    The baseline is grey. By position, colours repeat after nine arms, each time with another marker. Where an axis
+    names the arms, so that colours need not (`by_place` is False), these others share one look.
     """
     everywhere = set.intersection(*(set(label.split()) for label in labels)) if len(labels) > 1 else set()
-    base = {baseline: _numbered(0)} if baseline else {}
+    own = {label: " ".join(word for word in label.split() if word not in everywhere) for label in labels}
     others = [label for label in labels if label != baseline]
-    placed = {label: _numbered(i if by_place else 1) for i, label in enumerate(others, start=1)}
-    own = {label: look(" ".join(word for word in label.split() if word not in everywhere)) for label in others}
-    found = {label: own[label] or placed[label] for label in others} | base
-    return found if len(set(found.values())) == len(found) else placed | base
+    known = {label: found for label in others if (found := look(own[label]))}
+    base = {baseline: _numbered(0)} if baseline else {}
+    if len(set(known.values()) | set(base.values())) == len(labels):
+        return known | base
+    return {label: _numbered(i if by_place else 1) for i, label in enumerate(others, start=1)} | base
 
 
 def _numbered(place: int) -> Look:

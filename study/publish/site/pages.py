@@ -16,7 +16,7 @@ from study.store import ATTENTION, VALIDATIONS, arm_of, seed_of
 
 ASSETS = Path(__file__).parent / "assets"
 FIGURES = {
-    "claim-1": "lengths", "claim-4": "scaling", "claim-8": "symmetry", "claim-9": "heads", "claim-14": "pruning",
+    "claim-1": "lengths", "claim-4": "scale", "claim-8": "symmetry", "claim-9": "heads", "claim-14": "pruning",
     "agreement-transfer": "transfer", "agreement-longer": "longer",
 }  # fmt: skip
 """Source of an answer in README.md ↦ the figure that shows it. Without one, its sweep is drawn."""
