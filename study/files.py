@@ -15,7 +15,7 @@ import re
 import secrets
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -104,7 +104,8 @@ def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
     except OSError as problem:
         raise type(problem)(problem.errno, problem.strerror or str(problem), str(path)) from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # its folder may be a file
+            temporary.unlink()
 
 
 def append(path: Path, text: str) -> None:

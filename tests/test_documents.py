@@ -173,6 +173,18 @@ def test_the_tree_of_the_readme_is_that_of_the_package() -> None:
     assert all((ROOT / name).is_dir() for name in re.findall(r"\b(\w+)/", tree[1].splitlines()[-1]))
 
 
+def test_the_map_of_the_code_names_what_is_there() -> None:
+    text = TEXTS["docs/how-it-works.md"]
+    assert text.count("\n") <= 100
+    names = set(re.findall(r"`((?:study|tests)/[\w/]+\.\w+)`", text))
+    assert len(names) > 30
+    assert [name for name in sorted(names) if not (ROOT / name).is_file()] == []
+    for file, kind, name in re.findall(r"`(study/[\w/.]+)`, (class|function) `(\w+)`", text):
+        assert f"\n{kind.replace('function', 'def')} {name}(" in (ROOT / file).read_text(encoding="utf-8"), name
+    packages = {path.parent.name for path in (ROOT / "study").glob("*/__init__.py")}
+    assert packages <= set(re.findall(r"`(\w+)`", text.split("## Which package")[1].split("## Where")[0]))
+
+
 def test_the_example_by_hand_is_what_the_records_say() -> None:
     text = TEXTS["docs/statistics.md"].split("<!-- worked -->")[1].split("<!-- end -->")[0]
     rows = re.findall(r"^\| (\d) \| ([\d.]+) \| ([\d.]+) \| \S+ \|$", text, flags=re.MULTILINE)
