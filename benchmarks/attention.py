@@ -56,7 +56,7 @@ def additive_forms(batch: int, length: int, slots: int, width: int) -> dict[str,
     view = View(torch.ones(batch, 1, 1, slots, dtype=torch.bool), torch.arange(length))
 
     def factored() -> Tensor:
-        return ours(query, ours.prepare(keys), view)
+        return ours(ours.prepare_query(query), ours.prepare(keys), view)
 
     def naive() -> Tensor:
         return concatenating(query[:, 0], keys[:, 0])[:, None]

@@ -38,12 +38,13 @@ class Arm(NamedTuple):
 
 def alternatives() -> Iterator[Arm]:
     """Every score, then every other value of every axis of the table of mechanisms."""
-    for axis in ("score", "scale", "weights", "reach", "maps", "combine"):
+    for axis in ("score", "scale", "weights", "reach", "maps", "combine", "logits", "norm"):
         for value, row in AXES[axis].items():
             if axis == "score" or value != getattr(DOT, axis):
                 field = f"cross.{axis}" if getattr(row, "cross_only", "") else axis
                 without = ("maps",) if getattr(row, "content_free", False) else ()
-                yield Arm(field, value, {f"model.attention.{field}": value}, without=without)
+                score = {"model.attention.score": "elu_kernel"} if getattr(row, "positive", False) else {}
+                yield Arm(field, value, score | {f"model.attention.{field}": value}, without=without)
     yield Arm("values, output", "raw", {"model.attention.values": "raw", "model.attention.output": "raw"})
     yield Arm("equal_start", "true", {"model.attention.equal_start": True})
     selves = {f"model.attention.{site}.exclude_self": True for site in ("encoder_self", "decoder_self")}

@@ -22,10 +22,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from study.attention.positions import sinusoids
 from study.config import experiment_from
 from study.corpora import Pair
 from study.models import build
-from study.models.transformer import sinusoids
 from study.models.translator import PAD
 from study.training.batches import Batch, Example, Steps
 from study.training.machine import keep_memory

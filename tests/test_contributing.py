@@ -94,7 +94,7 @@ def test_the_patch_of_the_guide_adds_a_whole_score(tmp_path: Path) -> None:
         check=False,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert f"{17 * 2} passed" in ran.stdout, "16 sites of each score, and that there are 16"
+    assert f"{21 * 2} passed" in ran.stdout, "20 sites of each score, and that there are 20"
 
 
 def test_the_patch_of_the_guide_edits_no_sweep_that_exists() -> None:

@@ -38,6 +38,7 @@ MECHANISMS: list[dict[str, Any]] = [
     *(
         {"combine": combine, **({"value_width": None, "output": "raw"} if row.wide else {})}
         for combine, row in COMBINE.items()
+        if not row.mixes_logits
     ),
     *({"reach": reach, "window": 2} for reach in REACH.taking("window")),
     {"scale": "learned"},
@@ -71,17 +72,24 @@ def test_removed_is_masked(family: str, site: dict[str, Any]) -> None:
     assert (sum(p.numel() for p in translator.parameters()) < before) or site is RAW
 
 
-@pytest.mark.parametrize("combine", COMBINE)
+@pytest.mark.parametrize("family", cases.FAMILIES)
+def test_heads_that_are_mixed_cannot_be_removed(family: str) -> None:
+    translator = models(family, {"combine": "talking"})
+    with pytest.raises(ValueError, match="combine: talking mixes the logits and weights of all heads"):
+        remove(translator, heads_of(translator)[:1])
+
+
+@pytest.mark.parametrize("combine", COMBINE.those(lambda row: not row.mixes_logits))
 def test_weights_of_a_removed_head_are_gone(combine: str) -> None:
-    wide = COMBINE[combine].wide
+    wide, maps = COMBINE[combine].wide, COMBINE[combine].maps
     translator = models("recurrent", {"combine": combine, **({"value_width": None, "output": "raw"} if wide else {})})
     smaller = translator.attention.reduced([2, 0])  # type: ignore[union-attr, operator]
     assert isinstance(smaller, Attention)
     assert smaller.kept == (2, 0)
     shapes = {name: tuple(p.shape) for name, p in smaller.named_parameters()}
-    assert shapes["map_query.weight"] == shapes["map_key.weight"] == (2, 5, cases.WIDTH)
+    assert shapes["map_query.weight"] == shapes["map_key.weight"] == (2 * maps, 5, cases.WIDTH)
     assert shapes["map_value.weight"] == (2, cases.WIDTH if wide else 7, cases.WIDTH)
-    shape = (2, 7, cases.WIDTH) if combine in ("concat", "sum_own") else (7, cases.WIDTH)
+    shape = (7, cases.WIDTH) if combine in ("sum_shared", "mean_shared") else (2, 7, cases.WIDTH)
     assert wide or shapes["combine.weight"] == shape
     assert smaller.reduced([1]).kept == (0,)
 
