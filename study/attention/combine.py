@@ -17,6 +17,7 @@ from study.attention.maps import Projected
 from study.attention.part import Part
 from study.attention.weighting import to_float32
 from study.config import Attention as Config
+from study.config import plugins
 from study.config.mechanisms import OUTPUT
 
 
@@ -147,6 +148,37 @@ class RawConcat(Combine):
         return torch.tensor(self.kept, device=like.device)
 
 
+class Output(Part):
+    """From heads side by side to the output of a site, by a class of a user's own: [B, L, H·V] → [B, L, D].
+
+    A removed head leaves zeros in its place, and all heads share the parameters.
+
+    Args:
+        joined: H·V.
+        width: D.
+    """
+
+    axis = "output"
+
+    def __init__(self, joined: int, width: int) -> None:
+        super().__init__()
+
+    def keep(self, heads: Sequence[int]) -> None:
+        """Keep the parameters, which all heads share."""
+
+
+class Through(RawConcat):
+    """A class of a user's own over heads side by side."""
+
+    def __init__(self, heads: int, size: int, output: Output) -> None:
+        super().__init__(heads, size, 0)
+        self.output = output
+
+    def forward(self, heads: Tensor) -> Tensor:
+        contexts: Tensor = self.output(super().forward(heads))
+        return contexts
+
+
 class Gate(Concat):
     """[o_n ⊙ σ(W_G^n x); …] W_O: each component of a head has a gate that reads the query's state (Qiu et al. 2025)."""
 
@@ -250,6 +282,8 @@ def build_combine(config: Config, size: int, width: int, query: int, layer: int)
         query: Kq.
         layer: number of the layer, from 1.
     """
+    if plugins.is_own(config.output):
+        return Through(config.heads, size, Output.named(config.output)(config.heads * size, width))
     chosen = Combine.named(config.combine)
     if chosen is Concat and not OUTPUT[config.output].weights:
         return RawConcat(config.heads, size, width)

@@ -8,9 +8,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from study.attention.combine import Through
 from study.attention.maps import Absent, Map, Raw
+from study.attention.mixing import Mixing
 from study.attention.multihead import Attention
 from study.attention.scores import Unscaled
+from study.attention.site import Whole
+
+
+def equations_of(module: Attention | Whole | Mixing, carries: bool) -> list[str]:
+    """Return the equations of whatever mixes tokens at a place; see `equations`."""
+    if isinstance(module, Attention):
+        return equations(module, carries)
+    if isinstance(module, Mixing):
+        return [module.formula]
+    own = module.own
+    return [f"c = {own.formula}", *(f"{name} = {getattr(own.config, name)}" for name in own.facts.options)]
 
 
 def equations(site: Attention, carries: bool) -> list[str]:
@@ -29,6 +42,7 @@ def equations(site: Attention, carries: bool) -> list[str]:
         *site.reach.facts.after,
         f"o{'_n' if each else ''} = {site.reach.facts.mixed}{each}",
         combined(site),
+        *([f"c ← {site.combine.output.formula}"] if isinstance(site.combine, Through) else []),
         *(part.facts.control for part in (site.score, site.combine) if part.facts and ":" in part.facts.control),
         *_sampled(site, carries),
     ]

@@ -13,11 +13,43 @@ from torch.nn import functional as F
 
 from study.attention.part import Part
 from study.config import Attention as Config
+from study.config import plugins
 from study.config.mechanisms import MAPS, SCORE, VALUES
 
 
 class Map(Part):
     """Map from states [B, T, D] to the vectors of every head, [B, H, T, K]."""
+
+
+class Maps(Map):
+    """Map of queries or of keys by a class of a user's own. Each site has one of either.
+
+    Args:
+        width: D.
+        heads: H.
+        size: K.
+        of: "query" or "key".
+    """
+
+    axis = "maps"
+
+    def __init__(self, width: int, heads: int, size: int, of: str) -> None:
+        super().__init__()
+
+
+class Values(Map):
+    """Map of values by a class of a user's own: [B, S, D] → [B, H, S, V].
+
+    Args:
+        width: D.
+        heads: H.
+        size: V.
+    """
+
+    axis = "values"
+
+    def __init__(self, width: int, heads: int, size: int) -> None:
+        super().__init__()
 
 
 class Projected(Map):
@@ -194,6 +226,10 @@ def build_maps(config: Config, query_width: int, memory_width: int) -> tuple[Map
     score, maps = SCORE[config.score], MAPS[config.maps]
     if score.content_free:
         return Absent(heads), Absent(heads)
+    if plugins.is_own(config.maps):
+        own = Maps.named(config.maps)
+        keyed = Absent(heads) if "key" not in score.reads else own(memory_width, heads, key, "key")
+        return own(query_width, heads, query, "query"), keyed
     of_query: Map = Projected(query_width, heads, query) if maps.weights else Raw(heads)
     if "key" not in score.reads:
         return of_query, Absent(heads)
@@ -209,6 +245,8 @@ def build_maps(config: Config, query_width: int, memory_width: int) -> tuple[Map
 
 def build_values(config: Config, memory_width: int, keys: Map) -> Map:
     """Build the map of values that a resolved site declares: that of the keys, if they are the values."""
+    if plugins.is_own(config.values):
+        return Values.named(config.values)(memory_width, config.heads, config.mixed_width(memory_width))
     if VALUES[config.values].keys:
         return keys
     if not VALUES[config.values].weights:

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from study.attention.multihead import Attention
 from study.attention.part import Part
 from study.attention.positions import Positions
+from study.attention.site import Whole, build_site
 from study.attention.view import Lengths, Terms, View
 from study.config import Transformer as Config
 from study.config.mechanisms import MIXING
@@ -65,10 +66,13 @@ class Convolution(Mixing):
 
 def build_mixing(
     config: Config, lengths: Lengths | None, layer: int = 1, positions: Positions | None = None
-) -> Attention | Mixing:
+) -> Attention | Whole | Mixing:
     """Build what mixes tokens in a layer of the encoder, counted from 1."""
     facts = MIXING[config.mixing]
     if facts.attends:
         assert config.attention.encoder_self is not None
-        return Attention(config.attention.encoder_self, config.width, config.width, lengths, layer, positions)
+        built: Attention | Whole = build_site(
+            config.attention.encoder_self, config.width, config.width, lengths, layer, positions
+        )
+        return built
     return Mixing.named(config.mixing)(config.width, **{option: getattr(config, option) for option in facts.options})

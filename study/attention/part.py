@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from study.config import plugins
-from study.config.mechanisms import AXES, SCORE
+from study.config.mechanisms import AXES
 from study.errors import InputError
 
 
@@ -89,14 +89,18 @@ def _run(plugin: plugins.Plugin, base: type[Part]) -> type[Part]:
     """Return the class of a user's own file, which is run as a module of its own."""
     found = vars(_module(plugin)).get(plugin.name)
     if not isinstance(found, type) or not issubclass(found, base) or not found.axis:
-        kinds = (
-            [base] if base.axis else [kind for kind in base.__subclasses__() if AXES.get(kind.axis, SCORE).extensible]
-        )
-        names = ", ".join(sorted(kind.__name__ for kind in kinds if kind.axis))
+        names = ", ".join([base.__name__] if base.axis else sorted(kind.__name__ for kind in _kinds(base)))
         raise InputError(
             f"{plugin.name}: expected a subclass of study.attention.{names}, got {found!r:.80}. Correct the class."
         )
     return found
+
+
+def _kinds(base: type[Part]) -> list[type[Part]]:
+    """Return the classes that a user's own may be a subclass of: the first of every axis that takes one."""
+    below = [kind for direct in base.__subclasses__() for kind in (direct, *direct.__subclasses__())]
+    first = {kind.axis: kind for kind in reversed(below) if "axis" in vars(kind)}
+    return [kind for axis, kind in first.items() if axis in AXES and AXES[axis].extensible]
 
 
 def _module(plugin: plugins.Plugin) -> ModuleType:

@@ -62,7 +62,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _field(axis: str) -> str:
-    return "model.mixing" if axis == "mixing" else f"model.attention.{axis}"
+    return f"model.{axis}" if axis in ("mixing", "positions") else f"model.attention.{axis}"
 
 
 def _parser() -> Parser:

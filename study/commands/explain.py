@@ -79,11 +79,14 @@ def main(argv: Sequence[str]) -> int:
 
 def _sites(model: Translator) -> dict[str, dict[str, Any]]:
     """Return the formulas of every site. Its layers are built alike."""
-    from study.attention.formula import equations
+    from study.attention import Attention
+    from study.attention.formula import equations_of
 
     origins, found = model.origins(), {}
-    for site, layer, attention in model.sites():
-        facts = {**origins[site]._asdict(), "equations": list(equations(attention, model.carries))}
+    for site, layer, module in model.places():
+        if isinstance(module, Attention) and not module.kept:
+            continue
+        facts = {**origins[site]._asdict(), "equations": equations_of(module, model.carries)}
         found[site] = {"layers": layer + 1} | facts
     return found
 

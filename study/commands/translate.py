@@ -67,6 +67,8 @@ def _translate(trained: Trained, args: Namespace) -> None:
             print(f"study: the font lacks {absent}; boxes are drawn instead", file=sys.stderr)
     elif any(site == args.site for site, _, _ in trained.model.sites()):
         print(f"alignment  none: memory {trained.experiment.model.memory} has no source tokens")
+    elif trained.experiment.model.attention.cross.whole:
+        print("alignment  none: a class of its own computes cross-attention, and shows no weights")
     else:
         print("alignment  none: this model has no head of cross-attention left")
 

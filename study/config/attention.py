@@ -10,11 +10,12 @@ setting it for a mechanism that does not use it is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
+from study.config import plugins
 from study.config.mechanisms import (
     AXES,
     BILINEAR_INIT,
@@ -29,6 +30,7 @@ from study.config.mechanisms import (
     REACH,
     SCALE,
     SCORE,
+    SITE,
     VALUES,
     WEIGHTS,
     Choice,
@@ -141,8 +143,16 @@ class Attention(Frozen):
         "rsqrt too, Adam trains an unscaled dot product as one with scale rsqrt.",
     )
 
+    site: Annotated[str, Choice("site")] = Field(
+        "parts",
+        description="A class of your own that computes the whole site (FILE.py:CLASS), in place of maps, scores and "
+        "all other parts.",
+    )
+
     @model_validator(mode="after")
     def _only_what_is_used(self) -> Self:
+        if self.whole:
+            return self
         for problem in _refusals(self):
             raise ValueError(problem)
         return self
@@ -153,6 +163,8 @@ class Attention(Frozen):
         Raises:
             ValueError: heads do not divide a width that they slice, or widths that must be equal are not.
         """
+        if self.whole:
+            return self._for_own_class(query_width)
         score, only = SCORE[self.score], WEIGHTS[self.weights].scale
         derived: dict[str, Any] = {"scale": self.scale or score.scale}
         if only and derived["scale"] != only:
@@ -174,6 +186,30 @@ class Attention(Frozen):
         site = site.model_copy(update=site._sized(query_width, memory_width))
         site.mixed_width(memory_width)
         return site
+
+    @property
+    def whole(self) -> bool:
+        """True if a class of a user's own computes the site."""
+        return self.site != "parts"
+
+    def _for_own_class(self, query_width: int) -> Attention:
+        """Return this site with the options of the class that computes it filled in."""
+        shares = {"key_width": self.heads, "value_width": self.heads}
+        derived = {
+            option: _share(query_width, self.heads, option) if option in shares else DERIVED[option].of(query_width)
+            for option in SITE[self.site].options
+            if option in (*shares, *DERIVED) and getattr(self, option) is None
+        }
+        return self.model_copy(update=derived)
+
+    def unread(self, base: Mapping[str, Any]) -> Iterator[str]:
+        """Yield refusals of fields that the class of this site does not read; `base` has the family's own values."""
+        options = SITE[self.site].options
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            if name not in ("site", *options) and value not in (None, base.get(name, field.default)):
+                read = f"which reads {_and(*options)}" if options else "which reads no other field"
+                yield f"{name}: no part of site {self.site.partition('@')[0]}, {read} (facts.options), got {value}."
 
     def _wide(self, query_width: int) -> int:
         if self.value_width not in (None, query_width):
@@ -231,7 +267,7 @@ class Attention(Frozen):
 
     def output_width(self, query_width: int, memory_width: int) -> int:
         """Return the width of the site's output: H·V if it is concatenated and raw, else D."""
-        if OUTPUT[self.output].weights or COMBINE[self.combine].wide:
+        if self.whole or OUTPUT[self.output].weights or COMBINE[self.combine].wide:
             return query_width
         return self.heads * self.mixed_width(memory_width)
 
@@ -276,7 +312,7 @@ def _maps(site: Attention) -> Iterator[str]:
     score, maps = SCORE[site.score], MAPS[site.maps]
     if score.content_free and maps.weights and "maps" in site.model_fields_set:
         yield f"maps: expected none with score {site.score}, which has no query or key, got {site.maps}. Remove it."
-    if site.equal_start and (maps.one or not maps.weights):
+    if site.equal_start and (maps.one or not maps.weights or plugins.is_own(site.maps)):
         yield f"equal_start: expected separate maps, got {site.maps}. Remove it, or use separate maps."
     if "key" not in score.reads:
         if site.key_width is not None:
@@ -319,7 +355,7 @@ def _matched(site: Attention) -> Iterator[str]:
         yield f"logit_init: {site.logit_init} sets a parameter, but score {site.score} has none. Use standard."
     elif score.positive:
         yield f"logit_init: no parameter multiplies the scores of {site.score}, got {site.logit_init}. Use standard."
-    elif not score.own_scale and not MAPS[site.maps].weights and site.norm == "none":
+    elif not score.own_scale and (not MAPS[site.maps].weights or plugins.is_own(site.maps)) and site.norm == "none":
         yield (
             f"logit_init: {site.logit_init} sets a parameter, but {site.score} with {site.maps} maps has none. Use "
             "separate maps."
@@ -329,7 +365,8 @@ def _matched(site: Attention) -> Iterator[str]:
 def _divided_maps(site: Attention) -> Iterator[str]:
     """Refuse to divide W_Q and W_K, or their rate, where that does not make up for a missing 1/√d."""
     score, scale = SCORE[site.score], site.scale or SCORE[site.score].scale
-    whole = MAPS[site.maps].weights and score.d and not score.matrix
+    known = MAPS[site.maps].weights and not plugins.is_own(site.maps)
+    whole = known and score.d and not score.matrix
     for name, axis in (("logit_init", LOGIT_INIT), ("map_rate", MAP_RATE)):
         value = getattr(site, name)
         if axis[value].power and not whole:
@@ -350,6 +387,8 @@ def _heads(site: Attention) -> Iterator[str]:
         yield f"value_width: expected none with {site.values} values, got {site.value_width}. Remove it."
     if not OUTPUT[site.output].weights and site.output not in combine.outputs:
         yield f"output: expected projected with combine {site.combine}, which has W_O, got {site.output}."
+    if plugins.is_own(site.output) and site.combine != "concat":
+        yield f"output: {site.output} expected combine concat, whose heads it reads side by side, got {site.combine}."
     if combine.wide and not VALUES[site.values].weights:
         yield f"values: expected projected with combine {site.combine}, got {site.values}."
     if site.heads == 1 and combine.alone:
@@ -364,10 +403,10 @@ def _groups(site: Attention) -> Iterator[str]:
         yield f"groups: expected a divisor of heads {site.heads}, got {site.groups}."
     if "key" not in SCORE[site.score].reads:
         yield f"groups: expected a score with keys, got {site.score}. Remove it, or use score dot."
-    if not MAPS[site.maps].weights or MAPS[site.maps].one or site.equal_start:
+    if not MAPS[site.maps].weights or MAPS[site.maps].one or site.equal_start or plugins.is_own(site.maps):
         how = "equal_start" if site.equal_start else f"maps {site.maps}"
         yield f"groups: expected maps separate, whose keys have a matrix of their own, got {how}."
-    if not (VALUES[site.values].weights or VALUES[site.values].keys):
+    if not (VALUES[site.values].weights or VALUES[site.values].keys) or plugins.is_own(site.values):
         yield f"groups: expected values projected or keys, got {site.values}."
 
 

@@ -29,8 +29,12 @@ def config_hash(experiment: Experiment) -> str:
 
 
 def experiment_id(experiment: Experiment) -> str:
-    """`<data>-<family>-<score of cross>-<8 hex of the hash>-s<seed>`, a name for folders, records and W&B."""
-    score = experiment.model.attention.cross.score.partition("@")[0].lower()
+    """`<data>-<family>-<score>-<8 hex of the hash>-s<seed>`, a name for folders, records and W&B.
+
+    The score is that of cross-attention, or the name of the class that computes this site.
+    """
+    cross = experiment.model.attention.cross
+    score = (cross.site if cross.whole else cross.score).partition("@")[0].lower()
     words = (experiment.data.name, experiment.model.family, score)
     return f"{'-'.join(words)}-{config_hash(experiment)[:8]}-s{experiment.seed}"
 

@@ -221,6 +221,16 @@ class Positions(Facts):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Site(Facts):
+    """Facts about a whole site. Its options are the fields of an attention that it reads; it takes no others."""
+
+    sites: tuple[str, ...] = ("encoder_self", "decoder_self", "cross")
+    """The sites at which it may stand."""
+    positions: bool = False
+    """It applies relative positions itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Mixing(Facts):
     """Facts about the mixing of tokens in the encoder."""
 
@@ -766,6 +776,7 @@ POSITIONS = Axis(
         ),
     }
 )
+SITE = Axis({"parts": Site(formula="the parts that the other fields name")})
 MIXING = Axis(
     {
         "attention": Mixing(formula="self-attention, the site encoder_self", attends=True),
@@ -811,15 +822,16 @@ AXES: dict[str, Axis[Any]] = {
     "logit_init": LOGIT_INIT,
     "map_rate": MAP_RATE,
     "bilinear_init": BILINEAR_INIT,
+    "site": SITE,
     "memory": MEMORY,
     "positions": POSITIONS,
     "mixing": MIXING,
     "init": INIT,
     "decoder": DECODER,
 }
-"""Field ↦ its values: up to `bilinear_init` fields of an attention, the rest fields of a model."""
+"""Field ↦ its values: up to `site` fields of an attention, the rest fields of a model."""
 
-for _axis in (SCORE, SCALE, WEIGHTS, COMBINE, REACH, MIXING):
+for _axis in (SCORE, SCALE, WEIGHTS, MAPS, VALUES, COMBINE, OUTPUT, REACH, SITE, POSITIONS, MIXING):
     _axis.extensible = True
 
 SIZES = {"key_width": "K", "value_width": "V", "additive_width": "A", "rank": "R"}

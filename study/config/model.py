@@ -180,6 +180,8 @@ class Transformer(Frozen):
             object.__setattr__(self, "attention", self.attention.model_copy(update={"encoder_self": None}))
         sites = [name for name in TransformerSites.model_fields if getattr(self.attention, name) is not None]
         _resolve(self, self.attention, dict.fromkeys(sites, (self.width, self.width)))
+        if self.factors == "split" and self.attention.encoder_self.whole:  # type: ignore[union-attr]
+            raise ValueError("factors: split gives queries other states than values, got a site class. Use whole.")
         if self.factors == "split" and VALUES[self.attention.encoder_self.values].keys:  # type: ignore[union-attr]
             raise ValueError("factors: split gives values other states than keys, got values keys. Use projected.")
         for problem in position_refusals(self.attention, self.positions, self.width):
@@ -217,6 +219,7 @@ def _resolve(model: Recurrent | Transformer, sites: Sites, widths: dict[str, tup
             resolved[site] = getattr(sites, site).resolved(*width)
             for problem in (
                 *site_refusals(resolved[site], site, memory_kind(model.memory, model.annotations)),
+                *(resolved[site].unread(type(sites).BASE) if resolved[site].whole else ()),
                 *_unused(model, site, resolved[site], width),
             ):
                 raise ValueError(problem)
@@ -228,7 +231,7 @@ def _resolve(model: Recurrent | Transformer, sites: Sites, widths: dict[str, tup
 def _unused(model: Recurrent | Transformer, name: str, site: Attention, widths: tuple[int, int]) -> list[str]:
     """Refusals of fields set at cross that change nothing. The base arm's own values pass, as a record has them."""
     memory = memory_kind(model.memory, model.annotations)
-    if name != "cross" or scores_matter(site.weights, memory):
+    if name != "cross" or site.whole or scores_matter(site.weights, memory):
         return []
     base = type(model.attention).BASE
     if problems := list(unused_mixing(site, base, memory)):

@@ -92,7 +92,10 @@ class Pruning(Frozen):
         if self.site != "all" and self.site not in sites:
             return f"site: expected {' or '.join(('all', *sites))}, got {self.site}."
         layers = 1 if isinstance(model, Recurrent) else model.layers
-        heads = layers * sum(site.heads for name, site in sites.items() if self.site in ("all", name))
+        chosen = [site for name, site in sites.items() if self.site in ("all", name) and not site.whole]
+        if not chosen:
+            return f"site: expected sites with heads to prune, got {self.site}, which classes of a user's own compute."
+        heads = layers * sum(site.heads for site in chosen)
         if heads < 2:
             return "site: expected two heads or more to prune, got one. Set model.attention.heads."
         return None

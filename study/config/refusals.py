@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from study.config.attention import Attention
-from study.config.mechanisms import LOGIT_INIT, MEMORY, POSITIONS, REACH, SCORE, VALUES, WEIGHTS
+from study.config.mechanisms import LOGIT_INIT, MEMORY, POSITIONS, REACH, SCORE, SITE, VALUES, WEIGHTS
 
 ONE_ANNOTATION = " with annotations 1"
 """Ending of the name of a memory whose slots are annotations, if there is one annotation."""
@@ -37,6 +37,13 @@ def _slots(kind: Any) -> int | None:
 def site_refusals(site: Attention, name: str, memory: str) -> Iterator[str]:
     """Refusals of an attention at the site of this name; at cross, over a memory of this kind."""
     reach, slots, kind = REACH[site.reach], _slots(memory), MEMORY.find(memory)
+    if site.whole:
+        allowed = SITE[site.site].sites
+        if name not in allowed:
+            yield f"site: {site.site} stands at {' or '.join(allowed)} (facts.sites). Set it there only."
+        elif name == "cross" and slots == 0:
+            yield f"site: {site.site} has no effect, because memory {memory} has no slot. Remove it."
+        return
     if name != "cross":
         if reach.cross_only:
             yield f"reach: {site.reach} {reach.cross_only}, but this is self-attention. Set it at cross only."
@@ -88,6 +95,10 @@ def position_refusals(sites: Any, value: str, width: int) -> Iterator[str]:
     for name in ("encoder_self", "decoder_self"):
         site: Attention | None = getattr(sites, name)
         if site is None or not positions.relative:
+            continue
+        if site.whole:
+            if not SITE[site.site].positions:
+                yield f"attention.{name}.site: {site.site} applies no positions {value} (facts.positions). Use others."
             continue
         score, where = SCORE[site.score], f"attention.{name}"
         size = site.map_widths(width, width)[0]

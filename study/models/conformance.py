@@ -17,6 +17,8 @@ from torch.nn import functional as F
 
 from study.attention import Attention, AttentionCall, Lengths, View
 from study.attention.part import Part
+from study.attention.positions import Positions
+from study.attention.site import build_site
 from study.config import Attention as Config
 from study.config import Recurrent, Transformer, experiment_from, plugins
 from study.config.mechanisms import AXES, REACH, SCORE
@@ -62,6 +64,8 @@ class Case(NamedTuple):
     @property
     def reaches(self) -> tuple[str, ...]:
         """Every reach that the mechanism takes."""
+        if self.axis == "site":
+            return ("global",)
         return (self.value,) if self.axis == "reach" else tuple(reach for reach in REACH if self._takes(reach))
 
     def _takes(self, reach: str) -> bool:
@@ -72,7 +76,9 @@ class Case(NamedTuple):
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of a site that takes the value."""
-        given: dict[str, Any] = {"heads": H, self.axis: self.value}
+        if self.axis == "site":
+            return {"site": self.value} | ({"heads": H} if "heads" in self.facts.options else {})
+        given: dict[str, Any] = {"heads": H} | ({self.axis: self.value} if self.axis in Config.model_fields else {})
         if self.axis == "weights" and self.facts.scale:
             given["scale"] = self.facts.scale
         if self.axis == "weights" and self.facts.positive:
@@ -81,13 +87,42 @@ class Case(NamedTuple):
             given |= {"values": "projected", "output": "raw" if self.facts.wide else "projected"}
         return given
 
-    def site(self, **fields: Any) -> Attention:
-        """Return an initialised site in float64, in evaluation."""
+    def site(self, **fields: Any) -> Any:
+        """Return an initialised site in float64, in evaluation: `Attention`, or `Whole` for axis site."""
         if fields.get("reach") in REACH.taking("window"):
             fields["window"] = 1
-        site = Attention(Config(**self.fields() | fields).resolved(D, D), D, D, LENGTHS)
+        config = Config(**self.fields() | (fields if self.axis != "site" else {})).resolved(D, D)
+        site = build_site(config, D, D, LENGTHS, positions=self._positions())
         initialise(site, 1)
         return site.double().eval()
+
+    def _positions(self) -> Positions | None:
+        if self.axis != "positions":
+            return None
+        chosen = Positions.named(self.value)
+        positions = chosen(D, **chosen.taken({"heads": H, "lengths": LENGTHS}))
+        initialise(positions, 1)
+        return positions.double().eval()
+
+    @property
+    def stands(self) -> tuple[str, ...]:
+        """Sites at which it may stand."""
+        return tuple(self.facts.sites) if self.axis == "site" else ("encoder_self", "decoder_self", "cross")
+
+    def given(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return queries, states and the mask of a call that the site takes."""
+        if "cross" in self.stands:
+            return _states(L), _states(S, 1), _mask()
+        return _states(S), _states(S), _mask() if "encoder_self" in self.stands else _causal(S)
+
+    def need(self, site: str) -> None:
+        """Leave out a test of another site.
+
+        Raises:
+            NotApplicableError: the mechanism does not stand at this site.
+        """
+        if site not in self.stands:
+            raise NotApplicableError(f"it stands at {' and '.join(self.stands)} alone (facts.sites)")
 
     def models(self) -> Iterator[Recurrent | Transformer]:
         """Yield a model of each family that takes the mechanism: at every site, or at cross alone.
@@ -99,8 +134,13 @@ class Case(NamedTuple):
         for family in (Recurrent, Transformer):
             own = self.axis in family.model_fields
             given = {self.axis: self.value} if own else self.fields() if self.axis in Config.model_fields else {}
+            names = family.model_fields["attention"].annotation.model_fields  # type: ignore[union-attr]
+            if self.axis == "site":
+                at = [name for name in names if name in self.stands]
+                given = {f"{name}.{field}": value for name in at for field, value in given.items()}
             sizes = {"family": family.model_fields["family"].default, "width": D, "layers": 1, "dropout": 0.0}
-            for place in ("",) if own else ("attention.", "attention.cross.") if given else ():
+            places = ("attention.",) if self.axis == "site" else ("attention.", "attention.cross.")
+            for place in ("",) if own else places if given else ():
                 overrides = {f"model.{name}": value for name, value in sizes.items()}
                 overrides |= {f"model.{place}{name}": value for name, value in given.items()}
                 try:
@@ -124,7 +164,7 @@ def check(axis: str, value: str) -> Iterator[Check]:
         value: name of a built-in value, or of a user's own class as `study.config.plugins` reads it.
     """
     told: set[str] = set()
-    for number, test in enumerate((*(SITE if axis in Config.model_fields else ()), *OWN.get(axis, ()), *MODEL)):
+    for number, test in enumerate((*_tests(axis, value), *OWN.get(axis, ()), *MODEL)):
         name = (inspect.getdoc(test) or "").splitlines()[0].rstrip(".")
         try:
             test(Case(axis, value))
@@ -138,6 +178,13 @@ def check(axis: str, value: str) -> Iterator[Check]:
             told.add(text)
         else:
             yield Check(name, "")
+
+
+def _tests(axis: str, value: str) -> tuple[Test, ...]:
+    """Return the tests of a single site."""
+    if axis == "positions":
+        return SITE if Positions.named(value).inside else ()
+    return WHOLE if axis == "site" else SITE if axis in Config.model_fields else ()
 
 
 def _explained(problem: Exception) -> str:
@@ -166,7 +213,7 @@ def _causal(count: int) -> Tensor:
     return torch.tril(torch.ones(count, count, dtype=torch.bool))[None, None].expand(B, 1, -1, -1)
 
 
-def _attend(site: Attention, query: Tensor, states: Tensor, mask: Tensor) -> Tensor:
+def _attend(site: Any, query: Tensor, states: Tensor, mask: Tensor) -> Tensor:
     """Return the contexts of queries over the states; the mask is [B, S], or [B, 1, L, S]."""
     real = mask if mask.ndim == 2 else mask.new_ones(states.shape[:2])
     view = View(mask[:, None, None] if mask.ndim == 2 else mask, torch.arange(query.shape[1], device=query.device))
@@ -174,7 +221,7 @@ def _attend(site: Attention, query: Tensor, states: Tensor, mask: Tensor) -> Ten
     return out
 
 
-def _tapped(site: Attention, query: Tensor, states: Tensor, mask: Tensor) -> AttentionCall:
+def _tapped(site: Any, query: Tensor, states: Tensor, mask: Tensor) -> AttentionCall:
     calls: list[AttentionCall] = []
     site.tap = calls.append
     _attend(site, query, states, mask)
@@ -189,12 +236,19 @@ def _equal(one: Tensor, other: Tensor, problem: str, tolerance: float = 1e-8) ->
         raise CheckFailedError(f"{problem}; the largest difference is {(one - other).abs().max():.2g}")
 
 
-SHAPES = {"score": (B, H, L, S), "weights": (B, H, L, S), "combine": (B, L, D)}
-"""Axis ↦ shape of the result of its class."""
+SHAPES = {
+    "score": ("score", (B, H, L, S)),
+    "weights": ("weights", (B, H, L, S)),
+    "combine": ("combine", (B, L, D)),
+    "maps": ("map_key", (B, H, -1, D // H)),
+    "values": ("map_value", (B, H, S, D // H)),
+    "output": ("combine", (B, L, D)),
+}
+"""Axis ↦ part of a site and shape of its result; −1 for any size, because one map may serve queries and keys."""
 
 
 def _shaped(shape: tuple[int, ...], part: nn.Module, given: Any, out: Tensor) -> None:
-    if out.shape != shape:
+    if out.ndim != len(shape) or any(size not in (-1, got) for size, got in zip(shape, out.shape, strict=True)):
         raise CheckFailedError(
             f"expected {type(part).__name__} to return the shape {list(shape)}, got {list(out.shape)}"
         )
@@ -205,10 +259,12 @@ def shapes(case: Case) -> None:
     site = case.site()
     if case.axis in SHAPES:
         site.tap = lambda call: None
-        site.get_submodule(case.axis).register_forward_hook(partial(_shaped, SHAPES[case.axis]))
-    out = _attend(site, _states(L), _states(S, 1), _mask())
-    if out.shape != (B, L, site.width):
-        raise CheckFailedError(f"expected an output of shape {[B, L, site.width]}, got {list(out.shape)}")
+        part, shape = SHAPES[case.axis]
+        site.get_submodule(part).register_forward_hook(partial(_shaped, shape))
+    query, states, mask = case.given()
+    out, wanted = _attend(site, query, states, mask), (B, query.shape[1], site.width)
+    if out.shape != wanted:
+        raise CheckFailedError(f"expected an output of shape {list(wanted)}, got {list(out.shape)}")
     if not out.isfinite().all():
         raise CheckFailedError("expected finite numbers, got inf or nan")
 
@@ -216,11 +272,12 @@ def shapes(case: Case) -> None:
 def gradients(case: Case) -> None:
     """A finite gradient reaches every parameter, and in it every head."""
     site = case.site().train()
-    states = _states(S, 1).requires_grad_()
-    view = View(_mask()[:, None, None], torch.arange(L))
-    out, terms = site(_states(L), site.remember(states, _mask()), view)
+    query, states, mask = case.given()
+    real, visible = (mask, mask[:, None, None]) if mask.ndim == 2 else (mask[:, 0, -1], mask)
+    out, terms = site(query, site.remember(states, real), View(visible, torch.arange(query.shape[1])))
     loss = out.square().sum() + sum((term.sum() for term in terms if isinstance(term, Tensor)), out.new_zeros(()))
-    named = {name: parameter for name, parameter in site.named_parameters() if parameter.requires_grad}
+    every = (*site.named_parameters(), *(() if case.axis != "positions" else site.positions.named_parameters()))
+    named = {name: parameter for name, parameter in every if parameter.requires_grad}
     found = torch.autograd.grad(loss, list(named.values()), allow_unused=True)
     for name, gradient in zip(named, found, strict=True):
         if gradient is None:
@@ -235,6 +292,7 @@ def gradients(case: Case) -> None:
 
 def nothing_to_attend_to(case: Case) -> None:
     """A query that sees no slot gets a zero context and finite gradients."""
+    case.need("cross")
     site = case.site().train()
     states, mask = _states(S, 1).requires_grad_(), _mask()
     mask[1] = False
@@ -248,6 +306,7 @@ def nothing_to_attend_to(case: Case) -> None:
 
 def padding(case: Case) -> None:
     """Padding changes nothing, neither by its content nor by its length."""
+    case.need("cross")
     site, states, mask = case.site(), _states(S, 1), _mask()
     other = torch.where(mask[..., None], states, 9 * _states(S, 2))
     first = _attend(site, _states(L), states, mask)
@@ -261,6 +320,7 @@ def causality(case: Case) -> None:
     """In causal self-attention, later tokens do not change earlier outputs."""
     if case.axis == "reach" and case.facts.cross_only:
         raise NotApplicableError("it belongs to cross-attention alone")
+    case.need("decoder_self")
     site, states = case.site(), _states(S)
     changed = torch.cat([states[:, :-1], 9 * states[:, -1:]], 1)
     first, second = (_attend(site, x, x, _causal(S))[:, :-1] for x in (states, changed))
@@ -269,11 +329,13 @@ def causality(case: Case) -> None:
 
 def incremental(case: Case) -> None:
     """Token by token equals all at once, with every reach, as decoding needs."""
+    case.need("decoder_self")
     for reach in (name for name in case.reaches if not REACH[name].samples):
         site, states = case.site(reach=reach), _states(S)
-        whole, memory = _attend(site, states, states, _causal(S)), site.remember(states[:, :0], _mask()[:, :0])
+        whole = _attend(site, states, states, _causal(S))
+        memory = site.remember(states[:, :1], _mask()[:, :1])
         for t in range(S):
-            memory = site.extend(memory, states[:, t : t + 1])
+            memory = site.extend(memory, states[:, t : t + 1]) if t else memory
             view = View(_causal(S)[:, :, t : t + 1, : t + 1], torch.tensor([t]))
             out = site(states[:, t : t + 1], memory, view)[0]
             problem = "step {} differs. A slot depends on other slots, or a position is not that of view.position"
@@ -352,6 +414,18 @@ def rescaling(case: Case) -> None:
         raise CheckFailedError("facts.matrix is true. Define rescale(factor), which scales the score and returns True")
     now = _tapped(site, _states(L), _states(S, 1), _mask()).logits
     _equal(now, base * factor[:, None, None], "rescale(factor) does not multiply the score of head h by factor[h]")
+
+
+def what_positions_do(case: Case) -> None:
+    """Positions act where their facts say."""
+    chosen = Positions.named(case.value)
+    for fact, method in (("rotates", "rotate"), ("biased", "bias")):
+        has = getattr(chosen, method) is not getattr(Positions, method)
+        if has != getattr(case.facts, fact):
+            raise CheckFailedError(f"facts.{fact} is {not has}, and the class {'has' if has else 'has no'} {method}()")
+    if case.facts.relative != chosen.inside:
+        where = "in self-attention" if chosen.inside else "on embeddings"
+        raise CheckFailedError(f"facts.relative is {case.facts.relative}, and the class acts {where}. Correct it")
 
 
 def distribution(case: Case) -> None:
@@ -468,5 +542,10 @@ SITE: tuple[Test, ...] = (
         reference,
     ),
 )
-OWN: dict[str, tuple[Test, ...]] = {"score": (what_it_reads, rescaling), "weights": (distribution,)}
+WHOLE: tuple[Test, ...] = (shapes, gradients, nothing_to_attend_to, padding, causality, incremental)
+OWN: dict[str, tuple[Test, ...]] = {
+    "score": (what_it_reads, rescaling),
+    "weights": (distribution,),
+    "positions": (what_positions_do,),
+}
 MODEL: tuple[Test, ...] = (decoding, training, devices)

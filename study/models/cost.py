@@ -17,11 +17,11 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from study.attention import Attention, Lengths
+from study.attention import Attention, Lengths, Whole
 from study.config import Recurrent, Transformer
 from study.models.build import construct
 from study.models.translator import Translator, output_logits
@@ -96,16 +96,23 @@ def cost_of(model: Translator, sizes: Sizes) -> Cost:
     """The same of a model without values, which is of no use afterwards."""
     count = _counted(model, sizes)
     stored = _parameters(model)
-    names = [ENCODER, *dict.fromkeys(site for site, _, _ in model.sites()), MEMORY, DECODER, OUTPUT]
+    names = [ENCODER, *dict.fromkeys(site for site, _, _ in _attending(model)), MEMORY, DECODER, OUTPUT]
     parts = {name: Part(stored[name], count.flops[name], count.elementwise[name]) for name in names}
     if not any(parts[MEMORY]):
         del parts[MEMORY]
     return Cost(parts, tuple(name for name in names if name not in (ENCODER, MEMORY, DECODER, OUTPUT)), sizes.target)
 
 
+def _attending(model: Translator) -> Iterator[tuple[str, int, nn.Module]]:
+    """Yield the places of attention, those of a user's own included."""
+    for site, layer, module in model.places():
+        if isinstance(module, Whole) or (isinstance(module, Attention) and module.kept):
+            yield site, layer, module
+
+
 def _parameters(model: Translator) -> Counter[str]:
     """Count parameters by part. Shared parameters count once, as the decoder's embedding."""
-    sites = {id(p): site for site, _, attention in model.sites() for p in attention.parameters()}
+    sites = {id(p): site for site, _, attention in _attending(model) for p in attention.parameters()}
     stored: Counter[str] = Counter()
     for name, parameter in model.named_parameters():
         other = next((part for part, begins in BEGINNINGS.items() if name.startswith(begins)), DECODER)
@@ -119,7 +126,7 @@ def _counted(model: Translator, sizes: Sizes) -> _Count:
         torch.empty(1, length, dtype=torch.long, device="meta") for length in (sizes.source, sizes.target)
     )
     count = _Count()
-    for site, _, attention in model.sites():
+    for site, _, attention in _attending(model):
         _attribute(attention, site, count)
     model.memory.forward = count.within(MEMORY, model.memory.forward)
     with count:
@@ -128,7 +135,7 @@ def _counted(model: Translator, sizes: Sizes) -> _Count:
     return _without_output(count, model, sizes)
 
 
-def _attribute(attention: Attention, site: str, count: _Count) -> None:
+def _attribute(attention: nn.Module, site: str, count: _Count) -> None:
     """Count the operations of an attention for its site, whoever calls it. The model is thrown away afterwards."""
     for name in ("remember", "forward"):
         setattr(attention, name, count.within(site, getattr(attention, name)))

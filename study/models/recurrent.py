@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from study.attention import Attention, Lengths, Memory, Terms, View
+from study.attention.site import Held, Whole, build_site
 from study.attention.view import in_sequence
 from study.config import Recurrent as Config
 from study.config.mechanisms import DECODER, INIT
@@ -186,14 +187,13 @@ class Recurrent(Translator):
         self.carries = entering > 0
         self.memory = build_memory(config, memory)
         self.cell = Cell(kind, width, config.layers, config.dropout, entering)
-        self.attention = Attention(site, width, memory, lengths)
+        self.attention = build_site(site, width, memory, lengths)
         self.readout = nn.Linear(context + width, width)
         self.unembedding = nn.Linear(width, vocabulary)
         self.tie(config.embeddings)
 
-    def sites(self) -> Iterator[tuple[str, int, Attention]]:
-        if self.attention.kept:
-            yield "cross", 0, self.attention
+    def places(self) -> Iterator[tuple[str, int, Attention | Whole]]:
+        yield "cross", 0, self.attention
 
     def origins(self) -> dict[str, Origin]:
         config = self.config
@@ -246,7 +246,7 @@ class Recurrent(Translator):
         readout, state, _ = self._step(gates, state, encoded.memories[0])
         return self._logits(readout), state
 
-    def _step(self, gates: Tensor, state: State, memory: Memory) -> tuple[Tensor, State, Terms]:
+    def _step(self, gates: Tensor, state: State, memory: Memory | Held) -> tuple[Tensor, State, Terms]:
         """One token, from the gates [B, G·D] that its embedding gives."""
         view = _view(memory, state.position, 1)
         if self.context_enters:
@@ -273,5 +273,5 @@ class Recurrent(Translator):
         return output_logits(self.unembedding, self.dropout(readout))
 
 
-def _view(memory: Memory, start: int, count: int) -> View:
+def _view(memory: Memory | Held, start: int, count: int) -> View:
     return View(memory.mask[:, None, None], torch.arange(start, start + count, device=memory.mask.device))

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from study.attention import Attention, Lengths, Memory, Terms, View
-from study.attention.mixing import build_mixing
+from study.attention.mixing import Mixing, build_mixing
 from study.attention.positions import Positions, build_positions
+from study.attention.site import Held, Whole, build_site
 from study.config import Transformer as Config
 from study.models.bridge import build_memory, last
 from study.models.dropout import Dropout
@@ -25,7 +26,7 @@ from study.models.translator import PAD, Encoded, Origin, Output, Translator, ou
 class State(NamedTuple):
     """The decoder between two tokens."""
 
-    memories: tuple[Memory, ...]
+    memories: tuple[Memory | Held, ...]
     """Self-attention's memory, one per layer."""
 
 
@@ -72,16 +73,16 @@ class DecoderLayer(nn.Module):
     def __init__(self, config: Config, lengths: Lengths | None, layer: int, positions: Positions) -> None:
         super().__init__()
         sites, width = config.attention, config.width
-        self.self_attention = Attention(sites.decoder_self, width, width, lengths, layer, positions)
+        self.self_attention = build_site(sites.decoder_self, width, width, lengths, layer, positions, causal=True)
         self.self_norm = nn.LayerNorm(config.width)
-        self.cross_attention = Attention(sites.cross, width, width, lengths, layer)
+        self.cross_attention = build_site(sites.cross, width, width, lengths, layer)
         self.cross_norm = nn.LayerNorm(config.width)
         self.feedforward = _feedforward(config)
         self.dropout = Dropout(config.dropout)
 
     def forward(
-        self, x: Tensor, past: Memory | None, cross: Memory, causal: View, across: View
-    ) -> tuple[Tensor, Memory, tuple[Terms, Terms]]:
+        self, x: Tensor, past: Any, cross: Memory | Held, causal: View, across: View
+    ) -> tuple[Tensor, Memory | Held, tuple[Terms, Terms]]:
         normed = self.self_norm(x)
         if past is None:
             own = self.self_attention.remember(normed, normed.new_ones(normed.shape[:2], dtype=torch.bool))
@@ -133,20 +134,18 @@ class Transformer(Translator):
         """Read token i of the source as token names[i] in queries and keys, and as labels[i] elsewhere."""
         self.name_of, self.label_of = torch.tensor(names), torch.tensor(labels)
 
-    def sites(self) -> Iterator[tuple[str, int, Attention]]:
+    def places(self) -> Iterator[tuple[str, int, Attention | Whole | Mixing]]:
         for i, layer in enumerate(self.encoder):
             assert isinstance(layer, EncoderLayer)
-            if isinstance(layer.attention, Attention) and layer.attention.kept:
-                yield "encoder_self", i, layer.attention
+            yield "encoder_self", i, layer.attention
         for i, layer in enumerate(self.decoder):
             assert isinstance(layer, DecoderLayer)
-            if layer.self_attention.kept:
-                yield "decoder_self", i, layer.self_attention
-            if layer.cross_attention.kept:
-                yield "cross", i, layer.cross_attention
+            yield "decoder_self", i, layer.self_attention
+            yield "cross", i, layer.cross_attention
 
     def origins(self) -> dict[str, Origin]:
-        below = "the residual stream at its layer, normalised (layer 1: embeddings + positions)"
+        first = "embeddings" if self.source_positions.inside else f"{self.source_positions.formula}, x the embeddings"
+        below = f"the residual stream at its layer, normalised (layer 1: {first})"
         joins = "added to the residual stream"
         every = "the same states, every source token"
         if self.config.factors == "split":
@@ -160,7 +159,7 @@ class Transformer(Translator):
                 joins,
             ),
         }
-        return {site: sites[site] for site in dict.fromkeys(site for site, _, _ in self.sites())}
+        return {site: sites[site] for site in dict.fromkeys(site for site, _, _ in self.places())}
 
     def encode(self, source: Tensor, mask: Tensor) -> Encoded:
         names = None

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from study.attention import Attention, Memory, Terms
+from study.attention.site import Held
 from study.attention.weighting import to_float32
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
@@ -21,7 +22,7 @@ PAD, UNK, BOS, EOS = 0, 1, 2, 3
 class Encoded(NamedTuple):
     """A batch of encoded sources: a batch-first tree, so that a beam is one `select`."""
 
-    memories: tuple[Memory, ...]
+    memories: tuple[Memory | Held, ...]
     """Cross-attention's memory, one per decoder layer that attends."""
     state: Any
     """The decoder's initial state."""
@@ -74,9 +75,15 @@ class Translator(nn.Module):
         """One token [B] per sentence → logits [B, N] of the next, and the state after it."""
         raise NotImplementedError
 
-    def sites(self) -> Iterator[tuple[str, int, Attention]]:
-        """Yield (site, layer, module) of every attention that has a head, in the order of computation."""
+    def places(self) -> Iterator[tuple[str, int, Any]]:
+        """Yield (site, layer, module) of all that mixes tokens, in the order of computation."""
         raise NotImplementedError
+
+    def sites(self) -> Iterator[tuple[str, int, Attention]]:
+        """Yield those of `places` that are `Attention` and have a head."""
+        for site, layer, module in self.places():
+            if isinstance(module, Attention) and module.kept:
+                yield site, layer, module
 
     def origins(self) -> dict[str, Origin]:
         """Inputs of every site."""

@@ -11,6 +11,7 @@ from study.analysis.figures.points import CROSS, FAMILY, INIT, SCALE, comparable
 from study.analysis.figures.points import at as field
 from study.analysis.labels import arm_words
 from study.analysis.runs import Runs
+from study.config import mechanisms
 from study.sweep.spec import Spec
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def scale(runs: Runs, *specs: Spec) -> pd.DataFrame:
     for spec in specs:
         table = comparable(runs, spec, PARTS, [EXACT])
         if spec.name != "scale_parts":
-            table = table[[field(experiment, SCALE) == "inverse" for experiment in table["experiment"]]]
+            table = table[[mechanisms.SCALE[field(experiment, SCALE)].power == 1 for experiment in table["experiment"]]]
         line = lines(table, SCALE, INIT, MAP_RATE)
         parts.append(placed(table, EXACT, line, values(table, f"{CROSS}.key_width"), column=values(table, FAMILY)))
     return with_means(parts)

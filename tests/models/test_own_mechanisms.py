@@ -1,0 +1,271 @@
+"""Mechanisms as a user would write them, each in a file of at most 25 lines: `study check` takes them, models train."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from study.__main__ import main
+from study.attention.part import Part
+from study.attention.site import build_site
+from study.attention.view import View
+from study.config import Attention, config_hash, experiment_from, experiment_id, plugins
+from study.config.mechanisms import AXES
+from study.errors import InputError
+from study.models import build, initialise
+
+HEAD = """import torch
+from torch import nn
+"""
+GROUPED = """
+from study.attention import Site
+
+class Grouped(Site):
+    facts = dict(formula="[o_1; …; o_H] W_O, o_n = softmax(q_n·k/√K) v", options=("heads", "key_width"))
+
+    def __init__(self, config, query_width, memory_width):
+        super().__init__(config, query_width, memory_width)
+        self.heads, self.size = config.heads, config.key_width
+        self.q = nn.Linear(query_width, self.heads * self.size, bias=False)
+        self.kv = nn.Linear(memory_width, 2 * self.size, bias=False)
+        self.out = nn.Linear(self.heads * self.size, query_width, bias=False)
+
+    def remember(self, states, mask):
+        return self.kv(states).chunk(2, -1)
+
+    def forward(self, query, memory, view):
+        q = self.q(query).unflatten(-1, (self.heads, self.size)).transpose(1, 2)
+        e = q @ memory[0][:, None].transpose(-1, -2) * self.size**-0.5
+        a = e.masked_fill(~view.mask, -1e9).softmax(-1) * view.mask
+        return self.out((a @ memory[1][:, None]).transpose(1, 2).flatten(2))
+"""
+SINK = """
+from study.attention import Weighting
+
+class Sink(Weighting):
+    facts = dict(formula="exp(e) / (exp(b) + Σ exp(e))")
+
+    def __init__(self, heads):
+        super().__init__()
+        self.logit = nn.Parameter(torch.zeros(heads))
+
+    def forward(self, logits, mask):
+        sink = self.logit[:, None, None].expand(*logits.shape[:-1], 1)
+        e = torch.cat([logits.masked_fill(~mask, float("-inf")), sink], -1)
+        return e.float().softmax(-1)[..., :-1] if e.dtype == torch.float16 else e.softmax(-1)[..., :-1]
+"""
+TALKING = """
+from study.attention import Combine
+
+class Talking(Combine):
+    facts = dict(formula="Σ_n o_n W_O^n", mixes_logits="e_m ← Σ_n P_nm e_n", mixes="a_m ← Σ_n R_nm a_n")
+
+    def __init__(self, heads, size, width):
+        super().__init__(heads, size, width)
+        self.weight = nn.Parameter(torch.empty(heads, size, width))
+        self.p = nn.Parameter(torch.empty(heads, heads))
+        self.r = nn.Parameter(torch.empty(heads, heads))
+
+    def mix_logits(self, logits):
+        return torch.einsum("bnls,nm->bmls", logits, self.p)
+
+    def mix_weights(self, weights):
+        return torch.einsum("bnls,nm->bmls", weights, self.r)
+
+    def forward(self, heads):
+        return (heads @ self.weight).sum(1)
+"""
+SHARED = """
+from study.attention import Values
+
+class Shared(Values):
+    facts = dict(formula="W m, W shared by the heads")
+
+    def __init__(self, width, heads, size):
+        super().__init__(width, heads, size)
+        self.heads, self.weight = heads, nn.Parameter(torch.empty(1, size, width))
+
+    def forward(self, states):
+        return (states @ self.weight[0].T)[:, None].expand(-1, self.heads, -1, -1)
+
+    def keep(self, heads):
+        self.heads = len(heads)
+"""
+LINEAR = """
+from study.attention import Site
+
+class Linear(Site):
+    facts = dict(formula="Σ_s φ(q)·φ(k_s) v_s / Σ_s φ(q)·φ(k_s), φ(x) = elu(x) + 1", sites=("decoder_self",))
+
+    def __init__(self, config, query_width, memory_width):
+        super().__init__(config, query_width, memory_width)
+        self.q, self.k, self.v = (nn.Linear(query_width, query_width, bias=False) for _ in range(3))
+
+    def remember(self, states, mask):
+        k = nn.functional.elu(self.k(states)) + 1
+        return (k[..., None] * self.v(states)[..., None, :]).cumsum(1), k.cumsum(1)
+
+    def extend(self, memory, states):
+        return tuple(old[:, -1:] + new for old, new in zip(memory, self.remember(states, None)))
+
+    def forward(self, query, memory, view):
+        q = nn.functional.elu(self.q(query)) + 1
+        return (q[:, :, None] @ memory[0])[:, :, 0] / (q * memory[1]).sum(-1, keepdim=True)
+"""
+ROPE = """
+from study.attention import Positions
+
+class Turned(Positions):
+    facts = dict(formula="q turned by t ω, k by s ω", relative=True, rotates=True)
+
+    def rotate(self, x, position):
+        half = x.shape[-1] // 2
+        angle = position[:, None] * 100.0 ** (-torch.arange(half, device=x.device) / half).to(x.dtype)
+        one, other = x[..., :half], x[..., half:]
+        cos, sin = angle.cos(), angle.sin()
+        return torch.cat([one * cos - other * sin, one * sin + other * cos], -1)
+"""
+PAGE = (Path(__file__).parents[2] / "docs" / "own-mechanisms.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+DOCUMENTED = {re.findall(r"class (\w+)", text)[0].lower(): text for text in BLOCKS}
+"""The examples of the documentation."""
+FILES = {"grouped": GROUPED, "sink": SINK, "talking": TALKING, "shared": SHARED, "linear": LINEAR, "turned": ROPE}
+FILES = {name: HEAD + text for name, text in FILES.items()} | DOCUMENTED
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(plugins.ALLOWED, "")
+    for name, text in FILES.items():
+        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    yield tmp_path
+    for key in [key for key in Part._values if "@" in key[1]]:
+        del Part._values[key]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_check_takes_it(here: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(FILES[name].splitlines()) <= 25
+    assert main(["check", f"{name}.py"]) == 0, capsys.readouterr().out
+
+
+def test_every_axis_that_is_open_has_an_example_with_a_parameter(here: Path) -> None:
+    plugins.allow(f"{name}.py" for name in DOCUMENTED)
+    shown = {Part.named(plugins.read(f"{name}.py").value).axis for name in DOCUMENTED}
+    assert shown == {axis for axis, rows in AXES.items() if rows.extensible}
+    assert all(re.search(r"nn\.(Parameter|Linear)", text) for text in DOCUMENTED.values())
+
+
+def built(**fields: object) -> torch.nn.Module:
+    plugins.allow(fields.values())
+    module = build_site(Attention.model_validate(fields).resolved(24, 24), 24, 24, causal=True)
+    initialise(module, 1)
+    return module.double()
+
+
+def contexts(module: torch.nn.Module, states: torch.Tensor) -> torch.Tensor:
+    """Contexts of causal self-attention."""
+    count = states.shape[1]
+    seen = torch.ones(count, count, dtype=torch.bool).tril()[None, None]
+    memory = module.remember(states, seen.new_ones(states.shape[:2]))  # type: ignore[operator]
+    out: torch.Tensor = module(states, memory, View(seen, torch.arange(count)))[0]
+    return out
+
+
+def test_sites_of_a_users_own_equal_those_of_the_package(here: Path) -> None:
+    """Grouped keys of one group, and linear attention by prefix sums, with the weights of parts that do the same."""
+    states = torch.randn(2, 6, 24, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    with torch.no_grad():
+        own, parts = built(site="grouped.py", heads=3), built(heads=3, groups=1)
+        weight = {name.removeprefix("own."): tensor for name, tensor in own.named_parameters()}
+        parts.map_query.weight.copy_(weight["q.weight"].view(3, 8, 24))
+        parts.map_key.weight.copy_(weight["kv.weight"][None, :8])
+        parts.map_value.weight.copy_(weight["kv.weight"][None, 8:])
+        parts.combine.weight.copy_(weight["out.weight"].T.view(3, 8, 24))
+        torch.testing.assert_close(contexts(own, states), contexts(parts, states), rtol=1e-9, atol=1e-12)
+        own = built(site="linear.py")
+        parts = built(score="elu_kernel", weights="normalised", output="raw")
+        for mine, theirs in (("q", "query"), ("k", "key"), ("v", "value")):
+            getattr(parts, f"map_{theirs}").weight.copy_(getattr(own.own, mine).weight[None])
+        torch.testing.assert_close(contexts(own, states), contexts(parts, states), rtol=1e-9, atol=1e-12)
+
+
+SMALL = [
+    *("--model.width", "16", "--data.train_pairs", "60", "--data.test_pairs", "4", "--training.steps", "2"),
+    *("--training.batch_tokens", "200", "--training.validate_every", "2", "--decoding.beam", "1"),
+]
+
+
+def test_from_a_site_in_a_file_to_a_translation(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    everywhere = ["--model.family", "transformer", "--model.attention.site", "grouped.py"]
+    assert main(["train", *everywhere, "--model.attention.decoder_self.site", "linear.py", *SMALL]) == 0
+    assert main(["train", "--model.attention.site", "grouped.py", *SMALL]) == 0
+    for family in ("recurrent", "transformer"):
+        (run,) = (here / "runs").glob(f"grammar-{family}-grouped-*")
+        assert main(["translate", str(run), "der Onkel", "--allow-code"]) == 0
+        assert "a class of its own computes cross-attention" in capsys.readouterr().out
+        assert main(["prune", str(run), "--allow-code"]) == 2
+        assert (
+            "expected sites with heads to prune, got all, which classes of a user's own compute"
+            in capsys.readouterr().err
+        )
+
+
+def test_explain_has_the_formulas_of_a_users_own(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whole site, positions, maps, values, output, weights and combination."""
+    given = ["--model.family=transformer", "--model.positions=slopes.py", "--model.attention.encoder_self.maps=bent.py"]
+    given += ["--model.attention.encoder_self.values=shared.py", "--model.attention.encoder_self.output=squashed.py"]
+    given += ["--model.attention.encoder_self.weights=sink.py", "--model.attention.decoder_self.combine=gated.py"]
+    given += ["--model.attention.cross.site=grouped.py"]
+    assert main(["explain", *given]) == 0
+    out = capsys.readouterr().out
+    for line in (
+        "q = tanh(W_Q x)",
+        "k = tanh(W_K m)",
+        "v = W_V m, W_V shared by the heads",
+        "e ← e − exp(g_n) |t − s|",
+        "a = exp(e) / (exp(b) + Σ exp(e)) over the S visible slots",
+        "c ← tanh(c) W",
+        "c = Σ_n σ(g_n·x) o_n W_O^n",
+        "c = [o_1; …; o_H] W_O, o_n = softmax(q_n·k/√K) v",
+        "key_width = 16",
+    ):
+        assert f"     {line}" in out, line
+
+
+def test_the_class_of_a_site_is_in_the_identity_by_its_content(here: Path) -> None:
+    field = "model.attention.site"
+    first = experiment_from({field: "grouped.py"})
+    assert experiment_id(first).startswith("grammar-recurrent-grouped-")
+    assert config_hash(experiment_from({field: "parts"})) == config_hash(experiment_from({}))
+    again = experiment_from({"model": first.model.model_dump(mode="json")})
+    assert config_hash(again) == config_hash(first)
+    (here / "grouped.py").write_text(HEAD + GROUPED + "# more\n", encoding="utf-8")
+    assert config_hash(experiment_from({field: "grouped.py"})) != config_hash(first)
+    with pytest.raises(plugins.NotAllowedError, match="does not run unasked"):
+        build_site(first.model.attention.cross, 64, 64)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"family": "transformer", "attention.site": "linear.py"}, "stands at decoder_self"),
+        ({"attention.site": "grouped.py", "attention.score": "additive"}, "score: no part of site Grouped"),
+        ({"attention.site": "grouped.py", "attention.value_width": 4}, "value_width: no part of site Grouped"),
+        ({"attention.site": "grouped.py", "memory": "empty"}, "memory empty has no slot"),
+        ({"attention.maps": "bent.py", "attention.logit_init": "matched"}, "has none"),
+        ({"attention.maps": "bent.py", "attention.groups": 1, "attention.heads": 2}, "groups: expected maps separate"),
+        ({"attention.maps": "bent.py", "attention.equal_start": True}, "equal_start: expected separate maps"),
+        ({"attention.output": "squashed.py", "attention.combine": "sum_wide"}, "expected combine concat"),
+        ({"attention.values": "bent.py"}, "expected a subclass of study.attention.Values"),
+        ({"family": "transformer", "positions": "rope", "attention.site": "grouped.py"}, "applies no positions rope"),
+        ({"attention.maps": "sink.py"}, "expected a subclass of study.attention.Maps"),
+    ],
+)
+def test_what_means_nothing_is_refused(here: Path, fields: dict[str, object], said: str) -> None:
+    plugins.allow(fields.values())
+    with pytest.raises(InputError, match=re.escape(said)):
+        build(experiment_from({f"model.{name}": value for name, value in fields.items()}).model, 10, 1)
