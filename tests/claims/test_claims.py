@@ -473,7 +473,7 @@ def test_tables_and_the_verb(study, tmp_path, capsys, monkeypatch):
     study.write("bilinear", 0.001, LESS)
     study.ask()
     monkeypatch.setattr("study.claims.schema.HERE", tmp_path / "ours.yaml")
-    monkeypatch.setattr(command, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(command, "sweeps_folder", lambda: tmp_path / "sweeps")
     (tmp_path / "ours.yaml").write_text("claims: []")
     to = tmp_path / "tables"
     options = ["--claims", str(tmp_path / "claims.yaml"), "--runs", str(study.runs), "--out", str(to)]

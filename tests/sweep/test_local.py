@@ -7,6 +7,7 @@ import resource
 import shlex
 import signal
 import subprocess
+import sys
 from collections import Counter
 
 import pytest
@@ -389,7 +390,7 @@ def test_the_rule_of_supervision_holds_for_a_command_that_an_agent_starts(tmp_pa
     )
     (tmp_path / "child.py").write_text(code)
     agent = subprocess.Popen(
-        ["sh", "-c", f"python {tmp_path}/child.py & echo $!; wait"], stdout=subprocess.PIPE, text=True
+        ["sh", "-c", f"{sys.executable} {tmp_path}/child.py & echo $!; wait"], stdout=subprocess.PIPE, text=True
     )
     child = int(agent.stdout.readline())
     assert agent.stdout.readline() == "ready\n"
