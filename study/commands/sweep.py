@@ -179,14 +179,8 @@ class Call:
         lines, script, at_once, cores, gpus = self._engine(todo)
         if args.print:
             print(script)
-        print(lines, told(self.seconds, at_once, cores, gpus), *self._claims(), sep="\n", file=to)
+        print(lines, told(self.seconds, at_once, cores, gpus), sep="\n", file=to)
         return 0
-
-    def _claims(self) -> list[str]:
-        """Return what the claim of the study needs that asks most of this sweep."""
-        from study.claims.planning import claim_lines
-
-        return claim_lines(self.spec, self.job.out)
 
     def _engine(self, todo: local.Job) -> tuple[str, str, int, float, float]:
         """Return what an engine would do: in words, as a script, and the runs at a time with cores and GPUs of each."""

@@ -5,14 +5,10 @@ import math
 
 import numpy as np
 import pytest
-from claim_cases import FIRST, MACHINE, RATE, SCORE, SEEDS, Study
+from claim_cases import RATE, SCORE, SEEDS, Study
 from scipy import stats
 
-from study.analysis.runs import Runs
-from study.claims.costs import Costs, Measured, Site
-from study.claims.evaluate import evaluate
-from study.claims.schema import Claim, ClaimFile, Question
-from study.claims.table import contrasts_table
+from study.claims.table import cells
 from study.records import Score
 
 SCORES, RATES = ("dot", "bilinear", "additive"), (0.001, 0.004)
@@ -159,11 +155,10 @@ def test_two_contrasts_of_a_kind_have_their_own_numbers(kind, tmp_path):
             loss = Score(split="valid", metric="nll", value=LOSS[score, rate][place], n=50)
             study.write(score, rate, {seed: values[place]}, more=lambda value, loss=loss: [loss])
     question, expected = KINDS[kind]
-    (verdict,) = study.ask({"type": "shape"}, **{"where": {}, "margin": None} | question)
-    tests = [(f.test, f.test.holm) for f in verdict.findings]
-    assert {test.method for test, _ in tests} == {"within" if kind in ("within", "draws") else "welch"}
-    for (test, holm), numbers in zip(tests, expected, strict=True):
-        assert (test.difference, test.low, test.high, holm) == pytest.approx(numbers, rel=1e-6)
+    tests = [row.test for row in study.ask({"type": "shape"}, **{"where": {}, "margin": None} | question)]
+    assert {test.method for test in tests} == {"within" if kind in ("within", "draws") else "welch"}
+    for test, numbers in zip(tests, expected, strict=True):
+        assert (test.difference, test.low, test.high, test.holm) == pytest.approx(numbers, rel=1e-6)
 
 
 def test_two_correlations_have_their_own_numbers(tmp_path):
@@ -177,27 +172,11 @@ def test_two_correlations_have_their_own_numbers(tmp_path):
         {"statistic": "correlation", "between": ["test/aer", "test/bleu"], "level": level}
         for level in ("arms", "seeds")
     ]
-    (verdict,) = study.ask({"type": "equivalence"}, metric="test/bleu", margin=0.3, where={}, contrasts=contrasts)
+    rows = study.ask({"type": "equivalence"}, metric="test/bleu", margin=0.3, where={}, contrasts=contrasts)
     between = stats.spearmanr([v.mean() for v in LOSS.values()], [v.mean() for v in EXACT.values()]).statistic
     within = np.mean([stats.spearmanr(LOSS[arm], EXACT[arm]).statistic for arm in EXACT])
-    assert [f.test.difference for f in verdict.findings] == pytest.approx([between, within])
-
-
-def test_two_ratios_have_their_own_numbers(tmp_path):
-    times = {1: [10.0, 11.0, 9.0, 10.5], 4: [15.0, 17.0, 13.0, 16.0], 8: [20.0, 23.0, 19.0, 20.0]}
-    measured = [
-        Measured(site=Site(heads=heads, **FIRST), milliseconds=found, megabytes=8.0) for heads, found in times.items()
-    ]
-    found = Costs(provenance=MACHINE, threads=1, rounds=1, tokens=2048, measured=measured)
-    contrasts = [{"statistic": "ratio", "arm": {"heads": heads}, "baseline": {"heads": 1}} for heads in (4, 8)]
-    question = Question(benchmark="cost", margin=1.1, contrasts=contrasts)
-    claim = Claim(id=1, slug="x", statement="x", type="superiority", questions=[question])
-    (verdict,) = evaluate([ClaimFile(path=tmp_path / "claims.yaml", claims=(claim,))], Runs(None, tmp_path), found)
-    expected = means([np.log(np.array(times[heads]) / np.array(times[1])) for heads in (4, 8)])
-    for one, (*ends, holm) in zip(verdict.findings, expected, strict=True):
-        test = one.test
-        assert (test.difference, test.low, test.high) == pytest.approx([math.exp(end) for end in ends])
-        assert one.test.holm == pytest.approx(holm)
+    assert [row.test.difference for row in rows] == pytest.approx([between, within])
+    assert [row.weighted.n for row in rows] == [6, 6]
 
 
 @pytest.mark.parametrize("rate", [0, 1])
@@ -216,10 +195,9 @@ def test_a_diverged_run_leaves_draws_undecided(rate, tmp_path):
             study.write(SCORES[0], RATES[lost], {SEEDS[0]: None}, status="diverged")
         for a, b in (RATES[:2], RATES[1::-1]):
             contrast = {"statistic": "draws", "arm": {RATE: a}, "baseline": {RATE: b}, "over": SCORE}
-            (verdict,) = study.ask({"type": "shape"}, where={}, margin=None, contrasts=[contrast])
-            words.append(verdict.word)
+            (row,) = study.ask({"type": "shape"}, where={}, margin=None, contrasts=[contrast])
+            words.append(row.word)
     assert words == ["supported", "contradicted", "undecided", "undecided"]
-    ((row,),) = [block.rows for block in contrasts_table([verdict]).blocks]
-    cells = row.cells
-    assert cells["n"] == f"{len(SCORES)} draws"
-    assert cells["notes"].endswith("n counts draws of the corpus, of 4 seeds each")
+    told = cells(row)
+    assert told["n"] == f"{len(SCORES)} draws"
+    assert told["notes"].endswith("n counts draws of the corpus, of 4 seeds each")
