@@ -185,9 +185,10 @@ def _within(contrast: Contrast, among: QuestionArms) -> Weighted:
     if contrast.statistic == "costly":
         metrics.check_claimed(f"{among.measure.metric}/without cross 0 0", declared.corpus)
     of, bases = among.values(declared, contrast.of), [among.values(declared, name) for name in contrast.subtracted]
+    number = contrast.minus if isinstance(contrast.minus, float) else 0.0
     values = dict(of.values) if all(base.values for base in bases) else {}
     for seed in values:
-        taken = [base.values[seed] for base in bases] or [contrast.minus]
+        taken = [base.values[seed] for base in bases] or [number]
         values[seed] -= sum(taken) / len(taken)
     scores = [] if contrast.statistic == "costly" else [(1.0, of), *((-1.0, base) for base in bases)]
     return Weighted([(1.0, replace(of, values=values))], len(declared.cells), scores)

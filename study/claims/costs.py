@@ -107,7 +107,7 @@ def rows(claim: Claim, question: Question, costs: Costs | None) -> list[Finding]
             times, machine = dict(enumerate(log_ratios(arm, base))), costs.machine
             note = f"{arm.megabytes / base.megabytes:.2f} times the memory"
             weighted = Weighted([(1.0, Arm("times", times))], len(times), notes=[note])
-        limit = float(question.margin or 1)
+        limit = math.log(float(question.margin or 1))
         found.append(Finding(claim, question, contrast, "one site", machine, measure, weighted, limit))
     conclude(found)
     return found

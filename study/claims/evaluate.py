@@ -13,12 +13,9 @@ from study.claims import costs, matrix
 from study.claims.contrasts import QuestionArms, weigh
 from study.claims.costs import Costs
 from study.claims.noise import add_sentence_tests
-from study.claims.schema import Claim, ClaimFile, Gap, NamedMargin, Question
+from study.claims.schema import Claim, ClaimFile, Gap, Overrides, Question
 from study.claims.verdicts import Finding, conclude, over_the_study, supersede
 from study.errors import InputError
-
-BLEU = "bleu"
-"""Named margin with the value of one BLEU in each score."""
 
 
 def evaluate(
@@ -43,13 +40,13 @@ def evaluate(
         InputError: a claim that is not there, one that names what no sweep has, or a record that can't be used.
     """
     gap = next((file.gap for file in reversed(files) if file.gap), None)
-    margins = {name: margin for file in files for name, margin in file.margins.items()}
+    worth = {name: margin.values for file in files for name, margin in file.margins.items()}
     names, known = set(wanted), {name for file in files for claim in file.claims for name in claim.names}
     if unknown := names - known:
         raise InputError(f"claim: expected a number or name of a claim, got {min(unknown)}. `study claims` lists all.")
     found: list[Finding] = []
     for file in files:
-        evaluator, rows = _Evaluator(runs, gap, margins, file.path), list[Finding]()
+        evaluator, rows = _Evaluator(runs, gap, worth, file.path), list[Finding]()
         for claim in file.claims:
             if not names or names & claim.names:
                 own = evaluator.rows(claim, measured, by_score)
@@ -66,7 +63,7 @@ def evaluate(
 class _Evaluator:
     runs: Runs
     gap: Gap | None
-    margins: Mapping[str, NamedMargin]
+    worth: Mapping[str, Mapping[str, Mapping[str, float]]]
     path: Path
 
     def rows(self, claim: Claim, measured: Costs | None, by_score: bool) -> list[Finding]:
@@ -92,9 +89,9 @@ class _Evaluator:
         """Return the rows of a question in one corpus and family."""
         corpus, _, family = pair.partition("/")
         sweeps = [name for name in (question.sweep, *question.with_sweeps) if name]
-        sides = [side for contrast in question.contrasts for _, side in contrast.sides]
-        for fields in ({"data.name": corpus, "model.family": family}, question.where, *sides):
-            check_fields(fields)
+        place: Overrides = {"data.name": corpus, "model.family": family}
+        for chosen in (place, question.where, *(side for one in question.contrasts for _, side in one.sides)):
+            check_fields(chosen)
         arms = self.runs.named_arms(sweeps, corpus, family, self.path.parent)
         if not arms:
             raise InputError(f"asked: expected a corpus/family of sweep {question.sweep}, got {pair}.")
@@ -119,7 +116,7 @@ class _Evaluator:
     def _by_score(self, row: Finding, pair: str) -> dict[str, Finding | str]:
         """Return the row that decides by each score, or why there is none; nothing outside the matrix."""
         found, question = dict[str, Finding | str](), row.question
-        worth = self._worth(str(question.margin).partition(" ")[2], pair)
+        worth = self.worth.get(str(question.margin).partition(" ")[2], {}).get(pair, {})
         for score in matrix.SCORES if matrix.covers(question, pair) else ():
             other = matrix.with_score(question, score, worth)
             try:
@@ -129,16 +126,12 @@ class _Evaluator:
                 found[score] = matrix.NOT_SCORED
         return found
 
-    def _worth(self, name: str, pair: str) -> Mapping[str, float]:
-        """The values of a named margin in a corpus and family, by score; empty where it is none."""
-        return self.margins[name].values.get(pair, {}) if name in self.margins else {}
-
     def _bleu(self, question: Question, pair: str) -> float | None:
         """The value of one BLEU in units of a question, by the named margin `bleu`; None without one."""
         if question.by_length or not question.statistics <= {"difference", "interaction", "within", "draws"}:
             return None
         unit = metrics.unit_of(question.metric)
-        return 1.0 if unit.split("/")[0] == BLEU else self._worth(BLEU, pair).get(unit)
+        return 1.0 if unit.split("/")[0] == "bleu" else self.worth.get("bleu", {}).get(pair, {}).get(unit)
 
     def _margin(self, question: Question, pair: str) -> tuple[float | None, str]:
         """The margin, and why it is not known if it should be."""
@@ -146,7 +139,7 @@ class _Evaluator:
             return question.margin, ""
         unit, (times, _, name) = metrics.unit_of(question.metric), question.margin.partition(" ")
         if name:
-            if unit not in (worth := self._worth(name, pair)):
+            if unit not in (worth := self.worth.get(name, {}).get(pair, {})):
                 raise InputError(
                     f"margin: expected {name} with a value for {unit} in {pair}, got none. Add it to `margins:`."
                 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from study.analysis import labels
 from study.analysis.figures import style
@@ -36,7 +36,11 @@ def points(rows: Sequence[Finding]) -> pd.DataFrame:
         row = deciding(own)
         facts = {"id": claim, "claim": row.claim.slug.replace("-", " "), "verdict": summary(own)}
         facts |= {"asked": table.asked_in(row), "contrast": row.name(words=False)}
-        lines.append(facts | {end: round(value, 4) for end, value in row.as_claimed.items()})
+        ends = row.in_margins
+        if row.contrast.direction(row.question.metric) < 0:
+            turned = {"low": "high", "high": "low", "low90": "high90", "high90": "low90"}
+            ends = {end: -ends[turned.get(end, end)] for end in ends}
+        lines.append(facts | {end: round(value, 4) for end, value in ends.items()})
     return pd.DataFrame(lines)
 
 
@@ -45,7 +49,7 @@ def draw(data: pd.DataFrame) -> Figure:
     """Draw the forest plot: a row per claim, thick 90% and thin 95% intervals, the margin ±1 shaded."""
     from matplotlib.lines import Line2D
 
-    looks = {
+    looks: dict[str, dict[str, Any]] = {
         verdict: {"marker": marker, "markersize": 4.5, "color": colour, "markerfacecolor": face, "linestyle": ""}
         for verdict, (marker, colour, face) in MARKS.items()
     }

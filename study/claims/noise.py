@@ -83,7 +83,7 @@ def _tested(store: Store, key: SentenceKey) -> list[str] | None:
     if not all(one for side in values for one in side):
         return None
     if score == "bleu":
-        p, ends = [_bleu(*pair, [*targets.values()]) for pair in zip(*values, strict=True)], None
+        p, ends = [_bleu(a, b, [*targets.values()]) for a, b in zip(*values, strict=True)], None
     else:
         words = sum(len(scoring.forms(text)) for text in targets.values())
         factor = {"exact": 100.0, "accuracy": 100.0 * len(targets) / max(1, words)}.get(score, 1.0)

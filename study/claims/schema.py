@@ -58,6 +58,8 @@ class Pair(Entry):
 class Contrast(Entry):
     """Contrast of arms. `expect` is the predicted sign; by default the arm is better, or a ratio lower.
 
+    `name` is made from the arms where it is left out. The statistics are these:
+
     difference   arm − baseline; with `best_over` each side is the best of several arms by validation (`select`)
     interaction  (arm − baseline) − (minus.arm − minus.baseline)
     trend        slope over a field's values of the arm's score, or of its difference to the baseline
@@ -71,7 +73,7 @@ class Contrast(Entry):
     draws        mean difference over draws of the corpus, by Student's t over the draws' own differences of means
     """
 
-    name: str = Field("", description="In words; made from the arms where it is left out.")
+    name: str = ""
     statistic: str = "difference"
     expect: Literal["higher", "lower", "better", "worse", "different"] = "better"
     arm: Overrides = {}
@@ -90,12 +92,12 @@ class Contrast(Entry):
     def _fits(cls, given: Any) -> Any:
         """Refuse fields of other statistics."""
         tree = {"statistic": "difference"} | (given if isinstance(given, dict) else {})
-        if (kind := tree["statistic"]) not in FIELDS:
+        if (kind := str(tree["statistic"])) not in FIELDS:
             raise ValueError(f"statistic: expected {', '.join(FIELDS)}, got {kind}")
         needs, takes = FIELDS[kind]
         if not needs <= (named := tree.keys() - {"name", "statistic", "expect"}) <= needs | takes:
             fields = ", ".join([*sorted(needs), *(f"{name} (optional)" for name in sorted(takes))])
-            raise ValueError(f"expected the fields of statistic {kind}: {fields}, got {', '.join(sorted(named))}")
+            raise ValueError(f"expected the fields of statistic {kind}: {fields}, got {', '.join(sorted(map(str, named)))}")
         if "minus" in needs and isinstance(tree["minus"], dict) != (kind == "interaction"):
             raise ValueError(f"minus: expected that of statistic {kind}, got {tree['minus']}")
         return {"over": OVER.get(kind, "")} | tree
@@ -123,34 +125,49 @@ class Contrast(Entry):
 
 
 class Question(Entry):
-    """Contrasts of the arms of one sweep, in one or more pairs of corpus and family."""
+    """Contrasts of the arms of one sweep, in one or more pairs of corpus and family.
 
-    sweep: str | None = Field(None, description="Name of a sweep in sweeps/, or a file beside the file of claims.")
-    with_sweeps: tuple[str, ...] = Field((), description="Further sweeps whose arms a correlation is taken over.")
-    benchmark: Literal["cost"] | None = Field(None, description="Instead of a sweep: measured times, see costs.py.")
-    asked: tuple[Annotated[str, Field(pattern="^[^/]+/[^/]+$")], ...] = Field(
-        (), description="Pairs such as grammar/recurrent."
-    )
-    part: str = Field("", description="Which part of the claim, where it has several.")
-    type: Kind = Field("superiority", description="Type of this part; by default the claim's.")
+    Attributes:
+        sweep: name of a sweep in sweeps/, or a file beside the file of claims.
+        with_sweeps: further sweeps whose arms a correlation is taken over.
+        benchmark: instead of a sweep: measured times, see `costs`.
+        asked: pairs such as grammar/recurrent.
+        part: which part of the claim, where it has several.
+        type: type of this part; by default the claim's.
+        metric: the number that decides.
+        by_length: the slope of the metric over source length, per run and word.
+        by_sentences: the slope weighs groups of lengths by their numbers of sentences.
+        margin: smallest difference of interest.
+        where: fields that all arms share.
+        combine: the claim holds if all contrasts do, or if any does.
+        against: the contrasts predict the opposite of the claim.
+        descriptive: estimates and intervals are printed, and no verdict is given.
+        not_asked: why this is not the claim as it was published.
+        post_hoc: why this was asked when its answer could be known.
+        edition: edition of the study that declared the question.
+        replaces: questions of the first edition that do not count once this one has run: entries are corpus/family or
+            parts of the same corpus and family. By default all of the same corpus and family; an empty list: none.
+        contrasts: the comparisons that decide.
+    """
+
+    sweep: str | None = None
+    with_sweeps: tuple[str, ...] = ()
+    benchmark: Literal["cost"] | None = None
+    asked: tuple[Annotated[str, Field(pattern="^[^/]+/[^/]+$")], ...] = ()
+    part: str = ""
+    type: Kind = "superiority"
     metric: str = "test/exact"
-    by_length: bool = Field(False, description="The slope of the metric over source length, per run and word.")
-    by_sentences: bool = Field(False, description="The slope weighs groups of lengths by their numbers of sentences.")
-    margin: Annotated[float, Field(gt=0)] | Multiple | None = Field(
-        None, description="Smallest difference of interest."
-    )
-    where: Overrides = Field(default={}, description="Fields that all arms share.")
-    combine: Literal["all", "any"] = Field("all", description="The claim holds if all contrasts do, or if any does.")
-    against: bool = Field(False, description="The contrasts predict the opposite of the claim.")
-    descriptive: bool = Field(False, description="Estimates and intervals are printed, and no verdict is given.")
-    not_asked: str = Field("", description="Why this is not the claim as it was published.")
-    post_hoc: str = Field("", description="Why this was asked when its answer could be known.")
-    edition: Literal[1, 2] = Field(1, description="Edition of the study that declared the question.")
-    replaces: tuple[str, ...] | None = Field(
-        None,
-        description="Questions of the first edition that do not count once this one has run: entries are corpus/family "
-        "or parts of the same corpus and family. By default all of the same corpus and family; an empty list: none.",
-    )
+    by_length: bool = False
+    by_sentences: bool = False
+    margin: Annotated[float, Field(gt=0)] | Multiple | None = None
+    where: Overrides = {}
+    combine: Literal["all", "any"] = "all"
+    against: bool = False
+    descriptive: bool = False
+    not_asked: str = ""
+    post_hoc: str = ""
+    edition: Literal[1, 2] = 1
+    replaces: tuple[str, ...] | None = None
     contrasts: Annotated[tuple[Contrast, ...], Field(min_length=1)]
 
     @property
@@ -175,25 +192,43 @@ class Question(Entry):
 
 
 class ReportedEffect(Entry):
-    """Published effect in BLEU: a difference of two systems on the same test set."""
+    """Published effect in BLEU: a difference of two systems on the same test set.
+
+    Attributes:
+        bleu: the difference.
+        of: what it is a difference of, in words, such as `4 − 1 heads`.
+        source: citation key; one of the claim's.
+        parts: parts of the claim that it belongs to; all if empty.
+    """
 
     bleu: float
-    of: str = Field(description="Difference in words, such as `4 − 1 heads`.")
-    source: str = Field(description="Citation key; one of the claim's.")
-    parts: tuple[str, ...] = Field((), description="Parts of the claim that it belongs to; all if empty.")
+    of: str
+    source: str
+    parts: tuple[str, ...] = ()
 
 
 class Claim(Entry):
-    """One row of the table of verdicts, or several: one for each corpus, family and part."""
+    """One row of the table of verdicts, or several: one for each corpus, family and part.
+
+    Attributes:
+        id, slug: number or word, and a short name.
+        statement: the claim in one sentence.
+        type: what its questions ask, unless they say otherwise.
+        source: citation keys.
+        published: the effect that the source reports.
+        effects: those published effects that are differences of BLEU.
+        unchecked: what is remembered of a source and was not looked up: never printed.
+        questions: its parts.
+    """
 
     id: int | str
     slug: str
     statement: str
     type: Kind
-    source: tuple[str, ...] = Field((), description="Citation keys.")
-    published: str = Field("", description="The effect that the source reports.")
-    effects: tuple[ReportedEffect, ...] = Field((), description="Those published effects that are differences of BLEU.")
-    unchecked: str = Field("", description="What is remembered of a source and was not looked up: never printed.")
+    source: tuple[str, ...] = ()
+    published: str = ""
+    effects: tuple[ReportedEffect, ...] = ()
+    unchecked: str = ""
     questions: Annotated[tuple[Question, ...], Field(min_length=1)]
 
     @field_validator("questions")
@@ -222,22 +257,27 @@ class Claim(Entry):
 
 
 class Gap(Entry):
-    """The margin `gap`: a share of the distance between two arms of a sweep, in the same metric, corpus and family."""
+    """The margin `gap`: a share of the distance between two arms of a sweep, in the same metric, corpus and family.
+
+    `where` has the fields that both arms share, by family.
+    """
 
     sweep: str
     share: Annotated[float, Field(gt=0, lt=1)]
     arm: Overrides
     baseline: Overrides
-    where: dict[str, Overrides] = Field(default={}, description="Fields that both arms share, by family.")
+    where: dict[str, Overrides] = {}
 
 
 class NamedMargin(Entry):
-    """A margin that was fixed before the runs: its value in each corpus, family and score."""
+    """A margin that was fixed before the runs: its value in each corpus, family and score.
 
-    source: str = Field(description="Where the values come from, in a sentence.")
-    values: dict[str, dict[str, Annotated[float, Field(gt=0)]]] = Field(
-        description="corpus/family ↦ score without its split, such as `nll` or `exact/without pronouns` ↦ value."
-    )
+    `source` says where the values come from. `values`: corpus/family ↦ score without its split, such as `nll` or
+    `exact/without pronouns` ↦ value.
+    """
+
+    source: str
+    values: dict[str, dict[str, Annotated[float, Field(gt=0)]]]
 
 
 class ClaimFile(Entry):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -190,14 +191,17 @@ def cells(row: Finding) -> dict[str, str]:
 
 def numbers(row: Finding) -> dict[str, Any]:
     """Return one line of the CSV. Empty: not known."""
-    claim, question, test, weighted = row.claim, row.question, row.test, row.weighted
+    claim, question, test, weighted, margin = row.claim, row.question, row.test, row.weighted, row.margin
+    if row.contrast.statistic == "ratio":  # a standard error of logarithms beside ratios would mislead
+        detectable = None if test.detectable is None else math.exp(test.detectable)
+        test, margin = replace(test.mapped(math.exp), se=None, detectable=detectable), math.exp(margin or 0.0)
     low, high = (row.sentences and row.sentences.interval) or (None, None)
     return {
         "id": claim.id, "slug": claim.slug, "type": question.type, "corpus": row.corpus, "family": row.family,
         "part": question.part, "edition": question.edition,
         "superseded_by": " and ".join(map(asked_in, row.superseded_by)), "post_hoc": question.post_hoc,
         "verdict": row.verdict, "finding": row.finding, "metric": "time" if question.benchmark else question.metric,
-        "contrast": row.name(words=False), "alone": row.word, "margin": row.margin, "method": test.method,
+        "contrast": row.name(words=False), "alone": row.word, "margin": margin, "method": test.method,
         **{name: getattr(test, name) for name in ("difference", "low", "high", "se", "df", "p", "low90", "high90")},
         "in_margins": row.in_margins["difference"], "holm": test.holm, "false_discovery": row.false_discovery,
         "detectable": test.detectable, "n": weighted.n, "declared": weighted.declared,

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from study import metrics
 from study.analysis.inference import ENDS, SentenceTest, Test, adjusted, correlation_power, false_discovery
@@ -58,7 +58,7 @@ class Finding:
         corpus, family: where the question is asked.
         measure: the number that it reads of a run.
         weighted: the arms with their weights.
-        margin: the smallest difference of interest.
+        margin: the smallest difference of interest; of a ratio its logarithm, like the numbers of the test.
         unknown: why there is no margin where there should be one.
         effects: published effects that belong to the question, in BLEU and in units of its score.
         test: the test, adjusted over the contrasts of the question.
@@ -131,20 +131,9 @@ class Finding:
 
     @property
     def in_margins(self) -> dict[str, float]:
-        """Estimate and ends of its intervals in units of the margin (of ratios: logarithms). NaN: not known."""
-        scale = math.log if self.contrast.statistic == "ratio" else float
+        """Estimate and ends of its intervals in units of the margin. NaN: not known."""
         values = {end: math.nan if (value := getattr(self.test, end)) is None else value for end in ENDS}
-        margin = scale(math.nan if self.margin is None else self.margin)
-        return {end: scale(value) / margin for end, value in values.items()}
-
-    @property
-    def as_claimed(self) -> dict[str, float]:
-        """The same, positive in the direction that the claim predicts."""
-        ends = self.in_margins
-        if (self.contrast.direction(self.question.metric) or 1) > 0:
-            return ends
-        turned = {"low": "high", "high": "low", "low90": "high90", "high90": "low90"}
-        return {end: -ends[turned.get(end, end)] for end in ENDS}
+        return {end: value / (math.nan if self.margin is None else self.margin) for end, value in values.items()}
 
     @property
     def power(self) -> str:
@@ -163,14 +152,10 @@ def conclude(rows: Sequence[Finding]) -> None:
     question, tests = rows[0].question, adjusted([row.weighted.test(row.contrast) for row in rows])
     for row, test in zip(rows, tests, strict=True):
         row.test, row.word = test, _word(row, test)
-        ratio = row.contrast.statistic == "ratio"
         if question.type == "equivalence" and row.word == CONTRADICTED:
             plain = row.contrast.statistic in ("difference", "draws")
-            better = -1 if ratio else plain * metrics.metric_of(question.metric).direction
+            better = -1 if row.contrast.statistic == "ratio" else plain * metrics.metric_of(question.metric).direction
             row.better = "the first arm is better" * (better * (test.difference or 0.0) > 0)
-        if ratio:  # logarithms ↦ ratios; a standard error of logarithms beside them would mislead
-            detectable = None if test.detectable is None else math.exp(test.detectable)
-            row.test = replace(test.mapped(math.exp), se=None, detectable=detectable)
     if question.descriptive and all(row.word != NOT_RUN for row in rows):
         for row in rows:
             row.word = DESCRIPTIVE
@@ -204,13 +189,11 @@ def _word(row: Finding, test: Test) -> str:
     kind, statistic, parts = row.question.type, row.contrast.statistic, row.weighted.parts
     if row.unknown and (kind == "equivalence" or statistic == "costly"):
         return NOT_RUN
-    sign, margin = row.contrast.direction(row.question.metric), row.margin
-    if statistic == "ratio" and margin:
-        margin = math.log(margin)
+    sign = row.contrast.direction(row.question.metric)
     diverged = {1 if weight * sign >= 0 else -1 for weight, arm in parts if arm.diverged}
     if diverged and (len(parts) == 1 or statistic == "correlation"):
         diverged = {1, -1}
-    return judged(kind, test, sign, margin, _saturated(row, sign), diverged)
+    return judged(kind, test, sign, row.margin, _saturated(row, sign), diverged)
 
 
 def _saturated(row: Finding, sign: int) -> bool:
@@ -229,14 +212,7 @@ def _saturated(row: Finding, sign: int) -> bool:
     return {end for _, end in ends} == at_base or (one_sided and at_base == {sign})
 
 
-def judged(
-    kind: str,
-    test: Test,
-    sign: int,
-    margin: float | None = None,
-    saturated: bool = False,
-    diverged: Collection[int] = (),
-) -> str:
+def judged(kind: str, test: Test, sign: int, margin: float | None, saturated: bool, diverged: Collection[int]) -> str:
     """Return the word for one contrast, by the rules of this module.
 
     Args:
@@ -335,4 +311,4 @@ def deciding(own: Sequence[Finding]) -> Finding:
     keeps it from holding. Rows with a margin come before rows without.
     """
     order = [summary(own), *ORDER]
-    return min(counted(own) or own, key=lambda row: (order.index(row.verdict), math.isnan(row.as_claimed["low90"])))
+    return min(counted(own) or own, key=lambda row: (order.index(row.verdict), math.isnan(row.in_margins["low90"])))

@@ -37,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
     add("--power", type=share, default=0.8, metavar="P", help="probability to show it (default: 0.8)")
     args = parser.parse_args(argv)
     from study.analysis.measures import Measure
-    from study.analysis.power import AIMS, LEVEL, effect_size, power, seeds_for, spread
+    from study.analysis.power import AIMS, LEVEL, Spread, effect_size, power, seeds_for, spread
     from study.analysis.runs import Runs
     from study.sweep.estimate import Past
     from study.sweep.spec import load
@@ -45,7 +45,8 @@ def main(argv: Sequence[str]) -> int:
     spec, out = load(sweep_file(args.sweep)), runs_folder(args.runs)
     experiments = [cell.experiment for cell in spec.runnable if cell.experiment]
     metric = "valid/" + (args.metric or "/".join(spec.metric)).partition("/")[2]
-    sd, correlation, lines, found = args.sd, args.correlation, [], []
+    sd, correlation, lines = args.sd, args.correlation, list[str]()
+    found: list[tuple[Spread, str]] = []
     for place in (folder for folder in (out, published()) if sd is None and folder.is_dir() and not found):
         runs = Runs(place)
         for corpus, family in dict.fromkeys((one.data.name, one.model.family) for one in experiments):

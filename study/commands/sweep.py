@@ -146,8 +146,6 @@ class Call:
         if importlib.util.find_spec("torch") is None:
             raise InputError("torch: not installed, and training needs it. " + INSTALL.format("train"))
         places.write(self.spec, job.out)
-        for line in self._claims():
-            print(line, flush=True)
         code = getattr(self, f"_{args.engine}")(job, todo)
         if code <= 128 and args.engine != "slurm":
             self._report()

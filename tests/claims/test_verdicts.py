@@ -26,6 +26,10 @@ def against_base(*others):
     return adjusted([contrast([(1.0, Arm("other", dict(enumerate(one)))), (-1.0, base)]) for one in others])
 
 
+def judge(kind, test, sign, margin=None, saturated=False, diverged=()):
+    return judged(kind, test, sign, margin, saturated, diverged)
+
+
 def question(**facts):
     return Question(**{"sweep": "x", "asked": ["grammar/recurrent"], "contrasts": [PAIR]} | facts)
 
@@ -68,7 +72,7 @@ def rows_of(asked, words, family="recurrent"):
     ],
 )
 def test_every_word_is_reached_by_data(word, kind, other, sign, facts):
-    assert judged(kind, *against_base(other), sign, **facts) == word
+    assert judge(kind, *against_base(other), sign, **facts) == word
 
 
 def test_two_one_sided_tests_by_hand():
@@ -76,7 +80,7 @@ def test_two_one_sided_tests_by_hand():
     test, edge = t_test("welch", 0.3, 0.2, 4), 0.3 + 2.131847 * 0.2
     assert [inside(test, edge + 1e-6), inside(test, edge - 1e-6)] == [True, False]
     assert not inside(Test("welch", 0.0), 100.0)
-    assert [judged("shape", Test(method), 1) for method in ("missing runs", "diverged")] == ["not yet run", "undecided"]
+    assert [judge("shape", Test(method), 1) for method in ("missing runs", "diverged")] == ["not yet run", "undecided"]
 
 
 @pytest.mark.parametrize(
@@ -179,9 +183,9 @@ def test_under_the_null_a_claim_is_supported_in_one_of_twenty_tables_at_most():
     for _ in range(tables):
         base, *others = (Arm(name, dict(enumerate(draw.normal(80, 1, 5)))) for name in "abcd")
         found = adjusted([contrast([(1.0, other), (-1.0, base)]) for other in others])
-        false += "supported" in [judged("superiority", one, 0) for one in found]
+        false += "supported" in [judge("superiority", one, 0) for one in found]
         moved = t_test("welch", found[0].difference + 2.0, found[0].se, found[0].df)
-        equal += judged("equivalence", replace(moved, holm=moved.p), 1, 2.0) == NO
+        equal += judge("equivalence", replace(moved, holm=moved.p), 1, 2.0) == NO
         covered += all(one.low <= 0 <= one.high for one in found)
     error = 3 * math.sqrt(0.05 * 0.95 / tables)
     assert false / tables <= 0.05 + error
