@@ -97,7 +97,7 @@ class Contrast(Entry):
         needs, takes = FIELDS[kind]
         if not needs <= (named := tree.keys() - {"name", "statistic", "expect"}) <= needs | takes:
             fields = ", ".join([*sorted(needs), *(f"{name} (optional)" for name in sorted(takes))])
-            raise ValueError(f"expected the fields of statistic {kind}: {fields}, got {', '.join(sorted(map(str, named)))}")
+            raise ValueError(f"expected the fields of statistic {kind}: {fields}, got {', '.join(map(str, named))}")
         if "minus" in needs and isinstance(tree["minus"], dict) != (kind == "interaction"):
             raise ValueError(f"minus: expected that of statistic {kind}, got {tree['minus']}")
         return {"over": OVER.get(kind, "")} | tree
