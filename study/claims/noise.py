@@ -76,9 +76,10 @@ def _tested(store: Store, key: SentenceKey) -> list[str] | None:
     split, score, subset = [*key[0].split("/", 2), ""][:3]
     arms = [side.split() for side in key[1:]]
     trees = [store.rest(run) for side in arms for run in side]
-    targets = _targets(experiment_from(trees[0]["config"]).data, split, subset)
-    if len({str(tree["data"]["files"]) for tree in trees}) > 1:
+    digests = {tuple(tree["data"]["files"].items()) for tree in trees}
+    if len(digests) > 1:
         return None
+    targets = _targets(experiment_from(trees[0]["config"]).data, split, subset, *digests)
     values = [[_values(store, run, split, score, targets) for run in side] for side in arms]
     if not all(one for side in values for one in side):
         return None
@@ -93,9 +94,9 @@ def _tested(store: Store, key: SentenceKey) -> list[str] | None:
 
 
 @lru_cache
-def _targets(section: Any, split: str, subset: str) -> dict[int, str]:
+def _targets(section: Any, split: str, subset: str, digests: tuple[tuple[str, str], ...]) -> dict[int, str]:
     """Return the references of a split or of its subset, by their place in the split; none without the text."""
-    pairs = section.read().splits[split] if section.at_hand() else []
+    pairs = section.pairs_of(split, dict(digests)) or []
     members = section.in_subsets(split, pairs)[subset] if pairs and subset else [True] * len(pairs)
     return {i: pair.target for i, (pair, belongs) in enumerate(zip(pairs, members, strict=True)) if belongs}
 

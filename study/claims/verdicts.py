@@ -99,7 +99,7 @@ class Finding:
 
     @property
     def stances(self) -> list[int]:
-        """For each contrast of the question 1 if it is as predicted, −1 if it is not, 0 if it decides nothing.
+        """Stance of each contrast of the question: 1 as predicted, −1 not as predicted, 0 undecided.
 
         That there is no difference larger than the margin is what an equivalence predicts, and no other claim.
         """
@@ -109,7 +109,7 @@ class Finding:
 
     @property
     def verdict(self) -> str:
-        """What became of the claim in this question; `none` if it is descriptive."""
+        """Verdict of the question; `none` if it is descriptive."""
         found, asked = self.stances, self.question
         if NOT_RUN in self.words or asked.descriptive or asked.not_asked:
             return NOT_RUN if NOT_RUN in self.words else "none" if asked.descriptive else NOT_ASKED
@@ -137,7 +137,7 @@ class Finding:
 
     @property
     def power(self) -> str:
-        """What a rank correlation between arms can show, in words."""
+        """Words on what a rank correlation between arms can show."""
         if self.contrast.statistic != "correlation" or self.contrast.level != "arms" or self.test.difference is None:
             return ""
         shown, within = correlation_power(self.weighted.n, len(self.words))
