@@ -19,6 +19,7 @@ import yaml
 from scipy import stats
 
 ROOT = Path(__file__).parents[1]
+TABLES = ROOT / "results" / "tables"
 ENDS = ("difference", "low", "high", "low90", "high90")
 NUMBERS = (*ENDS, "se", "df", "p", "holm", "detectable")
 PLACE = ("id", "corpus", "family", "part", "edition", "contrast")
@@ -206,9 +207,8 @@ class Study:
     """The records of a folder by sweep and arm, and where its tables differ from them."""
 
     def __init__(self, root, tables):
-        self.root, self.tables, self.checked, self.problems, self.left = root, tables, 0, [], Counter()
-        self.sweeps, self.metrics, self.printed, self.known = {}, {}, {}, {}
-        self.confirmed, self.without, self.first = 0, {}, {}
+        self.root, self.sweeps, self.metrics, self.without = root, {}, {}, {}
+        self.reset(tables)
         results = root / "results"
         columns = ["id", "record", "sweeps"]
         made, members = {}, {}
@@ -225,6 +225,12 @@ class Study:
             arms = arms_of([made[name] for name in names & made.keys()], sorted(names - made.keys()))
             self.sweeps[sweep] = {runs[0]["config_hash"]: runs for runs in arms.values() if runs}
             self.without[sweep] = [runs for runs in arms.values() if not runs]
+
+    def reset(self, tables):
+        """Compare with the tables of another folder."""
+        self.tables, self.checked, self.confirmed, self.problems, self.left = tables, 0, 0, [], Counter()
+        self.printed, self.known, self.first = {}, {}, {}
+        return self
 
     def rows(self, stem):
         with (self.tables / f"{stem}.csv").open(encoding="utf-8", newline="") as file:
@@ -540,22 +546,19 @@ class Study:
         return tested(dict(enumerate(sides)), [{0: 1.0, 1: -1.0}])[0]
 
 
-def recompute(root=ROOT, tables=None):
-    study = Study(root, tables or root / "results" / "tables")
+def recompute(study):
+    """Compute the numbers of all tables again and compare."""
     for sweep in study.sweeps:
         study.sweep_table(sweep)
-    study.claims()
-    study.matrix()
-    study.summary()
-    study.others()
-    study.agreements()
+    for part in (study.claims, study.matrix, study.summary, study.others, study.agreements):
+        part()
     return study
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", type=Path, help="folder of tables (default: results/tables)")
-    study = recompute(tables=parser.parse_args().tables)
+    study = recompute(Study(ROOT, parser.parse_args().tables or TABLES))
     print("\n".join(study.problems))
     print(f"{study.checked} numbers computed again, {len(study.problems)} differ; left out: {dict(study.left)}")
     print(f"{study.share:.0%} of all printed numbers; tables that are not read: {', '.join(study.unread) or 'none'}")

@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 import recompute
 
-TABLES = recompute.ROOT / "results" / "tables"
-
 
 @pytest.fixture(scope="module")
-def study():
-    return recompute.recompute()
+def records():
+    return recompute.Study(recompute.ROOT, recompute.TABLES)
 
 
-def test_every_published_number_follows_from_the_records_or_is_counted(study):
+def test_every_published_number_follows_from_the_records_or_is_counted(records):
+    study = recompute.recompute(records.reset(recompute.TABLES))
     assert study.problems == []
     assert study.share > 0.9
     assert study.unread == set()
@@ -55,8 +54,8 @@ WRONG = [
 """Table, first row with these values, and numbers that are put there."""
 
 
-def test_every_wrong_number_is_found(tmp_path):
-    shutil.copytree(TABLES, tmp_path, dirs_exist_ok=True)
+def test_every_wrong_number_is_found(records, tmp_path):
+    shutil.copytree(recompute.TABLES, tmp_path, dirs_exist_ok=True)
     for stem, chosen, changes in WRONG:
         path = tmp_path / f"{stem}.csv"
         with path.open(encoding="utf-8", newline="") as file:
@@ -68,7 +67,7 @@ def test_every_wrong_number_is_found(tmp_path):
             writer = csv.DictWriter(file, rows[0])
             writer.writeheader()
             writer.writerows(rows)
-    problems = recompute.recompute(tables=tmp_path).problems
+    problems = recompute.recompute(records.reset(tmp_path)).problems
     said = [f"{name}: {value or 'nothing'} is printed" for *_, put in WRONG for name, value in put.items()]
     assert [one for one in said if not any(f": {one}" in problem for problem in problems)] == []
     assert len(problems) == len(said)

@@ -8,30 +8,28 @@ margin are ratios again.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from functools import cached_property
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from study.analysis import labels
 from study.analysis.inference import Arm
+from study.analysis.measures import Measure
 from study.analysis.tables import Block, Column, Row, Table
 from study.claims.contrasts import Weighted
 from study.claims.schema import Claim, Question
-from study.claims.verdicts import NOT_RUN, Verdict, conclude
+from study.claims.verdicts import Finding, conclude
 from study.config import Attention
 from study.errors import InputError
 from study.records import Provenance, Section
 from study.store import read_section
 
 FILE = "cost.json"
-WHERE = "one site"
-"""Text in place of a corpus."""
 DEFAULTS = {name: Attention.model_fields[name].default for name in ("reach", "score", "heads")}
-AWAITS = "awaits `python benchmarks/cost.py --write`, and is not asked of --runs"
+Positive = Annotated[float, Field(gt=0)]
 
 
 class Site(Section):
@@ -49,8 +47,8 @@ class Measured(Section):
     """Measurements of one alternative."""
 
     site: Site
-    milliseconds: list[float] = Field(description="Processor time of a batch; the median of the rounds of a process.")
-    megabytes: float = Field(description="Largest sum of what was allocated, beyond parameters and inputs.")
+    milliseconds: list[Positive] = Field(description="Processor time of a batch; the median of a process's rounds.")
+    megabytes: Positive = Field(description="Largest sum of what was allocated, beyond parameters and inputs.")
 
 
 class Costs(Section):
@@ -68,27 +66,17 @@ class Costs(Section):
         """`AMD EPYC, 1 thread`."""
         return f"{self.provenance.device}, {self.threads} thread{'s' * (self.threads > 1)}"
 
-    @cached_property
-    def processes(self) -> int:
-        """Number of measurements."""
-        return len(self.measured[0].milliseconds)
-
-    def one(self, chosen: Mapping[str, object], where: str = "") -> Measured:
-        """Return the alternative that is meant; `where` begins a complaint.
+    def one(self, chosen: Mapping[str, object]) -> Measured:
+        """Return the alternative that is meant.
 
         Raises:
-            InputError: a field that no site has; or there is none, or more than one.
+            InputError: there is none, or more than one.
         """
-        if unknown := chosen.keys() - Site.model_fields.keys():
-            raise InputError(
-                f"{where}: expected fields of a site ({', '.join(Site.model_fields)}), got {min(unknown)}."
-            )
-        found = [m for m in self.measured if all(getattr(m.site, name) == value for name, value in chosen.items())]
+        found = [m for m in self.measured if m.site.model_dump().items() >= chosen.items()]
         if len(found) != 1:
             told = ", ".join(f"{name}={value}" for name, value in chosen.items())
-            raise InputError(
-                f"{where}: expected the fields of one measured site, got {told}, which {len(found)} sites have."
-            )
+            fields = f"the fields of one measured site ({', '.join(Site.model_fields)})"
+            raise InputError(f"expected {fields}, got {told}, which {len(found)} sites have.")
         return found[0]
 
 
@@ -100,35 +88,29 @@ def read(folder: Path | None) -> Costs | None:
     """
     if folder is None or not (folder / FILE).exists():
         return None
-    path = folder / FILE
-    again = "Write it again with `python benchmarks/cost.py --write`."
-    found = read_section(Costs, path, again)
-    if len({len(one.milliseconds) for one in found.measured}) != 1 or not found.processes:
-        raise InputError(f"{path}: measured: expected every site from every process, got fewer. {again}")
-    if min(min(one.milliseconds) for one in found.measured) <= 0 or min(m.megabytes for m in found.measured) <= 0:
-        raise InputError(f"{path}: measured: expected times and sizes above 0, got another. {again}")
-    return found
+    return read_section(Costs, folder / FILE, "Write it again with `python benchmarks/cost.py --write`.")
 
 
-def verdict(claim: Claim, question: Question, costs: Costs | None, where: str) -> Verdict:
-    """Return the verdict on a question of measured times; `not yet run` where there are none.
+def rows(claim: Claim, question: Question, costs: Costs | None) -> list[Finding]:
+    """Return the rows of a question of measured times; `not yet run` where there are none.
 
     A contrast has one synthetic arm, the logarithm of the ratio, process by process.
 
     Raises:
-        InputError: a contrast names a site that was not measured; `where` begins the line.
+        InputError: a contrast names a site that was not measured.
     """
-    if costs is None:
-        return Verdict(claim, question, WHERE, "", NOT_RUN, note=AWAITS)
-    weighted = []
-    for number, contrast in enumerate(question.contrasts):
-        at = f"{where}: contrasts.{number}"
-        arm, base = (costs.one(question.where | side, at) for _, side in contrast.sides)
-        times = Arm(f"{arm.site} ÷ {base.site}", dict(enumerate(log_ratios(arm, base), 1)))
-        note = f"{arm.megabytes / base.megabytes:.2f} times the memory"
-        weighted.append(Weighted([(1.0, times)], costs.processes, notes=[note]))
-    assert isinstance(question.margin, float)
-    return conclude(claim, question, (WHERE, costs.machine), weighted, question.margin)
+    found, measure = [], Measure(question.metric)
+    for contrast in question.contrasts:
+        weighted, machine = Weighted([(1.0, Arm("times", {}, holes=1))], 0), ""
+        if costs is not None:
+            arm, base = (costs.one(question.where | side) for _, side in contrast.sides)
+            times, machine = dict(enumerate(log_ratios(arm, base))), costs.machine
+            note = f"{arm.megabytes / base.megabytes:.2f} times the memory"
+            weighted = Weighted([(1.0, Arm("times", times))], len(times), notes=[note])
+        limit = math.log(float(question.margin or 1))
+        found.append(Finding(claim, question, contrast, "one site", machine, measure, weighted, limit))
+    conclude(found)
+    return found
 
 
 def log_ratios(arm: Measured, base: Measured) -> list[float]:
@@ -141,43 +123,33 @@ def costs_table(costs: Costs) -> Table:
     lengths, widths = (sorted({getattr(one.site, name) for one in costs.measured}) for name in ("slots", "width"))
     columns = [Column("arm", "site", "left"), Column("base", "times that of", "left")]
     columns += [Column(f"{what} {n}", f"{what}, S {n}") for what in ("time", "memory") for n in lengths]
-    blocks = [Block(f"width {width}", list(_rows(costs, width, lengths))) for width in widths]
-    notes = (
-        f"One self-attention site over {labels.number(costs.tokens, 0)} words in sentences of S, on {costs.machine}: "
-        f"processor time, geometric mean of {costs.processes} processes. Memory: the largest sum of what was "
-        "allocated. Forward and backward, or forward alone where it says so. Four heads where no number is said, the "
-        "dot product where no score is, a window of 4 words on either side: it is looked up where that is estimated to "
-        "be cheaper, else all scores are computed and the others masked.",
-    )
-    return Table("What attention costs", columns, blocks, notes)
-
-
-def _rows(costs: Costs, width: int, lengths: list[int]) -> Iterator[Row]:
-    sites = [one.site for one in costs.measured if (one.site.width, one.site.slots) == (width, lengths[0])]
-    for site in sorted(sites, key=lambda one: not one.training):
-        base = _base(site)
-        if base == site:
+    blocks: dict[int, list[Row]] = {width: [] for width in widths}
+    for site in sorted((one.site for one in costs.measured), key=lambda one: not one.training):
+        # global attention is the base of any other, the dot product of any other score, and one head of several
+        own = [name for name in ("reach", "score", "heads") if getattr(site, name) != DEFAULTS[name]]
+        if site.slots > lengths[0] or not own or (own == ["heads"] and not site.training):
             continue
-        texts, numbers = {"arm": _words(site, base), "base": _words(base, site)}, dict[str, float]()
+        base = site.model_copy(update={own[0]: DEFAULTS[own[0]]})
+        texts, numbers = {"arm": _words(site, own[0]), "base": _words(base, own[0])}, dict[str, float]()
         for slots in lengths:
             arm, under = (costs.one(one.model_dump() | {"slots": slots}) for one in (site, base))
             numbers[f"time {slots}"] = math.exp(fmean(log_ratios(arm, under)))
             numbers[f"memory {slots}"] = arm.megabytes / under.megabytes
         cells = texts | {name: labels.number(value, 2) for name, value in numbers.items()}
-        yield Row(cells, numbers={"width": width, **texts, **numbers})
+        blocks[site.width].append(Row(cells, numbers={"width": site.width, **texts, **numbers}))
+    processes = len(costs.measured[0].milliseconds)
+    notes = (
+        f"One self-attention site over {labels.number(costs.tokens, 0)} words in sentences of S, on {costs.machine}: "
+        f"processor time, geometric mean of {processes} processes. Memory: the largest sum of what was "
+        "allocated. Forward and backward, or forward alone where it says so. Four heads where no number is said, the "
+        "dot product where no score is, a window of 4 words on either side: it is looked up where that is estimated to "
+        "be cheaper, else all scores are computed and the others masked.",
+    )
+    return Table("What attention costs", columns, [Block(f"width {width}", blocks[width]) for width in widths], notes)
 
 
-def _base(site: Site) -> Site:
-    """Global attention is the base of any other, the dot product of any other score, and one head of several."""
-    for field in ("reach", "score", *(["heads"] if site.training else [])):
-        if getattr(site, field) != DEFAULTS[field]:
-            return site.model_copy(update={field: DEFAULTS[field]})
-    return site
-
-
-def _words(site: Site, other: Site) -> str:
-    """Return the fields in which two sites differ; of the first of them, the score too where it is no dot product."""
+def _words(site: Site, apart: str) -> str:
+    """Return the field in which a site differs from another, after a score that is no dot product."""
     words = {"score": site.score, "heads": f"{site.heads} head{'s' * (site.heads > 1)}", "reach": site.reach}
-    apart = [name for name in words if getattr(site, name) != getattr(other, name)]
-    shown = ["score", *apart] if site.score != DEFAULTS["score"] and "score" not in apart else apart
-    return ", ".join([*(words[name] for name in shown), *([] if site.training else ["forward"])])
+    score = [site.score] * (apart != "score" and site.score != DEFAULTS["score"])
+    return ", ".join([*score, words[apart], *([] if site.training else ["forward"])])

@@ -16,9 +16,8 @@ from study.claims.schema import Question
 PRONOUNS = "without pronouns"
 SCORES = ("exact", f"exact/{PRONOUNS}", "bleu", "nll", f"nll/{PRONOUNS}")
 """Scores by which questions are judged."""
-CORPORA = ("grammar", "multi30k")
 SLOPE = "nll_by_length"
-NOT_SCORED, NO_MARGIN = "not scored", "no margin"
+NOT_SCORED = "not scored"
 """Why there is no verdict by a score."""
 
 
@@ -30,10 +29,10 @@ def own_score(question: Question) -> str:
 def covers(question: Question, pair: str) -> bool:
     """Return True if the matrix has a question: a verdict on differences of a test score of whole sentences."""
     return (
-        pair.partition("/")[0] in CORPORA
+        pair.startswith(("grammar/", "multi30k/"))
         and question.metric.startswith("test")
         and own_score(question) in SCORES
-        and question.statistic in ("difference", "interaction", "trend", "draws")
+        and question.statistics <= {"difference", "interaction", "trend", "draws"}
         and not (question.descriptive or question.not_asked)
     )
 
@@ -65,4 +64,4 @@ def with_score(question: Question, score: str, worth: Mapping[str, float]) -> Qu
     if before != after and any(contrast.expect in ("higher", "lower") for contrast in question.contrasts):
         return NOT_SCORED
     other = question.model_copy(update=changes)
-    return NO_MARGIN if other.margin is None and other.type == "equivalence" else other
+    return "no margin" if other.margin is None and other.type == "equivalence" else other

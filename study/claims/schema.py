@@ -7,9 +7,6 @@ run exists: sweeps, arms, fields, values and metrics that are not there are refu
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -22,52 +19,27 @@ from study.sweep.file import read_yaml
 HERE = Path(__file__).with_name("claims.yaml")
 
 Kind = Literal["superiority", "equivalence", "shape"]
-Margin = Annotated[float | str, Field(union_mode="left_to_right")]
-"""A number in units of the metric, `gap`, or a multiple of a named margin such as `0.5 bleu`."""
-MULTIPLE = re.compile(r"(\d+(?:\.\d+)?) ([a-z]\w*)")
-
-
+Multiple = Annotated[str, Field(pattern=r"^(gap|\d+(\.\d+)? [a-z]\w*)$")]
+"""`gap`, or a multiple of a named margin such as `0.5 bleu`."""
 Overrides = dict[str, str | int | float | bool | None]
 """Field ↦ value, such as `model.attention.scale: none`."""
-
-
-@dataclass(frozen=True)
-class Statistic:
-    """Facts about a statistic of contrasts."""
-
-    needs: tuple[str, ...]
-    """Fields of the contrast."""
-    takes: tuple[str, ...] = ()
-    """Fields that it may have besides, beside `name` and `expect`."""
-    title: str = "{sides}"
-    """Name of a contrast; see `contrasts.name_of`."""
-    unit: str = ""
-    """Quantity of which the estimate is a difference, if that is not the score."""
-    counts: str = ""
-    """What the test counts, if that is not seeds."""
-    over: str = ""
-    """Usual value of the field `over`."""
-    better: int = 0
-    """Direction that is better, if the statistic has one of its own."""
-    alone: bool = True
-    """It cannot stand in one question with other statistics."""
-    in_score: bool = False
-    """The estimate is in units of the score."""
-
-
-BOTH = ("arm", "baseline")
-STATISTICS = {
-    "difference": Statistic(BOTH, ("best_over", "select"), alone=False, in_score=True),
-    "interaction": Statistic((*BOTH, "minus"), title="({sides}) − ({other})", alone=False, in_score=True),
-    "trend": Statistic(("arm", "over"), ("baseline",), "slope of {sides} over {over}", alone=False),
-    "band": Statistic((*BOTH, "within"), ("over",), "{sides}, band of good {over}s", "doublings",
-                      over="training.learning_rate", better=1),
-    "ratio": Statistic(BOTH, (), "{sides}", "time, times the baseline's", "processes", better=-1),
-    "correlation": Statistic(("between", "level"), (), "ρ of {between}, {level} arms", "rank correlation", "arms"),
-    "within": Statistic(("arm", "of", "minus"), title="{of} − {minus}", in_score=True),
-    "costly": Statistic(("arm", "minus"), title="{costly} − {minus} %", unit="heads, %"),
-    "draws": Statistic(BOTH, ("over",), "{sides}, over draws of the corpus", "", "draws", "data.seed", in_score=True),
-}  # fmt: skip
+BOTH = {"arm", "baseline"}
+FIELDS: dict[str, tuple[set[str], set[str]]] = {
+    "difference": (BOTH, {"best_over", "select"}),
+    "interaction": (BOTH | {"minus"}, set()),
+    "trend": ({"arm", "over"}, {"baseline"}),
+    "band": (BOTH | {"within"}, {"over"}),
+    "ratio": (BOTH, set()),
+    "correlation": ({"between", "level"}, set()),
+    "within": ({"arm", "of", "minus"}, set()),
+    "costly": ({"arm", "minus"}, set()),
+    "draws": (BOTH, {"over"}),
+}
+"""Statistic ↦ the fields that its contrasts need, and those that they may have."""
+OVER = {"band": "training.learning_rate", "draws": "data.seed"}
+"""Statistic ↦ the usual value of its field `over`."""
+BETTER = {"band": 1, "ratio": -1}
+"""Statistic ↦ the direction that is better, if it is not that of the score."""
 
 
 class Entry(BaseModel):
@@ -86,6 +58,8 @@ class Pair(Entry):
 class Contrast(Entry):
     """Contrast of arms. `expect` is the predicted sign; by default the arm is better, or a ratio lower.
 
+    `name` is made from the arms where it is left out. The statistics are these:
+
     difference   arm − baseline; with `best_over` each side is the best of several arms by validation (`select`)
     interaction  (arm − baseline) − (minus.arm − minus.baseline)
     trend        slope over a field's values of the arm's score, or of its difference to the baseline
@@ -99,44 +73,34 @@ class Contrast(Entry):
     draws        mean difference over draws of the corpus, by Student's t over the draws' own differences of means
     """
 
-    name: str = Field("", description="In words; made from the arms where it is left out.")
-    statistic: Literal[
-        "difference", "interaction", "trend", "band", "ratio", "correlation", "within", "costly", "draws"
-    ] = "difference"  # fmt: skip
+    name: str = ""
+    statistic: str = "difference"
     expect: Literal["higher", "lower", "better", "worse", "different"] = "better"
     arm: Overrides = {}
     baseline: Overrides = {}
     best_over: tuple[str, ...] = ()
-    select: str = "valid/nll"
+    select: str = Field("valid/nll", pattern="^valid/")
     minus: Annotated[Pair | str | tuple[str, ...] | float | None, Field(union_mode="left_to_right")] = None
     over: str = ""
     within: Annotated[float, Field(gt=0)] = 1.0
     of: str = ""
-    between: tuple[str, ...] = ()
+    between: tuple[str, ...] = Field((), min_length=2, max_length=2)
     level: Literal["arms", "seeds"] = "arms"
 
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        given, needs = self.model_fields_set - {"name", "statistic", "expect"}, self.facts.needs
-        if given != given & {*needs, *self.facts.takes} or not set(needs) <= given:
-            fields = ", ".join((*needs, *(f"{name} (optional)" for name in self.facts.takes)))
-            raise ValueError(
-                f"expected the fields of statistic {self.statistic}: {fields}, got {', '.join(sorted(given))}"
-            )
-        kind = {"interaction": Pair, "within": (str, tuple, float), "costly": float}.get(self.statistic, object)
-        if not isinstance(self.minus, kind):  # type: ignore[arg-type]
-            raise ValueError(f"minus: expected that of statistic {self.statistic}, got {self.minus!r}")
-        return self
-
-    @property
-    def facts(self) -> Statistic:
-        """Facts about its statistic."""
-        return STATISTICS[self.statistic]
-
-    @property
-    def over_field(self) -> str:
-        """The field over whose values arms are read."""
-        return self.over or self.facts.over
+    @model_validator(mode="before")
+    @classmethod
+    def _fits(cls, given: Any) -> Any:
+        """Refuse fields of other statistics."""
+        tree = {"statistic": "difference"} | (given if isinstance(given, dict) else {})
+        if (kind := str(tree["statistic"])) not in FIELDS:
+            raise ValueError(f"statistic: expected {', '.join(FIELDS)}, got {kind}")
+        needs, takes = FIELDS[kind]
+        if not needs <= (named := tree.keys() - {"name", "statistic", "expect"}) <= needs | takes:
+            fields = ", ".join([*sorted(needs), *(f"{name} (optional)" for name in sorted(takes))])
+            raise ValueError(f"expected the fields of statistic {kind}: {fields}, got {', '.join(map(str, named))}")
+        if "minus" in needs and isinstance(tree["minus"], dict) != (kind == "interaction"):
+            raise ValueError(f"minus: expected that of statistic {kind}, got {tree['minus']}")
+        return {"over": OVER.get(kind, "")} | tree
 
     @property
     def sides(self) -> list[tuple[int, Overrides]]:
@@ -156,94 +120,115 @@ class Contrast(Entry):
 
     def direction(self, metric: str) -> int:
         """Return the sign of the difference that a claim predicts; 0 if it predicts none, or there is no better."""
-        if self.expect in ("different", "higher", "lower"):
-            return {"different": 0, "higher": 1, "lower": -1}[self.expect]
-        better = self.facts.better or metrics.metric_of([metric, *self.between][-1]).direction
-        return better if self.expect == "better" else -better
-
-
-def _require(rules: Sequence[tuple[Any, str]], what: str) -> None:
-    for holds, otherwise in rules:
-        if not holds:
-            raise ValueError(f"{otherwise}. Correct the {what}")
+        better = BETTER.get(self.statistic) or metrics.metric_of([metric, *self.between][-1]).direction
+        return {"different": 0, "higher": 1, "lower": -1, "better": better, "worse": -better}[self.expect]
 
 
 class Question(Entry):
-    """Contrasts of the arms of one sweep, in one or more pairs of corpus and family."""
+    """Contrasts of the arms of one sweep, in one or more pairs of corpus and family.
 
-    sweep: str | None = Field(None, description="Name of a sweep in sweeps/, or a file beside the file of claims.")
-    with_sweeps: tuple[str, ...] = Field((), description="Further sweeps whose arms a correlation is taken over.")
-    benchmark: Literal["cost"] | None = Field(None, description="Instead of a sweep: measured times, see costs.py.")
-    asked: tuple[str, ...] = Field((), description="Pairs such as grammar/recurrent.")
-    part: str = Field("", description="Which part of the claim, where it has several.")
-    type: Kind = Field("superiority", description="Type of this part; by default the claim's.")
+    Attributes:
+        sweep: name of a sweep in sweeps/, or a file beside the file of claims.
+        with_sweeps: further sweeps whose arms a correlation is taken over.
+        benchmark: instead of a sweep: measured times, see `costs`.
+        asked: pairs such as grammar/recurrent.
+        part: which part of the claim, where it has several.
+        type: type of this part; by default the claim's.
+        metric: the number that decides.
+        by_length: the slope of the metric over source length, per run and word.
+        by_sentences: the slope weighs groups of lengths by their numbers of sentences.
+        margin: smallest difference of interest.
+        where: fields that all arms share.
+        combine: the claim holds if all contrasts do, or if any does.
+        against: the contrasts predict the opposite of the claim.
+        descriptive: estimates and intervals are printed, and no verdict is given.
+        not_asked: why this is not the claim as it was published.
+        post_hoc: why this was asked when its answer could be known.
+        edition: edition of the study that declared the question.
+        replaces: questions of the first edition that do not count once this one has run: entries are corpus/family or
+            parts of the same corpus and family. By default all of the same corpus and family; an empty list: none.
+        contrasts: the comparisons that decide.
+    """
+
+    sweep: str | None = None
+    with_sweeps: tuple[str, ...] = ()
+    benchmark: Literal["cost"] | None = None
+    asked: tuple[Annotated[str, Field(pattern="^[^/]+/[^/]+$")], ...] = ()
+    part: str = ""
+    type: Kind = "superiority"
     metric: str = "test/exact"
-    by_length: bool = Field(False, description="The slope of the metric over source length, per run and word.")
-    by_sentences: bool = Field(False, description="The slope weighs groups of lengths by their numbers of sentences.")
-    margin: Margin | None = Field(None, description="Smallest difference of interest.")
-    where: Overrides = Field(default={}, description="Fields that all arms share.")
-    combine: Literal["all", "any"] = Field("all", description="The claim holds if all contrasts do, or if any does.")
-    against: bool = Field(False, description="The contrasts predict the opposite of the claim.")
-    descriptive: bool = Field(False, description="Estimates and intervals are printed, and no verdict is given.")
-    not_asked: str = Field("", description="Why this is not the claim as it was published.")
-    post_hoc: str = Field("", description="Why this was asked when its answer could be known.")
-    edition: Literal[1, 2] = Field(1, description="Edition of the study that declared the question.")
-    replaces: tuple[str, ...] | None = Field(
-        None,
-        description="Questions of the first edition that do not count once this one has run: entries are corpus/family "
-        "or parts of the same corpus and family. By default all of the same corpus and family; an empty list: none.",
-    )
+    by_length: bool = False
+    by_sentences: bool = False
+    margin: Annotated[float, Field(gt=0)] | Multiple | None = None
+    where: Overrides = {}
+    combine: Literal["all", "any"] = "all"
+    against: bool = False
+    descriptive: bool = False
+    not_asked: str = ""
+    post_hoc: str = ""
+    edition: Literal[1, 2] = 1
+    replaces: tuple[str, ...] | None = None
     contrasts: Annotated[tuple[Contrast, ...], Field(min_length=1)]
 
     @property
-    def statistic(self) -> str:
-        """The statistic of its contrasts; of the first, if others may stand beside it."""
-        return self.contrasts[0].statistic
+    def statistics(self) -> set[str]:
+        """The statistics of its contrasts."""
+        return {one.statistic for one in self.contrasts}
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        kinds = {one.statistic for one in self.contrasts}
-        timed, text = self.benchmark is not None, isinstance(self.margin, str)
-        alone = ", ".join(sorted(kind for kind in kinds if STATISTICS[kind].alone))
-        rules = (
-            ((self.sweep is None) == timed, "expected either sweep or benchmark, got both or neither"),
-            (timed or self.asked, "asked: expected pairs such as grammar/recurrent, got none"),
-            (timed == (kinds == {"ratio"}), "expected statistic ratio with a benchmark, and only there"),
-            (not timed or (isinstance(self.margin, float) and self.margin > 1 and not self.asked),
-             "benchmark: expected no asked, and a margin above 1"),
-            (len(kinds) < 2 or not alone, f"contrasts: expected {alone} alone"),
-            ("costly" not in kinds or not (self.margin is None or self.by_length),
-             "costly: expected a margin, no by_length"),
-            (all(pair.count("/") == 1 for pair in self.asked), "asked: expected pairs such as grammar/recurrent"),
-            (self.by_length or not self.by_sentences,
-             "by_sentences: expected by_length: true too, got by_sentences alone"),
-            (not text or self.margin == "gap" or MULTIPLE.fullmatch(str(self.margin)),
-             f"margin: expected a number, gap, or a number and a name such as 0.5 bleu, got {self.margin!r}"),
-        )  # fmt: skip
-        _require(rules, "question")
+        timed = self.benchmark is not None
+        if (self.sweep is None) != timed:
+            raise ValueError("expected either sweep or benchmark, got both or neither. Correct the question")
+        if not (timed or self.asked):
+            raise ValueError("asked: expected pairs such as grammar/recurrent, got none. Add them")
+        if timed != (self.statistics == {"ratio"}):
+            raise ValueError("expected statistic ratio with a benchmark, and only there. Correct the question")
+        if timed and (self.asked or not (isinstance(self.margin, float) and self.margin > 1)):
+            raise ValueError("benchmark: expected no asked, and a margin above 1. Correct the question")
+        if "costly" in self.statistics and (self.margin is None or self.statistics != {"costly"}):
+            raise ValueError("costly: expected a margin, and no contrasts of other statistics. Correct the question")
         return self
 
 
 class ReportedEffect(Entry):
-    """Published effect in BLEU: a difference of two systems on the same test set."""
+    """Published effect in BLEU: a difference of two systems on the same test set.
+
+    Attributes:
+        bleu: the difference.
+        of: what it is a difference of, in words, such as `4 − 1 heads`.
+        source: citation key; one of the claim's.
+        parts: parts of the claim that it belongs to; all if empty.
+    """
 
     bleu: float
-    of: str = Field(description="Difference in words, such as `4 − 1 heads`.")
-    source: str = Field(description="Citation key; one of the claim's.")
-    parts: tuple[str, ...] = Field((), description="Parts of the claim that it belongs to; all if empty.")
+    of: str
+    source: str
+    parts: tuple[str, ...] = ()
 
 
 class Claim(Entry):
-    """One row of the table of verdicts, or several: one for each corpus, family and part."""
+    """One row of the table of verdicts, or several: one for each corpus, family and part.
+
+    Attributes:
+        id, slug: number or word, and a short name.
+        statement: the claim in one sentence.
+        type: what its questions ask, unless they say otherwise.
+        source: citation keys.
+        published: the effect that the source reports.
+        effects: those published effects that are differences of BLEU.
+        unchecked: what is remembered of a source and was not looked up: never printed.
+        questions: its parts.
+    """
 
     id: int | str
     slug: str
     statement: str
     type: Kind
-    source: tuple[str, ...] = Field((), description="Citation keys.")
-    published: str = Field("", description="The effect that the source reports.")
-    effects: tuple[ReportedEffect, ...] = Field((), description="Those published effects that are differences of BLEU.")
-    unchecked: str = Field("", description="What is remembered of a source and was not looked up: never printed.")
+    source: tuple[str, ...] = ()
+    published: str = ""
+    effects: tuple[ReportedEffect, ...] = ()
+    unchecked: str = ""
     questions: Annotated[tuple[Question, ...], Field(min_length=1)]
 
     @field_validator("questions")
@@ -257,14 +242,12 @@ class Claim(Entry):
     def _parts(self) -> Self:
         rows = [(q.edition, pair, q.part) for q in self.questions for pair in q.asked]
         first = {name for q in self.questions if q.edition == 1 for name in (q.part, *q.asked)}
-        replaced = {name for q in self.questions for name in q.replaces or ()}
-        bare = [q for q in self.questions if q.type == "equivalence" and q.margin is None]
-        rules = (
-            (not bare, "margin: expected a number or gap for an equivalence, got none"),
-            (len(set(rows)) == len(rows), "asked: expected each corpus/family and part once, got one twice"),
-            (replaced <= first, "replaces: expected a corpus/family or part of the first edition, got another"),
-        )
-        _require(rules, "claim")
+        if any(q.type == "equivalence" and q.margin is None for q in self.questions):
+            raise ValueError("margin: expected a number or gap for an equivalence, got none. Give one")
+        if len(set(rows)) < len(rows):
+            raise ValueError("asked: expected each corpus/family and part once, got one twice. Name their parts")
+        if wrong := {name for q in self.questions for name in q.replaces or ()} - first:
+            raise ValueError(f"replaces: expected a corpus/family or part of the first edition, got {min(wrong)}")
         return self
 
     @property
@@ -274,22 +257,27 @@ class Claim(Entry):
 
 
 class Gap(Entry):
-    """The margin `gap`: a share of the distance between two arms of a sweep, in the same metric, corpus and family."""
+    """The margin `gap`: a share of the distance between two arms of a sweep, in the same metric, corpus and family.
+
+    `where` has the fields that both arms share, by family.
+    """
 
     sweep: str
     share: Annotated[float, Field(gt=0, lt=1)]
     arm: Overrides
     baseline: Overrides
-    where: dict[str, Overrides] = Field(default={}, description="Fields that both arms share, by family.")
+    where: dict[str, Overrides] = {}
 
 
 class NamedMargin(Entry):
-    """A margin that was fixed before the runs: its value in each corpus, family and score."""
+    """A margin that was fixed before the runs: its value in each corpus, family and score.
 
-    source: str = Field(description="Where the values come from, in a sentence.")
-    values: dict[str, dict[str, Annotated[float, Field(gt=0)]]] = Field(
-        description="corpus/family ↦ score without its split, such as `nll` or `exact/without pronouns` ↦ value."
-    )
+    `source` says where the values come from. `values`: corpus/family ↦ score without its split, such as `nll` or
+    `exact/without pronouns` ↦ value.
+    """
+
+    source: str
+    values: dict[str, dict[str, Annotated[float, Field(gt=0)]]]
 
 
 class ClaimFile(Entry):
@@ -308,13 +296,13 @@ def read_all(beside: Path | None = None) -> list[ClaimFile]:
     Raises:
         InputError: a file that can't be read, or an id that is taken.
     """
-    files = [read(HERE), *([read(beside)] if beside else [])]
-    taken = {name for claim in files[0].claims for name in claim.names}
-    for claim in (claim for file in files[1:] for claim in file.claims):
-        if same := taken & claim.names:
-            raise InputError(
-                f"{beside}: claim {claim.id}: expected a new id and slug, got {min(same)} of this study. Rename it."
-            )
+    files, taken = [read(HERE), *([read(beside)] if beside else [])], set[str]()
+    for file in files:
+        for claim in file.claims:
+            if same := taken & claim.names:
+                told = f"expected an id and slug that no other claim has, got {min(same)}. Rename it."
+                raise InputError(f"{file.path}: claim {claim.id}: {told}")
+            taken |= claim.names
     return files
 
 
@@ -330,24 +318,18 @@ def read(path: Path) -> ClaimFile:
     if not isinstance(tree, dict):
         raise InputError(f"{path}: expected a mapping with `claims:`, a list of entries, got {type(tree).__name__}.")
     try:
-        found = ClaimFile.model_validate(tree | {"path": path})
+        return ClaimFile.model_validate(tree | {"path": path})
     except ValidationError as error:
         raise InputError(f"{path}: {_one_line(error, tree)}") from None
-    ids = [str(claim.id) for claim in found.claims]
-    if twice := [one for one in ids if ids.count(one) > 1]:
-        raise InputError(f"{path}: claims: expected each id once, got {twice[0]} twice. Rename one.")
-    return found
 
 
-def _one_line(error: ValidationError, tree: Mapping[str, Any]) -> str:
+def _one_line(error: ValidationError, tree: dict[str, Any]) -> str:
+    """Return the first problem, with its claim and field."""
     first = error.errors()[0]
-    where = [str(part) for part in first["loc"]]
+    where, what = [str(part) for part in first["loc"]], first["msg"].removeprefix("Value error, ")
     if len(where) > 1 and where[0] == "claims":
         entry = tree["claims"][int(where[1])]
         where[:2] = [f"claim {entry.get('id', where[1]) if isinstance(entry, dict) else where[1]}"]
-    what = str(first["msg"]).removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         what = "no such field here; docs/statistics.md lists the fields"
-    elif not isinstance(first["input"], dict | list) and not str(first["msg"]).startswith("Value error"):
-        what += f", not {first['input']!r}"
-    return f"{'.'.join(where)}: {what}"
+    return f"{'.'.join(where)}: {what}" + (f", got {first['input']!r}" if isinstance(first["input"], str) else "")

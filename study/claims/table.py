@@ -1,33 +1,19 @@
-"""The verdicts as tables: one row a verdict, a contrast, a claim, or a question and its verdict by each score."""
+"""The findings as tables: one row a contrast, a question, a claim, or a question and its verdict by each score."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from study.analysis import labels
 from study.analysis.comparison import MARKS
-from study.analysis.inference import ENDS, FEWEST, Test
-from study.analysis.measures import Measure
+from study.analysis.inference import ENDS, FEWEST
 from study.analysis.tables import Block, Column, Row, Table
-from study.claims import matrix
-from study.claims.contrasts import name_of
-from study.claims.verdicts import (
-    BETTER,
-    DESCRIPTIVE,
-    NOT_RUN,
-    SATURATED,
-    UNDECIDED,
-    Finding,
-    Verdict,
-    by_claim,
-    deciding,
-    fragile,
-    stance,
-    summary,
-)
+from study.claims import matrix, verdicts
+from study.claims.verdicts import DESCRIPTIVE, NOT_ASKED, NOT_RUN, SATURATED, UNDECIDED, Finding, by_claim
 from study.metrics import METRICS
 
 RULES = ("docs/statistics.md explains verdicts, findings, columns and the marks § ¶ ‡.",)
@@ -39,25 +25,14 @@ HEADS = {
     "holm": "Holm p", "false_discovery": "BH p", "published": "published effect", "notes": "notes", "parts": "rows",
 }  # fmt: skip
 """Column ↦ its heading."""
-TEXTS = (
-    "claim",
-    "asked",
-    "edition",
-    "verdict",
-    "metric",
-    "contrast",
-    "finding",
-    "effects",
-    "published",
-    "notes",
-    "parts",
-)
-"""Columns that line up on the left."""
 TESTED = ("estimate", "interval", "inner", "margin", "margins", "n", "smallest", "sentences", "crossed", "holm",
           "false_discovery")  # fmt: skip
-"""Columns of numbers of a contrast."""
-DECIDING = ("corpus", "family", "part", "finding", "metric", "contrast", "margin", "difference", "low", "high", "n")
-"""Numbers of the row that decides a claim."""
+"""Columns of numbers of a contrast; they line up on the right."""
+UNITS = {"band": "doublings", "ratio": "time, times the baseline's", "correlation": "rank correlation",
+         "costly": "heads, %"}  # fmt: skip
+"""Statistic ↦ the quantity of which the estimate is a difference, if that is not the score."""
+COUNTS = {"ratio": " processes", "correlation": " arms", "draws": " draws"}
+"""Statistic ↦ what its test counts, if that is not seeds."""
 SIGNS = {"holds": "✓", "fails": "✗", "mixed": "✓✗", "not decided": "~"}
 BY_SCORE = (
     "Post hoc: every question of a test score on the grammar and on Multi30k, judged by five scores. "
@@ -68,102 +43,83 @@ BY_SCORE = (
 )
 
 
-def columns(verdicts: Sequence[Verdict], *keys: str, **heads: str) -> list[Column]:
-    """Return columns by their keys; without that of editions where all questions are of the first."""
-    both = any(one.question.edition > 1 for one in verdicts)
-    shown = [key for key in keys if both or key != "edition"]
-    return [Column(key, heads.get(key, HEADS[key]), "left" if key in TEXTS else "right") for key in shown]
-
-
-def table(verdicts: Sequence[Verdict]) -> Table:
-    """Return one row per verdict, as documents and paper show it."""
-    rows = [_row(one, before) for one, before in zip(verdicts, [None, *verdicts], strict=False)]
+def table(rows: Sequence[Finding]) -> Table:
+    """Return one row per question, as documents and paper show it."""
+    found = []
+    for own in by_claim(rows).values():
+        for row in own:
+            first = {} if row is own[0] else {"claim": "", "published": ""}
+            below = [abs(value) < row.margin for _, value in row.effects if row.margin is not None]
+            published = {
+                "published_bleu": " ".join(f"{bleu:g}" for bleu, _ in row.effects),
+                "published_in_units": " ".join(f"{value:.4g}" for _, value in row.effects),
+                "published_below": sum(below) if below else None,
+            }
+            found.append(_row(row, words(row) | first, numbers(row) | published))
     keys = ("id", "claim", "asked", "edition", "verdict", "finding", "contrast", *TESTED[:4], "effects", *TESTED[4:9])
-    return Table("Verdicts", columns(verdicts, *keys, "published"), [Block("", rows)], RULES)
+    return _table("Verdicts", rows, (*keys, "published"), found)
 
 
-def _row(verdict: Verdict, before: Verdict | None = None) -> Row:
-    """Return one verdict; the row of its claim before it leaves statement and published effect out."""
-    found, claim = verdict.deciding, verdict.claim
-    cells, again = evidence(verdict, found), before is not None and before.claim is claim
-    name = found.name if found else name_of(verdict.question.contrasts[0])
-    cells |= {
-        "contrast": f"{name}: {cells['metric']}",
-        "verdict": verdict_in_words(verdict),
-        "finding": finding_in_words(verdict, found),
-        "claim": "" if again else claim.statement,
-        "effects": _effects(verdict),
-        "published": "" if again else claim.published or labels.NOTHING,
-    }
-    below = [verdict.margin is not None and abs(value) < verdict.margin for _, value in verdict.effects]
-    published = {
-        "published_bleu": " ".join(f"{bleu:g}" for bleu, _ in verdict.effects),
-        "published_in_units": " ".join(f"{value:.4g}" for _, value in verdict.effects),
-        "published_below": sum(below) if below else None,
-    }
-    return Row(cells, _bold(found), numbers_of(verdict, found) | published, found.weighted.runs if found else ())
-
-
-def contrasts_table(verdicts: Sequence[Verdict]) -> Table:
+def contrasts_table(rows: Sequence[Finding]) -> Table:
     """Return one row per contrast, with the numbers behind each verdict."""
-    rows = [
-        Row(evidence(verdict, found), _bold(found), numbers_of(verdict, found), found.weighted.runs)
-        for verdict in verdicts
-        for found in verdict.findings
-    ]
-    shown = columns(verdicts, "id", "asked", "edition", "metric", "contrast", "finding", *TESTED, "notes")
-    return Table("Contrasts behind the verdicts", shown, [Block("", rows)], RULES)
+    keys = ("id", "asked", "edition", "metric", "contrast", "finding", *TESTED, "notes")
+    return _table("Contrasts behind the verdicts", rows, keys, [_row(row, cells(row), numbers(row)) for row in rows])
 
 
-def summary_table(verdicts: Sequence[Verdict]) -> Table:
+def summary_table(rows: Sequence[Finding]) -> Table:
     """Return one row per claim: its verdict, how its rows divide, and the row that decides."""
-    rows = []
-    for claim, own in by_claim(verdicts).items():
-        row, told = _row(deciding(own)), {"id": claim, "verdict": summary(own), "parts": parts(own)}
-        facts = {"id": claim, "verdict": told["verdict"], "fragile": fragile(own), "parts": told["parts"]}
-        told["verdict"] += ", fragile" * fragile(own)
-        rows.append(
-            Row({**row.cells, **told}, row.bold, facts | {name: row.numbers[name] for name in DECIDING}, row.runs)
-        )
+    found, names = [], ("corpus", "family", "part", "finding", "metric", "contrast", "margin", *ENDS[:3], "n")
+    for claim, own in by_claim(rows).items():
+        row, verdict, fragile = verdicts.deciding(own), verdicts.summary(own), verdicts.fragile(own)
+        facts, known = {"id": claim, "verdict": verdict, "fragile": fragile, "parts": parts(own)}, numbers(row)
+        told = words(row) | {"verdict": verdict + ", fragile" * fragile, "parts": parts(own)}
+        found.append(_row(row, told, facts | {name: known[name] for name in names}))
     keys = ("id", "claim", "verdict", "parts", "asked", "finding", "contrast", *TESTED[:4], "effects", "published")
-    return Table("Summary", columns(verdicts, *keys, asked="deciding row"), [Block("", rows)], RULES)
+    return _table("Summary", rows, keys, found, asked="deciding row")
 
 
-def parts(own: Sequence[Verdict]) -> str:
-    """Return how many rows of a claim have each verdict, such as `2 hold, 1 saturated`; descriptive ones aside."""
-    own = [one for one in own if one.counts]
-    own = [one for one in own if not one.question.post_hoc] or own
-    counts = Counter("saturated" if one.word == SATURATED else one.outcome for one in own)
-    short = {"holds": "hold", "fails": "fail"}
-    return ", ".join(f"{n} {short.get(word, word) if n > 1 else word}" for word, n in counts.items())
-
-
-def matrix_table(verdicts: Sequence[Verdict]) -> Table:
+def matrix_table(rows: Sequence[Finding]) -> Table:
     """Return one row per question of the matrix that has run; its verdict by each score."""
-    shown, rows = [one for one in verdicts if one.by_score and one.outcome != NOT_RUN], []
-    for verdict in shown:
-        own, known = matrix.own_score(verdict.question), numbers_of(verdict, None)
-        cells, fragile = evidence(verdict, None), bool(verdict.other_outcomes)
-        cells |= {"decides": score_title(own), "fragile": "fragile" if fragile else labels.NOTHING}
+    titles, found = {score: score_title(score) for score in matrix.SCORES}, []
+    shown = [row for row in rows if row.decides and row.by_score and row.verdict != NOT_RUN]
+    for row in shown:
+        own, fragile = matrix.own_score(row.question), "fragile" if row.other_verdicts else labels.NOTHING
+        told, known = cells(row) | {"decides": score_title(own), "fragile": fragile}, numbers(row)
         facts = {name: known[name] for name in ("id", "corpus", "family", "part", "edition", "superseded_by")}
-        facts |= {"decides": own, "fragile": fragile}
-        for score, by in verdict.by_score.items():
+        facts |= {"decides": own, "fragile": bool(row.other_verdicts)}
+        for score, by in row.by_score.items():
             if isinstance(by, str):
-                cells[score], facts[f"{score} verdict"] = f"{labels.NOTHING} {by}", by
+                told[score], facts[f"{score} verdict"] = f"{labels.NOTHING} {by}", by
                 continue
-            lost = verdict.question.margin is not None and by.question.margin is None
-            cells[score] = f"{SIGNS.get(by.outcome, labels.NOTHING)} {by.outcome}{' (no margin)' * lost}"
-            known = numbers_of(by, by.deciding)
+            lost = " (no margin)" if row.question.margin is not None and by.question.margin is None else ""
+            told[score], known = f"{SIGNS.get(by.verdict, labels.NOTHING)} {by.verdict}{lost}", numbers(by)
             facts |= {f"{score} {name}": known[name] for name in ("verdict", "contrast", *ENDS[:3], "margin")}
-        rows.append(Row(cells, numbers=facts, runs=verdict.deciding.weighted.runs if verdict.deciding else ()))
-    heads = {"decides": "decides", **{score: score_title(score) for score in matrix.SCORES}, "fragile": "fragile"}
-    given = [*columns(shown, "id", "asked", "edition"), *(Column(key, head, "left") for key, head in heads.items())]
-    return Table("Verdicts by score, post hoc", given, [Block("", rows)], BY_SCORE)
+        found.append(replace(_row(row, told, facts), bold=frozenset()))
+    keys = ("id", "asked", "edition", "decides", *titles, "fragile")
+    heads = {"decides": "decides", "fragile": "fragile", **titles}
+    return replace(_table("Verdicts by score, post hoc", shown, keys, found, **heads), notes=BY_SCORE)
 
 
-def write(verdicts: Sequence[Verdict], folder: Path) -> list[Path]:
-    """Write both tables to a folder, as claims.* and contrasts.*."""
-    return [*table(verdicts).write(folder, "claims"), *contrasts_table(verdicts).write(folder, "contrasts")]
+def _table(title: str, rows: Sequence[Finding], keys: Iterable[str], found: Sequence[Row], **heads: str) -> Table:
+    """Return a table; without the column of editions where all questions are of the first."""
+    shown = [key for key in keys if key != "edition" or any(row.question.edition > 1 for row in rows)]
+    columns = [Column(key, (HEADS | heads)[key], "right" if key in ("id", *TESTED) else "left") for key in shown]
+    return Table(title, columns, [Block("", found)], RULES)
+
+
+def _row(row: Finding, told: dict[str, str], facts: dict[str, Any]) -> Row:
+    """Return a row of a table. Estimate and interval are bold if Holm p < .05, in rows that are not descriptive."""
+    bold = {"estimate", "interval"} if row.test.significant and row.word != DESCRIPTIVE else ()
+    return Row(told, frozenset(bold), facts, [run for _, arm in row.weighted.parts for run in arm.runs])
+
+
+def parts(own: Sequence[Finding]) -> str:
+    """Return how many rows of a claim have each verdict, such as `2 hold, 1 saturated`; descriptive ones aside."""
+    own = [row for row in own if row.counts]
+    own = [row for row in own if not row.question.post_hoc] or own
+    counts = Counter(SATURATED if row.finding == SATURATED else row.verdict for row in own)
+    several = {"holds": "hold", "fails": "fail"}
+    return ", ".join(f"{n} {several.get(word, word) if n > 1 else word}" for word, n in counts.items())
 
 
 def score_title(score: str) -> str:
@@ -172,134 +128,83 @@ def score_title(score: str) -> str:
     return ", ".join(filter(None, [METRICS[name].short or METRICS[name].title, subset]))
 
 
-def asked_in(verdict: Verdict) -> str:
+def asked_in(row: Finding) -> str:
     """`grammar, recurrent; at the best rate (post hoc)`."""
-    where = ", ".join(filter(None, [verdict.corpus, verdict.family]))
-    told = "; ".join(filter(None, [where, verdict.question.part])) or labels.NOTHING
-    return f"{told} (post hoc)" if verdict.question.post_hoc else told
+    where = "; ".join(filter(None, [", ".join(filter(None, [row.corpus, row.family])), row.question.part]))
+    return f"{where} (post hoc)" if row.question.post_hoc else where
 
 
-def edition(verdict: Verdict) -> str:
+def edition(row: Finding) -> str:
     """Return `second`, `first`, or `first, superseded` where the second edition asked the same again."""
-    return "first, superseded" if verdict.superseded else ("first", "second")[verdict.question.edition - 1]
+    return "first, superseded" if row.superseded_by else ("first", "second")[row.question.edition - 1]
 
 
-def verdict_in_words(verdict: Verdict) -> str:
-    """Return the verdict with its explanation: how it is mixed, or why the claim was not asked as published."""
-    match verdict.outcome:
-        case "none":
-            return labels.NOTHING
-        case "not asked as published":
-            return f"{verdict.outcome}: {verdict.question.not_asked}"
-        case "mixed":
-            found = [stance(one.word, verdict.question.type) for one in verdict.findings]
-            return f"mixed: {found.count(1)} of {len(found)} contrasts hold, {found.count(-1)} fail"
-    return verdict.outcome
-
-
-def finding_in_words(verdict: Verdict, found: Finding | None) -> str:
-    """Return the finding with its explanation: diverged runs, why it is undecided, or missing runs."""
-    reasons = [*(found.weighted.lost if found else ()), verdict.note]
-    if found is not None and found.test.difference is not None:
-        cells = evidence(verdict, found)
-        reasons.insert(-1, BETTER if BETTER in found.notes else "")
-        if found.straddles:
-            interval = f"90% CI {cells['inner']}, margin ±{cells['margin']}"
-            reasons.append(f"the difference is clear; whether it passes the margin is not ({interval})")
-        elif found.test.method == "few":
-            reasons.append(f"an arm has fewer than {FEWEST} runs")
-        elif found.word == UNDECIDED and found.test.detectable is not None:
-            reasons.append(f"detectable {cells['smallest']}")
-        reasons.append(found.power)
-    return "; ".join(filter(None, [verdict.word, *reasons]))
-
-
-def evidence(verdict: Verdict, found: Finding | None) -> dict[str, str]:
-    """Return a contrast as texts by the keys of columns; dashes where there is none."""
-    known, facts = numbers_of(verdict, found), verdict.question.contrasts[0].facts
-    measure, signed = Measure(verdict.question.metric, verdict.question.by_length), verdict.question.benchmark is None
-    digits = 2 if facts.unit and facts.unit != "heads, %" else measure.decimals
-
-    def interval(low: str, high: str) -> str:
-        return labels.interval(known[low], known[high], digits, signed)
-
-    cells = {
-        "id": str(verdict.claim.id),
-        "asked": asked_in(verdict),
-        "edition": edition(verdict),
-        "metric": facts.unit or measure.title,
-        "estimate": labels.number(known["difference"], digits, signed) + MARKS.get(known["method"], ""),
-        "interval": interval("low", "high"),
-        "inner": interval("low90", "high90"),
-        "margin": labels.number(known["margin"], digits),
-        "margins": labels.number(known["in_margins"], 2, True),
-        "smallest": labels.number(known["detectable"], digits),
-        "sentences": known["sentences"] or labels.NOTHING,
-        "crossed": interval("low crossed", "high crossed"),
-        "holm": labels.p_value(known["holm"]),
-        "false_discovery": labels.p_value(known["false_discovery"]),
+def words(row: Finding) -> dict[str, str]:
+    """Return the cells of a row that stands for its question: its verdict and finding with their explanations."""
+    told, reasons, stances = cells(row), [*row.weighted.lost, row.better], row.stances
+    if row.word == UNDECIDED and row.test.significant and not row.weighted.lost and row.margin is not None:
+        interval = f"90% CI {told['inner']}, margin ±{told['margin']}"
+        reasons.append(f"the difference is clear; whether it passes the margin is not ({interval})")
+    elif row.test.method == "few":
+        reasons.append(f"an arm has fewer than {FEWEST} runs")
+    elif row.word == UNDECIDED and row.test.detectable is not None:
+        reasons.append(f"detectable {told['smallest']}")
+    verdict = {
+        "none": labels.NOTHING,
+        NOT_ASKED: f"{row.verdict}: {row.question.not_asked}",
+        "mixed": f"mixed: {stances.count(1)} of {len(stances)} contrasts hold, {stances.count(-1)} fail",
     }
-    if found is None:
-        return dict.fromkeys(HEADS, labels.NOTHING) | cells
-    count = str(known["n"]) if known["n"] == known["declared"] else f"{known['n']} of {known['declared']}"
-    notes = "; ".join([*found.weighted.lost, *found.notes]) or labels.NOTHING
-    return cells | {
-        "contrast": found.name,
-        "finding": found.word,
-        "n": f"{count} {facts.counts}".strip(),
-        "notes": notes,
+    above, below = list[str](), list[str]()
+    for bleu, value in row.effects:
+        effect = f"{bleu:+g}" if bleu else "0"
+        (below if abs(value) < (row.margin or 0.0) else above).append(effect.replace("-", "−"))
+    smaller = f"{', '.join(below)} (smaller than the margin)" if below else ""
+    return told | {
+        "claim": row.claim.statement,
+        "published": row.claim.published or labels.NOTHING,
+        "verdict": verdict.get(row.verdict, row.verdict),
+        "finding": "; ".join(filter(None, [row.finding, *reasons, row.power, row.unknown])),
+        "contrast": f"{row.name()}: {told['metric']}",
+        "effects": "; ".join(filter(None, [", ".join(above), smaller])) or labels.NOTHING,
     }
 
 
-def numbers_of(verdict: Verdict, found: Finding | None) -> dict[str, Any]:
-    """Return one line of the CSV. Empty: not known."""
-    claim, question, test = verdict.claim, verdict.question, found.test if found else Test("")
-    tested, weighted = found.sentences if found else None, found.weighted if found else None
-    crossed = (tested.interval if tested else None) or (None, None)
-    notes = [*(weighted.lost if weighted else ()), *(found.notes if found else ()), verdict.note]
-    return {
-        "id": claim.id,
-        "slug": claim.slug,
-        "type": question.type,
-        "corpus": verdict.corpus,
-        "family": verdict.family,
-        "part": question.part,
-        "edition": question.edition,
-        "superseded_by": " and ".join(map(asked_in, verdict.superseded)),
-        "post_hoc": question.post_hoc,
-        "verdict": verdict.outcome,
-        "finding": verdict.word,
-        "metric": "time" if question.benchmark else question.metric,
-        "contrast": found.fields if found else "",
-        "alone": found.word if found else "",
-        "margin": found.margin if found else None,
-        "method": test.method,
-        **{name: getattr(test, name) for name in ("difference", "low", "high", "se", "df", "p", "low90", "high90")},
-        "in_margins": found.in_margins.get("difference") if found else None,
-        **{name: getattr(test, name) for name in ("holm", "false_discovery", "detectable")},
-        "n": weighted.n if weighted else 0,
-        "declared": weighted.declared if weighted else None,
-        "sentences": tested.count if tested else None,
-        "low crossed": crossed[0],
-        "high crossed": crossed[1],
-        "notes": "; ".join(filter(None, notes)),
-    }
-
-
-def _effects(verdict: Verdict) -> str:
-    """`+1.3; +1 (smaller than the margin)`: effects in BLEU, those smaller than the margin last."""
-    limit = verdict.margin or 0.0
-    above, below = (
-        ", ".join((f"{bleu:+g}" if bleu else "0").replace("-", "−") for bleu in some)
-        for some in (
-            [bleu for bleu, value in verdict.effects if abs(value) >= limit],
-            [bleu for bleu, value in verdict.effects if abs(value) < limit],
-        )
+def cells(row: Finding) -> dict[str, str]:
+    """Return a contrast as texts by the keys of columns; dashes where there is nothing."""
+    known, signed, statistic = numbers(row), row.question.benchmark is None, row.contrast.statistic
+    digits = 2 if statistic in ("band", "ratio", "correlation") else row.measure.decimals
+    interval, inner, crossed = (
+        labels.interval(known[f"low{end}"], known[f"high{end}"], digits, signed) for end in ("", "90", " crossed")
     )
-    return "; ".join(filter(None, [above, below and f"{below} (smaller than the margin)"])) or labels.NOTHING
+    count = str(known["n"]) if known["n"] == known["declared"] else f"{known['n']} of {known['declared']}"
+    return {
+        "id": str(row.claim.id), "asked": asked_in(row), "edition": edition(row),
+        "metric": UNITS.get(statistic, row.measure.title), "contrast": row.name(), "finding": row.word,
+        "estimate": labels.number(known["difference"], digits, signed) + MARKS.get(known["method"], ""),
+        "interval": interval, "inner": inner, "crossed": crossed, "margin": labels.number(known["margin"], digits),
+        "margins": labels.number(known["in_margins"], 2, True), "n": count + COUNTS.get(statistic, ""),
+        "smallest": labels.number(known["detectable"], digits), "sentences": known["sentences"] or labels.NOTHING,
+        "holm": labels.p_value(known["holm"]), "false_discovery": labels.p_value(known["false_discovery"]),
+        "notes": known["notes"] or labels.NOTHING,
+    }  # fmt: skip
 
 
-def _bold(found: Finding | None) -> frozenset[str]:
-    """Return the bold cells: Holm p < .05, in rows that are not descriptive."""
-    bold = found is not None and found.test.significant and found.word != DESCRIPTIVE
-    return frozenset({"estimate", "interval"}) if bold else frozenset()
+def numbers(row: Finding) -> dict[str, Any]:
+    """Return one line of the CSV. Empty: not known."""
+    claim, question, test, weighted, margin = row.claim, row.question, row.test, row.weighted, row.margin
+    if row.contrast.statistic == "ratio":  # a standard error of logarithms beside ratios would mislead
+        detectable = None if test.detectable is None else math.exp(test.detectable)
+        test, margin = replace(test.mapped(math.exp), se=None, detectable=detectable), math.exp(margin or 0.0)
+    low, high = (row.sentences and row.sentences.interval) or (None, None)
+    return {
+        "id": claim.id, "slug": claim.slug, "type": question.type, "corpus": row.corpus, "family": row.family,
+        "part": question.part, "edition": question.edition,
+        "superseded_by": " and ".join(map(asked_in, row.superseded_by)), "post_hoc": question.post_hoc,
+        "verdict": row.verdict, "finding": row.finding, "metric": "time" if question.benchmark else question.metric,
+        "contrast": row.name(words=False), "alone": row.word, "margin": margin, "method": test.method,
+        **{name: getattr(test, name) for name in ("difference", "low", "high", "se", "df", "p", "low90", "high90")},
+        "in_margins": row.in_margins["difference"], "holm": test.holm, "false_discovery": row.false_discovery,
+        "detectable": test.detectable, "n": weighted.n, "declared": weighted.declared,
+        "sentences": row.sentences and row.sentences.count, "low crossed": low, "high crossed": high,
+        "notes": "; ".join(filter(None, [*weighted.lost, row.better, *weighted.notes, row.power, row.unknown])),
+    }  # fmt: skip

@@ -18,268 +18,205 @@ A verdict says what the findings mean for the claim. It **holds** where all cont
 claim predicts is not larger than the margin. It is **mixed** where all contrasts must hold, and some do and some fail.
 It is **not decided** otherwise. A question that is `against` the claim turns holds and fails round.
 
-A diverged run of an arm blocks a verdict in its favour, and of either arm the verdict of no difference. Of a
-correlation it blocks all: which way it would have gone is not known.
+A diverged run of an arm blocks a verdict in its favour, and of either arm the verdict of no difference. Where it cannot
+be said whom the run would have favoured, as in a correlation, it blocks all.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from typing import Literal
+from dataclasses import dataclass, field
 
 from study import metrics
 from study.analysis.inference import ENDS, SentenceTest, Test, adjusted, correlation_power, false_discovery
+from study.analysis.measures import Measure
 from study.claims.contrasts import Weighted, name_of
-from study.claims.schema import Claim, Contrast, Kind, Question
+from study.claims.schema import Claim, Contrast, Question
 
-
-class Word(StrEnum):
-    """Finding on a contrast, or on the contrasts of a question together."""
-
-    SUPPORTED = "supported"
-    BELOW = "supported, below the margin"
-    CONTRADICTED = "contradicted"
-    CONTRADICTED_BELOW = "contradicted, below the margin"
-    NO_DIFFERENCE = "no difference larger than the margin"
-    UNDECIDED = "undecided"
-    SATURATED = "saturated"
-    NOT_RUN = "not yet run"
-    DESCRIPTIVE = "descriptive"
-
-
-(SUPPORTED, BELOW, CONTRADICTED, CONTRADICTED_BELOW, NO_DIFFERENCE, UNDECIDED, SATURATED, NOT_RUN, DESCRIPTIVE) = Word
-Outcome = Literal["holds", "fails", "mixed", "not decided", "not asked as published", "not yet run", "none"]
-"""`none`: the question is descriptive, and gives no verdict."""
-
+SUPPORTED, BELOW = "supported", "supported, below the margin"
+CONTRADICTED, CONTRADICTED_BELOW = "contradicted", "contradicted, below the margin"
+NO_DIFFERENCE, UNDECIDED, SATURATED = "no difference larger than the margin", "undecided", "saturated"
+NOT_RUN, DESCRIPTIVE = "not yet run", "descriptive"
+NOT_ASKED = "not asked as published"
 WEAKEST = (NOT_RUN, CONTRADICTED, CONTRADICTED_BELOW, SATURATED, UNDECIDED, NO_DIFFERENCE, BELOW, SUPPORTED)
 """Order of words if all contrasts must hold: the first one that any contrast has."""
 STRONGEST = (NOT_RUN, SUPPORTED, BELOW, UNDECIDED, SATURATED, NO_DIFFERENCE, CONTRADICTED_BELOW, CONTRADICTED)
 """Order of words if one contrast is enough: the first one that any contrast has."""
 EQUIVALENT = (NOT_RUN, NO_DIFFERENCE, UNDECIDED, SATURATED, CONTRADICTED)
 """The same for an equivalence."""
-ORDER = ("fails", "mixed", "not decided", "holds", "not asked as published", NOT_RUN, "none")
+ORDER = ("fails", "mixed", "not decided", "holds", NOT_ASKED, NOT_RUN, "none")
 """Rows of a mixed claim in the order in which one of them stands for it: first what keeps the claim from holding."""
-BETTER = "the first arm is better"
-"""Note on an equivalence that is contradicted by a gain."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Finding:
-    """One contrast: its arms, its test and its word."""
+    """One contrast of a question in one corpus and family: its arms, its test, its word. One row of the tables.
 
-    contrast: Contrast
-    weighted: Weighted
-    test: Test
-    word: Word
-    margin: float | None
-    notes: tuple[str, ...] = ()
-    power: str = ""
-    """Words on the smallest rank correlation that the arms could show."""
-    sentences: SentenceTest | None = None
-    """Test over the sentences of the test set."""
-
-    @property
-    def name(self) -> str:
-        """The contrast in words."""
-        return name_of(self.contrast, costing=self.weighted.costing)
-
-    @property
-    def fields(self) -> str:
-        """The contrast by names of fields."""
-        return name_of(self.contrast, words=False, costing=self.weighted.costing)
-
-    @property
-    def in_margins(self) -> dict[str, float]:
-        """An estimate and the ends of its intervals in units of the margin; of ratios, logarithms are divided.
-
-        An end that is not known is left out, and everything without a margin.
-        """
-        if (margin := self.margin) is None:
-            return {}
-        scale, margin = (math.log, math.log(margin)) if self.contrast.statistic == "ratio" else (float, margin)
-        return {name: scale(end) / margin for name in ENDS if (end := getattr(self.test, name)) is not None}
-
-    @property
-    def straddles(self) -> bool:
-        """Return True if an equivalence is undecided despite a significant difference, which may pass the margin."""
-        return self.word == UNDECIDED and self.test.significant and not self.weighted.lost and self.margin is not None
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """One row of the table: a claim, or a part of it, in one corpus and family."""
+    Attributes:
+        claim, question, contrast: entries of the file of claims.
+        corpus, family: where the question is asked.
+        measure: the number that it reads of a run.
+        weighted: the arms with their weights.
+        margin: the smallest difference of interest; of a ratio its logarithm, like the numbers of the test.
+        unknown: why there is no margin where there should be one.
+        effects: published effects that belong to the question, in BLEU and in units of its score.
+        test: the test, adjusted over the contrasts of the question.
+        word: the finding.
+        better: note on an equivalence that is contradicted by a gain.
+        finding, words: the word for the question, and those of all its contrasts.
+        decides: the row stands for its question.
+        superseded_by: rows of the second edition that stand for this one. It stays in the tables and does not count.
+        by_score: score ↦ the finding that decides by it, or why there is none; empty outside the matrix.
+        false_discovery: p by Benjamini and Hochberg over all contrasts on which verdicts rest.
+        sentences: test over the sentences of the test set.
+    """
 
     claim: Claim
     question: Question
+    contrast: Contrast
     corpus: str
     family: str
-    word: Word
-    findings: tuple[Finding, ...] = ()
-    note: str = ""
+    measure: Measure
+    weighted: Weighted
     margin: float | None = None
-    superseded: tuple[Verdict, ...] = ()
-    """Verdicts of the second edition that replace this one. It stays in the tables and does not count."""
-    by_score: Mapping[str, Verdict | str] = field(default_factory=dict)
-    """Score ↦ the verdict by it, or why there is none; empty for a question outside the matrix."""
-    effects: tuple[tuple[float, float], ...] = ()
-    """Published effects that belong to this part, in BLEU and in units of its score."""
+    unknown: str = ""
+    effects: Sequence[tuple[float, float]] = ()
+    test: Test = field(default_factory=lambda: Test("missing runs"))
+    word: str = NOT_RUN
+    better: str = ""
+    finding: str = NOT_RUN
+    words: tuple[str, ...] = ()
+    decides: bool = False
+    superseded_by: Sequence[Finding] = ()
+    by_score: Mapping[str, Finding | str] = field(default_factory=dict)
+    false_discovery: float | None = None
+    sentences: SentenceTest | None = None
+
+    def name(self, words: bool = True) -> str:
+        """Return the contrast in words, or by names of fields."""
+        return name_of(self.contrast, self.measure, words)
 
     @property
-    def other_outcomes(self) -> dict[str, Outcome]:
-        """Score ↦ the verdict by it, for the scores that give another verdict. With any, the verdict is fragile."""
-        found = {score: one.outcome for score, one in self.by_score.items() if isinstance(one, Verdict)}
-        return {score: outcome for score, outcome in found.items() if outcome not in (self.outcome, NOT_RUN)}
+    def stances(self) -> list[int]:
+        """Stance of each contrast of the question: 1 as predicted, −1 not as predicted, 0 undecided.
+
+        That there is no difference larger than the margin is what an equivalence predicts, and no other claim.
+        """
+        same = 1 if self.question.type == "equivalence" else -1
+        known = {SUPPORTED: 1, BELOW: 1, CONTRADICTED: -1, CONTRADICTED_BELOW: -1, NO_DIFFERENCE: same}
+        return [known.get(word, 0) for word in self.words]
 
     @property
-    def outcome(self) -> Outcome:
-        """The verdict: what became of the claim."""
-        return outcome(self.question, [found.word for found in self.findings])
+    def verdict(self) -> str:
+        """Verdict of the question; `none` if it is descriptive."""
+        found, asked = self.stances, self.question
+        if NOT_RUN in self.words or asked.descriptive or asked.not_asked:
+            return NOT_RUN if NOT_RUN in self.words else "none" if asked.descriptive else NOT_ASKED
+        if asked.combine == "all" and {1, -1} <= set(found):
+            return "mixed"
+        enough = max(found) if asked.combine == "any" else min(found)
+        return "not decided" if not enough else "holds" if (enough > 0) != asked.against else "fails"
 
     @property
     def counts(self) -> bool:
         """Return True unless the verdict is superseded, descriptive, or without runs."""
-        return not self.superseded and self.outcome not in ("none", NOT_RUN)
+        return not self.superseded_by and self.verdict not in ("none", NOT_RUN)
 
     @property
-    def deciding(self) -> Finding | None:
-        """The contrast that the row shows: the weakest of those with the row's word, or the strongest if one is enough.
-
-        If no difference is shown, the weakest is the one whose 90% interval comes nearest to its margin, or passes it.
-        Otherwise the weakest has the largest p value.
-        """
-
-        def weakness(found: Finding) -> float:
-            test, margin = found.test, found.margin
-            if self.word != NO_DIFFERENCE or test.low90 is None or test.high90 is None or margin is None:
-                return 1.0 if test.holm is None else test.holm
-            if self.question.benchmark is None:
-                return max(abs(test.low90), abs(test.high90)) / margin
-            return max(abs(math.log(end)) for end in (test.low90, test.high90)) / math.log(margin)
-
-        same = [found for found in self.findings if found.word == self.word]
-        return (max if self.question.combine == "all" else min)(same, key=weakness, default=None)
+    def other_verdicts(self) -> dict[str, str]:
+        """Score ↦ the verdict by it, for the scores that give another verdict. With any, the verdict is fragile."""
+        found = {score: one.verdict for score, one in self.by_score.items() if isinstance(one, Finding)}
+        return {score: verdict for score, verdict in found.items() if verdict not in (self.verdict, NOT_RUN)}
 
     @property
-    def as_claimed(self) -> dict[str, float] | None:
-        """The estimate that decides and its intervals in margins; positive in the direction that the claim predicts.
+    def in_margins(self) -> dict[str, float]:
+        """Estimate and ends of its intervals in units of the margin. NaN: not known."""
+        values = {end: math.nan if (value := getattr(self.test, end)) is None else value for end in ENDS}
+        return {end: value / (math.nan if self.margin is None else self.margin) for end, value in values.items()}
 
-        None without an interval or a margin.
-        """
-        found = self.deciding
-        scaled = found.in_margins if found else {}
-        if found is None or len(scaled) < len(ENDS):
-            return None
-        if (found.contrast.direction(self.question.metric) or 1) > 0:
-            return scaled
-        turned = {"low": "high", "high": "low", "low90": "high90", "high90": "low90"}
-        return {end: -scaled[turned.get(end, end)] for end in ENDS}
+    @property
+    def power(self) -> str:
+        """Words on what a rank correlation between arms can show."""
+        if self.contrast.statistic != "correlation" or self.contrast.level != "arms" or self.test.difference is None:
+            return ""
+        shown, within = correlation_power(self.weighted.n, len(self.words))
+        told = f"{self.weighted.n} arms show a ρ beyond ±{shown:.2f} with power .80"
+        if self.question.type != "equivalence" or self.margin is None or within < self.margin:
+            return told
+        return f"{told}, and equivalence within ±{within:.2f} at best, so not within the margin"
 
 
-def conclude(
-    claim: Claim,
-    question: Question,
-    place: tuple[str, str],
-    weighted: Sequence[Weighted],
-    margin: float | None = None,
-    unknown: str = "",
-    effects: Sequence[tuple[float, float]] = (),
-) -> Verdict:
-    """Test the contrasts of a question as one family; return the verdict in one corpus and family.
+def conclude(rows: Sequence[Finding]) -> None:
+    """Test the contrasts of a question as one family and give each its word, then the question."""
+    question, tests = rows[0].question, adjusted([row.weighted.test(row.contrast) for row in rows])
+    for row, test in zip(rows, tests, strict=True):
+        row.test, row.word = test, _word(row, test)
+        if question.type == "equivalence" and row.word == CONTRADICTED:
+            plain = row.contrast.statistic in ("difference", "draws")
+            better = -1 if row.contrast.statistic == "ratio" else plain * metrics.metric_of(question.metric).direction
+            row.better = "the first arm is better" * (better * (test.difference or 0.0) > 0)
+    if question.descriptive and all(row.word != NOT_RUN for row in rows):
+        for row in rows:
+            row.word = DESCRIPTIVE
+    combine(rows)
 
-    Args:
-        claim: the claim.
-        question: one of its questions.
-        place: corpus and family.
-        weighted: the contrasts of the question.
-        margin: the smallest difference of interest.
-        unknown: why there is no margin where there should be one; empty if there is one, or none is needed.
-        effects: the published effects that belong to the question, in BLEU and in units of its score.
+
+def combine(rows: Sequence[Finding]) -> None:
+    """Give a question the weakest word of its contrasts, or the strongest if one is enough; that row decides.
+
+    Of several with this word the row with the largest p is the weakest. If no difference is shown, it is the row whose
+    90% interval comes nearest to its margin, or passes it.
     """
-    tests = adjusted([one.test(contrast) for one, contrast in zip(weighted, question.contrasts, strict=True)])
-    costly, related = (question.statistic == kind for kind in ("costly", "correlation"))
-    kind: Kind = "shape" if unknown and not related else question.type
-    findings = [
-        finding(kind, question, *one, None if costly else margin)
-        for one in zip(question.contrasts, weighted, tests, strict=True)
-    ]
-    if unknown and (question.type == "equivalence" or costly):
-        findings = [replace(found, word=NOT_RUN) for found in findings]
-    word = combined(question, [found.word for found in findings])
-    if question.descriptive and word != NOT_RUN:
-        word, findings = DESCRIPTIVE, [replace(found, word=DESCRIPTIVE) for found in findings]
-    note = unknown if any(found.test.difference is not None for found in findings) else ""
-    return Verdict(claim, question, *place, word, tuple(findings), note, margin, effects=tuple(effects))
+    question = rows[0].question
+    enough = EQUIVALENT if question.type == "equivalence" else STRONGEST
+    order, sign = (WEAKEST, -1) if question.combine == "all" else (enough, 1)
+    first = min(rows, key=lambda row: ((*order, DESCRIPTIVE).index(row.word), sign * _weakness(row)))
+    first.decides = True
+    for row in rows:
+        row.finding, row.words = first.word, tuple(one.word for one in rows)
 
 
-def finding(
-    kind: Kind, question: Question, contrast: Contrast, weighted: Weighted, test: Test, margin: float | None
-) -> Finding:
-    """Return a tested contrast with its word. A diverged run leaves a correlation undecided."""
-    sign, power, notes = contrast.direction(question.metric), "", list(weighted.notes)
-    ratio, lost = contrast.statistic == "ratio", [(weight, arm) for weight, arm in weighted.parts if arm.diverged]
-    sides = {1 if weight * sign >= 0 else -1 for weight, _ in lost}
-    if (contrast.statistic in ("within", "costly", "draws") and lost) or weighted.diverged:
-        sides = {1, -1}  # a run that is not there speaks neither for nor against
-    limit = math.log(margin) if ratio and margin else margin
-    word = judged(kind, test, sign, limit, saturated(kind, question, contrast, weighted), sides)
-    if contrast.between:
-        if contrast.level == "arms" and test.difference is not None:
-            power = _power(weighted.n, margin if kind == "equivalence" else None, len(question.contrasts))
-            notes.append(power)
-        if kind == "equivalence" and weighted.diverged and word == CONTRADICTED:
-            word = UNDECIDED
-        if test.method == "too few arms" and weighted.saturated:
-            word = SATURATED
-    better = metrics.metric_of(question.metric).direction if contrast.statistic in ("difference", "draws") else 0
-    if kind == "equivalence" and word == CONTRADICTED and (-1 if ratio else better) * (test.difference or 0.0) > 0:
-        notes.insert(0, BETTER)
-    if ratio:  # logarithms ↦ ratios; a standard error of logarithms beside them would mislead
-        detectable = None if test.detectable is None else math.exp(test.detectable)
-        test = replace(test.mapped(math.exp), se=None, detectable=detectable)
-    return Finding(contrast, weighted, test, word, margin, tuple(notes), power)
+def _weakness(row: Finding) -> float:
+    """Holm's p; if no difference is shown, the end of the 90% interval that is farthest from 0, in margins."""
+    if row.word == NO_DIFFERENCE:
+        return max(abs(row.in_margins[end]) for end in ("low90", "high90"))
+    return 1.0 if row.test.holm is None else row.test.holm
 
 
-def _power(arms: int, margin: float | None, tests: int) -> str:
-    """Return in words what a rank correlation between so many arms can show."""
-    shown, within = correlation_power(arms, tests)
-    told = f"{arms} arms show a ρ beyond ±{shown:.2f} with power .80"
-    if margin is not None and within >= margin:
-        told += f", and equivalence within ±{within:.2f} at best, so not within the margin"
-    return told
+def _word(row: Finding, test: Test) -> str:
+    """Return the word for a contrast by its test."""
+    kind, statistic, parts = row.question.type, row.contrast.statistic, row.weighted.parts
+    if row.unknown and (kind == "equivalence" or statistic == "costly"):
+        return NOT_RUN
+    sign = row.contrast.direction(row.question.metric)
+    diverged = {1 if weight * sign >= 0 else -1 for weight, arm in parts if arm.diverged}
+    if diverged and (len(parts) == 1 or statistic == "correlation"):
+        diverged = {1, -1}
+    return judged(kind, test, sign, row.margin, _saturated(row, sign), diverged)
 
 
-def saturated(kind: Kind, question: Question, contrast: Contrast, weighted: Weighted) -> bool:
+def _saturated(row: Finding, sign: int) -> bool:
     """Return True if scores at floor or ceiling hide any difference; see the rule at the top of this module.
 
     A loss shows in an arm that is compared with one at the ceiling; a gain does not.
     """
-    limits = metrics.metric_of(question.metric).limits
-    if question.by_length or not weighted.bases or limits is None:
+    limits = metrics.metric_of(row.question.metric).limits
+    if row.question.by_length or limits is None:
         return False
-    everywhere, at_base = (
-        {metrics.end(arm.mean or 0.0, limits) for arm in arms} for arms in (weighted.scores, weighted.bases)
-    )
-    if len(at_base) > 1 or at_base == {0}:
+    ends = [(weight, metrics.end(arm.mean or 0.0, limits)) for weight, arm in row.weighted.scores]
+    at_base = {end for weight, end in ends if weight < 0}
+    if len(at_base) != 1 or at_base == {0}:
         return False
-    one_sided = kind != "equivalence" and contrast.statistic in ("difference", "within")
-    return everywhere == at_base or (one_sided and at_base == {contrast.direction(question.metric)})
+    one_sided = row.question.type != "equivalence" and row.contrast.statistic in ("difference", "within")
+    return {end for _, end in ends} == at_base or (one_sided and at_base == {sign})
 
 
-def judged(
-    kind: Kind,
-    test: Test,
-    sign: int,
-    margin: float | None = None,
-    saturated: bool = False,
-    diverged: Collection[int] = (),
-) -> Word:
+def judged(kind: str, test: Test, sign: int, margin: float | None, saturated: bool, diverged: Collection[int]) -> str:
     """Return the word for one contrast, by the rules of this module.
 
     Args:
-        kind: the claim's type; a shape is judged like a superiority, of whatever its statistic is.
+        kind: the type of the claim; a shape is judged like a superiority.
         test: the test, adjusted.
         sign: +1 or −1, the sign of the difference that the claim predicts; 0 if it predicts that there is one.
         margin: the smallest difference of interest, if one was given.
@@ -288,17 +225,17 @@ def judged(
     """
     if test.difference is None:
         return NOT_RUN if test.method == "missing runs" else UNDECIDED
-    word = NO_DIFFERENCE if margin is not None and inside(test, margin) else UNDECIDED
-    if kind == "equivalence":
-        low, high = (test.difference,) * 2 if test.method == "exact" else (test.low, test.high)
-        apart = margin is not None and low is not None and high is not None and (low > margin or high < -margin)
-        word = CONTRADICTED if word == UNDECIDED and test.significant and apart else word
+    word, limit = UNDECIDED, math.inf if margin is None else margin
+    if margin is not None and inside(test, margin) and not diverged:
+        word = NO_DIFFERENCE
+    if test.significant and kind == "equivalence":
+        ends = (test.difference,) if test.method == "exact" else (test.low or 0.0, test.high or 0.0)
+        if (min(ends) > limit or max(ends) < -limit) and len(diverged) < 2:
+            word = CONTRADICTED
     elif test.significant:
-        below, for_it = margin is not None and abs(test.difference) < margin, sign * test.difference >= 0
-        found = (BELOW if below else SUPPORTED) if for_it else (CONTRADICTED_BELOW if below else CONTRADICTED)
-        word = UNDECIDED if (1 if for_it else -1) in diverged else found
-    if word == NO_DIFFERENCE and diverged:
-        word = UNDECIDED
+        below, favoured = margin is not None and abs(test.difference) < margin, sign * test.difference >= 0
+        found = (BELOW if below else SUPPORTED) if favoured else (CONTRADICTED_BELOW if below else CONTRADICTED)
+        word = UNDECIDED if (1 if favoured else -1) in diverged else found
     return SATURATED if saturated and word in (UNDECIDED, NO_DIFFERENCE) else word
 
 
@@ -307,110 +244,71 @@ def inside(test: Test, margin: float) -> bool:
     return test.low90 is not None and test.high90 is not None and -margin < test.low90 and test.high90 < margin
 
 
-def combined(question: Question, words: Sequence[Word]) -> Word:
-    """Return the word for a question from the words of its contrasts."""
-    enough = EQUIVALENT if question.type == "equivalence" else STRONGEST
-    return min(words, key=(WEAKEST if question.combine == "all" else enough).index)
-
-
-def outcome(question: Question, words: Sequence[Word]) -> Outcome:
-    """Return the verdict on a question from the words of its contrasts, by the rules of this module."""
-    if not words or NOT_RUN in words:
-        return "not yet run"
-    if question.descriptive:
-        return "none"
-    if question.not_asked:
-        return "not asked as published"
-    found = [stance(word, question.type) for word in words]
-    if question.combine == "all" and {1, -1} <= set(found):
-        return "mixed"
-    enough = max(found) if question.combine == "any" else min(found)
-    return "not decided" if not enough else "holds" if (enough > 0) != question.against else "fails"
-
-
-def stance(word: Word, kind: Kind) -> int:
-    """Return 1 for a finding that its contrast predicts, −1 for one that it does not, 0 for one that decides nothing.
-
-    That there is no difference larger than the margin is what an equivalence predicts, and no other claim.
-    """
-    if word == NO_DIFFERENCE:
-        return 1 if kind == "equivalence" else -1
-    return 1 if word in (SUPPORTED, BELOW) else -1 if word in (CONTRADICTED, CONTRADICTED_BELOW) else 0
-
-
-def supersede(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Mark the verdicts of the first edition on a claim that a question of the second replaces and that has a verdict.
+def supersede(rows: Sequence[Finding]) -> None:
+    """Mark the rows of the first edition of a claim that a question of the second replaces and that has a verdict.
 
     A descriptive question has none.
     """
-
-    def replaces(new: Verdict, old: Verdict) -> bool:
-        given, same = new.question.replaces, (old.corpus, old.family) == (new.corpus, new.family)
-        return same if given is None else f"{old.corpus}/{old.family}" in given or (same and old.question.part in given)
-
-    second = [one for one in verdicts if one.question.edition == 2 and one.outcome not in ("none", NOT_RUN)]
-    return [
-        old if old.question.edition == 2 else
-        replace(old, superseded=tuple(new for new in second if replaces(new, old)))
-        for old in verdicts
-    ]  # fmt: skip
+    second = [row for row in rows if row.decides and row.question.edition == 2 and row.counts]
+    for old in (row for row in rows if row.question.edition == 1):
+        for new in second:
+            given, same = new.question.replaces, (old.corpus, old.family) == (new.corpus, new.family)
+            named = given and (f"{old.corpus}/{old.family}" in given or (same and old.question.part in given))
+            if named or (given is None and same):
+                old.superseded_by = (*old.superseded_by, new)
 
 
-def over_the_study(verdicts: Sequence[Verdict]) -> list[Verdict]:
+def over_the_study(rows: Sequence[Finding]) -> None:
     """Add to each contrast its p by Benjamini and Hochberg over all contrasts on which verdicts rest.
 
     Descriptive and superseded ones have none: the rate of false discoveries is that of what the study says today. Nor
     have exact tests, whose p depends on the number of runs alone.
     """
-    live = [found for one in verdicts if one.word != DESCRIPTIVE and not one.superseded for found in one.findings]
-    p = {id(one): one.test.p for one in live if one.test.p is not None and one.test.method != "exact"}
-    share = dict(zip(p, false_discovery(list(p.values())), strict=True))
-    return [
-        replace(one, findings=tuple(
-            replace(found, test=replace(found.test, false_discovery=share.get(id(found)))) for found in one.findings
-        ))
-        for one in verdicts
-    ]  # fmt: skip
+    live = [row for row in rows if row.word != DESCRIPTIVE and not row.superseded_by and row.test.method != "exact"]
+    tested = {id(row): row.test.p for row in live if row.test.p is not None}
+    adjusted_p = dict(zip(tested, false_discovery(list(tested.values())), strict=True))
+    for row in live:
+        row.false_discovery = adjusted_p.get(id(row))
 
 
-def by_claim(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
-    """Return the verdicts on each claim, by its id."""
-    claims: dict[str, list[Verdict]] = {}
-    for verdict in verdicts:
-        claims.setdefault(str(verdict.claim.id), []).append(verdict)
+def by_claim(rows: Sequence[Finding]) -> dict[str, list[Finding]]:
+    """Return the rows of each claim that decide a question, by its id."""
+    claims: dict[str, list[Finding]] = {}
+    for row in (row for row in rows if row.decides):
+        claims.setdefault(str(row.claim.id), []).append(row)
     return claims
 
 
-def counted(verdicts: Sequence[Verdict]) -> list[Verdict]:
+def counted(own: Sequence[Finding]) -> list[Finding]:
     """Return the rows of a claim that count: neither superseded, nor descriptive, nor without runs.
 
     Post hoc rows count where there are no others. So do rows that ask something else than the published claim, and
     saturated rows, which could not have shown anything.
     """
-    own = [one for one in verdicts if one.counts]
-    own = [one for one in own if not one.question.post_hoc] or own
-    own = [one for one in own if one.outcome != "not asked as published"] or own
-    return [one for one in own if one.word != SATURATED] or own
+    own = [row for row in own if row.counts]
+    own = [row for row in own if not row.question.post_hoc] or own
+    own = [row for row in own if row.verdict != NOT_ASKED] or own
+    return [row for row in own if row.finding != SATURATED] or own
 
 
-def fragile(own: Sequence[Verdict]) -> bool:
+def fragile(own: Sequence[Finding]) -> bool:
     """Return True if a row that counts of a claim has another verdict by another score."""
-    return any(one.other_outcomes for one in counted(own))
+    return any(row.other_verdicts for row in counted(own))
 
 
-def summary(own: Sequence[Verdict]) -> str:
+def summary(own: Sequence[Finding]) -> str:
     """Return the verdict on a claim from its rows: that of the rows that count, `mixed` where they differ."""
-    found = {one.outcome for one in counted(own)}
+    found = {row.verdict for row in counted(own)}
     if not found:
-        return NOT_RUN if any(one.outcome == NOT_RUN for one in own) else "none"
+        return NOT_RUN if any(row.verdict == NOT_RUN for row in own) else "none"
     return found.pop() if len(found) == 1 else "mixed"
 
 
-def deciding(own: Sequence[Verdict]) -> Verdict:
+def deciding(own: Sequence[Finding]) -> Finding:
     """Return the row that stands for a claim, of all its rows.
 
     Only rows that count are chosen. A row with the claim's own verdict comes first; of a mixed claim, the row that
     keeps it from holding. Rows with a margin come before rows without.
     """
     order = [summary(own), *ORDER]
-    return min(counted(own) or own, key=lambda one: (order.index(one.outcome), one.as_claimed is None))
+    return min(counted(own) or own, key=lambda row: (order.index(row.verdict), math.isnan(row.in_margins["low90"])))

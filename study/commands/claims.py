@@ -28,14 +28,14 @@ def main(argv: Sequence[str]) -> int:
     """Run the verb; the exit status.
 
     Raises:
-        InputError: a wrong option, claim or record, or a folder that is absent or cannot be written.
+        InputError: a wrong option, claim or record, or a folder that is absent.
     """
     parser = Parser(prog="study claims", description=DESCRIPTION)
     add = parser.add_argument
     add("claim", nargs="*", metavar="N", help="number or name of a claim; repeatable (default: all claims)")
     parser.share("--results", "--runs", "--claims")
     add("--all", action="store_true", help="print every contrast of a claim (default: at most 40 lines)")
-    parser.share("--json", "--out")
+    parser.share("--json")
     args = parser.parse_args(argv)
     runs = folder(args.runs or args.results or results_folder(), "--runs" if args.runs else "--results")
     from study.analysis.runs import Runs
@@ -44,16 +44,12 @@ def main(argv: Sequence[str]) -> int:
 
     measured = costs.read(None if args.runs else runs / "benchmarks")
     found = Runs(runs, sweeps_folder())
-    verdicts = evaluate(schema.read_all(args.claims), found, measured, args.claim, by_score=not args.json)
+    rows = evaluate(schema.read_all(args.claims), found, measured, args.claim, by_score=not args.json)
     if args.json:
-        rows = table.contrasts_table(verdicts) if args.claim else table.table(verdicts)
-        print(rows.records_json(), end="")
-        return 0
-    if args.claim:
-        say(*page.lines(verdicts, args.all))
+        print((table.contrasts_table(rows) if args.claim else table.table(rows)).records_json(), end="")
+    elif args.claim or args.all:
+        say(*page.lines(rows, args.all))
     else:
         width = shutil.get_terminal_size((100, 24)).columns
-        say(*page.summary_lines(verdicts, width), NOTES.format(verdicts[-1].claim.id))
-    if args.out is not None:
-        say("", f"tables  {', '.join(map(str, table.write(verdicts, args.out)))}")
+        say(*page.summary_lines(rows, width), NOTES.format(rows[-1].claim.id))
     return 0

@@ -36,27 +36,37 @@ def main(argv: Sequence[str]) -> int:
     add("--paired", action="store_true", help="compare arms seed by seed; declare it before the runs")
     add("--power", type=share, default=0.8, metavar="P", help="probability to show it (default: 0.8)")
     args = parser.parse_args(argv)
-    from study.analysis.power import AIMS, LEVEL, effect_size, power, seeds_for
-    from study.claims.planning import spreads
+    from study.analysis.measures import Measure
+    from study.analysis.power import AIMS, LEVEL, Spread, effect_size, power, seeds_for, spread
+    from study.analysis.runs import Runs
     from study.sweep.estimate import Past
     from study.sweep.spec import load
 
     spec, out = load(sweep_file(args.sweep)), runs_folder(args.runs)
-    sd, correlation, lines = args.sd, args.correlation, []
     experiments = [cell.experiment for cell in spec.runnable if cell.experiment]
+    metric = "valid/" + (args.metric or "/".join(spec.metric)).partition("/")[2]
+    sd, correlation, lines = args.sd, args.correlation, list[str]()
+    found: list[tuple[Spread, str]] = []
+    for place in (folder for folder in (out, published()) if sd is None and folder.is_dir() and not found):
+        runs = Runs(place)
+        for corpus, family in dict.fromkeys((one.data.name, one.model.family) for one in experiments):
+            arms = [runs.values(arm, Measure(metric)) for arm in runs.named_arms([str(spec.path)], corpus, family)]
+            values = [arm.values for arm in arms if arm.values and not arm.diverged]
+            seeds = sorted(set.intersection(*map(set, values))) if values else []
+            if len(seeds) > 1 and (known := spread([[some[seed] for seed in seeds] for some in values])).sd:
+                source = f"{metric} on {corpus}/{family}: {len(values)} arms with {len(seeds)} seeds in {place}"
+                found.append((known, source))
     if sd is None:
-        pairs = dict.fromkeys(f"{one.data.name}/{one.model.family}" for one in experiments)
-        known = spreads(spec, out, args.metric or "/".join(spec.metric), pairs).values()
-        if not known:
+        if not found:
             raise InputError(f"--sd: expected a number, or runs of two seeds of {spec.path}, got neither. Give it.")
-        found, source = max(known, key=lambda one: one[0].sd)
-        sd, correlation = found.sd, found.correlation if correlation is None else correlation
-        lines = [source, "sd over seeds {:.3g}; of single arms {:.3g} to {:.3g}".format(sd, *found.ends)]
+        known, source = max(found, key=lambda one: one[0].sd)
+        sd, correlation = known.sd, known.correlation if correlation is None else correlation
+        lines = [source, "sd over seeds {:.3g}; of single arms {:.3g} to {:.3g}".format(sd, *known.ends)]
         lines += [] if correlation is None else [f"same-seed correlation {correlation:.2f}"]
     if args.paired and correlation is None:
         raise InputError("--correlation: expected a number with --paired, got none. Give one.")
     effect = effect_size(args.margin, sd, correlation if args.paired else None)
-    sizes, seeds = [len(labels) for labels in spec.arms.values()], len(spec.seeds)
+    sizes, count = [len(labels) for labels in spec.arms.values()], len(spec.seeds)
     tests = max(1, max(sizes) - 1)
     times = [one for one in Past(out, published()).seconds(experiments) if one is not None]
     rows = []
@@ -64,7 +74,7 @@ def main(argv: Sequence[str]) -> int:
         need = seeds_for(aim, effect, args.power, LEVEL / tests, args.paired)
         row: dict[str, Any] = {"to show": aim, "seeds": need or "over 1000", "runs": need and need * sum(sizes)}
         row["hours"] = need and times and f"{need * sum(sizes) * sum(times) / len(times) / 3600:.1f}"
-        row[f"power with {seeds} seeds"] = f"{power(aim, effect, seeds, LEVEL / tests, args.paired):.2f}"
+        row[f"power with {count} seeds"] = f"{power(aim, effect, count, LEVEL / tests, args.paired):.2f}"
         rows.append(row)
     design = "paired by seed" if args.paired else "Welch's test"
     lines += [f"margin {args.margin:g}, power {args.power:g}, {design}, {tests} contrast{'s' * (tests > 1)}", ""]

@@ -146,8 +146,6 @@ class Call:
         if importlib.util.find_spec("torch") is None:
             raise InputError("torch: not installed, and training needs it. " + INSTALL.format("train"))
         places.write(self.spec, job.out)
-        for line in self._claims():
-            print(line, flush=True)
         code = getattr(self, f"_{args.engine}")(job, todo)
         if code <= 128 and args.engine != "slurm":
             self._report()
@@ -179,14 +177,8 @@ class Call:
         lines, script, at_once, cores, gpus = self._engine(todo)
         if args.print:
             print(script)
-        print(lines, told(self.seconds, at_once, cores, gpus), *self._claims(), sep="\n", file=to)
+        print(lines, told(self.seconds, at_once, cores, gpus), sep="\n", file=to)
         return 0
-
-    def _claims(self) -> list[str]:
-        """Return what the claim of the study needs that asks most of this sweep."""
-        from study.claims.planning import claim_lines
-
-        return claim_lines(self.spec, self.job.out)
 
     def _engine(self, todo: local.Job) -> tuple[str, str, int, float, float]:
         """Return what an engine would do: in words, as a script, and the runs at a time with cores and GPUs of each."""

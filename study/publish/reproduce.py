@@ -19,7 +19,7 @@ from study.analysis.comparison import Compared, compare_arms
 from study.analysis.runs import Runs
 from study.claims import costs, forest, noise, schema, table
 from study.claims.evaluate import evaluate
-from study.claims.verdicts import Verdict
+from study.claims.verdicts import Finding
 from study.errors import INSTALL, InputError
 from study.files import CHECKOUT
 from study.publish import pages as documents
@@ -56,13 +56,14 @@ class Inputs:
         }
 
     @cached_property
-    def verdicts(self) -> list[Verdict]:
-        """The verdicts on the claims of this study."""
+    def verdicts(self) -> list[Finding]:
+        """The findings behind the verdicts on the claims of this study."""
         store = self.runs.store
         assert store is not None
         found = evaluate(schema.read_all(), self.runs, self.measured, by_score=True)
         noise.write(store, found)  # tests of new contrasts over sentences
-        return noise.with_tests(found, noise.sentence_tests(store))
+        noise.add_sentence_tests(found, store)
+        return found
 
     @cached_property
     def measured(self) -> costs.Costs | None:
@@ -76,10 +77,11 @@ def tables(inputs: Inputs) -> list[Path]:
 
     results, root = inputs.results, inputs.results.root
     paths = [path for name, made in inputs.comparisons.items() for path in made.table.write(root / "tables", name)]
-    paths += [*table.write(inputs.verdicts, root / "tables"), root / noise.TESTS]
-    paths += table.summary_table(inputs.verdicts).write(root / "tables", "summary")
+    made = {"claims": table.table, "contrasts": table.contrasts_table, "summary": table.summary_table}
+    for stem, make in (made | {"matrix": table.matrix_table}).items():
+        paths += make(inputs.verdicts).write(root / "tables", stem)
     paths += costs.costs_table(inputs.measured).write(root / "tables", "cost") if inputs.measured else []
-    paths += table.matrix_table(inputs.verdicts).write(root / "tables", "matrix")
+    paths.append(root / noise.TESTS)
     for name, pair in agreement.PAIRS.items():
         if set(pair) <= set(results.manifests):
             for stem, found in agreement.compare(inputs.runs, name).items():

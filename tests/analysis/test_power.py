@@ -10,9 +10,7 @@ from scipy import stats
 from study.__main__ import main
 from study.analysis import power
 from study.analysis.runs import Runs
-from study.claims.planning import claim_lines
 from study.files import CHECKOUT
-from study.sweep.spec import load
 
 SCORES = CHECKOUT / "sweeps" / "scores.yaml"
 
@@ -84,10 +82,3 @@ def test_a_plan_from_flags(capsys) -> None:
     assert capsys.readouterr().err.startswith("study: --correlation: expected a number with --paired, got none.")
     assert main(["plan", str(CHECKOUT / "sweeps" / "capacity.yaml"), "--margin", "0"]) == 2
     assert main([*plan, "--power", "1"]) == 2
-
-
-def test_a_sweep_that_a_claim_asks_says_how_many_seeds_the_claim_needs(tmp_path: Path) -> None:
-    first, second = claim_lines(load(CHECKOUT / "sweeps" / "sparse_2.yaml"), tmp_path)
-    assert first == "claim 18: equivalence on grammar/recurrent, margin 0.0738 in NLL per sentence (without pronouns)"
-    assert second.startswith("  8 seeds have power 0.72, 0.80 needs 10: ")
-    assert claim_lines(load(CHECKOUT / "sweeps" / "quickstart.yaml"), tmp_path) == []

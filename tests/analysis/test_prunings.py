@@ -1,3 +1,4 @@
+import itertools
 import json
 import math
 
@@ -136,7 +137,9 @@ def asked(folder, *ids):
         first = [q for q in claim.questions if q.edition == 1]
         questions = [q.model_copy(update={"margin": 4.0 if q.margin == "gap" else q.margin}) for q in first]
         plain.append(claim.model_copy(update={"questions": tuple(questions)}))
-    return evaluate([ClaimFile(path=path, claims=tuple(plain))], Runs(folder / "results" / "runs", folder / "sweeps"))
+    runs = Runs(folder / "results" / "runs", folder / "sweeps")
+    rows = evaluate([ClaimFile(path=path, claims=tuple(plain))], runs)
+    return [list(own) for _, own in itertools.groupby(rows, key=lambda row: id(row.question))]
 
 
 def declared(folder, name, metric):
@@ -154,20 +157,20 @@ def test_single_heads_and_one_head_a_layer_by_hand(tmp_path):
     _, best = table.blocks[0].rows
     assert (best.cells["test/needed"], best.cells["with_one_head"]) == ("–", "20.0")
     assert "difference" not in [column.key for column in table.columns]  # both arms are the same model
-    few, costly, above, enough, last = asked(tmp_path, 12, 13)
-    test = few.deciding.test
+    (few,), (costly,), (above,), enough, (last,) = asked(tmp_path, 12, 13)
+    test = few.test
     assert (few.word, test.method, test.difference, test.df) == ("descriptive", "within", -30.0, 4)
     assert test.se == pytest.approx(math.sqrt(62.5 / 5))
-    assert few.deciding.test.detectable == pytest.approx((2.776445 + 0.940965) * test.se, rel=1e-6)
-    test = costly.deciding.test  # at a margin of 4: 2 to 6 heads of 24, at .5 one more
-    assert (costly.word, costly.outcome, test.method) == ("supported", "holds", "within")
+    assert few.test.detectable == pytest.approx((2.776445 + 0.940965) * test.se, rel=1e-6)
+    test = costly.test  # at a margin of 4: 2 to 6 heads of 24, at .5 one more
+    assert (costly.word, costly.verdict, test.method) == ("supported", "holds", "within")
     assert (test.difference, test.se) == pytest.approx((400 / 24 - 50, 100 / 24 * math.sqrt(2.5 / 5)))
-    assert costly.deciding.name == "heads that cost more than 4.0 BLEU − 50 %"
-    assert costly.deciding.margin is None
-    assert (above.outcome, above.deciding.test.difference) == ("none", pytest.approx(500 / 24 - 50))
-    assert enough.word == "undecided"
-    assert [f.test.difference for f in enough.findings] == [-3.0] * 5
-    test = last.deciding.test
+    assert costly.name() == "heads that cost more than 4.0 BLEU − 50 %"
+    assert costly.margin is None
+    assert (above.verdict, above.test.difference) == ("none", pytest.approx(500 / 24 - 50))
+    assert enough[0].finding == "undecided"
+    assert [f.test.difference for f in enough] == [-3.0] * 5
+    test = last.test
     assert (last.word, test.difference, test.se) == ("supported", -17.0, pytest.approx(math.sqrt(2.5 / 5)))
 
 
@@ -177,15 +180,15 @@ def test_free_area_and_cliff_by_hand(tmp_path):
     made.write(
         lambda e: sum(curve(e)) / 11, scores=lambda e: [s for s in answer(e) if s.metric != "area"], diagnostics=order
     )
-    fifth, found, late, steep, sites, together = asked(tmp_path, 14, 15)
-    assert (fifth.word, fifth.deciding.test.difference) == ("supported", 13.0)
-    assert [f.test.difference for f in found.findings] == pytest.approx([ABOVE] * 6, abs=1e-4)
-    assert late.findings[0].test.difference == pytest.approx(ABOVE, abs=1e-4)
-    assert (steep.word, sites.word) == ("undecided", "no difference larger than the margin")
-    means = [f.test.difference for f in together.findings]
+    (fifth,), found, late, steep, sites, together = asked(tmp_path, 14, 15)
+    assert (fifth.word, fifth.test.difference) == ("supported", 13.0)
+    assert [f.test.difference for f in found] == pytest.approx([ABOVE] * 6, abs=1e-4)
+    assert late[0].test.difference == pytest.approx(ABOVE, abs=1e-4)
+    assert (steep[0].finding, sites[0].finding) == ("undecided", "no difference larger than the margin")
+    means = [f.test.difference for f in together]
     assert means == pytest.approx([0.0, 1 - 1 / 8 / 5])
     made.path(3, pruning__order="gates", pruning__site="all").unlink()
-    assert asked(tmp_path, 15)[1].word == "not yet run"
+    assert asked(tmp_path, 15)[1][0].finding == "not yet run"
 
 
 def test_sweeps_of_pruning_are_reported_by_site():

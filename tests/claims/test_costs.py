@@ -1,6 +1,5 @@
 """Measured times as arms of a claim: ratios by hand, the rules for margins, and what is refused."""
 
-import json
 import math
 import statistics
 
@@ -8,9 +7,9 @@ import pytest
 from claim_cases import FIRST, MACHINE
 from scipy import stats
 
+from study import files
 from study.analysis.runs import Runs
-from study.claims import costs
-from study.claims import table as claims_table
+from study.claims import costs, table
 from study.claims.costs import Costs, Measured, Site
 from study.claims.evaluate import evaluate
 from study.claims.schema import Claim, ClaimFile, Question
@@ -18,50 +17,54 @@ from study.errors import InputError
 
 ONE = [10.0, 11.0, 9.0, 10.5]
 FACTORS = [1.5, 1.6, 1.4, 1.5]
-RATIO = {"statistic": "ratio", "arm": {"heads": 4, "slots": 16}, "baseline": {"heads": 1, "slots": 16}}
+RATIO = {"statistic": "ratio", "arm": {"heads": 4}, "baseline": {"heads": 1}}
 
 
 @pytest.fixture
 def folder(tmp_path):
-    def write(factors=FACTORS, more=0, **changed):
-        four = [time * factor for time, factor in zip(ONE, factors, strict=True)]
+    def write(factors=FACTORS):
         measured = [
-            Measured(site=Site(heads=1, **FIRST), milliseconds=ONE, megabytes=8.0),
-            Measured(site=Site(heads=4, **FIRST), milliseconds=four + [1.0] * more, megabytes=10.0),
+            Measured(site=Site(heads=heads, **FIRST), milliseconds=times, megabytes=size)
+            for heads, times, size in (
+                (1, ONE, 8.0),
+                (4, [time * factor for time, factor in zip(ONE, factors, strict=True)], 10.0),
+                (8, [time * 2 * factor for time, factor in zip(ONE, factors, strict=True)], 16.0),
+            )
         ]
-        found = Costs(
-            provenance=MACHINE.model_copy(update=changed), threads=1, rounds=1, tokens=2048, measured=measured
-        )
-        path = tmp_path / "results" / "benchmarks" / costs.FILE
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(found.model_dump(mode="json")))
-        return path.parent
+        found = Costs(provenance=MACHINE, threads=1, rounds=1, tokens=2048, measured=measured)
+        files.write(tmp_path / costs.FILE, found.model_dump_json())
+        return tmp_path
 
     return write
 
 
-def ask(folder, tmp_path, kind="equivalence", margin=1.1, **contrast):
-    question = Question(benchmark="cost", margin=margin, where={"width": 64}, contrasts=[RATIO | contrast])
+def ask(folder, kind="equivalence", margin=1.1, others=(), **contrast):
+    contrasts = [RATIO | contrast, *others]
+    question = Question(benchmark="cost", margin=margin, where={"width": 64, "slots": 16}, contrasts=contrasts)
     claim = Claim(id="mine", slug="mine", statement="Four cost what one costs", type=kind, questions=[question])
-    return evaluate([ClaimFile(path=tmp_path / "c.yaml", claims=(claim,))], Runs(None, tmp_path), costs.read(folder))
+    return evaluate([ClaimFile(path=folder / "c.yaml", claims=(claim,))], Runs(None, folder), costs.read(folder))
 
 
-def test_a_ratio_by_hand(folder, tmp_path):
+def test_a_ratio_by_hand(folder):
     """Geometric mean of the processes' ratios, with Student's interval of their logarithms."""
     logs = [math.log(factor) for factor in FACTORS]
     middle, half = statistics.mean(logs), stats.t.ppf(0.975, 3) * statistics.stdev(logs) / 2
-    (verdict,) = ask(folder(), tmp_path)
-    test = verdict.findings[0].test
-    assert test.difference == pytest.approx(math.exp(middle))
-    assert (test.low, test.high) == pytest.approx((math.exp(middle - half), math.exp(middle + half)))
-    assert (verdict.word, verdict.corpus, verdict.family) == ("contradicted", "one site", "AMD EPYC, 1 thread")
-    assert (verdict.findings[0].weighted.n, verdict.findings[0].margin) == (4, 1.1)
-    ratio, said = stats.t.ppf(0.95, 3) / stats.t.ppf(0.975, 3), claims_table.evidence(verdict, verdict.findings[0])
-    assert (said["contrast"], said["n"], said["notes"]) == (
-        "4 heads ÷ 1 head, slots 16", "4 processes", "1.25 times the memory",
-    )  # fmt: skip
-    assert (said["inner"], said["margin"]) == (f"[{math.exp(middle - ratio * half):.2f}, 1.60]", "1.10")
-    assert said["margins"] == f"+{middle / math.log(1.1):.2f}"
+    (row,) = ask(folder())
+    known, ends = table.numbers(row), (math.exp(middle - half), math.exp(middle + half))
+    assert [known[name] for name in ("difference", "low", "high")] == pytest.approx([math.exp(middle), *ends])
+    assert (row.word, row.corpus, row.family) == ("contradicted", "one site", "AMD EPYC, 1 thread")
+    cells, ratio = table.cells(row), stats.t.ppf(0.95, 3) / stats.t.ppf(0.975, 3)
+    wanted = {"contrast": "4 heads ÷ 1 head", "n": "4 processes", "notes": "1.25 times the memory", "margin": "1.10"}
+    wanted |= {"inner": f"[{math.exp(middle - ratio * half):.2f}, 1.60]", "margins": f"+{middle / math.log(1.1):.2f}"}
+    assert {name: cells[name] for name in wanted} == wanted
+
+
+def test_two_ratios_are_tested_as_one_family(folder):
+    rows = ask(folder(), others=[RATIO | {"arm": {"heads": 8}}])
+    assert [table.numbers(row)["difference"] for row in rows] == pytest.approx(
+        [statistics.geometric_mean(FACTORS) * n for n in (1, 2)]
+    )
+    assert rows[0].test.holm == pytest.approx(max(2 * rows[1].test.p, rows[0].test.p))
 
 
 @pytest.mark.parametrize(
@@ -76,37 +79,25 @@ def test_a_ratio_by_hand(folder, tmp_path):
         ("superiority", [0.5, 2.0, 0.6, 1.5], 1.1, "undecided"),
     ],
 )
-def test_the_words_are_those_of_the_ratio(kind, factors, margin, word, folder, tmp_path):
-    assert ask(folder(factors), tmp_path, kind, margin)[0].word == word
+def test_the_words_are_those_of_the_ratio(kind, factors, margin, word, folder):
+    assert ask(folder(factors), kind, margin)[0].word == word
 
 
 def test_what_was_not_measured_is_not_yet_run_or_refused(folder, tmp_path):
-    (verdict,) = ask(tmp_path / "absent", tmp_path)
-    assert (verdict.word, verdict.note) == ("not yet run", costs.AWAITS)
-    there = folder()
-    with pytest.raises(
-        InputError, match=r"questions\.0: contrasts\.0: expected the fields of one measured site, got .*heads=3"
+    assert ask(tmp_path)[0].verdict == "not yet run"
+    for arm, said in (
+        ({"heads": 3}, r"got width=64, slots=16, heads=3, which 0 sites have"),
+        ({"training": True}, "which 3 sites have"),
+        ({"head": 4}, r"the fields of one measured site \(width, score, heads, reach, slots, training\), got"),
     ):
-        ask(there, tmp_path, arm={"heads": 3, "slots": 16})
-    with pytest.raises(InputError, match=r"contrasts\.0: expected .* got width=64, slots=16, which 2 sites have"):
-        ask(there, tmp_path, arm={"slots": 16})
-    with pytest.raises(
-        InputError,
-        match=r"contrasts\.0: expected fields of a site \(width, score, heads, reach, slots, training\), got head",
-    ):
-        ask(there, tmp_path, arm={"head": 4})
+        with pytest.raises(InputError, match=rf"c\.yaml: claim mine\.questions\.0: expected .*{said}"):
+            ask(folder(), arm=arm)
     for wrong in ({"margin": 0.5}, {"margin": "gap"}, {"asked": ["grammar/recurrent"]}, {"contrasts": []}):
         given = {"benchmark": "cost", "margin": 1.1, "contrasts": [RATIO]}
         with pytest.raises(ValueError, match=r"benchmark|at least 1 item"):
             Question(**given | wrong)
     with pytest.raises(ValueError, match="expected statistic ratio with a benchmark"):
         Question(sweep="x", asked=["grammar/recurrent"], contrasts=[RATIO])
-
-
-def test_a_file_that_is_not_whole_is_found(folder):
-    with pytest.raises(InputError, match=r"cost\.json: measured: expected every site from every process"):
-        costs.read(folder(more=1))
-    place = folder()
-    (place / costs.FILE).write_text('{"threads": 1}')
+    (tmp_path / costs.FILE).write_text('{"threads": 1}')
     with pytest.raises(InputError, match=r"cost\.json: provenance: Field required"):
-        costs.read(place)
+        costs.read(tmp_path)

@@ -5,46 +5,35 @@ import math
 
 import numpy as np
 import pytest
-from claim_cases import FIRST, MACHINE, RATE, SCORE, SEEDS, Study
+from claim_cases import RATE, SCORE, SEEDS, Study
 from scipy import stats
 
-from study.analysis.runs import Runs
-from study.claims.costs import Costs, Measured, Site
-from study.claims.evaluate import evaluate
-from study.claims.schema import Claim, ClaimFile, Question
-from study.claims.table import contrasts_table
+from study.claims.table import cells
 from study.records import Score
 
-SCORES, RATES = ("dot", "bilinear", "additive"), (0.001, 0.004)
-SLOPE = 1 / (RATES[1] - RATES[0])
-EXACT = dict(
-    zip(itertools.product(SCORES, RATES), 60 + np.random.default_rng(4).normal(0, 2, (6, 5)).round(2), strict=True)
+SCORES, LOW, HIGH = ("dot", "bilinear", "additive"), 0.001, 0.004
+BOTH, BASE = ("dot", "additive"), "bilinear"
+ARMS = list(itertools.product(SCORES, (LOW, HIGH)))
+EXACT = dict(zip(ARMS, 60 + np.random.default_rng(4).normal(0, 2, (6, 5)).round(2), strict=True))
+LOSSES = (
+    (1.0, 1.1, 0.9, 1.2, 1.0),
+    (1.2, 2.0, 1.1, 1.4, 2.2),
+    (2.0, 2.2, 1.9, 1.5, 2.1),
+    (1.1, 1.2, 1.0, 1.3, 1.4),
+    (1.3, 1.9, 1.2, 2.4, 1.1),
+    (1.0, 1.0, 1.1, 1.2, 1.3),
 )
-LOSS = dict(
-    zip(
-        itertools.product(SCORES, RATES),
-        np.array(
-            [
-                [1.0, 1.1, 0.9, 1.2, 1.0],
-                [1.2, 2.0, 1.1, 1.4, 2.2],
-                [2.0, 2.2, 1.9, 1.5, 2.1],
-                [1.1, 1.2, 1.0, 1.3, 1.4],
-                [1.3, 1.9, 1.2, 2.4, 1.1],
-                [1.0, 1.0, 1.1, 1.2, 1.3],
-            ]
-        ),
-        strict=True,
-    )
-)
+LOSS = dict(zip(ARMS, np.array(LOSSES), strict=True))
+BEST = {score: min((LOW, HIGH), key=lambda rate, score=score: LOSS[score, rate].mean()) for score in SCORES}
+WIDTHS = {s: np.where(np.abs(LOSS[s, LOW] - LOSS[s, HIGH]) <= 0.5, 2.0, 0.0) for s in SCORES}
+"""The band within .5 of the best of two rates: all of it, two doublings, or one rate."""
+SLOPE = 1 / (HIGH - LOW)
 
 
-def side(score, rate=None):
-    return {SCORE: score} | ({RATE: rate} if rate else {})
-
-
-def pair(score, rate=None, **more):
-    """A contrast of a score with bilinear."""
-    return {"arm": side(score, rate), "baseline": side("bilinear", rate), **more}
+def adjusted(found):
+    small, large = sorted(p for *_, p in found)
+    holm = {small: min(1, 2 * small), large: max(min(1, 2 * small), large)}
+    return [(*rest, holm[p]) for *rest, p in found]
 
 
 def differences(arms, contrasts):
@@ -61,165 +50,96 @@ def differences(arms, contrasts):
 
 def means(samples):
     """The same of the mean of each sample, by Student's t."""
-    found = []
-    for sample in samples:
-        test = stats.ttest_1samp(sample, 0)
-        interval = test.confidence_interval(0.975)
-        found.append((np.mean(sample), interval.low, interval.high, test.pvalue))
-    return adjusted(found)
+    tests = [stats.ttest_1samp(sample, 0) for sample in samples]
+    ends = [test.confidence_interval(0.975) for test in tests]
+    return adjusted([(np.mean(x), e.low, e.high, t.pvalue) for x, e, t in zip(samples, ends, tests, strict=True)])
 
 
-def adjusted(found):
-    small, large = sorted(p for *_, p in found)
-    holm = {small: min(1, 2 * small), large: max(min(1, 2 * small), large)}
-    return [(*rest, holm[p]) for *rest, p in found]
+def pairs(rate=None, statistic="difference", **more):
+    """Contrasts of both scores with the base."""
+    at = {} if rate is None else {RATE: rate}
+    sides = [{"arm": {SCORE: score} | at, "baseline": {SCORE: BASE} | at} for score in BOTH]
+    return [one | {"statistic": statistic} | more for one in sides]
 
 
-def widths(score):
-    """The band within .5 of the best of two rates: all of it, two doublings, or one rate."""
-    low, high = (LOSS[score, rate] for rate in RATES)
-    return np.where(np.abs(low - high) <= 0.5, 2.0, 0.0)
+def crossed(weight):
+    """Weights of the difference of a difference."""
+    return [{(s, HIGH): weight, (BASE, HIGH): -weight, (s, LOW): -weight, (BASE, LOW): weight} for s in BOTH]
 
 
-at = {(score, rate): EXACT[score, rate] for score, rate in EXACT}
-bands = {score: widths(score) for score in SCORES}
+WITHIN = {"statistic": "within", "arm": {SCORE: "dot", RATE: LOW}}
+ORDERS = list(itertools.permutations((LOW, HIGH)))
 KINDS = {
-    "difference": (
-        {"where": {RATE: 0.001}, "contrasts": [pair("dot"), pair("additive")]},
-        differences(
-            {s: EXACT[s, 0.001] for s in SCORES}, [{"dot": 1, "bilinear": -1}, {"additive": 1, "bilinear": -1}]
-        ),
-    ),
+    "difference": (pairs(LOW), differences(EXACT, [{(s, LOW): 1, (BASE, LOW): -1} for s in BOTH])),
     "best": (
-        {"contrasts": [pair("dot", best_over=[RATE]), pair("additive", best_over=[RATE])]},
-        differences(
-            {s: EXACT[s, min(RATES, key=lambda rate, s=s: LOSS[s, rate].mean())] for s in SCORES},
-            [{"dot": 1, "bilinear": -1}, {"additive": 1, "bilinear": -1}],
-        ),
+        pairs(best_over=[RATE]),
+        differences(EXACT, [{(s, BEST[s]): 1, (BASE, BEST[BASE]): -1} for s in BOTH]),
     ),
     "interaction": (
-        {
-            "contrasts": [
-                {"statistic": "interaction", **pair(score, 0.004), "minus": pair(score, 0.001)}
-                for score in ("dot", "additive")
-            ]
-        },
-        differences(
-            at,
-            [
-                {(s, 0.004): 1, ("bilinear", 0.004): -1, (s, 0.001): -1, ("bilinear", 0.001): 1}
-                for s in ("dot", "additive")
-            ],
-        ),
+        [
+            one | {"statistic": "interaction", "minus": {side: less[side] for side in ("arm", "baseline")}}
+            for one, less in zip(pairs(HIGH), pairs(LOW), strict=True)
+        ],
+        differences(EXACT, crossed(1)),
     ),
-    "trend": (
-        {"contrasts": [{"statistic": "trend", **pair(score), "over": RATE} for score in ("dot", "additive")]},
-        differences(
-            at,
-            [
-                {(s, 0.004): SLOPE, ("bilinear", 0.004): -SLOPE, (s, 0.001): -SLOPE, ("bilinear", 0.001): SLOPE}
-                for s in ("dot", "additive")
-            ],
-        ),
-    ),
-    "band": (
-        {
-            "metric": "valid/nll",
-            "contrasts": [{"statistic": "band", **pair(s), "within": 0.5} for s in ("dot", "additive")],
-        },
-        differences(bands, [{"dot": 1, "bilinear": -1}, {"additive": 1, "bilinear": -1}]),
-    ),
+    "trend": (pairs(statistic="trend", over=RATE), differences(EXACT, crossed(SLOPE))),
+    "band": (pairs(statistic="band", within=0.5), differences(WIDTHS, [{s: 1, BASE: -1} for s in BOTH])),
     "within": (
-        {
-            "where": {RATE: 0.001},
-            "contrasts": [
-                {"statistic": "within", "arm": side("dot"), "of": "test/exact", "minus": "valid/nll"},
-                {"statistic": "within", "arm": side("dot"), "of": "valid/nll", "minus": 1.5},
-            ],
-        },
-        means([EXACT["dot", 0.001] - LOSS["dot", 0.001], LOSS["dot", 0.001] - 1.5]),
+        [WITHIN | {"of": "test/exact", "minus": "valid/nll"}, WITHIN | {"of": "valid/nll", "minus": 1.5}],
+        means([EXACT["dot", LOW] - LOSS["dot", LOW], LOSS["dot", LOW] - 1.5]),
     ),
     "draws": (
-        {
-            "contrasts": [
-                {"statistic": "draws", "arm": {RATE: a}, "baseline": {RATE: b}, "over": SCORE}
-                for a, b in itertools.permutations(RATES)
-            ]
-        },
-        means([[at[s, a].mean() - at[s, b].mean() for s in SCORES] for a, b in itertools.permutations(RATES)]),
+        [{"statistic": "draws", "arm": {RATE: a}, "baseline": {RATE: b}, "over": SCORE} for a, b in ORDERS],
+        means([[EXACT[s, a].mean() - EXACT[s, b].mean() for s in SCORES] for a, b in ORDERS]),
     ),
 }
 
 
+@pytest.fixture
+def study(tmp_path):
+    made = Study(tmp_path)
+    for arm in ARMS:
+        for seed, exact, loss in zip(SEEDS, EXACT[arm], LOSS[arm], strict=True):
+            more = [Score(split="valid", metric="nll", value=loss, n=50)]
+            more += [Score(split="test", metric="aer", value=loss / 10, n=50)]
+            made.write(*arm, {seed: exact}, more=lambda value, more=more: more)
+    return made
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_two_contrasts_of_a_kind_have_their_own_numbers(kind, tmp_path):
-    study = Study(tmp_path)
-    for (score, rate), values in EXACT.items():
-        for place, seed in enumerate(SEEDS):
-            loss = Score(split="valid", metric="nll", value=LOSS[score, rate][place], n=50)
-            study.write(score, rate, {seed: values[place]}, more=lambda value, loss=loss: [loss])
-    question, expected = KINDS[kind]
-    (verdict,) = study.ask({"type": "shape"}, **{"where": {}, "margin": None} | question)
-    tests = [(f.test, f.test.holm) for f in verdict.findings]
-    assert {test.method for test, _ in tests} == {"within" if kind in ("within", "draws") else "welch"}
-    for (test, holm), numbers in zip(tests, expected, strict=True):
-        assert (test.difference, test.low, test.high, holm) == pytest.approx(numbers, rel=1e-6)
+def test_two_contrasts_of_a_kind_have_their_own_numbers(kind, study):
+    contrasts, expected = KINDS[kind]
+    metric = "valid/nll" if kind == "band" else "test/exact"
+    rows = study.ask({"type": "shape"}, where={}, margin=None, metric=metric, contrasts=contrasts)
+    assert {row.test.method for row in rows} == {"within" if kind in ("within", "draws") else "welch"}
+    for test, numbers in zip((row.test for row in rows), expected, strict=True):
+        assert (test.difference, test.low, test.high, test.holm) == pytest.approx(numbers, rel=1e-6)
 
 
-def test_two_correlations_have_their_own_numbers(tmp_path):
+def test_two_correlations_have_their_own_numbers(study):
     """Between and within arms: the means of the seeds, and the mean over arms of the correlation over seeds."""
-    study = Study(tmp_path)
-    for (score, rate), values in EXACT.items():
-        for place, seed in enumerate(SEEDS):
-            error = Score(split="test", metric="aer", value=LOSS[score, rate][place] / 10, n=50)
-            study.write(score, rate, {seed: values[place]}, more=lambda value, error=error: [error])
-    contrasts = [
-        {"statistic": "correlation", "between": ["test/aer", "test/bleu"], "level": level}
-        for level in ("arms", "seeds")
-    ]
-    (verdict,) = study.ask({"type": "equivalence"}, metric="test/bleu", margin=0.3, where={}, contrasts=contrasts)
+    entry = {"statistic": "correlation", "between": ["test/aer", "test/bleu"]}
+    contrasts = [entry | {"level": level} for level in ("arms", "seeds")]
+    rows = study.ask({"type": "equivalence"}, metric="test/bleu", margin=0.3, where={}, contrasts=contrasts)
     between = stats.spearmanr([v.mean() for v in LOSS.values()], [v.mean() for v in EXACT.values()]).statistic
     within = np.mean([stats.spearmanr(LOSS[arm], EXACT[arm]).statistic for arm in EXACT])
-    assert [f.test.difference for f in verdict.findings] == pytest.approx([between, within])
+    assert [row.test.difference for row in rows] == pytest.approx([between, within])
+    assert [row.weighted.n for row in rows] == [6, 6]
 
 
-def test_two_ratios_have_their_own_numbers(tmp_path):
-    times = {1: [10.0, 11.0, 9.0, 10.5], 4: [15.0, 17.0, 13.0, 16.0], 8: [20.0, 23.0, 19.0, 20.0]}
-    measured = [
-        Measured(site=Site(heads=heads, **FIRST), milliseconds=found, megabytes=8.0) for heads, found in times.items()
-    ]
-    found = Costs(provenance=MACHINE, threads=1, rounds=1, tokens=2048, measured=measured)
-    contrasts = [{"statistic": "ratio", "arm": {"heads": heads}, "baseline": {"heads": 1}} for heads in (4, 8)]
-    question = Question(benchmark="cost", margin=1.1, contrasts=contrasts)
-    claim = Claim(id=1, slug="x", statement="x", type="superiority", questions=[question])
-    (verdict,) = evaluate([ClaimFile(path=tmp_path / "claims.yaml", claims=(claim,))], Runs(None, tmp_path), found)
-    expected = means([np.log(np.array(times[heads]) / np.array(times[1])) for heads in (4, 8)])
-    for one, (*ends, holm) in zip(verdict.findings, expected, strict=True):
-        test = one.test
-        assert (test.difference, test.low, test.high) == pytest.approx([math.exp(end) for end in ends])
-        assert one.test.holm == pytest.approx(holm)
-
-
-@pytest.mark.parametrize("rate", [0, 1])
-def test_a_diverged_run_leaves_draws_undecided(rate, tmp_path):
+@pytest.mark.parametrize("lost", [LOW, HIGH])
+def test_a_diverged_run_leaves_draws_undecided(lost, tmp_path):
     """A draw's difference has a hole in one of its arms: which way it would have gone is not known."""
     study, words = Study(tmp_path), []
-    for lost in (None, rate):
-        for score in SCORES:
-            for at, value in ((RATES[0], 80.0), (RATES[1], 40.0)):
-                study.write(
-                    score,
-                    at,
-                    {seed: value * (1 + SCORES.index(score) / 50) + place for place, seed in enumerate(SEEDS)},
-                )
-        if lost is not None:
-            study.write(SCORES[0], RATES[lost], {SEEDS[0]: None}, status="diverged")
-        for a, b in (RATES[:2], RATES[1::-1]):
-            contrast = {"statistic": "draws", "arm": {RATE: a}, "baseline": {RATE: b}, "over": SCORE}
-            (verdict,) = study.ask({"type": "shape"}, where={}, margin=None, contrasts=[contrast])
-            words.append(verdict.word)
+    for i, score in enumerate(SCORES):
+        for rate, value in ((LOW, 80.0), (HIGH, 40.0)):
+            study.write(score, rate, {seed: value * (1 + i / 50) + seed for seed in SEEDS})
+    for _ in range(2):
+        for contrast in KINDS["draws"][0]:
+            (row,) = study.ask({"type": "shape"}, where={}, margin=None, contrasts=[contrast])
+            words.append(row.word)
+        study.write(SCORES[0], lost, {SEEDS[0]: None}, status="diverged")
     assert words == ["supported", "contradicted", "undecided", "undecided"]
-    ((row,),) = [block.rows for block in contrasts_table([verdict]).blocks]
-    cells = row.cells
-    assert cells["n"] == f"{len(SCORES)} draws"
-    assert cells["notes"].endswith("n counts draws of the corpus, of 4 seeds each")
+    told = cells(row)
+    assert told["n"] == f"{len(SCORES)} draws"
+    assert told["notes"].endswith("n counts draws of the corpus, of 4 seeds each")
