@@ -74,14 +74,14 @@ def test_heads_left_and_heads_free_by_hand(case):
     """24 heads of which 35% go for free are 8 (8.4), the 8 of the encoder; 30 + seed 1 is 31%: 7 (7.44)."""
     path = case.path(1, pruning__order="gradient", pruning__site="all")
     record = json.loads(path.read_text())
-    assert (measures.free_heads(record), len(measures.head_order(record))) == (7.0, 24)
-    assert [measures.heads_left(record, site) for site in SITES] == [1 / 8, 1.0, 1.0]
+    assert measures.free_heads(record) == (HEADS, 7.0)
+    assert [measures.diagnostic(record, f"{metrics.LEFT}{site}") for site in SITES] == [1 / 8, 1.0, 1.0]
     runs = Runs(case.runs)
     assert runs.value(record["id"], Measure("diagnostics/pruning/left/encoder_self")) == 1 / 8
     assert runs.value(record["id"], Measure("test/bleu/kept 0.0")) == 1.0
     chance = json.loads(case.path(1, pruning__order="random", pruning__site="all").read_text())
-    assert measures.free_heads(chance) == pytest.approx(0.24)
-    assert measures.heads_left(chance, "cross") is None
+    assert measures.free_heads(chance)[1] == pytest.approx(0.24)
+    assert measures.diagnostic(chance, f"{metrics.LEFT}cross") is None
     assert (metrics.unit_of("test/cliff"), metrics.unit_of("test/bleu/kept 0.5")) == ("bleu",) * 2
     for wrong in ("test/aer/kept 0.5", "test/bleu/kept 0.55", "test/bleu/one of mlp 0", "diagnostics/pruning/left/mlp"):
         with pytest.raises(InputError, match=r"no such (site|part|metric)"):
