@@ -11,6 +11,7 @@ would show with the same noise.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,8 +27,6 @@ from study.metrics import title
 from study.sweep.grid import ARM, Cell, expand, text
 from study.sweep.spec import Spec
 
-Values = Mapping[str, Sequence[float]]
-"""Arm ↦ scores, one a seed."""
 MARGIN = 0.3
 """Smallest rank correlation of interest."""
 PAIRS = {"transfer": ("transfer_grammar", "transfer_multi30k"), "longer": ("shorter", "longer")}
@@ -108,25 +107,21 @@ def agree(runs: Runs, specs: Sequence[Spec], metrics: Sequence[str]) -> Agreemen
         if arm in set(sides[1]["arm"]):
             families.setdefault(family, []).append(arm)
     lost = {arm for side in sides for arm in side["arm"][side["state"] == "diverged"]}
-    effects, seeds, values = list[Effect](), dict[str, tuple[int, int]](), [dict[str, list[float]](), {}]
-    whole: dict[str, list[str]] = {}
+    effects, seeds, blocks = list[Effect](), dict[str, tuple[int, int]](), dict[str, list[Any]]()
     for family, arms in families.items():
         kept = [arm for arm in arms if arm not in lost] if arms[0] not in lost else []
-        tables = [side.pivot(index="arm", columns="seed", values="value").loc[kept].dropna(axis=1) for side in sides]
-        if not kept or any(table.empty for table in tables):
+        tables = [side.pivot(index="arm", columns="seed").loc[kept] for side in sides]
+        scores = [table["value"].dropna(axis=1) for table in tables]
+        if not kept or any(table.empty for table in scores):
             continue
-        whole[family], seeds[family] = kept, (tables[0].shape[1], tables[1].shape[1])
-        counted = [side[side["seed"].isin(t)] for side, t in zip(sides, tables, strict=True)]
-        for own, table in zip(values, tables, strict=True):
-            own |= {arm: list(table.loc[arm]) for arm in kept}
-        for arm in kept[1:]:
-            tests = [_difference(own[arm], own[kept[0]]) for own in values]
-            ids = (identity for side in counted for identity in side["id"][side["arm"] == arm])
-            effects.append(Effect(family, label(arm), *tests, runs=tuple(ids)))
+        seeds[family], blocks[family] = (scores[0].shape[1], scores[1].shape[1]), [one.to_numpy() for one in scores]
+        for place, arm in enumerate(kept[1:], 1):
+            tests = [_difference(block[place], block[0]) for block in blocks[family]]
+            ids = (table["id"].loc[arm, own.columns] for table, own in zip(tables, scores, strict=True))
+            effects.append(Effect(family, label(arm), *tests, runs=tuple(itertools.chain(*ids))))
     correlations, ceilings = {}, {}
-    for name in ([""] if len(whole) > 1 else []) + list(whole):
-        chosen = {arm: arms[0] for family, arms in whole.items() if name in ("", family) for arm in arms}
-        found, ceiling = _correlation(list(chosen), list(chosen.values()), values)
+    for name in ([""] if len(blocks) > 1 else []) + list(blocks):
+        found, ceiling = _correlation([block for family, block in blocks.items() if name in ("", family)])
         if found is not None:
             correlations[name], ceilings[name] = found, ceiling
     diverged = tuple(label(arm) for arms in families.values() for arm in arms if arm in lost)
@@ -134,11 +129,11 @@ def agree(runs: Runs, specs: Sequence[Spec], metrics: Sequence[str]) -> Agreemen
 
 
 def _scores(runs: Runs, spec: Spec, metric: str) -> Any:
-    """Return one row a run: family, arm (the settings of its text), seed, id, state and value; sorted by seed."""
+    """Return one row a run: family, arm (the settings of its text), seed, id, state and value."""
     frame = runs.declared(spec, [metric]).rename(columns={metric: "value"})
     made = [cell.experiment for cell in spec.cells]
     frame = frame.assign(arm=[_key(cell) for cell in spec.cells], family=[e.model.family if e else "" for e in made])
-    return frame[frame["id"] != ""]
+    return frame.loc[frame["id"] != "", ["family", "arm", "seed", "id", "state", "value"]]
 
 
 def _key(cell: Cell) -> str:
@@ -157,26 +152,29 @@ def _difference(arm: Sequence[float], base: Sequence[float]) -> Test:
     return contrast([(1.0, Arm("arm", dict(enumerate(arm)))), (-1.0, Arm("base", dict(enumerate(base))))])
 
 
-def _correlation(arms: Sequence[str], bases: Sequence[str], values: Sequence[Values]) -> tuple[Test | None, float]:
-    """Return Spearman's ρ of the effects in both sweeps, and its ceiling; None for too few arms, NaN for one seed."""
-    others = [i for i, (arm, base) in enumerate(zip(arms, bases, strict=True)) if arm != base]
-    if len(others) < FEWEST_ARMS:
+def _correlation(blocks: Sequence[Sequence[Any]]) -> tuple[Test | None, float]:
+    """Return Spearman's ρ of the effects in both sweeps, and its ceiling; None for too few arms, NaN for one seed.
+
+    Args:
+        blocks: for each family the scores in both sweeps: a row for each arm (baseline first), a column for each seed.
+    """
+    if sum(len(first) - 1 for first, _ in blocks) < FEWEST_ARMS:
         return None, math.nan
-    draw, at = np.random.default_rng(0), [arms.index(base) for base in bases]
-    whole, noisy, shifted = [], [], []
-    for side in values:
-        means = np.array([np.mean(side[arm]) for arm in arms])
-        again = np.stack([_resampled(np.array(side[arm]), draw) for arm in arms], axis=1)
-        whole.append((means - means[at])[None, others])
-        noisy.append((again - again[:, at])[:, others])
-        shifted.append((means - again[:, at])[:, others])
-    rho, n = float(spearman(*whole)[0]), len(others)
+    draw, whole, noisy, shifted = np.random.default_rng(0), [], [], []
+    for side in zip(*blocks, strict=True):
+        means = [scores.mean(axis=1)[None] for scores in side]
+        again = [np.stack([_resampled(arm, draw) for arm in scores], axis=1) for scores in side]
+        pairs = list(zip(means, again, strict=True))
+        whole.append(np.hstack([mean[:, 1:] - mean[:, :1] for mean in means]))
+        noisy.append(np.hstack([resample[:, 1:] - resample[:, :1] for resample in again]))
+        shifted.append(np.hstack([mean[:, 1:] - resample[:, :1] for mean, resample in pairs]))
+    rho, n = float(spearman(*whole)[0]), whole[0].size
     if not math.isfinite(rho):
         return None, math.nan
     ceiling = math.sqrt(math.prod(map(_reliability, noisy)))
     last = 1 - 6 / (n * (n**2 - 1))
     inner = max(-last, min(last, rho))
-    shift = float(np.std(np.arctanh(np.clip(spearman(*shifted), -last, last)), ddof=1)) if len(set(bases)) > 1 else 0.0
+    shift = float(np.std(np.arctanh(np.clip(spearman(*shifted), -last, last)), ddof=1)) if len(blocks) > 1 else 0.0
     if not math.isfinite(shift):
         return Test("resampled", rho), ceiling
     error = math.sqrt((1 + inner**2 / 2) / (n - 3) + shift**2)

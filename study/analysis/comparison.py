@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from study import metrics
 from study.analysis import labels
 from study.analysis.inference import FEW, FEWEST, Arm, Test, adjusted, contrast
+from study.analysis.measures import Measure
 from study.analysis.runs import HOLES, SCORED, SET_ASIDE, Runs, primary
 from study.analysis.tables import Block, Column, Row, Table
 from study.config.pruning import CUTTING
@@ -66,11 +67,11 @@ def compare_arms(spec: Spec, runs: Runs) -> Compared:
     Raises:
         InputError: a record cannot be used.
     """
-    frame, metric = runs.declared(spec, shown_metrics(spec)), primary(spec)
-    facets = [
-        facet_of(name, metric, frame[frame["facet"] == name], runs.arms(spec, name, metric), spec.baseline(name))
-        for name in spec.arms
-    ]
+    frame, metric, facets = runs.declared(spec, shown_metrics(spec)), primary(spec), []
+    for name in spec.arms:
+        arms = [arm for arm in runs.arms(spec) if arm.runs[0].facet == name]
+        scored = tuple(replace(runs.values(arm, Measure(metric)), label=arm.label) for arm in arms)
+        facets.append(facet_of(name, metric, frame[frame["facet"] == name], scored, spec.baseline(name)))
     return Compared(_table(spec, frame, facets), facets, frame)
 
 

@@ -117,16 +117,22 @@ def _mean(values: Sequence[Any]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def facts(tree: Tree) -> dict[str, float | None]:
-    """Return the numbers of a run that tables of sweeps show beside its scores.
+def facts(tree: Tree) -> dict[str, Any]:
+    """Return what tables of sweeps show of a run beside its scores.
 
+    note           the error
+    device, rule   the machine, and the rule that chose the tested step
     entropy        of cross-attention (0–1), the mean over layers and heads
     heads, freed   heads in the order of a pruning, and how many of them are free
     with_one_head  BLEU of the layer that suffers most when its best head has to serve alone
     """
+    made, rule = tree["provenance"] or {}, (tree["selection"] or {}).get("rule", "")
+    found = {"note": tree["error"] or "", "device": made.get("device", ""), "rule": rule}
+    if tree["status"] == "failed":
+        return found
     heads, free = free_heads(tree)
     alone = [s["value"] for s in tree["scores"] if s["metric"] == "bleu" and (s["subset"] or "").startswith("one of ")]
-    return {
+    return found | {
         "entropy": _mean(list(_leaves(tree["diagnostics"], ["cross", "entropy"]))),
         "tokens_per_second": (tree["resources"] or {}).get("tokens_per_second"),
         "freed": free,

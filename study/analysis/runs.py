@@ -5,7 +5,6 @@ A run that is not there is a row, too.
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,6 +34,8 @@ HOLES = ("missing", "started", "failed")
 """States that leave a declared run without a result. `diverged` is a result, `inapplicable` no run."""
 SCORED = ("finished", "diverged")
 """States with scores that count."""
+MADE = (*SCORED, "failed")
+"""States of runs with a record."""
 SET_ASIDE = "set aside"
 """State of a run that does not count, because other arms of its family lack its seed; see `whole_seeds`."""
 PACKAGES = ("torch", "numpy", "sacrebleu", "sentencepiece")
@@ -153,21 +154,24 @@ class Runs:
     def of(self, spec: Spec) -> tuple[DeclaredRun, ...]:
         """Return every declared cell of a sweep, in the order of the file.
 
+        A sweep of the study that is not published has not run, although published sweeps may share some of its runs.
+
         Raises:
             InputError: the folder is absent, or a record cannot be read, is not of the cell that its name says, lacks
                 the deciding score, or was made from other data or scored by another scorer than its neighbours.
         """
         if self.folder is not None and not self.folder.is_dir():
-            made = f"`study sweep {shlex.quote(str(spec.path))}` makes it; --runs names another."
-            raise InputError(f"{self.folder}: no such folder of runs. {made}")
+            remedy = f"`study sweep {shlex.quote(str(spec.path))}` makes it; --runs names another."
+            raise InputError(f"{self.folder}: no such folder of runs. {remedy}")
         if spec.path not in self._declared:
-            sweep = self._published(spec)
-            runs = tuple(self._run(spec, cell, sweep is not None) for cell in spec.cells)
+            sweeps = self.store.manifest["sweeps"] if self.store and self.store.published else {}
+            known = sweeps.get(spec.name) if sweeps and spec.path.parent == self.sweeps else {}
+            runs = tuple(self._run(spec, cell, known is not None) for cell in spec.cells)
             if self.store and not self.store.published:
-                made_ = [run for run in runs if run.state in (*SCORED, "failed")]
-                for problem in differences((run.facet, self.where(run.id), self._tree(run.id)) for run in made_):
+                made = [run for run in runs if run.state in MADE]
+                for problem in differences((run.facet, self.store.where(run.id), self._tree(run.id)) for run in made):
                     raise InputError(problem)
-            self._declared[spec.path] = whole_seeds(runs) if sweep and sweep.get("partial") else runs
+            self._declared[spec.path] = whole_seeds(runs) if known and known.get("partial") else runs
         return self._declared[spec.path]
 
     def declared(self, spec: Spec, metrics: Sequence[str] = ()) -> pd.DataFrame:
@@ -182,16 +186,30 @@ class Runs:
         """
         import pandas as pd
 
-        runs = self.of(spec)
-        known = {"rule": "", "device": "", **dict.fromkeys(measures.FACTS, math.nan)}
-        frame = pd.DataFrame(known | run._asdict() | self._facts(run) for run in runs)
-        frame = frame[[*DeclaredRun._fields[:-1], *measures.FACTS, "rule", "device"]]
+        runs, columns = self.of(spec), [*DeclaredRun._fields[:-1], *measures.FACTS, "rule", "device"]
+        facts = (measures.facts(self._tree(run.id)) if run.state in (*MADE, SET_ASIDE) else {} for run in runs)
+        frame = pd.DataFrame([run._asdict() | known for run, known in zip(runs, facts, strict=True)], columns=columns)
+        frame = frame.fillna({"rule": "", "device": ""}).astype(dict.fromkeys(measures.FACTS, float))
         for name in dict.fromkeys([primary(spec), *metrics]):
             split, score, *part = name.split("/", 2)
             found = self.scored(split, score)
             values = [{s: v for s, v, _ in found.get(run.id, ())}.get(part[0] if part else None) for run in runs]
             frame[name] = pd.Series(values, dtype=float).where(frame["state"].isin(SCORED))
         return frame
+
+    def arms(self, spec: Spec) -> list[ArmRuns]:
+        """Return the arms of a sweep as listed, those of all facets; cells that are no experiments left out.
+
+        Raises:
+            InputError: see `of`.
+        """
+        if spec.path not in self._arms:
+            arms: dict[str, list[DeclaredRun]] = {}
+            for run in self.of(spec):
+                if run.id:
+                    arms.setdefault(arm_of(run.id), []).append(run)
+            self._arms[spec.path] = [ArmRuns(key, runs[0].arm, runs) for key, runs in arms.items()]
+        return self._arms[spec.path]
 
     def named_arms(self, sweeps: Sequence[str], corpus: str, family: str, beside: Path = Path()) -> tuple[ArmRuns, ...]:
         """Return the arms of sweeps in one corpus and family, each once, in the order in which they are listed.
@@ -202,9 +220,7 @@ class Runs:
         found: dict[str, ArmRuns] = {}
         protocols: dict[str, str] = {}
         for spec in [self.spec(name, beside) for name in sweeps]:
-            if spec.path not in self._arms:
-                self._arms[spec.path] = self._group(spec)
-            own = [arm for arm in self._arms[spec.path] if arm.runs[0].place[:2] == (corpus, family)]
+            own = [arm for arm in self.arms(spec) if arm.runs[0].place[:2] == (corpus, family)]
             found |= {arm.key: arm for arm in own}
             if used := " and ".join(map(str, sorted({arm.fields["protocol"] for arm in own}))):
                 protocols.setdefault(used, spec.name)
@@ -232,34 +248,22 @@ class Runs:
             name=arm.label,
         )
 
-    def arms(self, spec: Spec, facet: str, metric: str) -> tuple[Arm, ...]:
-        """Return the arms of one facet of a sweep with their scores, as listed; cells that are no experiments left out.
-
-        Raises:
-            InputError: a record cannot be used (see `of`).
-        """
-        runs: dict[str, list[DeclaredRun]] = {}
-        for run in self.of(spec):
-            if run.facet == facet and run.id:
-                runs.setdefault(run.arm, []).append(run)
-        return tuple(self.values(ArmRuns(label, label, some), Measure(metric)) for label, some in runs.items())
-
     def value(self, identity: str, measure: Measure) -> float | None:
         """Return one number of a run; None where the record says null: it means nothing in this run.
 
         Raises:
             InputError: the record has no such score or diagnostic.
         """
+        assert self.store is not None
         metric = measure.metric
         try:
             if is_diagnostic(metric):
                 return measures.diagnostic(self._tree(identity), metric)
-            split, score, *_ = metric.split("/", 2)
-            return measure.of(self.scored(split, score)[identity])
+            return measure.of(self.scored(*metric.split("/")[:2])[identity])
         except KeyError:
-            where, has = self.where(identity), self.store.score_rows(identity) if self.store else ()
-            there = ", ".join(sorted({f"{row['split']}/{row['metric']}" for row in has})) or "no scores"
-            raise InputError(f"{where}: expected {metric}, got a record with {there}.") from None
+            has = {f"{row['split']}/{row['metric']}" for row in self.store.score_rows(identity)}
+            got = ", ".join(sorted(has)) or "no scores"
+            raise InputError(f"{self.store.where(identity)}: expected {metric}, got a record with {got}.") from None
 
     def scored(self, split: str, score: str) -> dict[str, list[tuple[str | None, float | None, int]]]:
         """Return the rows of one score by run: subset (None: the whole split), value, and number of sentences."""
@@ -273,63 +277,27 @@ class Runs:
                     found.setdefault(row["id"], []).append((row["subset"], row["value"], row["n"]))
         return self._scored[split, score]
 
-    def where(self, identity: str) -> str:
-        """Return the place of a run's record, for messages."""
-        return self.store.where(identity) if self.store else identity
-
-    def _group(self, spec: Spec) -> list[ArmRuns]:
-        arms: dict[str, list[DeclaredRun]] = {}
-        for run in self.of(spec):
-            if run.id:
-                arms.setdefault(arm_of(run.id), []).append(run)
-        return [ArmRuns(key, runs[0].arm, runs) for key, runs in arms.items()]
-
-    def _run(self, spec: Spec, cell: Cell, counts: bool) -> DeclaredRun:
-        """Return one cell with the state of its run, checked."""
-        run = DeclaredRun(spec.facet(cell), spec.arm(cell), cell.overrides.get("seed"), "", "", True, "", cell)
-        if cell.experiment is None or cell.id is None:
-            return run._replace(state="inapplicable", note=cell.reason or "")
-        run = run._replace(seed=cell.experiment.seed, id=cell.id, state="missing")
-        if not counts or self.store is None:
+    def _run(self, spec: Spec, cell: Cell, published: bool) -> DeclaredRun:
+        """Return a cell with the state of its run. Working records are checked; `study verify` checks others."""
+        facet, arm, e, store = spec.facet(cell), spec.arm(cell), cell.experiment, self.store
+        if e is None or cell.id is None:
+            seed, note = cell.overrides.get("seed"), cell.reason or ""
+            return DeclaredRun(facet, arm, seed, "", "inapplicable", True, note, cell)
+        run = DeclaredRun(facet, arm, e.seed, cell.id, "missing", True, "", cell)
+        if not published or store is None:
             return run
-        if self.store.published:  # `study verify` checks these
-            run = run._replace(state=self.store.facts.get(cell.id, {"status": "missing"})["status"])
-        else:
-            run = run._replace(state=self.store.state(cell.id))
-        if cell.id in self.store and not self.store.published:
-            record = self.store.record(cell.id)
-            wanted = {"id": cell.id, "config_hash": config_hash(cell.experiment), "seed": run.seed}
-            for name, expected in wanted.items():
+        if store.published:
+            state = store.facts[cell.id]["status"] if cell.id in store.facts else "missing"
+        elif (state := store.state(cell.id)) in MADE:
+            record = store.record(cell.id)
+            for name, expected in {"id": cell.id, "config_hash": config_hash(e), "seed": e.seed}.items():
                 if (found := getattr(record, name)) != expected:
-                    raise InputError(
-                        f"{self.where(cell.id)}: {name}: expected {expected}, as declared, got {found}. The record was "
-                        "changed by hand or moved: restore it, or remove it to run again."
-                    )
-        if run.state == "finished":
+                    problem = f"{store.where(cell.id)}: {name}: expected {expected}, as declared, got {found}."
+                    remedy = "The record was changed by hand or moved: restore it, or remove it to run again."
+                    raise InputError(f"{problem} {remedy}")
+        if state == "finished":
             self.value(cell.id, Measure(primary(spec)))
-        return run
-
-    def _published(self, spec: Spec) -> dict[str, Any] | None:
-        """Return what the manifest says of a sweep; None for a sweep of the study that is not published.
-
-        Some of its runs may be there, because published sweeps share them. It has not run while others are missing.
-        Other folders have no manifest, and every sweep file is read there.
-        """
-        published = self.store.manifest["sweeps"] if self.store and self.store.published else {}
-        if not published or spec.path.parent != self.sweeps:
-            return {}
-        found: dict[str, Any] | None = published.get(spec.name)
-        return found
-
-    def _facts(self, run: DeclaredRun) -> dict[str, Any]:
-        """Return what tables show of a run beside its scores: note, device, rule and, unless it failed, its facts."""
-        if run.state not in (*SCORED, SET_ASIDE, "failed"):
-            return {}
-        tree = self._tree(run.id)
-        found = {"note": tree["error"] or "", "device": (tree["provenance"] or {}).get("device", "")}
-        found["rule"] = (tree["selection"] or {}).get("rule", "")
-        known = {} if tree["status"] == "failed" else measures.facts(tree)
-        return found | {name: value for name, value in known.items() if value is not None}
+        return run._replace(state=state)
 
     def _tree(self, identity: str) -> dict[str, Any]:
         """Return a record as plain data; of a published run without history, and scores only of a pruning."""
@@ -351,8 +319,7 @@ def whole_seeds(runs: Sequence[DeclaredRun]) -> tuple[DeclaredRun, ...]:
     marked = []
     for run in runs:
         if run.id and run.place not in whole and count[run.place[:2]] >= FEWEST:
-            made = run.state in (*SCORED, "failed")
-            run = run._replace(state=SET_ASIDE if made else run.state, counts=False)
+            run = run._replace(state=SET_ASIDE if run.state in MADE else run.state, counts=False)
         marked.append(run)
     return tuple(marked)
 
