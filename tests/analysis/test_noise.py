@@ -1,12 +1,9 @@
 """Tests over the sentences of a test set, with values by hand."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
 from scipy import stats
 
-from study.analysis import inference
 from study.analysis.inference import crossed_interval, mean_interval, randomised
 
 
@@ -17,17 +14,6 @@ def test_randomisation_by_hand():
     assert randomised([1.0, -1, 0.5, -0.5]) == 1
     assert randomised([0.0, 0.0]) == 1
     assert randomised([1.0] * 40) == pytest.approx(1 / 2001)
-
-
-def test_large_test_sets_take_little_memory_and_the_same_draws(monkeypatch):
-    differences = np.random.default_rng(0).normal(0.05, 1, 600)
-    whole = randomised(differences)
-    monkeypatch.setattr(inference, "ENTRIES", 600 * 7)
-    assert randomised(differences) == whole
-    tracemalloc.start()
-    randomised(np.ones(50_000), 40)
-    assert tracemalloc.get_traced_memory()[1] < 2**23
-    tracemalloc.stop()
 
 
 def test_an_interval_over_seeds_and_sentences_by_hand():

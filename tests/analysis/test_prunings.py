@@ -18,7 +18,6 @@ from study.errors import InputError
 from study.files import CHECKOUT as ROOT
 from study.metrics import KEPT
 from study.records import Score
-from study.sweep.spec import load
 
 SITES = ("encoder_self", "decoder_self", "cross")
 ABOVE = 350 / 11 - 25
@@ -91,19 +90,8 @@ def test_heads_left_and_heads_free_by_hand(case):
 def test_a_table_of_pruned_runs_by_site(case):
     table = compare_arms(case.spec, Runs(case.runs)).table
     assert [block.head for block in table.blocks] == ["all sites", "cross-attention"]
-    keys = [column.key for column in table.columns]
-    assert keys == [
-        "arm",
-        "n",
-        "test/bleu",
-        "test/exact",
-        "test/free",
-        "test/area",
-        "difference",
-        "interval",
-        "holm",
-        "freed",
-    ]
+    scores = ["test/bleu", "test/exact", "test/free", "test/area"]
+    assert [column.key for column in table.columns] == ["arm", "n", *scores, "difference", "interval", "holm", "freed"]
     base, other = table.blocks[0].rows
     assert (base.cells["interval"], other.cells["arm"]) == ("baseline", "gradient")
     assert other.cells["test/free"] == "33.0 ± 1.6"
@@ -186,10 +174,3 @@ def test_free_area_and_cliff_by_hand(tmp_path):
     assert means == pytest.approx([0.0, 1 - 1 / 8 / 5])
     made.path(3, pruning__order="gates", pruning__site="all").unlink()
     assert asked(tmp_path, 15)[1].word == "not yet run"
-
-
-def test_sweeps_of_pruning_are_reported_by_site():
-    spec = load(ROOT / "sweeps" / "pruning.yaml")
-    assert list(spec.arms) == [f"site={site}" for site in ("all", *SITES)]
-    assert {spec.baseline(facet) for facet in spec.arms} == {"order=random"}
-    assert spec.arms["site=cross"] == ("order=random", "order=gradient", "order=gates")

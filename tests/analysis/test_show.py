@@ -115,13 +115,6 @@ def test_tables_are_json_too_with_the_keys_of_the_csv(tiny, capsys):
     assert states[0].keys() == {"id", "facet", "arm", "state", "reason"}
 
 
-@pytest.mark.parametrize("argv", [[], ["absent.yaml"], ["--nonsense"]])
-def test_wrong_options_are_one_line(argv):
-    with pytest.raises(InputError) as refusal:
-        report(argv)
-    assert "\n" not in str(refusal.value)
-
-
 def test_the_maps_of_every_validation_are_text_a_strip_and_an_animation(tiny, capsys):
     from PIL import Image
 
