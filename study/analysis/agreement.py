@@ -118,7 +118,7 @@ def agree(runs: Runs, specs: Sequence[Spec], metrics: Sequence[str]) -> Agreemen
         for place, arm in enumerate(kept[1:], 1):
             tests = [_difference(block[place], block[0]) for block in blocks[family]]
             ids = (table["id"].loc[arm, own.columns] for table, own in zip(tables, scores, strict=True))
-            effects.append(Effect(family, label(arm), *tests, runs=tuple(itertools.chain(*ids))))
+            effects.append(Effect(family, label(arm), tests[0], tests[1], tuple(itertools.chain(*ids))))
     correlations, ceilings = {}, {}
     for name in ([""] if len(blocks) > 1 else []) + list(blocks):
         found, ceiling = _correlation([block for family, block in blocks.items() if name in ("", family)])
@@ -208,11 +208,8 @@ def conclusion(rho: Test) -> str:
 
 
 def seeds_in_words(seeds: Mapping[str, tuple[int, int]]) -> str:
-    """Return the seeds of both sweeps: `5 and 3`, or by family where they differ."""
-    words = {family: f"{first} and {second}" for family, (first, second) in seeds.items()}
-    if len(set(words.values())) == 1:
-        return next(iter(words.values()))
-    return ", ".join(f"{count} ({family})" for family, count in words.items())
+    """Return the seeds of both sweeps, `5 and 3`, of each family that has another number."""
+    return ", ".join(dict.fromkeys(f"{first} and {second}" for first, second in seeds.values()))
 
 
 def compare(runs: Runs, name: str) -> dict[str, Table]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,7 +10,7 @@ from study import metrics
 from study.analysis import labels
 from study.analysis.inference import FEW, FEWEST, Arm, Test, adjusted, contrast
 from study.analysis.measures import Measure
-from study.analysis.runs import HOLES, SCORED, SET_ASIDE, Runs, primary
+from study.analysis.runs import HOLES, SCORED, Runs, primary
 from study.analysis.tables import Block, Column, Row, Table
 from study.config.pruning import CUTTING
 from study.sweep.spec import Spec
@@ -133,26 +133,25 @@ def _table(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Table:
                 cells = {column.key: labels.NOTHING for column in columns} | blank
                 facts = {"facet": facet.name, "arm": label, "n": 0, "declared": 0, "method": "inapplicable"}
                 rows.append(Row(cells | {"arm": labels.arm_words(label), "n": "inapplicable"}, numbers=facts))
-        blocks.append(Block(labels.arm_words(facet.name), rows, facet.name))
+        blocks.append(Block(labels.arm_words(facet.name), rows))
     return Table(f"{spec.name}: {spec.description}".rstrip(": "), columns, blocks, list(_notes(spec, frame, facets)))
 
 
-def _row(facet: Facet, arm: Arm, scores: Sequence[str], pruned: bool, blank: Mapping[str, str]) -> Row:
+def _row(facet: Facet, arm: Arm, scores: Sequence[str], pruned: bool, blank: dict[str, str]) -> Row:
     """Return one arm: its texts, and its numbers as the CSV has them. NaN: not known."""
     rows, test = facet.rows[facet.rows["arm"] == arm.label], facet.tests.get(arm.label, Test("baseline"))
-    states, counted = rows["state"].value_counts(), rows["state"][rows["counts"]].value_counts()
+    states = rows["state"].value_counts()
     beside = ("freed", "heads", "with_one_head") if pruned else ("entropy", "tokens_per_second")
     means, finished = {name: rows[name].mean() for name in beside}, int(states.get("finished", 0))
-    known = (*SCORED, *HOLES, *[SET_ASIDE] * (SET_ASIDE in set(facet.rows["state"])))
     tested = ("method", "difference", "low", "high", "se", "df", "p", "holm", "detectable")
 
     numbers: dict[str, Any] = {"facet": facet.name, "arm": arm.label, "n": len(arm.values), "declared": len(rows)}
-    numbers |= {state: int(states.get(state, 0)) for state in known}
+    numbers |= {state: int(states.get(state, 0)) for state in (*SCORED, *HOLES)}
     for name in scores:
         numbers |= {f"{name} mean": rows[name].mean(), f"{name} sd": rows[name].std()}
     numbers |= {name: getattr(test, name) for name in tested} | means
 
-    lacking = (f"{count} {state}" for state, count in counted.items() if state != "finished")
+    lacking = (f"{count} {state}" for state, count in states.items() if state != "finished")
     runs = str(finished) if finished == len(rows) else ", ".join([f"{finished} of {len(rows)}", *lacking])
     cells = {"arm": labels.arm_words(arm.label), "n": runs}
     cells |= {name: _score(rows, name) for name in scores} | blank
@@ -186,7 +185,7 @@ def _part(values: pd.Series) -> str:
 
 
 def _notes(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Iterator[str]:
-    """Yield the notes of a table: the tested step, the baseline, the devices, and every run that does not count."""
+    """Yield the notes of a table: the tested step, the baseline, the devices, and every run without a score."""
     seeds, rules = spec.seeds, [RULES.get(rule, rule) for rule in sorted(set(frame["rule"]) - {""})]
     few = f" n < {FEW} is a quick look: expect wide intervals." if FEWEST <= len(seeds) < FEW else ""
     yield (
@@ -208,6 +207,3 @@ def _notes(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Iterator[str
         more = f"; and {len(listed) - LISTED} more" if len(listed) > LISTED else ""
         if listed:
             yield f"{head}: {'; '.join(listed[:LISTED])}{more}."
-    if states := frame["state"][~frame["counts"]].value_counts().to_dict():
-        runs = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-        yield f"Not counted, because some arm of the corpus and family lacks their seed: {runs}."

@@ -155,9 +155,8 @@ def t_test(method: str, difference: float, se: float, df: float) -> Test:
 
     half, less = (quantile(1 - tail, df) * se for tail in (LEVEL / 2, LEVEL))
     p = 2 * float(stdtr(df, -abs(difference) / se))
-    return Test(
-        method, difference, difference - half, difference + half, se, df, p, difference - less, difference + less
-    )
+    ends = (difference - half, difference + half), (difference - less, difference + less)
+    return Test(method, difference, *ends[0], se, df, p, *ends[1])
 
 
 def quantile(share: float, df: float) -> float:
@@ -178,19 +177,17 @@ def adjusted(plain: Sequence[Test]) -> list[Test]:
 
     Add the difference that each test could have shown.
     """
-    p = {i: test.p for i, test in enumerate(plain) if test.p is not None}
+    known = {i: test.p for i, test in enumerate(plain) if test.p is not None}
     out = list(plain)
-    for (i, adjusted_p), test in zip(zip(p, holm(list(p.values())), strict=True), (plain[i] for i in p), strict=True):
-        out[i] = replace(test, holm=adjusted_p)
-        if test.se is None or test.df is None or test.difference is None:
-            continue
-        half = quantile(1 - LEVEL / len(p) / 2, test.df) * test.se
-        detectable = half + quantile(POWER, test.df) * test.se
-        ends = test.difference - half, test.difference + half
-        if test.method == "resampled":
-            middle, detectable = math.atanh(test.difference), math.tanh(detectable)
-            ends = math.tanh(middle - half), math.tanh(middle + half)
-        out[i] = replace(out[i], low=ends[0], high=ends[1], detectable=detectable)
+    for i, p in zip(known, holm(list(known.values())), strict=True):
+        test = out[i] = replace(plain[i], holm=p)
+        if test.se is not None and test.df is not None and test.difference is not None:
+            ranks = test.method == "resampled"
+            scale, middle = (math.tanh, math.atanh(test.difference)) if ranks else (float, test.difference)
+            half = quantile(1 - LEVEL / len(known) / 2, test.df) * test.se
+            ends = (middle - half, middle + half, half + quantile(POWER, test.df) * test.se)
+            low, high, detectable = map(scale, ends)
+            out[i] = replace(test, low=low, high=high, detectable=detectable)
     return out
 
 
@@ -228,24 +225,19 @@ def correlated(pairs: Sequence[Sequence[tuple[float, float]]], level: str) -> Te
         pairs: for every arm the two values of each seed.
         level: `arms`, between the means of arms; `seeds`, within each arm and averaged over arms.
     """
-    if level == "arms":
-        units = np.array([np.mean(arm, axis=0) for arm in pairs]).reshape(-1, 2)
-    else:
+    units = np.array([np.mean(arm, axis=0) for arm in pairs]).reshape(-1, 2)
+    if level == "seeds":
         units = np.array([spearman(*np.array(arm).T[:, None])[0] for arm in pairs])
         units = units[np.isfinite(units)]
-    if len(units) < FEWEST_ARMS:
+    n = len(units)
+    if n < FEWEST_ARMS:
         return Test("too few arms")
-
-    def statistic(draw: Any) -> Any:
-        some = units[draw]
-        return spearman(some[..., 0], some[..., 1]) if level == "arms" else some.mean(axis=1)
-
-    whole = float(statistic(np.arange(len(units))[None])[0])
-    draws = statistic(np.random.default_rng(0).integers(0, len(units), (RESAMPLES, len(units))))
-    error = float(np.nanstd(draws, ddof=1))
+    some = units[np.vstack([np.arange(n), np.random.default_rng(0).integers(0, n, (RESAMPLES, n))])]
+    whole, *draws = some.mean(axis=1) if level == "seeds" else spearman(some[..., 0], some[..., 1])
     if not math.isfinite(whole):
         return Test("nothing varies")
-    return Test("resampled", whole) if error < 1e-9 else rank_correlation(whole, error, len(units) - 1)
+    error = float(np.nanstd(draws, ddof=1))
+    return Test("resampled", float(whole)) if error < 1e-9 else rank_correlation(float(whole), error, n - 1)
 
 
 def correlation_power(arms: int, tests: int = 1) -> tuple[float, float]:

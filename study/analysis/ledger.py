@@ -82,9 +82,8 @@ def column(runs: pd.DataFrame, name: str) -> str:
     """
     known = short_names(runs)
     if name not in known:
-        near = ", ".join(difflib.get_close_matches(name, known))
-        hint = f" The nearest: {near}." if near else ""
-        raise InputError(f"{name}: expected a column of the runs, got another.{hint} `study ls runs --csv` prints all.")
+        hint = f"The nearest: {near}. " if (near := ", ".join(difflib.get_close_matches(name, known))) else ""
+        raise InputError(f"{name}: expected a column of the runs, got another. {hint}`study ls runs --csv` prints all.")
     return known[name]
 
 

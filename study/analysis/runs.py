@@ -6,7 +6,6 @@ A run that is not there is a row, too.
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from study.analysis import measures
-from study.analysis.inference import FEWEST, Arm
+from study.analysis.inference import Arm
 from study.analysis.measures import Measure
 from study.config import config_hash
 from study.config.overrides import flat
@@ -36,8 +35,6 @@ SCORED = ("finished", "diverged")
 """States with scores that count."""
 MADE = (*SCORED, "failed")
 """States of runs with a record."""
-SET_ASIDE = "set aside"
-"""State of a run that does not count, because other arms of its family lack its seed; see `whole_seeds`."""
 PACKAGES = ("torch", "numpy", "sacrebleu", "sentencepiece")
 """Packages that decide numbers."""
 SHARED = "model.attention."
@@ -46,7 +43,7 @@ Overrides = Mapping[str, Any]
 
 
 class DeclaredRun(NamedTuple):
-    """One declared cell of a sweep: finished, diverged, failed, started, missing, set aside or inapplicable."""
+    """One declared cell of a sweep: finished, diverged, failed, started, missing or inapplicable."""
 
     facet: str
     arm: str
@@ -54,8 +51,6 @@ class DeclaredRun(NamedTuple):
     id: str
     """Empty for a cell that is no experiment."""
     state: str
-    counts: bool
-    """False for all runs of a seed that a sweep published in part leaves out."""
     note: str
     """Why a cell is no experiment."""
     cell: Cell
@@ -145,9 +140,6 @@ class Runs:
         """
         path = beside / name if name.endswith((".yaml", ".yml")) else self.sweeps / f"{name}.yaml"
         if path not in self._specs:
-            if not path.is_file():
-                there = ", ".join(sorted(file.stem for file in self.sweeps.glob("*.yaml")))
-                raise InputError(f"no such sweep: {name} ({path}). {self.sweeps} has {there or 'none'}.")
             self._specs[path] = load(path)
         return self._specs[path]
 
@@ -164,20 +156,20 @@ class Runs:
             remedy = f"`study sweep {shlex.quote(str(spec.path))}` makes it; --runs names another."
             raise InputError(f"{self.folder}: no such folder of runs. {remedy}")
         if spec.path not in self._declared:
-            sweeps = self.store.manifest["sweeps"] if self.store and self.store.published else {}
-            known = sweeps.get(spec.name) if sweeps and spec.path.parent == self.sweeps else {}
-            runs = tuple(self._run(spec, cell, known is not None) for cell in spec.cells)
+            sweeps = self.store.manifest["sweeps"] if self.store and self.store.published else ()
+            known = not sweeps or spec.path.parent != self.sweeps or spec.name in sweeps
+            runs = tuple(self._run(spec, cell, known) for cell in spec.cells)
             if self.store and not self.store.published:
                 made = [run for run in runs if run.state in MADE]
                 for problem in differences((run.facet, self.store.where(run.id), self._tree(run.id)) for run in made):
                     raise InputError(problem)
-            self._declared[spec.path] = whole_seeds(runs) if known and known.get("partial") else runs
+            self._declared[spec.path] = runs
         return self._declared[spec.path]
 
     def declared(self, spec: Spec, metrics: Sequence[str] = ()) -> pd.DataFrame:
         """Return one row for each declared cell of a sweep, in the order of the file.
 
-        Columns: facet, arm, seed, id, state, counts, note (an error, or why a cell is no experiment), those of
+        Columns: facet, arm, seed, id, state, note (an error, or why a cell is no experiment), those of
         `measures.FACTS`, rule, device, and one for each metric (the sweep's own and `metrics`, `split/metric` or
         `split/metric/subset`). NaN: no such value.
 
@@ -187,7 +179,7 @@ class Runs:
         import pandas as pd
 
         runs, columns = self.of(spec), [*DeclaredRun._fields[:-1], *measures.FACTS, "rule", "device"]
-        facts = (measures.facts(self._tree(run.id)) if run.state in (*MADE, SET_ASIDE) else {} for run in runs)
+        facts = (measures.facts(self._tree(run.id)) if run.state in MADE else {} for run in runs)
         frame = pd.DataFrame([run._asdict() | known for run, known in zip(runs, facts, strict=True)], columns=columns)
         frame = frame.fillna({"rule": "", "device": ""}).astype(dict.fromkeys(measures.FACTS, float))
         for name in dict.fromkeys([primary(spec), *metrics]):
@@ -237,7 +229,7 @@ class Runs:
         Raises:
             InputError: a record cannot be used (see `of`), or lacks the number.
         """
-        runs = [run for run in arm.runs if run.counts]
+        runs = arm.runs
         values = {run.seed: self.value(run.id, measure) for run in runs if run.state == "finished"}
         return Arm(
             label=arm.key,
@@ -282,8 +274,8 @@ class Runs:
         facet, arm, e, store = spec.facet(cell), spec.arm(cell), cell.experiment, self.store
         if e is None or cell.id is None:
             seed, note = cell.overrides.get("seed"), cell.reason or ""
-            return DeclaredRun(facet, arm, seed, "", "inapplicable", True, note, cell)
-        run = DeclaredRun(facet, arm, e.seed, cell.id, "missing", True, "", cell)
+            return DeclaredRun(facet, arm, seed, "", "inapplicable", note, cell)
+        run = DeclaredRun(facet, arm, e.seed, cell.id, "missing", "", cell)
         if not published or store is None:
             return run
         if store.published:
@@ -306,22 +298,6 @@ class Runs:
             return self.store.record(identity).model_dump(mode="json")
         tree = self.store.rest(identity)
         return tree | {"scores": self.store.score_rows(identity) if tree["config"].get("pruning") else []}
-
-
-def whole_seeds(runs: Sequence[DeclaredRun]) -> tuple[DeclaredRun, ...]:
-    """Return the runs of a sweep published in part, with only those that count: of seeds that all arms have.
-
-    Arms are compared within a corpus and family, so seeds are counted there. Where fewer than three are whole, nothing
-    is set aside: arms with a hole are not compared. A failed run is no reason to leave its seed out.
-    """
-    whole = {run.place for run in runs if run.id} - {r.place for r in runs if r.state in ("missing", "started")}
-    count = Counter(place[:2] for place in whole)
-    marked = []
-    for run in runs:
-        if run.id and run.place not in whole and count[run.place[:2]] >= FEWEST:
-            run = run._replace(state=SET_ASIDE if run.state in MADE else run.state, counts=False)
-        marked.append(run)
-    return tuple(marked)
 
 
 def primary(spec: Spec) -> str:

@@ -44,12 +44,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Block:
-    """Rows that belong together; the heading may be empty."""
+    """Rows that belong together, and their heading, which may be empty."""
 
     head: str
     rows: Sequence[Row]
-    fields: str = ""
-    """The heading by names of fields; empty if it is the same."""
 
 
 @dataclass(frozen=True)

@@ -5,21 +5,18 @@ import math
 from pathlib import Path
 
 import pytest
-from published_lab import SWEEP
 from scipy import stats
 from tiny_sweep import Tiny
 
 from study import files
 from study.analysis import labels
 from study.analysis.comparison import compare_arms
-from study.analysis.figures import sweep as figure
 from study.analysis.figures.sweep import points
 from study.analysis.runs import Runs
 from study.analysis.tables import Block, Column, Row, Table
 from study.errors import InputError
 from study.publish.report import report_sweep
 from study.records import Score
-from study.sweep.spec import load
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -98,54 +95,16 @@ def test_a_score_that_is_null_in_a_finished_run_leaves_its_arm_without_a_mean(ti
     assert report(tiny).table.blocks[0].rows[1].cells["interval"] == "no baseline"
 
 
-def in_part(folder, made, **failed):
-    """Table and facets of five seeds that are published in part: arm ↦ seeds; `failed` arms fail in these seeds."""
-    folder.mkdir()
-    (folder / "tiny.yaml").write_text(SWEEP.replace("[1, 2]", "[1, 2, 3, 4, 5]"))
-    tiny = Tiny(load(folder / "tiny.yaml"), folder / "results")
-    for arm, seeds in made.items():
-        for seed in seeds:
-            bad = {"status": "failed", "error": "out of memory"} if seed in failed.get(arm, ()) else {}
-            tiny.write(arm, seed, 80.0 - 5 * (arm == "bilinear") + seed, published=True, **bad)
-    manifest = {"sweeps": {"tiny": {"partial": {"reason": "time"}}}, "files": {}}
-    files.write(folder / "results" / "manifest.json", json.dumps(manifest))
-    return tiny, compare_arms(tiny.spec, Runs(folder / "results", folder))
-
-
-def test_a_sweep_published_in_part_compares_the_seeds_that_all_arms_have(tmp_path):
-    """Five seeds, two of them whole, then three: the dot product lacks seed 2, bilinear scores 4 and 5, then only 5."""
-    made = {"dot": (1, 3, 4, 5), "bilinear": (1, 2, 3)}
-    _, found = in_part(tmp_path / "two", made)
-    row = found.table.blocks[0].rows[1]
-    assert (row.cells["n"], row.cells["interval"]) == ("3 of 5, 2 missing", "no baseline")
-    made["bilinear"] += (4,)
-    tiny, (table, facets, frame) = in_part(tmp_path / "three", made)
-    dot, bilinear = table.blocks[0].rows
-    assert (dot.cells["n"], dot.cells["test/exact"]) == ("3 of 5", "82.7 ± 1.5 (n 3)")
-    assert [dict(arm.values) for arm in facets[0].arms] == [{1: 81, 3: 83, 4: 84}, {1: 76, 3: 78, 4: 79}]
-    assert (bilinear.cells["difference"], bilinear.numbers["n"], bilinear.numbers["set aside"]) == ("−5.0", 3, 1)
-    assert set(bilinear.runs) == {tiny.cells["score=bilinear", seed].id for seed in (1, 3, 4)}
-    assert frame["state"].value_counts().to_dict() == {"finished": 6, "set aside": 2, "missing": 2}
-    left = "Not counted, because some arm of the corpus and family lacks their seed: 2 missing, 2 set aside."
-    assert left in table.notes
-    assert [figure._absences(facets[0], arm) for arm in facets[0].arms] == ["", ""]
-    drawn, intervals = points(facets).set_index("arm").loc["score=bilinear"], bilinear.numbers
-    assert drawn["low"].tolist() == pytest.approx([intervals["low"]] * 3, abs=1e-3), (
-        "the figure has the interval of the table"
-    )
-    _, found = in_part(tmp_path / "failed", made, dot=(3,))
-    dot, bilinear = found.table.blocks[0].rows
-    assert bilinear.cells["interval"] == "no baseline", "a failure leaves no seed out"
-    assert dot.cells["n"] == "2 of 5, 1 failed", "what only some rows lack stands in the row"
-    assert figure._absences(found.facets[0], found.facets[0].arms[0]) == "1 failed"
-
-
-def test_published_records_read_like_working_ones(tiny, tmp_path):
+def test_published_records_read_like_working_ones_and_show_the_runs_that_are_not_published(tiny, tmp_path):
     tiny.complete()
     published = Tiny(tiny.spec, tmp_path / "results")
     published.complete(published=True)
     files.write(published.runs / "manifest.json", '{"sweeps": {}, "files": {}}')
     assert report(published).table.csv() == report(tiny).table.csv()
+    files.write(published.runs / "manifest.json", '{"sweeps": {"another": {}}, "files": {}}')
+    assert set(report(published).frame["state"]) == {"finished"}, "a sweep file of another folder"
+    ours = compare_arms(tiny.spec, Runs(published.runs, tiny.spec.path.parent))
+    assert set(ours.frame["state"]) == {"missing"}, "runs that another sweep shares"
 
 
 @pytest.mark.parametrize(
