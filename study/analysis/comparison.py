@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from study import metrics
 from study.analysis import labels
 from study.analysis.inference import FEW, FEWEST, Arm, Test, adjusted, contrast
-from study.analysis.measures import Measure
+from study.analysis.measures import FACTS, Measure
 from study.analysis.runs import HOLES, SCORED, Runs, primary
 from study.analysis.tables import Block, Column, Row, Table
 from study.config.pruning import CUTTING
@@ -142,14 +142,14 @@ def _row(facet: Facet, arm: Arm, scores: Sequence[str], pruned: bool, blank: dic
     rows, test = facet.rows[facet.rows["arm"] == arm.label], facet.tests.get(arm.label, Test("baseline"))
     states = rows["state"].value_counts()
     beside = ("freed", "heads", "with_one_head") if pruned else ("entropy", "tokens_per_second")
-    means, finished = {name: rows[name].mean() for name in beside}, int(states.get("finished", 0))
+    means, finished = {name: rows[name].mean() for name in FACTS}, int(states.get("finished", 0))
     tested = ("method", "difference", "low", "high", "se", "df", "p", "holm", "detectable")
 
     numbers: dict[str, Any] = {"facet": facet.name, "arm": arm.label, "n": len(arm.values), "declared": len(rows)}
     numbers |= {state: int(states.get(state, 0)) for state in (*SCORED, *HOLES)}
     for name in scores:
         numbers |= {f"{name} mean": rows[name].mean(), f"{name} sd": rows[name].std()}
-    numbers |= {name: getattr(test, name) for name in tested} | means
+    numbers |= {name: getattr(test, name) for name in tested} | {name: means[name] for name in beside}
 
     lacking = (f"{count} {state}" for state, count in states.items() if state != "finished")
     runs = str(finished) if finished == len(rows) else ", ".join([f"{finished} of {len(rows)}", *lacking])
@@ -160,13 +160,10 @@ def _row(facet: Facet, arm: Arm, scores: Sequence[str], pruned: bool, blank: dic
         digits = metrics.decimals(facet.metric)
         cells["difference"] = labels.number(test.difference, digits, True) + MARKS.get(test.method, "")
         cells |= {"interval": labels.interval(test.low, test.high, digits), "holm": labels.p_value(test.holm)}
-    if pruned:
-        free = f"{labels.number(means['freed'], 1)} of {labels.number(means['heads'], 0)}{_part(rows['freed'])}"
-        cells["freed"] = free if rows["freed"].notna().any() else labels.NOTHING
-        cells["with_one_head"] = labels.number(means["with_one_head"], 1)
-    else:
-        cells |= {"entropy": labels.number(means["entropy"], 2)}
-        cells |= {"tokens_per_second": labels.number(means["tokens_per_second"], 0)}
+    freed = f"{labels.number(means['freed'], 1)} of {labels.number(means['heads'], 0)}{_part(rows['freed'])}"
+    cells["freed"] = freed if rows["freed"].notna().any() else labels.NOTHING
+    for name, decimals in {"with_one_head": 1, "entropy": 2, "tokens_per_second": 0}.items():
+        cells[name] = labels.number(means[name], decimals)
     return Row(cells, frozenset({"difference", "interval", "holm"} if test.significant else ()), numbers, arm.runs)
 
 

@@ -39,10 +39,8 @@ FEWEST_ARMS = 5
 """A rank correlation over fewer arms says nothing."""
 TRIALS = 2000
 """Trials of approximate randomisation."""
-ENTRIES = 2**20
-"""So many signs are drawn at once, which takes 16 MiB."""
 SEED = 12345
-"""Seed of its random draws, that of sacreBLEU."""
+"""Seed of its random draws: that of sacreBLEU."""
 
 
 @dataclass(frozen=True)
@@ -208,14 +206,6 @@ def false_discovery(p: Sequence[float]) -> list[float]:
     return [float(one) for one in np.minimum.accumulate(steps)[np.argsort(order)]]
 
 
-def _mean_squares(table: Any) -> tuple[float, float, float]:
-    """Return the mean squares of a two-way table with one value a cell: of its rows, of its columns, and the rest."""
-    (n, k), rows, columns, middle = table.shape, table.mean(1), table.mean(0), table.mean()
-    rest = ((table - rows[:, None] - columns + middle) ** 2).sum() / ((n - 1) * (k - 1))
-    by_row, by_column = k * ((rows - middle) ** 2).sum() / (n - 1), n * ((columns - middle) ** 2).sum() / (k - 1)
-    return float(by_row), float(by_column), float(rest)
-
-
 def correlated(pairs: Sequence[Sequence[tuple[float, float]]], level: str) -> Test:
     """Spearman's ρ, its standard error by resampling arms (bootstrap), its test by t over arms − 1; not adjusted.
 
@@ -285,11 +275,8 @@ def randomised(differences: Any, trials: int = TRIALS) -> float:
     some = np.asarray(differences, dtype=float)
     some = some[some != 0]
     whole = abs(some.sum())
-    draw, count = np.random.default_rng(SEED), 0
-    together = max(1, ENTRIES // max(1, len(some)))
-    for done in range(0, trials, together):
-        signs = 1.0 - 2.0 * draw.integers(2, size=(min(together, trials - done), len(some)))
-        count += int((np.abs(signs @ some) >= whole - 1e-9 * max(1.0, whole)).sum())
+    signs = 1.0 - 2.0 * np.random.default_rng(SEED).integers(2, size=(trials, len(some)))
+    count = int((np.abs(signs @ some) >= whole - 1e-9 * max(1.0, whole)).sum())
     return (count + 1) / (trials + 1)
 
 
@@ -307,11 +294,14 @@ def crossed_interval(differences: Any) -> tuple[float, float] | None:
     s, i = table.shape
     if s < 2 or i < 2:
         return None
-    by_seed, by_sentence, error = _mean_squares(table)
+    seeds, sentences, middle = table.mean(axis=1), table.mean(axis=0), float(table.mean())
+    rest = table - seeds[:, None] - sentences + middle
+    by_seed, by_sentence = i * float(seeds.var(ddof=1)), s * float(sentences.var(ddof=1))
+    error = float((rest**2).sum()) / ((s - 1) * (i - 1))
     parts = [(by_seed, s - 1)]
     if by_sentence > error:
         parts += [(by_sentence, i - 1), (-error, (s - 1) * (i - 1))]
-    variance, middle = sum(part for part, _ in parts), float(table.mean())
+    variance = sum(part for part, _ in parts)
     if variance <= 0:
         return None
     half = quantile(1 - LEVEL / 2, satterthwaite(parts)) * math.sqrt(variance / (s * i))

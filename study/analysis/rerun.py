@@ -46,9 +46,7 @@ def differences(before: Store, now: Store, identity: str) -> Iterator[RerunDiffe
     record = before.record(identity)
     files = dict.fromkeys(score.hypotheses for score in record.scores if score.hypotheses)
     names = [*files, *record.per_sentence, ATTENTION]
-    old, new = (_numbers(store, identity, names) for store in (before, now))
-    for name, value in old.items():
-        yield from _differing(name, value, new.get(name, MISSING))
+    yield from _differing("", *(_numbers(store, identity, names) for store in (before, now)))
 
 
 def _numbers(store: Store, identity: str, names: list[str]) -> dict[str, Any]:
@@ -69,7 +67,7 @@ def _numbers(store: Store, identity: str, names: list[str]) -> dict[str, Any]:
 def _differing(where: str, before: Any, now: Any) -> Iterator[RerunDifference]:
     if isinstance(before, dict) and isinstance(now, dict):
         for name, value in before.items():
-            yield from _differing(f"{where}.{name}", value, now.get(name, MISSING))
+            yield from _differing(f"{where}.{name}".removeprefix("."), value, now.get(name, MISSING))
     elif isinstance(before, list) and isinstance(now, list):
         for number, (old, new) in enumerate(itertools.zip_longest(before, now, fillvalue=MISSING)):
             step = f" (step {old['step']})" if isinstance(old, dict) and "step" in old else ""
