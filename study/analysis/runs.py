@@ -55,12 +55,6 @@ class DeclaredRun(NamedTuple):
     """Why a cell is no experiment."""
     cell: Cell
 
-    @property
-    def place(self) -> tuple[str, str, int]:
-        """Corpus, family and seed."""
-        assert self.cell.experiment is not None
-        return self.cell.experiment.data.name, self.cell.experiment.model.family, self.seed
-
 
 @dataclass(frozen=True)
 class ArmRuns:
@@ -140,6 +134,9 @@ class Runs:
         """
         path = beside / name if name.endswith((".yaml", ".yml")) else self.sweeps / f"{name}.yaml"
         if path not in self._specs:
+            if not path.is_file():
+                there = ", ".join(sorted(file.stem for file in self.sweeps.glob("*.yaml"))) or "none"
+                raise InputError(f"no such sweep: {name} ({path}). {self.sweeps} has {there}.")
             self._specs[path] = load(path)
         return self._specs[path]
 
@@ -212,7 +209,7 @@ class Runs:
         found: dict[str, ArmRuns] = {}
         protocols: dict[str, str] = {}
         for spec in [self.spec(name, beside) for name in sweeps]:
-            own = [arm for arm in self.arms(spec) if arm.runs[0].place[:2] == (corpus, family)]
+            own = matching(self.arms(spec), {"data.name": corpus, "model.family": family})
             found |= {arm.key: arm for arm in own}
             if used := " and ".join(map(str, sorted({arm.fields["protocol"] for arm in own}))):
                 protocols.setdefault(used, spec.name)

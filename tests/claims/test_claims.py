@@ -505,7 +505,7 @@ def contrast(**changes):
 @pytest.mark.parametrize(
     ("question", "said"),
     [
-        ({"sweep": "wid"}, r"questions\.0\.sweep: .*wid\.yaml: no such sweep file"),
+        ({"sweep": "wid"}, r"questions\.0\.sweep: no such sweep: wid .* has wide"),
         ({"metric": "test/blue"}, r"questions\.0\.metric: no such metric: 'test/blue'"),
         ({"asked": ["gramar/recurrent"]}, r"questions\.0\.asked: .*'gramar'"),
         (
