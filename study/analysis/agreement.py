@@ -56,30 +56,36 @@ CEILING = (
 
 @dataclass(frozen=True)
 class Effect:
-    """One arm: its difference to the baseline of its family in both sweeps, with Welch's 95% intervals."""
+    """One arm: its difference to the baseline of its family in both sweeps, with Welch's 95% intervals.
+
+    Attributes:
+        arm: label, such as `scale=none key_width=512`.
+        runs: ids of the runs that count, of the arm in both sweeps.
+    """
 
     family: str
     arm: str
-    """Label, such as `scale=none key_width=512`."""
     first: Test
     second: Test
     runs: tuple[str, ...] = ()
-    """Ids of the runs that count, of the arm in both sweeps."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Effects of the arms of two sweeps, and the rank correlation of each family and of all arms."""
+    """Effects of the arms of two sweeps, and the rank correlation of each family and of all arms.
+
+    Attributes:
+        correlations: family, or an empty text for several together ↦ Spearman's ρ; no entry where arms are too few.
+        ceilings: the same ↦ the ρ that effects of equal order would show; NaN with one seed.
+        seeds: family ↦ seeds that count in each sweep.
+        diverged: arms that are left out.
+    """
 
     effects: tuple[Effect, ...]
     correlations: Mapping[str, Test]
-    """Family, or an empty text for several together ↦ Spearman's ρ; no entry where arms are too few."""
     ceilings: Mapping[str, float]
-    """The same ↦ the ρ that effects of equal order would show; NaN with one seed."""
     seeds: Mapping[str, tuple[int, int]]
-    """Family ↦ seeds that count in each sweep."""
     diverged: tuple[str, ...] = ()
-    """Arms that are left out."""
 
 
 def agree(runs: Runs, specs: Sequence[Spec], metrics: Sequence[str]) -> Agreement:

@@ -36,7 +36,11 @@ LISTED = 6
 
 @dataclass(frozen=True)
 class Facet:
-    """One corpus and family: its cells, its arms in the order of the sweep, and the tests arm − baseline."""
+    """One corpus and family: its cells, its arms in the order of the sweep, and the tests arm − baseline.
+
+    Attributes:
+        tests: arm ↦ its test, adjusted over all arms but the baseline.
+    """
 
     name: str
     metric: str
@@ -44,7 +48,6 @@ class Facet:
     arms: tuple[Arm, ...]
     baseline: str
     tests: dict[str, Test]
-    """Arm ↦ its test, adjusted over all arms but the baseline."""
 
     @property
     def base(self) -> Arm:
@@ -53,12 +56,15 @@ class Facet:
 
 
 class Compared(NamedTuple):
-    """The arms of a sweep, compared with its baseline."""
+    """The arms of a sweep, compared with its baseline.
+
+    Attributes:
+        frame: one row for each declared run.
+    """
 
     table: Table
     facets: list[Facet]
     frame: pd.DataFrame
-    """One row for each declared run."""
 
 
 def compare_arms(spec: Spec, runs: Runs) -> Compared:

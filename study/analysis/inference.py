@@ -45,27 +45,31 @@ SEED = 12345
 
 @dataclass(frozen=True)
 class Test:
-    """Test of one contrast, in units of the score, or why there is none. None: the data do not give the number."""
+    """Test of one contrast, in units of the score, or why there is none. None: the data do not give the number.
+
+    Attributes:
+        method: welch, within (one arm), resampled (a rank correlation), exact, few; else why there is no difference.
+        se: of a rank correlation on Fisher's scale, artanh ρ, on which it is tested.
+        low90: the 90% interval, on which two one-sided tests at 5% rest.
+        detectable: the smallest difference shown with power .80 at Holm's first level: (t_{1−.05/2m} + t_.80) · SE, m
+            tests.
+        false_discovery: p by Benjamini and Hochberg (1995) over the contrasts of a study.
+    """
 
     __test__ = False
 
     method: str
-    """welch, within (one arm), resampled (a rank correlation), exact, few; else why there is no difference."""
     difference: float | None = None
     low: float | None = None
     high: float | None = None
     se: float | None = None
-    """Of a rank correlation on Fisher's scale, artanh ρ, on which it is tested."""
     df: float | None = None
     p: float | None = None
     low90: float | None = None
-    """The 90% interval, on which two one-sided tests at 5% rest."""
     high90: float | None = None
     holm: float | None = None
     detectable: float | None = None
-    """The smallest difference shown with power .80 at Holm's first level: (t_{1−.05/2m} + t_.80) · SE, m tests."""
     false_discovery: float | None = None
-    """p by Benjamini and Hochberg (1995) over the contrasts of a study."""
 
     @property
     def significant(self) -> bool:
@@ -80,11 +84,14 @@ class Test:
 
 @dataclass(frozen=True)
 class SentenceTest:
-    """Test of a difference over sentences: p of each seed, and the 95% interval over seeds and sentences."""
+    """Test of a difference over sentences: p of each seed, and the 95% interval over seeds and sentences.
+
+    Attributes:
+        interval: None for BLEU, which is no mean over sentences, and for one seed.
+    """
 
     p: tuple[float, ...]
     interval: tuple[float, float] | None
-    """None for BLEU, which is no mean over sentences, and for one seed."""
 
     @property
     def count(self) -> str:
@@ -94,18 +101,21 @@ class SentenceTest:
 
 @dataclass(frozen=True)
 class Arm:
-    """Values of one arm by seed, and the runs without a value."""
+    """Values of one arm by seed, and the runs without a value.
+
+    Attributes:
+        values: empty where a finished run has null: it means nothing there, and a mean over the others would mislead.
+        holes: declared runs that are missing, started or failed.
+        runs: ids of the runs that have a record.
+        name: its label in the sweep.
+    """
 
     label: str
     values: Mapping[int, float]
-    """Empty where a finished run has null: it means nothing there, and a mean over the others would mislead."""
     diverged: int = 0
     holes: int = 0
-    """Declared runs that are missing, started or failed."""
     runs: tuple[str, ...] = ()
-    """Ids of the runs that have a record."""
     name: str = ""
-    """Its label in the sweep."""
 
     @property
     def mean(self) -> float | None:

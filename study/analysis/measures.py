@@ -23,14 +23,18 @@ Scored = Sequence[tuple[str | None, float | None, int]]
 
 @dataclass(frozen=True)
 class Measure:
-    """Quantity that is read from a run."""
+    """Quantity that is read from a run.
+
+    Attributes:
+        by_sentences: True: length groups are weighted by their number of sentences. False: all groups have the same
+            weight.
+        costing: instead of the metric: the share of heads, in %, that cost more than this when they are removed alone.
+    """
 
     metric: str
     by_length: bool = False
     by_sentences: bool = False
-    """True: length groups are weighted by their number of sentences. False: all groups have the same weight."""
     costing: float | None = None
-    """Instead of the metric: the share of heads, in %, that cost more than this when they are removed alone."""
 
     @property
     def title(self) -> str:

@@ -43,26 +43,32 @@ Overrides = Mapping[str, Any]
 
 
 class DeclaredRun(NamedTuple):
-    """One declared cell of a sweep: finished, diverged, failed, started, missing or inapplicable."""
+    """One declared cell of a sweep: finished, diverged, failed, started, missing or inapplicable.
+
+    Attributes:
+        id: empty for a cell that is no experiment.
+        note: why a cell is no experiment.
+    """
 
     facet: str
     arm: str
     seed: Any
     id: str
-    """Empty for a cell that is no experiment."""
     state: str
     note: str
-    """Why a cell is no experiment."""
     cell: Cell
 
 
 @dataclass(frozen=True)
 class ArmRuns:
-    """One arm in one corpus and family: an experiment without its seed, and a run for each seed."""
+    """One arm in one corpus and family: an experiment without its seed, and a run for each seed.
+
+    Attributes:
+        label: the arm's label in its sweep.
+    """
 
     key: str
     label: str
-    """The arm's label in its sweep."""
     runs: Sequence[DeclaredRun] = field(repr=False)
 
     @cached_property

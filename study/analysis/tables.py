@@ -33,13 +33,16 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """One row: texts by column key, which of them are bold, the unrounded numbers for the CSV, and the runs behind."""
+    """One row: texts by column key, which of them are bold, the unrounded numbers for the CSV, and the runs behind.
+
+    Attributes:
+        runs: ids of the runs that the row is computed from.
+    """
 
     cells: Mapping[str, str]
     bold: frozenset[str] = frozenset()
     numbers: Mapping[str, Any] = field(default_factory=dict)
     runs: Sequence[str] = ()
-    """Ids of the runs that the row is computed from."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import pytest
 from study.analysis.run_text import configuration
 from study.commands.report import main as report
 from study.commands.show import main
-from study.commands.sweep import main as sweep
 from study.corpora.catalogue import KINDS
 from study.errors import InputError
 from study.records import ModelFacts, Score
@@ -99,10 +98,6 @@ def test_tables_are_json_too_with_the_keys_of_the_csv(tiny, capsys):
     assert rows["score=bilinear"]["test/exact mean"] == 73.0
     assert (rows["score=dot"]["n"], rows["score=dot"]["holm"]) == (2, None)
     assert not (tiny.runs / "report").exists()
-    assert sweep([str(tiny.spec.path), "--runs", str(tiny.runs), "--status", "--json"]) == 0
-    states = json.loads(capsys.readouterr().out)
-    assert [row["state"] for row in states] == ["finished"] * 4
-    assert states[0].keys() == {"id", "facet", "arm", "state", "reason"}
 
 
 def test_the_maps_of_every_validation_are_text_a_strip_and_an_animation(tiny, capsys):
