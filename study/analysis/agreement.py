@@ -11,23 +11,15 @@ would show with the same noise.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from study.analysis.inference import (
-    FEWEST_ARMS,
-    LEVEL,
-    RESAMPLES,
-    Arm,
-    Test,
-    contrast,
-    rank_correlation,
-    spearman,
-)
+from study.analysis.inference import FEWEST_ARMS, LEVEL, RESAMPLES, Arm, Test, contrast, rank_correlation, spearman
 from study.analysis.labels import arm_words, interval, number
 from study.analysis.runs import Runs, primary
 from study.analysis.tables import Block, Column, Row, Table
@@ -35,38 +27,65 @@ from study.metrics import title
 from study.sweep.grid import ARM, Cell, expand, text
 from study.sweep.spec import Spec
 
-Values = Mapping[str, Sequence[float]]
-"""Arm ↦ scores, one a seed."""
 MARGIN = 0.3
 """Smallest rank correlation of interest."""
+PAIRS = {"transfer": ("transfer_grammar", "transfer_multi30k"), "longer": ("shorter", "longer")}
+"""Figures and tables of agreement ↦ their two sweeps."""
+BESIDE = dict.fromkeys(("transfer_grammar", "shorter", "longer"), "test/exact/without pronouns") | {
+    "transfer_multi30k": "test_2016_flickr/bleu"
+}
+"""Sweep ↦ the score beside its own."""
+DATA = {"transfer_grammar": "grammar", "transfer_multi30k": "Multi30k"} | {
+    "shorter": "grammar",
+    "longer": "grammar, four times the updates",
+}
+"""Sweep ↦ its data in words."""
+CONCLUSIONS = {
+    "agree": "the orders agree",
+    "opposite": "the orders are opposite",
+    "no relation": f"no relation beyond ±{number(MARGIN, 1)}",
+    "not decided": "not decided",
+    "no interval": "no interval",
+}
+"""Relation of two orders of effects, as a rank correlation shows it ↦ its text in tables."""
+CEILING = (
+    "ρ: Spearman's rank correlation of the effects over arms. Ceiling: the ρ that effects of equal order would show "
+    "with the same noise of seeds."
+)
 
 
 @dataclass(frozen=True)
 class Effect:
-    """One arm: its difference to the baseline of its family in both sweeps, with Welch's 95% intervals."""
+    """One arm: its difference to the baseline of its family in both sweeps, with Welch's 95% intervals.
+
+    Attributes:
+        arm: label, such as `scale=none key_width=512`.
+        runs: ids of the runs that count, of the arm in both sweeps.
+    """
 
     family: str
     arm: str
-    """Label, such as `scale=none key_width=512`."""
     first: Test
     second: Test
     runs: tuple[str, ...] = ()
-    """Ids of the runs that count, of the arm in both sweeps."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Effects of the arms of two sweeps, and the rank correlation of each family and of all arms."""
+    """Effects of the arms of two sweeps, and the rank correlation of each family and of all arms.
+
+    Attributes:
+        correlations: family, or an empty text for several together ↦ Spearman's ρ; no entry where arms are too few.
+        ceilings: the same ↦ the ρ that effects of equal order would show; NaN with one seed.
+        seeds: family ↦ seeds that count in each sweep.
+        diverged: arms that are left out.
+    """
 
     effects: tuple[Effect, ...]
     correlations: Mapping[str, Test]
-    """Family, or an empty text for several together ↦ Spearman's ρ; no entry where arms are too few."""
     ceilings: Mapping[str, float]
-    """The same ↦ the ρ that effects of equal order would show; NaN with one seed."""
     seeds: Mapping[str, tuple[int, int]]
-    """Family ↦ seeds that count in each sweep."""
     diverged: tuple[str, ...] = ()
-    """Arms that are left out."""
 
 
 def agree(runs: Runs, specs: Sequence[Spec], metrics: Sequence[str]) -> Agreement:
@@ -88,60 +107,39 @@ def agree(runs: Runs, specs: Sequence[Spec], metrics: Sequence[str]) -> Agreemen
         specs: the two sweeps.
         metrics: the score of each, as `split/metric` or `split/metric/subset`.
     """
-    both = [_scores(runs, spec, metric) for spec, metric in zip(specs, metrics, strict=True)]
-    family = both[0].families
-    shared = [arm for arm in both[0].scores if arm in both[1].scores]
-    bases: dict[str, str] = {}
-    for arm in shared:
-        bases.setdefault(family[arm], arm)
-    lost = [arm for arm in shared if any(arm in side.diverged for side in both)]
-    shared = [arm for arm in shared if arm not in lost and bases[family[arm]] not in lost]
-    seeds = {
-        name: [_common([side.scores[arm] for arm in shared if family[arm] == name]) for side in both]
-        for name in dict.fromkeys(family[arm] for arm in shared)
-    }
-    seeds = {name: some for name, some in seeds.items() if all(some)}
-    shared = [arm for arm in shared if family[arm] in seeds]
-    values = [{arm: [side.scores[arm][seed][0] for seed in seeds[family[arm]][i]] for arm in shared}
-              for i, side in enumerate(both)]  # fmt: skip
-    effects = []
-    for arm in (one for one in shared if one != bases[family[one]]):
-        tests = [_difference(side[arm], side[bases[family[arm]]]) for side in values]
-        counted = [side.scores[arm][seed][1] for i, side in enumerate(both) for seed in seeds[family[arm]][i]]
-        effects.append(Effect(family[arm], label(arm), tests[0], tests[1], tuple(counted)))
+    sides = [_scores(runs, spec, metric) for spec, metric in zip(specs, metrics, strict=True)]
+    families: dict[str, list[str]] = {}
+    for family, arm in dict.fromkeys(zip(sides[0]["family"], sides[0]["arm"], strict=True)):
+        if arm in set(sides[1]["arm"]):
+            families.setdefault(family, []).append(arm)
+    lost = {arm for side in sides for arm in side["arm"][side["state"] == "diverged"]}
+    effects, seeds, blocks = list[Effect](), dict[str, tuple[int, int]](), dict[str, list[Any]]()
+    for family, arms in families.items():
+        kept = [arm for arm in arms if arm not in lost] if arms[0] not in lost else []
+        tables = [side.pivot(index="arm", columns="seed").loc[kept] for side in sides]
+        scores = [table["value"].dropna(axis=1) for table in tables]
+        if not kept or any(table.empty for table in scores):
+            continue
+        seeds[family], blocks[family] = (scores[0].shape[1], scores[1].shape[1]), [one.to_numpy() for one in scores]
+        for place, arm in enumerate(kept[1:], 1):
+            tests = [_difference(block[place], block[0]) for block in blocks[family]]
+            ids = (table["id"].loc[arm, own.columns] for table, own in zip(tables, scores, strict=True))
+            effects.append(Effect(family, label(arm), tests[0], tests[1], tuple(itertools.chain(*ids))))
     correlations, ceilings = {}, {}
-    for name in ([""] if len(seeds) > 1 else []) + list(seeds):
-        chosen = [arm for arm in shared if name in ("", family[arm])]
-        found, ceiling = _correlation(chosen, [bases[family[arm]] for arm in chosen], values)
+    for name in ([""] if len(blocks) > 1 else []) + list(blocks):
+        found, ceiling = _correlation([block for family, block in blocks.items() if name in ("", family)])
         if found is not None:
             correlations[name], ceilings[name] = found, ceiling
-    counts = {name: (len(some[0]), len(some[1])) for name, some in seeds.items()}
-    return Agreement(tuple(effects), correlations, ceilings, counts, tuple(label(arm) for arm in lost))
+    diverged = tuple(label(arm) for arms in families.values() for arm in arms if arm in lost)
+    return Agreement(tuple(effects), correlations, ceilings, seeds, diverged)
 
 
-@dataclass
-class _Side:
-    scores: dict[str, dict[int, tuple[float, str]]]
-    """Arm ↦ seed ↦ score and run."""
-    families: dict[str, str]
-    diverged: set[str]
-
-
-def _scores(runs: Runs, spec: Spec, metric: str) -> _Side:
-    split, name, *subset = metric.split("/", 2)
-    side, scored = _Side({}, {}, set()), runs.scored(split, name)
-    for run in runs.of(spec):
-        if run.cell.experiment is None:
-            continue
-        arm = _key(run.cell)
-        scores = side.scores.setdefault(arm, {})
-        side.families[arm] = run.experiment.model.family
-        found = {part: value for part, value, _ in scored.get(run.id, ())} if run.made else {}
-        if (value := found.get(subset[0] if subset else None)) is not None:
-            scores[run.experiment.seed] = value, run.id
-        if run.state == "diverged":
-            side.diverged.add(arm)
-    return side
+def _scores(runs: Runs, spec: Spec, metric: str) -> Any:
+    """Return one row a run: family, arm (the settings of its text), seed, id, state and value."""
+    frame = runs.declared(spec, [metric]).rename(columns={metric: "value"})
+    made = [cell.experiment for cell in spec.cells]
+    frame = frame.assign(arm=[_key(cell) for cell in spec.cells], family=[e.model.family if e else "" for e in made])
+    return frame.loc[frame["id"] != "", ["family", "arm", "seed", "id", "state", "value"]]
 
 
 def _key(cell: Cell) -> str:
@@ -156,35 +154,33 @@ def label(arm: str) -> str:
     return " ".join(word for word in words if not word.startswith(("family=", "init=")))
 
 
-def _common(scores: Iterable[Mapping[int, object]]) -> list[int]:
-    """Return the seeds that every arm has."""
-    return sorted(set.intersection(*(set(some) for some in scores)))
-
-
 def _difference(arm: Sequence[float], base: Sequence[float]) -> Test:
     return contrast([(1.0, Arm("arm", dict(enumerate(arm)))), (-1.0, Arm("base", dict(enumerate(base))))])
 
 
-def _correlation(arms: Sequence[str], bases: Sequence[str], values: Sequence[Values]) -> tuple[Test | None, float]:
-    """Return Spearman's ρ of the effects in both sweeps, and its ceiling; None for too few arms, NaN for one seed."""
-    others = [i for i, (arm, base) in enumerate(zip(arms, bases, strict=True)) if arm != base]
-    if len(others) < FEWEST_ARMS:
+def _correlation(blocks: Sequence[Sequence[Any]]) -> tuple[Test | None, float]:
+    """Return Spearman's ρ of the effects in both sweeps, and its ceiling; None for too few arms, NaN for one seed.
+
+    Args:
+        blocks: for each family the scores in both sweeps: a row for each arm (baseline first), a column for each seed.
+    """
+    if sum(len(first) - 1 for first, _ in blocks) < FEWEST_ARMS:
         return None, math.nan
-    draw, at = np.random.default_rng(0), [arms.index(base) for base in bases]
-    whole, noisy, shifted = [], [], []
-    for side in values:
-        means = np.array([np.mean(side[arm]) for arm in arms])
-        again = np.stack([_resampled(np.array(side[arm]), draw) for arm in arms], axis=1)
-        whole.append((means - means[at])[None, others])
-        noisy.append((again - again[:, at])[:, others])
-        shifted.append((means - again[:, at])[:, others])
-    rho, n = float(spearman(*whole)[0]), len(others)
+    draw, whole, noisy, shifted = np.random.default_rng(0), [], [], []
+    for side in zip(*blocks, strict=True):
+        means = [scores.mean(axis=1)[None] for scores in side]
+        again = [np.stack([_resampled(arm, draw) for arm in scores], axis=1) for scores in side]
+        pairs = list(zip(means, again, strict=True))
+        whole.append(np.hstack([mean[:, 1:] - mean[:, :1] for mean in means]))
+        noisy.append(np.hstack([resample[:, 1:] - resample[:, :1] for resample in again]))
+        shifted.append(np.hstack([mean[:, 1:] - resample[:, :1] for mean, resample in pairs]))
+    rho, n = float(spearman(*whole)[0]), whole[0].size
     if not math.isfinite(rho):
         return None, math.nan
     ceiling = math.sqrt(math.prod(map(_reliability, noisy)))
     last = 1 - 6 / (n * (n**2 - 1))
     inner = max(-last, min(last, rho))
-    shift = float(np.std(np.arctanh(np.clip(spearman(*shifted), -last, last)), ddof=1)) if len(set(bases)) > 1 else 0.0
+    shift = float(np.std(np.arctanh(np.clip(spearman(*shifted), -last, last)), ddof=1)) if len(blocks) > 1 else 0.0
     if not math.isfinite(shift):
         return Test("resampled", rho), ceiling
     error = math.sqrt((1 + inner**2 / 2) / (n - 3) + shift**2)
@@ -207,22 +203,19 @@ def _reliability(noisy: Any) -> float:
     return 0.0 if between <= 0 else float(np.maximum(0.0, 2 - 1 / between))
 
 
-PAIRS = {"transfer": ("transfer_grammar", "transfer_multi30k"), "longer": ("shorter", "longer")}
-"""Figures and tables of agreement ↦ their two sweeps."""
-BESIDE = dict.fromkeys(("transfer_grammar", "shorter", "longer"), "test/exact/without pronouns") | {
-    "transfer_multi30k": "test_2016_flickr/bleu"
-}
-"""Sweep ↦ the score beside its own."""
-DATA = {"transfer_grammar": "grammar", "transfer_multi30k": "Multi30k"} | {
-    "shorter": "grammar",
-    "longer": "grammar, four times the updates",
-}
-"""Sweep ↦ its data in words."""
+def conclusion(rho: Test) -> str:
+    """Return what a rank correlation shows about two orders of effects, by the rules of findings."""
+    if rho.p is None:
+        return "no interval"
+    if rho.p < LEVEL:
+        return "agree" if (rho.difference or 0.0) > 0 else "opposite"
+    none = rho.low90 is not None and rho.high90 is not None and rho.low90 > -MARGIN and rho.high90 < MARGIN
+    return "no relation" if none else "not decided"
 
 
-def heading(spec: Spec, metric: str) -> str:
-    """Return the data of a sweep and a score, such as `Multi30k: NLL per sentence`."""
-    return f"{DATA[spec.name]}: {title(metric)}"
+def seeds_in_words(seeds: Mapping[str, tuple[int, int]]) -> str:
+    """Return the seeds of both sweeps, `5 and 3`, of each family that has another number."""
+    return ", ".join(dict.fromkeys(f"{first} and {second}" for first, second in seeds.values()))
 
 
 def compare(runs: Runs, name: str) -> dict[str, Table]:
@@ -236,97 +229,53 @@ def compare(runs: Runs, name: str) -> dict[str, Table]:
         name: key of `PAIRS`.
     """
     specs = [runs.spec(one) for one in PAIRS[name]]
-    named = ([primary(spec) for spec in specs], [BESIDE[spec.name] for spec in specs])
-    found = [(metrics, agree(runs, specs, metrics)) for metrics in named]
-    if not found[0][1].effects:
+    own, both = [primary(spec) for spec in specs], f"{specs[0].name} and {specs[1].name}"
+    found = agree(runs, specs, own)
+    if not found.effects:
         return {}
-    tables = {f"agreement-{name}": _effects_table(specs, found[0][1])}
-    blocks = [_correlations(specs, metrics, one) for metrics, one in found]
+    tables = {f"agreement-{name}": Table(f"{both}: effects of the same arms", *_effects(specs, own, found))}
+    beside = [BESIDE[spec.name] for spec in specs]
+    blocks = [_correlations(specs, own, found), _correlations(specs, beside, agree(runs, specs, beside))]
     if blocks[0].rows:
-        columns = [Column("family", "family", "left"), Column("rho", "ρ"), Column("ci", "95% CI")]
-        columns += [Column("ceiling", "ceiling"), Column("conclusion", "conclusion", "left")]
-        title_ = f"{specs[0].name} and {specs[1].name}: rank correlation of the effects"
-        tables[f"correlation-{name}"] = Table(title_, columns, blocks, [CEILING])
+        heads = {"family": "family", "rho": "ρ", "ci": "95% CI", "ceiling": "ceiling", "conclusion": "conclusion"}
+        columns = [Column(k, head, "left" if k in ("family", "conclusion") else "right") for k, head in heads.items()]
+        tables[f"correlation-{name}"] = Table(f"{both}: rank correlation of the effects", columns, blocks, [CEILING])
     return tables
 
 
-CEILING = (
-    "ρ: Spearman's rank correlation of the effects over arms. Ceiling: the ρ that effects of equal order would show "
-    "with the same noise of seeds."
-)
-
-
-def _effects_table(specs: Sequence[Spec], found: Agreement) -> Table:
-    columns = [Column("arm", "arm", "left")]
-    for side, spec in zip(("first", "second"), specs, strict=True):
-        columns += [Column(side, heading(spec, primary(spec))), Column(f"{side} ci", f"95% CI, {DATA[spec.name]}")]
-    blocks = []
-    for family in dict.fromkeys(effect.family for effect in found.effects):
-        rows = [_row(effect) for effect in found.effects if effect.family == family]
-        blocks.append(Block(family, rows))
+def _effects(specs: Sequence[Spec], metrics: Sequence[str], found: Agreement) -> tuple[Any, Any, Any]:
+    """Return columns, blocks and notes: a row for each effect, a block for each family."""
+    columns, rows = [Column("arm", "arm", "left")], dict[str, list[Row]]()
+    for side, spec, metric in zip(("first", "second"), specs, metrics, strict=True):
+        data = DATA[spec.name]
+        columns += [Column(side, f"{data}: {title(metric)}"), Column(f"{side} ci", f"95% CI, {data}")]
+    for effect in found.effects:
+        cells = {"arm": arm_words(effect.arm)}
+        numbers: dict[str, Any] = {"family": effect.family, "arm": effect.arm}
+        for side, test in (("first", effect.first), ("second", effect.second)):
+            cells |= {side: number(test.difference, 3, sign=True), f"{side} ci": interval(test.low, test.high, 3)}
+            numbers |= {f"{side}_effect": test.difference, f"{side}_low": test.low, f"{side}_high": test.high}
+        rows.setdefault(effect.family, []).append(Row(cells, numbers=numbers, runs=effect.runs))
     notes = [
         "An effect is the mean of an arm minus that of the first arm listed of its family; 95% intervals by Welch's "
         f"test, unadjusted. Seeds that every arm has: {seeds_in_words(found.seeds)}.",
     ]
     if found.diverged:
         notes.append(f"Left out, because a run diverged: {', '.join(map(arm_words, found.diverged))}.")
-    return Table(f"{specs[0].name} and {specs[1].name}: effects of the same arms", columns, blocks, notes)
-
-
-def _row(effect: Effect) -> Row:
-    cells = {"arm": arm_words(effect.arm)}
-    numbers: dict[str, str | float | None] = {"family": effect.family, "arm": effect.arm}
-    for side, test in (("first", effect.first), ("second", effect.second)):
-        cells |= {side: number(test.difference, 3, sign=True), f"{side} ci": interval(test.low, test.high, 3)}
-        numbers |= {f"{side}_effect": test.difference, f"{side}_low": test.low, f"{side}_high": test.high}
-    return Row(cells, numbers=numbers, runs=effect.runs)
-
-
-def seeds_in_words(seeds: Mapping[str, tuple[int, int]]) -> str:
-    """Return the seeds of both sweeps: `5 and 3`, or by family where they differ."""
-    words = {family: f"{first} and {second}" for family, (first, second) in seeds.items()}
-    if len(set(words.values())) == 1:
-        return next(iter(words.values()))
-    return ", ".join(f"{count} ({family})" for family, count in words.items())
-
-
-Conclusion = Literal["agree", "opposite", "no relation", "not decided", "no interval"]
-"""Relation of two orders of effects, as a rank correlation shows it."""
-CONCLUSIONS: dict[Conclusion, str] = {
-    "agree": "the orders agree",
-    "opposite": "the orders are opposite",
-    "no relation": f"no relation beyond ±{number(MARGIN, 1)}",
-    "not decided": "not decided",
-    "no interval": "no interval",
-}
-"""Conclusion ↦ its text in tables."""
-
-
-def conclusion(rho: Test) -> Conclusion:
-    """Return what a rank correlation shows about two orders of effects, by the rules of findings."""
-    if rho.p is None:
-        return "no interval"
-    if rho.p < LEVEL:
-        return "agree" if (rho.difference or 0.0) > 0 else "opposite"
-    none = rho.low90 is not None and rho.high90 is not None and rho.low90 > -MARGIN and rho.high90 < MARGIN
-    return "no relation" if none else "not decided"
+    return columns, [Block(family, some) for family, some in rows.items()], notes
 
 
 def _correlations(specs: Sequence[Spec], metrics: Sequence[str], found: Agreement) -> Block:
     """Return a row for each rank correlation: of all arms, if there are several families, then of each family."""
     rows = []
     for family, rho in found.correlations.items():
-        ceiling, said = found.ceilings[family], conclusion(rho)
-        cells = {
-            "family": family or "all",
-            "rho": number(rho.difference, 2),
-            "ci": interval(rho.low, rho.high, 2, sign=False),
-            "ceiling": number(ceiling, 2),
-            "conclusion": CONCLUSIONS[said],
-        }
-        numbers: dict[str, Any] = {"family": cells["family"], "first_metric": metrics[0], "second_metric": metrics[1]}
-        numbers |= {"rho": rho.difference, "low": rho.low, "high": rho.high, "ceiling": ceiling, "conclusion": said}
+        numbers: dict[str, Any] = {"family": family or "all", "first_metric": metrics[0], "second_metric": metrics[1]}
+        numbers |= {"rho": rho.difference, "low": rho.low, "high": rho.high, "ceiling": found.ceilings[family]}
         counted = [effect for effect in found.effects if family in ("", effect.family)]
-        numbers["arms"] = len(counted)
+        numbers |= {"conclusion": conclusion(rho), "arms": len(counted)}
+        cells = {"family": numbers["family"], "conclusion": CONCLUSIONS[numbers["conclusion"]]}
+        cells |= {name: number(numbers[name], 2) for name in ("rho", "ceiling")}
+        cells |= {"ci": interval(rho.low, rho.high, 2, sign=False)}
         rows.append(Row(cells, numbers=numbers, runs=tuple(run for effect in counted for run in effect.runs)))
-    return Block("; ".join(map(heading, specs, metrics)), rows)
+    heads = (f"{DATA[spec.name]}: {title(metric)}" for spec, metric in zip(specs, metrics, strict=True))
+    return Block("; ".join(heads), rows)

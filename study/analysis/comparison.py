@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from study import metrics
 from study.analysis import labels
 from study.analysis.inference import FEW, FEWEST, Arm, Test, adjusted, contrast
-from study.analysis.runs import HOLES, SET_ASIDE, Runs, primary
+from study.analysis.measures import FACTS, Measure
+from study.analysis.runs import HOLES, SCORED, Runs, primary
 from study.analysis.tables import Block, Column, Row, Table
 from study.config.pruning import CUTTING
 from study.sweep.spec import Spec
@@ -35,7 +36,11 @@ LISTED = 6
 
 @dataclass(frozen=True)
 class Facet:
-    """One corpus and family: its cells, its arms in the order of the sweep, and the tests arm − baseline."""
+    """One corpus and family: its cells, its arms in the order of the sweep, and the tests arm − baseline.
+
+    Attributes:
+        tests: arm ↦ its test, adjusted over all arms but the baseline.
+    """
 
     name: str
     metric: str
@@ -43,7 +48,6 @@ class Facet:
     arms: tuple[Arm, ...]
     baseline: str
     tests: dict[str, Test]
-    """Arm ↦ its test, adjusted over all arms but the baseline."""
 
     @property
     def base(self) -> Arm:
@@ -52,12 +56,15 @@ class Facet:
 
 
 class Compared(NamedTuple):
-    """The arms of a sweep, compared with its baseline."""
+    """The arms of a sweep, compared with its baseline.
+
+    Attributes:
+        frame: one row for each declared run.
+    """
 
     table: Table
     facets: list[Facet]
     frame: pd.DataFrame
-    """One row for each declared run."""
 
 
 def compare_arms(spec: Spec, runs: Runs) -> Compared:
@@ -66,11 +73,11 @@ def compare_arms(spec: Spec, runs: Runs) -> Compared:
     Raises:
         InputError: a record cannot be used.
     """
-    frame, metric = runs.declared(spec, shown_metrics(spec)), primary(spec)
-    facets = [
-        facet_of(name, metric, frame[frame["facet"] == name], runs.arms(spec, name, metric), spec.baseline(name))
-        for name in spec.arms
-    ]
+    frame, metric, facets = runs.declared(spec, shown_metrics(spec)), primary(spec), []
+    for name in spec.arms:
+        arms = [arm for arm in runs.arms(spec) if arm.runs[0].facet == name]
+        scored = tuple(replace(runs.values(arm, Measure(metric)), label=arm.label) for arm in arms)
+        facets.append(facet_of(name, metric, frame[frame["facet"] == name], scored, spec.baseline(name)))
     return Compared(_table(spec, frame, facets), facets, frame)
 
 
@@ -125,71 +132,52 @@ def _table(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Table:
     ]
     blocks = []
     for facet in facets:
-        own = scores if has_bleu(spec, facet.name) else [name for name in scores if not name.endswith("/bleu")]
-        blank = dict.fromkeys(set(scores) - set(own), "")
-        rows = [_row(facet, arm, scores, own, bool(asked)) for arm in facet.arms]
-        for label in dict.fromkeys(facet.rows["arm"]):  # the configuration rejects some arms
-            if label not in {arm.label for arm in facet.arms}:
-                cells = dict.fromkeys((column.key for column in columns), labels.NOTHING) | blank
+        blank = {name: "" for name in scores if name.endswith("/bleu") and not has_bleu(spec, facet.name)}
+        rows = [_row(facet, arm, scores, bool(asked), blank) for arm in facet.arms]
+        for label in dict.fromkeys(facet.rows["arm"][facet.rows["state"] == "inapplicable"]):
+            if label not in spec.arms[facet.name]:  # the configuration rejects it with every seed
+                cells = {column.key: labels.NOTHING for column in columns} | blank
                 facts = {"facet": facet.name, "arm": label, "n": 0, "declared": 0, "method": "inapplicable"}
                 rows.append(Row(cells | {"arm": labels.arm_words(label), "n": "inapplicable"}, numbers=facts))
-        blocks.append(Block(labels.arm_words(facet.name), rows, facet.name))
+        blocks.append(Block(labels.arm_words(facet.name), rows))
     return Table(f"{spec.name}: {spec.description}".rstrip(": "), columns, blocks, list(_notes(spec, frame, facets)))
 
 
-def _row(facet: Facet, arm: Arm, scores: Sequence[str], shown: Sequence[str], pruned: bool) -> Row:
-    """Return one arm: its texts, and its numbers as the CSV has them. None: not known."""
+def _row(facet: Facet, arm: Arm, scores: Sequence[str], pruned: bool, blank: dict[str, str]) -> Row:
+    """Return one arm: its texts, and its numbers as the CSV has them. NaN: not known."""
     rows, test = facet.rows[facet.rows["arm"] == arm.label], facet.tests.get(arm.label, Test("baseline"))
-    digits, states = metrics.decimals(facet.metric), rows["state"].value_counts()
+    states = rows["state"].value_counts()
     beside = ("freed", "heads", "with_one_head") if pruned else ("entropy", "tokens_per_second")
-    means = {name: _number(rows[name].mean()) for name in beside}
+    means, finished = {name: rows[name].mean() for name in FACTS}, int(states.get("finished", 0))
+    tested = ("method", "difference", "low", "high", "se", "df", "p", "holm", "detectable")
 
     numbers: dict[str, Any] = {"facet": facet.name, "arm": arm.label, "n": len(arm.values), "declared": len(rows)}
-    aside = [SET_ASIDE] if SET_ASIDE in set(facet.rows["state"]) else []
-    numbers |= {state: int(states.get(state, 0)) for state in ("finished", "diverged", *HOLES, *aside)}
+    numbers |= {state: int(states.get(state, 0)) for state in (*SCORED, *HOLES)}
     for name in scores:
-        numbers |= {f"{name} mean": _number(rows[name].mean()), f"{name} sd": _number(rows[name].std())}
-    names = ("method", "difference", "low", "high", "se", "df", "p", "holm", "detectable")
-    numbers |= {name: getattr(test, name) for name in names} | means
+        numbers |= {f"{name} mean": rows[name].mean(), f"{name} sd": rows[name].std()}
+    numbers |= {name: getattr(test, name) for name in tested} | {name: means[name] for name in beside}
 
-    cells = {"arm": labels.arm_words(arm.label), "n": _count(rows)}
-    cells |= {name: _score(rows, name) if name in shown else "" for name in scores}
+    lacking = (f"{count} {state}" for state, count in states.items() if state != "finished")
+    runs = str(finished) if finished == len(rows) else ", ".join([f"{finished} of {len(rows)}", *lacking])
+    cells = {"arm": labels.arm_words(arm.label), "n": runs}
+    cells |= {name: _score(rows, name) for name in scores} | blank
     cells |= {"difference": "", "interval": test.method, "holm": ""}
     if test.difference is not None:
+        digits = metrics.decimals(facet.metric)
         cells["difference"] = labels.number(test.difference, digits, True) + MARKS.get(test.method, "")
         cells |= {"interval": labels.interval(test.low, test.high, digits), "holm": labels.p_value(test.holm)}
-    if pruned:
-        free = f"{labels.number(means['freed'], 1)} of {labels.number(means['heads'], 0)}{_part(rows['freed'])}"
-        cells["freed"] = labels.NOTHING if means["freed"] is None else free
-        cells["with_one_head"] = labels.number(means["with_one_head"], 1)
-    else:
-        cells |= {name: labels.number(means[name], 0 if name == "tokens_per_second" else 2) for name in beside}
+    freed = f"{labels.number(means['freed'], 1)} of {labels.number(means['heads'], 0)}{_part(rows['freed'])}"
+    cells["freed"] = freed if rows["freed"].notna().any() else labels.NOTHING
+    for name, decimals in {"with_one_head": 1, "entropy": 2, "tokens_per_second": 0}.items():
+        cells[name] = labels.number(means[name], decimals)
     return Row(cells, frozenset({"difference", "interval", "holm"} if test.significant else ()), numbers, arm.runs)
-
-
-def _number(value: Any) -> float | None:
-    return None if value != value else float(value)
-
-
-def _count(rows: pd.DataFrame) -> str:
-    """Return `5`, or `3 of 5, 1 failed, 1 missing`: never a bare count where a run has no result.
-
-    A note names the runs of seeds that do not count; see `_absent`.
-    """
-    finished = int((rows["state"] == "finished").sum())
-    if finished == len(rows):
-        return str(finished)
-    states = rows["state"][rows["counts"]].value_counts()
-    others = [f"{count} {state}" for state, count in states.items() if state != "finished"]
-    return ", ".join([f"{finished} of {len(rows)}", *others])
 
 
 def _score(rows: pd.DataFrame, name: str) -> str:
     """`83.4 ± 1.2`; over a part of the runs `83.4 ± 1.2 (n 3)`; without any the word for why."""
-    mean, sd = _number(rows[name].mean()), _number(rows[name].std())
-    if mean is not None:
-        return labels.mean_sd(mean, sd, metrics.decimals(name)) + _part(rows[name])
-    states = set(rows["state"])
+    values, states = rows[name], set(rows["state"])
+    if values.notna().any():
+        return labels.mean_sd(values.mean(), values.std(), metrics.decimals(name)) + _part(values)
     return str(rows["state"].iloc[0]) if len(states) == 1 and states != {"finished"} else labels.NOTHING
 
 
@@ -200,7 +188,7 @@ def _part(values: pd.Series) -> str:
 
 
 def _notes(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Iterator[str]:
-    """Yield the notes of a table, in the order of reading."""
+    """Yield the notes of a table: the tested step, the baseline, the devices, and every run without a score."""
     seeds, rules = spec.seeds, [RULES.get(rule, rule) for rule in sorted(set(frame["rule"]) - {""})]
     few = f" n < {FEW} is a quick look: expect wide intervals." if FEWEST <= len(seeds) < FEW else ""
     yield (
@@ -215,11 +203,6 @@ def _notes(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Iterator[str
     devices = " and ".join(sorted(set(frame["device"]) - {""}))
     page = "pruning.md#tables" if questions(spec) else "statistics.md#comparison-tables"
     yield f"Trained on {devices}. " * bool(devices) + f"docs/{page} explains the columns."
-    yield from _absent(frame)
-
-
-def _absent(frame: pd.DataFrame) -> Iterator[str]:
-    """Yield a note on each: failures and divergences, cells that are no experiments, runs that do not count."""
     for state, head in {"failed": "Failed", "diverged": "Diverged", "inapplicable": "Inapplicable, not run"}.items():
         rows = frame[frame["state"] == state]
         names = zip(rows["arm" if state == "inapplicable" else "id"], rows["note"], strict=True)
@@ -227,6 +210,3 @@ def _absent(frame: pd.DataFrame) -> Iterator[str]:
         more = f"; and {len(listed) - LISTED} more" if len(listed) > LISTED else ""
         if listed:
             yield f"{head}: {'; '.join(listed[:LISTED])}{more}."
-    if states := frame["state"][~frame["counts"]].value_counts().to_dict():
-        runs = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-        yield f"Not counted, because some arm of the corpus and family lacks their seed: {runs}."

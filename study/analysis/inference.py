@@ -39,35 +39,37 @@ FEWEST_ARMS = 5
 """A rank correlation over fewer arms says nothing."""
 TRIALS = 2000
 """Trials of approximate randomisation."""
-ENTRIES = 2**20
-"""So many signs are drawn at once, which takes 16 MiB."""
 SEED = 12345
-"""Seed of its random draws, that of sacreBLEU."""
+"""Seed of its random draws: that of sacreBLEU."""
 
 
 @dataclass(frozen=True)
 class Test:
-    """Test of one contrast, in units of the score, or why there is none. None: the data do not give the number."""
+    """Test of one contrast, in units of the score, or why there is none. None: the data do not give the number.
+
+    Attributes:
+        method: welch, within (one arm), resampled (a rank correlation), exact, few; else why there is no difference.
+        se: of a rank correlation on Fisher's scale, artanh ρ, on which it is tested.
+        low90: the 90% interval, on which two one-sided tests at 5% rest.
+        detectable: the smallest difference shown with power .80 at Holm's first level: (t_{1−.05/2m} + t_.80) · SE, m
+            tests.
+        false_discovery: p by Benjamini and Hochberg (1995) over the contrasts of a study.
+    """
 
     __test__ = False
 
     method: str
-    """welch, within (one arm), resampled (a rank correlation), exact, few; else why there is no difference."""
     difference: float | None = None
     low: float | None = None
     high: float | None = None
     se: float | None = None
-    """Of a rank correlation on Fisher's scale, artanh ρ, on which it is tested."""
     df: float | None = None
     p: float | None = None
     low90: float | None = None
-    """The 90% interval, on which two one-sided tests at 5% rest."""
     high90: float | None = None
     holm: float | None = None
     detectable: float | None = None
-    """The smallest difference shown with power .80 at Holm's first level: (t_{1−.05/2m} + t_.80) · SE, m tests."""
     false_discovery: float | None = None
-    """p by Benjamini and Hochberg (1995) over the contrasts of a study."""
 
     @property
     def significant(self) -> bool:
@@ -82,11 +84,14 @@ class Test:
 
 @dataclass(frozen=True)
 class SentenceTest:
-    """Test of a difference over sentences: p of each seed, and the 95% interval over seeds and sentences."""
+    """Test of a difference over sentences: p of each seed, and the 95% interval over seeds and sentences.
+
+    Attributes:
+        interval: None for BLEU, which is no mean over sentences, and for one seed.
+    """
 
     p: tuple[float, ...]
     interval: tuple[float, float] | None
-    """None for BLEU, which is no mean over sentences, and for one seed."""
 
     @property
     def count(self) -> str:
@@ -96,18 +101,21 @@ class SentenceTest:
 
 @dataclass(frozen=True)
 class Arm:
-    """Values of one arm by seed, and the runs without a value."""
+    """Values of one arm by seed, and the runs without a value.
+
+    Attributes:
+        values: empty where a finished run has null: it means nothing there, and a mean over the others would mislead.
+        holes: declared runs that are missing, started or failed.
+        runs: ids of the runs that have a record.
+        name: its label in the sweep.
+    """
 
     label: str
     values: Mapping[int, float]
-    """Empty where a finished run has null: it means nothing there, and a mean over the others would mislead."""
     diverged: int = 0
     holes: int = 0
-    """Declared runs that are missing, started or failed."""
     runs: tuple[str, ...] = ()
-    """Ids of the runs that have a record."""
     name: str = ""
-    """Its label in the sweep."""
 
     @property
     def mean(self) -> float | None:
@@ -155,9 +163,8 @@ def t_test(method: str, difference: float, se: float, df: float) -> Test:
 
     half, less = (quantile(1 - tail, df) * se for tail in (LEVEL / 2, LEVEL))
     p = 2 * float(stdtr(df, -abs(difference) / se))
-    return Test(
-        method, difference, difference - half, difference + half, se, df, p, difference - less, difference + less
-    )
+    ends = (difference - half, difference + half), (difference - less, difference + less)
+    return Test(method, difference, *ends[0], se, df, p, *ends[1])
 
 
 def quantile(share: float, df: float) -> float:
@@ -178,19 +185,17 @@ def adjusted(plain: Sequence[Test]) -> list[Test]:
 
     Add the difference that each test could have shown.
     """
-    p = {i: test.p for i, test in enumerate(plain) if test.p is not None}
+    known = {i: test.p for i, test in enumerate(plain) if test.p is not None}
     out = list(plain)
-    for (i, adjusted_p), test in zip(zip(p, holm(list(p.values())), strict=True), (plain[i] for i in p), strict=True):
-        out[i] = replace(test, holm=adjusted_p)
-        if test.se is None or test.df is None or test.difference is None:
-            continue
-        half = quantile(1 - LEVEL / len(p) / 2, test.df) * test.se
-        detectable = half + quantile(POWER, test.df) * test.se
-        ends = test.difference - half, test.difference + half
-        if test.method == "resampled":
-            middle, detectable = math.atanh(test.difference), math.tanh(detectable)
-            ends = math.tanh(middle - half), math.tanh(middle + half)
-        out[i] = replace(out[i], low=ends[0], high=ends[1], detectable=detectable)
+    for i, p in zip(known, holm(list(known.values())), strict=True):
+        test = out[i] = replace(plain[i], holm=p)
+        if test.se is not None and test.df is not None and test.difference is not None:
+            ranks = test.method == "resampled"
+            scale, middle = (math.tanh, math.atanh(test.difference)) if ranks else (float, test.difference)
+            half = quantile(1 - LEVEL / len(known) / 2, test.df) * test.se
+            ends = (middle - half, middle + half, half + quantile(POWER, test.df) * test.se)
+            low, high, detectable = map(scale, ends)
+            out[i] = replace(test, low=low, high=high, detectable=detectable)
     return out
 
 
@@ -211,14 +216,6 @@ def false_discovery(p: Sequence[float]) -> list[float]:
     return [float(one) for one in np.minimum.accumulate(steps)[np.argsort(order)]]
 
 
-def _mean_squares(table: Any) -> tuple[float, float, float]:
-    """Return the mean squares of a two-way table with one value a cell: of its rows, of its columns, and the rest."""
-    (n, k), rows, columns, middle = table.shape, table.mean(1), table.mean(0), table.mean()
-    rest = ((table - rows[:, None] - columns + middle) ** 2).sum() / ((n - 1) * (k - 1))
-    by_row, by_column = k * ((rows - middle) ** 2).sum() / (n - 1), n * ((columns - middle) ** 2).sum() / (k - 1)
-    return float(by_row), float(by_column), float(rest)
-
-
 def correlated(pairs: Sequence[Sequence[tuple[float, float]]], level: str) -> Test:
     """Spearman's ρ, its standard error by resampling arms (bootstrap), its test by t over arms − 1; not adjusted.
 
@@ -228,24 +225,19 @@ def correlated(pairs: Sequence[Sequence[tuple[float, float]]], level: str) -> Te
         pairs: for every arm the two values of each seed.
         level: `arms`, between the means of arms; `seeds`, within each arm and averaged over arms.
     """
-    if level == "arms":
-        units = np.array([np.mean(arm, axis=0) for arm in pairs]).reshape(-1, 2)
-    else:
+    units = np.array([np.mean(arm, axis=0) for arm in pairs]).reshape(-1, 2)
+    if level == "seeds":
         units = np.array([spearman(*np.array(arm).T[:, None])[0] for arm in pairs])
         units = units[np.isfinite(units)]
-    if len(units) < FEWEST_ARMS:
+    n = len(units)
+    if n < FEWEST_ARMS:
         return Test("too few arms")
-
-    def statistic(draw: Any) -> Any:
-        some = units[draw]
-        return spearman(some[..., 0], some[..., 1]) if level == "arms" else some.mean(axis=1)
-
-    whole = float(statistic(np.arange(len(units))[None])[0])
-    draws = statistic(np.random.default_rng(0).integers(0, len(units), (RESAMPLES, len(units))))
-    error = float(np.nanstd(draws, ddof=1))
+    some = units[np.vstack([np.arange(n), np.random.default_rng(0).integers(0, n, (RESAMPLES, n))])]
+    whole, *draws = some.mean(axis=1) if level == "seeds" else spearman(some[..., 0], some[..., 1])
     if not math.isfinite(whole):
         return Test("nothing varies")
-    return Test("resampled", whole) if error < 1e-9 else rank_correlation(whole, error, len(units) - 1)
+    error = float(np.nanstd(draws, ddof=1))
+    return Test("resampled", float(whole)) if error < 1e-9 else rank_correlation(float(whole), error, n - 1)
 
 
 def correlation_power(arms: int, tests: int = 1) -> tuple[float, float]:
@@ -293,11 +285,8 @@ def randomised(differences: Any, trials: int = TRIALS) -> float:
     some = np.asarray(differences, dtype=float)
     some = some[some != 0]
     whole = abs(some.sum())
-    draw, count = np.random.default_rng(SEED), 0
-    together = max(1, ENTRIES // max(1, len(some)))
-    for done in range(0, trials, together):
-        signs = 1.0 - 2.0 * draw.integers(2, size=(min(together, trials - done), len(some)))
-        count += int((np.abs(signs @ some) >= whole - 1e-9 * max(1.0, whole)).sum())
+    signs = 1.0 - 2.0 * np.random.default_rng(SEED).integers(2, size=(trials, len(some)))
+    count = int((np.abs(signs @ some) >= whole - 1e-9 * max(1.0, whole)).sum())
     return (count + 1) / (trials + 1)
 
 
@@ -315,11 +304,14 @@ def crossed_interval(differences: Any) -> tuple[float, float] | None:
     s, i = table.shape
     if s < 2 or i < 2:
         return None
-    by_seed, by_sentence, error = _mean_squares(table)
+    seeds, sentences, middle = table.mean(axis=1), table.mean(axis=0), float(table.mean())
+    rest = table - seeds[:, None] - sentences + middle
+    by_seed, by_sentence = i * float(seeds.var(ddof=1)), s * float(sentences.var(ddof=1))
+    error = float((rest**2).sum()) / ((s - 1) * (i - 1))
     parts = [(by_seed, s - 1)]
     if by_sentence > error:
         parts += [(by_sentence, i - 1), (-error, (s - 1) * (i - 1))]
-    variance, middle = sum(part for part, _ in parts), float(table.mean())
+    variance = sum(part for part, _ in parts)
     if variance <= 0:
         return None
     half = quantile(1 - LEVEL / 2, satterthwaite(parts)) * math.sqrt(variance / (s * i))

@@ -14,17 +14,16 @@ NOTHING = "–"
 
 def number(value: float | None, digits: int = 1, sign: bool = False) -> str:
     """`-3.14159` ↦ `−3.1`, with a true minus sign and no negative zero; a dash for None and NaN."""
-    if value is None or value != value:
+    if value is None or math.isnan(value):
         return NOTHING
-    rounded = round(value, digits) + 0.0
+    rounded = round(float(value), digits) + 0.0
     return f"{rounded:{'+' if sign and rounded else ''},.{digits}f}".replace("-", "−")
 
 
 def interval(low: float | None, high: float | None, digits: int, sign: bool = True) -> str:
     """Return `[−1.2, +0.4]`, or a dash where an end is None or NaN."""
-    if low is None or high is None or math.isnan(low) or math.isnan(high):
-        return NOTHING
-    return f"[{number(low, digits, sign)}, {number(high, digits, sign)}]"
+    ends = number(low, digits, sign), number(high, digits, sign)
+    return NOTHING if NOTHING in ends else f"[{ends[0]}, {ends[1]}]"
 
 
 def p_value(p: float | None) -> str:
@@ -38,7 +37,8 @@ def p_value(p: float | None) -> str:
 
 def mean_sd(mean: float | None, sd: float | None, digits: int) -> str:
     """`83.4 ± 1.2`, without the second part where there is one run."""
-    return number(mean, digits) if sd is None else f"{number(mean, digits)} ± {number(sd, digits)}"
+    spread = number(sd, digits)
+    return number(mean, digits) if spread == NOTHING else f"{number(mean, digits)} ± {spread}"
 
 
 def axis(metric: str) -> str:

@@ -49,20 +49,17 @@ def table(
         found = store.frame(RUNS, some) if some else store.runs
         if found.empty:
             continue
-        whole = store.score_table.filter(
-            pc.field("subset").is_null() & pc.field("metric").cast("string").isin(list(metrics))
-        )
-        scores = whole.select(["id", "split", "metric", "value"]).to_pandas()
-        names = scores["split"].astype(str) + "/" + scores["metric"].astype(str)
-        wide = {name: group.set_index("id")["value"] for name, group in scores.groupby(names)}
-        made: dict[str, Any] = {"sweeps": found["sweeps"].map(" ".join), "folder": str(store.folder)}
-        made["started_utc"] = found.get("started_utc", "")
+        own = pc.field("subset").is_null() & pc.field("metric").cast("string").isin(list(metrics))
+        scores = store.score_table.filter(own).select(["id", "split", "metric", "value"]).to_pandas()
+        scores["metric"] = scores["split"].astype(str) + "/" + scores["metric"].astype(str)
         models = {path.name.partition(".pt")[0] for path in (store.folder / MODELS).glob("*.pt*")}
-        made["model"] = found["id"].isin(models) if store.published else found["id"].map(store.has_model)
-        found = found.assign(**made).join(pd.DataFrame(wide), on="id")
-        listed = {identity for part in parts for identity in part["id"]}
-        parts.append(found[~found["id"].isin(listed)].sort_values(["started_utc", "id"], ascending=False))
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["id", "status"])
+        has_model = found["id"].isin(models) if store.published else found["id"].map(store.has_model)
+        made: dict[str, Any] = {"sweeps": found["sweeps"].map(" ".join), "folder": str(store.folder)}
+        made |= {"started_utc": found.get("started_utc", ""), "model": has_model}
+        found = found.assign(**made).join(scores.pivot(index="id", columns="metric", values="value"), on="id")
+        parts.append(found.sort_values(["started_utc", "id"], ascending=False))
+    whole = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["id", "status"])
+    return whole.drop_duplicates("id", ignore_index=True)
 
 
 def short_names(runs: pd.DataFrame) -> dict[str, str]:
@@ -73,10 +70,8 @@ def short_names(runs: pd.DataFrame) -> dict[str, str]:
     ending: dict[str, list[str]] = {}
     for name in map(str, runs):
         ending.setdefault(re.split("[./]", name)[-1], []).append(name)
-    usual = {
-        end: [one for one in some if one in [start + end for start in USUAL]] or some for end, some in ending.items()
-    }
-    return {end: some[0] for end, some in usual.items() if len(some) == 1} | {str(name): str(name) for name in runs}
+    usual = {end: [start + end for start in USUAL if start + end in some] or some for end, some in ending.items()}
+    return {end: some[0] for end, some in usual.items() if len(some) == 1} | {name: name for name in map(str, runs)}
 
 
 def column(runs: pd.DataFrame, name: str) -> str:
@@ -87,9 +82,8 @@ def column(runs: pd.DataFrame, name: str) -> str:
     """
     known = short_names(runs)
     if name not in known:
-        near = ", ".join(difflib.get_close_matches(name, known))
-        hint = f" The nearest: {near}." if near else ""
-        raise InputError(f"{name}: expected a column of the runs, got another.{hint} `study ls runs --csv` prints all.")
+        hint = f"The nearest: {near}. " if (near := ", ".join(difflib.get_close_matches(name, known))) else ""
+        raise InputError(f"{name}: expected a column of the runs, got another. {hint}`study ls runs --csv` prints all.")
     return known[name]
 
 
@@ -102,18 +96,20 @@ def query(runs: pd.DataFrame, condition: str) -> tuple[pd.DataFrame, list[str]]:
         InputError: anything else, or a comparison of a number with a text.
     """
     known = short_names(runs)
-    why = "values that are not true or false"
     try:
         if refused := re.search(r"@|__|\.\s*to_", condition):  # names of this program, and methods that write
             raise ValueError(f"{refused[0]} is refused")
         fits: Any = runs.eval(condition, engine="python", resolvers=[{name: runs[known[name]] for name in known}])
-        if set(fits.unique()) <= {True, False}:
-            words = re.findall(r"`([^`]+)`|(\w+)", condition)
-            named = [known[name] for quoted, word in words if (name := quoted or word) in known]
-            return runs[fits.astype(bool)], list(dict.fromkeys(named))
+        if not set(fits.unique()) <= {True, False}:
+            raise ValueError("values that are not true or false")
     except Exception as problem:  # whatever pandas and the parser raise
         why = " ".join(str(problem).split())[:100]
-    raise InputError(f"--query: expected a condition such as scale == 'none', got {condition!r} ({why}).")
+        wrong = f"expected a condition such as scale == 'none', got {condition!r} ({why})"
+        raise InputError(f"--query: {wrong}.") from None
+    named = [
+        known[quoted or word] for quoted, word in re.findall(r"`([^`]+)`|(\w+)", condition) if quoted + word in known
+    ]
+    return runs[fits.astype(bool)], list(dict.fromkeys(named))
 
 
 def differences(trees: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
@@ -135,13 +131,10 @@ def differences(trees: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
             | {("cost", name): facts.get(name) for name in FACTS}
             | {("score", f"{score['split']}/{score['metric']}"): score["value"] for score in whole}
         )
-    found: list[dict[str, Any]] = []
+    found: list[list[Any]] = []
     for place in dict.fromkeys(place for values in made.values() for place in values):
         cells: list[Any] = [values.get(place) for values in made.values()]
+        numbers = place[0] != "configuration" and all(isinstance(cell, int | float) for cell in cells)
         if any(cell != cells[0] for cell in cells):
-            row = {"section": place[0], "field": place[1], **dict(zip(made, cells, strict=True))}
-            if len(cells) == 2 and place[0] != "configuration" and all(isinstance(cell, int | float) for cell in cells):
-                row["difference"] = cells[0] - cells[1]
-            found.append(row)
-    columns = ["section", "field", *trees, *["difference"] * (len(trees) == 2)]
-    return pd.DataFrame(found, columns=columns, dtype=object)
+            found.append([*place, *cells, *[cells[0] - cells[-1] if numbers else None] * (len(trees) == 2)])
+    return pd.DataFrame(found, columns=["section", "field", *trees, *["difference"] * (len(trees) == 2)], dtype=object)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,14 +23,18 @@ Scored = Sequence[tuple[str | None, float | None, int]]
 
 @dataclass(frozen=True)
 class Measure:
-    """Quantity that is read from a run."""
+    """Quantity that is read from a run.
+
+    Attributes:
+        by_sentences: True: length groups are weighted by their number of sentences. False: all groups have the same
+            weight.
+        costing: instead of the metric: the share of heads, in %, that cost more than this when they are removed alone.
+    """
 
     metric: str
     by_length: bool = False
     by_sentences: bool = False
-    """True: length groups are weighted by their number of sentences. False: all groups have the same weight."""
     costing: float | None = None
-    """Instead of the metric: the share of heads, in %, that cost more than this when they are removed alone."""
 
     @property
     def title(self) -> str:
@@ -48,24 +52,20 @@ class Measure:
     def of(self, scored: Scored) -> float | None:
         """Return the number from the rows of its score; None if it means nothing in this run.
 
+        A share of heads is 100 · share of heads h with (score of the whole model) − (score without h) > costing.
+
         Raises:
             KeyError: the run has no such rows.
         """
-        if self.costing is not None:
-            return _costing(scored, self.costing)
         if self.by_length:
             return slope(scored, self.by_sentences)
-        _, _, *part = self.metric.split("/", 2)
-        return {subset: value for subset, value, _ in scored}[part[0] if part else None]
-
-
-def _costing(scored: Scored, threshold: float) -> float:
-    """100 · share of heads h with (score of the whole model) − (score without h) > threshold."""
-    whole = {subset: value for subset, value, _ in scored}[None]
-    parts = [value for subset, value, _ in scored if metrics.WITHOUT.fullmatch(subset or "")]
-    if whole is None or not parts or None in parts:
-        raise KeyError("without")
-    return 100 * sum(whole - part > threshold for part in parts if part is not None) / len(parts)
+        values = {subset: value for subset, value, _ in scored}
+        if self.costing is None:
+            return values["/".join(self.metric.split("/")[2:]) or None]
+        parts = [value for subset, value in values.items() if metrics.WITHOUT.fullmatch(subset or "")]
+        if (whole := values[None]) is None or not parts or None in parts:
+            raise KeyError("without")
+        return 100 * sum(whole - part > self.costing for part in parts if part is not None) / len(parts)
 
 
 def slope(scored: Scored, by_sentences: bool) -> float:
@@ -88,11 +88,17 @@ def slope(scored: Scored, by_sentences: bool) -> float:
 def diagnostic(tree: Tree, metric: str) -> float | None:
     """Return a diagnostic of a run, the mean over its layers and heads; None where all are null.
 
+    The share of a site's heads, 0–1, that are left when all have gone that go for free is computed from the order of a
+    pruning. It is None for a mean over several orders, and for an order without heads of the site.
+
     Raises:
         KeyError: the run has no such diagnostic.
     """
     if metric.startswith(metrics.LEFT) and "pruning" in tree["diagnostics"]:
-        return heads_left(tree, metric.removeprefix(metrics.LEFT))
+        heads, free = free_heads(tree)
+        there = [head.split()[0] == metric.removeprefix(metrics.LEFT) for head in heads]
+        known = free is not None and "draws" not in tree["diagnostics"]["pruning"] and any(there)
+        return sum(there[round(free or 0) :]) / sum(there) if known else None
     found = list(_leaves(tree["diagnostics"], metric.removeprefix(metrics.DIAGNOSTICS).split("/")))
     if not found:
         raise KeyError(metric)
@@ -110,58 +116,43 @@ def _leaves(tree: Any, path: list[str]) -> Iterator[Any]:
         yield from _leaves(tree[path[0]], path[1:])
 
 
-def _mean(values: Iterable[Any]) -> float | None:
-    """Return the mean of what is a number; None if nothing is."""
+def _mean(values: Sequence[Any]) -> float | None:
     known = [float(value) for value in values if isinstance(value, int | float)]
     return sum(known) / len(known) if known else None
 
 
-def facts(tree: Tree) -> dict[str, float | None]:
-    """Return the numbers of a run that tables of sweeps show beside its scores.
+def facts(tree: Tree) -> dict[str, Any]:
+    """Return what tables of sweeps show of a run beside its scores.
 
+    note           the error
+    device, rule   the machine, and the rule that chose the tested step
     entropy        of cross-attention (0–1), the mean over layers and heads
     heads, freed   heads in the order of a pruning, and how many of them are free
     with_one_head  BLEU of the layer that suffers most when its best head has to serve alone
     """
-    one_head = [
-        s["value"] for s in tree["scores"] if s["metric"] == "bleu" and (s["subset"] or "").startswith("one of ")
-    ]
-    return {
-        "entropy": _mean(_leaves(tree["diagnostics"], ["cross", "entropy"])),
+    made, rule = tree["provenance"] or {}, (tree["selection"] or {}).get("rule", "")
+    found = {"note": tree["error"] or "", "device": made.get("device", ""), "rule": rule}
+    if tree["status"] == "failed":
+        return found
+    heads, free = free_heads(tree)
+    alone = [s["value"] for s in tree["scores"] if s["metric"] == "bleu" and (s["subset"] or "").startswith("one of ")]
+    return found | {
+        "entropy": _mean(list(_leaves(tree["diagnostics"], ["cross", "entropy"]))),
         "tokens_per_second": (tree["resources"] or {}).get("tokens_per_second"),
-        "freed": free_heads(tree),
-        "heads": len(head_order(tree)) or None,
-        "with_one_head": min((value for value in one_head if value is not None), default=None),
+        "freed": free,
+        "heads": len(heads) or None,
+        "with_one_head": min((value for value in alone if value is not None), default=None),
     }
 
 
-def heads_left(tree: Tree, site: str) -> float | None:
-    """Share of a site's heads, 0–1, that are left when all have gone that go for free, in the order of the record.
+def free_heads(tree: Tree) -> tuple[list[str], float | None]:
+    """Return the heads in the order of their removal, `site layer head`, and how many of the first are free to remove.
 
-    None for what has no such order: a mean over several, or one without heads of the site.
+    Their number is free share × heads, rounded unless it is a mean over orders; None without an order or a share.
     """
-    heads, count = head_order(tree), free_heads(tree)
-    if count is None or "draws" in _pruning(tree):
-        return None
-    there = [head.split()[0] == site for head in heads]
-    return sum(there[round(count) :]) / sum(there) if any(there) else None
-
-
-def free_heads(tree: Tree) -> float | None:
-    """Return the number of heads that are free to remove: free share × heads, rounded unless a mean over orders."""
-    heads, share = head_order(tree), next((s["value"] for s in tree["scores"] if s["metric"] == "free"), None)
+    pruning = tree["diagnostics"].get("pruning", {})
+    heads, share = pruning.get("order", []), next((s["value"] for s in tree["scores"] if s["metric"] == "free"), None)
     if not heads or share is None:
-        return None
+        return heads, None
     exactly = share / 100 * len(heads)
-    return exactly if "draws" in _pruning(tree) else float(int(exactly + 0.5))
-
-
-def head_order(tree: Tree) -> list[str]:
-    """Return the heads in the order of their removal, `site layer head`; empty without an order."""
-    found: list[str] = _pruning(tree).get("order", [])
-    return found
-
-
-def _pruning(tree: Tree) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = tree["diagnostics"].get("pruning", {})
-    return found
+    return heads, exactly if "draws" in pruning else float(int(exactly + 0.5))

@@ -29,12 +29,15 @@ LARGEST = 30.0
 
 @dataclass(frozen=True)
 class Spread:
-    """Standard deviation over seeds, pooled over arms; the smallest and largest of one arm; same-seed correlation."""
+    """Standard deviation over seeds, pooled over arms; the smallest and largest of one arm; same-seed correlation.
+
+    Attributes:
+        correlation: None with one arm, or where nothing varies.
+    """
 
     sd: float
     ends: tuple[float, float]
     correlation: float | None
-    """None with one arm, or where nothing varies."""
 
 
 def spread(values: Sequence[Sequence[float]]) -> Spread:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -22,7 +21,18 @@ GAP = 4
 def describe(record: Record, attention: dict[str, Any] | None) -> Iterator[str]:
     """Return all lines about one run."""
     yield f"{record.id}   {record.status}{f': {record.error}' if record.error else ''}"
-    yield from _facts(record)
+    if record.model:
+        flops = record.model.flops_per_token
+        sizes = f"  {record.model.parameters:,} parameters, {record.model.parameters_attention:,} of them attention's"
+        yield sizes + ("" if flops is None else f"; {flops:,} FLOPs per target token")
+    if record.resources and record.provenance:
+        took = record.resources
+        speed = f"trained in {took.train_seconds:,.0f} s at {took.tokens_per_second:,.0f} tokens/s"
+        untrained = f"took {took.wall_seconds:,.0f} s without training"  # a pruning of a trained model
+        yield f"  {speed if took.train_seconds else untrained} on {record.provenance.device}"
+    if record.selection and record.selection.value is not None:
+        rule = record.selection.rule
+        yield f"  step {record.selection.step} was tested: {RULES.get(rule, rule)}"
     yield from ["", "Configuration (what differs from the defaults)", *configuration(record)]
     if record.scores:
         yield from ["", "Scores", *scores(record)]
@@ -38,30 +48,13 @@ def run_line(record: Record) -> str:
     """Return status and deciding score in one line."""
     split = next((score.split for score in record.scores if score.split != "valid"), "valid")
     value = record.score(split, "exact")
-    shown = "" if value is None else f", {split}: exact match {value:.1f}%"
-    return f"{record.status}{shown}"
-
-
-def _facts(record: Record) -> Iterator[str]:
-    if record.model:
-        sizes = f"{record.model.parameters:,} parameters, {record.model.parameters_attention:,} of them attention's"
-        flops = record.model.flops_per_token
-        yield f"  {sizes}" + ("" if flops is None else f"; {flops:,} FLOPs per target token")
-    if record.resources and record.provenance:
-        took, device = record.resources, record.provenance.device
-        speed = f"{took.train_seconds:,.0f} s at {took.tokens_per_second:,.0f} tokens/s"
-        untrained = f"took {took.wall_seconds:,.0f} s without training"  # a pruning of a trained model
-        yield f"  {f'trained in {speed}' if took.train_seconds else untrained} on {device}"
-    if record.selection and record.selection.value is not None:
-        rule = record.selection.rule
-        yield f"  step {record.selection.step} was tested: {RULES.get(rule, rule)}"
+    return record.status + ("" if value is None else f", {split}: exact match {value:.1f}%")
 
 
 def configuration(record: Record) -> Iterator[str]:
     """Yield every field that differs from the defaults of its corpus and family, and the value it would have."""
     config, default, changed = dict(flat(record.config)), words.defaults(record.config), words.changed(record.config)
-    shown = {name: config[name] for name in (*words.MAIN, *changed) if name in config}
-    shown.setdefault("seed", record.seed)
+    shown = {name: config[name] for name in (*words.MAIN, *changed) if name in config} | {"seed": record.seed}
     width = max(map(len, shown))
     for name, value in shown.items():
         usual = f"   (default {_plain(default[name])})" if name in changed and name in default else ""
@@ -74,31 +67,28 @@ def _plain(value: Any) -> str:
 
 def scores(record: Record) -> Iterator[str]:
     """Yield a row for each score and a column for each split; then a row for each part of a split, if there are any."""
-    there = {
-        (s.split, s.subset, s.metric): labels.number(s.value, table.decimals(f"/{s.metric}")) for s in record.scores
-    }
-    counts: dict[tuple[str, str | None], str] = {}
+    whole: dict[str, dict[str, str]] = {"sentences": {}}
+    parts: dict[str, dict[str, str]] = {}
     for score in record.scores:
-        counts.setdefault((score.split, score.subset), str(score.n))
-    whole = [split for split, subset in counts if subset is None]
-    titles = {metric: table.metric_of(f"/{metric}").full_title for _, _, metric in there}
-    rows = [["", *whole], ["sentences", *(counts[split, None] for split in whole)]]
-    for metric in dict.fromkeys(metric for _, subset, metric in there if subset is None):
-        rows.append([titles[metric], *(there.get((split, None, metric), "") for split in whole)])
-    yield from _columns(rows)
-    if parts := [place for place in counts if place[1] is not None]:
-        found = list(dict.fromkeys(metric for _, subset, metric in there if subset is not None))
-        rows = [["", "sentences", *(titles[metric] for metric in found)]]
-        for place in parts:
-            cells = (there.get((*place, metric), "") for metric in found)
-            rows.append([", ".join(map(str, place)), counts[place], *cells])
-        yield from ["", *_columns(rows)]
+        metric = table.metric_of(f"/{score.metric}")
+        value = labels.number(score.value, metric.decimals)
+        if score.subset is None:
+            whole["sentences"].setdefault(score.split, str(score.n))
+            whole.setdefault(metric.full_title, {})[score.split] = value
+        else:
+            row = parts.setdefault(f"{score.split}, {score.subset}", {"sentences": str(score.n)})
+            row[metric.full_title] = value
+    yield from _grid(whole)
+    if parts:
+        yield from ["", *_grid(parts)]
 
 
-def _columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table: the first column to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for first, *others in rows:
+def _grid(rows: dict[str, dict[str, str]]) -> Iterator[str]:
+    """Yield the lines of a table: the names of rows to the left, the cells to the right."""
+    heads = list(dict.fromkeys(head for row in rows.values() for head in row))
+    lines = [["", *heads], *([name, *(row.get(head, "") for head in heads)] for name, row in rows.items())]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for first, *others in lines:
         cells = (f"  {cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True))
         yield f"  {first:<{widths[0]}}{''.join(cells)}".rstrip()
 
@@ -118,15 +108,12 @@ def sparkline(points: Sequence[tuple[int, float]]) -> str:
 
 
 def side_by_side(blocks: Sequence[Sequence[str]], width: int) -> Iterator[str]:
-    """Blocks of lines side by side, as many in a row as fit into a width in characters."""
-    rest = list(blocks)
-    while rest:
-        widths = [max(map(len, block), default=0) for block in rest]
-        count = 1
-        while count < len(rest) and sum(widths[: count + 1]) + GAP * count <= width:
-            count += 1
-        for parts in itertools.zip_longest(*rest[:count], fillvalue=""):
-            yield (" " * GAP).join(part.ljust(size) for part, size in zip(parts, widths, strict=False)).rstrip()
-        rest = rest[count:]
-        if rest:
-            yield ""
+    """Return blocks of lines side by side, as many in a row as fit into a width in characters."""
+    from rich.columns import Columns
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(width=width, color_system=None)
+    with console.capture() as captured:
+        console.print(Columns([Text("\n".join(block)) for block in blocks], padding=(0, GAP, 1, 0)))
+    return (line.rstrip() for line in captured.get().splitlines())

@@ -42,13 +42,12 @@ def sentences(
     """
     import pandas as pd
 
-    runs = [run] if versus is None else [run, versus]
-    trees = [store.rest(identity) for store, identity in runs]
+    runs = {"": run} | ({} if versus is None else {"_vs": versus})
+    trees = [store.rest(identity) for store, identity in runs.values()]
     facts = [(tree["data"] or {}).get("files") for tree in trees]
     if versus is not None and all(facts) and facts[0] != facts[1]:
         raise InputError(f"{versus[1]}: expected the corpus of {run[1]}, got another. Choose another run.")
-    own = {} if folder is None else {"data.folder": str(folder)}
-    data = experiment_from(trees[0]["config"], own).data
+    data = experiment_from(trees[0]["config"], {} if folder is None else {"data.folder": str(folder)}).data
     score = score or ("chrf" if data.sentences else "accuracy")
     if score not in scoring.METRICS:
         raise InputError(f"score: expected {', '.join(scoring.METRICS)}, got {score}.")
@@ -58,18 +57,15 @@ def sentences(
         raise InputError(f"split: expected {', '.join(['valid', *corpus.tests])}, got {split}.")
     pairs = corpus.splits[split]
     columns: dict[str, Any] = {"line": range(1, len(pairs) + 1)}
-    texts = {}
-    for (store, identity), end in zip(runs, ("", "_vs"), strict=False):
-        texts[f"hypothesis{end}"] = store.hypotheses(identity, split)
-        if len(texts[f"hypothesis{end}"]) != len(pairs):
-            raise InputError(f"{identity}: expected {len(pairs)} translations of {split}, got another number.")
+    texts = {f"hypothesis{end}": store.hypotheses(identity, split) for end, (store, identity) in runs.items()}
+    for end in runs:
         found = zip(texts[f"hypothesis{end}"], pairs, strict=True)
         columns[f"score{end}"] = [scoring.METRICS[score]([text], [pair.target]).value for text, pair in found]
     frame = pd.DataFrame(columns)
     if versus is not None:
         frame["difference"] = frame["score"] - frame["score_vs"]
+    by = "score" if versus is None else "difference"
     frame["source"], frame["reference"] = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    by = "difference" if versus is not None else "score"
     frame = frame.assign(**texts).sort_values([by, "line"], ignore_index=True)
     frame.attrs = {"split": split, "score": score}
     return frame

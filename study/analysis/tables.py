@@ -14,16 +14,12 @@ from study.files import write
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.table import Table as Grid
 
 DECIMALS = 4
 """Numbers are rounded before they are written, so that machines agree to the byte."""
 P_VALUES = ("p", "holm", "false_discovery")
 DIGITS = 3
 """Columns of p values keep so many significant digits instead, and with them their exponents."""
-
-FEWEST = 3
-"""Columns that are printed however narrow the terminal is."""
 
 
 @dataclass(frozen=True)
@@ -37,23 +33,24 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """One row: texts by column key, which of them are bold, the unrounded numbers for the CSV, and the runs behind."""
+    """One row: texts by column key, which of them are bold, the unrounded numbers for the CSV, and the runs behind.
+
+    Attributes:
+        runs: ids of the runs that the row is computed from.
+    """
 
     cells: Mapping[str, str]
     bold: frozenset[str] = frozenset()
     numbers: Mapping[str, Any] = field(default_factory=dict)
     runs: Sequence[str] = ()
-    """Ids of the runs that the row is computed from."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Rows that belong together; the heading may be empty."""
+    """Rows that belong together, and their heading, which may be empty."""
 
     head: str
     rows: Sequence[Row]
-    fields: str = ""
-    """The heading by names of fields; empty if it is the same."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +83,7 @@ class Table:
         for name in frame:
             if name in P_VALUES:
                 frame[name] = [p if pd.isna(p) else float(f"{p:.{DIGITS}g}") for p in frame[name]]
-            elif frame[name].notna().any() and all(
-                type(row.numbers.get(str(name))) in (int, type(None)) for row in self.rows
-            ):
+            elif {type(row.numbers.get(str(name))) for row in self.rows} in ({int}, {int, type(None)}):
                 frame[name] = frame[name].astype("Int64")  # whole numbers stay whole where some are missing
         if any(row.runs for row in self.rows):
             frame["runs"] = [" ".join(dict.fromkeys(row.runs)) for row in self.rows]
@@ -106,61 +101,46 @@ class Table:
         """Return a GitHub table per block, notes below. A notebook shows it."""
         import pandas as pd
 
-        keys = [column.key for column in self.columns]
-        heads = [escaped(column.head) for column in self.columns]
+        keys, heads = zip(*((column.key, escaped(column.head)) for column in self.columns), strict=True)
         right = [escaped(column.head) for column in self.columns if column.align == "right"]
         lines = [f"**{self.title}**"]
         for block in self.blocks:
-            texts = pd.DataFrame([[escaped(row.cells[key]) for key in keys] for row in block.rows], columns=heads)
-            bold = pd.DataFrame([[key in row.bold for key in keys] for row in block.rows], columns=heads)
+            texts = [
+                ["**" * (key in row.bold) + escaped(row.cells[key]) + "**" * (key in row.bold) for key in keys]
+                for row in block.rows
+            ]
             lines += ["", f"*{escaped(block.head)}*"] if block.head else []
-            lines += ["", markdown(texts.mask(bold, "**" + texts + "**"), right)]
+            lines += ["", markdown(pd.DataFrame(texts, columns=heads), right)]
         return "\n".join([*lines, *(f"\n{escaped(note)}" for note in self.notes)]) + "\n"
 
     _repr_markdown_ = markdown
 
     def print(self, file: IO[str] | None = None, width: int | None = None) -> None:
-        """Print the table to a terminal, or as plain text of 100 columns.
-
-        If the terminal is narrow, texts on the left are folded; if it is narrower still, columns are left out from the
-        right, and a line names them. No number is folded.
-        """
-        from rich.console import Console
-        from rich.text import Text
-
-        console = Console(file=file, width=width, highlight=False)
-        if width is None and not console.is_terminal:
-            console = Console(file=file, width=100, highlight=False)
-        fitting = list(self.columns)
-        unbounded = console.options.update(width=1000)
-        while len(fitting) > FEWEST and console.measure(self._grid(fitting), options=unbounded).minimum > console.width:
-            fitting.pop()
-        console.print(Text(shown(self.title), style="bold"))
-        console.print(self._grid(fitting))
-        console.print()
-        if left := [column.head for column in self.columns[len(fitting) :]]:
-            console.print(Text(f"Not shown in {console.width} columns: {', '.join(left)}.", style="dim"))
-        for note in self.notes:
-            console.print(Text(shown(note), style="dim"))
-
-    def _grid(self, columns: Sequence[Column]) -> Grid:
+        """Print the table to a terminal, or as text of 100 columns. Texts on the left are folded, numbers are not."""
         from rich.box import SIMPLE_HEAD
+        from rich.console import Console
         from rich.table import Table as Grid
         from rich.text import Text
 
         grid = Grid(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
-        for column in columns:
+        for column in self.columns:
             words = [*column.head.split(), *(row.cells[column.key] for row in self.rows)]
-            width = max(map(len, words)) if column.align == "right" else None
-            grid.add_column(column.head, justify=column.align, width=width, overflow="fold")
+            least = max(map(len, words)) if column.align == "right" else None
+            grid.add_column(column.head, justify=column.align, width=least, overflow="fold")
         for i, block in enumerate(self.blocks):
             if block.head:
-                grid.add_row(Text(shown(f"{chr(10) if i else ''}{block.head}"), style="italic"))
+                grid.add_row(Text(shown("\n" * bool(i) + block.head), style="italic"))
             for row in block.rows:
-                bold = ("bold" if column.key in row.bold else "" for column in columns)
-                texts = (Text(shown(row.cells[column.key]), style) for column, style in zip(columns, bold, strict=True))
-                grid.add_row(*texts)
-        return grid
+                grid.add_row(
+                    *(Text(shown(row.cells[c.key]), "bold" if c.key in row.bold else "") for c in self.columns)
+                )
+        console = Console(file=file, width=width, highlight=False)
+        if width is None and not console.is_terminal:
+            console.width = 100
+        least = console.measure(grid, options=console.options.update(width=1000)).minimum
+        console.width = max(console.width, least)
+        notes = (Text(shown(note), style="dim") for note in self.notes)
+        console.print(Text(shown(self.title), style="bold"), grid, "", *notes, sep="\n")
 
 
 def markdown(texts: pd.DataFrame, right: Collection[str] = ()) -> str:
@@ -172,11 +152,8 @@ def markdown(texts: pd.DataFrame, right: Collection[str] = ()) -> str:
         texts: one row for each row.
         right: the columns that line up on the right.
     """
-    lines: list[Any] = [
-        list(texts),
-        ["--:" if name in right else "---" for name in texts],
-        *texts.itertuples(index=False),
-    ]
+    lines: list[Any] = [list(texts), ["--:" if name in right else "---" for name in texts]]
+    lines += texts.itertuples(index=False)
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

@@ -14,8 +14,8 @@ BLEU, too, if the references are not part of the repository. Finished and diverg
 failed runs are published as holes.
 
 All runs are checked before anything is written. A run is refused, with file and field, if
-  - it is missing or failed (--partial REASON publishes the others; tables then show it as missing, and compare the
-    seeds that all arms of a corpus and family have, if these are three or more),
+  - it is missing or failed (--partial REASON publishes the others; tables then show it as missing, and do not
+    compare its arm),
   - its record was edited or has an impossible value, or its scores do not follow from its translations,
   - the code was not a clean commit in the history of HEAD,
   - its data, device, precision or sacreBLEU differ from those of the other runs.

@@ -26,7 +26,7 @@ OTHER = (0.0, 9.0, 9.5, -1.0, 2.0, 0.3, 0.2)
 
 
 def case(folder, name, effects, spread, lr=1e-2, steps=800, seeds=(1, 2, 3)):
-    """A sweep of one family whose score of an arm is 2 + its effect + the spread times a number of seed and arm."""
+    """A sweep of one family whose score of an arm is 20 + its effect + the spread times a number of seed and arm."""
     listed = "\n".join(f"      - family=recurrent lr={lr} {arm}" for arm in ARMS)
     made = Case(
         folder, name, f"  arm:\n    values:\n{listed}\n  training.steps: {{value: {steps}}}\n", "test/exact", seeds
@@ -49,17 +49,12 @@ def both(tmp_path):
     return case(tmp_path, "shorter", EFFECTS, 0.1), case(tmp_path, "longer", OTHER, 0.2, 3e-3, 900)
 
 
-def swept(both):
-    """Runs of both sweeps, and their specs: the records of both are in one folder."""
-    return Runs(both[0].runs, both[0].sweeps), [one.spec for one in both]
-
-
 def agreed(both):
-    runs, specs = swept(both)
-    return agreement.agree(runs, specs, ("test/exact", "test/exact"))
+    specs = [one.spec for one in both]
+    return agreement.agree(Runs(both[0].runs, both[0].sweeps), specs, ("test/exact", "test/exact"))
 
 
-def test_effects_and_their_rank_correlation(both):
+def test_effects_and_their_rank_correlation_in_numbers_and_tables(both, monkeypatch):
     found = agreed(both)
     assert [one.arm for one in found.effects] == ARMS[1:]
     for side, made in (("first", both[0]), ("second", both[1])):
@@ -70,92 +65,78 @@ def test_effects_and_their_rank_correlation(both):
     means = [made.values.mean(axis=1) - made.values.mean(axis=1)[0] for made in both]
     rho = stats.spearmanr(means[0][1:], means[1][1:]).statistic
     ((family, test),) = found.correlations.items()
-    assert (family, test.difference) == ("recurrent", pytest.approx(rho))
+    assert (family, test.difference, test.df) == ("recurrent", pytest.approx(rho), 5)
     assert test.low < rho < test.high < 1
-    assert test.df == 5
+
+    monkeypatch.setattr(agreement, "BESIDE", dict.fromkeys(agreement.PAIRS["longer"], "test/exact"))
+    table, correlations = agreement.compare(Runs(both[0].runs, both[0].sweeps), "longer").values()
+    first, numbers = table.blocks[0].rows[0], correlations.blocks[0].rows[0].numbers
+    assert (first.cells["arm"], len(first.runs)) == ("final state", 6)
+    effects = [side[1] for side in means]
+    assert [first.numbers["first_effect"], first.numbers["second_effect"]] == pytest.approx(effects, abs=1e-3)
+    assert "| 95% CI, grammar |" in table.markdown()
+    assert (numbers["family"], numbers["arms"], numbers["rho"]) == ("recurrent", 6, pytest.approx(rho))
+    assert numbers["conclusion"] == agreement.conclusion(test)
 
 
 def test_the_interval_of_a_rank_correlation_by_hand():
     """Six arms, d² sums to 6: ρ = 1 − 36/210, with variance (1 + ρ²/2) / 3 on Fisher's scale. Equal orders, too."""
-    arms, bases = list("bcdefgh"), ["b"] * 7
-    grammar, text = (0, 1, 2, 3, 4, 5, 6), (0, 2, 1, 4, 3, 6, 5)
-    exact, swapped = ({arm: [x, x] for arm, x in zip(arms, some, strict=True)} for some in (grammar, text))
-    found, ceiling = agreement._correlation(arms, bases, [exact, swapped])
+    exact, swapped = (np.array(some, dtype=float).repeat(2).reshape(7, 2) for some in (range(7), (0, 2, 1, 4, 3, 6, 5)))
+    found, ceiling = agreement._correlation([[exact, swapped]])
     rho = 1 - 36 / 210
     assert (found.difference, ceiling) == (pytest.approx(rho), 1.0)
     half = stats.t.ppf(0.975, 5) * np.sqrt((1 + rho**2 / 2) / 3)
     assert (found.low, found.high) == pytest.approx(tuple(np.tanh(np.arctanh(rho) + np.array([-half, half]))))
-    found, _ = agreement._correlation(arms, bases, [exact, exact])
+    found, _ = agreement._correlation([[exact, exact]])
     near = 1 - 6 / 210
     half = stats.t.ppf(0.975, 5) * np.sqrt((1 + near**2 / 2) / 3)
     assert (found.difference, found.low) == (1.0, pytest.approx(np.tanh(np.arctanh(near) - half)))
     assert agreement.conclusion(found) == "agree"
-    assert agreement._correlation(arms[:5], bases[:5], [exact, exact])[0] is None, "four arms say nothing"
+    assert agreement._correlation([[exact[:5], exact[:5]]])[0] is None, "four arms say nothing"
 
 
 def test_baselines_shift_a_family_and_noise_lowers_the_ceiling():
     """Variance 1 of effects and of their noise: the reliability is 1/2, of ranks 6/π asin(1/4) = .48."""
     draw = np.random.default_rng(0)
-    arms, true = [f"a{i}" for i in range(160)], draw.normal(size=160)
-    sides = [{arm: list(x + draw.normal(0, 3**0.5, 3)) for arm, x in zip(arms, true, strict=True)} for _ in range(2)]
-    for side in sides:
-        side |= {"b": [0.0, 0.0, 0.0], "c": [-9.0, 0.0, 9.0]}
-    own, ceiling = agreement._correlation(["b", *arms], ["b"] * 161, sides)
+    true = draw.normal(size=(160, 1))
+    sides = [true + draw.normal(0, 3**0.5, (160, 3)) for _ in range(2)]
+    certain, noisy = np.zeros((1, 3)), np.array([[-9.0, 0.0, 9.0]])
+    own, ceiling = agreement._correlation([[np.vstack([certain, side]) for side in sides]])
     assert ceiling == pytest.approx(0.48, abs=0.08)
     assert own.difference == pytest.approx(0.48, abs=0.1), "the true effects agree; the observed ones reach the ceiling"
     assert own.se == pytest.approx(np.sqrt((1 + own.difference**2 / 2) / 157))
-    two, _ = agreement._correlation(["b", "c", *arms], ["b", "c", *["b", "c"] * 80], sides)
+    halves = [[np.vstack([base, side[i::2]]) for side in sides] for i, base in enumerate((certain, noisy))]
+    two, _ = agreement._correlation(halves)
     assert two.se > np.sqrt((1 + two.difference**2 / 2) / 157) * 1.5
-    one = [{arm: some[:1] for arm, some in side.items()} for side in sides]
-    assert agreement._correlation(["b", *arms], ["b"] * 161, one)[0].low is not None
+    assert agreement._correlation([[np.vstack([certain, side])[:, :1] for side in sides]])[0].low is not None
 
 
 def test_only_seeds_of_all_arms_count_and_a_diverged_arm_is_left_out(both):
     both[0].path(2, model__memory="final").unlink()
     found = agreed(both)
     assert found.seeds == {"recurrent": (2, 3)}
-    assert not any(run.endswith("-s2") for run in found.effects[0].runs[:2]), "a seed that does not count"
-    assert len(found.effects[0].runs) == 5
-    assert found.effects[0].first.difference == pytest.approx(
-        both[0].values[1][[0, 2]].mean() - both[0].values[0][[0, 2]].mean(), abs=1e-3
-    )
+    assert [run[-3:] for run in found.effects[0].runs] == ["-s1", "-s3", "-s1", "-s2", "-s3"]
+    expected = both[0].values[1][[0, 2]].mean() - both[0].values[0][[0, 2]].mean()
+    assert found.effects[0].first.difference == pytest.approx(expected, abs=1e-3)
     assert found.effects[0].first.low is None  # two seeds say next to nothing of a spread
-    gone = both[1].path(1, model__memory="mean")
-    gone.write_text(json.dumps(json.loads(gone.read_text()) | {"status": "diverged", "scores": [], "error": "NaN"}))
-    found = agreed(both)
-    assert found.diverged == ("memory=mean",)
-    assert [one.arm for one in found.effects] == ["memory=final", *ARMS[3:]]
-    gone = both[0].path(1, model__memory="states")
-    gone.write_text(json.dumps(json.loads(gone.read_text()) | {"status": "diverged", "scores": [], "error": "NaN"}))
-    assert agreed(both).effects == (), "no other arm takes the place of the baseline"
-    for path in both[1].runs.glob("*/record.json"):
-        path.unlink()
-    assert agreed(both).effects == ()
+    for made, arm in ((both[1], "mean"), (both[0], "states")):
+        path = made.path(1, model__memory=arm)
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"status": "diverged", "scores": [], "error": "NaN"}))
+        found = agreed(both)
+        if arm == "mean":
+            assert found.diverged == ("memory=mean",)
+            assert [one.arm for one in found.effects] == ["memory=final", *ARMS[3:]]
+    assert found.effects == (), "no other arm takes the place of the baseline"
 
 
 def test_the_figure_has_a_number_for_every_arm(both):
-    table = figure.points(swept(both)[0], *swept(both)[1])
+    specs, runs = [one.spec for one in both], Runs(both[0].runs, both[0].sweeps)
+    table = figure.points(runs, *specs)
     arms = table[table["arm"] != ""]
     assert arms["n"].tolist() == [1, 2, 3, 4, 5, 6]
-    drawn = figure.draw(table)
-    panel, _, key, explained = drawn.axes
+    panel, _, key, explained = figure.draw(table).axes
     assert "seeds: 3 and 3" in explained.texts[0].get_text()
     assert [text.get_text() for text in panel.texts] == ["1", "2", "3", "4", "5", "6"]
     assert key.texts[0].get_text().startswith("1  final state\n2  mean state")
     assert "ρ = " in panel.get_title(loc="left")
-    assert figure.points(swept(both)[0], swept(both)[1][0]).empty
-
-
-def test_the_table_has_both_effects_and_the_correlation(both, monkeypatch):
-    monkeypatch.setattr(agreement, "BESIDE", dict.fromkeys(agreement.PAIRS["longer"], "test/exact"))
-    table, correlations = agreement.compare(Runs(both[0].runs, both[0].sweeps), "longer").values()
-    first = table.blocks[0].rows[0]
-    assert first.cells["arm"] == "final state"
-    effects = [made.values[1].mean() - made.values[0].mean() for made in both]
-    assert [first.numbers["first_effect"], first.numbers["second_effect"]] == pytest.approx(effects, abs=1e-3)
-    assert len(first.runs) == 6
-    assert "| 95% CI, grammar |" in table.markdown()
-    rho = correlations.blocks[0].rows[0].numbers
-    expected = agreed(both).correlations["recurrent"]
-    assert (rho["family"], rho["arms"], rho["rho"]) == ("recurrent", 6, pytest.approx(expected.difference))
-    assert rho["conclusion"] == agreement.conclusion(expected)
+    assert figure.points(runs, specs[0]).empty

@@ -16,7 +16,10 @@ from study.analysis.inference import (
     contrast,
     correlated,
     correlation_power,
+    crossed_interval,
     false_discovery,
+    mean_interval,
+    randomised,
 )
 
 BASE = {1: 80.0, 2: 82.0, 3: 81.5, 4: 79.0, 5: 83.0}
@@ -34,27 +37,28 @@ def against(*values):
     return facet_of("", "test/exact", None, tuple(some), "a").tests
 
 
-def test_two_arms_give_welchs_t_test():
+def test_two_arms_give_welchs_t_test_and_one_arm_students():
     test = against(BASE, OTHER)["b"]
     expected = stats.ttest_ind([*OTHER.values()], [*BASE.values()], equal_var=False)
     bounds, inner = expected.confidence_interval(0.95), expected.confidence_interval(0.90)
     assert (test.method, test.difference) == ("welch", pytest.approx(1.0))
     assert (test.p, test.df) == pytest.approx((expected.pvalue, expected.df))
     assert (test.low, test.high, test.low90, test.high90) == pytest.approx((*bounds, *inner))
-
-
-def test_one_arm_gives_students_t_test():
-    test, expected = contrast([(1.0, Arm("a", OTHER))]), stats.ttest_1samp([*OTHER.values()], 0)
+    test, expected = contrast([(1.0, Arm("a", OTHER))]), stats.ttest_1samp([*OTHER.values()], 0)  # one arm
     assert (test.method, test.df) == ("within", 4)
     assert (test.p, test.low, test.high) == pytest.approx((expected.pvalue, *expected.confidence_interval()))
 
 
-def test_an_interaction_is_the_difference_of_differences():
+def test_weights_of_several_arms_and_an_arm_that_does_not_vary():
     """Variances 1, 4, 9 and 16 of five runs each: SE² = 30 / 5, and df = 30² / ((1 + 16 + 81 + 256) / 4)."""
     unit = np.array([-1.0, -1.0, 0.0, 1.0, 1.0])
     some = [Arm(name, dict(enumerate(10 * i + (i + 1) * unit))) for i, name in enumerate("abcd")]
     test = contrast(list(zip((1.0, -1.0, -1.0, 1.0), some, strict=True)))
     assert (test.difference, test.se, test.df) == pytest.approx((0.0, math.sqrt(6), 900 / (354 / 4)))
+    flat, other = dict.fromkeys((1, 2, 3, 4), 0.0), {1: 80.0, 2: 84.0, 3: 88.0}
+    test = against(Arm("a", flat), Arm("b", other, diverged=1))["b"]
+    assert (test.difference, test.se, test.df) == pytest.approx((84, 4 / math.sqrt(3), 2))
+    assert contrast([(1.0, Arm("b", {1: 81.0, 2: 84.0})), (-1.0, Arm("a", BASE))]) == Test("few", pytest.approx(1.4))
 
 
 def test_holm_adjusts_p_and_bonferroni_the_95_percent_intervals_of_a_family():
@@ -79,17 +83,12 @@ def test_holm_and_false_discovery_by_hand():
     assert [one.holm for one in adjusted([Test("few", 1.0), Test("welch", 1.0, p=0.03)])] == [None, 0.03]
 
 
-def test_an_arm_with_a_hole_is_not_compared_and_does_not_hide_the_others():
+def test_an_arm_with_a_hole_is_not_compared_and_divergence_is_a_result():
     found = against(Arm("a", BASE), Arm("b", {1: 80.0}, holes=4), Arm("c", THIRD))
     assert found == {"b": Test("missing runs"), "c": against(Arm("a", BASE), Arm("c", THIRD))["c"]}
     assert against(Arm("a", {1: 1.0}, holes=1), Arm("b", OTHER)) == {"b": Test("no baseline")}
-
-
-def test_divergence_is_a_result():
-    left = {1: 3.0, 2: 4.0, 3: 5.0}
-    found = against(Arm("a", BASE), Arm("b", {}, diverged=5), Arm("c", left, diverged=2))
+    found = against(Arm("a", BASE), Arm("b", {}, diverged=5), Arm("c", {1: 3.0, 2: 4.0, 3: 5.0}, diverged=2))
     assert (found["b"], found["c"].method) == (Test("diverged"), "welch")
-    assert against(Arm("a", left, diverged=2), Arm("b", BASE))["b"].method == "welch"
 
 
 @pytest.mark.parametrize("seeds", [1, 2, 5])
@@ -116,17 +115,6 @@ def test_a_difference_of_equal_runs_is_tested_by_permutation():
     assert sum(count >= 100 for count in counts) / len(counts) == pytest.approx(2 / 252)
 
 
-def test_one_flat_arm_still_meets_one_that_varies():
-    """sd 4 of three runs over √3, and two degrees of freedom, since the flat arm has no variance."""
-    test = against(Arm("a", dict.fromkeys((1, 2, 3, 4), 0.0)), Arm("b", {1: 80.0, 2: 84.0, 3: 88.0}, diverged=1))["b"]
-    assert (test.difference, test.se, test.df) == pytest.approx((84, 4 / math.sqrt(3), 2))
-
-
-def test_two_values_give_a_difference_and_no_test():
-    assert contrast([(1.0, Arm("b", {1: 81.0, 2: 84.0})), (-1.0, Arm("a", BASE))]) == Test("few", pytest.approx(1.4))
-    assert contrast([(1.0, Arm("b", {1: 81.0, 2: 84.0}))]) == Test("few", 82.5)
-
-
 def test_rank_correlations_between_and_within_arms():
     rng = np.random.default_rng(5)
     related = [[(level + x, 2 * level - x) for x in rng.normal(0, 0.1, 5)] for level in rng.normal(0, 10, 12)]
@@ -140,7 +128,7 @@ def test_rank_correlations_between_and_within_arms():
     assert correlated(mixed, "arms").difference == pytest.approx(stats.spearmanr(*means.T).statistic)
 
 
-def test_what_a_number_of_arms_can_show_of_a_rank_correlation():
+def test_what_a_number_of_arms_can_show():
     """σ = √(1.06 / 18) = .2427; t.975(20) = 2.086, t.80(20) = .860, t.95(20) = 1.725: tanh .7149 and tanh .4185."""
     assert correlation_power(21) == pytest.approx((0.6137, 0.3957), abs=2e-4)
     assert correlation_power(21, tests=2)[0] > correlation_power(21)[0]
@@ -158,3 +146,37 @@ def test_intervals_cover_and_holm_keeps_the_family_error():
         false += found["b"].significant or found["c"].significant
     assert 0.95 - 3 * math.sqrt(0.95 * 0.05 / tables) < covered / tables
     assert false / tables < 0.05 + 3 * math.sqrt(0.05 * 0.95 / tables)
+
+
+def test_randomisation_by_hand():
+    """Two of the 16 ways to sign four equal differences are as large: p = 1/8. Sentences without one change nothing."""
+    assert randomised([1.0] * 4, 20_000) == pytest.approx(1 / 8, abs=0.01)
+    assert randomised([-1.0, 0, -1, 0, 0, -1, -1], 20_000) == randomised([1.0] * 4, 20_000)
+    assert randomised([1.0, -1, 0.5, -0.5]) == 1
+    assert randomised([0.0, 0.0]) == 1
+    assert randomised([1.0] * 40) == pytest.approx(1 / 2001)
+
+
+def test_an_interval_over_seeds_and_sentences_by_hand():
+    """Mean 4; MS_seed = MS_sentence = 16, MS_error = 4: variance (16 + 16 − 4) / 4 = 7, df 28² / (16² + 16² + 4²)."""
+    low, high = crossed_interval([[1, 3], [3, 9]])
+    half = stats.t.ppf(0.975, 784 / 528) * np.sqrt(7)
+    assert (low, high) == pytest.approx((4 - half, 4 + half))
+    seeds = np.array([1.0, 2, 6])  # no sentence differs from another: the paired t-test over seeds
+    paired = mean_interval(seeds)
+    assert crossed_interval(np.repeat(seeds[:, None], 5, axis=1)) == pytest.approx(paired)
+    assert crossed_interval([[1.0, 2.0, 3.0]]) is None
+    assert crossed_interval([[1.0, 1.0], [1.0, 1.0]]) is None
+
+
+def test_the_interval_covers_the_mean_of_new_seeds_and_sentences():
+    """With few sentences that differ much, an interval over seeds alone covers a third of the time."""
+    draw, inside = np.random.default_rng(3), {"crossed": 0, "seeds": 0}
+    for _ in range(400):
+        table = draw.normal(0, 0.3, (5, 1)) + draw.normal(0, 3, (1, 20)) + draw.normal(0, 1, (5, 20))
+        low, high = crossed_interval(table)
+        low_, high_ = mean_interval(table.mean(1))
+        inside["crossed"] += low <= 0 <= high
+        inside["seeds"] += low_ <= 0 <= high_
+    assert inside["crossed"] >= 0.92 * 400
+    assert inside["seeds"] < 0.75 * 400

@@ -15,12 +15,7 @@ from study.files import CHECKOUT
 SCORES = CHECKOUT / "sweeps" / "scores.yaml"
 
 
-@pytest.mark.parametrize(("effect", "seeds"), [(0.5, 64), (0.8, 26), (1.0, 17)])
-def test_seeds_are_those_of_cohens_table(effect: float, seeds: int) -> None:
-    assert power.seeds_for("superiority", effect) == seeds
-
-
-def test_power_is_that_of_the_noncentral_t() -> None:
+def test_power_is_that_of_the_noncentral_t_and_seeds_those_of_cohens_table() -> None:
     shift, df = 1.5 * math.sqrt(6 / 2), 10
     one_sided = stats.nct.sf(stats.t.ppf(0.95, df), df, shift)
     assert power.power("non-inferiority", 1.5, 6) == pytest.approx(one_sided)
@@ -30,7 +25,8 @@ def test_power_is_that_of_the_noncentral_t() -> None:
     paired = stats.nct.sf(stats.t.ppf(0.975, 5), 5, 1.5 * math.sqrt(6))
     assert power.power("superiority", 1.5, 6, paired=True) == pytest.approx(paired)
     assert all(power.power(aim, effect, n) > 0.999 for aim in power.AIMS for effect in (40, 1e9) for n in (3, 100))
-    assert power.seeds_for("superiority", 0.01) is None
+    cohen = {0.5: 64, 0.8: 26, 1.0: 17, 0.01: None}
+    assert {effect: power.seeds_for("superiority", effect) for effect in cohen} == cohen
 
 
 def test_a_simulation_agrees() -> None:
@@ -53,6 +49,13 @@ def test_a_spread_by_hand() -> None:
     assert found.correlation == pytest.approx(2 / 2.5)
     assert power.effect_size(1, found.sd, found.correlation) == pytest.approx(1 / math.sqrt(5 * 0.2))
     assert power.spread([[1, 2, 3]]).correlation is None
+
+
+def test_a_plan_from_flags(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = ["plan", str(SCORES), "--margin", "1", "--sd", "1", "--paired"]
+    assert main([*plan, "--correlation", "0.5"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "margin 1, power 0.8, paired by seed, 9 contrasts"
+    assert main(plan) == 2
 
 
 def test_a_plan_reads_validation_scores_alone(monkeypatch: pytest.MonkeyPatch, capsys, tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from study.errors import InputError
 from study.files import CHECKOUT as ROOT
 from study.metrics import KEPT
 from study.records import Score
-from study.sweep.spec import load
 
 SITES = ("encoder_self", "decoder_self", "cross")
 ABOVE = 350 / 11 - 25
@@ -75,14 +74,14 @@ def test_heads_left_and_heads_free_by_hand(case):
     """24 heads of which 35% go for free are 8 (8.4), the 8 of the encoder; 30 + seed 1 is 31%: 7 (7.44)."""
     path = case.path(1, pruning__order="gradient", pruning__site="all")
     record = json.loads(path.read_text())
-    assert (measures.free_heads(record), len(measures.head_order(record))) == (7.0, 24)
-    assert [measures.heads_left(record, site) for site in SITES] == [1 / 8, 1.0, 1.0]
+    assert measures.free_heads(record) == (HEADS, 7.0)
+    assert [measures.diagnostic(record, f"{metrics.LEFT}{site}") for site in SITES] == [1 / 8, 1.0, 1.0]
     runs = Runs(case.runs)
     assert runs.value(record["id"], Measure("diagnostics/pruning/left/encoder_self")) == 1 / 8
     assert runs.value(record["id"], Measure("test/bleu/kept 0.0")) == 1.0
     chance = json.loads(case.path(1, pruning__order="random", pruning__site="all").read_text())
-    assert measures.free_heads(chance) == pytest.approx(0.24)
-    assert measures.heads_left(chance, "cross") is None
+    assert measures.free_heads(chance)[1] == pytest.approx(0.24)
+    assert measures.diagnostic(chance, f"{metrics.LEFT}cross") is None
     assert (metrics.unit_of("test/cliff"), metrics.unit_of("test/bleu/kept 0.5")) == ("bleu",) * 2
     for wrong in ("test/aer/kept 0.5", "test/bleu/kept 0.55", "test/bleu/one of mlp 0", "diagnostics/pruning/left/mlp"):
         with pytest.raises(InputError, match=r"no such (site|part|metric)"):
@@ -92,19 +91,8 @@ def test_heads_left_and_heads_free_by_hand(case):
 def test_a_table_of_pruned_runs_by_site(case):
     table = compare_arms(case.spec, Runs(case.runs)).table
     assert [block.head for block in table.blocks] == ["all sites", "cross-attention"]
-    keys = [column.key for column in table.columns]
-    assert keys == [
-        "arm",
-        "n",
-        "test/bleu",
-        "test/exact",
-        "test/free",
-        "test/area",
-        "difference",
-        "interval",
-        "holm",
-        "freed",
-    ]
+    scores = ["test/bleu", "test/exact", "test/free", "test/area"]
+    assert [column.key for column in table.columns] == ["arm", "n", *scores, "difference", "interval", "holm", "freed"]
     base, other = table.blocks[0].rows
     assert (base.cells["interval"], other.cells["arm"]) == ("baseline", "gradient")
     assert other.cells["test/free"] == "33.0 ± 1.6"
@@ -189,10 +177,3 @@ def test_free_area_and_cliff_by_hand(tmp_path):
     assert means == pytest.approx([0.0, 1 - 1 / 8 / 5])
     made.path(3, pruning__order="gates", pruning__site="all").unlink()
     assert asked(tmp_path, 15)[1][0].finding == "not yet run"
-
-
-def test_sweeps_of_pruning_are_reported_by_site():
-    spec = load(ROOT / "sweeps" / "pruning.yaml")
-    assert list(spec.arms) == [f"site={site}" for site in ("all", *SITES)]
-    assert {spec.baseline(facet) for facet in spec.arms} == {"order=random"}
-    assert spec.arms["site=cross"] == ("order=random", "order=gradient", "order=gates")

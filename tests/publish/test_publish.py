@@ -218,8 +218,8 @@ def test_runs_made_by_two_states_of_the_code_are_counted(lab):
 
 def test_a_seed_changed_in_the_configuration_alone_is_refused(lab):
     lab.change(1, **{"config.seed": 9})
-    with pytest.raises(InputError, match=r"record\.json: config\.seed: expected 1, as declared, got 9"):
-        Runs(lab.runs, lab.top / "sweeps").of(lab.spec)
+    with pytest.raises(InputError, match=r"record\.json: seed: expected 9, got 1"):
+        lab.publish()
 
 
 def test_the_verbs_from_the_command_line(lab, monkeypatch, capsys):

@@ -116,7 +116,7 @@ def _panel(axes: Axes, facet: Facet, differences: bool) -> None:
 
 
 def _absences(facet: Facet, arm: Arm) -> str:
-    """Return the runs that have no dot, in words; a note of the table has those that do not count."""
-    rows = facet.rows[(facet.rows["arm"] == arm.label) & facet.rows["counts"]]
+    """Return the runs that have no dot, in words."""
+    rows = facet.rows[facet.rows["arm"] == arm.label]
     states = rows["state"].value_counts()
     return ", ".join(f"{count} {state}" for state, count in states.items() if state != "finished")

@@ -1,0 +1,32 @@
+"""Likely cause of a difference between a run and its rerun."""
+
+import pytest
+from published_lab import PROVENANCE
+from tiny_sweep import Tiny
+
+from study.analysis.rerun import cause
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "expected"),
+    [
+        (
+            {"instructions": None},
+            {"git_commit": "b" * 40},
+            "not known: its record names no instruction set, so another",
+        ),
+        ({"instructions": "AVX512"}, {"instructions": "AVX2"}, "instruction set AVX512 → AVX2"),
+        (
+            {"instructions": "AVX2"},
+            {"git_commit": "b" * 40, "instructions": "AVX2"},
+            "the code, commit aaaaaaaaaaaa → bb",
+        ),
+        ({"deterministic": False}, {"deterministic": False}, "operations that are not deterministic"),
+        ({"device": "a GPU", "deterministic": False}, {}, "device a GPU → "),
+    ],
+)
+def test_the_code_is_no_cause_where_the_processor_may_differ(tiny: Tiny, before, now, expected) -> None:
+    record = tiny.record(tiny.cells["score=dot", 1], 80.0)
+    usual = PROVENANCE.model_copy(update={"git_commit": "a" * 40, "git_dirty": False, "deterministic": True})
+    both = [record.model_copy(update={"provenance": usual.model_copy(update=facts)}) for facts in (before, now)]
+    assert cause(*both).startswith(expected)
