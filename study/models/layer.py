@@ -6,14 +6,14 @@ B batch · L queries · S slots · H heads · D width of queries · Dk width of 
 from __future__ import annotations
 
 import difflib
-from typing import Any, Literal, overload
+from typing import Any
 
 import torch
 from pydantic import ValidationError
 from torch import Tensor, nn
 
-from study.attention import Attention as Site
 from study.attention import AttentionCall, Lengths, Terms, View
+from study.attention.site import Whole, build_site
 from study.config import Attention as Config
 from study.config import plugins
 from study.config.mechanisms import LOGIT_INIT, MAP_RATE
@@ -55,29 +55,13 @@ class Attention(nn.Module):
         self.config = _resolved(fields, width, memory_width)
         lengths = None if longest is None else Lengths(longest, longest)
         try:
-            self.site = Site(self.config, width, memory_width, lengths)
+            self.site = build_site(self.config, width, memory_width, lengths)
         except ValueError:
             raise InputError(
                 f"longest: expected the largest number of slots, which score {self.config.score} needs, got none."
             ) from None
         self.terms = Terms()
         initialise(self.site, seed)
-
-    @overload
-    def forward(
-        self, query: Tensor, memory: Tensor | None = None, mask: Tensor | None = None, causal: bool = False
-    ) -> Tensor: ...
-
-    @overload
-    def forward(
-        self,
-        query: Tensor,
-        memory: Tensor | None = None,
-        mask: Tensor | None = None,
-        causal: bool = False,
-        *,
-        weights: Literal[True],
-    ) -> tuple[Tensor, Tensor]: ...
 
     def forward(
         self,
@@ -87,7 +71,7 @@ class Attention(nn.Module):
         causal: bool = False,
         *,
         weights: bool = False,
-    ) -> Tensor | tuple[Tensor, Tensor]:
+    ) -> Any:
         """Attend to the memory.
 
         Args:
@@ -102,7 +86,7 @@ class Attention(nn.Module):
             The contexts [B, L, D]; with `weights`, also the weights [B, H, L, S].
 
         Raises:
-            InputError: the mask is not of True and False, or has another shape.
+            InputError: the mask is not of True and False or has another shape, or the site shows no weights.
         """
         memory = query if memory is None else memory
         visible = _visible(query, memory, mask)
@@ -110,19 +94,16 @@ class Attention(nn.Module):
         position = torch.arange(queries, device=query.device)
         if causal:
             visible = visible & (torch.arange(slots, device=query.device) <= position[:, None])
+        if weights and isinstance(self.site, Whole):
+            raise InputError(f"weights: expected a site of parts, got {self.config.site}, which shows none.")
         seen: list[AttentionCall] = []
         self.site.tap = seen.append if weights else None
         try:
-            real = visible.any(2)[:, 0]
-            contexts: Tensor
-            contexts, self.terms = self.site(query, self.site.remember(memory, real), View(visible, position))
+            remembered = self.site.remember(memory, visible.any(2)[:, 0])
+            contexts, self.terms = self.site(query, remembered, View(visible, position))
         finally:
             self.site.tap = None
-        if not weights:
-            return contexts
-        if not seen:  # every head was removed
-            return contexts, contexts.new_zeros(len(query), 0, queries, slots)
-        return contexts, seen[0].weights.expand(-1, -1, queries, slots)
+        return (contexts, seen[0].weights.expand(-1, -1, queries, slots)) if weights else contexts
 
     def reset_parameters(self, seed: int = 1) -> None:
         """Draw the initial values again."""

@@ -120,7 +120,7 @@ WRONG = {
         "def forward(self, logits, mask):\n    return (to_float32(logits) / logits.shape[-1]).masked_fill(~mask, 0.0)",
     ),
     "over slots": (
-        "Token by token",
+        "Models with every reach decode",
         "Score",
         SCORE,
         "def prepare(self, keys):\n    return keys - keys.mean(2, keepdim=True)",
@@ -166,7 +166,7 @@ WRONG = {
         "    return query @ prepared.transpose(-1, -2) - torch.arange(prepared.shape[2], device=query.device) ** 2",
     ),
     "position of the call": (
-        "Token by token",
+        "Models with every reach decode",
         "Score",
         SCORE + ", reads=('query', 'key', 'position', 'slot')",
         "def forward(self, query, prepared, view):\n"
@@ -202,7 +202,7 @@ WRONG = {
         "def forward(self, logits, mask):\n    return torch.sigmoid(to_float32(logits)).masked_fill(~mask, 0.0)",
     ),
     "decoding": (
-        "Models decode",
+        "Padding of the source",
         "Mixing",
         "formula='mine'",
         "def remember(self, states, mask):\n    return states.mean(1, keepdim=True)\n"
