@@ -95,7 +95,8 @@ class Attention(nn.Module):
         if causal:
             visible = visible & (torch.arange(slots, device=query.device) <= position[:, None])
         if weights and isinstance(self.site, Whole):
-            raise InputError(f"weights: expected a site of parts, got {self.config.site}, which shows none.")
+            own = plugins.shortened(self.config.site)
+            raise InputError(f"weights: expected a site of parts, got {own}, which shows none.")
         seen: list[AttentionCall] = []
         self.site.tap = seen.append if weights else None
         try:
