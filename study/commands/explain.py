@@ -53,19 +53,21 @@ def main(argv: Sequence[str]) -> int:
         for site, layer, module in model.places()
     }
     found = cost_of(model, sizes)
-    total = ("total", found.parameters, found.flops_per_token * found.target)
-    parts = [
-        {"part": name, "parameters": parameters, "flops_per_token": round(flops / found.target)}
-        for name, parameters, flops in (*((name, *part) for name, part in found.parts.items()), total)
-    ]
+    parts = {
+        name: {"parameters": part.parameters, "flops_per_token": round(part.flops / found.target)}
+        for name, part in found.parts.items()
+    }
+    total = {"parameters": found.parameters, "flops_per_token": found.flops_per_token}
     if args.json:
         tokens = {"source_tokens": sizes.source, "target_tokens": sizes.target}
-        print_json({"id": experiment_id(experiment), **tokens, "sites": sites, "parts": parts})
+        more = {"parts": parts, "parameters_attention": found.parameters_attention}
+        print_json({"id": experiment_id(experiment), **tokens, "sites": sites, **more, **total})
         return 0
     print(experiment_id(experiment))
     for site, facts in sites.items():
         print(f"\n{site}" + (f" ({facts['layers']} layers)" if facts["layers"] > 1 else ""))
         lines = (f"x: {facts['query']}", f"m: {facts['memory']}", *(f"   {line}" for line in facts["equations"]))
         print(*(f"  {line}" for line in lines), f"  c: {facts['use']}", sep="\n")
-    print("", *table_lines(parts), f"\nS = {sizes.source}, L = {sizes.target} tokens", sep="\n")
+    costs = table_lines([{"part": name, **row} for name, row in (parts | {"total": total}).items()])
+    print("", *costs, f"\nS = {sizes.source}, L = {sizes.target} tokens", sep="\n")
     return 0

@@ -7,12 +7,12 @@ that has a record is not repeated.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from study import records
-from study.commands.options import Parser, print_json, runs_folder, table_lines
+from study.commands.options import Parser, runs_folder, table_lines
 from study.config import experiment_from, experiment_id
 from study.config.mechanisms import choices
 from study.config.pruning import Pruning
@@ -30,7 +30,7 @@ def main(argv: Sequence[str]) -> int:
         InputError: no such run, an option that means nothing, or a folder that cannot be written.
     """
     parser = Parser(prog="study prune", description=__doc__)
-    parser.share("run", "--runs", "--json")
+    parser.share("run", "--runs")
     for name in FIELDS:
         field = Pruning.model_fields[name]
         default = "" if field.default is None else f" (default: {field.default})"
@@ -43,8 +43,7 @@ def main(argv: Sequence[str]) -> int:
     pruning = Pruning().model_dump(include={"question"}) | given
     experiment = experiment_from(records.read(base / "record.json").config, {"pruning": pruning})
     folder = (args.runs or base.resolve().parent) / experiment_id(experiment)
-    to = sys.stderr if args.json else sys.stdout
-    print(f"{experiment_id(experiment)} → {folder}", file=to, flush=True)
+    print(f"{folder.name} → {folder}", flush=True)
     if records.state(folder) == "finished":
         record = records.read(folder / "record.json")
         trial.tidy(folder)
@@ -52,16 +51,12 @@ def main(argv: Sequence[str]) -> int:
         from study.pruning.run import run
 
         with signals.on_request(), trial.guarded(folder):
-            record = run(experiment, folder, watch=lambda line: print(line, file=to, flush=True), base=base)
+            record = run(experiment, folder, watch=partial(print, flush=True), base=base)
     if record.status != "finished":
-        print(f"{record.status}: {record.error}", file=to)
+        print(f"{record.status}: {record.error}")
         return 1
-    removed = record.diagnostics["pruning"]["removed"]
-    if args.json:
-        scores = [score.model_dump(include={"split", "subset", "metric", "value", "n"}) for score in record.scores]
-        print_json({"id": record.id, "removed": removed, "scores": scores})
-    else:
-        print(*table(record), f"removed: {', '.join(removed) or 'no head'}", f"record: {folder}", sep="\n")
+    removed = ", ".join(record.diagnostics["pruning"]["removed"]) or "no head"
+    print(*table(record), f"removed: {removed}", f"record: {folder}", sep="\n")
     return 0
 
 

@@ -9,7 +9,6 @@ import inspect
 import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -172,8 +171,6 @@ def _tests(case: Case) -> Iterator[Test]:
         yield reference
     if axis == "score":
         yield what_it_reads
-        if case.facts.matrix:
-            yield rescaling
     if axis == "weights":
         yield distribution
     if axis == "positions":
@@ -211,8 +208,9 @@ def _attend(site: Any, query: Tensor, states: Tensor, mask: Tensor) -> Tensor:
     """Return the contexts of queries over the states; the mask is [B, S], or [B, 1, L, S]."""
     real = mask if mask.ndim == 2 else mask.new_ones(states.shape[:2])
     view = View(mask[:, None, None] if mask.ndim == 2 else mask, torch.arange(query.shape[1]))
-    out, site.terms = site(query, site.remember(states, real), view)
-    return out
+    contexts: Tensor
+    contexts, site.terms = site(query, site.remember(states, real), view)
+    return contexts
 
 
 def _tapped(site: Any, query: Tensor, states: Tensor, mask: Tensor) -> AttentionCall:
@@ -235,29 +233,9 @@ def _must(holds: object, problem: str) -> None:
         raise CheckFailedError(problem)
 
 
-SHAPES = {
-    "score": ("score", (B, H, L, S)),
-    "weights": ("weights", (B, H, L, S)),
-    "combine": ("combine", (B, L, D)),
-    "maps": ("map_key", (B, H, -1, D // H)),
-    "values": ("map_value", (B, H, S, D // H)),
-    "output": ("combine", (B, L, D)),
-}
-"""Axis ↦ part of a site and shape of its result; −1 for any size, because one map may serve queries and keys."""
-
-
-def _shaped(shape: tuple[int, ...], part: nn.Module, given: Any, out: Tensor) -> None:
-    fits = out.ndim == len(shape) and all(size in (-1, got) for size, got in zip(shape, out.shape, strict=True))
-    _must(fits, f"expected {type(part).__name__} to return the shape {list(shape)}, got {list(out.shape)}")
-
-
 def shapes(case: Case) -> None:
     """Results are finite and have their shapes."""
     site = case.site()
-    if case.axis in SHAPES:
-        site.tap = lambda call: None
-        part, shape = SHAPES[case.axis]
-        site.get_submodule(part).register_forward_hook(partial(_shaped, shape))
     query, states, mask = case.given()
     out, wanted = _attend(site, query, states, mask), [B, query.shape[1], site.width]
     _must(list(out.shape) == wanted, f"expected an output of shape {wanted}, got {list(out.shape)}")
@@ -370,16 +348,6 @@ def what_it_reads(case: Case) -> None:
         _must(right, f"the score {does} with the {name}, and facts.reads is {case.facts.reads}. Correct it")
 
 
-def rescaling(case: Case) -> None:
-    """With facts.matrix, the score's own parameter multiplies it."""
-    site, factor = case.site(), torch.tensor([2.0, 3.0, 5.0]).double()
-    base = _tapped(site, *case.given()).logits
-    done = site.score.rescale(factor)
-    _must(done, "facts.matrix is true. Define rescale(factor), which scales the score and returns True")
-    now = _tapped(site, *case.given()).logits
-    _equal(now, base * factor[:, None, None], "rescale(factor) does not multiply the score of head h by factor[h]")
-
-
 def what_positions_do(case: Case) -> None:
     """Positions act where their facts say."""
     chosen = Positions.named(case.value)
@@ -471,11 +439,11 @@ def _trained(model: Translator, case: Case) -> Tensor:
 
 def devices(case: Case) -> None:
     """It is built on another device, and moved there."""
-    for config in case.models():
-        with torch.device("meta"):
-            construct(config, VOCABULARY, LENGTHS)
-        model = build(config, VOCABULARY, 1, LENGTHS).to("meta")
-        source, target, mask = (x.to("meta") for x in (*_tokens(), _mask()))
-        encoded = model.encode(source, mask)
-        model.decode(encoded, target)
-        model.step(target[:, 0], encoded.state, encoded)
+    *_, config = case.models()
+    with torch.device("meta"):
+        construct(config, VOCABULARY, LENGTHS)
+    model = build(config, VOCABULARY, 1, LENGTHS).to("meta")
+    source, target, mask = (x.to("meta") for x in (*_tokens(), _mask()))
+    encoded = model.encode(source, mask)
+    model.decode(encoded, target)
+    model.step(target[:, 0], encoded.state, encoded)

@@ -5,7 +5,6 @@ B batch · L queries · S slots · H heads · D width of queries · Dk width of 
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 import torch
@@ -106,10 +105,6 @@ class Attention(nn.Module):
             self.site.tap = None
         return (contexts, seen[0].weights.expand(-1, -1, queries, slots)) if weights else contexts
 
-    def reset_parameters(self, seed: int = 1) -> None:
-        """Draw the initial values again."""
-        initialise(self.site, seed)
-
     def extra_repr(self) -> str:
         """The fields that differ from the defaults."""
         default, own = Config().model_dump(), self.config.model_dump()
@@ -117,11 +112,6 @@ class Attention(nn.Module):
 
 
 def _resolved(fields: dict[str, Any], width: int, memory_width: int) -> Config:
-    for name in fields:
-        if name not in Config.model_fields:
-            close = difflib.get_close_matches(name, Config.model_fields, n=1)
-            mend = f"Did you mean {close[0]}?" if close else f"Fields: {', '.join(Config.model_fields)}."
-            raise InputError(f"{name}: no such field of an attention. {mend}")
     try:
         config = Config(**fields).resolved(width, memory_width)
     except ValidationError as error:

@@ -24,7 +24,7 @@ from study.attention.view import in_sequence
 from study.attention.weighting import to_float32, without_autocast
 from study.config import Recurrent as Config
 from study.config.mechanisms import DECODER, INIT
-from study.models.bridge import build_memory, initial_vectors, last
+from study.models.bridge import SourceMemory, initial_vectors, last
 from study.models.dropout import Dropout
 from study.models.translator import PAD, Encoded, Origin, Output, Translator, lengths, output_logits
 
@@ -193,7 +193,7 @@ class Recurrent(Translator):
         self.context_enters = DECODER[config.decoder].context_enters
         entering = context if self.context_enters else width if config.input_feeding else 0
         self.carries = entering > 0
-        self.memory = build_memory(config, memory)
+        self.memory = SourceMemory.chosen(config, memory)
         self.cell = Cell(kind, width, config.layers, config.dropout, entering)
         self.attention = build_site(site, width, memory, lengths)
         self.readout = nn.Linear(context + width, width)
