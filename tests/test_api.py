@@ -209,7 +209,7 @@ def test_a_layer_takes_a_score_of_ones_own_and_refuses_what_is_none(
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 2, 5).double())
     assert "Distance@" in repr(layer)
     for given, problem in (
-        ({"haeds": 2}, "haeds: no such field of an attention. Did you mean heads"),
+        ({"haeds": 2}, "haeds: no such field"),
         ({"heads": 5}, "heads: expected a divisor of the width 24"),
         ({"score": "fixed_random"}, "longest: expected the largest number of slots"),
         ({"logit_init": "matched"}, "logit_init: expected standard"),

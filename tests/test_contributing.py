@@ -19,7 +19,7 @@ CLASS = """class Manhattan(Score):
         return -torch.cdist(query, prepared, p=1)
 
 
-def build_score("""
+class EluKernel("""
 ROW = """        "manhattan": Score(formula="−‖q − k‖₁", d="K", equal_sizes=True),
     }
 )
@@ -56,7 +56,7 @@ for fields, reason in (
     else:
         raise AssertionError(fields)
 assert len(load(Path("sweeps/distance.yaml")).runnable) == 10
-assert "| `distance` | `−½‖q − k‖²` | K | 0 | Tsai et al. 2019 |" in markdown()
+assert "| `distance` | `−½‖q − k‖²`, d = K | Tsai et al. 2019 |" in markdown()
 chosen = ["tests/attention/test_definitions.py", "-k", "distance or manhattan"]
 sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *chosen]))
 """
@@ -71,7 +71,7 @@ def insert(path: Path, marker: str, text: str) -> None:
 
 def add_another(tree: Path) -> None:
     """Add a second score, as its author would: at the end of each list."""
-    insert(tree / "study/attention/scores.py", "def build_score(", CLASS)
+    insert(tree / "study/attention/scores.py", "class EluKernel(", CLASS)
     insert(tree / "study/config/mechanisms.py", "    }\n)\nSCALE = Axis(", ROW)
     insert(tree / "tests/attention/test_definitions.py", "def legal_sites(", DEFINITION)
 

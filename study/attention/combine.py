@@ -284,7 +284,6 @@ def build_combine(config: Config, size: int, width: int, query: int, layer: int)
     """
     if plugins.is_own(config.output):
         return Through(config.heads, size, Output.named(config.output)(config.heads * size, width))
-    chosen = Combine.named(config.combine)
-    if chosen is Concat and not OUTPUT[config.output].weights:
+    if Combine.named(config.combine) is Concat and not OUTPUT[config.output].weights:
         return RawConcat(config.heads, size, width)
-    return chosen(config.heads, size, width, **chosen.taken({"query": query, "layer": layer}))
+    return Combine.chosen(config, config.heads, size, width, query=query, layer=layer)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from study.attention.combine import Through
-from study.attention.maps import Absent, Map, Raw
+from study.attention.maps import Absent, Raw
 from study.attention.mixing import Mixing
 from study.attention.multihead import Attention
 from study.attention.scores import Unscaled
@@ -17,58 +17,56 @@ from study.attention.site import Whole
 
 
 def equations_of(module: Attention | Whole | Mixing, carries: bool) -> list[str]:
-    """Return the equations of whatever mixes tokens at a place; see `equations`."""
-    if isinstance(module, Attention):
-        return equations(module, carries)
-    if isinstance(module, Mixing):
-        return [module.formula]
-    own = module.own
-    return [f"c = {own.formula}", *(f"{name} = {getattr(own.config, name)}" for name in own.facts.options)]
-
-
-def equations(site: Attention, carries: bool) -> list[str]:
-    """Return the equations of a site: maps, score · scale, reach and mask, normaliser, reach, mix, combination.
+    """Return the equations of whatever mixes tokens at a place, in the order of computation.
 
     `carries` is `Translator.carries`: True if a draw at one step can change the words after it.
     """
-    each = f", n = 1 … {site.config.heads}" if site.config.heads > 1 else ""
+    if isinstance(module, Mixing):
+        return [module.formula]
+    if isinstance(module, Whole):
+        own = module.own
+        return [f"c = {own.formula}", *(f"{name} = {getattr(own.config, name)}" for name in own.facts.options)]
     return [
-        *mapped(site),
-        *_normed(site),
-        *_score(site),
-        *_logits(site),
-        *_weights(site),
-        *([mixes] if (mixes := site.combine.facts and site.combine.facts.mixes) else []),
-        *site.reach.facts.after,
-        f"o{'_n' if each else ''} = {site.reach.facts.mixed}{each}",
-        combined(site),
-        *([f"c ← {site.combine.output.formula}"] if isinstance(site.combine, Through) else []),
-        *(part.facts.control for part in (site.score, site.combine) if part.facts and ":" in part.facts.control),
-        *_sampled(site, carries),
+        *_mapped(module),
+        *_scored(module),
+        *_weighed(module),
+        *_combined(module),
+        *(part.facts.control for part in (module.score, module.combine) if part.facts and ":" in part.facts.control),
+        *_sampled(module, carries),
     ]
 
 
-def mapped(site: Attention) -> list[str]:
-    """Return the equations of queries, keys and values; none for queries or keys that the score does not read."""
+def _mapped(site: Attention) -> Iterator[str]:
+    """Yield queries, keys and values, without those that the score does not read; then what norm and positions do."""
     one = {id(p) for p in site.map_query.parameters()} & {id(p) for p in site.map_key.parameters()}
-    parts = (("q", site.map_query, "W" if one else "W_Q", "x"), ("k", site.map_key, "W" if one else "W_K", "m"))
-    written = (
-        (name, _of(part, weight, state)) for name, part, weight, state in (*parts, ("v", site.map_value, "W_V", "m"))
-    )
-    lines = [f"{name} = {formula}" for name, formula in written if formula]
-    return [*lines[:-1], "v = k"] if site.map_value is site.map_key else lines
-
-
-def _normed(site: Attention) -> Iterator[str]:
-    """Yield what changes queries and keys, but not values that are keys."""
+    for name, part, weight, state in (
+        ("q", site.map_query, "W" if one else "W_Q", "x"),
+        ("k", site.map_key, "W" if one else "W_K", "m"),
+        ("v", site.map_value, "W_V", "m"),
+    ):
+        formula = re.sub(r"\bx\b", state, re.sub(r"\bW\b", weight, part.formula))
+        if name == "v" and part is site.map_key:
+            yield "v = k"
+        elif not isinstance(part, Absent):
+            sliced = isinstance(part, Raw) and part.heads > 1
+            yield f"{name} = {formula}" + (", sliced among the heads" if sliced else "")
     if site.norm.formula:
         yield site.norm.formula
     if site.positions is not None and not site.positions.facts.biased:
         yield site.positions.formula
 
 
-def _logits(site: Attention) -> Iterator[str]:
-    """Yield what changes scaled scores before they are normalised."""
+def _scored(site: Attention) -> Iterator[str]:
+    """Yield scores and their scale, then what changes scaled scores before they are normalised."""
+    scale, score = site.scale, site.score
+    if scale.formula == Unscaled.formula:
+        yield f"e = {score.formula}"
+    else:
+        about = "about " if scale.facts.grows else ""
+        start = f", {scale.formula} starting {about}at 1/√d" if scale.facts.learned and scale.facts.power == 0.5 else ""
+        yield f"e = ({score.formula}) · {scale.formula}, d = {score.d}{start}"
+    if score.facts.unit_logits and scale.facts.divides:
+        yield f"over-scaled, a control: e without {scale.formula} starts O(1) whatever d is"
     for option in site.logits.facts.options:
         yield f"e ← {site.logits.formula}, {option[0]} = {getattr(site.config, option):g}"
     if site.positions is not None and site.positions.facts.biased:
@@ -77,50 +75,32 @@ def _logits(site: Attention) -> Iterator[str]:
         yield site.combine.facts.mixes_logits
 
 
-def _of(part: Map, weight: str, state: str) -> str:
-    if isinstance(part, Absent):
-        return ""
-    formula = re.sub(r"\bx\b", state, re.sub(r"\bW\b", weight, part.formula))
-    return f"{formula}, sliced among the heads" if isinstance(part, Raw) and part.heads > 1 else formula
-
-
-def _score(site: Attention) -> Iterator[str]:
-    scale, score = site.scale, site.score
-    if scale.formula == Unscaled.formula:
-        yield f"e = {score.formula}"
-    else:
-        start = (
-            f", {scale.formula} starting {'about ' if scale.facts.grows else ''}at 1/√d" if scale.facts.learned else ""
-        )
-        yield f"e = ({score.formula}) · {scale.formula}, d = {score.d}{start}"
-    if score.facts.unit_logits and scale.facts.divides:
-        yield f"over-scaled, a control: e without {scale.formula} starts O(1) whatever d is"
-
-
-def _weights(site: Attention) -> Iterator[str]:
-    """Yield the conditions that hide some of the S visible slots, then the normaliser over the others."""
-    facts, count = site.reach.facts, "S"
-    within = facts.within
+def _weighed(site: Attention) -> Iterator[str]:
+    """Yield the conditions that hide some of the S visible slots, the normaliser over the others, and later steps."""
+    facts, hides = site.reach.facts, bool(site.reach.facts.within or site.config.exclude_self)
     if facts.formula != facts.composed:
         yield f"reach: {facts.formula}"
-    if within:
-        yield f"window: {within}, w = {site.config.window}"
+    if facts.within:
+        yield f"window: {facts.within}, w = {site.config.window}"
     if site.config.exclude_self:
         yield "hidden: its own position, s = t"
-    over = "the S visible slots"
-    if within or site.config.exclude_self:
-        count, over = "S′", "the S′ slots left of the S visible"
-    formula = re.sub(r"\bS\b", count, site.weights.formula)
-    yield f"a = {formula} over {over}, 0 elsewhere"
+    formula = re.sub(r"\bS\b", "S′" if hides else "S", site.weights.formula)
+    yield f"a = {formula} over the {'S′ slots left of the S visible' if hides else 'S visible slots'}, 0 elsewhere"
+    if site.combine.facts and site.combine.facts.mixes:
+        yield site.combine.facts.mixes
+    yield from facts.after
 
 
-def combined(site: Attention) -> str:
-    """Return the equation of the output."""
-    formula = site.combine.formula
-    if site.config.heads == 1:  # what joins or sums one head is that head
-        for several in ("[o_1; …; o_H]", "(1/H Σ_n o_n)", "(Σ_n o_n)", "Σ_n o_n"):
-            formula = formula.replace(several, "o")
-    return f"c = {formula}"
+def _combined(site: Attention) -> Iterator[str]:
+    """Yield the output of a head and of the site."""
+    several, formula = site.config.heads > 1, site.combine.formula
+    each = f", n = 1 … {site.config.heads}" if several else ""
+    yield f"o{'_n' if several else ''} = {site.reach.facts.mixed}{each}"
+    for joined in ("[o_1; …; o_H]", "(1/H Σ_n o_n)", "(Σ_n o_n)", "Σ_n o_n") if not several else ():
+        formula = formula.replace(joined, "o")  # what joins or sums one head is that head
+    yield f"c = {formula}"
+    if isinstance(site.combine, Through):
+        yield f"c ← {site.combine.output.formula}"
 
 
 def _sampled(site: Attention, carries: bool) -> Iterator[str]:

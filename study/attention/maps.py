@@ -259,8 +259,3 @@ def _projected(config: Config, width: int, heads: int, size: int) -> Projected:
     if config.groups is None:
         return Projected(width, heads, size)
     return Grouped(width, heads, size, config.groups * heads // config.heads)
-
-
-def build_norm(config: Config, query: int, key: int) -> Norm:
-    """Build the norm that a resolved site declares, for widths `query` and `key` of a head."""
-    return Norm.named(config.norm)(config.score_heads, query, key, MAPS[config.maps].one)

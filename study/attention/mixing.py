@@ -15,7 +15,6 @@ from study.attention.positions import Positions
 from study.attention.site import Whole, build_site
 from study.attention.view import Lengths, Terms, View
 from study.config import Transformer as Config
-from study.config.mechanisms import MIXING
 
 
 class Mixing(Part):
@@ -68,11 +67,7 @@ def build_mixing(
     config: Config, lengths: Lengths | None, layer: int = 1, positions: Positions | None = None
 ) -> Attention | Whole | Mixing:
     """Build what mixes tokens in a layer of the encoder, counted from 1."""
-    facts = MIXING[config.mixing]
-    if facts.attends:
-        assert config.attention.encoder_self is not None
-        built: Attention | Whole = build_site(
-            config.attention.encoder_self, config.width, config.width, lengths, layer, positions
-        )
-        return built
-    return Mixing.named(config.mixing)(config.width, **{option: getattr(config, option) for option in facts.options})
+    site = config.attention.encoder_self
+    if site is None:
+        return Mixing.chosen(config, config.width)
+    return build_site(site, config.width, config.width, lengths, layer, positions)

@@ -14,15 +14,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from study.attention.combine import build_combine
-from study.attention.maps import Projected, build_maps, build_norm, build_values
+from study.attention.maps import Norm, Projected, build_maps, build_values
 from study.attention.part import Part
 from study.attention.positions import Positions
-from study.attention.reach import build_reach, without_self
-from study.attention.scores import build_scale, build_score
+from study.attention.reach import Reach, without_self
+from study.attention.scores import Score, build_scale
 from study.attention.view import AttentionCall, Lengths, Memory, Terms, View, gather
-from study.attention.weighting import build_logits, build_weights, to_float32, unmask_empty, without_autocast
+from study.attention.weighting import Logits, Weighting, to_float32, unmask_empty, without_autocast
 from study.config import Attention as Config
-from study.config.mechanisms import COMBINE, LOGIT_INIT, MAP_RATE
+from study.config.mechanisms import COMBINE, LOGIT_INIT, MAP_RATE, MAPS
 
 FUSED_GATHER_FROM = 28.0
 """`Score.gather_from` against torch's fused kernel with a mask."""
@@ -63,12 +63,13 @@ class Attention(Part):
         self.map_query, self.map_key = build_maps(config, query_width, memory_width)
         self.map_value = build_values(config, memory_width, self.map_key)
         query, key = config.map_widths(query_width, memory_width)
-        self.norm = build_norm(config, query, key)
-        self.score = build_score(config, query, key, lengths)
+        heads = config.score_heads
+        self.norm = Norm.chosen(config, heads, query, key, MAPS[config.maps].one)
+        self.score = Score.chosen(config, heads, query, key, lengths=lengths, scale=config.scale)
         self.scale = build_scale(config, self.score.d, lengths)
-        self.logits = build_logits(config)
-        self.weights = build_weights(config)
-        self.reach = build_reach(config, query)
+        self.logits = Logits.chosen(config)
+        self.weights = Weighting.chosen(config, heads=heads)
+        self.reach = Reach.chosen(config, config.heads, query)
         self.combine = build_combine(config, config.mixed_width(memory_width), query_width, query, layer)
         self.gather_from = max(self.score.gather_from, FUSED_GATHER_FROM if self.fusable else 0.0)
         self.gate: nn.Module = nn.Identity()

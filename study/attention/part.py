@@ -67,6 +67,19 @@ class Part(nn.Module):
         return found
 
     @classmethod
+    def chosen(cls, config: Any, *given: Any, **more: Any) -> Self:
+        """Build the value of this axis that a resolved configuration chooses, with the options of its row.
+
+        Args:
+            config: a site, or a model for an axis of models.
+            given: arguments of every class of the axis.
+            more: further ones, for classes that take them.
+        """
+        kind = cls.named(getattr(config, cls.axis))
+        options = {option: getattr(config, option) for option in kind.facts.options}
+        return kind(*given, **kind.taken(options | more))
+
+    @classmethod
     def taken(cls, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return those of the options that the constructor takes."""
         parameters = inspect.signature(cls).parameters

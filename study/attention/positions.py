@@ -165,6 +165,4 @@ def build_positions(config: Config, site: Site | None, causal: bool, lengths: Le
     """Build the positions of one language, whose self-attention is `site`. A convolution has no relative ones."""
     if site is None and POSITIONS[config.positions].relative:
         return NoPositions(config.width)
-    options = {"heads": site.heads if site else 1, "causal": causal, "lengths": lengths}
-    chosen = Positions.named(config.positions)
-    return chosen(config.width, **chosen.taken(options))
+    return Positions.chosen(config, config.width, heads=site.heads if site else 1, causal=causal, lengths=lengths)

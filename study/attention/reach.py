@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from study.attention.part import Part
 from study.attention.view import Terms, View
 from study.attention.weighting import to_float32
-from study.config import Attention as Config
 
 
 class Reach(Part):
@@ -176,9 +175,3 @@ def one_hot(slot: Tensor, like: Tensor) -> Tensor:
 def without_self(view: View) -> View:
     """Return the view without the diagonal: no query sees the slot of its own position."""
     return view._replace(mask=view.mask & (view.slot != view.position[:, None]))
-
-
-def build_reach(config: Config, query: int) -> Reach:
-    """Build the reach that a resolved site declares, for queries of width `query` per head."""
-    chosen = Reach.named(config.reach)
-    return chosen(config.heads, query, **{option: getattr(config, option) for option in chosen.facts.options})

@@ -174,10 +174,9 @@ class LogLength(Scale):
 
 def build_scale(config: Config, d: int, lengths: Lengths | None = None) -> Scale:
     """Build the factor that a resolved site declares. A score with a scale of its own gets no second one."""
-    if config.scale is None:
-        raise ValueError("an unresolved site: its scale is still to be derived")
-    chosen = Unscaled if SCORE[config.score].own_scale else Scale.named(config.scale)
-    return chosen(config.score_heads, d, **chosen.taken({"lengths": lengths}))
+    if SCORE[config.score].own_scale:
+        return Unscaled(config.score_heads, d)
+    return Scale.chosen(config, config.score_heads, d, lengths=lengths)
 
 
 def known(lengths: Lengths | None) -> Lengths:
@@ -494,11 +493,3 @@ class FixedRandom(Bounded):
         slots = prepared.shape[2]
         rows = self.table[:, view.position.clamp(max=self.longest - 1), :slots].to(query.dtype)
         return self.all_slots(rows, slots).expand(len(query), -1, -1, -1)
-
-
-def build_score(config: Config, query: int, key: int, lengths: Lengths | None = None) -> Score:
-    """Build the score that a resolved site declares, for per-head widths `query` and `key`."""
-    chosen = Score.named(config.score)
-    options = (*chosen.facts.options, *(("scale",) if chosen.facts.own_scale else ()))
-    given = {"lengths": lengths} | {option: getattr(config, option) for option in options}
-    return chosen(config.score_heads, query, key, **chosen.taken(given))

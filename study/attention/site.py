@@ -106,7 +106,7 @@ def build_site(
     layer: int = 1,
     positions: Positions | None = None,
     causal: bool = False,
-) -> Any:
+) -> Attention | Whole:
     """Build the site that a resolved configuration declares: `Attention`, or `Whole` for a class of a user's own."""
     if not config.whole:
         return Attention(config, query_width, memory_width, lengths, layer, positions)

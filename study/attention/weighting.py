@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 
 from study.attention.part import Part
-from study.config import Attention as Config
 
 
 def to_float32(x: Tensor) -> Tensor:
@@ -220,15 +219,3 @@ class Cap(Logits):
 
     def forward(self, scores: Tensor) -> Tensor:
         return self.cap * (scores / self.cap).tanh()
-
-
-def build_logits(config: Config) -> Logits:
-    """Build what makes logits of scaled scores."""
-    chosen = Logits.named(config.logits)
-    return chosen(**{option: getattr(config, option) for option in chosen.facts.options})
-
-
-def build_weights(config: Config) -> Weighting:
-    """Build the normaliser that a site declares."""
-    chosen = Weighting.named(config.weights)
-    return chosen(**chosen.taken({"heads": config.score_heads}))

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from study.config.mechanisms import COMBINE
 from study.config.model import Recurrent, Transformer
 from study.schema import Frozen, Size
 
@@ -95,6 +96,9 @@ class Pruning(Frozen):
         chosen = [site for name, site in sites.items() if self.site in ("all", name) and not site.whole]
         if not chosen:
             return f"site: expected sites with heads to prune, got {self.site}, which classes of a user's own compute."
+        mixed = next((site.combine for site in chosen if COMBINE[site.combine].mixes_logits), None)
+        if mixed and self.question in CUTTING:
+            return f"question: {mixed} mixes the logits of all heads, so none can be removed. Use each_head."
         heads = layers * sum(site.heads for site in chosen)
         if heads < 2:
             return "site: expected two heads or more to prune, got one. Set model.attention.heads."

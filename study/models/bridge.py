@@ -14,7 +14,6 @@ from study.attention import Terms
 from study.attention.part import Part
 from study.attention.weighting import softmax, to_float32, without_autocast
 from study.config import Recurrent as RecurrentConfig
-from study.config import Transformer as TransformerConfig
 from study.models.translator import lengths
 
 
@@ -136,12 +135,6 @@ def redundancy(annotation: Tensor) -> Tensor:
         overlap = exact @ exact.transpose(1, 2)
         away = overlap - torch.eye(overlap.shape[-1], device=overlap.device, dtype=overlap.dtype)
         return away.square().sum((1, 2)).mean()
-
-
-def build_memory(config: RecurrentConfig | TransformerConfig, width: int) -> SourceMemory:
-    """The memory that a model declares, over encoder states of `width`."""
-    chosen = SourceMemory.named(config.memory)
-    return chosen(width, **{option: getattr(config, option) for option in chosen.facts.options})
 
 
 def initial_vectors(

@@ -45,11 +45,9 @@ def construct(
     config: RecurrentConfig | TransformerConfig, vocabulary: int, lengths: Lengths | None = None
 ) -> Translator:
     """The model that a configuration declares, without its initial values."""
-    match config:
-        case RecurrentConfig():
-            return Recurrent(config, vocabulary, lengths)
-        case TransformerConfig():
-            return Transformer(config, vocabulary, lengths)
+    if isinstance(config, RecurrentConfig):
+        return Recurrent(config, vocabulary, lengths)
+    return Transformer(config, vocabulary, lengths)
 
 
 @torch.no_grad()

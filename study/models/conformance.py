@@ -1,4 +1,4 @@
-"""Checks that every mechanism must pass, built in or a user's own. `study check` prints them.
+"""Checks that every mechanism must pass, built in or a user's own. `study check` and the tests run them.
 
 Small sites and models with padding: B batch · H heads · L queries · S slots · D width.
 """
@@ -8,15 +8,14 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterator
-from functools import partial
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from study.attention import Attention, AttentionCall, Lengths, View
-from study.attention.part import Part
+from study.attention import AttentionCall, Lengths, View
 from study.attention.positions import Positions
 from study.attention.site import build_site
 from study.config import Attention as Config
@@ -30,24 +29,11 @@ B, H, L, S, D, VOCABULARY = 2, 3, 5, 7, 24, 13
 LONG = 120
 """Slots of a memory from which every window of half-width 1 is gathered."""
 LENGTHS = Lengths(longest=16, typical=12)
-
-
-class Check(NamedTuple):
-    """One check and its outcome."""
-
-    name: str
-    problem: str
-    """The mistake and its remedy; empty if the mechanism passes."""
-    note: str = ""
-    """Why the check does not apply, if it does not."""
+SITES = ("encoder_self", "decoder_self", "cross")
 
 
 class CheckFailedError(Exception):
     """A mechanism fails a check."""
-
-
-class NotApplicableError(Exception):
-    """A check has nothing to test, for the reason given."""
 
 
 class Case(NamedTuple):
@@ -60,19 +46,6 @@ class Case(NamedTuple):
     def facts(self) -> Any:
         """Row of the value."""
         return AXES[self.axis][self.value]
-
-    @property
-    def reaches(self) -> tuple[str, ...]:
-        """Every reach that the mechanism takes."""
-        if self.axis == "site":
-            return ("global",)
-        return (self.value,) if self.axis == "reach" else tuple(reach for reach in REACH if self._takes(reach))
-
-    def _takes(self, reach: str) -> bool:
-        try:
-            return bool(Config(**self.fields() | {"reach": reach}).resolved(D, D))
-        except ValueError:
-            return False
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of a site that takes the value."""
@@ -89,25 +62,32 @@ class Case(NamedTuple):
 
     def site(self, **fields: Any) -> Any:
         """Return an initialised site in float64, in evaluation: `Attention`, or `Whole` for axis site."""
-        if fields.get("reach") in REACH.taking("window"):
-            fields["window"] = 1
-        config = Config(**self.fields() | (fields if self.axis != "site" else {})).resolved(D, D)
-        site = build_site(config, D, D, LENGTHS, positions=self._positions())
+        config = Config(**self.fields() | fields).resolved(D, D)
+        positions = None
+        if self.axis == "positions":
+            chosen = Positions.named(self.value)
+            positions = chosen(D, **chosen.taken({"heads": H, "lengths": LENGTHS}))
+            initialise(positions, 1)
+            positions.double()
+        site = build_site(config, D, D, LENGTHS, positions=positions)
         initialise(site, 1)
         return site.double().eval()
-
-    def _positions(self) -> Positions | None:
-        if self.axis != "positions":
-            return None
-        chosen = Positions.named(self.value)
-        positions = chosen(D, **chosen.taken({"heads": H, "lengths": LENGTHS}))
-        initialise(positions, 1)
-        return positions.double().eval()
 
     @property
     def stands(self) -> tuple[str, ...]:
         """Sites at which it may stand."""
-        return tuple(self.facts.sites) if self.axis == "site" else ("encoder_self", "decoder_self", "cross")
+        return tuple(self.facts.sites) if self.axis == "site" else SITES
+
+    @property
+    def reaches(self) -> Iterator[dict[str, Any]]:
+        """Yield the fields of every reach that the mechanism takes."""
+        for reach in REACH if self.axis in Config.model_fields.keys() - {"reach", "site"} else ():
+            given = {"reach": reach} | ({"window": 1} if REACH[reach].local else {})
+            with suppress(ValueError):
+                Config(**self.fields() | given).resolved(D, D)
+                yield given
+        if self.axis == "reach":
+            yield {"window": 1} if self.facts.local else {}
 
     def given(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries, states and the mask of a call that the site takes."""
@@ -115,16 +95,7 @@ class Case(NamedTuple):
             return _states(L), _states(S, 1), _mask()
         return _states(S), _states(S), _mask() if "encoder_self" in self.stands else _causal(S)
 
-    def need(self, site: str) -> None:
-        """Leave out a test of another site.
-
-        Raises:
-            NotApplicableError: the mechanism does not stand at this site.
-        """
-        if site not in self.stands:
-            raise NotApplicableError(f"it stands at {' and '.join(self.stands)} alone (facts.sites)")
-
-    def models(self) -> Iterator[Recurrent | Transformer]:
+    def models(self, **reach: Any) -> Iterator[Recurrent | Transformer]:
         """Yield a model of each family that takes the mechanism: at every site, or at cross alone.
 
         Raises:
@@ -132,19 +103,15 @@ class Case(NamedTuple):
         """
         refused, count = "", 0
         for family in (Recurrent, Transformer):
-            own = self.axis in family.model_fields
-            given = {self.axis: self.value} if own else self.fields() if self.axis in Config.model_fields else {}
-            names = family.model_fields["attention"].annotation.model_fields  # type: ignore[union-attr]
-            if self.axis == "site":
-                at = [name for name in names if name in self.stands]
-                given = {f"{name}.{field}": value for name in at for field, value in given.items()}
+            fields, sites = self.fields() | reach, family.model_fields["attention"].annotation.model_fields  # type: ignore[union-attr]
+            places = [[f"attention.{site}." for site in sites if site in self.stands], ["attention.cross."]]
+            if self.axis in family.model_fields:
+                fields, places = {self.axis: self.value}, [[""]]
             sizes = {"family": family.model_fields["family"].default, "width": D, "layers": 1, "dropout": 0.0}
-            places = ("attention.",) if self.axis == "site" else ("attention.", "attention.cross.")
-            for place in ("",) if own else places if given else ():
-                overrides = {f"model.{name}": value for name, value in sizes.items()}
-                overrides |= {f"model.{place}{name}": value for name, value in given.items()}
+            for at in filter(None, places if fields.keys() & {self.axis} else ()):
+                given = sizes | {f"{place}{name}": value for place in at for name, value in fields.items()}
                 try:
-                    yield experiment_from(overrides).model
+                    yield experiment_from({f"model.{name}": value for name, value in given.items()}).model
                 except InputError as problem:
                     refused = str(problem)
                 else:
@@ -154,25 +121,33 @@ class Case(NamedTuple):
             raise CheckFailedError(f"no model takes it: {refused}")
 
 
-def check(axis: str, value: str) -> Iterator[Check]:
-    """Yield the outcome of every check that belongs to an axis.
+class Check(NamedTuple):
+    """One check and its outcome."""
 
-    A mechanism that cannot be run at all gets the first outcome alone, and an error that comes again is not repeated.
+    name: str
+    problem: str
+    """The mistake and its remedy; empty if the mechanism passes."""
+
+
+Test = Callable[[Case], None]
+
+
+def check(axis: str, value: str) -> Iterator[Check]:
+    """Yield the outcome of every check that applies. An error that stops the first check, or comes again, ends it.
 
     Args:
         axis: field of an attention or model, such as `score`.
         value: name of a built-in value, or of a user's own class as `study.config.plugins` reads it.
     """
-    told: set[str] = set()
-    for number, test in enumerate((*_tests(axis, value), *OWN.get(axis, ()), *MODEL)):
-        name = (inspect.getdoc(test) or "").splitlines()[0].rstrip(".")
+    case, told = Case(axis, value), set()
+    for number, test in enumerate(_tests(case)):
+        name = (inspect.getdoc(test) or "").partition("\n")[0].rstrip(".")
         try:
-            test(Case(axis, value))
-        except NotApplicableError as reason:
-            yield Check(name, "", str(reason))
+            test(case)
         except Exception as problem:
             text = _explained(problem)
-            yield Check(name, *(("", "the same error") if text in told else (text,)))
+            if text not in told:
+                yield Check(name, text)
             if not number:
                 return
             told.add(text)
@@ -180,11 +155,27 @@ def check(axis: str, value: str) -> Iterator[Check]:
             yield Check(name, "")
 
 
-def _tests(axis: str, value: str) -> tuple[Test, ...]:
-    """Return the tests of a single site."""
+def _tests(case: Case) -> Iterator[Test]:
+    """Yield the checks that apply to a mechanism."""
+    axis = case.axis
+    inside = axis == "positions" and Positions.named(case.value).inside
+    if inside or axis in Config.model_fields:
+        yield from (shapes, gradients)
+        if "cross" in case.stands:
+            yield empty_rows
+        if axis != "site":
+            yield from (windows, taps)
+        if axis != "site" and not (axis == "combine" and case.facts.mixes_logits):
+            yield removed_heads
+    if axis in ("score", "scale", "weights", "reach", "combine") and getattr(case.site(), axis).reference:
+        yield reference
+    if axis == "score":
+        yield what_it_reads
+    if axis == "weights":
+        yield distribution
     if axis == "positions":
-        return SITE if Positions.named(value).inside else ()
-    return WHOLE if axis == "site" else SITE if axis in Config.model_fields else ()
+        yield what_positions_do
+    yield from (padding, decoding, training, devices)
 
 
 def _explained(problem: Exception) -> str:
@@ -216,9 +207,10 @@ def _causal(count: int) -> Tensor:
 def _attend(site: Any, query: Tensor, states: Tensor, mask: Tensor) -> Tensor:
     """Return the contexts of queries over the states; the mask is [B, S], or [B, 1, L, S]."""
     real = mask if mask.ndim == 2 else mask.new_ones(states.shape[:2])
-    view = View(mask[:, None, None] if mask.ndim == 2 else mask, torch.arange(query.shape[1], device=query.device))
-    out: Tensor = site(query, site.remember(states, real), view)[0]
-    return out
+    view = View(mask[:, None, None] if mask.ndim == 2 else mask, torch.arange(query.shape[1]))
+    contexts: Tensor
+    contexts, site.terms = site(query, site.remember(states, real), view)
+    return contexts
 
 
 def _tapped(site: Any, query: Tensor, states: Tensor, mask: Tensor) -> AttentionCall:
@@ -236,130 +228,84 @@ def _equal(one: Tensor, other: Tensor, problem: str, tolerance: float = 1e-8) ->
         raise CheckFailedError(f"{problem}; the largest difference is {(one - other).abs().max():.2g}")
 
 
-SHAPES = {
-    "score": ("score", (B, H, L, S)),
-    "weights": ("weights", (B, H, L, S)),
-    "combine": ("combine", (B, L, D)),
-    "maps": ("map_key", (B, H, -1, D // H)),
-    "values": ("map_value", (B, H, S, D // H)),
-    "output": ("combine", (B, L, D)),
-}
-"""Axis ↦ part of a site and shape of its result; −1 for any size, because one map may serve queries and keys."""
-
-
-def _shaped(shape: tuple[int, ...], part: nn.Module, given: Any, out: Tensor) -> None:
-    if out.ndim != len(shape) or any(size not in (-1, got) for size, got in zip(shape, out.shape, strict=True)):
-        raise CheckFailedError(
-            f"expected {type(part).__name__} to return the shape {list(shape)}, got {list(out.shape)}"
-        )
+def _must(holds: object, problem: str) -> None:
+    if not holds:
+        raise CheckFailedError(problem)
 
 
 def shapes(case: Case) -> None:
     """Results are finite and have their shapes."""
     site = case.site()
-    if case.axis in SHAPES:
-        site.tap = lambda call: None
-        part, shape = SHAPES[case.axis]
-        site.get_submodule(part).register_forward_hook(partial(_shaped, shape))
     query, states, mask = case.given()
-    out, wanted = _attend(site, query, states, mask), (B, query.shape[1], site.width)
-    if out.shape != wanted:
-        raise CheckFailedError(f"expected an output of shape {list(wanted)}, got {list(out.shape)}")
-    if not out.isfinite().all():
-        raise CheckFailedError("expected finite numbers, got inf or nan")
+    out, wanted = _attend(site, query, states, mask), [B, query.shape[1], site.width]
+    _must(list(out.shape) == wanted, f"expected an output of shape {wanted}, got {list(out.shape)}")
+    _must(out.isfinite().all(), "expected finite numbers, got inf or nan")
 
 
 def gradients(case: Case) -> None:
     """A finite gradient reaches every parameter, and in it every head."""
     site = case.site().train()
-    query, states, mask = case.given()
-    real, visible = (mask, mask[:, None, None]) if mask.ndim == 2 else (mask[:, 0, -1], mask)
-    out, terms = site(query, site.remember(states, real), View(visible, torch.arange(query.shape[1])))
-    loss = out.square().sum() + sum((term.sum() for term in terms if isinstance(term, Tensor)), out.new_zeros(()))
+    out = _attend(site, *case.given())
+    loss = out.square().sum() + sum(term.sum() for term in site.terms if isinstance(term, Tensor))
     every = (*site.named_parameters(), *(() if case.axis != "positions" else site.positions.named_parameters()))
     named = {name: parameter for name, parameter in every if parameter.requires_grad}
-    found = torch.autograd.grad(loss, list(named.values()), allow_unused=True)
+    _used(named, torch.autograd.grad(loss, list(named.values()), allow_unused=True))
+
+
+def _used(named: dict[str, nn.Parameter], found: tuple[Tensor | None, ...]) -> None:
     for name, gradient in zip(named, found, strict=True):
         if gradient is None:
             raise CheckFailedError(f"parameter {name} gets no gradient: it is not used, or a step detaches it")
-        if not gradient.isfinite().all():
-            raise CheckFailedError(f"the gradient of {name} is inf or nan")
+        _must(gradient.isfinite().all(), f"the gradient of {name} is inf or nan")
         by_head = gradient.reshape(H, -1).abs().amax(1) if len(gradient) == H else gradient.abs().max()[None]
-        if not by_head.all():
-            of = f" of head {int(by_head.argmin())}" if len(by_head) > 1 else ""
-            raise CheckFailedError(f"the gradient of {name}{of} is 0: the output does not depend on it")
+        of = f" of head {int(by_head.argmin())}" if len(by_head) > 1 else ""
+        _must(by_head.all(), f"the gradient of {name}{of} is 0: the output does not depend on it")
 
 
-def nothing_to_attend_to(case: Case) -> None:
+def empty_rows(case: Case) -> None:
     """A query that sees no slot gets a zero context and finite gradients."""
-    case.need("cross")
     site = case.site().train()
     states, mask = _states(S, 1).requires_grad_(), _mask()
     mask[1] = False
     out = _attend(site, _states(L), states, mask)
-    if out[1].abs().max() != 0:
-        raise CheckFailedError(f"expected 0, got numbers up to {out[1].abs().max():.2g}. Give weight 0 to hidden slots")
+    largest = out[1].abs().max()
+    _must(largest == 0, f"expected 0, got numbers up to {largest:.2g}. Give weight 0 to hidden slots")
     (gradient,) = torch.autograd.grad(out.sum(), states, allow_unused=True)
-    if gradient is not None and not gradient.isfinite().all():
-        raise CheckFailedError("the gradient is inf or nan. Replace empty rows before the operation that divides by 0")
-
-
-def padding(case: Case) -> None:
-    """Padding changes nothing, neither by its content nor by its length."""
-    case.need("cross")
-    site, states, mask = case.site(), _states(S, 1), _mask()
-    other = torch.where(mask[..., None], states, 9 * _states(S, 2))
-    first = _attend(site, _states(L), states, mask)
-    second = _attend(site, _states(L), other, mask)
-    _equal(first, second, "the content of padded slots changes the output. Use view.mask")
-    third = _attend(site, _states(L), F.pad(states, (0, 0, 0, 2)), F.pad(mask, (0, 2)))
-    _equal(first, third, "two more padded slots change the output. Count visible slots by view.mask, not by shape")
-
-
-def causality(case: Case) -> None:
-    """In causal self-attention, later tokens do not change earlier outputs."""
-    if case.axis == "reach" and case.facts.cross_only:
-        raise NotApplicableError("it belongs to cross-attention alone")
-    case.need("decoder_self")
-    site, states = case.site(), _states(S)
-    changed = torch.cat([states[:, :-1], 9 * states[:, -1:]], 1)
-    first, second = (_attend(site, x, x, _causal(S))[:, :-1] for x in (states, changed))
-    _equal(first, second, "a hidden later token changes an earlier output. Use view.mask")
-
-
-def incremental(case: Case) -> None:
-    """Token by token equals all at once, with every reach, as decoding needs."""
-    case.need("decoder_self")
-    for reach in (name for name in case.reaches if not REACH[name].samples):
-        site, states = case.site(reach=reach), _states(S)
-        whole = _attend(site, states, states, _causal(S))
-        memory = site.remember(states[:, :1], _mask()[:, :1])
-        for t in range(S):
-            memory = site.extend(memory, states[:, t : t + 1]) if t else memory
-            view = View(_causal(S)[:, :, t : t + 1, : t + 1], torch.tensor([t]))
-            out = site(states[:, t : t + 1], memory, view)[0]
-            problem = "step {} differs. A slot depends on other slots, or a position is not that of view.position"
-            _equal(out[:, 0], whole[:, t], problem.format(t) + (f"; reach {reach}" if reach != "global" else ""))
+    finite = gradient is None or gradient.isfinite().all()
+    _must(finite, "the gradient is inf or nan. Replace empty rows before the operation that divides by 0")
 
 
 def windows(case: Case) -> None:
     """Every reach takes long sources, and gathered windows equal masked ones."""
     for reach in case.reaches:
-        site, states, query = case.site(reach=reach), _states(LONG, 1), _states(L)
+        site, states, query = case.site(**reach), _states(LONG, 1), _states(L)
         gathered = _attend(site, query, states, _mask(LONG))
         site.gather_from = math.inf
         masked = _attend(site, query, states, _mask(LONG))
-        _equal(gathered, masked, f"reach {reach}: a gathered window differs. Let gather_from be infinite")
+        _equal(gathered, masked, f"{reach}: a gathered window differs. Let gather_from be infinite")
 
 
 def taps(case: Case) -> None:
     """The fused kernel, or a repeated call, equals the explicit formula."""
-    site = case.site()
-    given = _states(L), _states(S, 1), _mask()
+    site, given = case.site(), case.given()
     quick = _attend(site, *given)
     _equal(quick, _attend(site, *given), "two equal calls differ")
     site.tap = lambda call: None
-    _equal(quick, _attend(site, *given), "fusable is declared, and the kernel computes another function")
+    explicit = _attend(site, *given)
+    _equal(
+        quick, explicit, "the kernel computes another function. Define forward, or correct prepare and prepare_query"
+    )
+
+
+def removed_heads(case: Case) -> None:
+    """Removing each head equals gating it to 0, as pruning needs."""
+    for gone in range(H):
+        kept = [head for head in range(H) if head != gone]
+        site, given = case.site(), case.given()
+        smaller = _attend(site.reduced(kept), *given)
+        site.gate = _Gate(kept)
+        why = "parameters are not sliced by head. Let their first axis be the heads', or define keep(heads)"
+        _equal(smaller, _attend(site, *given), f"without head {gone}: {why}")
 
 
 class _Gate(nn.Module):
@@ -373,22 +319,22 @@ class _Gate(nn.Module):
         return heads * self.open
 
 
-def removed_heads(case: Case) -> None:
-    """Removing each head equals gating it to 0, as pruning needs."""
-    if case.axis == "combine" and case.facts.mixes_logits:
-        raise NotApplicableError("it mixes heads, so that none can be removed")
-    for gone in range(H):
-        kept = [head for head in range(H) if head != gone]
-        site = case.site()
-        smaller = site.reduced(kept)
-        site.gate = _Gate(kept)
-        given = _states(L), _states(S, 1), _mask()
-        _equal(
-            _attend(smaller, *given),
-            _attend(site, *given),
-            f"without head {gone}: parameters are not sliced by head. Let their first axis be the heads', or define "
-            "keep(heads)",
-        )
+def reference(case: Case) -> None:
+    """The class equals its own reference in float64."""
+    site = case.site()
+    seen = _tapped(site, *case.given())
+    part: Any = getattr(site, case.axis)
+    result, given = {
+        "score": (seen.logits / site.scale(), (seen.query, site.map_key(_states(S, 1)))),
+        "scale": (torch.as_tensor(site.scale()), (site.score.d,)),
+        "weights": (seen.normalised, (seen.logits, seen.mask)),
+        "reach": (seen.weights, (seen.logits, seen.mask)),
+        "combine": (site.combine(seen.heads), (seen.heads,)),
+    }[case.axis]
+    numbers = {**dict(part.named_parameters()), **dict(part.named_buffers())}
+    parameters = (numbers,) if "parameters" in inspect.signature(part.reference).parameters else ()
+    wanted = torch.as_tensor(part.reference(*given, *parameters), dtype=torch.float64)
+    _equal(result.double(), wanted.expand_as(result), "the class differs from its reference")
 
 
 def what_it_reads(case: Case) -> None:
@@ -397,35 +343,21 @@ def what_it_reads(case: Case) -> None:
     base = _tapped(site, *given, _mask()).logits
     for name, moved in (("query", (2 * _states(L, 3), given[1])), ("key", (given[0], 2 * _states(S, 4)))):
         changes = not torch.equal(base, _tapped(site, *moved, _mask()).logits)
-        if changes != (name in case.facts.reads):
-            does = "changes" if changes else "does not change"
-            raise CheckFailedError(
-                f"the score {does} with the {name}, and facts.reads is {case.facts.reads}. Correct it"
-            )
-
-
-def rescaling(case: Case) -> None:
-    """With facts.matrix, the score's own parameter multiplies it."""
-    if not case.facts.matrix:
-        raise NotApplicableError("it has no matrix of its own")
-    site, factor = case.site(), torch.tensor([2.0, 3.0, 5.0]).double()
-    base = _tapped(site, _states(L), _states(S, 1), _mask()).logits
-    if not site.score.rescale(factor):
-        raise CheckFailedError("facts.matrix is true. Define rescale(factor), which scales the score and returns True")
-    now = _tapped(site, _states(L), _states(S, 1), _mask()).logits
-    _equal(now, base * factor[:, None, None], "rescale(factor) does not multiply the score of head h by factor[h]")
+        does = "changes" if changes else "does not change"
+        right = changes == (name in case.facts.reads)
+        _must(right, f"the score {does} with the {name}, and facts.reads is {case.facts.reads}. Correct it")
 
 
 def what_positions_do(case: Case) -> None:
     """Positions act where their facts say."""
     chosen = Positions.named(case.value)
-    for fact, method in (("rotates", "rotate"), ("biased", "bias")):
-        has = getattr(chosen, method) is not getattr(Positions, method)
-        if has != getattr(case.facts, fact):
-            raise CheckFailedError(f"facts.{fact} is {not has}, and the class {'has' if has else 'has no'} {method}()")
-    if case.facts.relative != chosen.inside:
-        where = "in self-attention" if chosen.inside else "on embeddings"
-        raise CheckFailedError(f"facts.relative is {case.facts.relative}, and the class acts {where}. Correct it")
+    does = {
+        "rotates": chosen.rotate is not Positions.rotate,
+        "biased": chosen.bias is not Positions.bias,
+        "relative": chosen.inside,
+    }
+    for fact, true in does.items():
+        _must(getattr(case.facts, fact) == true, f"facts.{fact} is {not true}, but by its methods it is {true}")
 
 
 def distribution(case: Case) -> None:
@@ -434,42 +366,12 @@ def distribution(case: Case) -> None:
     for dtype, size in ((torch.float64, 1.0), (torch.float32, 1e4), (torch.float16, 1e4)):
         logits = (torch.randn(B, H, L, S, generator=torch.Generator().manual_seed(5)) * size).to(dtype)
         weights = weighting(logits, mask)
-        if weights.masked_select(~mask.expand_as(weights)).any():
-            raise CheckFailedError("a hidden slot has weight. Multiply by the mask, or fill with −inf before a softmax")
-        if weights.dtype == torch.float16:
-            raise CheckFailedError(
-                "weights are in half precision. Compute them in float32: study.attention.weighting.to_float32"
-            )
-        ones = torch.ones((), dtype=weights.dtype)
-        if case.facts.sums_to_one and not torch.allclose(weights.sum(-1), ones, atol=1e-5):
-            raise CheckFailedError("facts.sums_to_one is true, and rows do not sum to 1")
-
-
-def reference(case: Case) -> None:
-    """The class equals its own reference in float64."""
-    if case.axis not in REFERENCES:
-        raise NotApplicableError("this axis has no reference")
-    site = case.site()
-    part, result, given = REFERENCES[case.axis](site, _tapped(site, _states(L), _states(S, 1), _mask()))
-    if part.reference is None:
-        raise NotApplicableError("the class has no static method `reference`")
-    numbers = {**dict(part.named_parameters()), **dict(part.named_buffers())}
-    parameters = (numbers,) if "parameters" in inspect.signature(part.reference).parameters else ()
-    wanted = torch.as_tensor(part.reference(*given, *parameters), dtype=torch.float64).expand_as(result)
-    _equal(result, wanted, "the class differs from its reference")
-
-
-REFERENCES: dict[str, Callable[[Attention, AttentionCall], tuple[Part, Tensor, tuple[Any, ...]]]] = {
-    "score": lambda site, seen: (
-        *(site.score, seen.logits / site.scale()),
-        (seen.query, site.map_key(_states(S, 1))),
-    ),
-    "scale": lambda site, seen: (site.scale, torch.as_tensor(site.scale(), dtype=torch.float64), (site.score.d,)),
-    "weights": lambda site, seen: (site.weights, seen.normalised, (seen.logits, seen.mask)),
-    "reach": lambda site, seen: (site.reach, seen.weights, (seen.logits, _mask()[:, None, None])),
-    "combine": lambda site, seen: (site.combine, site.combine(seen.heads), (seen.heads,)),
-}
-"""Axis ↦ the part of a site, its result in a call, and what its reference gets; `parameters` too, if it asks."""
+        hidden = weights.masked_select(~mask.expand_as(weights))
+        _must(not hidden.any(), "a hidden slot has weight. Multiply by the mask, or fill with −inf before a softmax")
+        full = weights.dtype != torch.float16
+        _must(full, "weights are in half precision. Compute them in float32: study.attention.weighting.to_float32")
+        sums = not case.facts.sums_to_one or ((weights.sum(-1) - 1).abs() < 2e-5).all()
+        _must(sums, "facts.sums_to_one is true, and rows do not sum to 1")
 
 
 def _tokens() -> tuple[Tensor, Tensor]:
@@ -478,74 +380,70 @@ def _tokens() -> tuple[Tensor, Tensor]:
     return tokens[:, :S], tokens[:, S:]
 
 
-def decoding(case: Case) -> None:
-    """Models decode step by step as they are trained, and beams can be reordered."""
+def padding(case: Case) -> None:
+    """Padding of the source changes nothing, neither by its content nor by its length."""
     for config in case.models():
         model = build(config, VOCABULARY, 1, LENGTHS).double().eval()
         (source, target), mask = _tokens(), _mask()
-        encoded = model.encode(source, mask)
-        whole, state = model.decode(encoded, target).logits, encoded.state
-        for t in range(L):
-            logits, state = model.step(target[:, t], state, encoded)
-            _equal(logits, whole[:, t], f"{config.family}: step {t} of decoding differs from teacher forcing")
-            turned = torch.tensor([1, 0])
-            whole, target, state, encoded = (select(x, turned) for x in (whole, target, state, encoded))
-        padded = model.decode(model.encode(F.pad(source, (0, 2)), F.pad(mask, (0, 2))), _tokens()[1]).logits
-        whole = model.decode(model.encode(source, mask), _tokens()[1]).logits
-        _equal(padded, whole, f"{config.family}: padding of the source changes the output")
+        whole = model.decode(model.encode(source, mask), target).logits
+        other = model.decode(model.encode(torch.where(mask, source, source.flip(1)), mask), target).logits
+        _equal(other, whole, f"{config.family}: the content of padded slots changes the output. Use view.mask")
+        longer = model.decode(model.encode(F.pad(source, (0, 2)), F.pad(mask, (0, 2))), target).logits
+        why = "two more padded slots change the output. Count visible slots by view.mask, not by shape"
+        _equal(longer, whole, f"{config.family}: {why}")
 
 
-def devices(case: Case) -> None:
-    """It is built on another device, and moved there."""
-    for config in case.models():
-        with torch.device("meta"):
-            built = construct(config, VOCABULARY, LENGTHS)
-        for model in (built, build(config, VOCABULARY, 1, LENGTHS).to("meta")):
-            source, target, mask = (x.to("meta") for x in (*_tokens(), _mask()))
-            encoded = model.encode(source, mask)
-            model.decode(encoded, target)
-            model.step(target[:, 0], encoded.state, encoded)
+def decoding(case: Case) -> None:
+    """Models with every reach decode token by token as they are trained, and beams can be reordered."""
+    for reach in list(case.reaches) or [{}]:
+        for config in case.models(**reach):
+            model = build(config, VOCABULARY, 1, LENGTHS).double().eval()
+            source, target = _tokens()
+            encoded = model.encode(source, _mask())
+            whole, state = model.decode(encoded, target).logits, encoded.state
+            for t in range(L):
+                logits, state = model.step(target[:, t], state, encoded)
+                why = "A slot depends on other slots, or a position is not that of view.position"
+                _equal(
+                    logits,
+                    whole[:, t],
+                    f"{config.family}, {reach}: step {t} of decoding differs from teacher forcing. {why}",
+                )
+                turned = torch.tensor([1, 0])
+                whole, target, state, encoded = (select(x, turned) for x in (whole, target, state, encoded))
 
 
 def training(case: Case) -> None:
     """A step of training in float32 equals one in float64 within rounding."""
     for config in case.models():
-        single, double = (_trained(build(config, VOCABULARY, 1, LENGTHS).to(d)) for d in (torch.float32, torch.float64))
-        if not single.isfinite().all():
-            raise CheckFailedError(f"{config.family}: after one step in float32, numbers are inf or nan")
+        single, double = (
+            _trained(build(config, VOCABULARY, 1, LENGTHS).to(dtype), case) for dtype in (torch.float32, torch.float64)
+        )
+        _must(single.isfinite().all(), f"{config.family}: after one step in float32, numbers are inf or nan")
         _equal(single.double(), double, f"{config.family}: float32 and float64 differ after one step", 1e-2)
 
 
-def _trained(model: Translator) -> Tensor:
-    """Return the logits after one step of gradient descent."""
-    (source, target), parameters = _tokens(), list(model.parameters())
+def _trained(model: Translator, case: Case) -> Tensor:
+    """Return the logits after one step of gradient descent. Mixing and positions have no site that tests their use."""
+    (source, target), named = _tokens(), dict(model.named_parameters())
     logits = model.decode(model.encode(source, _mask()), target).logits
-    slopes = torch.autograd.grad(F.cross_entropy(logits.flatten(0, 1), target.flatten()), parameters, allow_unused=True)
+    loss = F.cross_entropy(logits.flatten(0, 1), target.flatten())
+    slopes = torch.autograd.grad(loss, list(named.values()), allow_unused=True)
+    if case.axis in ("mixing", "positions"):
+        _used(named, slopes)
     with torch.no_grad():
-        for parameter, slope in zip(parameters, slopes, strict=True):
+        for parameter, slope in zip(named.values(), slopes, strict=True):
             parameter.sub_(0.1 * slope if slope is not None else 0.0)
         return model.decode(model.encode(source, _mask()), target).logits
 
 
-Test = Callable[[Case], None]
-SITE: tuple[Test, ...] = (
-    *(
-        shapes,
-        gradients,
-        nothing_to_attend_to,
-        padding,
-        causality,
-        incremental,
-        windows,
-        taps,
-        removed_heads,
-        reference,
-    ),
-)
-WHOLE: tuple[Test, ...] = (shapes, gradients, nothing_to_attend_to, padding, causality, incremental)
-OWN: dict[str, tuple[Test, ...]] = {
-    "score": (what_it_reads, rescaling),
-    "weights": (distribution,),
-    "positions": (what_positions_do,),
-}
-MODEL: tuple[Test, ...] = (decoding, training, devices)
+def devices(case: Case) -> None:
+    """It is built on another device, and moved there."""
+    *_, config = case.models()
+    with torch.device("meta"):
+        construct(config, VOCABULARY, LENGTHS)
+    model = build(config, VOCABULARY, 1, LENGTHS).to("meta")
+    source, target, mask = (x.to("meta") for x in (*_tokens(), _mask()))
+    encoded = model.encode(source, mask)
+    model.decode(encoded, target)
+    model.step(target[:, 0], encoded.state, encoded)

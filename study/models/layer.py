@@ -5,15 +5,14 @@ B batch · L queries · S slots · H heads · D width of queries · Dk width of 
 
 from __future__ import annotations
 
-import difflib
-from typing import Any, Literal, overload
+from typing import Any
 
 import torch
 from pydantic import ValidationError
 from torch import Tensor, nn
 
-from study.attention import Attention as Site
 from study.attention import AttentionCall, Lengths, Terms, View
+from study.attention.site import Whole, build_site
 from study.config import Attention as Config
 from study.config import plugins
 from study.config.mechanisms import LOGIT_INIT, MAP_RATE
@@ -55,29 +54,13 @@ class Attention(nn.Module):
         self.config = _resolved(fields, width, memory_width)
         lengths = None if longest is None else Lengths(longest, longest)
         try:
-            self.site = Site(self.config, width, memory_width, lengths)
+            self.site = build_site(self.config, width, memory_width, lengths)
         except ValueError:
             raise InputError(
                 f"longest: expected the largest number of slots, which score {self.config.score} needs, got none."
             ) from None
         self.terms = Terms()
         initialise(self.site, seed)
-
-    @overload
-    def forward(
-        self, query: Tensor, memory: Tensor | None = None, mask: Tensor | None = None, causal: bool = False
-    ) -> Tensor: ...
-
-    @overload
-    def forward(
-        self,
-        query: Tensor,
-        memory: Tensor | None = None,
-        mask: Tensor | None = None,
-        causal: bool = False,
-        *,
-        weights: Literal[True],
-    ) -> tuple[Tensor, Tensor]: ...
 
     def forward(
         self,
@@ -87,7 +70,7 @@ class Attention(nn.Module):
         causal: bool = False,
         *,
         weights: bool = False,
-    ) -> Tensor | tuple[Tensor, Tensor]:
+    ) -> Any:
         """Attend to the memory.
 
         Args:
@@ -102,7 +85,7 @@ class Attention(nn.Module):
             The contexts [B, L, D]; with `weights`, also the weights [B, H, L, S].
 
         Raises:
-            InputError: the mask is not of True and False, or has another shape.
+            InputError: the mask is not of True and False or has another shape, or the site shows no weights.
         """
         memory = query if memory is None else memory
         visible = _visible(query, memory, mask)
@@ -110,23 +93,17 @@ class Attention(nn.Module):
         position = torch.arange(queries, device=query.device)
         if causal:
             visible = visible & (torch.arange(slots, device=query.device) <= position[:, None])
+        if weights and isinstance(self.site, Whole):
+            own = plugins.shortened(self.config.site)
+            raise InputError(f"weights: expected a site of parts, got {own}, which shows none.")
         seen: list[AttentionCall] = []
         self.site.tap = seen.append if weights else None
         try:
-            real = visible.any(2)[:, 0]
-            contexts: Tensor
-            contexts, self.terms = self.site(query, self.site.remember(memory, real), View(visible, position))
+            remembered = self.site.remember(memory, visible.any(2)[:, 0])
+            contexts, self.terms = self.site(query, remembered, View(visible, position))
         finally:
             self.site.tap = None
-        if not weights:
-            return contexts
-        if not seen:  # every head was removed
-            return contexts, contexts.new_zeros(len(query), 0, queries, slots)
-        return contexts, seen[0].weights.expand(-1, -1, queries, slots)
-
-    def reset_parameters(self, seed: int = 1) -> None:
-        """Draw the initial values again."""
-        initialise(self.site, seed)
+        return (contexts, seen[0].weights.expand(-1, -1, queries, slots)) if weights else contexts
 
     def extra_repr(self) -> str:
         """The fields that differ from the defaults."""
@@ -135,11 +112,6 @@ class Attention(nn.Module):
 
 
 def _resolved(fields: dict[str, Any], width: int, memory_width: int) -> Config:
-    for name in fields:
-        if name not in Config.model_fields:
-            close = difflib.get_close_matches(name, Config.model_fields, n=1)
-            mend = f"Did you mean {close[0]}?" if close else f"Fields: {', '.join(Config.model_fields)}."
-            raise InputError(f"{name}: no such field of an attention. {mend}")
     try:
         config = Config(**fields).resolved(width, memory_width)
     except ValidationError as error:

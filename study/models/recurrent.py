@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from contextlib import nullcontext
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,9 +21,10 @@ from torch.nn import functional as F
 from study.attention import Attention, Lengths, Memory, Terms, View
 from study.attention.site import Held, Whole, build_site
 from study.attention.view import in_sequence
+from study.attention.weighting import to_float32, without_autocast
 from study.config import Recurrent as Config
 from study.config.mechanisms import DECODER, INIT
-from study.models.bridge import build_memory, initial_vectors, last
+from study.models.bridge import SourceMemory, initial_vectors, last
 from study.models.dropout import Dropout
 from study.models.translator import PAD, Encoded, Origin, Output, Translator, lengths, output_logits
 
@@ -60,14 +62,20 @@ class Encoder(nn.Module):
         for layer, rightward in enumerate(self.rightward):
             if layer:
                 x = self.dropout(x)
-            ahead, _ = rightward(x)
+            ahead, _ = _run(rightward, x)
             if not self.leftward:
                 x = ahead
                 continue
-            back, _ = self.leftward[layer](permute(x, reverse))
+            back, _ = _run(self.leftward[layer], permute(x, reverse))
             x = torch.cat([ahead, permute(back, reverse)], -1)
         final = last(ahead, mask)
         return x, torch.cat([final, last(back, mask)], -1) if self.leftward else final
+
+
+def _run(rnn: nn.Module, x: Tensor, hidden: Any = None) -> Any:
+    """Run torch's cell over sequences; on a CPU in float32, as oneDNN's LSTM in bfloat16 needs AVX-512."""
+    with without_autocast(x.device) if x.is_cpu else nullcontext():
+        return rnn(x, hidden)
 
 
 def reversal(mask: Tensor) -> Tensor:
@@ -114,8 +122,8 @@ class Cell(nn.Module):
 
     def sequence(self, embedded: Tensor, hidden: Hidden) -> tuple[Tensor, Hidden]:
         """Run over all tokens at once, when nothing enters: [B, L, D] → states [B, L, D]."""
-        parts = [torch.stack(part) for part in zip(*hidden, strict=True)]
-        states, after = self.rnn(embedded, parts[0] if len(parts) == 1 else tuple(parts))
+        parts = [to_float32(torch.stack(part)) for part in zip(*hidden, strict=True)]
+        states, after = _run(self.rnn, embedded, parts[0] if len(parts) == 1 else tuple(parts))
         flat = (after,) if isinstance(after, Tensor) else after
         return states, tuple(zip(*(part.unbind(0) for part in flat), strict=True))
 
@@ -185,7 +193,7 @@ class Recurrent(Translator):
         self.context_enters = DECODER[config.decoder].context_enters
         entering = context if self.context_enters else width if config.input_feeding else 0
         self.carries = entering > 0
-        self.memory = build_memory(config, memory)
+        self.memory = SourceMemory.chosen(config, memory)
         self.cell = Cell(kind, width, config.layers, config.dropout, entering)
         self.attention = build_site(site, width, memory, lengths)
         self.readout = nn.Linear(context + width, width)

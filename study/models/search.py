@@ -56,13 +56,12 @@ def beam_search(
         if kept is not None:
             if not len(kept):
                 break
-            token, state, encoded = token[kept], select(state, kept), _rows(encoded, kept)
+            token, state, encoded = (
+                token[kept],
+                select(state, kept),
+                Encoded(select(encoded.memories, kept), None, ()),
+            )  # the initial state is not needed any more
     return search.best()
-
-
-def _rows(encoded: Encoded, rows: Tensor) -> Encoded:
-    """The memories of some rows. The initial state is not needed any more."""
-    return Encoded(select(encoded.memories, rows), None, ())
 
 
 class _Search:

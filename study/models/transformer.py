@@ -18,7 +18,7 @@ from study.attention.mixing import Mixing, build_mixing
 from study.attention.positions import Positions, build_positions
 from study.attention.site import Held, Whole, build_site
 from study.config import Transformer as Config
-from study.models.bridge import build_memory, last
+from study.models.bridge import SourceMemory, last
 from study.models.dropout import Dropout
 from study.models.translator import PAD, Encoded, Origin, Output, Translator, output_logits
 
@@ -120,7 +120,7 @@ class Transformer(Translator):
         self.longest = self.source_positions.longest
         self.encoder = nn.ModuleList(EncoderLayer(config, lengths, i, self.source_positions) for i in layers)
         self.encoder_norm = nn.LayerNorm(config.width)
-        self.memory = build_memory(config, config.width)
+        self.memory = SourceMemory.chosen(config, config.width)
         self.decoder = nn.ModuleList(DecoderLayer(config, lengths, i, self.target_positions) for i in layers)
         self.decoder_norm = nn.LayerNorm(config.width)
         self.unembedding = nn.Linear(config.width, vocabulary)

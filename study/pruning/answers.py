@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from scipy.stats import false_discovery_control, ttest_rel
 from torch import Tensor
 
-from study import files, scoring
+from study import scoring
 from study.config.experiment import Decoding
-from study.errors import InputError
 from study.models import Translator
 from study.pruning.order import SEARCHED, gone, loss
 from study.pruning.surgery import Head, heads_of, masked
-from study.records import Call, Score
+from study.records import Score
 from study.training import decode
 from study.training.batches import Example
 from study.training.vocabulary import Vocabulary
@@ -47,59 +42,8 @@ class EvaluationSetup(NamedTuple):
     split: str
     """The name of the test split."""
     decoding: Decoding
-    parts: Parts
-
-
-class Parts:
-    """Results of the parts of a question, also in a file: a pruning that was stopped continues after the last of them.
-
-    Args:
-        path: the file, one line of JSON for each part.
-        of: the model that they are measured on. A line of another model is dropped.
-        told: called with the number of parts done and of all.
-    """
-
-    def __init__(self, path: Path, of: str, told: Callable[[int, int], None]) -> None:
-        self.path, self.of, self.told = path, of, told
-        self.known: dict[str, Any] = {}
-        self.calls: list[Call] = []
-        self.done = self.all = 0
-        with suppress(FileNotFoundError):
-            for line in files.read(path, below=path.parent).decode("utf-8", "replace").splitlines():
-                self._read(line)
-
-    def _read(self, line: str) -> None:
-        """A line that was torn by the end of the machine is left out."""
-        with suppress(ValueError, KeyError, TypeError, InputError):
-            tree = files.parse_json(line, str(self.path))
-            if tree["of"] == self.of:
-                if "call" in tree:
-                    self.calls.append(Call.model_validate(tree["call"]))
-                else:
-                    self.known[tree["part"]] = tree["result"]
-
-    def begin(self, calls: Sequence[Call]) -> None:
-        """Keep the calls that make the parts."""
-        for call in calls[len(self.calls) :]:
-            self._write({"call": call.model_dump()})
-
-    def expect(self, count: int) -> None:
-        """Say of how many parts the question consists."""
-        self.done, self.all = 0, count
-        self.told(0, count)
-
-    def get(self, part: str, measure: Callable[[], Any]) -> Any:
-        """Return the result of a part, made of lists, dictionaries, text and numbers; measure it if it is not known."""
-        if part not in self.known:
-            result = json.loads(json.dumps(measure()))
-            self._write({"part": part, "result": result})
-            self.known[part] = result
-        self.done += 1
-        self.told(self.done, max(self.all, self.done))
-        return self.known[part]
-
-    def _write(self, tree: dict[str, Any]) -> None:
-        files.append(self.path, json.dumps({"of": self.of, **tree}) + "\n")
+    told: Callable[[int, int], None]
+    """Called with the number of models that were measured, and of all."""
 
 
 class Answer(NamedTuple):
@@ -111,23 +55,15 @@ class Answer(NamedTuple):
 
 def scores_without(setup: EvaluationSetup, without: Iterable[Head]) -> Values:
     """NLL on validation and test, BLEU and exact match on test, with these heads masked."""
-    heads = sorted(set(without))
-    found = setup.parts.get(f"without {', '.join(map(str, heads))}", lambda: _measure(setup, heads))
-    return {(split, metric): value for split, metric, value in found}
-
-
-def _measure(setup: EvaluationSetup, without: Sequence[Head]) -> list[tuple[str, str, float]]:
+    decoding, references = setup.decoding, [example.pair.target for example in setup.test]
     with masked(setup.model, without):
-        texts = decode.translate(
-            setup.model, setup.test, setup.vocabulary, setup.decoding.beam, setup.decoding.length_penalty
-        )
-        references = [example.pair.target for example in setup.test]
-        return [
-            ("valid", "nll", _nll(setup.model, setup.valid).mean().item()),
-            (setup.split, "nll", _nll(setup.model, setup.test).mean().item()),
-            (setup.split, "bleu", scoring.bleu(texts, references).value),
-            (setup.split, "exact", scoring.exact_match(texts, references).value),
-        ]
+        texts = decode.translate(setup.model, setup.test, setup.vocabulary, decoding.beam, decoding.length_penalty)
+        return {
+            ("valid", "nll"): _nll(setup.model, setup.valid).mean().item(),
+            (setup.split, "nll"): _nll(setup.model, setup.test).mean().item(),
+            (setup.split, "bleu"): scoring.bleu(texts, references).value,
+            (setup.split, "exact"): scoring.exact_match(texts, references).value,
+        }
 
 
 def _nll(model: Translator, data: Sequence[Example]) -> Tensor:
@@ -142,16 +78,15 @@ def curve(setup: EvaluationSetup, orders: Sequence[Sequence[Head]], watch: Calla
     free: the largest share of heads, in steps of a tenth, up to which every step keeps BLEU above the whole model's
     − `MARGIN`. area: the mean BLEU over the eleven steps. cliff: the largest loss of BLEU from one step to the next.
     """
+    steps = [[frozenset(gone(order, tenth / 10)) for tenth in TENTHS] for order in orders]
     known: dict[frozenset[Head], Values] = {}
     lines: list[list[Values]] = []
-    setup.parts.expect(len({frozenset(gone(order, tenth / 10)) for order in orders for tenth in TENTHS}))
-    for order in orders:
-        lines.append([])
-        for tenth in TENTHS:
-            without = frozenset(gone(order, tenth / 10))
+    for line in steps:
+        for without in line:
             if without not in known:
                 known[without] = scores_without(setup, without)
-            lines[-1].append(known[without])
+                setup.told(len(known), len({step for line in steps for step in line}))
+        lines.append([known[without] for without in line])
         watch("BLEU without 0 … 10 tenths  " + "  ".join(f"{one[setup.split, 'bleu']:.1f}" for one in lines[-1]))
     scores = []
     for tenth in TENTHS:
@@ -185,27 +120,20 @@ def each_head(setup: EvaluationSetup, site: str, watch: Callable[[str], None]) -
     among = heads_of(setup.model, site)
     whole = _nll(setup.model, setup.test)
     scores, changes, doubts = [], [], []
-    setup.parts.expect(2 * len(among))
-    for head in among:
+    for done, head in enumerate(among):
+        setup.told(done, len(among))
         values = scores_without(setup, [head])
-        change, doubt = setup.parts.get(f"change without {head}", partial(_change, setup, head, whole))
-        changes.append(change)
-        doubts.append(doubt)
+        with masked(setup.model, [head]):
+            change = _nll(setup.model, setup.test) - whole
+        changes.append(change.mean().item())
+        doubts.append(float(ttest_rel(change.numpy(), torch.zeros_like(change).numpy()).pvalue) if change.any() else 1)
         scores += [_score(setup, split, name, value, f"without {head}") for (split, name), value in values.items()]
         watch(f"without {head}  BLEU {values[setup.split, 'bleu']:.2f}  NLL {changes[-1]:+.4f}")
     sure = false_discovery_control(doubts) < LEVEL
     for name, sign in (("needed", 1), ("harmful", -1)):
         share = _mean([100.0 * bool(yes and sign * change > 0) for yes, change in zip(sure, changes, strict=True)])
         scores.append(_score(setup, setup.split, name, share, None, f"nll|t paired|fdr:{LEVEL}", len(among)))
-    return Answer(scores, {"p": _named(dict(zip(among, doubts, strict=True)))})
-
-
-def _change(setup: EvaluationSetup, head: Head, whole: Tensor) -> tuple[float, float]:
-    """Return the mean NLL of test sentences that the absence of a head adds, and the p of a paired t-test."""
-    with masked(setup.model, [head]):
-        change = _nll(setup.model, setup.test) - whole
-    p = float(ttest_rel(change.numpy(), torch.zeros_like(change).numpy()).pvalue) if change.any() else 1
-    return change.mean().item(), p
+    return Answer(scores, {"p": dict(zip(map(str, among), doubts, strict=True))})
 
 
 def best_head(setup: EvaluationSetup, site: str, watch: Callable[[str], None]) -> Answer:
@@ -214,8 +142,8 @@ def best_head(setup: EvaluationSetup, site: str, watch: Callable[[str], None]) -
     layers: dict[tuple[str, int], list[Head]] = {}
     for head in heads_of(setup.model, site):
         layers.setdefault((head.site, head.layer), []).append(head)
-    setup.parts.expect(len(layers))
-    for (name, layer), heads in layers.items():
+    for done, ((name, layer), heads) in enumerate(layers.items()):
+        setup.told(done, len(layers))
         losses = {}
         for head in heads:
             with masked(setup.model, [other for other in heads if other != head]):
@@ -241,10 +169,6 @@ def _score(
     if metric in scoring.METRICS:  # a scorer has one signature, whatever it scores
         signature = scoring.METRICS[metric](["a"], ["a"]).signature
     return Score(split=split, metric=metric, value=value, n=n or sentences, subset=subset, signature=signature)
-
-
-def _named(values: Mapping[Head, float]) -> dict[str, float]:
-    return {str(head): value for head, value in values.items()}
 
 
 def _mean(values: Sequence[float]) -> float:

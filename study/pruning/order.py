@@ -135,28 +135,38 @@ def penalty(gates: Mapping[tuple[str, int], HardConcrete]) -> Tensor:
     return torch.stack([gate.open().sum() for gate in gates.values()]).sum()
 
 
-def learned(
-    model: Translator, data: Sequence[Example], site: str, *, price: float, steps: int, batch_tokens: int, seed: int
-) -> Importance:
-    """Ln α of the heads of a site after `steps` updates of the loss per token + `price` · the expected open gates.
+class Data(NamedTuple):
+    """Data that an order may use: not the test set."""
+
+    train: Sequence[Example]
+    valid: Sequence[Example]
+    batch_tokens: int
+    seed: int
+
+
+def learned(model: Translator, data: Data, pruning: Pruning) -> Importance:
+    """Ln α of the heads of a site after `gate_steps` updates of the loss per token + λ · the expected open gates.
 
     The model stays as it is, in evaluation mode; batches and draws are functions of (seed, step).
     """
+    assert pruning.penalty is not None
+    assert pruning.gate_steps is not None
     device = next(model.parameters()).device
-    places = [(name, layer, len(a.kept)) for name, layer, a in model.sites() if site in (ALL, name)]
+    places = [(name, layer, len(a.kept)) for name, layer, a in model.sites() if pruning.site in (ALL, name)]
     gates = {(name, layer): HardConcrete(count).to(device) for name, layer, count in places}
     weights = [gate.log_alpha for gate in gates.values()]
     adam = torch.optim.Adam(weights, RATE)
-    batches = Steps([example for example in data if decode.fits(model, example)], batch_tokens, seed, 0, steps)
+    fitting = [example for example in data.train if decode.fits(model, example)]
+    batches = Steps(fitting, data.batch_tokens, data.seed, 0, pruning.gate_steps)
     with gated(model, gates), torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
         for step, cpu in enumerate(batches):
             batch = cpu.to(device)
-            generator = torch.Generator().manual_seed(step_seed(seed, step, ":gates"))
+            generator = torch.Generator().manual_seed(step_seed(data.seed, step, ":gates"))
             for gate in gates.values():
                 gate.draw(generator)
             logits = model.decode(model.encode(batch.source, batch.mask), batch.given).logits
             tokens = (batch.wanted != PAD).sum()
-            total = decode.token_nll(logits, batch.wanted).sum() / tokens + price * penalty(gates)
+            total = decode.token_nll(logits, batch.wanted).sum() / tokens + pruning.penalty * penalty(gates)
             for weight, slope in zip(weights, torch.autograd.grad(total, weights), strict=True):
                 weight.grad = slope
             adam.step()
@@ -168,15 +178,6 @@ MEASURED = 2000
 """Training sentences, the first, that the gradient's importance is a mean over."""
 SEARCHED = 300
 """Validation sentences, the first, whose loss decides where an order tries heads out."""
-
-
-class Data(NamedTuple):
-    """Data that an order may use: not the test set."""
-
-    train: Sequence[Example]
-    valid: Sequence[Example]
-    batch_tokens: int
-    seed: int
 
 
 class Ranking(NamedTuple):
@@ -191,32 +192,21 @@ def rank(model: Translator, pruning: Pruning, data: Data) -> Ranking:
     among = heads_of(model, pruning.site)
     searched = data.valid[:SEARCHED]
     match pruning.order:
-        case "gradient" | "gradient_normalised":
-            normalise = pruning.order == "gradient_normalised"
-            return by_importance(gradient(model, data.train[:MEASURED], normalise), among)
-        case "weight_norm":
-            return by_importance(weight_norm(model), among)
-        case "leave_one_out":
-            return by_importance(leave_one_out(model, searched, among), among)
         case "greedy":
             return greedy(model, searched, among)
-        case "gates":
-            assert pruning.penalty is not None
-            assert pruning.gate_steps is not None
-            found = learned(
-                model,
-                data.train,
-                pruning.site,
-                price=pruning.penalty,
-                steps=pruning.gate_steps,
-                batch_tokens=data.batch_tokens,
-                seed=data.seed,
-            )
-            return by_importance(found, among)
         case "random":
             return Ranking(shuffled(among, data.seed, 0), {})
+        case "gradient" | "gradient_normalised":
+            importance = gradient(model, data.train[:MEASURED], pruning.order == "gradient_normalised")
+        case "weight_norm":
+            importance = weight_norm(model)
+        case "leave_one_out":
+            importance = leave_one_out(model, searched, among)
+        case "gates":
+            importance = learned(model, data, pruning)
         case None:
             raise ValueError("this question has no order")
+    return by_importance(importance, among)
 
 
 def by_importance(importance: Importance, among: Sequence[Head]) -> Ranking:

@@ -5,7 +5,6 @@ Its record holds the scores of the pruned model like any other's, and beside the
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -14,20 +13,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from study import files, records
+from study import records
 from study.config import Experiment, account, experiment_id
 from study.config.pruning import CUTTING, Pruning
 from study.errors import InputError
 from study.models import Translator, build
 from study.models.cost import bare, cost_of
 from study.pruning import answers
-from study.pruning.answers import Answer, EvaluationSetup, Parts
+from study.pruning.answers import Answer, EvaluationSetup
 from study.pruning.order import Data, Ranking, gone, rank, shuffled
 from study.pruning.surgery import Head, heads_of, mask, remove
-from study.records import PARTS, ModelFacts, Record
+from study.records import ModelFacts, Record
 from study.training import Hooks, Run, train
 from study.training.batches import sizes_of
-from study.training.checkpoint import Kept, cut, cut_to, load
+from study.training.checkpoint import cut, cut_to, load
 from study.training.task import initial_model
 
 Hold = Callable[[Path], AbstractContextManager[object]]
@@ -54,12 +53,8 @@ def run(
     hooks: Hooks | None = None
     if records.state(folder) not in ("finished", "diverged"):
         model = _base(experiment, base or folder.parent / experiment_id(_unpruned(experiment)), watch, hold)
-        removal = Removal(model, pruning)
-        kinds = {"retrain": Retraining, "train_on": Continuation}
-        hooks = kinds[pruning.question](removal) if pruning.question in kinds else removal
-    record = train(experiment, folder, watch, hooks)
-    (folder / PARTS).unlink(missing_ok=True)
-    return record
+        hooks = {"retrain": Retraining, "train_on": Continuation}.get(pruning.question, Removal)(model, pruning)
+    return train(experiment, folder, watch, hooks)
 
 
 def _unpruned(experiment: Experiment) -> Experiment:
@@ -125,14 +120,6 @@ class Removal(Hooks):
             ) from None
         return model
 
-    def kept(self, run: Run) -> Kept | None:
-        parts = self._parts(run)
-        return Kept(len(parts.known), parts.calls) if parts.known else None
-
-    def _parts(self, run: Run) -> Parts:
-        digest = hashlib.sha256(files.read(self.base, below=self.base.parent)).hexdigest()
-        return Parts(run.folder / PARTS, digest, run.progress.write)
-
     def rank(self, run: Run, model: Translator) -> Ranking:
         """Return the order in which heads go, where the question has one."""
         if self.pruning.question not in CUTTING:
@@ -148,16 +135,11 @@ class Removal(Hooks):
     def fit(self, run: Run) -> None:
         """Answer the question on the whole model, then take the heads. Nothing is fitted."""
         run.task.best = {"step": 0, "value": None, "state": None}
-        parts = self._parts(run)
-        if parts.known:
-            run.watch(f"continuing: {len(parts.known)} parts are known from an earlier call")
-        parts.begin(run.calls)
         self.ranking = self.rank(run, run.model)
         split = run.data.corpus.tests[0]
         test = run.data.examples(split)
-        setup = EvaluationSetup(
-            run.model, run.data.vocabulary, run.data.valid, test, split, run.experiment.decoding, parts
-        )
+        settings = split, run.experiment.decoding, run.progress.write
+        setup = EvaluationSetup(run.model, run.data.vocabulary, run.data.valid, test, *settings)
         match self.pruning.question:
             case "curve":
                 among, seed = heads_of(run.model, self.pruning.site), run.experiment.seed
@@ -178,91 +160,68 @@ class Removal(Hooks):
         model = bare(run.experiment.model, len(run.data.vocabulary), run.data.lengths)
         cut_to(model, cut(run.model))
         cost = cost_of(model, sizes_of(run.data.train, len(run.data.vocabulary)))
-        facts = ModelFacts(
-            parameters=cost.parameters,
-            parameters_attention=cost.parameters_attention,
-            flops_per_token=cost.flops_per_token,
-        )
-        importance = {str(head): value for head, value in self.ranking.importance.items()}
+        facts = {name: getattr(cost, name) for name in ModelFacts.model_fields}
         found = {
             "order": [str(head) for head in self.ranking.heads],
-            "importance": importance,
+            "importance": {str(head): value for head, value in self.ranking.importance.items()},
             "removed": [str(head) for head in self.gone()],
             **self.answer.details,
         }
-        return record.model_copy(
-            update={
-                "model": facts,
-                **({} if record.history else self._training()),
-                "scores": [*record.scores, *self.answer.scores],
-                "diagnostics": {**record.diagnostics, "pruning": found},
-            }
-        )
-
-    def _training(self) -> dict[str, Any]:
-        """Return provenance of the weights: that of the run from which they are taken."""
-        trained = records.read(self.base.parent / "record.json")
-        return {"history": trained.history, "selection": trained.selection}
+        changed = {
+            "model": ModelFacts(**facts),
+            "scores": [*record.scores, *self.answer.scores],
+            "diagnostics": {**record.diagnostics, "pruning": found},
+        }
+        if not record.history:  # the weights are those of the run that was pruned
+            trained = records.read(self.base.parent / "record.json")
+            changed |= {"history": trained.history, "selection": trained.selection}
+        return record.model_copy(update=changed)
 
 
-class Retraining(Hooks):
-    """The mask that was found on the trained model, put on the initial values, which are then trained as its were.
-
-    Args:
-        removal: which heads, of which model.
-    """
-
-    def __init__(self, removal: Removal) -> None:
-        self.removal = removal
+class Retraining(Removal):
+    """The mask that was found on the trained model, put on the initial values, which are then trained as its were."""
 
     def model(self, run: Run) -> Translator:
-        if not self.removal.ranking.heads:  # another rank gets it with these hooks
-            self.removal.ranking = self.removal.rank(run, self.removal.trained(run))
+        if not self.ranking.heads:  # another rank gets it with these hooks
+            self.ranking = self.rank(run, self.trained(run))
         model = initial_model(run.experiment, run.data)
-        remove(model, self.removal.gone())
+        remove(model, self.gone())
         return model
 
-    def finish(self, run: Run, record: Record) -> Record:
-        return self.removal.finish(run, record)
+    def fit(self, run: Run) -> None:
+        run.fit()
 
 
-class Continuation(Hooks):
+class Continuation(Removal):
     """The trained model, trained on while its heads go: the first at once, the last halfway (Voita et al. 2019).
 
     The order of removal is found before. Learning rate and Adam start again, as in any training. A validation selects
     only once all heads are gone.
-
-    Args:
-        removal: which heads, of which model.
     """
 
-    def __init__(self, removal: Removal) -> None:
-        self.removal = removal
-        self._masked = -1
+    masked = -1
+    """Number of heads that are masked."""
 
     def model(self, run: Run) -> Translator:
-        if not self.removal.ranking.heads:
-            self.removal.ranking = self.removal.rank(run, self.removal.trained(run))
-        return self.removal.trained(run).train()
+        if not self.ranking.heads:
+            self.ranking = self.rank(run, self.trained(run))
+        return self.trained(run).train()
 
     def fit(self, run: Run) -> None:
         run.task.before_step = partial(self.mask, run)
         run.fit()
         mask(run.model, ())
-        remove(run.model, self.removal.gone())
+        remove(run.model, self.gone())
 
     def mask(self, run: Run, step: int) -> None:
         """Mask the heads that are gone by this update, counted from 0."""
-        heads, steps = self.removal.gone(), run.experiment.training.steps
+        heads, steps = self.gone(), run.experiment.training.steps
         count = gone_by(step, steps, len(heads))
         if count == len(heads) and (step == 0 or gone_by(step - 1, steps, len(heads)) < count):
             run.task.best = {"step": 0, "value": None, "state": None}
-        if count != self._masked:
+        if count != self.masked:
             mask(run.model, heads[:count])
-            self._masked = count
-
-    def finish(self, run: Run, record: Record) -> Record:
-        return self.removal.finish(run, record)
+            self.masked = count
 
 
 def gone_by(step: int, steps: int, heads: int) -> int:

@@ -8,11 +8,11 @@ from torch import Tensor
 
 from study.attention import Attention
 from study.attention.combine import Combine
-from study.attention.formula import equations
+from study.attention.formula import equations_of
 from study.config import Attention as Config
 from study.config import experiment_from
-from study.config.mechanisms import AXES, COMBINE, WEIGHTS
-from study.models import build, match_logits
+from study.config.mechanisms import COMBINE, WEIGHTS
+from study.models import build
 
 
 def put(attention: Attention, **values: Tensor) -> Attention:
@@ -170,8 +170,8 @@ def test_sum_own_is_a_control_that_says_so() -> None:
     torch.testing.assert_close(context(concat, *single), context(own, *single))
     line = "control: the function of concat, rounded differently"
     assert COMBINE["sum_own"].control == line
-    assert line in equations(own, carries=True)
-    assert line not in equations(concat, carries=True)
+    assert line in equations_of(own, carries=True)
+    assert line not in equations_of(concat, carries=True)
 
 
 def test_the_mean_of_scores_is_their_sum_divided() -> None:
@@ -179,36 +179,6 @@ def test_the_mean_of_scores_is_their_sum_divided() -> None:
     visible = data[2].sum(-1)[:, None, None, None]
     whole, mean = (seen(site(weights=weights), *data).weights for weights in ("identity", "identity_mean"))
     close(whole, mean * visible)
-
-
-ARMS: list[dict[str, object]] = [
-    *({axis: value} for axis in ("score", "scale", "weights", "maps", "combine") for value in [*AXES[axis]][1:]),
-    {"equal_start": True},
-    {"heads": 1},
-]
-for arm in ARMS:
-    if arm.get("weights") == "normalised":
-        arm["score"] = "elu_kernel"
-
-
-@pytest.mark.parametrize("arm", ARMS, ids=lambda arm: "-".join(map(str, next(iter(arm.items())))))
-def test_arms_start_bit_equal_in_what_they_share(arm: dict[str, object]) -> None:
-    """All parameters of one name and shape, but the keys of equal_start, which start as the queries do."""
-    base, other = (
-        build(
-            experiment_from({"model": {"family": "transformer", "layers": 1, "attention": fields}}).model,
-            13,
-            7,
-            LENGTHS,
-        )
-        for fields in ({"score": "additive"} if arm.get("score") == "concat" else {}, arm)
-    )
-    start = dict(base.named_parameters())
-    shared = {n: p for n, p in other.named_parameters() if n in start and start[n].shape == p.shape}
-    assert len(shared) > 17
-    for name, parameter in shared.items():
-        equal_to = name.replace("map_key", "map_query") if "equal_start" in arm else name
-        assert torch.equal(parameter, start[equal_to]), name
 
 
 def test_a_fixed_table_is_frozen_and_drawn_from_the_seed() -> None:
@@ -219,33 +189,3 @@ def test_a_fixed_table_is_frozen_and_drawn_from_the_seed() -> None:
     assert not torch.equal(tables[0], tables[2])
     assert "attention.score.table" in one.state_dict()
     assert tables[0].std().item() == pytest.approx(1, abs=0.1)
-
-
-@pytest.mark.parametrize(
-    "arm",
-    [
-        {"score": "cosine"},
-        {"score": "low_rank"},
-        {"score": "concat_luong"},
-        {"score": "location"},
-        {"maps": "tied"},
-        {"maps": "tied_signed"},
-        {"maps": "separate", "equal_start": True},
-    ],
-    ids=lambda arm: "-".join(map(str, arm.values())),
-)
-def test_matched_logits_have_standard_deviation_1(arm: dict[str, object]) -> None:
-    model = build(
-        experiment_from({"model.attention": {"maps": "separate", "heads": 2, "logit_init": "matched", **arm}}).model,
-        13,
-        1,
-        LENGTHS,
-    )
-    source, target = torch.randint(4, 13, (B, S)), torch.randint(4, 13, (B, L))
-    mask = torch.ones(B, S, dtype=torch.bool)
-    match_logits(model, source, mask, target)
-    shown: list[Tensor] = []
-    (attention,) = (module for _, _, module in model.sites())
-    attention.tap = lambda call: shown.append(call.logits)
-    model.eval().decode(model.encode(source, mask), target)
-    close(shown[0].transpose(0, 1).flatten(1).std(1).round(decimals=3), torch.ones(2))

@@ -5,19 +5,16 @@ from typing import Any
 
 import pytest
 import torch
-from attention_sites import DK, DQ, LENGTHS, A, B, H, K, L, R, S, close, context, inputs, seen, site, view
+from attention_sites import DK, DQ, A, B, H, K, L, R, close, context, inputs, seen, site
 from torch import Tensor, nn
 
 from study.attention import Attention, Lengths
-from study.attention.scores import Score
-from study.attention.weighting import build_weights
+from study.attention.weighting import Weighting
 from study.config import Attention as Config
 from study.config import experiment_from, experiment_id
-from study.config.mechanisms import MAPS, REACH, SCORE, WEIGHTS
+from study.config.mechanisms import SCORE, WEIGHTS
 from study.errors import InputError
-from study.models import build
 from study.models.build import generator
-from study.models.search import beam_search
 
 SIZED = {"rank": R, "additive_width": A}
 
@@ -81,12 +78,8 @@ def test_gradients_of_scores(score: str) -> None:
     assert torch.autograd.gradcheck(function, given, fast_mode=True)
 
 
-COMPANIONS: dict[str, dict[str, Any]] = {"normalised": {"score": "elu_kernel"}}
-"""Fields that a normaliser needs."""
-
-
 def normaliser(name: str) -> Any:
-    return build_weights(Config(weights=name, **COMPANIONS.get(name, {})))
+    return Weighting.named(name)(1)
 
 
 LOGITS = torch.tensor([[[[1.0, 0.4, -2.0, 9.0], [3.0, 4.0, 5.0, 6.0], [0.1, 0.3, 0.2, -0.1]]]])
@@ -135,92 +128,6 @@ def test_normalisers_on_hard_rows(name: str) -> None:
     diverged = normaliser(name)(LOGITS.masked_fill(LOGITS == 0.4, float("nan")), MASK)
     assert diverged[0, 0, 0].isnan().any()
     assert diverged[0, 0, 1:].isfinite().all()
-
-
-@pytest.mark.parametrize("tapped", [False, True])
-@pytest.mark.parametrize(
-    "fields",
-    [
-        *({"score": score} for score in ARMS),
-        *({"weights": weights, **COMPANIONS.get(weights, {})} for weights in WEIGHTS),
-        *({"reach": reach} for reach in REACH if reach != "global"),
-    ],
-    ids=lambda fields: "-".join(map(str, fields.values())),
-)
-def test_a_sentence_without_slots_gives_a_zero_context_and_finite_gradients(
-    fields: dict[str, Any], tapped: bool
-) -> None:
-    attention = site(**fields)
-    query, states, mask = inputs()
-    mask[0] = False
-    attention.tap = (lambda call: None) if tapped else None
-    asked, looked = query.requires_grad_(), states.requires_grad_()
-    out = context(attention, asked, looked, mask)
-    assert out[0].abs().max() == 0
-    assert out[1].abs().amin() > 0
-    gradients = torch.autograd.grad(out.square().sum(), [asked, looked, *attention.parameters()], allow_unused=True)
-    assert all(g is None or g.isfinite().all() for g in gradients)
-    assert gradients[1] is not None
-    assert gradients[1][0].abs().max() == 0
-
-
-@pytest.mark.parametrize("weights", WEIGHTS)
-def test_entropies_only_of_distributions(weights: str) -> None:
-    shown = seen(site(weights=weights, **COMPANIONS.get(weights, {})), *inputs())
-    assert shown.sums_to_one == bool(torch.allclose(shown.normalised.sum(-1), torch.ones(1, dtype=torch.float64)))
-    assert shown.softmax == (weights == "softmax")
-
-
-@pytest.mark.parametrize("score", [score for score in SCORE if Score.named(score).fusable])
-@pytest.mark.parametrize("maps", MAPS.those(lambda row: row.weights and not row.signed))
-def test_fused_equals_explicit(score: str, maps: str) -> None:
-    attention = site(DQ, DQ, score=score, maps=maps)
-    query, states, mask = inputs(DQ, DQ)
-    mask[0] = False
-    assert attention.fusable
-    assert not site(score=score, weights="sparsemax").fusable
-    fused = context(attention, query, states, mask)
-    attention.tap = lambda call: None
-    close(fused, context(attention, query, states, mask))
-    assert fused[0].abs().max() == 0
-
-
-@pytest.mark.parametrize("score", ARMS)
-def test_a_memory_that_grew_equals_one_made_at_once(score: str) -> None:
-    """Causal self-attention of every score, query by query, past the longest training sentence."""
-    attention = site(DQ, DQ, Lengths(4, 3), score=score)
-    states, _, _ = inputs(DQ, DQ, queries=S)
-    mask = torch.ones(B, S, dtype=torch.bool)
-    causal = torch.tril(torch.ones(S, S, dtype=torch.bool))[None, None]
-    whole, _ = attention(states, attention.remember(states, mask), view(mask, S)._replace(mask=causal))
-    grown = attention.remember(states[:, :0], mask[:, :0])
-    for t in range(S):
-        grown = attention.extend(grown, states[:, t : t + 1])
-        now = view(mask, 1)._replace(mask=causal[:, :, t : t + 1, : t + 1], position=torch.tensor([t]))
-        out, _ = attention(states[:, t : t + 1], grown, now)
-        close(out[:, 0], whole[:, t])
-
-
-@pytest.mark.parametrize("family", ["recurrent", "transformer"])
-@pytest.mark.parametrize("score", ARMS)
-def test_step_by_step_equals_teacher_forcing_in_both_families(score: str, family: str) -> None:
-    sizes = {"model.width": 12, "model.layers": 1, "model.attention.heads": 3}
-    model = build(
-        experiment_from({"model.family": family, "model.attention.score": score, **sizes}).model, 13, 1, LENGTHS
-    )
-    model.double().eval()
-    source, target = torch.randint(4, 13, (B, S)), torch.randint(4, 13, (B, L))
-    mask = torch.ones(B, S, dtype=torch.bool)
-    mask[1, 4:] = False
-    encoded = model.encode(source, mask)
-    whole = model.decode(encoded, target).logits
-    state = encoded.state
-    for t in range(L):
-        logits, state = model.step(target[:, t], state, encoded)
-        close(logits, whole[:, t])
-    longer = nn.functional.pad(source, (0, 2)), nn.functional.pad(mask, (0, 2))
-    close(model.decode(model.encode(*longer), target).logits, whole)
-    assert len(beam_search(model.float(), source, mask, beam=2, length_penalty=1.0, limit=4)) == B
 
 
 @pytest.mark.parametrize(

@@ -86,16 +86,6 @@ def test_local_p_is_the_definition(window: int) -> None:
     assert all(g.isfinite().all() and g.abs().max() > 0 for g in gradients)
 
 
-@pytest.mark.parametrize("reach", REACH.taking("window"))
-def test_queries_one_by_one_are_queries_together(reach: str) -> None:
-    query, states, mask = inputs()
-    attention = site(reach=reach, window=1)
-    memory = attention.remember(states, mask)
-    whole, _ = attention(query, memory, view(mask))
-    steps = [attention(query[:, t : t + 1], memory, view(mask, 1, t))[0] for t in range(L)]
-    torch.testing.assert_close(torch.cat(steps, 1), whole, rtol=1e-12, atol=1e-14)
-
-
 @pytest.mark.parametrize("score", ["dot", "additive"])  # the fused path and the explicit one
 def test_exclude_self_hides_the_diagonal(score: str) -> None:
     _, states, _ = inputs()

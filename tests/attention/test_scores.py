@@ -6,13 +6,11 @@ from functools import partial
 import attention_sites
 import pytest
 import torch
-from attention_sites import B, H, K, L, S, V, close, context, seen, view
+from attention_sites import B, K, L, S, close, context, seen, view
 from torch import nn
-from torch.nn import functional as F
 
 from study.attention import View
 from study.attention.scores import Additive
-from study.attention.weighting import softmax
 
 D = attention_sites.DQ
 site, inputs = partial(attention_sites.site, D, D), partial(attention_sites.inputs, D, D)
@@ -27,23 +25,6 @@ def test_additive_by_hand() -> None:
     query, key = torch.tensor([[[[0.4]]]]), torch.tensor([[[[0.3]]]])
     logit = score(score.prepare_query(query), score.prepare(key), seen_by_all)
     assert logit.item() == pytest.approx(2 * math.tanh(0.4) - math.tanh(0.2 - 0.3), abs=1e-6)
-
-
-@pytest.mark.parametrize("score", ["dot", "bilinear"])
-@pytest.mark.parametrize("scale", ["none", "rsqrt", "learned"])
-def test_fused_equals_explicit(score: str, scale: str) -> None:
-    attention = site(score=score, scale=scale, key_width=K, value_width=V)
-    query, states, mask = inputs()
-    mask[0] = False  # a sentence with nothing to attend to
-    memory = attention.remember(states, mask)
-    fused, _ = attention(query, memory, view(mask))
-    attention.tap = lambda call: None
-    explicit, _ = attention(query, memory, view(mask))
-    torch.testing.assert_close(fused, explicit, rtol=1e-10, atol=1e-12)
-    assert fused[0].abs().max() == 0
-    for out in (fused, explicit):
-        grads = torch.autograd.grad(out.square().sum(), list(attention.parameters()), retain_graph=True)
-        assert all(g.isfinite().all() for g in grads)
 
 
 def test_equals_torch_multihead_attention() -> None:
@@ -75,30 +56,6 @@ def test_unscaled_dot_of_the_scaled_query_is_scaled_dot() -> None:
     close(context(scaled, *inputs()), context(unscaled, *inputs()))
 
 
-def test_bilinear_with_the_identity_is_dot() -> None:
-    dot, bilinear = site(key_width=K), site(score="bilinear", key_width=K)
-    with torch.no_grad():
-        bilinear.get_parameter("score.weight").copy_(torch.eye(K).expand(H, K, K))
-    query, states, mask = inputs()
-    torch.testing.assert_close(seen(dot, query, states, mask).logits, seen(bilinear, query, states, mask).logits)
-
-
-def test_softmax_of_a_masked_row_is_zero_with_finite_gradient() -> None:
-    for dtype in (torch.float32, torch.float16, torch.bfloat16):
-        logits = torch.full((1, 1, 2, 3), 200.0, dtype=dtype, requires_grad=True)
-        mask = torch.tensor([[[[True, True, False], [False, False, False]]]])
-        weights = softmax(logits, mask)
-        assert weights.dtype == torch.float32
-        assert weights.tolist() == [[[[0.5, 0.5, 0.0], [0.0, 0.0, 0.0]]]]
-        (gradient,) = torch.autograd.grad(weights.square().sum(), logits)
-        assert gradient.isfinite().all()
-
-
-def test_large_logits_do_not_pass_the_mask() -> None:
-    weights = softmax(torch.tensor([[[[-30000.0, 40000.0]]]]), torch.tensor([[[[True, False]]]]))
-    assert weights.tolist() == [[[[1.0, 0.0]]]]
-
-
 def test_nothing_to_attend_to_gives_a_zero_context() -> None:
     attention = site().float()
     out, _ = attention(
@@ -108,27 +65,3 @@ def test_nothing_to_attend_to_gives_a_zero_context() -> None:
     )
     assert out.shape == (B, L, D)
     assert out.abs().max() == 0
-
-
-def test_extend_equals_remember() -> None:
-    attention = site(score="additive").float()
-    states = torch.randn(B, S, D)
-    whole = attention.remember(states, torch.ones(B, S, dtype=torch.bool))
-    grown = attention.remember(states[:, :2], torch.ones(B, 2, dtype=torch.bool))
-    for t in range(2, S):
-        grown = attention.extend(grown, states[:, t : t + 1])
-    torch.testing.assert_close(grown.keys, whole.keys)
-    torch.testing.assert_close(grown.values, whole.values)
-    assert F.pad(grown.mask, (0, 0)).equal(whole.mask)
-
-
-@pytest.mark.parametrize(("score", "maps"), [("dot", "separate"), ("bilinear", "raw"), ("additive", "separate")])
-def test_rescale_multiplies_each_heads_logits(score: str, maps: str) -> None:
-    attention = site(score=score, maps=maps)
-    query, states, mask = inputs()
-    before = seen(attention, query, states, mask).logits
-    factor = torch.tensor([0.5, 2.0, 3.0], dtype=torch.float64)
-    attention.rescale(factor)
-    torch.testing.assert_close(
-        seen(attention, query, states, mask).logits, before * factor[:, None, None], rtol=1e-10, atol=1e-12
-    )

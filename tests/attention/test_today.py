@@ -8,16 +8,17 @@ from typing import Any
 
 import pytest
 import torch
-from attention_sites import LENGTHS, B, H, L, S, close, context, inputs, seen, site, view
+from attention_sites import LENGTHS, B, H, S, close, context, inputs, seen, site
 from torch import Tensor
 from torch.nn import functional as F
 
-from study.attention import Attention, Lengths, View
+from study.attention import Attention, View
 from study.attention.positions import Positions
 from study.config import Attention as Config
 from study.config import experiment_from
 from study.errors import InputError
-from study.models import build, initialise
+from study.models import build
+from study.models.cost import Sizes, cost
 
 K = 16
 D = H * K
@@ -78,13 +79,11 @@ def test_relative_positions_are_their_definition(name: str, causal: bool) -> Non
         q, k = (torch.view_as_complex(x.unflatten(-1, (-1, 2))) * torch.polar(angle * 0 + 1, angle) for x in (q, k))
         wanted = torch.einsum("bhtk,bhsk->bhts", q, k.conj()).real / math.sqrt(K)
     else:
-        bias = torch.zeros(H, count, count, dtype=torch.float64)
-        for t in range(count):
-            for s in range(count):
-                for h in range(H):
-                    slope = 2 ** (-8 * (h + 1) / H)
-                    number = given.get_parameter("bias_of")[h, t5_bucket(s - t, causal)] if name == "t5" else 0.0
-                    bias[h, t, s] = number if name == "t5" else -slope * abs(t - s)
+        offset = torch.arange(count) - torch.arange(count)[:, None]
+        bias = torch.stack([-(2 ** (-8 * (h + 1) / H)) * offset.abs() for h in range(H)]).double()
+        if name == "t5":
+            bucket = torch.tensor([t5_bucket(distance, causal) for distance in range(1 - count, count)])
+            bias = given.get_parameter("bias_of")[:, bucket[offset + count - 1]]
         wanted = torch.einsum("bhtk,bhsk->bhts", q, k) / math.sqrt(K) + bias
     torch.testing.assert_close(found.logits, wanted, rtol=1e-6, atol=1e-6 if name == "alibi" else 1e-9)
 
@@ -267,25 +266,14 @@ def test_a_differential_head_with_a_share_of_0_is_a_plain_head() -> None:
 
 
 ARMS: dict[str, dict[str, Any]] = {
-    **{name: {"positions": name} for name in RELATIVE},
-    "norm": {"norm": "rms"},
-    "log_length": {"scale": "log_length"},
-    "cap": {"logits": "cap", "cap": 2.0},
-    **{name: {"weights": name} for name in ("softmax_one", "sink", "relu")},
-    "kernel": {"score": "elu_kernel", "weights": "normalised"},
     "groups": {"heads": 4, "groups": 2},
-    "keys": {"values": "keys"},
-    **{name: {"combine": name} for name in ("gate", "talking", "differential")},
-    "t5 differential": {
-        "positions": "t5",
-        "combine": "differential",
-        "heads": 4,
-        "groups": 2,
-        "weights": "sink",
-    },
+    "log_length": {"scale": "log_length"},
+    "gate": {"combine": "gate"},
+    "t5 differential": {"positions": "t5", "combine": "differential", "heads": 4, "groups": 2, "weights": "sink"},
     "rope norm keys": {"positions": "rope", "norm": "rms", "values": "keys", "scale": "log_length"},
     "alibi talking cap": {"positions": "alibi", "combine": "talking", "logits": "cap", "cap": 2.0},
 }
+"""Groups, which no axis has, and mechanisms together. `tests/models/test_conformance.py` has each by itself."""
 
 
 def built(arm: dict[str, Any], causal: bool, **more: Any) -> Attention:
@@ -319,20 +307,6 @@ def test_fused_gathered_and_explicit_agree(arm: str, causal: bool) -> None:
             torch.testing.assert_close(three, two, rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.parametrize("arm", ARMS)
-def test_a_memory_that_grew_equals_one_made_at_once(arm: str) -> None:
-    _, states, mask = inputs(D, D)
-    attention, mask = built(ARMS[arm], causal=True), torch.ones_like(mask)
-    causal = View(torch.ones(S, S, dtype=torch.bool).tril()[None, None], torch.arange(S))
-    whole, _ = attention(states, attention.remember(states, mask), causal)
-    grown = attention.remember(states[:, :0], mask[:, :0])
-    for t in range(S):
-        grown = attention.extend(grown, states[:, t : t + 1])
-        now = View(causal.mask[:, :, t : t + 1, : t + 1], torch.tensor([t]))
-        out, _ = attention(states[:, t : t + 1], grown, now)
-        close(out[:, 0], whole[:, t])
-
-
 @pytest.mark.parametrize("arm", [name for name, fields in ARMS.items() if fields.get("combine") != "talking"])
 def test_without_a_head_is_its_output_at_0(arm: str) -> None:
     _, states, mask = inputs(D, D)
@@ -355,29 +329,6 @@ def test_without_a_head_is_its_output_at_0(arm: str) -> None:
         assert again.positions is attention.positions
 
 
-@pytest.mark.parametrize("arm", ARMS)
-def test_step_by_step_equals_teacher_forcing(arm: str) -> None:
-    fields = {f"model.{'' if name == 'positions' else 'attention.'}{name}": value for name, value in ARMS[arm].items()}
-    for family in ("recurrent", "transformer"):
-        if family == "recurrent" and "positions" in ARMS[arm]:
-            continue
-        maps = {f"model.attention.{name}": "projected" for name in ("values", "output")} | {
-            "model.attention.maps": "separate",
-            "model.attention.heads": 2,
-        }
-        sizes = {"model.family": family, "model.width": 24}
-        model = build(experiment_from(sizes, maps, fields).model, 13, 1, LENGTHS).double().eval()
-        source, target = torch.randint(4, 13, (B, S)), torch.randint(4, 13, (B, L))
-        mask = inputs()[2]
-        encoded = model.encode(source, mask)
-        whole, state = model.decode(encoded, target).logits, encoded.state
-        for t in range(L):
-            logits, state = model.step(target[:, t], state, encoded)
-            close(logits, whole[:, t])
-        longer = F.pad(source, (0, 2)), F.pad(mask, (0, 2))
-        close(model.decode(model.encode(*longer), target).logits, whole)
-
-
 def test_rotary_scores_depend_on_the_distance_alone() -> None:
     attention = built({"positions": "rope"}, causal=False)
     states = inputs(D, D)[1][:, :1].expand(-1, S, -1)  # the same token at every position
@@ -391,12 +342,43 @@ def test_rotary_scores_depend_on_the_distance_alone() -> None:
     close(attention(states, memory, far)[0], attention(states, near, at(False))[0])
 
 
-def test_a_user_can_remove_groups_of_an_initialised_site() -> None:
-    attention = Attention(Config(heads=4, groups=2).resolved(D, D), D, D, Lengths(3, 3))
-    initialise(attention, 1)
-    query, states, mask = inputs(D, D)
-    out, _ = attention(query.float(), attention.remember(states.float(), mask), view(mask))
-    assert out.isfinite().all()
+COSTS: dict[str, tuple[dict[str, Any], int, bool]] = {  # fields; parameters beside those of a plain site; fused or not
+    "rope": ({"positions": "rope"}, 0, True),
+    "alibi": ({"positions": "alibi"}, 0, True),
+    "t5": ({"positions": "t5"}, 0, True),
+    "norm": ({"norm": "rms"}, 2 * H * K, True),
+    "log_length": ({"scale": "log_length"}, H, True),
+    "cap": ({"logits": "cap"}, 0, False),
+    "softmax_one": ({"weights": "softmax_one"}, 0, False),
+    "sink": ({"weights": "sink"}, H, False),
+    "relu": ({"weights": "relu"}, 0, False),
+    "kernel": ({"score": "elu_kernel", "weights": "normalised"}, 0, False),
+    "groups": ({"groups": 1}, -2 * (H - 1) * K * D, True),
+    "keys": ({"values": "keys"}, -H * K * D, True),
+    "gate": ({"combine": "gate"}, H * K * D, True),
+    "talking": ({"combine": "talking"}, 2 * H * H, False),
+    "differential": ({"combine": "differential", "key_width": K // 2}, 4 * (K // 2) + K, True),
+}
+"""The fifteen. A differential head has two score maps of half the width."""
+
+
+@pytest.mark.parametrize("arm", COSTS)
+def test_parameters_and_operations_are_those_that_exist(arm: str) -> None:
+    """Each matrix of parameters counts two operations a token; the rest is that of a plain site."""
+    fields, more, fused = COSTS[arm]
+    fields = {"heads": H, **fields}
+    name = fields.pop("positions", None)
+    attention = site(D, D, positions=positions(name) if name else None, **fields)
+    assert attention.fusable == fused
+    plain = sum(p.numel() for p in site(D, D).parameters())
+    assert sum(p.numel() for p in attention.parameters()) == plain + more
+    given = {f"model.attention.{key}": value for key, value in fields.items()} | {"model.family": "transformer"}
+    given |= {"model.width": D, "model.layers": 1} | ({"model.positions": name} if name else {})
+    found = cost(experiment_from(given).model, Sizes(13, LENGTHS, S, S)).parts["encoder_self"]
+    assert found.parameters == plain + more
+    matrices = 0 if arm in ("norm", "log_length", "sink", "talking", "differential") else more
+    mixing = {"talking": 2 * 2 * S * S * H * H, "differential": S * S * H * 2 * K}.get(arm, 0)
+    assert found.flops == S * 2 * (4 * H * K * D + matrices) + S * S * H * 2 * (K + K) + mixing
 
 
 @pytest.mark.parametrize(

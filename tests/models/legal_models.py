@@ -5,7 +5,6 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from hypothesis import strategies as st
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -60,6 +59,10 @@ COMPANIONS: list[dict[str, Any]] = [
 """Fields that give another field its meaning."""
 
 
+WANTED = 6
+"""Missing fields that a model tries first."""
+
+
 def values(name: str, field: FieldInfo) -> tuple[Any, ...]:
     """The values that a field may be set to."""
     return choices(field) or ((False, True) if field.annotation is bool else SIZES[name])
@@ -101,24 +104,17 @@ def legal(drawn: list[tuple[str, Any]], base: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-@st.composite
-def models(draw: st.DrawFn) -> dict[str, Any]:
-    """The overrides of one legal model."""
-    return drawn_from(draw(st.randoms(use_true_random=True)))
-
-
-def drawn_from(random: Random) -> dict[str, Any]:
-    """About half of the family's fields and of those of all sites, and some of single sites, in any order."""
+def drawn_from(random: Random, missing: set[tuple[str, Any]]) -> dict[str, Any]:
+    """About half of the family's fields and of those of all sites, and some of single sites, what is missing first."""
     family = random.choice(sorted(FAMILIES))
     base = {"model.family": family, "model.width": 14, "model.attention.heads": random.choice((1, 2))}
     companions = [companion for companion in COMPANIONS if is_legal({**base, **companion})]
-    drawn = [
-        (name, random.choice(some))
-        for name, some in axes(family).items()
-        if random.random() < (0.5 if name.count(".") < 3 else 0.12)
-    ]
-    random.shuffle(drawn)
-    return legal(drawn, {**base, **random.choice(companions)})
+    every = [(name, value) for name, some in axes(family).items() for value in some]
+    random.shuffle(every)
+    wanted = [item for item in every if said(*item) in missing][:WANTED]
+    chosen = {name: value for name, value in every if random.random() < (0.5 if name.count(".") < 3 else 0.12)}
+    companion = random.choice(companions) if random.random() < 0.5 else {}
+    return legal([*wanted, *chosen.items()], {**base, **companion})
 
 
 def said(name: str, value: Any) -> tuple[str, Any]:

@@ -31,7 +31,6 @@ def test_a_recurrent_model_by_hand() -> None:
         "decoder": L * (3 * 2 * 3 * D * D + 2 * 2 * D * D),
         "output layer": L * 2 * D * N,
     }
-    assert parts["cross"].elementwise >= 2 * L * S * A  # an addition and a tanh, which are no product
     assert cost(model, SIZES).flops_per_token == round(sum(part.flops for part in parts.values()) / L)
 
 

@@ -11,7 +11,7 @@ from study.attention import AttentionCall
 from study.config import Recurrent, Transformer, experiment_from
 from study.errors import InputError
 from study.models import Translator
-from study.models.bridge import Slots, Structured, build_memory, redundancy
+from study.models.bridge import Slots, SourceMemory, Structured, redundancy
 from study.models.translator import PAD
 from study.training.batches import Batch
 from study.training.diagnostics import observe
@@ -49,7 +49,7 @@ def test_dropout_takes_from_the_memory_that_attention_reads_as_its_help_says(mon
 def test_max_by_hand() -> None:
     x = torch.tensor([[[1.0, -5.0], [-2.0, -3.0], [9.0, 9.0]], [[-1.0, -2.0], [9.0, 9.0], [9.0, 9.0]]])
     mask = torch.tensor([[True, True, False], [True, False, False]])
-    slots: Slots = build_memory(Recurrent(memory="max"), 2)(x, x[:, 0], mask)
+    slots: Slots = SourceMemory.chosen(Recurrent(memory="max"), 2)(x, x[:, 0], mask)
     assert slots.states.tolist() == [[[1.0, -3.0]], [[-1.0, -2.0]]]
     assert slots.mask.tolist() == [[True], [True]]
 

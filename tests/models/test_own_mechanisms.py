@@ -214,14 +214,18 @@ def test_from_a_site_in_a_file_to_a_translation(here: Path, capsys: pytest.Captu
         )
 
 
-def test_explain_has_the_formulas_of_a_users_own(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whole site, positions, maps, values, output, weights and combination."""
-    given = ["--model.family=transformer", "--model.positions=slopes.py", "--model.attention.encoder_self.maps=bent.py"]
-    given += ["--model.attention.encoder_self.values=shared.py", "--model.attention.encoder_self.output=squashed.py"]
-    given += ["--model.attention.encoder_self.weights=sink.py", "--model.attention.decoder_self.combine=gated.py"]
-    given += ["--model.attention.cross.site=grouped.py"]
-    assert main(["explain", *given]) == 0
-    out = capsys.readouterr().out
+def test_explain_has_the_formula_of_a_users_own_on_every_axis(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arms = [
+        {"positions": "slopes", "encoder_self.maps": "bent", "encoder_self.values": "shared", "cross.site": "grouped"}
+        | {"encoder_self.output": "squashed", "encoder_self.weights": "sink", "decoder_self.combine": "talking"},
+        {"mixing": "shift", "score": "laplace", "scale": "softplus", "reach": "fading"},
+    ]
+    shown = ""
+    for arm in arms:
+        places = {name: "" if name in ("positions", "mixing") else "attention." for name in arm}
+        flags = [f"--model.{places[name]}{name}={file}.py" for name, file in arm.items()]
+        assert main(["explain", "--model.family=transformer", *flags]) == 0
+        shown += capsys.readouterr().out
     for line in (
         "q = tanh(W_Q x)",
         "k = tanh(W_K m)",
@@ -229,11 +233,16 @@ def test_explain_has_the_formulas_of_a_users_own(here: Path, capsys: pytest.Capt
         "e ← e − exp(g_n) |t − s|",
         "a = exp(e) / (exp(b) + Σ exp(e)) over the S visible slots",
         "c ← tanh(c) W",
-        "c = Σ_n σ(g_n·x) o_n W_O^n",
+        "e_m ← Σ_n P_nm e_n",
+        "a_m ← Σ_n R_nm a_n",
+        "c = Σ_n o_n W_O^n",
         "c = [o_1; …; o_H] W_O, o_n = softmax(q_n·k/√K) v",
         "key_width = 16",
+        "y_s = W x_{s−1}",
+        "e = (−b_n ‖q − k‖₁) · ln(1 + exp(g_n)) / √d, d = 16",
+        "a ← a · exp(−|t − s| exp(r_n))",
     ):
-        assert f"     {line}" in out, line
+        assert f"     {line}" in shown, line
 
 
 def test_the_class_of_a_site_is_in_the_identity_by_its_content(here: Path) -> None:

@@ -10,7 +10,7 @@ import torch
 from study.attention import Attention
 from study.commands import translate
 from study.config import experiment_from
-from study.config.mechanisms import COMBINE, MAPS, REACH, SCORE
+from study.config.mechanisms import COMBINE
 from study.models import Translator, build
 from study.models.search import beam_search
 from study.models.translator import PAD
@@ -23,26 +23,14 @@ WIDE = {"heads": 3, "key_width": 5, "value_width": 7, "maps": "separate", "value
 RAW = {"heads": 2, "maps": "raw", "values": "raw", "output": "raw", "key_width": None, "value_width": None}
 
 
-def unmapped(score: str) -> dict[str, Any]:
-    """Fields to leave out because the score does not read the key, or neither key nor query."""
-    facts = SCORE[score]
-    keyless = {} if "key" in facts.reads else {"key_width": None, "heads": 2}
-    return {**keyless, **({"maps": None} if facts.content_free else {})}
-
-
-MECHANISMS: list[dict[str, Any]] = [
-    *({"score": score, **unmapped(score)} for score in SCORE),
-    *({"maps": maps} for maps in MAPS.those(lambda row: row.one)),
-    {"maps": "raw", "key_width": None, "heads": 2},
+MECHANISMS: list[dict[str, Any]] = [  # those whose parameters are not all sliced by head; `study check` has the others
+    {},
+    {"maps": "tied_signed"},
     {"values": "raw", "value_width": None, "heads": 2},
-    *(
-        {"combine": combine, **({"value_width": None, "output": "raw"} if row.wide else {})}
-        for combine, row in COMBINE.items()
-        if not row.mixes_logits
-    ),
-    *({"reach": reach, "window": 2} for reach in REACH.taking("window")),
-    {"scale": "learned"},
-    {"weights": "sparsemax"},
+    {"combine": "sum_shared"},
+    {"combine": "differential", "heads": 4, "groups": 2},
+    {"reach": "local_p", "window": 2},
+    {"score": "fixed_random", "maps": None, "key_width": None},
 ]
 
 
