@@ -20,9 +20,8 @@ CLASS = """class Manhattan(Score):
 
 
 def build_score("""
-ROW = """        "manhattan": Score(formula="−‖q − k‖₁", d="K", equal_sizes=True),
-    }
-)
+ROW = """    "manhattan": Score("−‖q − k‖₁", d="K", equal_sizes=True),
+})
 SCALE = Axis("""
 DEFINITION = """@defines("manhattan")
 def manhattan(q: Tensor, k: Tensor, p: Parameters) -> tuple[Tensor, int]:
@@ -72,7 +71,7 @@ def insert(path: Path, marker: str, text: str) -> None:
 def add_another(tree: Path) -> None:
     """Add a second score, as its author would: at the end of each list."""
     insert(tree / "study/attention/scores.py", "def build_score(", CLASS)
-    insert(tree / "study/config/mechanisms.py", "    }\n)\nSCALE = Axis(", ROW)
+    insert(tree / "study/config/mechanisms.py", "})\nSCALE = Axis(", ROW)
     insert(tree / "tests/attention/test_definitions.py", "def legal_sites(", DEFINITION)
 
 

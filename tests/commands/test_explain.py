@@ -8,6 +8,7 @@ import pytest
 from study.__main__ import main
 from study.config import experiment_from
 from study.config.attention import Attention
+from study.config.mechanisms import choices
 from study.models import build
 from study.models.catalogue import BUILT, PAGE, markdown, tables
 from study.models.cost import cost
@@ -110,9 +111,7 @@ def test_the_page_is_what_the_code_says() -> None:
 def test_the_catalogue_holds_every_value_and_counts_by_hand() -> None:
     found = {table.title: {row[0]: row[1:] for row in table.rows} for table in tables()}
     for axis in BUILT:
-        description = Attention.model_json_schema()["properties"][axis]
-        choices = description.get("enum") or description["anyOf"][0]["enum"]
-        assert list(found[f"model.attention.{axis}"]) == choices
+        assert tuple(found[f"model.attention.{axis}"]) == choices(Attention.model_fields[axis])
         assert all(formula for formula, *_ in found[f"model.attention.{axis}"].values())
     scores = found["model.attention.score"]
     assert scores["additive"] == ("v·tanh(W [q; k])", "A", "A·(Kq + Kk) + A", "Bahdanau et al. 2015")

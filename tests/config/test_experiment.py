@@ -81,8 +81,8 @@ REFUSED = [
     # a value
     ({"model.family": "lstm"}, "model.family: expected recurrent or transformer, got 'lstm'."),
     ({"data.name": "wmt"}, "data.name: expected grammar, multi30k, "),
-    ({"model.attention.score": "dots"}, "model.attention.score: expected dot, bilinear, "),
-    ({"model.attention.cross.scale": "sqrt"}, "model.attention.cross.scale: expected none, rsqrt, "),
+    ({"model.attention.score": "dots"}, "model.attention.score: expected dot, additive, "),
+    ({"model.attention.cross.scale": "sqrt"}, "model.attention.cross.scale: expected rsqrt, none, "),
     ({"model.attention.heads": 0}, "model.attention.heads: expected a number from 1, got 0."),
     ({"model.attention.cross": 5}, "model.attention.cross: expected fields such as cross.score, got 5."),
     ({"model.width": "wide"}, "model.width: expected an integer, got 'wide'."),

@@ -89,9 +89,3 @@ def test_options_of_rows_are_fields() -> None:
     options = {option for rows in AXES.values() for row in rows.values() for option in row.options}
     assert {*options, *SIZES, *DERIVED} <= fields
     assert set(DERIVED) <= options
-
-
-def test_one_figure_place_has_one_value() -> None:
-    for axis, rows in AXES.items():
-        places = [row.place for row in rows.values() if row.place is not None]
-        assert sorted(places) == list(range(len(places))), axis
