@@ -32,7 +32,6 @@ from study.config.mechanisms import (
     VALUES,
     WEIGHTS,
     Choice,
-    Scale,
     derived,
 )
 from study.config.plugins import is_own
@@ -210,41 +209,65 @@ def check(problems: Iterable[str]) -> None:
 def _alone(site: Attention) -> Iterable[str]:
     """Refusals of options that a mechanism does not use, and of mechanisms that mean nothing together."""
     for axis in ("score", "logits", "reach"):
-        yield from _options(site, axis)
+        value = getattr(site, axis)
+        for option in dict.fromkeys(option for row in AXES[axis].values() for option in row.options):
+            default = type(site).model_fields[option].default
+            if option not in AXES[axis][value].options and getattr(site, option) != default:
+                owners = " or ".join(AXES[axis].taking(option))
+                yield f"{option}: expected {axis} {owners}, got {axis} {value}. Remove it."
     score, maps, weights, values = SCORE[site.score], MAPS[site.maps], WEIGHTS[site.weights], VALUES[site.values]
     output, combine, reach = OUTPUT[site.output], COMBINE[site.combine], REACH[site.reach]
-    named = site.scale or score.scale
-    scale, keyed, norm = SCALE[named], "key" in score.reads, site.norm != "none"
+    scale_name = site.scale or score.scale
+    scale, keyed, norm = SCALE[scale_name], "key" in score.reads, site.norm != "none"
     mapped = maps.weights and not is_own(site.maps)
-    free = f"score {site.score}, which has no query or key"
-    if score.content_free and maps.weights and "maps" in site.model_fields_set:
-        yield f"maps: expected none with {free}, got {site.maps}. Remove it."
+    here = f"score {site.score} and {site.maps} maps"
+
+    # Maps and what they make
+    if score.content_free:
+        given_maps = maps.weights and "maps" in site.model_fields_set
+        for name, given in (("maps", given_maps), ("scale", scale_name != score.scale), ("norm", norm)):
+            if given:
+                got = f"which has no query or key, got {getattr(site, name)}. Remove it."
+                yield f"{name}: expected none with score {site.score}, {got}"
     if site.equal_start and (maps.one or not mapped):
         yield f"equal_start: expected separate maps, got {site.maps}. Remove it, or use separate maps."
-    if site.key_width is not None and not keyed:
-        yield f"key_width: expected none with score {site.score}, which has no key, got {site.key_width}. Remove it."
+    if site.key_width is not None and not (keyed and maps.weights):
+        yield f"key_width: expected none with {here}, got {site.key_width}. Remove it."
     if not keyed and (maps.one or site.equal_start):
         yield f"maps: score {site.score} has no map of keys to share. Use separate or raw maps."
-    if site.key_width is not None and not maps.weights:
-        yield f"key_width: expected none with {site.maps} maps, got {site.key_width}. Remove it, or use separate maps."
     if maps.signed and score.matrix:
         yield f"maps: {site.maps} has no effect: the matrix of {site.score} absorbs the signs. Use score dot."
-    if score.content_free and named != score.scale:
-        yield f"scale: expected none with the fixed score {site.score}, got {site.scale}. Remove it."
+    if norm and score.own_scale:
+        yield f"norm: {site.norm} adds no function to score {site.score}, which has a norm of its own. Remove it."
+    for name in ("logit_init", "map_rate"):
+        value = getattr(site, name)
+        if not AXES[name][value].power:
+            continue
+        if not (mapped and score.d) or score.matrix:
+            yield f"{name}: {value} divides W_Q and W_K of score dot, got {here}. Remove it."
+        if norm:
+            yield f"{name}: {value} has no effect with norm {site.norm}, which undoes the size of maps. Remove it."
+        if scale.divides or scale.learned:
+            yield f"{name}: {value} stands in for the scale, but scale is {scale_name}. Use scale none."
+    learns_size = scale.learned if score.own_scale else keyed and not score.positive and (mapped or norm)
+    if LOGIT_INIT[site.logit_init].measured and not (score.matrix or learns_size):
+        yield f"logit_init: {site.logit_init} sets a parameter, but {here} have none. Use separate maps, or standard."
+
+    # Scale and weights
     if not score.d and site.scale is not None and scale.divides:
         yield f"scale: expected none or learned with score {site.score}, which has no d, got {site.scale}."
-    if not score.reads and weights.sums_to_one and not weights.softmax:
-        yield f"weights: {site.weights} and softmax are the same with score {site.score} (1/S). Use weights softmax."
-    if weights.positive and not score.positive:
-        yield f"weights: {site.weights} expected positive scores, got score {site.score}. Use score elu_kernel."
+    if weights.scale and scale_name != weights.scale:
+        yield f"scale: expected {weights.scale} with weights {site.weights}, got {scale_name}."
     if not score.reads and site.logits != "plain":
         yield f"logits: {site.logits} has no effect on score {site.score}, which is 0. Remove it."
-    if not score.reads and weights.zero:
-        yield f"weights: {site.weights} of score {site.score} are all 0. Use softmax or sigmoid."
-    if weights.scale and named != weights.scale:
-        yield f"scale: expected {weights.scale} with weights {site.weights}, got {named}."
-    yield from _matched(site, scale, mapped)
-    yield from _divided(site, scale, mapped)
+    if not score.reads and (weights.zero or (weights.sums_to_one and not weights.softmax)):
+        yield f"weights: {site.weights} of score {site.score} are 0, or those of softmax. Use softmax or sigmoid."
+    if weights.positive and not score.positive:
+        yield f"weights: {site.weights} expected positive scores, got score {site.score}. Use score elu_kernel."
+    if weights.positive and combine.mixes_logits:
+        yield f"weights: {site.weights} expected positive scores, but combine {site.combine} mixes them with signs."
+
+    # Heads, their values and their combination
     if site.value_width is not None and not values.weights:
         yield f"value_width: expected none with {site.values} values, got {site.value_width}. Remove it."
     if not output.weights and site.output not in combine.outputs:
@@ -255,71 +278,31 @@ def _alone(site: Attention) -> Iterable[str]:
         yield f"values: expected projected with combine {site.combine}, got {site.values}."
     if combine.alone and site.heads == 1:
         yield f"combine: {site.combine} of one head is {combine.alone}. Use combine {combine.alone}, or more heads."
-    if site.groups and site.heads % site.groups:
-        yield f"groups: expected a divisor of heads {site.heads}, got {site.groups}."
-    if site.groups and not keyed:
-        yield f"groups: expected a score with keys, got {site.score}. Remove it, or use score dot."
-    if site.groups and (not mapped or maps.one or site.equal_start):
-        yield f"groups: expected maps separate without equal_start, got {site.maps}."
-    if site.groups and (not (values.weights or values.keys) or is_own(site.values)):
-        yield f"groups: expected values projected or keys, got {site.values}."
     if values.keys and not (keyed and maps.weights):
-        yield f"values: {site.values} expected keys with a map, got score {site.score} with {site.maps} maps."
+        yield f"values: {site.values} expected keys with a map, got {here}."
     if values.keys and combine.maps > 1:
         yield f"values: expected projected or raw with combine {site.combine}, whose heads have two keys, got keys."
+    if site.groups:
+        if site.heads % site.groups:
+            yield f"groups: expected a divisor of heads {site.heads}, got {site.groups}."
+        if not (keyed and mapped) or maps.one or site.equal_start:
+            yield f"groups: expected maps separate, whose keys have a matrix of their own, got {here}."
+        if not (values.weights or values.keys) or is_own(site.values):
+            yield f"groups: expected values projected or keys, got {site.values}."
+
+    # Reach
     if combine.mixes and (reach.reads_query or reach.samples):
         yield f"reach: {site.reach} chooses slots by head, but combine {site.combine} mixes weights. Use global."
-    if combine.mixes_logits and weights.positive:
-        yield f"weights: {site.weights} expected positive scores, but combine {site.combine} mixes them with signs."
-    if norm and score.content_free:
-        yield f"norm: expected none with {free}, got {site.norm}. Remove it."
-    if norm and score.own_scale:
-        yield f"norm: {site.norm} adds no function to score {site.score}, which has a norm of its own. Remove it."
-    if site.window is not None and site.window < reach.narrowest:
-        yield f"window: expected {reach.narrowest} or more with reach {site.reach}, got {site.window}."
     if reach.reads_query and score.content_free:
         yield f"reach: {site.reach} needs a query, but score {site.score} has none. Use local_m."
+    if reach.samples and not weights.softmax:
+        yield f"weights: expected softmax with reach {site.reach}, got {site.weights}."
+    if site.window is not None and site.window < reach.narrowest:
+        yield f"window: expected {reach.narrowest} or more with reach {site.reach}, got {site.window}."
     # A window of 0 leaves one slot, whatever its score, and is allowed all the same: it is a mask, by which sweeps hold
     # a decoder to one place while another site varies.
     if site.window == 0 and site.exclude_self:
         yield "window: expected 1 or more with exclude_self, which hides the only slot of window 0, got 0."
-    if reach.samples and not weights.softmax:
-        yield f"weights: expected softmax with reach {site.reach}, got {site.weights}."
-
-
-def _options(site: Attention, axis: str) -> Iterable[str]:
-    """Refuse options of the values of an axis that the chosen value does not take."""
-    value, fields = getattr(site, axis), type(site).model_fields
-    for option in dict.fromkeys(option for row in AXES[axis].values() for option in row.options):
-        if option not in AXES[axis][value].options and getattr(site, option) != fields[option].default:
-            yield f"{option}: expected {axis} {' or '.join(AXES[axis].taking(option))}, got {axis} {value}. Remove it."
-
-
-def _matched(site: Attention, scale: Scale, mapped: bool) -> Iterable[str]:
-    """Refuse a measured start without a parameter to multiply: of the score, of its scale, or of the maps."""
-    score = SCORE[site.score]
-    if not LOGIT_INIT[site.logit_init].measured or score.matrix:
-        return
-    sets = f"logit_init: {site.logit_init} sets a parameter"
-    if score.content_free or score.positive or (score.own_scale and not scale.learned):
-        yield f"{sets}, but score {site.score} has none. Use standard."
-    if not score.own_scale and not mapped and site.norm == "none":
-        yield f"{sets}, but {site.score} with {site.maps} maps has none. Use separate maps."
-
-
-def _divided(site: Attention, scale: Scale, mapped: bool) -> Iterable[str]:
-    """Refuse to divide W_Q and W_K, or their rate, where that does not make up for a missing 1/√d."""
-    score = SCORE[site.score]
-    for name in ("logit_init", "map_rate"):
-        value = getattr(site, name)
-        if not AXES[name][value].power:
-            continue
-        if not (mapped and score.d) or score.matrix:
-            yield f"{name}: {value} divides W_Q and W_K of dot, got {site.score} with {site.maps} maps. Remove it."
-        if site.norm != "none":
-            yield f"{name}: {value} has no effect with norm {site.norm}, which undoes the size of maps. Remove it."
-        if scale.divides or scale.learned:
-            yield f"{name}: {value} stands in for the scale, but scale is {site.scale or score.scale}. Use scale none."
 
 
 def _sized(site: Attention, query_width: int, memory_width: int, query: int, key: int) -> Iterable[str]:

@@ -64,8 +64,11 @@ class Score(Facts):
     """The score of a query turned by the angle of t and a key turned by that of s depends on t − s alone."""
     positive: bool = False
     """Scores are positive, and no parameter multiplies them."""
-    unit_logits: bool = False
-    """Initial values make scores O(1) whatever d is: 1/√d or 1/d on top is over-scaled, a control."""
+
+    @property
+    def unit_logits(self) -> bool:
+        """True if initial values make scores O(1) whatever d is: 1/√d or 1/d on top is over-scaled, a control."""
+        return bool(self.d) and self.scale == "none"
 
     @property
     def content_free(self) -> bool:
@@ -316,19 +319,17 @@ class Axis(dict[str, Row]):
 SCORE = Axis({
     "dot":          Score("q·k", "Luong et al. 2015; Vaswani et al. 2017", scale="rsqrt", d="K", equal_sizes=True,
                           rotary=True),
-    "additive":     Score("v·tanh(W [q; k])", "Bahdanau et al. 2015", d="A", matrix=True, unit_logits=True,
-                          options=("additive_width",)),
+    "additive":     Score("v·tanh(W [q; k])", "Bahdanau et al. 2015", d="A", matrix=True, options=("additive_width",)),
     "bilinear":     Score("qᵀ W k", "Luong et al. 2015", scale="rsqrt", d="Kk", matrix=True,
                           options=("bilinear_init",)),
     "location":     Score("w_s·q", "Luong et al. 2015", help="w_s·q for slot s, without keys", d="Kq", matrix=True,
-                          unit_logits=True, reads=("query", "slot")),
-    "concat_luong": Score("v·tanh(W q + k + b)", "Luong et al. 2015", "concat (Luong)", d="Kk", matrix=True,
-                          unit_logits=True),
+                          reads=("query", "slot")),
+    "concat_luong": Score("v·tanh(W q + k + b)", "Luong et al. 2015", "concat (Luong)", d="Kk", matrix=True),
     "cosine":       Score("τ q·k / (‖q‖ ‖k‖)", "Henry et al. 2020", scale="learned", own_scale=True, equal_sizes=True,
                           rotary=True, help="τ q·k / (‖q‖ ‖k‖). With scale none τ is 1; learned is a τ per head that "
                           "starts at log₂(L² − L) for a training length L"),
     "low_rank":     Score("(U q)·(V k)", scale="rsqrt", d="R", matrix=True, options=("rank",)),
-    "concat":       Score("v·tanh(W [q; k] + b)", "Luong et al. 2015", d="A", matrix=True, unit_logits=True,
+    "concat":       Score("v·tanh(W [q; k] + b)", "Luong et al. 2015", d="A", matrix=True,
                           options=("additive_width",), help="additive with a bias"),
     "uniform":      Score("0", control="control", reads=()),
     "fixed_random": Score("T_{t s}", "Tay et al. 2021", control="control", reads=("position", "slot"),

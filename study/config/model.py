@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from study.config import mechanisms as table
 from study.config import refusals
@@ -141,13 +141,6 @@ class Transformer(Frozen):
         others = ("encoder_self", "decoder_self") if attends else ("decoder_self",)
         slots = refusals.slots_of(given.get("memory") or "states", given.get("annotations"))
         return given | {"attention": without_unused_scores(sites, slots, others)}
-
-    @field_validator("memory", mode="before")
-    @classmethod
-    def _not_empty(cls, value: Any) -> Any:
-        if (row := MEMORY.find(value)) and row.slots == 0:
-            raise ValueError(f"expected a memory of the source for a transformer, got {value}. Use final or mean.")
-        return value
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

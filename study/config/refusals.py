@@ -63,7 +63,7 @@ def placed(site: Attention, name: str, memory: str, slots: int | None) -> Iterab
     if cross and reach.local and not MEMORY[memory].ordered:
         yield f"reach: {site.reach} expected ordered source tokens, {got}. Use memory states."
     if one and reach.samples:
-        yield f"reach: {site.reach} expected a memory of several slots, {got}. Use memory states or structured."
+        yield f"reach: {site.reach} expected a memory of several slots, {got}. Use memory states."
     if one and VALUES[site.values].keys:
         yield f"values: {site.values} expected several slots, whose keys are read, {got}. Use projected."
     if one and WEIGHTS[site.weights].divides_by_slots:
