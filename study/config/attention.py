@@ -15,25 +15,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from study.config.mechanisms import (
-    AXES,
-    BILINEAR_INIT,
-    COMBINE,
-    DERIVED,
-    LOGIT_INIT,
-    LOGITS,
-    MAPS,
-    NORM,
-    OUTPUT,
-    REACH,
-    SCALE,
-    SCORE,
-    SITE,
-    VALUES,
-    WEIGHTS,
-    Choice,
-    derived,
-)
+from study.config import mechanisms as table
+from study.config.mechanisms import MAPS, SCORE, Choice
 from study.config.plugins import is_own
 from study.schema import Frozen, Size
 
@@ -45,26 +28,26 @@ class Attention(Frozen):
     additive_width: Size | None = Field(None, description="A, the hidden width of an additive score (derived: K).")
     rank: Size | None = Field(None, description="R, the rank of score low_rank (derived: a quarter of K).")
     bilinear_init: Annotated[str, Choice("bilinear_init")] = Field(
-        "xavier", description=f"Initial W of score bilinear. {BILINEAR_INIT.described}"
+        "xavier", description=f"Initial W of score bilinear. {table.BILINEAR_INIT.described}"
     )
     scale: Annotated[str, Choice("scale")] | None = Field(
         None,
-        description=f"Factor on the score. {SCALE.described} d is the number of terms that the score sums over, "
+        description=f"Factor on the score. {table.SCALE.described} d is the number of terms that the score sums over, "
         "such as K for dot and A for additive (derived: rsqrt for products, learned for cosine, else none).",
     )
     logits: Annotated[str, Choice("logits")] = Field(
-        "plain", description=f"From scaled scores e to logits. {LOGITS.described}"
+        "plain", description=f"From scaled scores e to logits. {table.LOGITS.described}"
     )
     cap: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
-        None, description=f"c of logits cap (derived: {DERIVED['cap']:g})."
+        None, description=f"c of logits cap (derived: {table.DERIVED['cap']:g})."
     )
     maps: Annotated[str, Choice("maps")] = Field(
         "separate", description=f"Maps from states to queries and keys. {MAPS.described}"
     )
     equal_start: bool = Field(False, description="Separate maps that start with the same values, W_K = W_Q.")
-    norm: Annotated[str, Choice("norm")] = Field("none", description=f"Queries and keys. {NORM.described}")
+    norm: Annotated[str, Choice("norm")] = Field("none", description=f"Queries and keys. {table.NORM.described}")
     weights: Annotated[str, Choice("weights")] = Field(
-        "softmax", description=f"From logits e to weights, over the S visible slots. {WEIGHTS.described}"
+        "softmax", description=f"From logits e to weights, over the S visible slots. {table.WEIGHTS.described}"
     )
     heads: Size = Field(1, description="H, the number of heads.")
     groups: Size | None = Field(
@@ -76,20 +59,20 @@ class Attention(Frozen):
         None, description="K per head, unless maps are raw (derived: Dq/H; half of it with combine differential)."
     )
     value_width: Size | None = Field(None, description="V per head, with projected values (derived: D/H).")
-    values: Annotated[str, Choice("values")] = Field("projected", description=VALUES.described)
+    values: Annotated[str, Choice("values")] = Field("projected", description=table.VALUES.described)
     combine: Annotated[str, Choice("combine")] = Field(
-        "concat", description=f"Combination of the heads. {COMBINE.described}"
+        "concat", description=f"Combination of the heads. {table.COMBINE.described}"
     )
-    output: Annotated[str, Choice("output")] = Field("projected", description=OUTPUT.described)
+    output: Annotated[str, Choice("output")] = Field("projected", description=table.OUTPUT.described)
     reach: Annotated[str, Choice("reach")] = Field(
-        "global", description=f"Visible slots that a query attends to. {REACH.described}"
+        "global", description=f"Visible slots that a query attends to. {table.REACH.described}"
     )
     window: Annotated[int, Field(ge=0)] | None = Field(
-        None, description=f"Half-width of the window of a local reach; 0: its centre (derived: {DERIVED['window']})."
+        None,
+        description=f"Half-width of the window of a local reach; 0: its centre (derived: {table.DERIVED['window']}).",
     )
     entropy_bonus: Annotated[float, Field(ge=0)] | None = Field(
-        None,
-        description=f"Weight on the entropy that reach hard adds to its return (derived: {DERIVED['entropy_bonus']}).",
+        None, description=f"Weight of the entropy in the return of reach hard (derived: {table.DERIVED['entropy_bonus']})."
     )
     exclude_self: bool = Field(False, description="Self-attention only: no query sees the slot of its own position.")
     logit_init: Annotated[str, Choice("logit_init")] = Field(
@@ -127,8 +110,8 @@ class Attention(Frozen):
             ValueError: heads do not divide a width that they slice, or widths that must be equal are not.
         """
         if self.whole:
-            return self._filled(SITE[self.site].options, query_width)
-        score, combine = SCORE[self.score], COMBINE[self.combine]
+            return self._filled(table.SITE[self.site].options, query_width)
+        score, combine = SCORE[self.score], table.COMBINE[self.combine]
         fixed: dict[str, Any] = {"scale": self.scale or score.scale}
         if self.groups == self.heads:
             fixed["groups"] = None
@@ -137,10 +120,10 @@ class Attention(Frozen):
         if combine.wide:
             fixed |= {"value_width": self.value_width or query_width, "output": combine.outputs[0]}
         site = self.model_copy(update=fixed)
-        options = (*REACH[self.reach].options, *LOGITS[self.logits].options)
+        options = (*table.REACH[self.reach].options, *table.LOGITS[self.logits].options)
         if MAPS[site.maps].weights and "key" in score.reads:
             options += ("key_width",)
-        if VALUES[self.values].weights:
+        if table.VALUES[self.values].weights:
             options += ("value_width",)
         site = site._filled(options, query_width)
         query, key = site.map_widths(query_width, memory_width)
@@ -152,8 +135,8 @@ class Attention(Frozen):
     def _filled(self, options: Iterable[str], width: int) -> Attention:
         """Return this site with those of the options that it lacks, for states or keys of this width."""
         parts = {"key_width": self.score_heads, "value_width": self.heads}
-        lacking = [name for name in options if name in (*parts, *DERIVED) and getattr(self, name) is None]
-        values = {n: _share(width, parts[n], n) if n in parts else derived(n, width) for n in lacking}
+        lacking = [name for name in options if name in (*parts, *table.DERIVED) and getattr(self, name) is None]
+        values = {n: _share(width, parts[n], n) if n in parts else table.derived(n, width) for n in lacking}
         return self.model_copy(update=values)
 
     def map_widths(self, query_width: int, memory_width: int) -> tuple[int, int]:
@@ -172,18 +155,18 @@ class Attention(Frozen):
     @property
     def score_heads(self) -> int:
         """Number of score maps: H, or 2 H if a head has two."""
-        return self.heads * COMBINE[self.combine].maps
+        return self.heads * table.COMBINE[self.combine].maps
 
     def mixed_width(self, memory_width: int) -> int:
         """V, the width of one head's output."""
-        if VALUES[self.values].keys:
+        if table.VALUES[self.values].keys:
             assert self.key_width is not None
             return self.key_width
         return self.value_width or _share(memory_width, self.heads, "the raw values")
 
     def output_width(self, query_width: int, memory_width: int) -> int:
         """Return the width of the site's output: H·V if it is concatenated and raw, else D."""
-        if self.whole or OUTPUT[self.output].weights or COMBINE[self.combine].wide:
+        if self.whole or table.OUTPUT[self.output].weights or table.COMBINE[self.combine].wide:
             return query_width
         return self.heads * self.mixed_width(memory_width)
 
@@ -210,15 +193,20 @@ def _alone(site: Attention) -> Iterable[str]:
     """Refusals of options that a mechanism does not use, and of mechanisms that mean nothing together."""
     for axis in ("score", "logits", "reach"):
         value = getattr(site, axis)
-        for option in dict.fromkeys(option for row in AXES[axis].values() for option in row.options):
+        for option in dict.fromkeys(option for row in table.AXES[axis].values() for option in row.options):
             default = type(site).model_fields[option].default
-            if option not in AXES[axis][value].options and getattr(site, option) != default:
-                owners = " or ".join(AXES[axis].taking(option))
+            if option not in table.AXES[axis][value].options and getattr(site, option) != default:
+                owners = " or ".join(table.AXES[axis].taking(option))
                 yield f"{option}: expected {axis} {owners}, got {axis} {value}. Remove it."
-    score, maps, weights, values = SCORE[site.score], MAPS[site.maps], WEIGHTS[site.weights], VALUES[site.values]
-    output, combine, reach = OUTPUT[site.output], COMBINE[site.combine], REACH[site.reach]
+    score, maps, weights, values = (
+        SCORE[site.score],
+        MAPS[site.maps],
+        table.WEIGHTS[site.weights],
+        table.VALUES[site.values],
+    )
+    output, combine, reach = table.OUTPUT[site.output], table.COMBINE[site.combine], table.REACH[site.reach]
     scale_name = site.scale or score.scale
-    scale, keyed, norm = SCALE[scale_name], "key" in score.reads, site.norm != "none"
+    scale, keyed, norm = table.SCALE[scale_name], "key" in score.reads, site.norm != "none"
     mapped = maps.weights and not is_own(site.maps)
     here = f"score {site.score} and {site.maps} maps"
 
@@ -241,7 +229,7 @@ def _alone(site: Attention) -> Iterable[str]:
         yield f"norm: {site.norm} adds no function to score {site.score}, which has a norm of its own. Remove it."
     for name in ("logit_init", "map_rate"):
         value = getattr(site, name)
-        if not AXES[name][value].power:
+        if not table.AXES[name][value].power:
             continue
         if not (mapped and score.d) or score.matrix:
             yield f"{name}: {value} divides W_Q and W_K of score dot, got {here}. Remove it."
@@ -250,7 +238,7 @@ def _alone(site: Attention) -> Iterable[str]:
         if scale.divides or scale.learned:
             yield f"{name}: {value} stands in for the scale, but scale is {scale_name}. Use scale none."
     learns_size = scale.learned if score.own_scale else keyed and not score.positive and (mapped or norm)
-    if LOGIT_INIT[site.logit_init].measured and not (score.matrix or learns_size):
+    if table.LOGIT_INIT[site.logit_init].measured and not (score.matrix or learns_size):
         yield f"logit_init: {site.logit_init} sets a parameter, but {here} have none. Use separate maps, or standard."
 
     # Scale and weights
@@ -307,8 +295,8 @@ def _alone(site: Attention) -> Iterable[str]:
 
 def _sized(site: Attention, query_width: int, memory_width: int, query: int, key: int) -> Iterable[str]:
     """Refusals of a site by the widths of its states, and of a head's query and key."""
-    start, widths = BILINEAR_INIT[site.bilinear_init], f"{query_width} and {memory_width}"
-    if COMBINE[site.combine].wide and site.value_width != query_width:
+    start, widths = table.BILINEAR_INIT[site.bilinear_init], f"{query_width} and {memory_width}"
+    if table.COMBINE[site.combine].wide and site.value_width != query_width:
         yield f"value_width: expected {query_width} with combine {site.combine}, got {site.value_width}."
     if query_width != memory_width and (MAPS[site.maps].one or site.equal_start):
         yield f"maps: expected states of one width for {site.maps} maps, got {widths}. Use separate maps."

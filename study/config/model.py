@@ -16,24 +16,14 @@ from study.schema import Frozen, Layers, Size
 Rate = Annotated[float, Field(ge=0, lt=1)]
 
 # Fields of both families.
-Width = Annotated[Size, Field(description="D, the width of embeddings, states and readout, or of the residual stream.")]
+Width = Annotated[Size, Field(description="D, width of embeddings, states and readout, or of the residual stream.")]
 Depth = Annotated[Layers, Field(description="Layers of the encoder and of the decoder.")]
-Annotations = Annotated[
-    Size | None,
-    Field(description=f"r, the number of annotation vectors of memory structured (derived: {DERIVED['annotations']})."),
-]
-AnnotationWidth = Annotated[
-    Size | None,
-    Field(description="Hidden width of memory structured (derived: the width of the encoder's states)."),
-]
-Penalty = Annotated[
-    Annotated[float, Field(ge=0)] | None,
-    Field(description="λ of memory structured: λ‖AAᵀ − I‖² per sentence joins the loss; 0 is off (derived: 0)."),
-]
-Embeddings = Annotated[
-    Literal["separate", "target", "shared"],
-    Field(description="Tying: separate; target = output; shared = source = target = output."),
-]
+Annotations = Annotated[Size | None, Field(description=f"r of memory structured (derived: {DERIVED['annotations']}).")]
+AnnotationWidth = Annotated[Size | None, Field(description="Hidden width of memory structured (derived: its states').")]
+Lambda = Annotated[float, Field(ge=0)] | None
+Penalty = Annotated[Lambda, Field(description="λ of memory structured: λ‖AAᵀ − I‖² joins the loss (derived: 0, off).")]
+Tying = Literal["separate", "target", "shared"]
+Embeddings = Annotated[Tying, Field(description="separate; target = output; shared = source = target = output.")]
 MEMORIES = f"Memory of the decoder. {MEMORY.described}"
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from study.config.experiment import Experiment
 from study.config.model import Model
-from study.config.textbook import textbook
+from study.config.textbook import TEXTBOOK
 from study.corpora.catalogue import Data
 from study.errors import InputError
 
@@ -86,22 +86,26 @@ def experiment_from(*layers: Mapping[str, Any]) -> Experiment:
         raise InputError(one_line(error, tree) + below) from None
 
 
+def _preset(name: Any) -> Mapping[str, Any]:
+    """Return the dotted fields of a published model."""
+    if not isinstance(name, str) or name not in TEXTBOOK:
+        raise InputError(f"{PRESET}: {_one_of(list(TEXTBOOK), name)}")
+    return TEXTBOOK[name].overrides
+
+
 def _over_preset(name: Any, tree: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """Lay the tree over a textbook arm; return also the text to add to an error."""
-    arm = nested(textbook(name).overrides)
-    given = tree.get("model")
-    family = given.get("family") if isinstance(given, Mapping) else None
-    if family not in (None, arm["model"]["family"]):
-        raise InputError(
-            f"{FAMILY}: expected {arm['model']['family']}, the family of preset {name}, got {family!r}. Remove one."
-        )
+    arm, given = nested(_preset(name)), tree.get("model")
+    usual = arm["model"]["family"]
+    if isinstance(given, Mapping) and (family := given.get("family", usual)) != usual:
+        raise InputError(f"{FAMILY}: expected {usual}, the family of preset {name}, got {family!r}. Remove one.")
     return merged(arm, tree), f" (preset {name} gives the other fields)"
 
 
 def family_of(overrides: Mapping[str, Any]) -> Any:
     """Return the family that flat overrides declare, directly or by a preset."""
     if overrides.get(PRESET) is not None:
-        overrides = {**textbook(overrides[PRESET]).overrides, **overrides}
+        overrides = {**_preset(overrides[PRESET]), **overrides}
     return overrides.get(FAMILY, "recurrent")
 
 

@@ -9,18 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from study.config import mechanisms as table
 from study.config.attention import Attention
-from study.config.mechanisms import (
-    LOGIT_INIT,
-    MEMORY,
-    OUTPUT,
-    POSITIONS,
-    REACH,
-    SCORE,
-    SITE,
-    VALUES,
-    WEIGHTS,
-)
+from study.config.mechanisms import MEMORY, SCORE, VALUES, WEIGHTS
 
 SCORING = (
     *("score", *(option for row in SCORE.values() for option in row.options), "scale", "logits", "cap", "maps", "norm"),
@@ -47,10 +38,10 @@ def scores_matter(weights: Any, slots: int | None) -> bool:
 
 def placed(site: Attention, name: str, memory: str, slots: int | None) -> Iterable[str]:
     """Refusals of an attention at the site of this name; at cross, over a memory of so many slots."""
-    reach, got = REACH[site.reach], f"got memory {memory}"
+    reach, got = table.REACH[site.reach], f"got memory {memory}"
     cross, one = name == "cross", name == "cross" and slots is not None
     if site.whole:
-        allowed = SITE[site.site].sites
+        allowed = table.SITE[site.site].sites
         if name not in allowed:
             yield f"site: {site.site} stands at {' or '.join(allowed)} (facts.sites). Set it there only."
         if cross and slots == 0:
@@ -72,7 +63,7 @@ def placed(site: Attention, name: str, memory: str, slots: int | None) -> Iterab
 
 def unread(site: Attention, base: Mapping[str, Any]) -> Iterable[str]:
     """Refusals of fields that the class of a whole site does not read; `base` has the family's own values."""
-    options = SITE[site.site].options
+    options = table.SITE[site.site].options
     read = f"which reads {' and '.join(options)}" if options else "which reads no other field"
     for name, field in type(site).model_fields.items() if site.whole else ():
         value = getattr(site, name)
@@ -92,7 +83,7 @@ def unused(site: Attention, base: Mapping[str, Any], memory: str, slots: int | N
         if (given := getattr(site, name)) != usual[name]:
             yield f"{name}: {given} has no effect, because the context of memory {memory} is 0. Remove it."
     without = {name: usual[name] for name in SCORING}
-    if not any(kind.weights for kind in (VALUES[site.values], VALUES[base["values"]], OUTPUT[site.output])):
+    if not any(kind.weights for kind in (VALUES[site.values], VALUES[base["values"]], table.OUTPUT[site.output])):
         without["heads"] = base["heads"]  # heads only slice what is joined again
     try:
         unset = type(site)(**site.model_dump() | without).resolved(*widths)
@@ -106,7 +97,7 @@ def unused(site: Attention, base: Mapping[str, Any], memory: str, slots: int | N
 
 def in_transformer(site: Attention, name: str, width: int, value: str, split: bool) -> Iterable[str]:
     """Refusals of an attention in a transformer: of its output, of split factors and of these positions."""
-    positions, joins = POSITIONS[value], site.output_width(width, width)
+    positions, joins = table.POSITIONS[value], site.output_width(width, width)
     if joins != width:
         yield f"output: expected projected, got raw with width {joins}, and the residual stream has width {width}."
     if split and name == "encoder_self":
@@ -117,7 +108,7 @@ def in_transformer(site: Attention, name: str, width: int, value: str, split: bo
     if not positions.relative or name == "cross":
         return
     if site.whole:
-        if not SITE[site.site].positions:
+        if not table.SITE[site.site].positions:
             yield f"site: {site.site} applies no positions {value} (facts.positions). Use others."
         return
     size = site.map_widths(width, width)[0]
@@ -127,5 +118,5 @@ def in_transformer(site: Attention, name: str, width: int, value: str, split: bo
         yield f"key_width: expected an even width, to turn pairs by positions {value}, got {size}."
     if positions.biased and WEIGHTS[site.weights].positive:
         yield f"weights: {site.weights} expected positive scores, but positions {value} take some off."
-    if positions.biased and LOGIT_INIT[site.logit_init].measured:
+    if positions.biased and table.LOGIT_INIT[site.logit_init].measured:
         yield f"logit_init: expected standard with positions {value}, which add to logits, got {site.logit_init}."

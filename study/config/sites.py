@@ -27,22 +27,11 @@ class Sites(Frozen):
         """Base arm of the family ← `model.attention.*` ← `model.attention.<site>.*`."""
         if not isinstance(given, dict):
             return given
-        for name in given:
-            if name not in cls.model_fields and name not in Attention.model_fields:
-                raise ValueError(
-                    f"{name}: no such site or field. Sites of this family: {', '.join(cls.model_fields)}. Fields: "
-                    f"{', '.join(Attention.model_fields)}."
-                )
         shared = {name: value for name, value in given.items() if name in Attention.model_fields}
-        laid: dict[str, Any] = {}
+        laid = {name: value for name, value in given.items() if name not in Attention.model_fields}
         for site in cls.model_fields:
-            own = given.get(site) or {}
-            if isinstance(own, Attention):
-                laid[site] = own
-            elif isinstance(own, dict):
+            if isinstance(own := given.get(site) or {}, dict):
                 laid[site] = cls._over_base(given, _set(shared), _set(own))
-            else:
-                raise ValueError(f"{site}: expected fields such as {site}.score, got {own!r}.")
         return laid
 
     @classmethod

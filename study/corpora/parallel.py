@@ -236,7 +236,7 @@ def read_sides(source: Path, target: Path) -> list[Pair]:
     Raises:
         InputError: a file is absent, unreadable, empty or not UTF-8, or they differ in length.
     """
-    return [Pair(*pair) for pair in side_by_side((source, target))]
+    return [Pair(one, other) for one, other in side_by_side((source, target))]
 
 
 def read_lines(path: Path) -> list[str]:

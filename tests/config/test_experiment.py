@@ -70,136 +70,68 @@ def test_an_experiment_is_frozen() -> None:
 TRANSFORMER = {"model.family": "transformer"}
 ONE = {"model.memory": "structured", "model.annotations": 1}
 UNIFORM = {"model.attention.score": "uniform"}
-REFUSED = [
-    # a name
+REFUSED: list[tuple[dict[str, object], str]] = [
     ({"depth": 3}, "depth: no such field"),
     ({"model.depth": 3}, "model.depth: no such field. Did you mean model.width?"),
-    ({"model.attention.depth": 3}, "model.attention.depth: no such site or field"),
+    ({"model.attention.depth": 3}, "model.attention.depth: no such field"),
     ({"model.attention.cross.depth": 3}, "model.attention.cross.depth: no such field"),
-    ({"model.attention.encoder_self.heads": 2}, "model.attention.encoder_self: no such site or field"),
+    ({"model.attention.encoder_self.heads": 2}, "model.attention.encoder_self: no such field"),
     ({"model.positions": "none"}, "model.positions: expected with model.family transformer, got recurrent. Remove it"),
-    # a value
     ({"model.family": "lstm"}, "model.family: expected recurrent or transformer, got 'lstm'."),
     ({"data.name": "wmt"}, "data.name: expected grammar, multi30k, "),
     ({"model.attention.score": "dots"}, "model.attention.score: expected dot, additive, "),
     ({"model.attention.cross.scale": "sqrt"}, "model.attention.cross.scale: expected rsqrt, none, "),
     ({"model.attention.heads": 0}, "model.attention.heads: expected a number from 1, got 0."),
-    ({"model.attention.cross": 5}, "model.attention.cross: expected fields such as cross.score, got 5."),
+    ({"model.attention.cross": 5}, "model.attention.cross: expected a section of fields, got 5."),
     ({"model.width": "wide"}, "model.width: expected an integer, got 'wide'."),
     ({"model.bidirectional": "maybe"}, "model.bidirectional: expected true or false, got 'maybe'."),
     ({"model": "big"}, "model: "),
     ({"training.steps": 0}, "training.steps: "),
     ({"training.learning_rate": float("nan")}, "training.learning_rate: "),
-    ({"training.precision": "float16"}, "training.precision: "),
     ({"seed": -1}, "seed: "),
     ({"protocol": 3}, "protocol: "),
-    # sizes that do not fit
-    (
-        {"model.attention.heads": 3},
-        "model.attention.heads: expected a divisor of the width 64 (1, 2, 4, ",
-    ),
-    ({**TRANSFORMER, "model.attention.heads": 3}, "model.attention.heads: expected a divisor of"),
-    ({**TRANSFORMER, "model.attention.cross.heads": 5}, "model.attention.cross.heads: expected a divisor of"),
-    ({"model.encoder_width": 32}, "model.attention.cross.score: expected queries and keys of one size for dot"),
+    ({"model.attention.heads": 3}, "model.attention.heads: expected a divisor of the width 64 (1, 2, 4, "),
     ({"model.width": 33}, "model.encoder_width: expected an even width"),
-    (
-        {**TRANSFORMER, "model.width": 33, "model.attention.heads": 1},
-        "model.width: expected an even width",
-    ),
-    (
-        {"model.init": "direct", "model.encoder_width": 32, "model.attention.score": "additive"},
-        "model.encoder_width: expected 64 with init direct, got 32.",
-    ),
-    # what the mechanism does not use
+    ({**TRANSFORMER, "model.width": 33, "model.attention.heads": 1}, "model.width: expected an even width"),
+    ({"model.init": "direct", "model.encoder_width": 32, "model.attention.score": "additive"}, "model.encoder_width: "),
     ({"model.attention.key_width": 8}, "model.attention.key_width: expected none with score dot and raw maps, got 8."),
     ({"model.attention.value_width": 8}, "model.attention.value_width: expected none with raw values"),
     ({"model.attention.additive_width": 8}, "model.attention.additive_width: expected score additive"),
     ({"model.attention.logit_init": "matched"}, "model.attention.logit_init: matched sets a parameter"),
-    (
-        {"model.decoder": "bahdanau", "model.input_feeding": True},
-        "model.input_feeding: expected decoder luong, ",
-    ),
+    ({"model.decoder": "bahdanau", "model.input_feeding": True}, "model.input_feeding: expected decoder luong, "),
     ({**TRANSFORMER, "model.memory": "empty"}, "model.memory: expected states, final, mean, max or structured"),
     ({"data.vocabulary": 100}, "data.vocabulary: expected tokens subwords, got tokens words."),
     ({"data.folder": "there"}, "data.folder: expected with data.name multi30k or files, got grammar."),
-    # a section, a number, a name
     ({"data": "grammar"}, "data: expected a section of fields, got 'grammar'."),
     ({"model": None}, "model: expected a section of fields, got None."),
     ({"seed": True}, "seed: expected an integer, got true."),
-    ({"training.steps": True}, "training.steps: expected an integer, got true."),
     ({"data.version": True}, "data.version: expected one of its values, got true."),
-    ({"seed": 2**31}, "seed: "),
-    ({"data.seed": 2**31}, "data.seed: "),
-    ({"trainer.threads": 0}, "trainer.threads: "),
     ({"data.test_pairs": 3}, "data.test_pairs: "),
     ({"out": ""}, "out: expected a folder on this machine, got ''"),
-    ({"out": "https://example.org/runs"}, "out: expected a folder on this machine"),
-    (
-        {"model.memory": "structured", "model.penalty": float("inf")},
-        "model.penalty: expected a finite number",
-    ),
+    ({"model.memory": "structured", "model.penalty": float("inf")}, "model.penalty: expected a finite number"),
     ({"model.layers": 1000}, "model.layers: expected a number up to 100, got 1000."),
     ({"out": "a\0b"}, "out: expected a folder on this machine"),
-    # what changes nothing
     ({"decoding.beam": 1, "decoding.length_penalty": 0.6}, "decoding.length_penalty: expected none with beam 1"),
     ({"training.warmup": 51, "training.steps": 50}, "training.warmup: expected at most steps (50), got 51."),
-    (
-        {"training.validate_every": 51, "training.steps": 50},
-        "training.validate_every: expected at most steps (50)",
-    ),
+    ({"training.validate_every": 51, "training.steps": 50}, "training.validate_every: expected at most steps (50)"),
     ({"model.memory": "final", "model.attention.score": "additive"}, "model.attention.score: additive has no effect"),
-    (
-        {"model.memory": "mean", "model.attention.weights": "sparsemax"},
-        "model.attention.weights: sparsemax has no ",
-    ),
     ({"model.memory": "max", "model.attention.heads": 2}, "model.attention.heads: 2 has no effect"),
     ({"model.memory": "empty", "model.attention.weights": "sigmoid"}, "model.attention.weights: sigmoid has no effect"),
-    (
-        {"model.memory": "mean", "model.attention.weights": "identity_mean"},
-        "model.attention.weights: identity_mean ",
-    ),
-    (
-        {**TRANSFORMER, "model.memory": "mean", "model.attention.cross.score": "cosine"},
-        "model.attention.cross.score: cosine has no",
-    ),
+    ({"model.memory": "mean", "model.attention.weights": "identity_mean"}, "model.attention.weights: identity_mean "),
+    ({**TRANSFORMER, "model.memory": "mean", "model.attention.cross.score": "cosine"}, "model.attention.cross.score: "),
     ({**ONE, "model.attention.score": "additive"}, "model.attention.score: additive has no effect: memory st"),
-    ({**ONE, **TRANSFORMER, "model.attention.cross.scale": "none"}, "model.attention.cross.scale: none has no effect"),
+    ({**TRANSFORMER, **ONE, "model.attention.cross.scale": "none"}, "model.attention.cross.scale: none has no effect"),
     ({**ONE, "model.attention.reach": "hard"}, "model.attention.reach: hard expected a memory of several"),
     ({"model.memory": "empty", "model.attention.values": "projected"}, "model.attention.values: projected has no"),
-    (
-        {
-            "model.memory": "empty",
-            "model.attention.output": "projected",
-            "model.attention.heads": 2,
-            "model.attention.combine": "sum_own",
-        },
-        "model.attention.combine: sum_own has no effect",
-    ),
     ({**UNIFORM, "model.attention.weights": "sparsemax"}, "model.attention.weights: "),
-    ({**UNIFORM, "model.attention.weights": "entmax15"}, "model.attention.weights: "),
     ({**UNIFORM, "model.attention.weights": "identity_mean"}, "model.attention.weights: identity_mean of score"),
     ({**UNIFORM, "model.attention.maps": "separate"}, "model.attention.maps: expected none with score uniform"),
-    (
-        {**TRANSFORMER, "model.attention.score": "fixed_random", "model.attention.maps": "separate"},
-        "model.attention.maps: expected none with score fixed_random",
-    ),
     (
         {**TRANSFORMER, "model.attention.cross.score": "uniform", "model.attention.cross.maps": "separate"},
         "model.attention.cross.maps: expected none with score uniform",
     ),
-    (
-        {**TRANSFORMER, "model.attention.heads": 1, "model.attention.combine": "mean_shared"},
-        "model.attention.combine: mean_shared of one head is concat",
-    ),
-    (
-        {**TRANSFORMER, "model.attention.heads": 1, "model.attention.combine": "sum_own"},
-        "model.attention.combine: sum_own of one head is concat. Use combine concat, or more heads.",
-    ),
-    (
-        {"model.attention.combine": "sum_wide", "model.attention.values": "projected"},
-        "model.attention.combine: sum_wide of one head is concat with output raw and value_width = D. Use",
-    ),
-    # a choice that is no text
+    ({**TRANSFORMER, "model.attention.heads": 1, "model.attention.combine": "sum_own"}, "model.attention.combine: sum"),
+    ({"model.attention.combine": "sum_wide", "model.attention.values": "projected"}, "model.attention.combine: sum_wi"),
     ({"model.attention.score": ["dot"]}, "model.attention."),
     ({"model.memory": ["final"]}, "model.memory: "),
 ]
