@@ -16,7 +16,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, model_validator
 
 from study.config import mechanisms as table
-from study.config.mechanisms import MAPS, SCORE, Choice
+from study.config.mechanisms import MAPS, SCORE, Choice, chosen
 from study.config.plugins import is_own
 from study.schema import Frozen, Size
 
@@ -24,30 +24,24 @@ from study.schema import Frozen, Size
 class Attention(Frozen):
     """One attention site: maps → score · scale → weights → mix → combine."""
 
-    score: Annotated[str, Choice("score")] = Field("dot", description=SCORE.described)
+    score: Annotated[str, Choice("score")] = chosen("score", "dot")
     additive_width: Size | None = Field(None, description="A, the hidden width of an additive score (derived: K).")
     rank: Size | None = Field(None, description="R, the rank of score low_rank (derived: a quarter of K).")
-    bilinear_init: Annotated[str, Choice("bilinear_init")] = Field(
-        "xavier", description=f"Initial W of score bilinear. {table.BILINEAR_INIT.described}"
-    )
+    bilinear_init: Annotated[str, Choice("bilinear_init")] = chosen("bilinear_init", "xavier", "Initial W of bilinear.")
     scale: Annotated[str, Choice("scale")] | None = Field(
         None,
         description=f"Factor on the score. {table.SCALE.described} d is the number of terms that the score sums over, "
         "such as K for dot and A for additive (derived: rsqrt for products, learned for cosine, else none).",
     )
-    logits: Annotated[str, Choice("logits")] = Field(
-        "plain", description=f"From scaled scores e to logits. {table.LOGITS.described}"
-    )
+    logits: Annotated[str, Choice("logits")] = chosen("logits", "plain", "From scaled scores e to logits.")
     cap: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
         None, description=f"c of logits cap (derived: {table.DERIVED['cap']:g})."
     )
-    maps: Annotated[str, Choice("maps")] = Field(
-        "separate", description=f"Maps from states to queries and keys. {MAPS.described}"
-    )
+    maps: Annotated[str, Choice("maps")] = chosen("maps", "separate", "Maps from states to queries and keys.")
     equal_start: bool = Field(False, description="Separate maps that start with the same values, W_K = W_Q.")
-    norm: Annotated[str, Choice("norm")] = Field("none", description=f"Queries and keys. {table.NORM.described}")
-    weights: Annotated[str, Choice("weights")] = Field(
-        "softmax", description=f"From logits e to weights, over the S visible slots. {table.WEIGHTS.described}"
+    norm: Annotated[str, Choice("norm")] = chosen("norm", "none", "Queries and keys.")
+    weights: Annotated[str, Choice("weights")] = chosen(
+        "weights", "softmax", "From logits e to weights, over S visible slots."
     )
     heads: Size = Field(1, description="H, the number of heads.")
     groups: Size | None = Field(
@@ -59,20 +53,17 @@ class Attention(Frozen):
         None, description="K per head, unless maps are raw (derived: Dq/H; half of it with combine differential)."
     )
     value_width: Size | None = Field(None, description="V per head, with projected values (derived: D/H).")
-    values: Annotated[str, Choice("values")] = Field("projected", description=table.VALUES.described)
-    combine: Annotated[str, Choice("combine")] = Field(
-        "concat", description=f"Combination of the heads. {table.COMBINE.described}"
-    )
-    output: Annotated[str, Choice("output")] = Field("projected", description=table.OUTPUT.described)
-    reach: Annotated[str, Choice("reach")] = Field(
-        "global", description=f"Visible slots that a query attends to. {table.REACH.described}"
-    )
+    values: Annotated[str, Choice("values")] = chosen("values", "projected")
+    combine: Annotated[str, Choice("combine")] = chosen("combine", "concat", "Combination of the heads.")
+    output: Annotated[str, Choice("output")] = chosen("output", "projected")
+    reach: Annotated[str, Choice("reach")] = chosen("reach", "global", "Visible slots that a query attends to.")
     window: Annotated[int, Field(ge=0)] | None = Field(
         None,
         description=f"Half-width of the window of a local reach; 0: its centre (derived: {table.DERIVED['window']}).",
     )
     entropy_bonus: Annotated[float, Field(ge=0)] | None = Field(
-        None, description=f"Weight of the entropy in the return of reach hard (derived: {table.DERIVED['entropy_bonus']})."
+        None,
+        description=f"β, weight of the entropy in reach hard (derived: {table.DERIVED['entropy_bonus']}).",
     )
     exclude_self: bool = Field(False, description="Self-attention only: no query sees the slot of its own position.")
     logit_init: Annotated[str, Choice("logit_init")] = Field(

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
@@ -541,6 +541,11 @@ class Choice:
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
         """Accept the values and nothing else."""
         return core_schema.no_info_plain_validator_function(self.check)
+
+
+def chosen(axis: str, default: str, text: str = "") -> Any:
+    """Declare a field that is a choice, with its default; its description is a text and then every value."""
+    return Field(default, description=f"{text} {AXES[axis].described}".lstrip())
 
 
 def choices(declared: FieldInfo) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from study.config import mechanisms as table
 from study.config import refusals
 from study.config.attention import check
-from study.config.mechanisms import AXES, DERIVED, MEMORY, MIXING, Choice
+from study.config.mechanisms import AXES, DERIVED, MEMORY, MIXING, Choice, chosen
 from study.config.sites import RecurrentSites, Sites, TransformerSites, without_unused_scores
 from study.schema import Frozen, Layers, Size
 
@@ -36,16 +36,14 @@ class Recurrent(Frozen):
     layers: Depth = 1
     cell: Literal["gru", "lstm"] = Field("gru", description="The recurrent cell.")
     bidirectional: bool = Field(True, description="Encode in both directions, each with half of the width.")
-    decoder: Annotated[str, Choice("decoder")] = Field(
-        "luong", description=f"State that gives the query. {table.DECODER.described}"
-    )
+    decoder: Annotated[str, Choice("decoder")] = chosen("decoder", "luong", "State that gives the query.")
     input_feeding: bool = Field(False, description="luong only: the last readout enters the cell.")
     readout: Literal["tanh", "linear"] = Field("tanh", description="tanh(W_c [c; s]) or W_c [c; s].")
     memory: Annotated[str, Choice("memory", "recurrent")] = Field("states", description=MEMORIES)
     annotations: Annotations = None
     annotation_width: AnnotationWidth = None
     penalty: Penalty = None
-    init: Annotated[str, Choice("init")] = Field("final", description=f"Initial decoder state. {table.INIT.described}")
+    init: Annotated[str, Choice("init")] = chosen("init", "final", "Initial decoder state.")
     embeddings: Embeddings = "separate"
     dropout: Rate = Field(
         0.1,

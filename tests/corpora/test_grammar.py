@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,8 @@ def noun_forms(entries: Lexicon) -> dict[str, list[tuple[Noun, bool]]]:
 
 
 def test_the_generator_is_a_function_of_its_section_and_its_version(small: Corpus) -> None:
-    assert generate(Grammar(train_pairs=300, seed=1)).files["test"] != small.files["test"]
+    brief, other = (generate(Grammar(train_pairs=8, test_pairs=8, seed=seed)) for seed in (0, 1))
+    assert brief.splits["test"] == small.splits["test"][:8] != other.splits["test"]
     # Other sentences for the same section need another Grammar.version.
     assert {name: small.files[name] for name in GOLDEN} == GOLDEN
 
@@ -176,17 +177,6 @@ def test_sentences_without_pronouns_by_hand(corpus: Corpus) -> None:
         assert without == ENGLISH_PRONOUNS.isdisjoint(word.lower() for word in tokens(pair.target))
 
 
-def test_pronouns_name_humans_and_things_alike(corpus: Corpus) -> None:
-    english = Counter(
-        word.lower()
-        for pair in corpus.splits["train"]
-        if not {"es", "Es"} & set(tokens(pair.source))
-        for word in tokens(pair.target)
-        if word.lower() in ENGLISH_PRONOUNS
-    )
-    assert 0.35 < english["it"] / english.total() < 0.5
-
-
 def test_minimal_pairs_differ_in_the_antecedent_alone(corpus: Corpus) -> None:
     entries = {entry.de: entry for entry in lexicon("large").nouns}
     entries |= {noun(entry, "accusative", False): entry for entry in lexicon("large").nouns}
@@ -231,35 +221,17 @@ def test_agreement_in_gender_number_and_case() -> None:
             assert [determiner(entry, *form), adjective("alt", article, *form)] == expected, cell
 
 
-def test_articles_agree_with_their_nouns_everywhere(corpus: Corpus) -> None:
-    """Each "article noun" is a cell of the paradigm; as a subject in front, it is nominative or a plain object."""
-    large = lexicon("large")
-    allowed = {
-        (determiner(d, entry.gender, case, plural), noun(entry, case, plural))
-        for d in large.determiners
-        for entry in large.nouns
-        for plural in (False, True)
-        for case in ("nominative", "accusative", "dative")
-        if not plural or case != "dative"
-    }
-    articles, forms = {a for a, _ in allowed}, noun_forms(large)
-    for pair in everything(corpus):
-        source = tokens(pair.source)
-        for before, after in pairwise(source):
-            if after in forms and before.lower() in articles:
-                assert (before.lower(), after) in allowed, pair
-        if source[0] == "Der" and source[1] in forms:
-            assert all(entry.gender == "m" for entry, _ in forms[source[1]]), pair
-
-
 def test_irregular_and_derived_forms() -> None:
     large = lexicon("large")
-    verbs = {(verb.prefix + verb.de): verb for verb in (*large.intransitive, *large.transitive, *large.reporting)}
-    assert participle(verbs["suchen"]) == "gesucht"
-    assert participle(verbs["ansehen"]) == "angesehen"
-    assert participle(verbs["warten"]) == "gewartet"
-    assert [english_verb(verbs["weinen"], form) for form in ("base", "s", "past")] == ["cry", "cries", "cried"]  # type: ignore[arg-type]
-    assert english_verb(verbs["berühren"], "s") == "touches"
+    forms = [participle(verb(large, infinitive)) for infinitive in ("suchen", "ansehen", "warten")]
+    assert forms == ["gesucht", "angesehen", "gewartet"]
+    weep = verb(large, "weinen")
+    assert [english_verb(weep, "base"), english_verb(weep, "s"), english_verb(weep, "past")] == [
+        "cry",
+        "cries",
+        "cried",
+    ]
+    assert english_verb(verb(large, "berühren"), "s") == "touches"
 
 
 # Sentences built by hand

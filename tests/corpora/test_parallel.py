@@ -65,14 +65,6 @@ def test_text_decides_the_identity_and_neither_form_nor_place_does(tmp_path: Pat
     assert not {name for name in metrics.names(plain.data) if "aer" in name or "gold" in name}
 
 
-def test_gold_is_what_the_files_have(tmp_path: Path) -> None:
-    folder = put(tmp_path / "text", "sides")
-    found = experiment(folder)
-    assert experiment_id(experiment(folder, gold=found.data.gold)) == experiment_id(found)
-    with pytest.raises(InputError, match=r"data\.gold: expected 'train valid news talk', as in the files, got 'news'"):
-        experiment(folder, gold="news")
-
-
 def test_a_record_states_the_text_without_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A record's configuration is valid where the files are not, with the same identity; other text is refused."""
     given = experiment(put(tmp_path / "here", "sides"))
@@ -157,6 +149,7 @@ def test_fields_that_are_missing_or_wrong_are_one_line(tmp_path: Path, monkeypat
         ({"folder": f"{folder}x"}, "data.folder: .*no such folder"),
         ({"tests": "old"}, "expected train, valid, old and a test split"),
         ({"tests": "valid"}, "expected train, valid, valid and"),
+        ({"gold": "news"}, r"data\.gold: expected 'train valid news talk', as in the files, got 'news'"),
     ):
         with pytest.raises(InputError, match=says):
             experiment_from({"data": given | fields})
@@ -189,38 +182,22 @@ def test_a_check_lists_all_that_is_wrong(tmp_path: Path, capsys: pytest.CaptureF
 
 
 SWEEP = """name: own
-description: Own text
 method: grid
 metric: {{name: admin/bleu}}
 parameters:
-  data.name: {{value: files}}
-  data.folder: {{value: {folder}}}
-  data.source: {{value: cs}}
-  data.target: {{value: en}}
-  data.tests: {{value: admin test}}
-  data.tokens: {{value: words}}
+  data: {{parameters: {{name: {{value: files}}, folder: {{value: {folder}}}, source: {{value: cs}},
+    target: {{value: en}}, tests: {{value: admin test}}, tokens: {{value: words}}}}}}
+  training: {{parameters: {{batch_tokens: {{value: 300}}, steps: {{value: 2}}}}}}
   model.attention.scale: {{values: [rsqrt, none]}}
   model.width: {{value: 8}}
-  training.batch_tokens: {{value: 300}}
-  training.steps: {{value: 2}}
   decoding.beam: {{value: 1}}
   trainer.device: {{value: cpu}}
   seed: {{values: [1, 2, 3]}}
 """
 CLAIM = """claims:
-- id: own
-  slug: own
-  statement: The scale changes nothing after two updates.
-  type: superiority
-  questions:
-    - sweep: own.yaml
-      asked: [files/recurrent]
-      metric: admin/nll
-      margin: 5.0
-      contrasts:
-        - arm: {model.attention.scale: none}
-          baseline: {model.attention.scale: rsqrt}
-          expect: different
+- {id: own, slug: own, statement: The scale changes nothing after two updates., type: superiority, questions: [
+    {sweep: own.yaml, asked: [files/recurrent], metric: admin/nll, margin: 5.0, contrasts: [
+      {arm: {model.attention.scale: none}, baseline: {model.attention.scale: rsqrt}, expect: different}]}]}
 """
 
 

@@ -219,7 +219,7 @@ BAD = {
     "no such choice": (
         "{model.attention.scale: {values: [none, sqrt]}}",
         HEAD,
-        "scale: expected none, .*, got 'sqrt'",
+        "scale: expected rsqrt, .*, got 'sqrt'",
     ),
     "quoted": ("{training.steps: {values: ['5', '6']}}", HEAD, "Write 5 without quotes"),
     "out of range": ("{training.label_smoothing: {values: [0.1, 1.5]}}", HEAD, "expected a number below 1, got 1.5"),
