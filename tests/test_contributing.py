@@ -20,9 +20,8 @@ CLASS = """class Manhattan(Score):
 
 
 class EluKernel("""
-ROW = """        "manhattan": Score(formula="−‖q − k‖₁", d="K", equal_sizes=True),
-    }
-)
+ROW = """    "manhattan": Score("−‖q − k‖₁", d="K", equal_sizes=True),
+})
 SCALE = Axis("""
 DEFINITION = """@defines("manhattan")
 def manhattan(q: Tensor, k: Tensor, p: Parameters) -> tuple[Tensor, int]:
@@ -45,7 +44,7 @@ score, maps, start = "model.attention.score", "model.attention.maps", "model.att
 assert experiment_from({score: "distance", maps: "tied_signed"}).model.attention.cross.scale == "rsqrt"
 assert experiment_from({score: "distance", maps: "separate", start: "matched"})
 for fields, reason in (
-    ({score: "distance", start: "matched"}, "but distance with raw maps has none. Use separate maps"),
+    ({score: "distance", start: "matched"}, "but score distance and raw maps have none. Use separate maps"),
     ({score: "distance", "model.encoder_width": 32}, "expected queries and keys of one size for distance"),
     ({score: "distances"}, "distance"),
 ):
@@ -72,7 +71,7 @@ def insert(path: Path, marker: str, text: str) -> None:
 def add_another(tree: Path) -> None:
     """Add a second score, as its author would: at the end of each list."""
     insert(tree / "study/attention/scores.py", "class EluKernel(", CLASS)
-    insert(tree / "study/config/mechanisms.py", "    }\n)\nSCALE = Axis(", ROW)
+    insert(tree / "study/config/mechanisms.py", "})\nSCALE = Axis(", ROW)
     insert(tree / "tests/attention/test_definitions.py", "def legal_sites(", DEFINITION)
 
 

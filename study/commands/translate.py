@@ -74,7 +74,7 @@ def _translate(trained: Trained, args: Namespace) -> None:
 
 
 def _align(trained: Trained, args: Namespace) -> None:
-    from study.corpora.text import read_sides
+    from study.corpora.parallel import read_sides
     from study.training.word_links import align, pharaoh
 
     if len(args.align) > 2:

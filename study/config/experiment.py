@@ -54,16 +54,12 @@ class Training(Frozen):
     @model_validator(mode="after")
     def _within_the_budget(self) -> Self:
         """Check warm-up and validation against the steps. The defaults pass with any number of steps."""
-        default = type(self).model_fields
-        if self.warmup > self.steps and self.warmup != default["warmup"].default:
-            raise ValueError(
-                f"warmup: expected at most steps ({self.steps}), got {self.warmup}. Lower warmup or raise steps."
-            )
-        if self.validate_every > self.steps and self.validate_every != default["validate_every"].default:
-            raise ValueError(
-                f"validate_every: expected at most steps ({self.steps}), got {self.validate_every}. "
-                "A run is always validated at its last step."
-            )
+        for name in ("warmup", "validate_every"):
+            given = getattr(self, name)
+            if self.steps < given != type(self).model_fields[name].default:
+                raise ValueError(
+                    f"{name}: expected at most steps ({self.steps}), got {given}. Lower it or raise steps."
+                )
         return self
 
 
@@ -78,8 +74,7 @@ class Decoding(Frozen):
         """Refuse a length penalty with greedy search. The default passes with any beam."""
         if self.beam == 1 and self.length_penalty != type(self).model_fields["length_penalty"].default:
             raise ValueError(
-                f"length_penalty: expected none with beam 1, where it has no effect, got {self.length_penalty:g}. "
-                "Remove it, or use a wider beam."
+                f"length_penalty: expected none with beam 1, got {self.length_penalty:g}. Use a wider beam."
             )
         return self
 
@@ -138,24 +133,15 @@ class Experiment(Frozen):
         return given
 
     @model_validator(mode="after")
-    def _prunable(self) -> Self:
-        problem = self.pruning.refusal(self.model) if self.pruning else None
-        if problem:
+    def _parts_fit(self) -> Self:
+        """Refuse pruning without heads, factors of a corpus without them, and BLEU of fewer than four words."""
+        words = self.data.shortest_target
+        if self.pruning and (problem := self.pruning.refusal(self.model)):
             raise ValueError(f"pruning.{problem}")
-        return self
-
-    @model_validator(mode="after")
-    def _factored(self) -> Self:
         if getattr(self.model, "factors", "whole") == "split" and not self.data.factored:
             raise ValueError(
                 f"model.factors: expected data graph or multi_lookup for split, got {self.data.name}. Use whole."
             )
-        return self
-
-    @model_validator(mode="after")
-    def _selectable(self) -> Self:
-        """Refuse selection by BLEU if targets are shorter than the four words that it counts."""
-        words = self.data.shortest_target
         if words < 4 and self.training.select == "best_valid_bleu":
             raise ValueError(
                 f"training.select: expected last or best_valid_loss, because {self.data.name} has targets of "

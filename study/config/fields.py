@@ -14,13 +14,12 @@ from pydantic.fields import FieldInfo
 from study.config.attention import Attention
 from study.config.experiment import Experiment
 from study.config.mechanisms import choices
-from study.config.overrides import PRESET, experiment_from
-from study.config.sites import Sites
+from study.config.overrides import PRESET
+from study.config.sites import RecurrentSites, Sites, TransformerSites
 from study.config.textbook import TEXTBOOK
 
 TAGS = ("name", "family")
 """Fields that tell the kinds of a section apart."""
-FAMILIES = ("recurrent", "transformer")
 
 
 @cache
@@ -63,18 +62,14 @@ def rows() -> Iterator[dict[str, str]]:
     Fields of one attention site are those of `model.attention.FIELD`. Defaults of the two families are separated by
     " / " if they differ, those of corpora by " | ".
     """
-    models = [experiment_from({"model.family": name}).model_dump(mode="json")["model"] for name in FAMILIES]
     kinds = {section: list(declared()[f"{section}.{tag}"]) for section, tag in (("data", "name"), ("model", "family"))}
     for name, uses in declared().items():
         section, _, field = name.rpartition(".")
         if is_of_a_site(name) or name == "out":
             continue
+        values = [one.default for one in uses.values() if not one.is_required()][: 1 if field in TAGS else None]
         if section == "model.attention":
-            values = [model["attention"]["cross"][field] for model in models]
-        elif section == "model" and field != "family":
-            values = [model[field] for model in models if field in model]
-        else:
-            values = [one.default for one in uses.values() if not one.is_required()][: 1 if field in TAGS else None]
+            values = [sites.BASE.get(field, values[0]) for sites in (RecurrentSites, TransformerSites)]
         first = next(iter(uses.values()))
         meanings = dict.fromkeys(one.description or "" for one in uses.values())
         options = dict.fromkeys(str(value) for one in uses.values() for value in choices(one))

@@ -4,69 +4,47 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from study.config.attention import Attention
-from study.config.mechanisms import (
-    AXES,
-    DECODER,
-    DERIVED,
-    INIT,
-    MEMORY,
-    MIXING,
-    POSITIONS,
-    VALUES,
-    Axis,
-    Choice,
-    default_words,
-)
-from study.config.refusals import (
-    SCORING,
-    memory_kind,
-    position_refusals,
-    scores_matter,
-    site_refusals,
-    unused_mixing,
-    unused_scores,
-)
+from study.config import mechanisms as table
+from study.config import refusals
+from study.config.attention import check
+from study.config.mechanisms import AXES, DERIVED, MEMORY, MIXING, Choice, chosen
 from study.config.sites import RecurrentSites, Sites, TransformerSites, without_unused_scores
 from study.schema import Frozen, Layers, Size
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
 
-ANNOTATIONS = f"r, the number of annotation vectors of memory structured {default_words('annotations')}."
-ANNOTATION_WIDTH = f"Hidden width of memory structured {default_words('annotation_width')}."
-PENALTY = f"λ of memory structured: λ‖AAᵀ − I‖² per sentence joins the loss; 0 is off {default_words('penalty')}."
-
-
-def _memories(family: str) -> str:
-    """Description of the memories that a family has."""
-    has = Choice("memory", family).names
-    return f"Memory of the decoder. {Axis({name: MEMORY[name] for name in has}).told()}."
+# Fields of both families.
+Width = Annotated[Size, Field(description="D, width of embeddings, states and readout, or of the residual stream.")]
+Depth = Annotated[Layers, Field(description="Layers of the encoder and of the decoder.")]
+Annotations = Annotated[Size | None, Field(description=f"r of memory structured (derived: {DERIVED['annotations']}).")]
+AnnotationWidth = Annotated[Size | None, Field(description="Hidden width of memory structured (derived: its states').")]
+Lambda = Annotated[float, Field(ge=0)] | None
+Penalty = Annotated[Lambda, Field(description="λ of memory structured: λ‖AAᵀ − I‖² joins the loss (derived: 0, off).")]
+Tying = Literal["separate", "target", "shared"]
+Embeddings = Annotated[Tying, Field(description="separate; target = output; shared = source = target = output.")]
+MEMORIES = f"Memory of the decoder. {MEMORY.described}"
 
 
 class Recurrent(Frozen):
     """A recurrent encoder-decoder."""
 
     family: Literal["recurrent"] = Field("recurrent", description="Family of the model.")
-    width: Size = Field(64, description="D, the width of embeddings, states and readout, or of the residual stream.")
+    width: Width = 64
     encoder_width: Size | None = Field(None, description="Width of the encoder's states, both directions (derived: D).")
-    layers: Layers = Field(1, description="Layers of the encoder and of the decoder.")
+    layers: Depth = 1
     cell: Literal["gru", "lstm"] = Field("gru", description="The recurrent cell.")
     bidirectional: bool = Field(True, description="Encode in both directions, each with half of the width.")
-    decoder: Annotated[str, Choice("decoder")] = Field(
-        "luong", description=f"State that gives the query. {DECODER.told()}."
-    )
+    decoder: Annotated[str, Choice("decoder")] = chosen("decoder", "luong", "State that gives the query.")
     input_feeding: bool = Field(False, description="luong only: the last readout enters the cell.")
     readout: Literal["tanh", "linear"] = Field("tanh", description="tanh(W_c [c; s]) or W_c [c; s].")
-    memory: Annotated[str, Choice("memory", "recurrent")] = Field("states", description=_memories("recurrent"))
-    annotations: Size | None = Field(None, description=ANNOTATIONS)
-    annotation_width: Size | None = Field(None, description=ANNOTATION_WIDTH)
-    penalty: Annotated[float, Field(ge=0)] | None = Field(None, description=PENALTY)
-    init: Annotated[str, Choice("init")] = Field("final", description=f"Initial decoder state: {INIT.told(', ', '')}.")
-    embeddings: Literal["separate", "target", "shared"] = Field(
-        "separate", description="Tying: separate; target = output; shared = source = target = output."
-    )
+    memory: Annotated[str, Choice("memory", "recurrent")] = Field("states", description=MEMORIES)
+    annotations: Annotations = None
+    annotation_width: AnnotationWidth = None
+    penalty: Penalty = None
+    init: Annotated[str, Choice("init")] = chosen("init", "final", "Initial decoder state.")
+    embeddings: Embeddings = "separate"
     dropout: Rate = Field(
         0.1,
         description="Dropout on embeddings, between layers, on the memory that attention reads and on the readout; "
@@ -80,15 +58,14 @@ class Recurrent(Frozen):
             object.__setattr__(self, "encoder_width", self.width)
         if self.bidirectional and self.memory_width % 2:
             raise ValueError(f"encoder_width: expected an even width (bidirectional), got {self.memory_width}.")
-        if self.input_feeding and "input_feeding" not in DECODER[self.decoder].options:
-            owner = DECODER.taking("input_feeding")[0]
+        if self.input_feeding and "input_feeding" not in table.DECODER[self.decoder].options:
             raise ValueError(
-                f"input_feeding: expected decoder {owner}, got {self.decoder}, which always has it. Remove it."
+                f"input_feeding: expected decoder luong, got {self.decoder}, which always has it. Remove it."
             )
-        if INIT[self.init].one_width and self.memory_width != self.width:
+        if table.INIT[self.init].one_width and self.memory_width != self.width:
             raise ValueError(f"encoder_width: expected {self.width} with init {self.init}, got {self.memory_width}.")
         _derive(self, "memory", self.memory_width)
-        _resolve(self, self.attention, {"cross": (self.width, self.memory_width)})
+        _resolve(self, self.attention, self.memory_width)
         return self
 
     @property
@@ -101,8 +78,8 @@ class Transformer(Frozen):
     """A pre-norm transformer."""
 
     family: Literal["transformer"] = Field("transformer", description="Family of the model.")
-    width: Size = Field(64, description="D, the width of embeddings, states and readout, or of the residual stream.")
-    layers: Layers = Field(2, description="Layers of the encoder and of the decoder.")
+    width: Width = 64
+    layers: Depth = 2
     feedforward: int | None = Field(None, ge=0, description="Hidden width of the feed-forward blocks (derived: 4 D).")
     positions: Annotated[str, Choice("positions")] = Field(
         "sinusoidal",
@@ -118,7 +95,7 @@ class Transformer(Frozen):
     convolution_width: Size | None = Field(
         None,
         description="Tokens under the convolution of mixing convolution, D² parameters each "
-        f"{default_words('convolution_width')}.",
+        f"(derived: {DERIVED['convolution_width']}).",
     )
     factors: Literal["whole", "split"] = Field(
         "whole",
@@ -126,13 +103,11 @@ class Transformer(Frozen):
         "name and a label). whole: the word. split: queries and keys read the name alone, values and the residual "
         "stream the label alone.",
     )
-    memory: Annotated[str, Choice("memory", "transformer")] = Field("states", description=_memories("transformer"))
-    annotations: Size | None = Field(None, description=ANNOTATIONS)
-    annotation_width: Size | None = Field(None, description=ANNOTATION_WIDTH)
-    penalty: Annotated[float, Field(ge=0)] | None = Field(None, description=PENALTY)
-    embeddings: Literal["separate", "target", "shared"] = Field(
-        "separate", description="Tying: separate; target = output; shared = source = target = output."
-    )
+    memory: Annotated[str, Choice("memory", "transformer")] = Field("states", description=MEMORIES)
+    annotations: Annotations = None
+    annotation_width: AnnotationWidth = None
+    penalty: Penalty = None
+    embeddings: Embeddings = "separate"
     dropout: Rate = Field(
         0.1, description="Dropout on embeddings, in feed-forward blocks and on every addition to the residual stream."
     )
@@ -152,16 +127,8 @@ class Transformer(Frozen):
                 f"{sites['encoder_self']!r:.80}."
             )
         others = ("encoder_self", "decoder_self") if attends else ("decoder_self",)
-        memory = memory_kind(given.get("memory") or "states", given.get("annotations"))
-        return given | {"attention": without_unused_scores(sites, memory, others)}
-
-    @field_validator("memory", mode="before")
-    @classmethod
-    def _not_empty(cls, value: Any) -> Any:
-        row = MEMORY.find(value)
-        if row and row.slots == 0:
-            raise ValueError(f"expected a memory of the source for a transformer, got {value}. Use final or mean.")
-        return value
+        slots = refusals.slots_of(given.get("memory") or "states", given.get("annotations"))
+        return given | {"attention": without_unused_scores(sites, slots, others)}
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -172,27 +139,13 @@ class Transformer(Frozen):
                 f"factors: expected layers 1 and mixing attention for split, got {self.layers} and {self.mixing}. "
                 "A second layer would read labels in its queries. Use whole."
             )
-        if POSITIONS[self.positions].even_width and self.width % 2:
+        if table.POSITIONS[self.positions].even_width and self.width % 2:
             raise ValueError(f"width: expected an even width with {self.positions} positions, got {self.width}.")
         _derive(self, "memory", self.width)
         _derive(self, "mixing", self.width)
         if not MIXING[self.mixing].attends:
             object.__setattr__(self, "attention", self.attention.model_copy(update={"encoder_self": None}))
-        sites = [name for name in TransformerSites.model_fields if getattr(self.attention, name) is not None]
-        _resolve(self, self.attention, dict.fromkeys(sites, (self.width, self.width)))
-        if self.factors == "split" and self.attention.encoder_self.whole:  # type: ignore[union-attr]
-            raise ValueError("factors: split gives queries other states than values, got a site class. Use whole.")
-        if self.factors == "split" and VALUES[self.attention.encoder_self.values].keys:  # type: ignore[union-attr]
-            raise ValueError("factors: split gives values other states than keys, got values keys. Use projected.")
-        for problem in position_refusals(self.attention, self.positions, self.width):
-            raise ValueError(problem)
-        for name in sites:
-            joins = getattr(self.attention, name).output_width(self.width, self.width)
-            if joins != self.width:
-                raise ValueError(
-                    f"attention.{name}.output: expected projected, got raw with width {joins}, and the residual stream "
-                    f"has width {self.width}."
-                )
+        _resolve(self, self.attention, self.width)
         return self
 
 
@@ -209,40 +162,27 @@ def _derive(model: Recurrent | Transformer, axis: str, width: int) -> None:
             if value != owner and given is not None:
                 raise ValueError(f"{option}: expected {axis} {owner}, got {axis} {value}. Remove it.")
             if value == owner and given is None:
-                object.__setattr__(model, option, DERIVED[option].of(width))
+                object.__setattr__(model, option, table.derived(option, width))
 
 
-def _resolve(model: Recurrent | Transformer, sites: Sites, widths: dict[str, tuple[int, int]]) -> None:
-    resolved = {}
-    for site, width in widths.items():
+def _resolve(model: Recurrent | Transformer, sites: Sites, memory_width: int) -> None:
+    """Fill in the derived fields of every site, and refuse what means nothing there."""
+    slots, resolved = refusals.slots_of(model.memory, model.annotations), {}
+    for name in type(sites).model_fields:
+        if (given := getattr(sites, name)) is None:
+            continue
         try:
-            resolved[site] = getattr(sites, site).resolved(*width)
-            for problem in (
-                *site_refusals(resolved[site], site, memory_kind(model.memory, model.annotations)),
-                *(resolved[site].unread(type(sites).BASE) if resolved[site].whole else ()),
-                *_unused(model, site, resolved[site], width),
-            ):
-                raise ValueError(problem)
+            site = resolved[name] = given.resolved(model.width, memory_width)
+            check(refusals.placed(site, name, model.memory, slots))
+            check(refusals.unread(site, sites.BASE))
+            if name == "cross":
+                check(refusals.unused(site, sites.BASE, model.memory, slots, model.width, memory_width))
+            if isinstance(model, Transformer):
+                split = model.factors == "split"
+                check(refusals.in_transformer(site, name, model.width, model.positions, split))
         except ValueError as problem:
-            raise ValueError(f"attention.{site}.{problem}") from None
+            raise ValueError(f"attention.{name}.{problem}") from None
     object.__setattr__(model, "attention", sites.model_copy(update=resolved))
-
-
-def _unused(model: Recurrent | Transformer, name: str, site: Attention, widths: tuple[int, int]) -> list[str]:
-    """Refusals of fields set at cross that change nothing. The base arm's own values pass, as a record has them."""
-    memory = memory_kind(model.memory, model.annotations)
-    if name != "cross" or site.whole or scores_matter(site.weights, memory):
-        return []
-    base = type(model.attention).BASE
-    if problems := list(unused_mixing(site, base, memory)):
-        return problems
-    unset = {field: base.get(field, Attention.model_fields[field].default) for field in SCORING}
-    if {VALUES.those(lambda row: not row.weights)[0]} == {site.values, site.output, base["values"], base["output"]}:
-        unset["heads"] = base["heads"]  # heads only slice what is joined again
-    try:
-        return list(unused_scores(site, Attention(**site.model_dump() | unset).resolved(*widths), memory))
-    except ValueError:  # the base arm does not fit these widths, so something else had to be set
-        return []
 
 
 Model = Annotated[Recurrent | Transformer, Field(discriminator="family")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -14,11 +14,12 @@ TRAINING = ("retrain", "train_on")
 """Questions that train the model without its heads."""
 CUTTING = ("curve", *TRAINING)
 """Questions that remove heads in an order."""
-_OF_ORDER = f"{', '.join(CUTTING[:-1])} or {CUTTING[-1]}"
-
-
-ORDER, FRACTION, DRAWS, PENALTY, GATE_STEPS = "gradient", 0.5, 10, 0.01, 300
-"""Defaults of the fields of that name, where they are used."""
+DEFAULTS = {"order": "gradient", "fraction": 0.5, "draws": 10, "penalty": 0.01, "gate_steps": 300}
+"""Field ↦ its default, where it is used."""
+CUTS = "question curve, retrain or train_on"
+OWNERS = {"order": CUTS, "fraction": CUTS, "draws": "a curve of order random", "penalty": "order gates"}
+OWNERS |= {"gate_steps": "order gates", "base_steps": "question retrain or train_on"}
+"""Field ↦ what uses it."""
 
 
 class Pruning(Frozen):
@@ -39,24 +40,24 @@ class Pruning(Frozen):
         "training data first. gradient_normalised: the same, over its l2 norm in the layer. weight_norm: smallest "
         "weights first. leave_one_out: the head whose removal alone hurts validation least first. greedy: repeatedly "
         "remove the head whose removal hurts validation least. gates: smallest L0 gate first. random: by seed "
-        f"(derived: {ORDER}).",
+        f"(derived: {DEFAULTS['order']}).",
     )
     site: Literal["all", "encoder_self", "decoder_self", "cross"] = Field(
         "all", description="Site whose heads are removed, or all sites together."
     )
     fraction: Annotated[float, Field(gt=0, le=1)] | None = Field(
-        None, description=f"Share of heads to remove (questions curve, retrain and train_on; derived: {FRACTION})."
+        None,
+        description=f"Share of heads to remove, with an order (derived: {DEFAULTS['fraction']}).",
     )
     draws: Size | None = Field(
-        None,
-        description=f"Number of random orders to average; the first one makes the pruned model (derived: {DRAWS}).",
+        None, description=f"Random orders to average; the first makes the pruned model (derived: {DEFAULTS['draws']})."
     )
     penalty: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
-        None,
-        description=f"λ of order gates: loss in nats per token that each remaining head adds (derived: {PENALTY}).",
+        None, description=f"λ of order gates: nats per token that each head left adds (derived: {DEFAULTS['penalty']})."
     )
     gate_steps: Size | None = Field(
-        None, description=f"Updates of the gates, with the weights of the model fixed (derived: {GATE_STEPS})."
+        None,
+        description=f"Updates of the gates, the model's weights fixed (derived: {DEFAULTS['gate_steps']}).",
     )
 
     base_steps: Size | None = Field(
@@ -66,26 +67,18 @@ class Pruning(Frozen):
 
     @model_validator(mode="after")
     def _only_what_is_used(self) -> Self:
-        cuts = self.question in CUTTING
-        if self.order is not None and not cuts:
-            raise ValueError(f"order: expected question {_OF_ORDER}, got {self.question}. Remove it.")
-        if self.base_steps is not None and self.question not in TRAINING:
-            raise ValueError(f"base_steps: expected question {' or '.join(TRAINING)}, got {self.question}. Remove it.")
-        order = self.order or ORDER
-        self._derive("order", order, cuts, f"question {_OF_ORDER}")
-        self._derive("fraction", FRACTION, cuts, f"question {_OF_ORDER}")
-        self._derive("draws", DRAWS, order == "random" and self.question == "curve", "a curve of order random")
-        self._derive("penalty", PENALTY, cuts and order == "gates", "order gates")
-        self._derive("gate_steps", GATE_STEPS, cuts and order == "gates", "order gates")
+        cuts, order = self.question in CUTTING, self.order or DEFAULTS["order"]
+        gates, curve = cuts and order == "gates", self.question == "curve"
+        used = {"order": cuts, "fraction": cuts, "draws": curve and order == "random", "penalty": gates}
+        used |= {"gate_steps": gates, "base_steps": self.question in TRAINING}
+        for name, use in used.items():
+            given = getattr(self, name)
+            if given is not None and not use:
+                got = f"{self.question} of order {self.order}" if self.order else self.question
+                raise ValueError(f"{name}: expected {OWNERS[name]}, got {got}. Remove it.")
+            if given is None and use:
+                object.__setattr__(self, name, DEFAULTS.get(name))
         return self
-
-    def _derive(self, name: str, value: Any, used: bool, owner: str) -> None:
-        given = getattr(self, name)
-        if given is not None and not used:
-            got = f"{self.question} of order {self.order}" if self.order else self.question
-            raise ValueError(f"{name}: expected {owner}, got {got}. Remove it.")
-        if given is None and used:
-            object.__setattr__(self, name, value)
 
     def refusal(self, model: Recurrent | Transformer) -> str | None:
         """Return why a model has nothing to prune at the site; None if it has heads there."""

@@ -1,113 +1,122 @@
-"""Refusals of an attention at its place in a model and over a memory, each in one line.
+"""Refusals of an attention at its place in a model and over a memory, each with its reason in one line.
 
-Refusals that hold at every place are in `study.config.attention`.
+Refusals ask the facts of mechanisms (`study.config.mechanisms`), not their names, so that they hold for mechanisms of a
+user's own too. Those that hold at every place are in `study.config.attention`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from study.config import mechanisms as table
 from study.config.attention import Attention
-from study.config.mechanisms import LOGIT_INIT, MEMORY, POSITIONS, REACH, SCORE, SITE, VALUES, WEIGHTS
+from study.config.mechanisms import MEMORY, SCORE, VALUES, WEIGHTS
 
-ONE_ANNOTATION = " with annotations 1"
-"""Ending of the name of a memory whose slots are annotations, if there is one annotation."""
 SCORING = (
-    *("score", *(option for option in Attention.model_fields if SCORE.taking(option))),
-    *("scale", "logits", "cap", "maps", "norm", "equal_start", "key_width", "weights", "logit_init", "map_rate"),
+    *("score", *(option for row in SCORE.values() for option in row.options), "scale", "logits", "cap", "maps", "norm"),
+    *("equal_start", "key_width", "weights", "logit_init", "map_rate"),
 )
 """Fields that decide the weights of slots."""
 MIXING = ("groups", "values", "value_width", "combine", "output")
 """Fields that decide how states of slots are mixed. All of these maps are linear and have no bias."""
 
 
-def memory_kind(memory: Any, annotations: object) -> Any:
-    """Return the memory, with `ONE_ANNOTATION` added if it has one annotation. Neither value need be valid yet."""
+def slots_of(memory: Any, annotations: Any) -> int | None:
+    """Return the number of slots of a memory, of which neither field need be valid; None where the sentence decides."""
     row = MEMORY.find(memory)
-    return memory + ONE_ANNOTATION if row and "annotations" in row.options and str(annotations) == "1" else memory
+    if row and "annotations" in row.options and str(annotations) == "1":
+        return 1
+    return row.slots if row else None
 
 
-def _slots(kind: Any) -> int | None:
-    """Return the number of slots of a kind of memory; None where that depends on the sentence or on a field."""
-    row = MEMORY.find(kind)
-    return row.slots if row else 1 if str(kind).endswith(ONE_ANNOTATION) else None
-
-
-def site_refusals(site: Attention, name: str, memory: str) -> Iterator[str]:
-    """Refusals of an attention at the site of this name; at cross, over a memory of this kind."""
-    reach, slots, kind = REACH[site.reach], _slots(memory), MEMORY.find(memory)
-    if site.whole:
-        allowed = SITE[site.site].sites
-        if name not in allowed:
-            yield f"site: {site.site} stands at {' or '.join(allowed)} (facts.sites). Set it there only."
-        elif name == "cross" and slots == 0:
-            yield f"site: {site.site} has no effect, because memory {memory} has no slot. Remove it."
-        return
-    if name != "cross":
-        if reach.cross_only:
-            yield f"reach: {site.reach} {reach.cross_only}, but this is self-attention. Set it at cross only."
-        return
-    if site.exclude_self:
-        yield "exclude_self: expected a self-attention site, got cross. Set it at encoder_self or decoder_self."
-    if reach.local and not (kind and kind.ordered):
-        ordered = " or ".join(MEMORY.those(lambda row: row.ordered))
-        yield (f"reach: {site.reach} expected ordered source tokens, got memory {memory}. Use memory {ordered}.")
-    if reach.samples and slots is not None:
-        several = " or ".join(MEMORY.those(lambda row: row.slots is None))
-        yield f"reach: {site.reach} expected a memory of several slots, got memory {memory}. Use memory {several}."
-    if slots is not None and VALUES[site.values].keys:
-        yield f"values: {site.values} expected several slots, whose keys are read, got memory {memory}. Use projected."
-    if slots is not None and WEIGHTS[site.weights].divides_by_slots:
-        yield f"weights: {site.weights} expected several slots, got memory {memory}. Use identity or softmax."
-
-
-def scores_matter(weights: Any, memory: Any) -> bool:
-    """True if cross-attention over this memory depends on its scores. One slot alone has all the normalised weight."""
-    slots, row = _slots(memory), WEIGHTS.find(weights)
+def scores_matter(weights: Any, slots: int | None) -> bool:
+    """True if cross-attention depends on its scores. One slot alone has all the normalised weight."""
+    row = WEIGHTS.find(weights)
     return slots is None or (slots == 1 and not (row and row.sums_to_one))
 
 
-def unused_scores(site: Attention, unset: Attention, memory: str) -> Iterator[str]:
-    """Refusals of fields set at cross that change nothing, because scores do not matter.
+def placed(site: Attention, name: str, memory: str, slots: int | None) -> Iterable[str]:
+    """Refusals of an attention at the site of this name; at cross, over a memory of so many slots."""
+    reach, got = table.REACH[site.reach], f"got memory {memory}"
+    cross, one = name == "cross", name == "cross" and slots is not None
+    if site.whole:
+        allowed = table.SITE[site.site].sites
+        if name not in allowed:
+            yield f"site: {site.site} stands at {' or '.join(allowed)} (facts.sites). Set it there only."
+        if cross and slots == 0:
+            yield f"site: {site.site} has no effect, because memory {memory} has no slot. Remove it."
+        return
+    if reach.cross_only and not cross:
+        yield f"reach: {site.reach} draws one slot of the source, but this is self-attention. Set it at cross only."
+    if cross and site.exclude_self:
+        yield "exclude_self: expected a self-attention site, got cross. Set it at encoder_self or decoder_self."
+    if cross and reach.local and not MEMORY[memory].ordered:
+        yield f"reach: {site.reach} expected ordered source tokens, {got}. Use memory states."
+    if one and reach.samples:
+        yield f"reach: {site.reach} expected a memory of several slots, {got}. Use memory states."
+    if one and VALUES[site.values].keys:
+        yield f"values: {site.values} expected several slots, whose keys are read, {got}. Use projected."
+    if one and WEIGHTS[site.weights].divides_by_slots:
+        yield f"weights: {site.weights} expected several slots, {got}. Use identity or softmax."
 
-    `unset` is the site without these fields.
+
+def unread(site: Attention, base: Mapping[str, Any]) -> Iterable[str]:
+    """Refusals of fields that the class of a whole site does not read; `base` has the family's own values."""
+    options = table.SITE[site.site].options
+    read = f"which reads {' and '.join(options)}" if options else "which reads no other field"
+    for name, field in type(site).model_fields.items() if site.whole else ():
+        value = getattr(site, name)
+        if name not in ("site", *options) and value not in (None, base.get(name, field.default)):
+            yield f"{name}: no part of site {site.site.partition('@')[0]}, {read} (facts.options), got {value}."
+
+
+def unused(site: Attention, base: Mapping[str, Any], memory: str, slots: int | None, *widths: int) -> Iterable[str]:
+    """Refusals of fields set at cross that change nothing, because its scores do not matter.
+
+    The values of the base arm pass, as a record has them.
     """
-    slots = "no slot" if _slots(memory) == 0 else "one slot, whose weight is always 1"
+    if site.whole or scores_matter(site.weights, slots):
+        return
+    usual = {name: base.get(name, field.default) for name, field in type(site).model_fields.items()}
+    for name in MIXING if slots == 0 else ():
+        if (given := getattr(site, name)) != usual[name]:
+            yield f"{name}: {given} has no effect, because the context of memory {memory} is 0. Remove it."
+    without = {name: usual[name] for name in SCORING}
+    if not any(kind.weights for kind in (VALUES[site.values], VALUES[base["values"]], table.OUTPUT[site.output])):
+        without["heads"] = base["heads"]  # heads only slice what is joined again
+    try:
+        unset = type(site)(**site.model_dump() | without).resolved(*widths)
+    except ValueError:  # the base arm does not fit these widths, so something else had to be set
+        return
+    has = "no slot" if slots == 0 else "one slot, whose weight is always 1"
     for name in (*SCORING, "heads"):
         if (given := getattr(site, name)) != getattr(unset, name):
-            yield f"{name}: {given} has no effect: memory {memory} has {slots}. Remove it, or use memory states."
+            yield f"{name}: {given} has no effect: memory {memory} has {has}. Remove it, or use memory states."
 
 
-def unused_mixing(site: Attention, base: dict[str, Any], memory: str) -> Iterator[str]:
-    """Refusals of fields set at cross that only multiply the zero context of a memory without slots.
-
-    `base` has the family's own values.
-    """
-    for name in MIXING if _slots(memory) == 0 else ():
-        if (given := getattr(site, name)) != base.get(name, type(site).model_fields[name].default):
-            yield f"{name}: {given} has no effect, because the context of memory {memory} is 0. Remove it."
-
-
-def position_refusals(sites: Any, value: str, width: int) -> Iterator[str]:
-    """Refusals of relative positions at the self-attention sites of a transformer of this width."""
-    positions = POSITIONS[value]
-    for name in ("encoder_self", "decoder_self"):
-        site: Attention | None = getattr(sites, name)
-        if site is None or not positions.relative:
-            continue
+def in_transformer(site: Attention, name: str, width: int, value: str, split: bool) -> Iterable[str]:
+    """Refusals of an attention in a transformer: of its output, of split factors and of these positions."""
+    positions, joins = table.POSITIONS[value], site.output_width(width, width)
+    if joins != width:
+        yield f"output: expected projected, got raw with width {joins}, and the residual stream has width {width}."
+    if split and name == "encoder_self":
         if site.whole:
-            if not SITE[site.site].positions:
-                yield f"attention.{name}.site: {site.site} applies no positions {value} (facts.positions). Use others."
-            continue
-        score, where = SCORE[site.score], f"attention.{name}"
-        size = site.map_widths(width, width)[0]
-        if positions.rotates and not score.rotary:
-            rotary = " or ".join(SCORE.those(lambda row: row.rotary))
-            yield f"{where}.score: expected {rotary} with positions {value}, got {site.score}. Use other positions."
-        elif positions.rotates and size % 2:
-            yield f"{where}.key_width: expected an even width, to turn pairs by positions {value}, got {size}."
-        if positions.biased and WEIGHTS[site.weights].positive:
-            yield f"{where}.weights: {site.weights} expected positive scores, but positions {value} take some off."
-        if positions.biased and LOGIT_INIT[site.logit_init].measured:
-            yield f"{where}.logit_init: expected standard with positions {value}, which add to logits, got matched."
+            yield "site: expected parts, as factors split gives queries other states than values, got a class."
+        if VALUES[site.values].keys:
+            yield "values: expected projected, as factors split gives values other states than keys, got keys."
+    if not positions.relative or name == "cross":
+        return
+    if site.whole:
+        if not table.SITE[site.site].positions:
+            yield f"site: {site.site} applies no positions {value} (facts.positions). Use others."
+        return
+    size = site.map_widths(width, width)[0]
+    if positions.rotates and not SCORE[site.score].rotary:
+        yield f"score: expected dot or cosine with positions {value}, got {site.score}. Use other positions."
+    if positions.rotates and size % 2:
+        yield f"key_width: expected an even width, to turn pairs by positions {value}, got {size}."
+    if positions.biased and WEIGHTS[site.weights].positive:
+        yield f"weights: {site.weights} expected positive scores, but positions {value} take some off."
+    if positions.biased and table.LOGIT_INIT[site.logit_init].measured:
+        yield f"logit_init: expected standard with positions {value}, which add to logits, got {site.logit_init}."

@@ -27,22 +27,11 @@ class Sites(Frozen):
         """Base arm of the family ← `model.attention.*` ← `model.attention.<site>.*`."""
         if not isinstance(given, dict):
             return given
-        for name in given:
-            if name not in cls.model_fields and name not in Attention.model_fields:
-                raise ValueError(
-                    f"{name}: no such site or field. Sites of this family: {', '.join(cls.model_fields)}. Fields: "
-                    f"{', '.join(Attention.model_fields)}."
-                )
         shared = {name: value for name, value in given.items() if name in Attention.model_fields}
-        laid: dict[str, Any] = {}
+        laid = {name: value for name, value in given.items() if name not in Attention.model_fields}
         for site in cls.model_fields:
-            own = given.get(site) or {}
-            if isinstance(own, Attention):
-                laid[site] = own
-            elif isinstance(own, dict):
+            if isinstance(own := given.get(site) or {}, dict):
                 laid[site] = cls._over_base(given, _set(shared), _set(own))
-            else:
-                raise ValueError(f"{site}: expected fields such as {site}.score, got {own!r}.")
         return laid
 
     @classmethod
@@ -70,17 +59,17 @@ def _set(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def without_unused_scores(attention: dict[str, Any], memory: Any, others: tuple[str, ...]) -> dict[str, Any]:
+def without_unused_scores(attention: dict[str, Any], slots: int | None, others: tuple[str, ...]) -> dict[str, Any]:
     """The fields with those that decide scores at all sites given to the `others` alone, if they mean nothing at cross.
 
     Args:
         attention: fields for all sites, and sections of fields for one.
-        memory: what cross-attention looks at, as `memory_kind` names it.
+        slots: number of slots that cross-attention looks at; None if the sentence decides.
         others: the other sites.
     """
     cross = attention.get("cross") or {}
     weights = cross.get("weights") or attention.get("weights") or "softmax" if isinstance(cross, dict) else ""
-    if scores_matter(weights, memory):
+    if scores_matter(weights, slots):
         return attention
     shared = {name: attention[name] for name in SCORING if attention.get(name) is not None}
     rest = {name: value for name, value in attention.items() if name not in SCORING}

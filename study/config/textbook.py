@@ -8,11 +8,8 @@ user's `model.attention.*` lies over it as well.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
-
-from study.errors import InputError
 
 
 class Arm(NamedTuple):
@@ -78,16 +75,3 @@ TEXTBOOK: dict[str, Arm] = {
         "there a classifier reads the annotations; here a decoder that starts from zero attends to them",
     ),
 }
-
-
-def textbook(name: Any) -> Arm:
-    """Return the arm of this name.
-
-    Raises:
-        InputError: there is none.
-    """
-    if isinstance(name, str) and name in TEXTBOOK:
-        return TEXTBOOK[name]
-    close = difflib.get_close_matches(str(name), TEXTBOOK, n=1)
-    mend = f"Did you mean {close[0]}?" if close else f"Choose {', '.join(TEXTBOOK)}."
-    raise InputError(f"preset: expected a published model, got {name!r}. {mend}")

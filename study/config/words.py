@@ -119,13 +119,11 @@ def defaults(config: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def _defaults(name: str, family: str) -> dict[str, Any]:
-    kind = KINDS.get(name)
-    data = kind.example() if kind else None
-    given: dict[str, Any] = ({"data": data} if data else {}) | ({"model": {"family": family}} if family else {})
-    needed = {f"data.{name}" for name in data.model_fields_set} if data else set()
-    with suppress(ValidationError):
-        every = flat(Experiment.model_validate(given).model_dump(mode="json"))
-        return {name: value for name, value in every if name not in needed}
+    given: dict[str, Any] = {"model": {"family": family}} if family else {}
+    with suppress(ValidationError, KeyError):
+        data = KINDS[name].example()
+        every = flat(Experiment.model_validate(given | {"data": data}).model_dump(mode="json"))
+        return {name: value for name, value in every if name.removeprefix("data.") not in data.model_fields_set}
     return {}
 
 
@@ -138,7 +136,15 @@ def changed(config: Mapping[str, Any]) -> list[str]:
 def in_words(names: Iterable[str], config: Mapping[str, Any]) -> list[str]:
     """Return fields of a configuration in words. One that has the same value in every site is named once."""
     tree = dict(flat(config))
-    return _once((name, _setting(name, tree)) for name in names)
+
+    def text(name: str) -> str:
+        """A field in words, without its site where all sites of the model have one value."""
+        section, _, field = name.rpartition(".")
+        beside = {str(value) for other, value in tree.items() if SITES in other and other.endswith(f".{field}")}
+        place = f"{section.rpartition('.')[2]}." if SITES in name and len(beside) > 1 else ""
+        return setting(place + field, str(tree[name]).lower() if isinstance(tree[name], bool) else str(tree[name]))
+
+    return _once((name, text(name)) for name in names)
 
 
 def differing(configs: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -154,11 +160,3 @@ def differing(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     chosen = [name for name in names if name in unusual]
     chosen = [name for name in chosen if name != "seed"] or chosen
     return [", ".join(in_words(chosen, config)) for config in configs]
-
-
-def _setting(name: str, tree: Mapping[str, Any]) -> str:
-    """A field in words, without its site where all sites of the model have one value."""
-    section, _, field = name.rpartition(".")
-    beside = {str(value) for other, value in tree.items() if SITES in other and other.endswith(f".{field}")}
-    place = f"{section.rpartition('.')[2]}." if SITES in name and len(beside) > 1 else ""
-    return setting(place + field, str(tree[name]).lower() if isinstance(tree[name], bool) else str(tree[name]))

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from study import files
 from study.corpora.cache import folder
 from study.corpora.corpus import SUBWORDS, VERSION, Corpus, Section, derive_vocabulary
-from study.corpora.text import LARGEST, read_sides
+from study.corpora.parallel import read_sides
 from study.errors import InputError
 from study.schema import Name, Size
 
@@ -79,37 +77,25 @@ class Multi30k(Section):
         return all((cache() / name).is_file() for name in SHA256)
 
     def read(self) -> Corpus:
-        return read(self)
+        """Return the corpus, with its two test splits; the sentences as they are.
 
-
-def read(data: Multi30k) -> Corpus:
-    """Return the corpus, with its two test splits; the sentences as they are.
-
-    Raises:
-        InputError: a file is absent and cannot be downloaded, has a wrong checksum, or is not two equally long sides.
-    """
-    given = data.folder or os.environ.get("STUDY_MULTI30K")
-    folder = _given(given, "data.folder" if data.folder else "STUDY_MULTI30K") if given else _downloaded()
-    sides = {split: (folder / f"{stem}.de.gz", folder / f"{stem}.en.gz") for split, stem in SPLITS.items()}
-    return Corpus("multi30k", data.version, {s: read_sides(*two) for s, two in sides.items()}, files=dict(SHA256))
-
-
-def _given(name: str, origin: str) -> Path:
-    """Return a user's folder if it has every file with its SHA-256. Nothing is downloaded into it."""
-    folder = Path(name).expanduser()
-    for file, expected in SHA256.items():
-        if not (folder / file).is_file():
-            raise InputError(
-                f"{origin}: expected a folder with {', '.join(SHA256)}, got no {folder / file}. Copy it there, or "
-                f"remove {origin} to download the files."
-            )
-        found = hashlib.sha256(files.read(folder / file, LARGEST)).hexdigest()
-        if found != expected:
-            raise InputError(
-                f"{folder / file}: expected SHA-256 {expected[:12]}…, got {found[:12]}…. Delete the file and get it "
-                f"from {ADDRESS}/{file}"
-            )
-    return folder
+        Raises:
+            InputError: a file is absent and cannot be downloaded, or has a wrong checksum.
+        """
+        given = self.folder or os.environ.get("STUDY_MULTI30K")
+        folder = Path(given).expanduser() if given else _downloaded()
+        for name, expected in SHA256.items() if given else ():
+            path, found = folder / name, "none"
+            if path.is_file():
+                found = hashlib.sha256(path.read_bytes()).hexdigest()
+            if found != expected:
+                raise InputError(
+                    f"data.folder or STUDY_MULTI30K: expected {path} with SHA-256 {expected}, got {found}. "
+                    f"Get it from {ADDRESS}/{name}, or name no folder to download all files."
+                )
+        stems = {split: folder / stem for split, stem in SPLITS.items()}
+        splits = {split: read_sides(Path(f"{stem}.de.gz"), Path(f"{stem}.en.gz")) for split, stem in stems.items()}
+        return Corpus("multi30k", self.version, splits, files=dict(SHA256))
 
 
 def cache() -> Path:
@@ -122,14 +108,10 @@ def _downloaded() -> Path:
     import pooch
     import requests
 
-    pooch.get_logger().setLevel("WARNING")
-    store, fetch = pooch.create(cache(), f"{ADDRESS}/", registry=SHA256), pooch.HTTPDownloader(timeout=TIMEOUT)
-    name = ""
+    store = pooch.create(cache(), f"{ADDRESS}/", registry=SHA256)
     try:
         for name in SHA256:
-            if not (cache() / name).is_file():
-                print(f"Multi30k: downloading {name} to {cache()}", file=sys.stderr, flush=True)
-            store.fetch(name, downloader=fetch)
+            store.fetch(name, downloader=pooch.HTTPDownloader(timeout=TIMEOUT))
     except (requests.RequestException, OSError, ValueError) as problem:
         what = " ".join(str(problem).split())[-160:]
         raise InputError(

@@ -1,18 +1,21 @@
 """Own parallel text: a folder with `train`, `valid` and any number of test splits, in any two languages.
 
-A split is a pair of files or one table, plain or gzip, and its name is the beginning of the file's name:
+A split is a pair of files or one table, UTF-8, plain or gzip, and its name is the beginning of the file's name:
 
     train.cs train.en          one sentence a line; beside them train.align with gold links, if they are known
     train.tsv                  source, target and, if known, links, with tabs between
 
-Identity and record have the SHA-256 of what the files say. Paths, compression and the form of the files are not in it.
+Links are in Pharaoh's format, such as `0-0 2?1`. Identity and record have the SHA-256 of what the files say. Paths,
+compression and the form of the files are not in it.
 """
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -20,8 +23,8 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from study.corpora.corpus import SUBWORDS, VERSION, Corpus, Pair, Section, checksum, derive_vocabulary
-from study.corpora.text import links, read_lines, read_sides
+from study import files
+from study.corpora.corpus import SUBWORDS, VERSION, Corpus, Link, Pair, Section, checksum, derive_vocabulary, words
 from study.errors import InputError
 from study.schema import Name, Size
 
@@ -29,6 +32,7 @@ FOLDER = "STUDY_FILES"
 """Environment variable with the folder, where `data.folder` is left out."""
 ALIGNED, TABLE = ".align", ".tsv"
 SPLIT = re.compile(r"[A-Za-z0-9_-]+")
+LINK = re.compile(r"(\d+)([-?])(\d+)")
 Language = Annotated[str, Field(pattern=r"^[A-Za-z0-9]+([_-][A-Za-z0-9]+)*$")]
 
 
@@ -58,24 +62,24 @@ class Files(Section):
     def _resolved(self) -> Self:
         derive_vocabulary(self)
         if self.source == self.target:
-            raise ValueError(f"target: expected another ending than that of the source, got {self.target}")
+            raise ValueError(f"target: expected another ending than that of the source, got {self.target}.")
         if None not in (self.tests, self.gold, self.content):  # from a record: the files need not be here
             return self
         try:
             splits = self._splits()
         except InputError as problem:
-            told = str(problem)
-            raise ValueError(told if told.startswith(("folder: ", "tests: ")) else f"folder: {told}") from None
-        tests = [name for name in splits if name not in ("train", "valid")]
-        object.__setattr__(self, "tests", " ".join(tests))
-        gold = " ".join(name for name, pairs in splits.items() if pairs[0].alignment is not None)
-        if self.gold not in (None, gold):
-            raise ValueError(f"gold: expected {gold!r}, as in the files, got {self.gold!r}. Remove it.")
-        object.__setattr__(self, "gold", gold)
-        found = content(splits)
-        if self.content not in (None, found):
-            raise ValueError(f"content: {_other_text(self.content, found)}")
-        object.__setattr__(self, "content", found)
+            raise ValueError(f"folder: {problem}") from None
+        found = {
+            "tests": " ".join(name for name in splits if name not in ("train", "valid")),
+            "gold": " ".join(name for name, pairs in splits.items() if pairs[0].alignment is not None),
+            "content": content(splits),
+        }
+        for name, value in found.items():
+            if name != "tests" and getattr(self, name) not in (None, value):
+                raise ValueError(
+                    f"{name}: expected {value!r}, as in the files, got {getattr(self, name)!r}. Remove it."
+                )
+            object.__setattr__(self, name, value)
         return self
 
     @property
@@ -103,48 +107,26 @@ class Files(Section):
     def read(self) -> Corpus:
         splits = self._splits()
         if (found := content(splits)) != self.content:
-            raise InputError(f"data.content: {_other_text(self.content, found)}")
-        sums = {name: checksum(pairs) for name, pairs in splits.items()}
-        return Corpus("files", self.version, dict(splits), files=sums, languages=(self.source, self.target))
-
-    def _splits(self) -> Mapping[str, list[Pair]]:
-        given = self.folder or os.environ.get(FOLDER)
-        if not given:
             raise InputError(
-                f"folder: expected the folder of the text, got none. Give data.folder (--data-folder), or set {FOLDER}."
+                f"data.content: expected text with SHA-256 {self.content}, got {found}. The files were changed, or are "
+                "others: restore them, or leave data.content out for another experiment."
+            )
+        sums = {name: checksum(pairs) for name, pairs in splits.items()}
+        return Corpus("files", self.version, splits, files=sums, languages=(self.source, self.target))
+
+    def _splits(self) -> dict[str, list[Pair]]:
+        if not (given := self.folder or os.environ.get(FOLDER)):
+            raise InputError(
+                f"expected the folder of the text, got none. Give data.folder (--data-folder), or set {FOLDER}."
             )
         found = find(Path(given).expanduser().absolute(), self.source, self.target)
-        names = ["train", "valid", *(self.tests.split() if self.tests is not None else _others(found))]
-        if lacking := [name for name in names if name not in found]:
+        tests = [name for name in found if name not in ("train", "valid")] if self.tests is None else self.tests.split()
+        names = ["train", "valid", *tests]
+        if not tests or len(set(names)) < len(names) or not set(names) <= found.keys():
             raise InputError(
-                f"{given}: expected the split {lacking[0]}, got {', '.join(found) or 'none'}. Add "
-                f"{lacking[0]}.{self.source} and {lacking[0]}.{self.target}, or {lacking[0]}.tsv."
+                f"{given}: expected {', '.join(names)} and a test split, got {', '.join(found) or 'none'}."
             )
-        if len(names) < 3:
-            raise InputError(f"{given}: expected a test split beside train and valid, got none. Add one, such as test.")
-        if len(set(names)) < len(names):
-            raise InputError(f"tests: expected every split once and neither train nor valid, got {self.tests!r}.")
-        return {name: _pairs(found[name], found[name].stamp()) for name in names}
-
-
-@dataclass(frozen=True)
-class Split:
-    """The files of one split.
-
-    Attributes:
-        name: of the split.
-        languages: of source and target.
-        paths: one table, or the two sides and, if known, the links.
-    """
-
-    name: str
-    languages: tuple[str, str]
-    paths: tuple[Path, ...]
-
-    def stamp(self) -> tuple[tuple[int, int], ...]:
-        """Size and time of every file: what tells that it was changed while this process ran."""
-        states = [path.stat() for path in self.paths]
-        return tuple((state.st_size, state.st_mtime_ns) for state in states)
+        return {name: _pairs(found[name], tuple(path.stat().st_mtime_ns for path in found[name])) for name in names}
 
 
 @dataclass(frozen=True)
@@ -154,138 +136,160 @@ class Rows:
     Attributes:
         pairs: the pairs that can be used.
         problems: what is wrong with the others, with file and line.
-        empty: pairs with an empty side.
     """
 
     pairs: list[Pair] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    empty: int = 0
 
 
-def find(folder: Path, source: str, target: str) -> dict[str, Split]:
-    """Return the splits of a folder: `train`, `valid`, `test`, then others by name. Files with other endings are none.
+def find(folder: Path, source: str, target: str) -> dict[str, tuple[Path, ...]]:
+    """Return the files of every split of a folder: `train`, `valid`, `test`, then others by name.
+
+    A split has one table, or two sides and, if known, links. Files with other endings are none.
 
     Raises:
-        InputError: no such folder, one side without the other, two forms of one split, or a name that metrics cannot
-            have.
+        InputError: no such folder, another set of files for a split, or a name that metrics cannot have.
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder. Give one with train.{source} and train.{target} in it.")
     ends = (f".{source}", f".{target}", ALIGNED, TABLE)
-    parts: dict[str, dict[str, Path]] = {}
+    splits: dict[str, list[tuple[str, Path]]] = {}
     for path in sorted(folder.iterdir()):
-        stem = path.name.removesuffix(".gz")
-        end = next((end for end in ends if stem.endswith(end)), None)
-        if end is None:
-            continue
-        there = parts.setdefault(stem.removesuffix(end), {})
-        if end in there:
-            raise InputError(f"{path}: expected one file, got {there[end].name} too. Remove one of them.")
-        there[end] = path
-    order = sorted(parts, key=lambda name: (name != "train", name != "valid", name != "test", name))
-    return {name: _split(folder, name, parts[name], (source, target)) for name in order}
-
-
-def _split(folder: Path, name: str, there: Mapping[str, Path], languages: tuple[str, str]) -> Split:
-    ends = tuple(f".{language}" for language in languages)
-    if not SPLIT.fullmatch(name):
-        raise InputError(
-            f"{next(iter(there.values()))}: expected a split's name of letters, digits, _ and -, got {name!r}. Rename "
-            "the file."
-        )
-    sides = [end for end in (*ends, ALIGNED) if end in there]
-    if sides and TABLE in there:
-        named = f"{there[sides[0]].name} and {there[TABLE].name}"
-        raise InputError(f"{folder}: expected one form of the split {name}, got {named}. Remove one of them.")
-    if sides and (lacking := [end for end in ends if end not in there]):
-        raise InputError(f"{folder}: expected {name}{lacking[0]} beside {there[sides[0]].name}, got none. Add it.")
-    return Split(name, languages, tuple(there[end] for end in sides or [TABLE]))
-
-
-def _others(found: Mapping[str, Split]) -> list[str]:
-    return [name for name in found if name not in ("train", "valid")]
+        name = path.name.removesuffix(".gz")
+        for end in (end for end in ends if name.endswith(end)):
+            splits.setdefault(name.removesuffix(end), []).append((end, path))
+    for name, parts in splits.items():
+        parts.sort(key=lambda part: ends.index(part[0]))
+        if tuple(end for end, _ in parts) not in (ends[:2], ends[:3], ends[3:]) or not SPLIT.fullmatch(name):
+            raise InputError(
+                f"{folder}: expected NAME.{source} and NAME.{target}, with or without NAME{ALIGNED}, or NAME{TABLE}, "
+                f"the name of letters, digits, _ and -, got {', '.join(path.name for _, path in parts)}."
+            )
+    order = sorted(splits, key=lambda name: (name != "train", name != "valid", name != "test", name))
+    return {name: tuple(path for _, path in splits[name]) for name in order}
 
 
 def content(splits: Mapping[str, list[Pair]]) -> str:
     """SHA-256 of a corpus: names, sentences and gold links of its splits, in order."""
-    lines = [Pair(name, checksum(pairs)) for name, pairs in splits.items()]
-    return checksum(lines)
-
-
-def _other_text(expected: str | None, found: str) -> str:
-    return (
-        f"expected text with SHA-256 {(expected or '')[:12]}…, got {found[:12]}…. The files were changed, or are "
-        "others: restore them, or leave data.content out for another experiment."
-    )
+    return checksum([Pair(name, checksum(pairs)) for name, pairs in splits.items()])
 
 
 @lru_cache(maxsize=16)
-def _pairs(split: Split, stamp: tuple[tuple[int, int], ...]) -> list[Pair]:
-    """Return the pairs of a split; read again only if a file has another stamp.
+def _pairs(paths: tuple[Path, ...], changed: tuple[int, ...]) -> list[Pair]:
+    """Return the pairs of a split; read again only if a file was `changed` at another time.
 
     Raises:
         InputError: the first of its problems, and how many more there are.
     """
-    rows = read(split)
+    rows = read(paths)
     if rows.problems:
         more = f" (and {len(rows.problems) - 1} more; `study check FOLDER` lists them)" if rows.problems[1:] else ""
         raise InputError(f"{rows.problems[0]}{more}")
     return rows.pairs
 
 
-def read(split: Split) -> Rows:
+def read(paths: Sequence[Path]) -> Rows:
     """Return a split from its files, and all that is wrong with them."""
-    rows, empty = Rows(), 0
+    rows = Rows()
     try:
-        lines = list(_lines(split, rows.problems))
+        columns = side_by_side(paths)
     except InputError as problem:  # a file cannot be read at all, or two sides differ in length
         return Rows(problems=[str(problem)])
-    for where, source, target, aligned in lines:
-        if not source.strip() or not target.strip():
-            side = "source" if not source.strip() else "target"
-            rows.problems.append(f"{where}: the {side} is empty. Remove the pair.")
-            empty += 1
-            continue
+    for number, line in enumerate(columns, start=1):
         try:
-            gold = None if aligned is None else links(aligned, source, target)
+            rows.pairs.append(_pair(line if len(paths) > 1 else line[0].split("\t")))
         except ValueError as problem:
-            rows.problems.append(f"{where}: {problem}. Correct the alignment.")
-            continue
-        rows.pairs.append(Pair(source, target, gold))
-    aligned_pairs = sum(pair.alignment is not None for pair in rows.pairs)
-    if 0 < aligned_pairs < len(rows.pairs):
-        rows.problems.append(
-            f"{split.paths[0]}: expected an alignment of every pair or of none, got {aligned_pairs} of "
-            f"{len(rows.pairs)}. Add the others."
-        )
-    return Rows(rows.pairs, rows.problems, empty)
+            rows.problems.append(f"{paths[0]}:{number}: {problem}. Correct the line, or remove it.")
+    gold = sum(pair.alignment is not None for pair in rows.pairs)
+    if 0 < gold < len(rows.pairs):
+        rows.problems.append(f"{paths[0]}: expected links of every pair or of none, got {gold} of {len(rows.pairs)}.")
+    return rows
 
 
-def _lines(split: Split, problems: list[str]) -> Iterator[tuple[str, str, str, str | None]]:
-    """Place, source, target and links of every line; lines of another form go to `problems`."""
-    first, *others = split.paths
-    if others:
-        pairs = read_sides(first, others[0])
-        gold = _aligned(others[1], len(pairs)) if others[1:] else [None] * len(pairs)
-        for number, (pair, aligned) in enumerate(zip(pairs, gold, strict=True), start=1):
-            yield f"{first}:{number}", pair.source, pair.target, aligned
-        return
-    for number, line in enumerate(read_lines(first), start=1):
-        cells = line.split("\t")
-        if len(cells) in (2, 3):
-            yield f"{first}:{number}", cells[0], cells[1], cells[2] if cells[2:] else None
-        else:
-            what = f"expected 2 or 3 columns with tabs between, got {len(cells)}. Correct the line."
-            problems.append(f"{first}:{number}: {what}")
+def _pair(cells: Sequence[str]) -> Pair:
+    if len(cells) not in (2, 3):
+        raise ValueError(f"expected 2 or 3 columns with tabs between, got {len(cells)}")
+    source, target = cells[:2]
+    if not source.strip() or not target.strip():
+        raise ValueError(f"the {'target' if source.strip() else 'source'} is empty")
+    return Pair(source, target, links(cells[2], source, target) if cells[2:] else None)
 
 
-def _aligned(path: Path, count: int) -> list[str]:
-    """Return the lines of a file of links.
+def side_by_side(paths: Sequence[Path]) -> list[tuple[str, ...]]:
+    """Return the lines of files that have the same number of them, line by line.
 
     Raises:
-        InputError: it cannot be read, or has another number of lines.
+        InputError: a file is absent, unreadable, empty or not UTF-8, or they differ in length.
     """
-    found = read_lines(path, blank=True)
-    if len(found) != count:
-        raise InputError(f"{path}: expected {count} lines, one for each pair, got {len(found)}. Get it again.")
-    return found
+    columns = [read_lines(path) for path in paths]
+    for path, lines in zip(paths, columns, strict=True):
+        if len(lines) != len(columns[0]):
+            raise InputError(
+                f"{path}: expected {len(columns[0])} lines, as in {paths[0]}, got {len(lines)}. Get both again."
+            )
+    return list(zip(*columns, strict=True))
+
+
+def read_sides(source: Path, target: Path) -> list[Pair]:
+    """Sentence pairs from two files, one sentence a line, gzip or plain; the sentences as they are.
+
+    Raises:
+        InputError: a file is absent, unreadable, empty or not UTF-8, or they differ in length.
+    """
+    return [Pair(one, other) for one, other in side_by_side((source, target))]
+
+
+def read_lines(path: Path) -> list[str]:
+    """Return the lines of a text, which LF or CR LF ends; a byte order mark is no part of the text.
+
+    Raises:
+        InputError: the file is absent, unreadable, empty or not UTF-8, or has a null byte or a carriage return within a
+            line.
+    """
+    try:
+        content = files.read(path)
+        text = (gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content).decode("utf-8-sig")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file. Check the folder.") from None
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as problem:
+        raise InputError(f"{path}: expected UTF-8, plain or gzip, got other bytes ({problem}). Get it again.") from None
+    text = text.replace("\r\n", "\n")
+    if mark := re.search("[\0\r]", text):
+        line = text.count("\n", 0, mark.start()) + 1
+        raise InputError(f"{path}:{line}: expected one sentence per line, got {mark.group()!r} in it. Remove it.")
+    if not text:
+        raise InputError(f"{path}: expected one sentence per line, got an empty file. Get it again.")
+    return text.removesuffix("\n").split("\n")
+
+
+def links(text: str, source: str, target: str) -> tuple[Link, ...]:
+    """Return an alignment such as `0-0 2?1` as links between `words` of both sides.
+
+    Pharaoh's format counts tokens between blanks, from 0. A token of several words (`don't`) links all of them. `-` is
+    a sure link, `?` a possible one.
+
+    Raises:
+        ValueError: it has another form, or names a token that is not there.
+    """
+    found = set()
+    sides = _tokens(source), _tokens(target)
+    for part in text.split():
+        match = LINK.fullmatch(part)
+        if match is None:
+            raise ValueError(f"expected links such as 0-0 or 2?1, got {part!r}")
+        places = int(match[1]), int(match[3])
+        for place, side, name in zip(places, sides, ("source", "target"), strict=True):
+            if place >= len(side):
+                raise ValueError(f"expected tokens of the {name} from 0 to {len(side) - 1}, got {place} in link {part}")
+        found |= {Link(s, t, match[2] == "-") for s in sides[0][places[0]] for t in sides[1][places[1]]}
+    return tuple(sorted(found))
+
+
+def _tokens(text: str) -> list[range]:
+    """Return the indices of the words in every token between blanks."""
+    out, before = [], 0
+    for token in text.split():
+        count = len(words(token))
+        out.append(range(before, before + count))
+        before += count
+    return out

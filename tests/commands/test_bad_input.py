@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 
 from study.config import Experiment, experiment_from
 from study.config.fields import declared
-from study.corpora.text import links, read_lines
+from study.corpora.parallel import links, read_lines
 from study.errors import InputError
 from study.sweep.file import read_file, read_yaml
 from study.sweep.grid import expand

@@ -66,14 +66,11 @@ def test_no_other_module_lists_mechanisms_or_branches_on_their_names() -> None:
     assert not [place for path in sorted(ROOT.rglob("*.py")) if path != TABLE for place in places(path)]
 
 
-@pytest.mark.parametrize("text", ["x = ('rsqrt', 'none')", "x = {'dot': 1, 'additive': 2}", "x = [*a, 'tied', 'raw']"])
-def test_the_check_above_finds_a_list(text: str) -> None:
-    assert list(lists(ast.parse(text)))
-
-
-def test_the_check_above_finds_a_branch() -> None:
-    assert list(branches(ast.parse("if site.score == 'low_rank': pass")))
-    assert list(branches(ast.parse("match maps:\n  case 'tied':\n    pass")))
+def test_the_check_above_finds_lists_and_branches() -> None:
+    for text in ("x = ('rsqrt', 'none')", "x = {'dot': 1, 'additive': 2}", "x = [*a, 'tied', 'raw']"):
+        assert list(lists(ast.parse(text)))
+    for text in ("if site.score == 'low_rank': pass", "match maps:\n  case 'tied':\n    pass"):
+        assert list(branches(ast.parse(text)))
 
 
 @pytest.mark.parametrize("section", [Attention, Recurrent, Transformer])
@@ -89,9 +86,3 @@ def test_options_of_rows_are_fields() -> None:
     options = {option for rows in AXES.values() for row in rows.values() for option in row.options}
     assert {*options, *SIZES, *DERIVED} <= fields
     assert set(DERIVED) <= options
-
-
-def test_one_figure_place_has_one_value() -> None:
-    for axis, rows in AXES.items():
-        places = [row.place for row in rows.values() if row.place is not None]
-        assert sorted(places) == list(range(len(places))), axis

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +14,7 @@ from study.corpora import Corpus, Pair, cache, load, words
 from study.corpora.grammar import generate, generator, sentences, without_pronouns
 from study.corpora.grammar.alignment import assemble
 from study.corpora.grammar.lexicon import Adverb, Conjunction, Lexicon, Noun, Verb, Word, lexicon
-from study.corpora.grammar.morphology import Case, adjective, determiner, english_noun, english_verb, noun, participle
+from study.corpora.grammar.morphology import adjective, determiner, english_noun, english_verb, noun, participle
 from study.corpora.grammar.syntax import sentence
 from study.corpora.grammar.tree import Clause, Frame, Phrase
 
@@ -66,7 +65,8 @@ def noun_forms(entries: Lexicon) -> dict[str, list[tuple[Noun, bool]]]:
 
 
 def test_the_generator_is_a_function_of_its_section_and_its_version(small: Corpus) -> None:
-    assert generate(Grammar(train_pairs=300, seed=1)).files["test"] != small.files["test"]
+    brief, other = (generate(Grammar(train_pairs=8, test_pairs=8, seed=seed)) for seed in (0, 1))
+    assert brief.splits["test"] == small.splits["test"][:8] != other.splits["test"]
     # Other sentences for the same section need another Grammar.version.
     assert {name: small.files[name] for name in GOLDEN} == GOLDEN
 
@@ -86,28 +86,19 @@ def test_splits_have_their_sizes_and_share_no_sentence(corpus: Corpus) -> None:
     assert len(set(sources)) == len(sources)
 
 
-def test_translation_is_a_function_of_the_source(corpus: Corpus) -> None:
+def test_translation_is_a_function_of_the_source_and_the_vocabulary_has_its_size(corpus: Corpus) -> None:
     extra = islice(sentences(Grammar(seed=7), "other", (4, 16)), 1000)
     reference: dict[str, str] = {}
     for pair in [*everything(corpus), *extra]:
         assert reference.setdefault(pair.source, pair.target) == pair.target
-
-
-def test_size_of_the_vocabulary(corpus: Corpus) -> None:
     types = {word.lower() for pair in everything(corpus) for word in tokens(pair.source)} - {",", "."}
     size = 130 if len(types) < 200 else 400
     assert 0.85 * size <= len(types) <= 1.15 * size
 
 
 def test_lengths_are_within_bounds_and_spread(corpus: Corpus) -> None:
-    bounds = {
-        "train": (4, 16),
-        "valid": (4, 16),
-        "test": (4, 16),
-        "long": (17, 32),
-        "deep": (10, 16),
-        "pronoun": (8, 16),
-    }
+    bounds = dict.fromkeys(("train", "valid", "test"), (4, 16))
+    bounds |= {"long": (17, 32), "deep": (10, 16), "pronoun": (8, 16)}
     for name, (low, high) in bounds.items():
         found = Counter(length(pair.source) for pair in corpus.splits[name])
         assert set(found) == set(range(low, high + 1))
@@ -186,17 +177,6 @@ def test_sentences_without_pronouns_by_hand(corpus: Corpus) -> None:
         assert without == ENGLISH_PRONOUNS.isdisjoint(word.lower() for word in tokens(pair.target))
 
 
-def test_pronouns_name_humans_and_things_alike(corpus: Corpus) -> None:
-    english = Counter(
-        word.lower()
-        for pair in corpus.splits["train"]
-        if not {"es", "Es"} & set(tokens(pair.source))
-        for word in tokens(pair.target)
-        if word.lower() in ENGLISH_PRONOUNS
-    )
-    assert 0.35 < english["it"] / english.total() < 0.5
-
-
 def test_minimal_pairs_differ_in_the_antecedent_alone(corpus: Corpus) -> None:
     entries = {entry.de: entry for entry in lexicon("large").nouns}
     entries |= {noun(entry, "accusative", False): entry for entry in lexicon("large").nouns}
@@ -215,75 +195,43 @@ def test_minimal_pairs_differ_in_the_antecedent_alone(corpus: Corpus) -> None:
             assert len(swapped) == 1
             assert "it" in {word.lower() for word in swapped[0]}
     assert len({contrast.pair for contrast in corpus.contrasts}) == 250
-
-
-def test_some_pronouns_come_before_their_antecedent(corpus: Corpus) -> None:
-    first = [pair for pair in corpus.splits["pronoun"] if tokens(pair.source)[1] in PRONOUNS]
-    assert len(first) >= 10
+    assert sum(tokens(pair.source)[1] in PRONOUNS for pair in corpus.splits["pronoun"]) >= 10, "before the antecedent"
 
 
 # Grammar
 
 
-@pytest.mark.parametrize(
-    ("article", "gender", "case", "plural", "expected"),
-    [
-        ("der", "m", "nominative", False, "der alte"),
-        ("der", "m", "accusative", False, "den alten"),
-        ("der", "m", "dative", False, "dem alten"),
-        ("der", "f", "nominative", False, "die alte"),
-        ("der", "f", "accusative", False, "die alte"),
-        ("der", "f", "dative", False, "der alten"),
-        ("der", "n", "accusative", False, "das alte"),
-        ("der", "n", "dative", False, "dem alten"),
-        ("der", "m", "nominative", True, "die alten"),
-        ("ein", "m", "nominative", False, "ein alter"),
-        ("ein", "m", "accusative", False, "einen alten"),
-        ("ein", "f", "nominative", False, "eine alte"),
-        ("ein", "f", "dative", False, "einer alten"),
-        ("ein", "n", "nominative", False, "ein altes"),
-        ("ein", "n", "accusative", False, "ein altes"),
-        ("ein", "n", "dative", False, "einem alten"),
-        ("dieser", "n", "nominative", False, "dieses alte"),
-        ("jeder", "m", "accusative", False, "jeden alten"),
-    ],
-)
-def test_agreement_in_gender_number_and_case(
-    article: str, gender: str, case: Case, plural: bool, expected: str
-) -> None:
-    entry = next(d for d in lexicon("large").determiners if d.de == article)
-    assert f"{determiner(entry, gender, case, plural)} {adjective('alt', article, gender, case, plural)}" == expected  # type: ignore[arg-type]
+AGREEMENT = """
+der: m nominative der alte, m accusative den alten, m dative dem alten, f nominative die alte, f accusative die alte
+der: f dative der alten, n accusative das alte, n dative dem alten, m plural die alten
+ein: m nominative ein alter, m accusative einen alten, f nominative eine alte, f dative einer alten
+ein: n nominative ein altes, n accusative ein altes, n dative einem alten
+dieser: n nominative dieses alte
+jeder: m accusative jeden alten
+"""
 
 
-def test_articles_agree_with_their_nouns_everywhere(corpus: Corpus) -> None:
-    """Each "article noun" is a cell of the paradigm; as a subject in front, it is nominative or a plain object."""
-    large = lexicon("large")
-    allowed = {
-        (determiner(d, entry.gender, case, plural), noun(entry, case, plural))
-        for d in large.determiners
-        for entry in large.nouns
-        for plural in (False, True)
-        for case in ("nominative", "accusative", "dative")
-        if not plural or case != "dative"
-    }
-    articles, forms = {a for a, _ in allowed}, noun_forms(large)
-    for pair in everything(corpus):
-        source = tokens(pair.source)
-        for before, after in pairwise(source):
-            if after in forms and before.lower() in articles:
-                assert (before.lower(), after) in allowed, pair
-        if source[0] == "Der" and source[1] in forms:
-            assert all(entry.gender == "m" for entry, _ in forms[source[1]]), pair
+def test_agreement_in_gender_number_and_case() -> None:
+    for line in AGREEMENT.strip().splitlines():
+        article, _, cells = line.partition(": ")
+        entry = next(d for d in lexicon("large").determiners if d.de == article)
+        for cell in cells.split(", "):
+            gender, case, *expected = cell.split()
+            form: Any = (gender, "nominative" if case == "plural" else case, case == "plural")
+            assert [determiner(entry, *form), adjective("alt", article, *form)] == expected, cell
 
 
 def test_irregular_and_derived_forms() -> None:
     large = lexicon("large")
-    verbs = {(verb.prefix + verb.de): verb for verb in (*large.intransitive, *large.transitive, *large.reporting)}
-    assert participle(verbs["suchen"]) == "gesucht"
-    assert participle(verbs["ansehen"]) == "angesehen"
-    assert participle(verbs["warten"]) == "gewartet"
-    assert [english_verb(verbs["weinen"], form) for form in ("base", "s", "past")] == ["cry", "cries", "cried"]  # type: ignore[arg-type]
-    assert english_verb(verbs["berühren"], "s") == "touches"
+    forms = [participle(verb(large, infinitive)) for infinitive in ("suchen", "ansehen", "warten")]
+    assert forms == ["gesucht", "angesehen", "gewartet"]
+    weep = verb(large, "weinen")
+    assert [english_verb(weep, "base"), english_verb(weep, "s"), english_verb(weep, "past")] == [
+        "cry",
+        "cries",
+        "cried",
+    ]
+    assert english_verb(verb(large, "berühren"), "s") == "touches"
 
 
 # Sentences built by hand
@@ -364,7 +312,6 @@ def test_object_first_and_inserted_do_by_hand() -> None:
 
 
 def test_a_cache_that_was_changed_is_generated_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Records name the checksums of what was read, so what is read must have them."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     data = Grammar(train_pairs=20, test_pairs=8)
     wanted = load(data)
@@ -372,11 +319,7 @@ def test_a_cache_that_was_changed_is_generated_again(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(generator, "generate", lambda data: (made.append(data), wanted)[1])
     (path,) = (tmp_path / "attention-ablation" / "grammar").iterdir()
     kept = path.read_text()
-    tree = json.loads(kept.split("\n", 1)[1])
-    tree["splits"]["test"][0][1] = "Nonsense ."
-    body = json.dumps(tree)
-    altered = f"{hashlib.sha256(body.encode()).hexdigest()}\n{body}"  # by somebody who knows the format
-    damaged = (altered, kept.replace('"wrong"', "", 1)[:-9], "[" * 10**5, '{"splits": []}', "", kept[:-1] + " ")
+    damaged = (kept.replace('"wrong"', "", 1)[:-9], "[" * 10**5, '{"splits": []}', "", kept[:-1] + " ")
     for content in damaged:
         path.write_text(content)
         assert load(data) == wanted

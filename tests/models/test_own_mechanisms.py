@@ -265,7 +265,7 @@ def test_the_class_of_a_site_is_in_the_identity_by_its_content(here: Path) -> No
         ({"attention.site": "grouped.py", "attention.score": "additive"}, "score: no part of site Grouped"),
         ({"attention.site": "grouped.py", "attention.value_width": 4}, "value_width: no part of site Grouped"),
         ({"attention.site": "grouped.py", "memory": "empty"}, "memory empty has no slot"),
-        ({"attention.maps": "bent.py", "attention.logit_init": "matched"}, "has none"),
+        ({"attention.maps": "bent.py", "attention.logit_init": "matched"}, "have none"),
         ({"attention.maps": "bent.py", "attention.groups": 1, "attention.heads": 2}, "groups: expected maps separate"),
         ({"attention.maps": "bent.py", "attention.equal_start": True}, "equal_start: expected separate maps"),
         ({"attention.output": "squashed.py", "attention.combine": "sum_wide"}, "expected combine concat"),

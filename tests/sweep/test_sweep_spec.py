@@ -141,7 +141,7 @@ def test_a_combination_that_no_experiment_allows_is_listed_not_run(spec_of):
     )
     reasons = {spec.label(cell): cell.reason for cell in spec.inapplicable}
     assert "heads: expected a divisor of the width 64" in reasons["family=transformer memory=states heads=5"]
-    assert "model.memory: expected a memory of the source" in reasons["family=transformer memory=empty heads=4"]
+    assert "model.memory: expected states, final, " in reasons["family=transformer memory=empty heads=4"]
     assert "maps: separate has no effect" in reasons["family=recurrent memory=empty heads=4"]
     assert len(spec.runnable) == 2
     assert all(cell.id is None for cell in spec.inapplicable)
@@ -219,7 +219,7 @@ BAD = {
     "no such choice": (
         "{model.attention.scale: {values: [none, sqrt]}}",
         HEAD,
-        "scale: expected none, .*, got 'sqrt'",
+        "scale: expected rsqrt, .*, got 'sqrt'",
     ),
     "quoted": ("{training.steps: {values: ['5', '6']}}", HEAD, "Write 5 without quotes"),
     "out of range": ("{training.label_smoothing: {values: [0.1, 1.5]}}", HEAD, "expected a number below 1, got 1.5"),

@@ -32,7 +32,7 @@ SMALL = 7
 COLOURS = (0, 1, 2, 3, 4, 9, 5, 8, 6)
 """Seaborn's `colorblind` in the order in which it is used: without its grey, which is the baseline's, the pale last."""
 
-ARMS = {axis: rows.by_place() for axis, rows in mechanisms.AXES.items() if rows.placed} | {
+ARMS = {axis: tuple(mechanisms.AXES[axis]) for axis in mechanisms.COLOURED} | {
     "order": ("random", "gradient", "gradient_normalised", "weight_norm", "leave_one_out", "greedy", "gates"),
 }
 """Field ↦ its values in the order of colours and markers, so that an arm always looks alike; first the base arm's."""

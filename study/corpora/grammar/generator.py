@@ -95,7 +95,7 @@ class Grammar(Section):
 
     def read(self) -> Corpus:
         declared = self.model_dump_json(include={"version", "lexicon", "train_pairs", "test_pairs", "seed"})
-        return cached("grammar", declared, Path(__file__).parent, lambda: generate(self), checksum)
+        return cached("grammar", declared, Path(__file__).parent, lambda: generate(self))
 
 
 def generate(data: Grammar) -> Corpus:

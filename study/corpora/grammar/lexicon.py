@@ -9,7 +9,7 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 Gender = Literal["m", "f", "n"]
 
@@ -101,26 +101,14 @@ class Lexicon:
     reporting: tuple[Verb, ...]
 
 
-Entry = TypeVar("Entry")
-
-
 @cache
 def lexicon(name: Literal["small", "large"]) -> Lexicon:
     """Return the lexicon of that name, from the file beside this module."""
     tables = tomllib.loads(Path(__file__).with_name("lexicon.toml").read_text(encoding="utf-8"))
-
-    def entries(kind: type[Entry], table: str) -> tuple[Entry, ...]:
-        rows: list[dict[str, Any]] = [dict(row) for row in tables[table]]
-        return tuple(kind(**row) for row in rows if row.pop("small", False) or name == "large")
-
-    return Lexicon(
-        nouns=entries(Noun, "nouns"),
-        adjectives=entries(Word, "adjectives"),
-        adverbs=entries(Adverb, "adverbs"),
-        prepositions=entries(Word, "prepositions"),
-        conjunctions=entries(Conjunction, "conjunctions"),
-        determiners=entries(Determiner, "determiners"),
-        intransitive=entries(Verb, "intransitive"),
-        transitive=entries(Verb, "transitive"),
-        reporting=entries(Verb, "reporting"),
-    )
+    kinds = {"nouns": Noun, "adverbs": Adverb, "conjunctions": Conjunction, "determiners": Determiner}
+    kinds |= {"adjectives": Word, "prepositions": Word}
+    entries: dict[str, Any] = {}
+    for table, rows in tables.items():
+        kept = [dict(row) for row in rows if row.pop("small", False) or name == "large"]
+        entries[table] = tuple(kinds.get(table, Verb)(**row) for row in kept)
+    return Lexicon(**entries)

@@ -77,14 +77,7 @@ class Clause:
 
     def phrase(self, slot: str) -> Phrase | None:
         """Return the noun phrase of that slot, if there is one."""
-        match slot:
-            case "subject":
-                return self.subject
-            case "object":
-                return self.object
-            case "place":
-                return self.place
-        return None
+        return {"subject": self.subject, "object": self.object, "place": self.place}.get(slot)
 
     @property
     def head(self) -> Phrase | None:

@@ -30,7 +30,7 @@ Two ways around this bound are closed. If the target word also had the own label
 was fetched. If the decoder saw all places, it could do a part of the lookup. One way stays open: a word is one token,
 so scores can depend on labels, and this helps more if labels are few. The words of a ring then look at both others
 about evenly, in shares that depend on the labels, and more labels are right than the largest weights can point at.
-Therefore accuracy is read together with where the largest weights point. `within_reach` is the bound of the latter.
+Therefore accuracy is read together with where the largest weights point: on the named word in at most two of three.
 
     multi_lookup   c names a and b, a names b and c, b names c and a (P 2)
                    c3 a1 b7  →  317 173 731            word 0 attends to 1 and 2, 1 to 2 and 0, 2 to 0 and 1
@@ -75,7 +75,7 @@ class Factored(Probe):
     factored: ClassVar[bool] = True
 
     def factors(self, word: str) -> tuple[str, str] | None:
-        return _factors(word)
+        return (word[0], word[1:]) if word[:1] in LETTERS and word[1:].isdigit() else None
 
 
 class Graph(Factored):
@@ -134,7 +134,7 @@ class Graph(Factored):
         return Chance(1 - naming * (1 - 1 / self.labels), 1 - lost)
 
     def drawn(self) -> Callable[[Draw], Pair]:
-        return partial(graph, self, named(self))
+        return partial(lookup, self, named(self))
 
 
 class MultiLookup(Factored):
@@ -175,7 +175,7 @@ class MultiLookup(Factored):
         return Chance(self.labels**-self.targets, _unordered(self.labels, self.targets))
 
     def drawn(self) -> Callable[[Draw], Pair]:
-        return partial(multi_lookup, self, named(self))
+        return partial(lookup, self, named(self))
 
 
 class OneSpace(Probe):
@@ -246,43 +246,21 @@ def _discordant(draw: Draw, nodes: int, count: int) -> list[tuple[int, ...]]:
     return list(zip(*rows[1:], strict=True))
 
 
-def _factors(word: str) -> tuple[str, str] | None:
-    """Return the name and the label of a node's word; None for an answer or a sign."""
-    return (word[0], word[1:]) if word[:1] in LETTERS and word[1:].isdigit() else None
-
-
-def graph(data: Graph, names: Sequence[tuple[int, ...]], draw: Draw) -> Pair:
-    """Return a pair of `graph`, where node i names names[i]."""
-    words, labels, looks = _nodes(data.nodes, data.labels, names, draw)
-    return Pair(
-        " ".join(words),
-        " ".join("".join(str(labels[s]) for s in row) or NOBODY for row in looks),
-        tuple(Link(t, t) for t in range(data.nodes)),
-        tuple(Link(s, t) for t, row in enumerate(looks) for s in row),
-    )
-
-
-def multi_lookup(data: MultiLookup, names: Sequence[tuple[int, ...]], draw: Draw) -> Pair:
-    """Return a pair of `multi_lookup`, where node i names names[i]."""
+def lookup(data: Graph | MultiLookup, names: Sequence[tuple[int, ...]], draw: Draw) -> Pair:
+    """Return a pair of `graph` or `multi_lookup`, where node i names names[i]: nodes in random order, random labels."""
     assert data.labels is not None
-    words, labels, looks = _nodes(data.nodes, data.labels, names, draw)
+    nodes = shuffled(draw, data.nodes)
+    labels = [draw.below(data.labels) for _ in nodes]
+    place = {node: s for s, node in enumerate(nodes)}
+    looks = [[place[other] for other in names[node]] for node in nodes]
+    own = isinstance(data, MultiLookup)
+    answers = ("".join(str(labels[s]) for s in (*[t] * own, *row)) for t, row in enumerate(looks))
     return Pair(
-        " ".join(words),
-        " ".join("".join(str(labels[s]) for s in (t, *row)) for t, row in enumerate(looks)),
+        " ".join(f"{LETTERS[node]}{label}" for node, label in zip(nodes, labels, strict=True)),
+        " ".join(answer or NOBODY for answer in answers),
         tuple(Link(t, t) for t in range(data.nodes)),
         tuple(Link(s, t) for t, row in enumerate(looks) for s in row),
     )
-
-
-def _nodes(
-    count: int, labels: int, names: Sequence[tuple[int, ...]], draw: Draw
-) -> tuple[list[str], list[int], list[list[int]]]:
-    """All nodes in random order with random labels: the words, their labels, and the places that each one names."""
-    nodes = shuffled(draw, count)
-    drawn = [draw.below(labels) for _ in nodes]
-    place = {node: s for s, node in enumerate(nodes)}
-    words = [f"{LETTERS[node]}{label}" for node, label in zip(nodes, drawn, strict=True)]
-    return words, drawn, [[place[other] for other in names[node]] for node in nodes]
 
 
 def one_space(data: OneSpace, draw: Draw) -> Pair:
@@ -299,17 +277,6 @@ def one_space(data: OneSpace, draw: Draw) -> Pair:
         (Link(asks, 0, False), Link(answers, 0, False)),
         (Link(answers, asks, False), Link(asks, answers, False)),
     )
-
-
-def dose(data: Graph) -> float:
-    """Return the share of the nodes on cycles of three or more, by following every node's links."""
-    return sum(length >= 3 for length in _cycles(data)) / data.nodes
-
-
-def within_reach(data: Graph) -> float:
-    """Largest share of the words that name another whose largest weight can be on it, with symmetric scores."""
-    naming = sum(len(names) for names in named(data)) / data.nodes
-    return 1 - _frustrated(data) / naming
 
 
 def bound(data: Graph) -> float:
@@ -335,13 +302,9 @@ def _frustrated(data: Graph) -> float:
     Around a cycle each node would score the next above the one before: s_12 > s_1n, s_23 > s_12, …, s_n1 > s_n-1,n.
     All but one of these can hold; all of them say s_12 > s_1n > … > s_12.
     """
-    return sum(1 / length for length in _cycles(data) if length >= 3) / data.nodes
-
-
-def _cycles(data: Graph) -> list[int]:
-    """Return the length of each node's cycle; 0 if the node is on none."""
     names = named(data)
-    return [_returns_after(names, node) for node in range(data.nodes)]
+    lengths = [_returns_after(names, node) for node in range(data.nodes)]
+    return sum(1 / length for length in lengths if length >= 3) / data.nodes
 
 
 def _returns_after(names: list[tuple[int, ...]], node: int) -> int:
