@@ -506,7 +506,7 @@ def contrast(**changes):
     ("question", "said"),
     [
         ({"sweep": "wid"}, r"questions\.0\.sweep: no such sweep: wid .* has wide"),
-        ({"metric": "test/blue"}, r"questions\.0\.metric: no such metric: 'test/blue'"),
+        ({"metric": "test/blue"}, r"questions\.0\.metric: grammar has no test/blue"),
         ({"asked": ["gramar/recurrent"]}, r"questions\.0\.asked: .*'gramar'"),
         (
             {"asked": ["grammar/transformer"]},
@@ -538,7 +538,7 @@ def contrast(**changes):
         ),
         (
             {"metric": "test/aer", "contrasts": [{"statistic": "costly", "arm": {SCORE: "dot"}, "minus": 50}]},
-            r"contrasts\.0: test/aer/without cross 0 0: no such part",
+            r"contrasts\.0: grammar has no test/aer/without cross 0 0",
         ),
     ],
 )
