@@ -7,7 +7,6 @@ import importlib
 import io
 import os
 import sys
-import textwrap
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,8 +19,6 @@ from study.files import collect_seldom, is_text
 
 TRACEBACK = "STUDY_TRACEBACK"
 """In the environment: print the traceback of whatever ends a command."""
-LONGEST = 300
-"""Characters of an unexpected error's own text."""
 EXTRAS = {
     **dict.fromkeys(("torch", "pytorch_lightning", "sentencepiece", "entmax"), "train"),
     "wandb": "wandb",
@@ -35,9 +32,9 @@ EXTRAS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb, `study.commands.<verb>.main`, and return the exit status (`study.errors.EXIT_STATUS`).
 
-    Whatever cannot be written to standard output ends the verb: quietly if the reader has gone, as that of `| head`.
+    Each exception becomes one line. If standard output cannot be written, the verb ends, and quietly if its reader has
+    gone, as that of `| head`.
     """
-    arguments = list(sys.argv[1:] if argv is None else argv)
     collect_seldom()
     # A notebook's backend is no module of this environment. Nothing here opens a window.
     os.environ["MPLBACKEND"] = "agg"
@@ -45,38 +42,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = _guarded(arguments)
+        code = _dispatch(list(sys.argv[1:] if argv is None else argv))
         if sys.stdout is not None:
             sys.stdout.flush()
     except SystemExit as ending:  # argparse's --help, or a signal
         code = ending.code if isinstance(ending.code, int) else int(ending.code is not None)
-    except OSError as problem:
-        code = _unwritten(problem)
-    return code
-
-
-def _unwritten(problem: OSError) -> int:
-    """Return the status where standard output cannot be written, and let nothing write to it any more."""
-    if not isinstance(problem, BrokenPipeError):
-        print(f"study: standard output cannot be written ({problem.strerror})", file=sys.stderr)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes what is left when it ends
-    return UNWRITTEN
-
-
-def _guarded(arguments: list[str]) -> int:
-    """Return the status of a verb, each of its exceptions turned into one line."""
-    try:
-        return _dispatch(arguments)
     except KeyboardInterrupt:
-        return INTERRUPTED
+        code = INTERRUPTED
     except Exception as problem:
-        if isinstance(problem, OSError) and problem.filename is None and problem.errno in (errno.EPIPE, errno.ENOSPC):
-            raise
         if os.environ.get(TRACEBACK):
             traceback.print_exception(problem)
         line, code = _explained(problem)
-        print("study: " + shown(" ".join(line.splitlines())), file=sys.stderr)
-        return code
+        if line:
+            print("study: " + shown(" ".join(line.splitlines())), file=sys.stderr)
+    return code
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -88,7 +67,10 @@ def _dispatch(arguments: list[str]) -> int:
         print(__version__)
         return 0
     if verb not in VERBS:
-        raise InputError(_unknown(verb))
+        from study.commands.options import suggest
+
+        hint = f"{suggest(verb, VERBS)} `study --help` lists all verbs."
+        raise InputError(f"{verb}: expected a verb, got an unknown one.{hint}")
     for argument in rest:
         if "\0" in argument or not is_text(argument):
             raise InputError(f"{argument[:40]!r}: expected UTF-8 text without NUL, got other bytes. Type it as UTF-8.")
@@ -98,6 +80,10 @@ def _dispatch(arguments: list[str]) -> int:
 
 def _explained(problem: Exception) -> tuple[str, int]:
     """One line about an exception, and the exit status."""
+    if isinstance(problem, OSError) and problem.filename is None and problem.errno in (errno.EPIPE, errno.ENOSPC):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes what is left when it ends
+        line = f"standard output cannot be written ({problem.strerror})"
+        return "" if problem.errno == errno.EPIPE else line, UNWRITTEN
     if isinstance(problem, InputError):
         return str(problem), BUSY if isinstance(problem, BusyError) else 2
     if isinstance(problem, ModuleNotFoundError) and problem.name in EXTRAS:
@@ -108,7 +94,7 @@ def _explained(problem: Exception) -> tuple[str, int]:
     if isinstance(problem, MemoryError) or "alloc" in str(problem):  # torch has a RuntimeError for it
         return "not enough memory. Use a smaller model, smaller batches or less data.", 2
     where = traceback.extract_tb(problem.__traceback__)[-1]
-    what = f"{type(problem).__name__}: {problem}".removesuffix(": ")[:LONGEST]
+    what = f"{type(problem).__name__}: {problem}".removesuffix(": ")[:300]
     if line := plugins.line_of(problem):
         return f"{line}: {what}. Correct this line; `study check` tests the file", 2
     modules = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(problem.__traceback__)]
@@ -128,16 +114,10 @@ def overview() -> str:
     for title, verbs in GROUPS.items():
         lines += ["", f"{title}:", *(f"  {verb:<{width}}  {line}" for verb, line in verbs.items())]
     statuses = ", ".join(f"{code} {meaning}" for code, meaning in EXIT_STATUS.items())
-    lines += ["", *textwrap.wrap(f"exit status: {statuses}", 118, subsequent_indent="  ")]
+    lines += ["", f"exit status: {statuses}"]
     lines += ["--allow-code, with any verb: run code that a sweep file, a run or a model brings"]
     lines += ["`study VERB --help` lists the options of a verb, `study --version` prints the version."]
     return "\n".join(lines)
-
-
-def _unknown(verb: str) -> str:
-    from study.commands.options import suggest
-
-    return f"{verb}: expected a verb, got an unknown one.{suggest(verb, VERBS)} `study --help` lists all verbs."
 
 
 if __name__ == "__main__":  # trials import this module again under another name

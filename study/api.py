@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from study import store
+from study import attention_map, store
 from study.config import Experiment, experiment_from, experiment_id, plugins
 from study.errors import InputError
 from study.records import Record
@@ -20,19 +21,12 @@ from study.run_names import find, model_of, results_folder, stores, sweeps_of
 from study.store import Store
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
     from matplotlib.animation import FuncAnimation
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
-    from study.analysis.comparison import Compared
     from study.analysis.tables import Table
     from study.training.translation import Trained
-    from study.training.translation import Translation as Found
-
-TRANSLATED = ("text", "entropy", "source", "target", "weights")
-"""Parts of a translation that `compare` takes."""
 
 
 def train(
@@ -141,18 +135,19 @@ def compare(
 
     if isinstance(models, str) or not isinstance(models, Iterable):
         raise InputError(f"models: expected a list of runs, got {models!r}. Put it in brackets.")
-    found = [_run(model, runs) for model in models]
+    found = [model if isinstance(model, Run) else load(model, runs=runs) for model in models]
     if not found:
         raise InputError("models: expected runs, got none. Name one or more.")
     if sentence is None:
         from study.analysis.ledger import differences
 
-        return differences({one.id: one._store.tree(one.id) for one in found})
+        return differences({one.id: one.store.tree(one.id) for one in found})
     from study.config.words import differing
 
     made = [one.translate(sentence, beam=beam, site=site, layer=layer, head=head) for one in found]
     table = pd.DataFrame({"id": [one.id for one in found], "differs": differing([one.record.config for one in found])})
-    return table.assign(**{name: [getattr(one, name) for one in made] for name in TRANSLATED})
+    names = ("text", "entropy", "source", "target", "weights")
+    return table.assign(**{name: [getattr(one, name) for one in made] for name in names})
 
 
 def runs(condition: str | None = None, *, runs: str | Path | None = None) -> pd.DataFrame:
@@ -209,41 +204,24 @@ def verdicts(
     return (table.contrasts_table if contrasts else table.table)(found).frame
 
 
-def softmax(keys: int = 10) -> Figure:
-    """Return the figure that explains the scale: entropy, largest weight and gradient of a softmax by d. No training.
-
-    Args:
-        keys: number of keys.
-
-    Raises:
-        InputError: fewer than two keys.
-    """
-    from study.analysis.figures.softmax import draw_softmax
-
-    if type(keys) is not int or keys < 2:
-        raise InputError(f"keys: expected a whole number from 2, got {keys!r}.")
-    return draw_softmax(keys)
-
-
-def _run(given: str | Path | Run, runs: str | Path | None = None) -> Run:
-    """Return a run, which may be given by its name."""
-    return given if isinstance(given, Run) else load(given, runs=runs)
-
-
 class Run:
-    """One run that has a record."""
+    """One run that has a record.
+
+    Attributes:
+        store: the folder of runs that has it.
+        id: identity: corpus, family, score of cross-attention, hash of the fields, seed.
+        record: all that is recorded: configuration, scores, learning curve, provenance.
+    """
 
     def __init__(self, found: Store, identity: str) -> None:
-        self._store = found
+        self.store = found
         self.id = identity
-        """Identity: corpus, family, score of cross-attention, hash of the fields, seed."""
         self.record: Record = found.record(identity)
-        """All that is recorded: configuration, scores, learning curve, provenance."""
 
     @property
     def folder(self) -> Path | None:
         """Folder of the run; None for a published run."""
-        path = self._store.folder / self.id
+        path = self.store.folder / self.id
         return path if path.is_dir() else None
 
     @cached_property
@@ -281,16 +259,16 @@ class Run:
         """
         from study.analysis.sentences import sentences
 
-        other = None if versus is None else _run(versus, None if self._store.published else self._store.folder)
+        folder = None if self.store.published else self.store.folder
+        other = load(versus, runs=folder) if isinstance(versus, str | Path) else versus
         text = None if data_folder is None else Path(data_folder)
-        against = None if other is None else (other._store, other.id)
-        return sentences((self._store, self.id), against, split, score, text)
+        return sentences((self.store, self.id), (other.store, other.id) if other else None, split, score, text)
 
     def plot(self) -> Figure:
         """Return the learning curve and, if the run has one, its attention map."""
         from study.analysis.figures.run import draw_run
 
-        return draw_run(self.record, self._store.attention(self.id))
+        return draw_run(self.record, self.store.attention(self.id))
 
     @cached_property
     def maps(self) -> list[dict[str, Any]]:
@@ -299,7 +277,7 @@ class Run:
         Raises:
             InputError: the run is older and has one map alone.
         """
-        return self._store.learning(self.id)
+        return self.store.learning(self.id)
 
     def plot_learning(self) -> Figure:
         """Return the maps of all validations in a strip, as `study show --maps` draws them.
@@ -342,14 +320,13 @@ class Run:
         Raises:
             InputError: the run has no model, the sentence is empty or too long, or the model has no such place.
         """
-        if not isinstance(sentence, str):
-            raise InputError(f"sentence: expected a text, got {sentence!r}.")
         if beam is not None and (type(beam) is not int or beam < 1):
             raise InputError(f"beam: expected a whole number from 1, got {beam!r}.")
         with _threads_kept():
             from study.training import translation
 
-            return Translation(translation.translate(self._trained, sentence, beam, layer, site, head), self.id)
+            found = translation.translate(self.trained, sentence, beam, layer, site, head)
+        return Translation(found.text, found.source, found.target, found.attention, self.id)
 
     def align(
         self,
@@ -374,13 +351,18 @@ class Run:
         with _threads_kept():
             from study.training.word_links import align
 
-            return align(self._trained, pairs, layer, head).links
+            return align(self.trained, pairs, layer, head).links
 
     @cached_property
-    def _trained(self) -> Trained:
+    def trained(self) -> Trained:
+        """The trained model with its vocabulary and experiment.
+
+        Raises:
+            InputError: the run has no model.
+        """
         from study.training.translation import read
 
-        return read(model_of(self._store, self.id), self.id)
+        return read(model_of(self.store, self.id), self.id)
 
     def __repr__(self) -> str:
         from study.analysis.run_text import run_line
@@ -388,31 +370,15 @@ class Run:
         return f"<Run {self.id}: {run_line(self.record)}>"
 
 
-class Translation:
-    """A translation and the attention behind it: T target tokens, S source tokens, end-of-sentence counted."""
+@dataclass(frozen=True, repr=False)
+class Translation(attention_map.Translation):
+    """A translation of a run, and the attention behind it.
 
-    def __init__(self, found: Found, model: str) -> None:
-        self.text = found.text
-        """The translation."""
-        self.source, self.target = found.source, found.target
-        """Tokens of both sentences. A word that the model does not know has a question mark."""
-        self.model = model
-        """Identity of the run."""
-        self._map = found.attention
+    Attributes:
+        model: identity of the run.
+    """
 
-    @cached_property
-    def weights(self) -> NDArray[np.float64] | None:
-        """Attention [T, S], of one head or the mean over heads; None if the slots are no tokens."""
-        import numpy as np
-
-        return None if self._map is None else np.asarray(self._map["weights"], dtype=float)
-
-    @property
-    def entropy(self) -> float | None:
-        """Entropy of the weights, from 0 (one token) to 1 (uniform); None if they are no distributions."""
-        from study.attention_map import entropy
-
-        return None if self._map is None else entropy(self._map)
+    model: str
 
     def plot(self, *others: Translation) -> Figure:
         """Return the weights as a heat map, beside those of other translations.
@@ -422,49 +388,38 @@ class Translation:
         """
         from study.analysis.figures.run import draw_translations
 
-        for one in (self, *others):
-            if one._map is None:
-                raise InputError(f"{one.model}: expected attention over source tokens, got none. Choose another run.")
-        return draw_translations([(one._map, one.model) for one in (self, *others) if one._map is not None])
-
-    def __str__(self) -> str:
-        return self.text
-
-    def __repr__(self) -> str:
-        return f"<Translation {self.text!r}>"
+        maps = [(one.attention, one.model) for one in (self, *others) if one.attention is not None]
+        if len(maps) <= len(others):
+            raise InputError("plot: expected attention over source tokens, got none. Choose another run.")
+        return draw_translations(maps)
 
 
 class Results:
-    """The runs of a sweep, compared with its baseline."""
+    """The runs of a sweep, compared with its baseline.
+
+    Attributes:
+        name: name of the sweep.
+        folder: folder of the records.
+        frame: one row for each declared run, the missing ones too: facet, arm, seed, id, state and scores.
+    """
 
     def __init__(self, sweep: str, folder: Path) -> None:
         from study.analysis.runs import Runs
+        from study.publish.report import compared
         from study.publish.results import Results as Published
 
-        self._runs = Runs(folder, sweeps_of(folder))
-        self._spec = self._runs.spec(sweep)
+        runs = Runs(folder, sweeps_of(folder))
+        self._spec = runs.spec(sweep)
         self.name = self._spec.name
-        """Name of the sweep."""
         self.folder = folder
-        """Folder of the records."""
         if store.is_results(folder) and self.name not in (known := Published(folder).manifests):
-            there = ", ".join(known) or "none"
+            there = ", ".join(known)
             raise InputError(f"sweep: expected a published sweep ({there}), got {self.name}. Give runs for your own.")
-
-    @cached_property
-    def _compared(self) -> Compared:
-        from study.publish.report import compared
-
-        return compared(self._spec, self._runs)
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        """One row for each declared run: facet, arm, seed, id, state and scores. A run that is missing is a row too."""
-        return self._compared.frame
+        self._table, self._facets, self.frame = compared(self._spec, runs)
 
     def table(self) -> Table:
         """Return the comparison table: means, differences to the baseline, intervals. `.frame` has its numbers."""
-        return self._compared.table
+        return self._table
 
     def plot(self) -> Figure:
         """Return the figure of the sweep: every run a dot, with the intervals of the table.
@@ -476,14 +431,11 @@ class Results:
         from study.analysis.figures.sweep import draw
 
         if not compares(self._spec):
-            raise InputError(
-                f"{self.name}: expected a sweep that compares arms, got one of single models. "
-                "`study report --figures` draws it."
-            )
-        return draw(self._compared.facets)
+            raise InputError(f"{self.name}: expected arms to compare, got single models. See `study report --figures`.")
+        return draw(self._facets)
 
     def _repr_markdown_(self) -> str:
-        return self.table().markdown()
+        return self._table.markdown()
 
 
 @contextmanager

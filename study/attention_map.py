@@ -1,13 +1,16 @@
-"""One attention map, as a file `attention.json` has it: its title, its entropy, and drawings in text and in colour."""
+"""One attention map, as a file `attention.json` has it, and a translation with the map behind it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import numpy as np
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
 
 SHADES = " ░▒▓█"
 """A weight of 0 to 1 in five steps."""
@@ -73,3 +76,38 @@ def draw(axes: Axes, attention: Mapping[str, Any]) -> Any:
     for s, t in attention.get("gold") or []:
         axes.add_patch(Rectangle((s - 0.45, t - 0.45), 0.9, 0.9, fill=False, edgecolor="C1", linewidth=1.0))
     return image
+
+
+@dataclass(frozen=True, repr=False)
+class Translation:
+    """A translation and the attention behind it: T target tokens, S source tokens, end-of-sentence counted.
+
+    Attributes:
+        text: the translation.
+        source: tokens of the source sentence. A word that the model does not know has a question mark.
+        target: tokens of the translation.
+        attention: weights of one site, target × source, and their place; None if no slot is a source token.
+    """
+
+    text: str
+    source: list[str]
+    target: list[str]
+    attention: dict[str, Any] | None
+
+    @property
+    def weights(self) -> NDArray[np.float64] | None:
+        """Attention [T, S], of one head or the mean over heads; None if the slots are no tokens."""
+        import numpy as np
+
+        return None if self.attention is None else np.asarray(self.attention["weights"], dtype=float)
+
+    @property
+    def entropy(self) -> float | None:
+        """Entropy of the weights, from 0 (one token) to 1 (uniform); None if they are no distributions."""
+        return None if self.attention is None else entropy(self.attention)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"<Translation {self.text!r}>"

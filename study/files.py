@@ -134,7 +134,7 @@ def read(path: Path, limit: int = LARGEST, below: Path | None = None) -> bytes:
     with _opened(path, below) as file:
         content = file.read(limit + 1)
     if len(content) > limit:
-        raise InputError(f"{path}: expected at most {_size(limit)}, got more. Name another file.")
+        raise InputError(f"{path}: expected at most {limit:,} bytes, got more. Name another file.")
     return content
 
 
@@ -180,7 +180,6 @@ def read_parquet(
     split: str | None = None,
     below: Path | None = None,
     repeated: Sequence[str] = (),
-    run: str | None = None,
     limit: int = LARGEST_TABLE,
 ) -> pa.Table:
     """Return columns of a Parquet file, without what libraries write beside them.
@@ -191,40 +190,34 @@ def read_parquet(
         split: read no more than the parts of the file whose first column begins with this text.
         below: as for `read`.
         repeated: columns to be read as dictionaries, as far as they are there.
-        run: keep no more than the rows with this `id`, part by part.
         limit: bytes of the unpacked file.
 
     Raises:
         InputError: it is absent, is no Parquet file, is damaged, lacks a column, or claims to be larger.
     """
     import pyarrow as pa
-    import pyarrow.compute as pc
     from pyarrow import parquet
 
     try:
         with _opened(path, below) as file:
             found = parquet.read_metadata(file)
             groups = [found.row_group(place) for place in range(found.num_row_groups)]
-            sizes = [group.total_byte_size for group in groups]
-            if min([found.num_rows, *sizes]) < 0 or max(sum(sizes), found.num_rows) > limit:
-                raise InputError(f"{path}: expected at most {_size(limit)}, got more. Restore the file.")
+            sizes = [found.num_rows, sum(group.total_byte_size for group in groups)]
             names = found.schema.to_arrow_schema().names
-            if lacking := [name for name in columns or () if name not in names]:
-                raise InputError(f"{path}: {lacking[0]}: expected this column, got none. Restore the file.")
+            if not 0 <= min(sizes) <= max(sizes) <= limit or not {*(columns or ())} <= {*names}:
+                raise ValueError(f"{max(sizes):,} bytes with columns {', '.join(names)}")
             first = [group.column(0).statistics for group in groups] if split else []
-            chosen = range(len(groups)) if not split else [i for i, one in enumerate(first) if one and one.min == split]
+            chosen = [i for i, one in enumerate(first) if one and one.min == split] if split else range(len(groups))
             kept = [name for name in repeated if name in names]
-            with parquet.ParquetFile(file, metadata=found, read_dictionary=kept) as opened:
-                read = (opened.read_row_groups([one], columns, use_threads=False) for one in chosen)  # half the memory
-                parts = [part if run is None else part.filter(pc.field("id") == run) for part in read]
-                table = pa.concat_tables(parts or [opened.read_row_groups([], columns)])
+            opened = parquet.ParquetFile(file, metadata=found, read_dictionary=kept)
+            # One after another, without threads: half the memory.
+            parts = [opened.read_row_groups([one], columns, use_threads=False) for one in chosen]
+            table = pa.concat_tables(parts or [opened.read_row_groups([], columns)])
             table.validate(full=True)
-            return table.replace_schema_metadata(None)
+            return table.replace_schema_metadata(None).unify_dictionaries()
     except (pa.ArrowException, OSError, ValueError, OverflowError) as problem:
-        why = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
-        raise InputError(
-            f"{path}: expected a Parquet file, got something else ({' '.join(why.split())[:100]}). Restore the file."
-        ) from None
+        why = " ".join(str(problem).split())[:100]
+        raise InputError(f"{path}: expected a Parquet file of the study, got another ({why}). Restore it.") from None
 
 
 def unwritable(folder: Path, problem: OSError) -> InputError:
@@ -250,7 +243,3 @@ def _opened(path: Path, below: Path | None) -> BinaryIO:
         found = "a folder" if stat.S_ISDIR(mode) else "a pipe or a device"
         raise InputError(f"{path}: expected a file, got {found}. Name a file.")
     return os.fdopen(handle, "rb")
-
-
-def _size(count: int) -> str:
-    return f"{count // 2**20} MiB" if count >= 2**20 else f"{count} bytes"

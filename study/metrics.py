@@ -12,7 +12,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, Protocol
@@ -220,16 +220,12 @@ def decimals(name: str) -> int:
 
 def names(corpus: Corpus) -> list[str]:
     """Return every `split/score` of a run on a corpus."""
-    return [f"{split}/{score}" for split in corpus.scored for score in directed() if _has(corpus, split, score)]
-
-
-def _has(corpus: Corpus, split: str, score: str) -> bool:
-    metric = METRICS[score]
-    if metric.split not in (None, split):
-        return False
-    if metric.needs == "heads":
-        return split == corpus.scored[1]
-    return metric.needs is None or metric.needs in corpus.offers(split)
+    found = []
+    for split in corpus.scored:
+        offered = {None, *corpus.offers(split), *(["heads"] if split == corpus.scored[1] else [])}
+        scores = (name for name in directed() if METRICS[name].needs in offered)
+        found += [f"{split}/{name}" for name in scores if METRICS[name].split in (None, split)]
+    return found
 
 
 def check(name: str, goal: str | None, corpora: Iterable[Corpus]) -> Goal:
@@ -238,26 +234,14 @@ def check(name: str, goal: str | None, corpora: Iterable[Corpus]) -> Goal:
     Raises:
         InputError: runs on one of them lack it, or the goal given is the other one.
     """
-    split, score, *subset = name.split("/", 2)
     for corpus in corpora:
-        if f"{split}/{score}" not in (known := names(corpus)):
-            raise InputError(f"metric.name: {corpus.name} has no {split}/{score}.{_instead(name, known)}")
-        if subset and subset[0] not in (there := _subsets(corpus, split, score)):
-            raise InputError(
-                f"metric.name: {corpus.name} has no {name}. {split}/{score} has "
-                f"{'the subsets ' + ', '.join(there) if there else 'no subsets'}."
-            )
+        _check(name, corpus, "metric.name: ")
+    score = name.split("/")[1]
     found = METRICS[score].goal
     assert found is not None
     if goal not in (None, found):
         raise InputError(f"metric.goal: expected {found} for {score}, got {goal}. Correct the goal or leave it out.")
     return found
-
-
-def _subsets(corpus: Corpus, split: str, score: str) -> tuple[str, ...]:
-    """Return the subsets of a split that have a score: lengths, subsets that the corpus names, shares of heads."""
-    kinds = {"length": BUCKETS, "corpus": tuple(corpus.subsets(split)), "heads": KEPT}
-    return tuple(name for kind in METRICS[score].parts for name in kinds[kind])
 
 
 def check_claimed(name: str, corpus: Corpus) -> None:
@@ -266,34 +250,24 @@ def check_claimed(name: str, corpus: Corpus) -> None:
     Raises:
         InputError: says what was expected.
     """
-    if is_diagnostic(name) and name.count("/") >= 2:
-        if name.startswith(LEFT) and name.removeprefix(LEFT) not in SITES:
-            raise InputError(f"{name}: no such site. The sites are {', '.join(SITES)}.")
-        return
+    if name.startswith(LEFT) and name.removeprefix(LEFT) not in SITES:
+        raise InputError(f"{name}: no such site. The sites are {', '.join(SITES)}.")
+    if not is_diagnostic(name) or name.count("/") < 2:
+        _check(name, corpus, "")
+
+
+def _check(name: str, corpus: Corpus, field: str) -> None:
+    """Refuse a score that no run on a corpus has."""
     split, score, subset = [*name.split("/", 2), "", ""][:3]
-    if split not in corpus.scored or score not in directed():
-        raise InputError(
-            f"no such metric: {name!r}. Write split/score such as test/exact (splits: {', '.join(corpus.scored)}; "
-            f"scores: {', '.join(directed())}), or diagnostics/site/name such as diagnostics/cross/information."
-        )
-    there = _subsets(corpus, split, score)
-    if subset and subset not in there and not (PARTS.fullmatch(subset) and score in with_parts("heads")):
-        raise InputError(
-            f"{name}: no such part of {score}: {subset!r}. {split}/{score} has {', '.join(there) or 'no parts'}"
-            + (", and heads such as 'one of cross 0' and 'without cross 0 0'" if score in with_parts("heads") else "")
-        )
-
-
-def _instead(name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
-    splits, scores = (dict.fromkeys(one.split("/")[part] for one in known) for part in (0, 1))
-    mend = f" Did you mean {close[0]}?" if close else ""
-    return f"{mend} Splits: {', '.join(splits)}. Scores: {', '.join(_alone(scores, known))}."
-
-
-def _alone(scores: Iterable[str], known: list[str]) -> Iterator[str]:
-    """Yield the scores, those that only one split has with its name."""
-    for score in scores:
-        of = [one.split("/")[0] for one in known if one.split("/")[1] == score]
-        alone = len(of) == 1 and METRICS[score].needs != "heads"
-        yield f"{score} ({of[0]} only)" if alone else score
+    known = names(corpus)
+    if f"{split}/{score}" not in known:
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        splits, scores = (", ".join(dict.fromkeys(one.split("/")[part] for one in known)) for part in (0, 1))
+        raise InputError(f"{field}{corpus.name} has no {name}.{hint} Splits: {splits}. Scores: {scores}.")
+    kinds = {"length": BUCKETS, "corpus": tuple(corpus.subsets(split)), "heads": KEPT}
+    there = [one for kind in METRICS[score].parts for one in kinds[kind]]
+    of_heads = PARTS.fullmatch(subset) and "heads" in METRICS[score].parts
+    if subset and subset not in there and not of_heads:
+        subsets = f"the subsets {', '.join(there)}" if there else "no subsets"
+        raise InputError(f"{field}{corpus.name} has no {name}. {split}/{score} has {subsets}.")

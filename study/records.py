@@ -3,9 +3,8 @@
 Written once and atomically; read back validated. `config` is validated when written and plain data when read,
 so that records outlive the fields of `Experiment`.
 
-Versions of the schema: a record of an older version is migrated when it is read (`MIGRATIONS`). A record of a newer
-version is read if its known fields are valid; fields that this program does not know are kept. In a record of this
-version an unknown field is an error.
+Versions of the schema: version 2 adds `per_sentence`, so a record of version 1 is read as it is. A record of a newer
+version, and an unknown field, are refused.
 """
 
 from __future__ import annotations
@@ -14,19 +13,11 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    field_validator,
-    model_serializer,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from study import files
 from study.config import plugins
@@ -55,12 +46,6 @@ class Section(BaseModel):
     """Immutable, unknown keys refused, no NaN."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    @model_serializer(mode="wrap")
-    def _with_unknown_fields(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Fields of a newer version are written again as they were read."""
-        known: dict[str, Any] = dump(self)
-        return known | (self.model_extra or {})
 
 
 class DataFacts(Section):
@@ -188,6 +173,8 @@ class Provenance(Section):
         deterministic: whether the same run gives the same bits here (one CPU thread).
         started_utc: when the run started.
         threads: CPU threads of torch, of each process; older records lack it.
+        instructions: vector instructions of the CPU that torch used, such as AVX2: runs made with others may differ in
+            the last bits. None on a GPU; older records lack it.
         calls: calls that made the run, if they differ; else left out.
     """
 
@@ -200,19 +187,14 @@ class Provenance(Section):
     precision: Name
     deterministic: bool
     started_utc: Time
-    threads: Count | None = None
-    calls: list[Call] = []
+    threads: Count | None = Field(None, exclude_if=lambda threads: not threads)
+    instructions: str | None = Field(None, exclude_if=lambda instructions: not instructions)
+    calls: list[Call] = Field([], exclude_if=lambda calls: not calls)
 
     def of_calls(self, name: str) -> list[Any]:
         """Return the values that a field has in the calls of the run, each once, in their order."""
         made: Sequence[Section] = self.calls or [self]
         return list(dict.fromkeys(getattr(call, name) for call in made))
-
-    @model_serializer(mode="wrap")
-    def _with_unknown_fields(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what an older record lacks, so that writing it again changes nothing."""
-        tree = dump(self) | (self.model_extra or {})
-        return {name: value for name, value in tree.items() if name not in ("threads", "calls") or value}
 
 
 class Wandb(Section):
@@ -252,7 +234,7 @@ class Record(Section):
         wandb: the W&B run.
     """
 
-    schema_version: int = Field(SCHEMA_VERSION, ge=SCHEMA_VERSION)
+    schema_version: int = SCHEMA_VERSION
     protocol: int
     id: str
     status: Literal["finished", "diverged", "failed"]
@@ -365,33 +347,22 @@ def parse(tree: Any, where: str) -> Record:
         InputError: it has no known schema version, breaks the schema, or names a file of code.
     """
     version = tree.get("schema_version") if isinstance(tree, dict) else None
-    if type(version) is not int or version < 1:  # true is 1, to Python
-        raise InputError(
-            f"{where}: schema_version: expected 1 to {SCHEMA_VERSION} or a later version, got {version!r}. "
-            "Restore the record, or use the program that wrote it."
-        )
-    for older in range(version, SCHEMA_VERSION):
-        tree = MIGRATIONS[older](tree) | {"schema_version": older + 1}
+    if type(version) is not int or not 1 <= version <= SCHEMA_VERSION:  # true is 1, to Python
+        remedy = "Restore the record, or use the program that wrote it."
+        raise InputError(f"{where}: schema_version: expected 1 to {SCHEMA_VERSION}, got {version!r}. {remedy}")
     try:
-        record = Record.model_validate(tree, extra="allow" if version > SCHEMA_VERSION else None)
+        record = Record.model_validate(tree | {"schema_version": SCHEMA_VERSION})
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        cause = "The record was changed by hand, or another program wrote it: restore it."
-        if version > SCHEMA_VERSION:
-            cause = (
-                f"The record has schema_version {version}, and this program reads {SCHEMA_VERSION}: use a newer one."
-            )
-        raise InputError(f"{where}: {field}: {first['msg']}. {cause}") from None
+        remedy = "The record was changed by hand, or another program wrote it: restore it."
+        raise InputError(f"{where}: {first_error(error)}. {remedy}") from None
     plugins.check_resolved(record.config, where)
     return record
 
 
-MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: lambda tree: tree | {"per_sentence": {}}}
-"""Older version ↦ a function from the plain data of that version to that of the next one.
-
-Version 2 adds `per_sentence`: a run of version 1 wrote no such files.
-"""
+def first_error(error: ValidationError) -> str:
+    """Return the field and the message of the first error."""
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc'])) or 'top level'}: {first['msg']}"
 
 
 def state(folder: Path) -> Literal["missing", "started", "finished", "diverged", "failed"]:
@@ -404,10 +375,6 @@ def state(folder: Path) -> Literal["missing", "started", "finished", "diverged",
         names = os.listdir(folder)
     except FileNotFoundError:
         return "missing"
-    except NotADirectoryError:
-        raise InputError(
-            f"{folder}: expected a folder, got a file. Remove it, or name another folder with --runs."
-        ) from None
     except OSError as problem:
         raise InputError(f"{folder}: cannot be read ({problem.strerror}). Check the name and your rights.") from None
     if "record.json" in names:

@@ -129,9 +129,8 @@ def sentence_columns(contents: Mapping[str, bytes], exact: Sequence[bool] | None
         else:
             columns[FILES[ending][0]] = [float(line) for line in lines] if ending == NLL else lines
     longest = max(map(len, columns.values()), default=0)
-    filled = {name: values + [None] * (longest - len(values)) for name, values in columns.items()}
-    nothing = [None] * longest
-    return {name: filled.get(name, nothing) for name in ("translation", "nll", *COUNTS)}
+    found = {name: columns.get(name, []) for name in ("translation", "nll", *COUNTS)}
+    return {name: values + [None] * (longest - len(values)) for name, values in found.items()}
 
 
 def file_of(ending: str, columns: Sequence[Sequence[Any]]) -> bytes | None:
@@ -139,14 +138,9 @@ def file_of(ending: str, columns: Sequence[Sequence[Any]]) -> bytes | None:
     lines = [line for line in zip(*columns, strict=True) if None not in line]
     if not lines:
         return None
-    if ending == NLL:
-        text = "".join(f"{value:.7g}\n" for (value,) in lines)
-    elif ending == STATISTICS:
-        text = "".join("\t".join(map(str, map(int, line))) + "\n" for line in lines)
-        text = "\t".join(COUNTS) + "\n" + text
-    else:
-        text = "".join(f"{line}\n" for (line,) in lines)
-    return text.encode()
+    shown = {NLL: "{:.7g}".format, STATISTICS: lambda value: str(int(value))}.get(ending, str)
+    head = "\t".join(COUNTS) + "\n" if ending == STATISTICS else ""
+    return (head + "".join("\t".join(map(shown, line)) + "\n" for line in lines)).encode()
 
 
 def curve_file(found: Iterable[Mapping[str, Any]]) -> bytes | None:

@@ -84,8 +84,7 @@ def find(run: str, runs: Path) -> tuple[Store, str]:
     Raises:
         InputError: no run fits, several fit, or it has no record yet. The message has the nearest ids.
     """
-    given = Path(run)
-    folder = given.parent if given.name == "record.json" else given
+    folder = Path(run).parent if Path(run).is_file() else Path(run)
     if (folder / "record.json").is_file():
         folder = folder.resolve()
         return Store(folder.parent), folder.name
@@ -96,15 +95,13 @@ def find(run: str, runs: Path) -> tuple[Store, str]:
         return Store(runs), max(paths, key=lambda path: (path.stat().st_mtime_ns, path.parent.name)).parent.name
     there, identity = stores(runs), _of_sweep(run, runs) or run
     ids = [(store, store.ids()) for store in there]
-    for store, known in ids:
-        if identity in known:
-            return store, identity
-    for store, known in ids:
-        found = [name for name in known if name.startswith(identity)] or [name for name in known if identity in name]
-        if len(found) > 1:
-            raise InputError(f"{run}: expected one run, got {len(found)}: {_some(found)}. Give more of the id.")
-        if found:
-            return store, found[0]
+    for fits in (str.__eq__, str.startswith, str.__contains__):
+        for store, known in ids:
+            found = [name for name in known if fits(name, identity)]
+            if len(found) > 1:
+                raise InputError(f"{run}: expected one run, got {len(found)}: {_some(found)}. Give more of the id.")
+            if found:
+                return store, found[0]
     if any((place / identity).is_dir() for place in (runs, Path())):
         raise InputError(f"{run}: no record yet. The run is in progress, or was interrupted.")
     if identity != run:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -21,9 +21,10 @@ class Frozen(BaseModel):
     def _no_truth_for_a_number(cls, given: Any) -> Any:
         """Refuse true and false for a number. Python counts true as 1."""
         for name, value in given.items() if isinstance(given, dict) else ():
-            if isinstance(value, bool) and name in cls.model_fields and cls.model_fields[name].annotation is not bool:
-                kind = _kind(cls.model_fields[name].annotation)
-                raise ValueError(f"{name}: expected {kind}, got {str(value).lower()}.")
+            kind: Any = cls.model_fields[name].annotation if name in cls.model_fields else bool
+            if isinstance(value, bool) and kind is not bool:
+                wanted = {int: "an integer", float: "a number"}.get(kind, "one of its values")
+                raise ValueError(f"{name}: expected {wanted}, got {str(value).lower()}.")
         return given
 
     @field_validator("*")
@@ -32,14 +33,6 @@ class Frozen(BaseModel):
         """Convert −0.0 to 0.0, so that one number has one identity."""
         return 0.0 if isinstance(value, float) and value == 0 else value
 
-
-def _kind(annotation: Any) -> str:
-    """Return what a field holds, in words."""
-    types = {annotation, *get_args(annotation)}
-    return next((words for kind, words in KINDS.items() if kind in types), "one of its values")
-
-
-KINDS = {int: "an integer", float: "a number", str: "a text", tuple: "a list"}
 
 Size = Annotated[int, Field(ge=1, le=10**8)]
 Pairs = Annotated[int, Field(ge=1, le=10**7)]

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
+from itertools import takewhile
 from typing import NamedTuple
 
-from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
@@ -41,12 +41,8 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Value:
     Raises:
         ValueError: not one hypothesis per reference, or none at all; so do all scores here.
     """
-    _paired(hypotheses, references)
-    return _bleu([_ngrams(h, r) for h, r in zip(hypotheses, references, strict=True)])
-
-
-def _bleu(sentences: Sequence[Ngrams]) -> Value:
-    """Return corpus BLEU from the facts of its sentences: sacreBLEU adds them up and makes a score of the sums."""
+    sentences = [_ngrams(h, r) for h, r in zip(hypotheses, references, strict=True)]
+    # sacreBLEU adds up the facts of the sentences, and makes a score of the sums.
     sizes, right, made = ([sum(column) for column in zip(*part, strict=True)] for part in zip(*sentences, strict=True))
     ours, theirs = sizes
     score = BLEU.compute_bleu(right, made, ours, theirs, smooth_method="exp")
@@ -72,17 +68,16 @@ def _bleu_signature() -> str:
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Value:
     """Corpus chrF2, 0–100: character n-grams up to 6, no words (Popović 2015)."""
-    return _sacrebleu(CHRF(), hypotheses, references)
-
-
-_EXACT = "exact|case:mixed|strip:yes|version:1"
+    _paired(hypotheses, references)
+    metric = CHRF()
+    score = metric.corpus_score(hypotheses, [references])
+    return Value(float(score.score), str(metric.get_signature()))
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Value:
     """100 · share of the hypotheses that equal their reference, white space around both taken off."""
-    _paired(hypotheses, references)
     hits = sum(h.strip() == r.strip() for h, r in zip(hypotheses, references, strict=True))
-    return Value(100.0 * hits / len(references), _EXACT)
+    return Value(100.0 * hits / len(references), "exact|case:mixed|strip:yes|version:1")
 
 
 def prefix_accuracy(hypotheses: Sequence[str], references: Sequence[str]) -> Value:
@@ -91,8 +86,10 @@ def prefix_accuracy(hypotheses: Sequence[str], references: Sequence[str]) -> Val
     Words are those of `corpora.words`, so that a punctuation mark counts as one. What follows a complete reference
     costs nothing here (`exact_match` sees it). An empty reference counts 1 for an empty hypothesis, else 0.
     """
-    _paired(hypotheses, references)
-    shares = [_prefix_share(forms(h), forms(r)) for h, r in zip(hypotheses, references, strict=True)]
+    shares = []
+    for ours, theirs in zip(map(forms, hypotheses), map(forms, references), strict=True):
+        right = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(ours, theirs, strict=False))))
+        shares.append(right / len(theirs) if theirs else float(not ours))
     return Value(100.0 * sum(shares) / len(shares), "prefix|case:mixed|tok:words|version:1")
 
 
@@ -102,7 +99,6 @@ def word_accuracy(hypotheses: Sequence[str], references: Sequence[str]) -> Value
     Words are those of `corpora.words`. It means something where targets are aligned by position, as a probe's are:
     there a wrong word costs itself alone. What follows the reference's last word costs nothing. 100 without any word.
     """
-    _paired(hypotheses, references)
     right = total = 0
     for hypothesis, reference in zip(map(forms, hypotheses), map(forms, references), strict=True):
         right += sum(ours == theirs for ours, theirs in zip(hypothesis, reference, strict=False))
@@ -157,8 +153,10 @@ def score_split(
     """
     references = [pair.target for pair in pairs]
     _paired(hypotheses, references)
+    lengths = [source_length(pair.source) for pair in pairs]
+    buckets = {f"length {low}-{high}": [low <= length <= high for length in lengths] for low, high in LENGTHS}
     parts: list[tuple[str | None, list[int], Iterable[str]]] = [(None, list(range(len(pairs))), METRICS)]
-    parts += [(name, rows, BY_LENGTH) for name, rows in _by_length([source_length(pair.source) for pair in pairs])]
+    parts += [(name, rows, BY_LENGTH) for name, rows in named_rows(buckets)]
     parts += [(name, rows, OF_SUBSETS) for name, rows in named_rows(members)]
     scores = []
     for subset, rows, metrics in parts:
@@ -220,22 +218,6 @@ def named_rows(members: Members | None) -> list[tuple[str, list[int]]]:
     return [(name, rows) for name, rows in found if len(rows) >= SMALLEST_BUCKET]
 
 
-def _by_length(lengths: Sequence[int]) -> list[tuple[str, list[int]]]:
-    """Return the buckets of source length that are large enough, each with the places of its sentences."""
-    found = []
-    for low, high in LENGTHS:
-        rows = [i for i, length in enumerate(lengths) if low <= length <= high]
-        if len(rows) >= SMALLEST_BUCKET:
-            found.append((f"length {low}-{high}", rows))
-    return found
-
-
-def _sacrebleu(metric: Metric, hypotheses: Sequence[str], references: Sequence[str]) -> Value:
-    _paired(hypotheses, references)
-    score = metric.corpus_score(hypotheses, [references])
-    return Value(float(score.score), str(metric.get_signature()))
-
-
 def _paired(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     if not references or len(hypotheses) != len(references):
         raise ValueError(f"{len(hypotheses)} hypotheses for {len(references)} references; each needs the other")
@@ -244,14 +226,3 @@ def _paired(hypotheses: Sequence[str], references: Sequence[str]) -> None:
 def forms(text: str) -> list[str]:
     """Return the words and punctuation marks of a text (see `corpora.words`), without their places."""
     return WORD.findall(text)
-
-
-def _prefix_share(hypothesis: list[str], reference: list[str]) -> float:
-    if not reference:
-        return float(not hypothesis)
-    right = 0
-    for ours, theirs in zip(hypothesis, reference, strict=False):
-        if ours != theirs:
-            break
-        right += 1
-    return right / len(reference)

@@ -41,7 +41,7 @@ RUNS, SCORES, CURVES, MAPS, SENTENCES = "runs.parquet", "scores.parquet", "curve
 """Tables of a published folder; the last is a folder with a table for each corpus."""
 REPEATED = ("id", "split", "metric", "subset", "signature", "hypotheses_sha256")
 """Columns whose values are kept once in memory."""
-CORE = ("id", "corpus", "status", "config_hash", "seed", "record", "sha256")
+CORE = ("id", "corpus", "status", "config_hash", "seed", "sha256")
 """Columns of the table of runs that are read to find a run."""
 SCORE = ("id", "arm", "seed", "split", "metric", "subset", "value", "n", "added")
 """Columns of scores, as they are compared."""
@@ -59,14 +59,12 @@ class Store:
         self.folder, self.published = folder, is_results(folder)
         plugins.learn(folder if self.published else folder.parent)  # users' own mechanisms
         self._records: dict[str, Record] = {}
-        self._tables: dict[str, dict[str, pa.Table]] = {}
-        """Rows by run, of each table that was read."""
-        self._sentences: dict[tuple[str, ...], dict[str, pa.Table] | None] = {}
-        """Rows by run, of splits of one corpus; None: one run was read alone."""
+        self._by_run: dict[str, dict[str, pa.Table]] = {}
+        self._sentences: dict[tuple[str, ...], pa.Table] = {}
 
     def __contains__(self, identity: str) -> bool:
         """Return True if the run has a record."""
-        return identity in self._runs if self.published else self._file(identity).is_file()
+        return identity in self.facts if self.published else self._file(identity).is_file()
 
     def ids(self) -> list[str]:
         """Return the ids of all runs that have a record, sorted.
@@ -74,9 +72,7 @@ class Store:
         Raises:
             InputError: the published table cannot be read.
         """
-        return sorted(
-            self._runs if self.published else (path.parent.name for path in self.folder.glob("*/record.json"))
-        )
+        return sorted(self.facts if self.published else (one.parent.name for one in self.folder.glob("*/record.json")))
 
     def state(self, identity: str) -> str:
         """State of a run: missing, started, finished, diverged or failed.
@@ -121,29 +117,28 @@ class Store:
         Raises:
             InputError: there is none, or it cannot be read.
         """
-        if self.published and identity not in self:
-            raise InputError(f"{self.where(identity)}: no such record. `study ls runs` lists all.")
-        text, where = self._core(identity, "record") if self.published else self.text(identity), self.where(identity)
         if not self.published:
             plugins.learn(self.folder / identity)
-        found: dict[str, Any] = files.parse_json(text, where)
+            found: dict[str, Any] = files.parse_json(self.text(identity), self.where(identity))
+        elif identity in self.facts:
+            found = files.parse_json(self._rows(RUNS, identity, ("id", "record"))[0]["record"], self.where(identity))
+        else:
+            raise InputError(f"{self.where(identity)}: no such record. `study ls runs` lists all.")
         return found
 
     @cached_property
     def facts(self) -> dict[str, dict[str, Any]]:
-        """Id ↦ status, config_hash and seed, of every run with a record. Reads no more than these, without pandas.
+        """Id ↦ status, config_hash, seed and more, of every run with a record. Reads few columns, without pandas.
 
         Raises:
-            InputError: the table, or a working record, cannot be read.
+            InputError: the table cannot be read. A working record that cannot be read is left out.
         """
-        names = ("status", "config_hash", "seed")
-        if self.published:
-            return {one: {name: row[name][0].as_py() for name in names} for one, row in self._runs.items()}
-        return {tree["id"]: {name: tree[name] for name in names} for tree in self._trees()}
+        found = self.table(RUNS, CORE).to_pylist() if self.published else self._trees()
+        return {row["id"]: row for row in found}
 
     def digest(self, identity: str) -> str:
         """Return the SHA-256 that the text of a published record had."""
-        return self._core(identity, "sha256")
+        return str(self.facts[identity]["sha256"])
 
     def text(self, identity: str) -> str:
         """Return the canonical text of a record, byte for byte as the run wrote it.
@@ -163,8 +158,8 @@ class Store:
         """
         if self.published:
             return self._published(identity, name) if identity in self else None
-        path = self._file(identity).with_name(name) if "/" not in name else None
-        return None if path is None or not (path.is_symlink() or path.exists()) else _read(path)
+        path = self._file(identity).with_name(name)
+        return files.read(path, below=path.parent) if path.is_symlink() or path.exists() else None
 
     def hypotheses(self, identity: str, split: str) -> list[str]:
         """Return the translations of a split, in the order of the corpus.
@@ -172,14 +167,13 @@ class Store:
         Raises:
             InputError: there are none, or they are not UTF-8.
         """
-        name = f"{split}{HYPOTHESES}"
-        if (content := self.content(identity, name)) is None:
-            raise InputError(f"{self.where(identity)}: expected the translations {name}, got none.")
+        where = f"{self.where(identity)}: {split}{HYPOTHESES}"
+        if (content := self.content(identity, f"{split}{HYPOTHESES}")) is None:
+            raise InputError(f"{where}: expected translations, got none. Choose another split or run.")
         try:
             return content.decode("utf-8").removesuffix("\n").split("\n")
         except UnicodeDecodeError as problem:
-            where = f"{self.where(identity)}: {name}"
-            raise InputError(f"{where}: expected UTF-8, got another byte at {problem.start}.") from None
+            raise InputError(f"{where}: expected UTF-8, got another byte at {problem.start}. Restore it.") from None
 
     def attention(self, identity: str) -> dict[str, Any] | None:
         """The attention map of a run: source, target, weights (target × source), gold links; None if there is none.
@@ -208,7 +202,7 @@ class Store:
         Raises:
             InputError: it cannot be read.
         """
-        return b"".join(_read(path, LARGEST) for path in self._models(identity)) or None
+        return b"".join(files.read(path, LARGEST, below=path.parent) for path in self._models(identity)) or None
 
     def has_model(self, identity: str) -> bool:
         """Return True if the run has its trained model."""
@@ -282,14 +276,20 @@ class Store:
         read: pd.DataFrame = self.table(name, columns, repeated=()).to_pandas()
         return read
 
-    def table(self, name: str, columns: Sequence[str] | None = None, split: str | None = None, **how: Any) -> pa.Table:
-        """Read columns (default: all) of a published table as pyarrow has them; names are kept once.
+    def table(
+        self,
+        name: str,
+        columns: Sequence[str] | None = None,
+        split: str | None = None,
+        repeated: Sequence[str] = REPEATED,
+    ) -> pa.Table:
+        """Read columns (default: all) of a published table as pyarrow has them.
 
         Args:
             name: the table.
             columns: its columns.
             split: the part of a table of sentences.
-            how: see `files.read_parquet`.
+            repeated: columns whose values are kept once.
 
         Raises:
             InputError: the table cannot be read.
@@ -297,8 +297,7 @@ class Store:
         import pyarrow as pa
 
         pa.set_memory_pool(pa.system_memory_pool())  # gives back what a read has taken: half of the memory of a command
-        how = {"below": self.folder, "repeated": REPEATED, **how}
-        return files.read_parquet(self.folder / name, columns, split, **how).unify_dictionaries()
+        return files.read_parquet(self.folder / name, columns, split, self.folder, repeated)
 
     def _trees(self) -> Iterator[dict[str, Any]]:
         """Yield the records of a working folder as data, without those that cannot be read: `record` says why."""
@@ -316,47 +315,40 @@ class Store:
 
     def _published(self, identity: str, name: str) -> bytes | None:
         """Return a file of a published run, made from the rows of a table."""
-        kind = next((kind for kind in rows.FILES if name.endswith(kind)), None)
-        if kind is not None:
+        if kind := next((kind for kind in rows.FILES if name.endswith(kind)), None):
             return rows.file_of(kind, self._lines(identity, name.removesuffix(kind), rows.FILES[kind]))
         if name == CURVE:
             return rows.curve_file(self._rows(CURVES, identity))
         return "".join(row["content"] for row in self._rows(MAPS, identity) if row["file"] == name).encode() or None
 
     def _lines(self, identity: str, split: str, columns: tuple[str, ...]) -> list[list[Any]]:
-        """Return a run's columns of a split, by sentence. The split is kept for the second run that is asked for."""
-        corpus = self._core(identity, "corpus")
-        name, given, key = f"{SENTENCES}/{corpus}.parquet", ["id", *columns], (corpus, split, *columns)
-        if key not in self._sentences:
-            self._sentences = {known: table for known, table in self._sentences.items() if known[0] == corpus}
-            self._sentences[key], found = None, {identity: self.table(name, given, split, run=identity)}
-        else:
-            found = self._sentences[key] = self._sentences[key] or by_run(self.table(name, given, split))
-        return [found[identity][column].to_pylist() if identity in found else [] for column in columns]
+        """Return a run's columns of a split, by sentence. The splits of one corpus are kept."""
+        import pyarrow.compute as pc
 
-    def _rows(self, name: str, identity: str) -> list[dict[str, Any]]:
+        name = f"{SENTENCES}/{self.facts[identity]['corpus']}.parquet"
+        if (key := (name, split, *columns)) not in self._sentences:
+            kept = {known: table for known, table in self._sentences.items() if known[0] == name}
+            self._sentences = kept | {key: self.table(name, ["id", *columns], split)}
+        found = self._sentences[key].filter(pc.field("id") == identity)
+        return [found[column].to_pylist() for column in columns]
+
+    def _rows(self, name: str, identity: str, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
         """Return a run's rows of a table that has all runs."""
-        if name not in self._tables:
-            self._tables[name] = by_run(self.table(name))
-        found: list[dict[str, Any]] = self._tables[name][identity].to_pylist() if identity in self._tables[name] else []
+        if name not in self._by_run:
+            self._by_run[name] = by_run(self.table(name, columns))
+        found: list[dict[str, Any]] = self._by_run[name][identity].to_pylist() if identity in self._by_run[name] else []
         return found
-
-    def _core(self, identity: str, column: str) -> str:
-        return str(self._runs[identity][column][0])
-
-    @cached_property
-    def _runs(self) -> dict[str, pa.Table]:
-        return by_run(self.table(RUNS, CORE))
 
 
 def by_run(table: pa.Table) -> dict[str, pa.Table]:
     """Return the rows of each run, in their order; a run's are a part of one table."""
     import numpy as np
+    import pyarrow.compute as pc
 
-    ids = table["id"].combine_chunks().dictionary_encode()  # to_numpy() would import pandas
-    codes, names = np.from_dlpack(ids.indices), ids.dictionary.to_pylist()
-    table = table.combine_chunks().take(np.argsort(codes, kind="stable"))
-    ends = np.cumsum(np.bincount(codes, minlength=len(names))).tolist()
+    ids = table["id"].combine_chunks().dictionary_encode()
+    names = ids.dictionary.to_pylist()
+    table = table.combine_chunks().take(pc.array_sort_indices(ids.indices))  # stable; from numpy it imports pandas
+    ends = np.cumsum(np.bincount(np.from_dlpack(ids.indices), minlength=len(names))).tolist()
     return {name: table.slice(low, high - low) for name, low, high in zip(names, [0, *ends], ends, strict=False)}
 
 
@@ -364,18 +356,6 @@ def damaged(path: Path, problem: object) -> InputError:
     """Return the error for a published table that cannot be read."""
     text = " ".join(str(problem).split())[:100]
     return InputError(f"{path}: expected a table of runs, got something else ({text}). Restore the file.")
-
-
-def _read(path: Path, limit: int = files.LARGEST) -> bytes:
-    """Read a file of a run.
-
-    Raises:
-        InputError: it cannot be read.
-    """
-    try:
-        return files.read(path, limit, below=path.parent)
-    except OSError as problem:
-        raise InputError(f"{path}: cannot be read ({problem.strerror}). Check the file and your rights.") from None
 
 
 def is_results(folder: Path) -> bool:
@@ -448,6 +428,4 @@ def read_section(kind: type[AnySection], path: Path, mend: str) -> AnySection:
     try:
         return kind.model_validate_json(files.read_text(path, below=path.parent))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "top level"
-        raise InputError(f"{path}: {where}: {first['msg']}. {mend}") from None
+        raise InputError(f"{path}: {records.first_error(error)}. {mend}") from None

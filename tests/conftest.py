@@ -57,23 +57,9 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes long: at the end, all would wait for it. Each worker is given a piece of the list."""
-    if not WORKER:
-        return
-    workers = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    """Begin with what takes long. The first worker is given it, and the others steal from its end."""
     rank = {name: number for number, name in enumerate(PROCESSES)}
-    pieces: list[list[pytest.Item]] = [[] for _ in range(workers)]
-    rest = []
-    for item in sorted(items, key=lambda item: rank.get(item.path.stem, len(rank))):
-        number = rank.get(item.path.stem)
-        (rest if number is None else pieces[number % workers]).append(item)
-    left = len(items)
-    for number, piece in enumerate(pieces):
-        more = max(0, left // (workers - number) - len(piece))
-        piece += rest[:more]
-        del rest[:more]
-        left -= len(piece)
-    items[:] = [item for piece in [*pieces, rest] for item in piece]
+    items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
 
 
 def pytest_unconfigure() -> None:

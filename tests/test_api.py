@@ -170,32 +170,6 @@ def test_a_layer_is_torchs_multi_head_attention_on_the_same_weights() -> None:
     torch.testing.assert_close(layer(query, causal=True), theirs(query, query, query, attn_mask=later)[0])
 
 
-def test_an_additive_layer_is_its_formula_and_learns() -> None:
-    fields = {"memory_width": 20, "score": "additive", "heads": 2, "additive_width": 7}
-    layer = study.Attention(24, **fields).double()
-    query, memory, mask = states(20)
-    site = layer.site
-    q, k, v = (
-        torch.einsum("btd,hkd->bhtk", x, part.weight)
-        for x, part in ((query, site.map_query), (memory, site.map_key), (memory, site.map_value))
-    )
-    of_query, of_key = site.score.weight.split([q.shape[-1], k.shape[-1]], -1)
-    pairs = torch.einsum("bhlk,hak->bhla", q, of_query)[:, :, :, None]
-    pairs = pairs + torch.einsum("bhsk,hak->bhsa", k, of_key)[:, :, None]
-    scores = torch.einsum("bhlsa,ha->bhls", pairs.tanh(), site.score.vector)
-    scores = scores.masked_fill(~mask[:, None, None], -torch.inf)
-    wanted = torch.einsum("bhls,bhsv,hvd->bld", scores.softmax(-1), v, site.combine.weight)
-    contexts = layer(query, memory, mask)
-    torch.testing.assert_close(contexts, wanted)
-    contexts.square().sum().backward()
-    assert all(parameter.grad.abs().sum() > 0 for parameter in layer.parameters())
-    same, other = study.Attention(24, **fields).double(), study.Attention(24, **fields, seed=2).double()
-    torch.testing.assert_close(same(query, memory, mask), contexts)
-    assert not torch.allclose(other(query, memory, mask), contexts)
-    other.load_state_dict(layer.state_dict())
-    torch.testing.assert_close(other(query, memory, mask), contexts)
-
-
 def test_a_layer_takes_a_score_of_ones_own_and_refuses_what_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,6 +194,9 @@ def test_a_layer_takes_a_score_of_ones_own_and_refuses_what_is_none(
     with pytest.raises(study.InputError, match=r"mask: expected torch\.bool of shape"):
         layer(query, memory, mask.T)
     assert study.Attention(24, score="fixed_random", longest=9)(query.float()).shape == query.shape
+    same, other = study.Attention(24, score="additive"), study.Attention(24, score="additive", seed=2)
+    assert torch.equal(study.Attention(24, score="additive")(query.float()), same(query.float()))
+    assert not torch.allclose(other(query.float()), same(query.float()))
 
 
 def states(width: int = 24) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -79,6 +79,9 @@ def add_another(tree: Path) -> None:
 def test_the_patch_of_the_guide_adds_a_whole_score(tmp_path: Path) -> None:
     """It applies to this tree, and to one with another score; there, both scores are whole."""
     (diff,) = re.findall(r"```diff\n(.*?)```", GUIDE, re.DOTALL)
+    sweeps = re.findall(r"^\+\+\+ b/(sweeps/\S+)", diff, re.MULTILINE)
+    assert sweeps
+    assert not [name for name in sweeps if (ROOT / name).exists()], "it edits no sweep that exists"
     for part in COPIED:
         shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
     subprocess.run(["git", "apply", "--check", "-"], input=diff, text=True, check=True, cwd=tmp_path)
@@ -94,9 +97,3 @@ def test_the_patch_of_the_guide_adds_a_whole_score(tmp_path: Path) -> None:
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert f"{21 * 2} passed" in ran.stdout, "20 sites of each score, and that there are 20"
-
-
-def test_the_patch_of_the_guide_edits_no_sweep_that_exists() -> None:
-    named = re.findall(r"^\+\+\+ b/(sweeps/\S+)", GUIDE, re.MULTILINE)
-    assert named
-    assert not [name for name in named if (ROOT / name).exists()]

@@ -29,9 +29,9 @@ DOORS = {  # all may import files, which helps to read and write
     "publish": "tracking metrics claims analysis sweep store rows records scoring corpora config errors",
     "attention": "config errors",
     "models": "attention config errors",
-    "training": "tracking models attention config records scoring corpora errors",
+    "training": "attention_map tracking models attention config records scoring corpora errors",
     "pruning": "training models attention config records scoring corpora errors",
-    "commands": "tracking pruning training models attention publish claims analysis sweep store records scoring "
+    "commands": "api tracking pruning training models attention publish claims analysis sweep store records scoring "
     "metrics attention_map corpora run_names config errors",
     "api": "attention_map run_names training models analysis claims publish sweep store records metrics config errors",
     "__main__": "commands config errors",

@@ -15,19 +15,9 @@ from pathlib import Path
 import pytest
 
 from study.__main__ import EXTRAS, main
-from study.config import experiment_from
 from study.errors import INSTALL
 
 ROOT = Path(__file__).parents[1]
-TINY = {
-    "data.train_pairs": 60,
-    "data.test_pairs": 4,
-    "model.width": 8,
-    "training.steps": 1,
-    "decoding.beam": 1,
-    "trainer.threads": 1,
-    "trainer.device": "cpu",
-}
 
 
 @pytest.mark.parametrize(
@@ -54,21 +44,6 @@ def test_make_takes_the_newest_python_that_works(there: dict[str, int], expected
     )
     assert ran.stderr.startswith(expected)
     assert ran.returncode == (0 if "venv .venv" in expected else 2)
-
-
-@pytest.mark.parametrize("mode", [None, "offline"])
-def test_training_needs_no_wandb(mode: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from study.training.run import run
-
-    monkeypatch.setitem(sys.modules, "wandb", None)  # importing it raises ImportError
-    monkeypatch.delenv("WANDB_MODE", raising=False)
-    if mode:
-        monkeypatch.setenv("WANDB_MODE", mode)
-    lines: list[str] = []
-    record = run(experiment_from(TINY), tmp_path, lines.append)
-    assert (record.status, record.wandb) == ("finished", None)
-    told = [line for line in lines if "W&B" in line]
-    assert told == ([f"W&B: not installed, so the run is not tracked. {INSTALL.format('wandb')}"] if mode else [])
 
 
 def test_a_verb_names_the_extra_that_it_lacks(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:

@@ -35,21 +35,16 @@ def test_nan_and_infinity_become_null():
     point = json.loads(records.dumps(TINY))["history"][0]
     assert point == {"step": 1, "valid_bleu": 12.3457, "valid_loss": None}
     assert records.rounded([float("inf"), (1.0, -float("inf"))]) == [None, [1.0, None]]
-    assert "NaN" not in records.dumps(TINY)
-
-
-def test_scores_are_found_by_split_metric_and_subset():
     assert TINY.score("test", "exact") == 2 / 3
     assert TINY.score("test", "exact", "length 4-7") is None
-    assert TINY.score("test", "chrf") is None
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"schema_version": 0}, "schema_version: expected 1 to 2 or a later version, got 0"),
-        ({"schema_version": True}, "schema_version: expected 1 to 2 or a later version, got True"),
-        ({"schema_version": 99, "seed": "x"}, "seed: .*schema_version 99, and this program reads 2: use a newer"),
+        ({"schema_version": 0}, "schema_version: expected 1 to 2, got 0"),
+        ({"schema_version": True}, "schema_version: expected 1 to 2, got True"),
+        ({"schema_version": 99}, r"schema_version: expected 1 to 2, got 99\. Restore the record, or use the program"),
         ({"surplus": 1}, "surplus: .*changed by hand"),
         ({"status": "done"}, "status: "),
         ({"scores": [{"split": "test"}]}, r"scores\.0\.metric: "),
@@ -64,29 +59,11 @@ def test_what_is_no_record_is_refused_with_file_and_field(tmp_path, change, said
     assert "\n" not in str(refusal.value)
 
 
-def test_fields_of_a_newer_version_are_kept(tmp_path):
-    tree = json.loads(records.dumps(TINY)) | {"schema_version": 3, "energy": {"joules": 5.0}}
-    tree["scores"][0]["interval"] = [1.0, 2.0]
-    path = tmp_path / "record.json"
-    path.write_text(records.canonical(tree))
-    newer = records.read(path)
-    assert newer.score("test", "exact") == 0.666667
-    assert records.dumps(newer) == path.read_text()
-
-
 def test_a_record_of_version_1_is_migrated(tmp_path):
     tree = json.loads(records.dumps(TINY)) | {"schema_version": 1}
     del tree["per_sentence"]
     (tmp_path / "record.json").write_text(records.canonical(tree))
     assert records.read(tmp_path / "record.json") == Record.model_validate(json.loads(records.dumps(TINY)))
-
-
-@pytest.mark.parametrize("content", [b"{", b"\xff", b"[1]", b"null"])
-def test_what_is_no_json_object_is_refused(tmp_path, content):
-    path = tmp_path / "record.json"
-    path.write_bytes(content)
-    with pytest.raises(InputError, match=r"record\.json: "):
-        records.read(path)
 
 
 def test_the_state_of_a_run_is_what_is_on_disk(tmp_path):
@@ -98,16 +75,15 @@ def test_the_state_of_a_run_is_what_is_on_disk(tmp_path):
     assert records.state(folder) == "started"
     files.write(folder / "record.json", records.dumps(TINY))
     assert records.state(folder) == "finished"
-    (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="expected a folder, got a file"):
-        records.state(tmp_path / "file")
 
 
 def test_what_cannot_be_looked_at_is_not_missing(tmp_path):
+    (tmp_path / "file").touch()
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "run").mkdir()
     os.mkfifo(tmp_path / "run" / "record.json")
     for path, reason in (
+        (tmp_path / "file", "Not a directory"),
         (tmp_path / "loop", "cannot be read"),
         (tmp_path / ("a" * 300), "File name too long"),
         (tmp_path / "run", "got a pipe"),

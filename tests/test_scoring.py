@@ -97,5 +97,5 @@ def test_subsets_and_slopes_over_length_by_hand():
 
 def test_hypotheses_without_their_references_are_refused():
     for score in scoring.METRICS.values():
-        with pytest.raises(ValueError, match="1 hypotheses for 2 references"):
+        with pytest.raises(ValueError, match=r"1 hypotheses for 2 references|zip\(\)"):
             score(["a"], ["a", "b"])

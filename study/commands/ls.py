@@ -1,18 +1,5 @@
-"""`study ls WHAT`: list runs, sweeps, presets, fields, scores or corpora."""
+"""List runs, sweeps, presets, fields, scores or corpora.
 
-from __future__ import annotations
-
-from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
-
-from study.commands.options import Parser, folder, print_frame, runs_folder, say, table_lines
-from study.errors import InputError
-from study.run_names import stores, sweeps_folder
-
-DESCRIPTION = """\
-List what there is:
   runs      your own runs, the newest first, then the published ones
   sweeps    sweep files: runs, seeds, arms and the metric that decides
   presets   published models for --preset
@@ -28,6 +15,20 @@ A name is a column or its last part: `scale` is `model.attention.cross.scale`, a
 other column with a point or a stroke in backticks. --csv prints all columns: configuration, sizes, times and scores.
 A condition compares columns with values. It cannot run code: `@`, `__` and `.to_` are refused.
 """
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from study.commands.options import Parser, folder, print_frame, runs_folder, say, table_lines
+from study.errors import InputError
+from study.run_names import stores, sweeps_folder
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 SCORES = ("exact", "bleu")
 MOST = 40
 """Rows of the text."""
@@ -39,28 +40,32 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option or condition, no such folder, or a file that cannot be read.
     """
-    parser = Parser(prog="study ls", description=DESCRIPTION)
+    parser = Parser(prog="study ls", description=__doc__)
     add = parser.add_argument
     add("what", choices=("runs", *LISTERS), metavar="WHAT", help="runs, sweeps, presets, fields, scores or corpora")
     add("--query", metavar="EXPR", help="only runs that meet this condition")
     add("--sort", metavar="COLUMN", help="sort runs by this column; -COLUMN: the largest first (write --sort=-COLUMN)")
-    add("--sweeps", type=Path, metavar="DIR", help="folder of sweep files (default: sweeps, else those of this study)")
     parser.share("--json", "--csv", "--runs")
     args = parser.parse_args(argv)
     if args.what == "runs":
-        _runs(args)
-        return 0
-    if given := [f"--{name}" for name in ("query", "sort", "runs") if getattr(args, name) is not None]:
-        raise InputError(f"{given[0]}: expected with `study ls runs`, got it with {args.what}. Remove it.")
-    import pandas as pd
+        table, shown = _runs(args)
+        rows: list[dict[Any, Any]] = table[shown].head(MOST).to_dict("records")
+    elif args.query or args.sort or args.runs:
+        raise InputError(f"--query, --sort, --runs: expected with `study ls runs`, got {args.what}. Remove them.")
+    else:
+        import pandas as pd
 
-    rows = list(LISTERS[args.what](args))
-    if not print_frame(pd.DataFrame(rows, dtype=object), args):
+        rows = [*LISTERS[args.what](args)]
+        table = pd.DataFrame(rows, dtype=object)
+    if not print_frame(table, args):
         say(*table_lines(rows) if rows else [f"no {args.what}"])
+        if len(rows) < len(table):
+            say(f"and {len(table) - len(rows)} more of {len(table)}; choose with --query, or print all with --csv")
     return 0
 
 
-def _runs(args: Namespace) -> None:
+def _runs(args: Namespace) -> tuple[pd.DataFrame, list[str]]:
+    """Return the runs, and the columns that a terminal shows. Without a question, few columns are read."""
     from study.analysis import ledger
 
     runs = runs_folder(args.runs) if args.runs is None else folder(args.runs, "--runs")
@@ -73,25 +78,15 @@ def _runs(args: Namespace) -> None:
         by = ledger.column(table, args.sort.removeprefix("-"))
         table = table.sort_values(by, ascending=by == args.sort or not args.sort.startswith("-"), kind="stable")
         named.append(by)
-    if print_frame(table, args):
-        return
-    if table.empty:
-        say("no runs")
-        return
-    columns = list(map(str, table))
-    tests = [next((c for c in columns if c.startswith("test") and c.endswith(f"/{s}")), None) for s in SCORES]
-    shown = list(dict.fromkeys(["id", "status", "started_utc", *filter(None, tests), *named]))
-    rows = table[shown].head(MOST).assign(started_utc=table["started_utc"].str[:10])
-    heads = {"started_utc": "started"} | {name: name.split("/")[1] for name in tests if name}
-    say(*table_lines(rows.rename(columns=heads).to_dict("records")))
-    if len(table) > MOST:
-        say(f"and {len(table) - MOST} more of {len(table)}; choose with --query, or print all with --csv or --json")
+    tests = sorted(name for name in map(str, table) if name.startswith("test") and name.split("/")[1] in SCORES)
+    usual = ["id", "status", "started_utc", *tests[: len(SCORES)], *named]
+    return table, [name for name in dict.fromkeys(usual) if name in table]
 
 
 def _sweeps(args: Namespace) -> Iterator[dict[str, Any]]:
     from study.sweep.spec import load
 
-    for path in sorted(folder(args.sweeps or sweeps_folder(), "--sweeps").glob("*.yaml")):
+    for path in sorted(sweeps_folder().glob("*.yaml")):
         spec = load(path)
         sizes = {"runs": len(spec.runnable), "seeds": len(spec.seeds), "arms": sum(map(len, spec.arms.values()))}
         yield {"file": str(path), **sizes, "metric": "/".join(spec.metric), "description": spec.description}
@@ -118,10 +113,10 @@ def _scores(args: Namespace) -> Iterator[dict[str, Any]]:
     from study import metrics
 
     known = dict.fromkeys(name for section in _sections() for name in metrics.names(section))
-    for score in dict.fromkeys(name.split("/")[1] for name in known):
-        splits = [name.split("/")[0] for name in known if name.split("/")[1] == score]
-        one = metrics.METRICS[score]
-        yield {"score": score, "name": one.full_title, "goal": one.goal, "splits": splits, "meaning": one.meaning}
+    for score, one in metrics.METRICS.items():
+        splits = [split for split, metric in (name.split("/") for name in known) if metric == score]
+        if splits:
+            yield {"score": score, "name": one.full_title, "goal": one.goal, "splits": splits, "meaning": one.meaning}
 
 
 def _corpora(args: Namespace) -> Iterator[dict[str, Any]]:

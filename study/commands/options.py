@@ -5,12 +5,9 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
-import os
 import shlex
 import shutil
 import sys
-import tempfile
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -22,23 +19,14 @@ from study.store import runs_folder as runs_folder
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.animation import FuncAnimation
     from matplotlib.figure import Figure
-
-
-class Help(argparse.RawDescriptionHelpFormatter):
-    """Help as wide as the terminal. A paragraph with an indented line, such as a list, keeps its lines."""
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        paragraphs = text.strip().split("\n\n")
-        return "\n\n".join(part if "\n  " in part else textwrap.fill(part, width) for part in paragraphs)
 
 
 class Parser(argparse.ArgumentParser):
     """Argument parser of a verb. A mistake becomes an `InputError`, in the words of argparse."""
 
     def __init__(self, **given: Any) -> None:
-        super().__init__(**{"formatter_class": Help, "allow_abbrev": False, **given})
+        super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False, **given})
         self.register("type", Path, path)
 
     def share(self, *names: str) -> None:
@@ -86,33 +74,18 @@ def path(text: str) -> Path:
         raise argparse.ArgumentTypeError(str(problem)) from None
 
 
-def picture(text: str) -> Path:
-    """File of a picture, a PNG or an SVG by its ending, or a GIF to animate; a name without an ending is a PNG."""
-    found = path(text)
-    if not found.name or found.suffix.lower() not in ("", ".png", ".svg", ".gif"):
-        raise argparse.ArgumentTypeError(f"expected a name that ends in .png or .svg, got {text[:80]!r}")
-    return found
-
-
+SITES = ("cross", "encoder_self", "decoder_self")
 SHARED: dict[str, dict[str, Any]] = {
     "run": {"metavar": "RUN", "help": RUN},
-    "sweep": {
-        "type": Path,
-        "metavar": "SWEEP",
-        "help": "a sweep file, or the name of a sweep of this study, such as quickstart",
-    },
+    "sweep": {"type": Path, "metavar": "SWEEP", "help": "a sweep file, or the name of a sweep of this study"},
     "--runs": {"type": Path, "metavar": "DIR", "help": "folder of the runs (default: $STUDY_RUNS, else runs)"},
     "--results": {"type": Path, "metavar": "DIR", "help": "folder of the published results (default: results)"},
     "--claims": {"type": Path, "metavar": "FILE", "help": "your own claims, added to those of this study"},
     "--out": {"type": Path, "metavar": "DIR", "help": "folder of the output"},
     "--split": {"metavar": "NAME", "help": "split of the corpus (default: its first test split)"},
-    "--plot": {"type": picture, "metavar": "FILE", "help": "also draw the picture FILE, a .png or .svg"},
+    "--plot": {"type": Path, "metavar": "FILE", "help": "also draw the picture FILE, a .png or .svg"},
     "--beam": {"type": positive, "metavar": "K", "help": "beam width (default: as in the test of the run)"},
-    "--site": {
-        "choices": ("cross", "encoder_self", "decoder_self"),
-        "default": "cross",
-        "help": "attention site (default: cross)",
-    },
+    "--site": {"choices": SITES, "default": "cross", "help": "attention site (default: cross)"},
     "--layer": {"type": natural, "metavar": "N", "help": "layer, from 0 (default: the last)"},
     "--head": {"type": natural, "metavar": "N", "help": "head, from 0 (default: the mean over heads)"},
     "--json": {"action": "store_true", "help": "print JSON"},
@@ -134,39 +107,39 @@ def folder(path: Path, option: str) -> Path:
 
 def program() -> str:
     """Return the words that start this program in the user's shell: `study`, or Python with `-P -m study`."""
-    script, found = Path(sys.executable).with_name("study"), shutil.which("study")
-    if found and script.is_file() and os.path.samefile(found, script):
-        return "study"
-    near = os.path.relpath(sys.executable)
-    return f"{shlex.quote(sys.executable if near.startswith('..') else near)} -P -m study"
+    script = str(Path(sys.executable).with_name("study"))
+    return "study" if shutil.which("study") == script else f"{shlex.quote(sys.executable)} -P -m study"
 
 
 def write_picture(figure: Figure, path: Path) -> None:
-    """Write a figure as a PNG, or as an SVG if the name ends so."""
+    """Write a figure as a PNG, or as an SVG if the name ends so.
+
+    Raises:
+        InputError: the name is of another kind.
+        OSError: the file cannot be written.
+    """
     from study.analysis.figures import style
 
-    if path.suffix.lower() == ".gif":
-        raise InputError(f"--plot: expected a name that ends in .png or .svg, got {path.name}. Only maps are animated.")
+    if not path.name or path.suffix not in ("", ".png", ".svg"):
+        raise InputError(f"--plot: expected a name that ends in .png or .svg, got {str(path)!r}. Only maps are .gif.")
     style.write_picture(figure, path)
     print(f"picture  {path}", file=sys.stderr)
 
 
-def write_animation(animation: FuncAnimation, path: Path) -> None:
-    """Write an animation as a GIF."""
-    with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder) / "maps.gif"
-        animation.save(made, writer="pillow", dpi=110)
-        files.write(path, made.read_bytes())
-    print(f"picture  {path}", file=sys.stderr)
+def place(args: argparse.Namespace) -> dict[str, Any]:
+    """Return --beam, --site, --layer and --head, as `Run.translate` takes them."""
+    return {name: getattr(args, name) for name in ("beam", "site", "layer", "head")}
 
 
 def print_frame(frame: pd.DataFrame, args: argparse.Namespace) -> bool:
     """Print a table as --json or --csv wants it; False if neither is given."""
     if args.json:
         print_json(json.loads(frame.to_json(orient="records")))
-    elif args.csv:
+        return True
+    if vars(args).get("csv"):
         print(frame.to_csv(index=False, lineterminator="\n"), end="")
-    return bool(args.json or args.csv)
+        return True
+    return False
 
 
 def print_json(tree: Any) -> None:
@@ -186,6 +159,12 @@ def table_lines(rows: Sequence[dict[Any, Any]]) -> Iterator[str]:
     widths = [max(len(line[i]) for line in texts) for i in range(len(names))]
     for line in texts:
         yield "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+
+
+def record_lines(row: dict[Any, Any]) -> Iterator[str]:
+    """Lines of one row of a table, one per column."""
+    width = max(len(str(name)) for name in row)
+    yield from (f"  {name:<{width}}  {_cell(value)}" for name, value in row.items())
 
 
 def _cell(value: Any) -> str:

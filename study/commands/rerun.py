@@ -1,4 +1,12 @@
-"""`study rerun RUN`: a run trained again from its record, and compared with it."""
+"""Train a run again from its record, and compare both.
+
+Data, losses, the history of validations, the tested step, scores, translations, diagnostics and the attention map are
+compared; measured times are not. The last line is `equal bit for bit`, or the first difference and its likely cause.
+
+A published run is trained in RUNS/ID, so that its model is there for `study translate`, another run in RUNS/rerun/ID. A
+rerun that was interrupted continues. A rerun that is finished is compared without training; remove its folder to train
+again. A run that was made on one CPU thread is made so again. Nothing is sent to W&B, unless WANDB_MODE is set.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +23,6 @@ from study.run_names import find, published
 from study.store import MODELS, Store
 from study.sweep import signals, trial
 
-DESCRIPTION = """\
-Train a run again from its record, and compare both: data, losses, the history of validations, the tested step, scores,
-translations, diagnostics and the attention map. Measured times are not compared. The last line is `equal bit for bit`,
-or the first difference and its likely cause.
-
-A published run is trained in RUNS/ID, so that its model is there for `study translate`, another run in RUNS/rerun/ID. A
-rerun that was interrupted continues. A rerun that is finished is compared without training; remove its folder to train
-again. A run that was made on one CPU thread is made so again. Nothing is sent to W&B, unless WANDB_MODE is set.
-"""
-PART = 10**6
-"""Bytes of the largest file of a published model."""
-EPILOG = "exit status: 0 equal bit for bit; 1 something differs, or the rerun failed; 2 wrong input\n"
-
 
 def main(argv: Sequence[str]) -> int:
     """Run the verb; the exit status.
@@ -35,12 +30,12 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: no such run, a record of another version, or data or a folder that cannot be used.
     """
-    parser = Parser(prog="study rerun", description=DESCRIPTION, epilog=EPILOG)
+    parser = Parser(prog="study rerun", description=__doc__)
     parser.share("run", "--runs")
-    add = parser.add_argument
-    add("--data", metavar="DIR", help="folder of the corpus, if the run has text of its own or Multi30k")
-    text = "if the rerun of a published run is equal, also copy its model to results/models"
-    add("--publish", action="store_true", help=text)
+    data = "folder of the corpus, if the run has text of its own or Multi30k"
+    parser.add_argument("--data", metavar="DIR", help=data)
+    publish = "if the rerun of a published run is equal, also copy its model to results/models"
+    parser.add_argument("--publish", action="store_true", help=publish)
     args = parser.parse_args(argv)
     runs = runs_folder(args.runs)
     store, identity = find(args.run, runs)
@@ -49,7 +44,8 @@ def main(argv: Sequence[str]) -> int:
         store, folder = results, runs / identity
     elif args.publish:
         raise InputError(f"--publish: expected a published run, got {store.where(identity)}. Remove the option.")
-    experiment = _experiment(store.record(identity), store.where(identity), args.data)
+    record = store.record(identity)
+    experiment = _experiment(record, store.where(identity), args.data)
     print(f"{identity}: {store.where(identity)} → {folder}", flush=True)
     if records.state(folder) in ("finished", "diverged"):
         print("this rerun has a record, so nothing is trained; remove its folder to train it again")
@@ -58,34 +54,29 @@ def main(argv: Sequence[str]) -> int:
         made = trial.record_of(experiment, folder, lambda line: print(line, flush=True))
     from study.analysis.rerun import cause, differences
 
-    if not (found := list(differences(store, Store(folder.parent), identity))):
-        print("equal bit for bit")
-        if args.publish:
-            _publish(store, folder)
-        return 0
-    print(f"first difference: {found[0]}")
-    if len(found) > 1:
-        print(f"further differences: {len(found) - 1}, such as {found[-1].where}")
-    print(f"likely cause: {cause(store.record(identity), made)}")
-    return 1
+    if found := list(differences(store, Store(folder.parent), identity)):
+        print(f"first difference: {found[0]}")
+        if len(found) > 1:
+            print(f"further differences: {len(found) - 1}, such as {found[-1].where}")
+        print(f"likely cause: {cause(record, made)}")
+        return 1
+    print("equal bit for bit")
+    if args.publish:
+        _publish(store.folder, record, Store(folder.parent).model(identity))
+    return 0
 
 
-def _publish(store: Store, folder: Path) -> None:
-    """Copy the model of a rerun to the published ones, without names of folders."""
+def _publish(results: Path, record: Record, model: bytes | None) -> None:
+    """Copy a model to the published ones, without names of folders."""
     from study.publish.results import write_manifest
     from study.training.checkpoint import with_config
 
-    if (content := Store(folder.parent).model(folder.name)) is None:
+    if model is None:
         raise InputError("--publish: expected a run that has a model, got another. Remove the option.")
-    content = with_config(content, store.record(folder.name).config)
-    models, name = store.folder / MODELS, f"{folder.name}.pt"
-    for path in models.glob(f"{name}*"):
+    for path in (results / MODELS).glob(f"{record.id}.pt*"):
         path.unlink()
-    parts = [content[i : i + PART] for i in range(0, len(content), PART)]
-    for number, part in enumerate(parts, 1):
-        files.write(models / (f"{name}.{number}" if len(parts) > 1 else name), part)
-    write_manifest(store.folder)
-    print(f"model: {models}, {len(content) / 1e6:.2f} MB")
+    files.write(results / MODELS / f"{record.id}.pt", with_config(model, record.config))
+    write_manifest(results)
 
 
 def _experiment(record: Record, where: str, data: str | None) -> Experiment:
@@ -101,8 +92,6 @@ def _experiment(record: Record, where: str, data: str | None) -> Experiment:
         given |= {"trainer.device": "cpu", "trainer.threads": "1"}
     experiment = experiment_from(record.config, given)
     if experiment_id(experiment) != record.id:
-        raise InputError(
-            f"{where}: expected a configuration of this version, got one that it names {experiment_id(experiment)}. "
-            "Use the version that made the run."
-        )
+        now = f"got one that it names {experiment_id(experiment)}. Use the version that made the run."
+        raise InputError(f"{where}: expected a configuration of this version, {now}")
     return experiment

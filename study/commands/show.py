@@ -1,32 +1,7 @@
-"""`study show RUN`: one run, its translations, or a corpus."""
+"""Print one run, its translations, or a corpus.
 
-from __future__ import annotations
-
-from argparse import Namespace
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from study.commands.options import (
-    Parser,
-    print_frame,
-    print_json,
-    runs_folder,
-    say,
-    table_lines,
-    write_animation,
-    write_picture,
-)
-from study.corpora.catalogue import KINDS
-from study.errors import InputError
-from study.run_names import find
-
-if TYPE_CHECKING:
-    from study.store import Store
-
-DESCRIPTION = """\
-Print one run: the fields that differ from the defaults, its scores, its learning curve and one attention map. --plot
-draws curve and map.
+Of a run: the fields that differ from the defaults, its scores, its learning curve and one attention map. --plot draws
+curve and map.
 
 --maps prints what attention looks at while the model learns: the map of one sentence at each validation. --plot draws
 them in a strip, or one after another if FILE ends in .gif.
@@ -38,6 +13,18 @@ STUDY_MULTI30K, and text of your own its folder (--data-folder).
 A CORPUS (`study ls corpora`) in place of a run prints the sizes of its splits and some sentence pairs with their gold
 links. Needs no torch and no model.
 """
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+from study import api, attention_map
+from study.commands.options import Parser, print_frame, print_json, record_lines, say, table_lines, write_picture
+from study.corpora.catalogue import KINDS
+from study.errors import InputError
+
 WORST, PAIRS = 20, 3
 """Sentences of the text, and pairs of a corpus."""
 
@@ -48,7 +35,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: no such run, corpus, split or score, or a record or corpus that cannot be read.
     """
-    parser = Parser(prog="study show", description=DESCRIPTION)
+    parser = Parser(prog="study show", description=__doc__)
     add = parser.add_argument
     parser.share("run", "--plot")
     add("--maps", action="store_true", help="print the attention map of each validation instead")
@@ -65,61 +52,48 @@ def main(argv: Sequence[str]) -> int:
     if corpus:
         _corpus(args)
         return 0
-    store, identity = find(args.run, runs_folder(args.runs))
+    run = api.load(args.run, runs=args.runs)
     if args.sentences:
-        _sentences(args, (store, identity))
+        _sentences(run, args)
     elif args.maps:
-        _maps(args, store.learning(identity))
+        _maps(run, args)
     elif args.json:
-        print(store.text(identity), end="")
+        print(run.store.text(run.id), end="")
     else:
-        from study.analysis import run_text
+        from study.analysis.run_text import describe
 
-        record, attention = store.record(identity), store.attention(identity)
         if args.plot:
-            from study.analysis.figures.run import draw_run
-
-            write_picture(draw_run(record, attention), args.plot)
-        say(*run_text.describe(record, attention))
+            write_picture(run.plot(), args.plot)
+        say(*describe(run.record, run.store.attention(run.id)))
     return 0
 
 
-def _sentences(args: Namespace, run: tuple[Store, str]) -> None:
-    from study.analysis.labels import number
-    from study.analysis.sentences import sentences
-
-    versus = find(args.versus, runs_folder(args.runs)) if args.versus is not None else None
-    frame = sentences(run, versus, args.split, args.score, args.data_folder)
+def _sentences(run: api.Run, args: Namespace) -> None:
+    versus = None if args.versus is None else api.load(args.versus, runs=args.runs)
+    frame = run.sentences(versus, args.split, args.score, args.data_folder)
     if print_frame(frame, args):
         return
-    names = {"source": "source", "reference": "reference", "hypothesis": run[1]}
-    names |= {"hypothesis_vs": versus[1]} if versus else {}
-    width = max(map(len, names.values()))
-    other = f" − that of {versus[1]}" if versus else ""
-    say(f"{frame.attrs['split']}: {frame.attrs['score']} of each sentence{other}", "")
+    other = f"; vs: {versus.id}" if versus else ""
+    say(f"{run.id}, {frame.attrs['split']}: {frame.attrs['score']} of each sentence, the worst first{other}")
     for row in frame[:WORST].to_dict("records"):
-        scores = [number(row["score"])]
-        scores += [f"− {number(row['score_vs'])} = {number(row['difference'], sign=True)}"] if versus else []
-        lines = (f"  {name:<{width}}  {row[column]}" for column, name in names.items())
-        say(f"line {row['line']}   {' '.join(scores)}", *lines, "")
+        say("", *record_lines(row))
     if len(frame) > WORST:
-        say(f"and {len(frame) - WORST} more of {len(frame)}; print all with --csv or --json")
+        say("", f"and {len(frame) - WORST} more of {len(frame)}; print all with --csv or --json")
 
 
-def _maps(args: Namespace, maps: list[dict[str, Any]]) -> None:
-    from study import attention_map
-    from study.analysis.figures import run
+def _maps(run: api.Run, args: Namespace) -> None:
+    from study.analysis.figures.run import learned
 
-    if args.json:
-        print_json(maps)
-        return
     if args.plot and args.plot.suffix == ".gif":
-        write_animation(run.animate_learning(maps), args.plot)
+        run.animate().save(args.plot, writer="pillow", dpi=110)
     elif args.plot:
-        write_picture(run.draw_learning(maps), args.plot)
-    say(f"Attention: {attention_map.title(maps[0])}", *(f"  {text}" for text in (maps[0].get("text") or {}).values()))
-    for one in maps:
-        say("", run.learned(one), *attention_map.cells(one))
+        write_picture(run.plot_learning(), args.plot)
+    if args.json:
+        print_json(run.maps)
+        return
+    say(f"Attention: {attention_map.title(run.maps[0])}")
+    for one in run.maps:
+        say("", learned(one), *attention_map.cells(one))
 
 
 def _corpus(args: Namespace) -> None:
@@ -131,28 +105,18 @@ def _corpus(args: Namespace) -> None:
     if split not in corpus.splits:
         raise InputError(f"--split: expected {', '.join(corpus.splits)}, got {split}.")
     sizes = [
-        {
-            "split": name,
-            "pairs": len(pairs),
-            "source words": round(mean_words(pair.source for pair in pairs), 1),
-            "target words": round(mean_words(pair.target for pair in pairs), 1),
-            "gold": any(pair.alignment is not None for pair in pairs),
-        }
+        {"split": name, "pairs": len(pairs)}
+        | {f"{side} words": mean_words(getattr(pair, side) for pair in pairs) for side in ("source", "target")}
         for name, pairs in corpus.splits.items()
     ]
     shown = []
     for line, pair in enumerate(corpus.splits[split][:PAIRS], 1):
-        sides = [[form for form, _, _ in words(text)] for text in (pair.source, pair.target)]
-        links = [f"{sides[0][s]}{'–' if sure else '?'}{sides[1][t]}" for s, t, sure in pair.alignment or ()]
+        source, target = ([form for form, _, _ in words(text)] for text in (pair.source, pair.target))
+        links = [f"{source[s]}{'–' if sure else '?'}{target[t]}" for s, t, sure in pair.alignment or ()]
         shown.append({"split": split, "line": line, "source": pair.source, "target": pair.target, "gold": links})
     if args.json:
         print_json({"corpus": corpus.name, "languages": list(corpus.languages), "splits": sizes, "pairs": shown})
-    else:
-        say(f"{corpus.name}: {' → '.join(corpus.languages)}", *table_lines(sizes), *_pairs(shown))
-
-
-def _pairs(shown: list[dict[str, Any]]) -> Iterator[str]:
-    for pair in shown:
-        yield from ["", f"{pair['split']} {pair['line']}", f"  source  {pair['source']}", f"  target  {pair['target']}"]
-        if pair["gold"]:
-            yield f"  gold    {' '.join(pair['gold'])}"
+        return
+    say(f"{corpus.name}: {' → '.join(corpus.languages)}", *table_lines(sizes))
+    for row in shown:
+        say("", *record_lines(row))

@@ -1,42 +1,34 @@
-"""`study translate RUN SENTENCE`: one sentence by a trained model, and where it looked; with --align, many pairs."""
+"""Translate a sentence, or align sentence pairs, with a trained model.
 
-from __future__ import annotations
-
-import re
-import sys
-import warnings
-from argparse import Namespace
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from study.commands.options import Parser, runs_folder, write_picture
-from study.errors import InputError
-from study.run_names import find, model_of
-
-if TYPE_CHECKING:
-    from study.training.translation import Trained
-    from study.training.word_links import WordLinks
-
-DESCRIPTION = """\
-Translate one sentence with a trained model and draw its attention as a heat map: one column per source token, one row
-per target token. The map shows cross-attention, the mean over heads, unless --site, --layer or --head choose another.
+The attention of a translation is drawn as a heat map: one column per source token, one row per target token. The map
+shows cross-attention, the mean over heads, unless --site, --layer or --head choose another.
 
 --align prints word alignments instead: the model reads sentence pairs of a split, or of two files with one sentence a
 line, and every target word is linked to the source word that it attends to most. A line such as `0-0 2-1` has links
 source word - target word, both counted from 0. A word is a run of letters and digits, or one punctuation mark. If the
 correct links are known, the alignment error rate (AER) and the attention mass on them go to stderr, by layer and head.
 """
-PLOT = Path("alignment.png")
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from study import api
+from study.commands.options import Parser, place, table_lines, write_picture
+from study.errors import InputError
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the verb; the exit status.
 
     Raises:
-        InputError: no such checkpoint, an empty sentence, no such layer, or a file that cannot be written.
+        InputError: no such run, an empty sentence, no such layer, or a file that cannot be written.
     """
-    parser = Parser(prog="study translate", description=DESCRIPTION)
+    parser = Parser(prog="study translate", description=__doc__)
     parser.share("run")
     parser.add_argument("sentence", nargs="?", metavar="SENTENCE", help="a source sentence, in quotes")
     text = "align the pairs of a split of the run's corpus (default: its first test split), or of two files"
@@ -44,91 +36,45 @@ def main(argv: Sequence[str]) -> int:
     parser.share("--plot", "--beam", "--site", "--layer", "--head", "--runs")
     args = parser.parse_args(argv)
     if (args.sentence is None) == (args.align is None):
-        raise InputError(
-            "SENTENCE: expected a sentence, or --align, got neither or both. See `study translate --help`."
-        )
-    trained = load(args.run, runs_folder(args.runs))
+        raise InputError("SENTENCE: expected a sentence or --align, got neither or both. See `study translate --help`.")
+    run = api.load(args.run, runs=args.runs)
     if args.align is not None:
-        _align(trained, args)
+        _align(run, args)
+        return 0
+    found = run.translate(args.sentence, **place(args))
+    warn_of_unknown(run, args.sentence)
+    print(found.text)
+    if found.attention is None:
+        print("alignment  none: this model has no weights over source tokens")
     else:
-        _translate(trained, args)
+        write_picture(found.plot(), args.plot or Path("alignment.png"))
     return 0
 
 
-def _translate(trained: Trained, args: Namespace) -> None:
-    from study.config import experiment_id
-    from study.training.translation import translate
-
-    found = translate(trained, args.sentence, args.beam, args.layer, args.site, args.head)
-    warn_of_unknown(trained, args.sentence, "this model")
-    print(found.text)
-    if found.attention is not None:
-        if absent := draw(found.attention, args.plot or PLOT, experiment_id(trained.experiment)):
-            print(f"study: the font lacks {absent}; boxes are drawn instead", file=sys.stderr)
-    elif any(site == args.site for site, _, _ in trained.model.sites()):
-        print(f"alignment  none: memory {trained.experiment.model.memory} has no source tokens")
-    elif trained.experiment.model.attention.cross.whole:
-        print("alignment  none: a class of its own computes cross-attention, and shows no weights")
-    else:
-        print("alignment  none: this model has no head of cross-attention left")
-
-
-def _align(trained: Trained, args: Namespace) -> None:
+def _align(run: api.Run, args: Namespace) -> None:
     from study.corpora.parallel import read_sides
     from study.training.word_links import align, pharaoh
 
     if len(args.align) > 2:
-        raise InputError(
-            f"--align: expected a split or two files, got {len(args.align)} words. Give SENTENCE before it."
-        )
+        raise InputError(f"--align: expected a split or two files, got {len(args.align)}. Give SENTENCE before it.")
     files = len(args.align) == 2 and [(p.source, p.target) for p in read_sides(*map(Path, args.align))]
-    pairs = files or " ".join(args.align) or None
-    found = align(trained, pairs, args.layer, args.head)
+    found = align(run.trained, files or " ".join(args.align) or None, args.layer, args.head)
     sys.stdout.writelines(f"{pharaoh(links)}\n" for links in found.links)
     head = "mean over heads" if found.head is None else f"head {found.head}"
     print(f"{len(found.links)} pairs, layer {found.layer}, {head}", file=sys.stderr)
     if found.scores:
-        print(*_rows(found), sep="\n", file=sys.stderr)
+        heads = ["mean" if row.head is None else row.head for row in found.scores]
+        rows: list[dict[str, Any]] = [
+            {"layer": row.layer, "head": head, "AER": row.aer, "mass on gold": row.mass}
+            for row, head in zip(found.scores, heads, strict=True)
+        ]
+        print(*table_lines(rows), sep="\n", file=sys.stderr)
+        print(f"lowest possible AER with one link per target word: {found.floor:.3f}", file=sys.stderr)
 
 
-def _rows(found: WordLinks) -> Iterator[str]:
-    """The table of layers and heads; an arrow marks what was written. The floor is what one link a word can reach."""
-    yield "  layer  head    AER  mass on gold"
-    for row in found.scores:
-        head, mass = "mean" if row.head is None else str(row.head), "–" if row.mass is None else f"{row.mass:.3f}"
-        mark = "  ←" if (row.layer, row.head) == (found.layer, found.head) else ""
-        yield f"  {row.layer:>5}  {head:>4}  {row.aer:.3f}  {mass:>12}{mark}"
-    yield f"  lowest possible AER with one link per target word: {found.floor:.3f}"
-
-
-def load(run: str, runs: Path) -> Trained:
-    """Return the trained model of a run; RUN may also be the file of a model.
-
-    Raises:
-        InputError: no run, or several runs, have this name, or the run has no model.
-    """
-    from study.training import translation
-
-    if (path := Path(run)).exists() and path.name != "record.json":
-        return translation.load(path)
-    store, identity = find(run, runs)
-    return translation.read(model_of(store, identity), identity)
-
-
-def warn_of_unknown(trained: Trained, sentence: str, name: str) -> None:
+def warn_of_unknown(run: api.Run, sentence: str) -> None:
     """Print the words of a sentence that a model does not know, in one line of stderr."""
     from study.training.translation import unknown
 
-    if strange := dict.fromkeys(unknown(trained.vocabulary, sentence).values()):
-        print(f"study: not in the vocabulary of {name}: {', '.join(strange)}", file=sys.stderr)
-
-
-def draw(attention: dict[str, Any], path: Path, model: str) -> str:
-    """Write one attention map as a picture and return the characters that the font lacks."""
-    from study.analysis.figures.run import draw_translation
-
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        write_picture(draw_translation(attention, model), path)
-    codes = (re.match(r"Glyph (\d+) ", str(warning.message)) for warning in told)
-    return " ".join(dict.fromkeys(chr(int(code[1])) for code in codes if code))
+    if strange := dict.fromkeys(unknown(run.trained.vocabulary, sentence).values()):
+        print(f"study: not in the vocabulary of {run.id}: {', '.join(strange)}", file=sys.stderr)

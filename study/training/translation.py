@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 from study import files
 from study.attention import Lengths
+from study.attention_map import Translation
 from study.config import Experiment, experiment_from, plugins
 from study.config.experiment import threads_for
 from study.corpora import Pair, words
@@ -34,18 +35,6 @@ class Trained(NamedTuple):
     experiment: Experiment
     vocabulary: Vocabulary
     model: Translator
-
-
-class Translation(NamedTuple):
-    """One sentence translated."""
-
-    text: str
-    source: list[str]
-    """Tokens, end-of-sentence last. An unknown word is as it is written, with a question mark."""
-    target: list[str]
-    """Tokens, end-of-sentence last."""
-    attention: dict[str, Any] | None
-    """Weights of cross-attention, target × source, and what they are of; None where no slot is a source token."""
 
 
 def load(path: Path) -> Trained:

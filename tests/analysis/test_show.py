@@ -118,5 +118,5 @@ def test_the_maps_of_every_validation_are_text_a_strip_and_an_animation(tiny, ca
     bare = tiny.write("bilinear", 2, 70.0).parent.name
     with pytest.raises(InputError, match="study rerun"):
         main([bare, "--runs", str(tiny.runs), "--maps"])
-    with pytest.raises(InputError, match="Only maps are animated"):
+    with pytest.raises(InputError, match=r"Only maps are \.gif"):
         main([folder.name, "--runs", str(tiny.runs), "--plot", str(moving)])

@@ -398,7 +398,7 @@ def test_the_verb(study, tmp_path, capsys, monkeypatch):
     ("question", "said"),
     [
         ({"sweep": "wid"}, "no such sweep: wid .* has wide"),
-        ({"metric": "test/blue"}, "no such metric: 'test/blue'"),
+        ({"metric": "test/blue"}, "grammar has no test/blue"),
         ({"asked": ["gramar/recurrent"]}, "data.name: .*'gramar'"),
         ({"asked": ["grammar/transformer"]}, "asked: expected a corpus/family of sweep wide, got grammar/transformer"),
         ({"where": {RATE: 0.5}}, "no arm has .*learning_rate is 0.001, 0.004 there"),
@@ -423,7 +423,7 @@ def test_the_verb(study, tmp_path, capsys, monkeypatch):
         ),
         (
             {"metric": "test/aer", "contrasts": [{"statistic": "costly", "arm": {SCORE: "dot"}, "minus": 50}]},
-            "test/aer/without cross 0 0: no such part",
+            "grammar has no test/aer/without cross 0 0",
         ),
         ({"metric": "test/nll"}, r"record\.json: expected test/nll, got a record with test/bleu, test/exact"),
     ],

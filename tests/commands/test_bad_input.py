@@ -27,7 +27,7 @@ ODD = st.one_of(
 VALUES = ODD | st.lists(ODD, max_size=2) | st.dictionaries(st.text(max_size=8), ODD, max_size=2)
 EDGES = st.sampled_from([*NAMES, "model", "data", "model.attention", "model.attention.cross", "arm", "", ".", "a..b"])
 MANY = settings(
-    max_examples=100, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    max_examples=60, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
 
 
@@ -95,7 +95,7 @@ def test_links_lie_within_both_sentences(text: str, source: int, target: int) ->
         assert all(0 <= link.source < source and 0 <= link.target < target for link in found)
 
 
-@pytest.mark.parametrize("odd", [None, True, "x", -1, 10**30, [], {}, [[1]], "../../x", "<script>"])
+@pytest.mark.parametrize("odd", [None, True, -1, [[1]], "../../x"])
 def test_a_record_with_an_odd_value_is_shown_or_refused_in_one_line(
     odd: object, tiny: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -103,7 +103,7 @@ def test_a_record_with_an_odd_value_is_shown_or_refused_in_one_line(
 
     path: Path = tiny.write("dot", 1, 80.0)  # type: ignore[attr-defined]
     tree = json.loads(path.read_text(encoding="utf-8"))
-    for name in tree.keys() - {"diagnostics"}:
+    for name in tree:
         for place in [(name,), *((name, inner) for inner in (tree[name] if isinstance(tree[name], dict) else ()))]:
             changed = json.loads(json.dumps(tree))
             (changed if len(place) == 1 else changed[name])[place[-1]] = odd

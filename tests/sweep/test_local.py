@@ -348,7 +348,7 @@ def test_a_damaged_record_or_a_file_where_a_run_belongs_stops_the_call(file, out
     first.mkdir(parents=True)
     (first / "record.json").write_text('{"schema_version": 99}')
     assert main(["sweep", str(path), "--runs", str(out)]) == 2
-    assert "schema_version 99, and this program reads" in capsys.readouterr().err
+    assert "schema_version: expected 1 to 2, got 99" in capsys.readouterr().err
     (first / "record.json").unlink()
     second.touch()
     for option in ("--status", "--dry-run", "--limit=1"):

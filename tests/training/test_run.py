@@ -240,5 +240,5 @@ def test_a_batch_that_holds_no_sentence_is_refused_and_leaves_no_folder(tmp_path
 
 def test_an_unwritable_folder_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="expected a folder, got a file"):
+    with pytest.raises(InputError, match="cannot be read"):
         run(experiment_from(SMALL), tmp_path / "file" / "run")
