@@ -6,6 +6,7 @@ import argparse
 import difflib
 import json
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -76,6 +77,15 @@ def natural(text: str, least: int = 0) -> int:
 def positive(text: str) -> int:
     """Whole number from 1."""
     return natural(text, 1)
+
+
+def duration(text: str) -> float:
+    """Seconds of a time with its unit, such as 90s, 45m or 2h."""
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)([smh])", text, re.ASCII)
+    seconds = float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]] if found else 0.0
+    if seconds < 1:
+        raise argparse.ArgumentTypeError(f"expected a time from 1s with its unit, such as 90s, 45m or 2h, got {text!r}")
+    return seconds
 
 
 def path(text: str) -> Path:

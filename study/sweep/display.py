@@ -1,50 +1,23 @@
-"""Progress of running sweeps: bars on a terminal, plain lines elsewhere."""
+"""Progress of a sweep: bars on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from study import files
 from study.errors import InputError
 from study.sweep.estimate import clock
 
-SUMMARY_EVERY = 30.0
-ENOUGH = 0.05
-"""Part of a run that must be made before the time left is estimated: the first steps are slow."""
-
-
-@dataclass
-class Running:
-    """One trial in progress."""
-
-    label: str
-    folder: Path
-    began: float = field(default_factory=time.monotonic)
-
-    @property
-    def seconds(self) -> float:
-        """Seconds since the run began."""
-        return time.monotonic() - self.began
-
-    @property
-    def testing(self) -> bool:
-        """Return True if all training steps are done and the run is being scored."""
-        step, steps, _ = self.steps()
-        return step >= steps
-
-    def steps(self) -> tuple[int, int, int]:
-        """Steps (done, all, done by earlier attempts); (0, 1, 0) until the trial reports them."""
-        try:
-            told = files.read_json(self.folder / "progress.json", below=self.folder)
-            return int(told["step"]), max(int(told["steps"]), 1), int(told.get("from", 0))
-        except (InputError, ValueError, KeyError, TypeError, AttributeError):
-            return 0, 1, 0
+EVERY = 30.0
+"""Seconds between two plain lines."""
+PERIOD = 3600.0
+"""Seconds over which the pace is measured."""
 
 
 class Display:
@@ -56,59 +29,45 @@ class Display:
     """
 
     def __init__(self, total: int, done: int = 0) -> None:
-        self.total, self.done, self.failed, self.elsewhere, self.made = total, done, 0, 0, 0
-        self.running: dict[str, Running] = {}
-        self.began = self.said = time.monotonic()
-        self.bars: Progress | None = None
-        if sys.stdout.isatty() and (console := Console()).is_terminal:
-            columns = (TextColumn("{task.description}", markup=False), BarColumn(20), MofNCompleteColumn())
-            self.bars = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
-            self.rows = {"": self.bars.add_task("runs", total=total)}
-            self.bars.start()
+        self.total, self.done, self.failed, self.said = total, done, 0, time.monotonic()
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(20), MofNCompleteColumn())
+        self.plain, console = not sys.stdout.isatty(), Console(soft_wrap=True, markup=False, highlight=False)
+        options = {"console": console, "transient": True, "disable": self.plain}
+        self.bars = Progress(*columns, TimeElapsedColumn(), speed_estimate_period=PERIOD, **options)  # type: ignore[arg-type]
+        self.say = partial(print, flush=True) if self.plain else console.print
+        self.whole = self.bars.add_task("runs", total=total, completed=done)
+        self.running: dict[str, tuple[Path, TaskID]] = {}
+        self.bars.start()
 
-    def say(self, line: str) -> None:
-        """Print an event, such as the start or the end of a run."""
-        if self.bars:
-            self.bars.console.print(line, markup=False, highlight=False)
-        else:
-            print(line, flush=True)
+    def begin(self, label: str, folder: Path) -> None:
+        """Show a run that has begun."""
+        self.running[folder.name] = folder, self.bars.add_task(label, total=1)
+
+    def end(self, name: str) -> None:
+        """Show a run no more."""
+        self.bars.remove_task(self.running.pop(name)[1])
 
     def tick(self) -> None:
         """Show how far the runs are. Called about twice a second."""
-        if self.bars:
-            for name in self.rows.keys() - self.running.keys() - {""}:
-                self.bars.remove_task(self.rows.pop(name))
-            for name, run in self.running.items():
-                if name not in self.rows:
-                    self.rows[name] = self.bars.add_task(run.label)
-                step, steps, _ = run.steps()
-                self.bars.update(self.rows[name], completed=step, total=steps)
-            self.bars.update(self.rows[""], completed=self.done, description=self.line())
-        elif time.monotonic() - self.said >= SUMMARY_EVERY:
+        made = float(self.done + self.failed)
+        for folder, row in self.running.values():
+            try:
+                told = files.read_json(folder / "progress.json", below=folder)
+                step, steps, before = int(told["step"]), int(told["steps"]), int(told.get("from", 0))
+            except (InputError, ValueError, KeyError, TypeError, AttributeError):  # none yet
+                continue
+            made += (step - before) / max(steps - before, 1)
+            self.bars.update(row, completed=step, total=steps)
+        self.bars.update(self.whole, completed=made, description=self.line())
+        if self.plain and time.monotonic() - self.said >= EVERY:
             self.said = time.monotonic()
             self.say(self.line())
 
-    def close(self) -> None:
-        """Take the bars away."""
-        if self.bars:
-            self.bars.stop()
-
     def line(self) -> str:
-        """Everything in one line."""
-        testing = sum(run.testing for run in self.running.values())
-        parts = [f"{self.done} of {self.total} done"]
-        parts.append(f"{len(self.running)} running" + (f" ({testing} of them testing)" if testing else ""))
-        parts.append(f"{self.failed} failed")
-        if self.elsewhere:
-            parts.append(f"{self.elsewhere} run by another launcher")
-        if left := self.time_left():
-            parts.append(f"about {clock(left)} left")
-        return ", ".join(parts)
-
-    def time_left(self) -> float | None:
-        """Seconds to the end, at the pace of this call so far; None until that is known."""
-        shares = [(step / steps, before / steps) for step, steps, before in (r.steps() for r in self.running.values())]
-        made = self.made + sum(share - before for share, before in shares)
-        waiting = self.total - self.done - self.failed - self.elsewhere - len(self.running)
-        left = waiting + sum(1 - share for share, _ in shares)
-        return (time.monotonic() - self.began) * left / made if made >= ENOUGH else None
+        """Return everything in one line."""
+        left = self.bars.tasks[0].time_remaining
+        waiting = self.total - self.done - self.failed - len(self.running)
+        counts = (
+            f"{self.done} of {self.total} done, {len(self.running)} running, {waiting} waiting, {self.failed} failed"
+        )
+        return counts + (f", about {clock(left)} left" if left else "")

@@ -162,7 +162,7 @@ MISTAKES = [
     ("train --config twice.yaml", "seed is given twice"),
     ("train --config true.yaml", "seed: expected an integer, got true."),
     ("train --config key.yaml", "the key 1 is no text"),
-    ("train --config ring.yaml", "an alias (*) stands inside what it names"),
+    ("train --config ring.yaml", "expected plain values, got the alias *model"),
     ("train --config deep.yaml", "nested too deep"),
     ("train --config loop.yaml", "loop.yaml"),
     ("train --config /dev/zero", "/dev/zero"),

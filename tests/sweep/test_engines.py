@@ -21,7 +21,7 @@ from sweep_trials import journal
 from study import records
 from study.__main__ import main
 from study.errors import InputError
-from study.sweep import local, ray, slurm
+from study.sweep import engine, ray, resources, slurm
 from study.sweep.spec import load
 
 BY_SLURM = ("--engine", "slurm", "--slurm")
@@ -31,19 +31,19 @@ BY_SLURM = ("--engine", "slurm", "--slurm")
 def use(monkeypatch):
     """Let the command give its jobs a stand-in for training, in processes of their own too."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")]))
-    monkeypatch.setattr("study.commands.sweep.Call._report", lambda *_: None)  # the stand-ins have no scores
-    job_of = local.job_of
+    monkeypatch.setattr("study.commands.sweep._report", lambda *_: None)  # the stand-ins have no scores
+    job_of = engine.job_of
     return lambda trial: monkeypatch.setattr(
-        local, "job_of", lambda *given, **more: job_of(*given, **more, trial=trial)
+        engine, "job_of", lambda *given, **more: job_of(*given, **more, trial=trial)
     )
 
 
 def test_jobs_are_of_even_length(file, out):
     """8 + 1 and 5 + 4."""
     spec = load(file(1, 2, 3, 4))
-    job = local.job_of(spec, spec.cells, out)
-    asked = slurm.options("time=10m,parallel=2,gpus=1,mem=8G")
-    assert (asked.minutes, asked.gpus, asked.others, asked.at_once(None)) == (10, 1, {"mem": "8G"}, 8)
+    job = engine.job_of(spec, spec.cells, out)
+    asked = resources.parse(slurm.Options, "--slurm", "time=10m,parallel=2,gpus=1,mem=8G", slurm.OTHERS)
+    assert (asked.time, asked.gpus, asked.model_extra, asked.at_once(None)) == (10, 1, {"mem": "8G"}, 8)
     parts = asked.split(job, [8.0, 1.0, 5.0, 4.0])
     assert [[task.experiment.seed for task in part.tasks] for part in parts] == [[1, 4], [3, 2]]
     alone = replace(job, slots=1)
@@ -94,14 +94,13 @@ def test_every_engine_says_what_it_would_do(file, out, capsys, tmp_path):
 
 BAD = {
     ("--slurm", "time=soon"): "--slurm: time: expected a time from 3m",
-    ("--slurm", "gpu"): "--slurm: expected name=value, got 'gpu'",
-    ("--slurm", "gpus=1,gpus=2"): "gpus: expected once",
-    ("--slurm", "mem=8G time=4h"): "--slurm: expected name=value, got 'mem=8G time=4h'",
-    ("--slurm", "parallel=0"): "parallel: expected a whole number from 1, got 0.",
+    ("--slurm", "gpu"): "--slurm: expected name=value, each name once, got 'gpu'",
+    ("--slurm", "gpus=1,gpus=2"): "each name once, got 'gpus=2'",
+    ("--slurm", "mem=8G time=4h"): "--slurm: expected name=value, each name once, got 'mem=8G time=4h'",
+    ("--slurm", "parallel=0"): "parallel: expected a number from 1, got '0'.",
     ("--slurm", "prtition=gpu"): "--slurm: expected a known name, got 'prtition'. Did you mean partition?",
-    ("--ray", "gpus=many"): "--ray: gpus: expected a number from 0, got many.",
+    ("--ray", "gpus=many"): "--ray: gpus: expected a number, got 'many'.",
     ("--ray", "gpu=1"): "--ray: expected a known name, got 'gpu'. Did you mean gpus?",
-    ("--ray", "cpus=1", "--slots", "2"): "--slots: expected another engine",
     ("--address", "10.0.0.1"): "--address: expected HOST:PORT or auto, got 10.0.0.1.",
 }
 
@@ -263,7 +262,7 @@ def test_an_address_without_ray_is_refused_before_ray_waits_for_it(address, file
     pytest.importorskip("ray")
     spec = load(file(1, 2))
     with pytest.raises(InputError, match=f"--address: no Ray cluster answers at {address} "):
-        ray.run(local.job_of(spec, spec.cells, out), ray.options(None, address))
+        ray.run(engine.job_of(spec, spec.cells, out), ray.Options(), address)
 
 
 def test_the_manifest_of_kubernetes_makes_every_part_once():
