@@ -5,13 +5,10 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
-import os
-import re
 import shlex
 import shutil
 import sys
 import tempfile
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -27,19 +24,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class Help(argparse.RawDescriptionHelpFormatter):
-    """Help as wide as the terminal. A paragraph with an indented line, such as a list, keeps its lines."""
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        paragraphs = text.strip().split("\n\n")
-        return "\n\n".join(part if "\n  " in part else textwrap.fill(part, width) for part in paragraphs)
-
-
 class Parser(argparse.ArgumentParser):
     """Argument parser of a verb. A mistake becomes an `InputError`, in the words of argparse."""
 
     def __init__(self, **given: Any) -> None:
-        super().__init__(**{"formatter_class": Help, "allow_abbrev": False, **given})
+        super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False, **given})
         self.register("type", Path, path)
 
     def share(self, *names: str) -> None:
@@ -79,15 +68,6 @@ def positive(text: str) -> int:
     return natural(text, 1)
 
 
-def duration(text: str) -> float:
-    """Seconds of a time with its unit, such as 90s, 45m or 2h."""
-    found = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)([smh])", text, re.ASCII)
-    seconds = float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]] if found else 0.0
-    if seconds < 1:
-        raise argparse.ArgumentTypeError(f"expected a time from 1s with its unit, such as 90s, 45m or 2h, got {text!r}")
-    return seconds
-
-
 def path(text: str) -> Path:
     """File or folder on this machine. A leading ~ is the user's home, also after `=`, where no shell expands it."""
     try:
@@ -104,13 +84,10 @@ def picture(text: str) -> Path:
     return found
 
 
+SITES = ("cross", "encoder_self", "decoder_self")
 SHARED: dict[str, dict[str, Any]] = {
     "run": {"metavar": "RUN", "help": RUN},
-    "sweep": {
-        "type": Path,
-        "metavar": "SWEEP",
-        "help": "a sweep file, or the name of a sweep of this study, such as quickstart",
-    },
+    "sweep": {"type": Path, "metavar": "SWEEP", "help": "a sweep file, or the name of a sweep of this study"},
     "--runs": {"type": Path, "metavar": "DIR", "help": "folder of the runs (default: $STUDY_RUNS, else runs)"},
     "--results": {"type": Path, "metavar": "DIR", "help": "folder of the published results (default: results)"},
     "--claims": {"type": Path, "metavar": "FILE", "help": "your own claims, added to those of this study"},
@@ -118,11 +95,7 @@ SHARED: dict[str, dict[str, Any]] = {
     "--split": {"metavar": "NAME", "help": "split of the corpus (default: its first test split)"},
     "--plot": {"type": picture, "metavar": "FILE", "help": "also draw the picture FILE, a .png or .svg"},
     "--beam": {"type": positive, "metavar": "K", "help": "beam width (default: as in the test of the run)"},
-    "--site": {
-        "choices": ("cross", "encoder_self", "decoder_self"),
-        "default": "cross",
-        "help": "attention site (default: cross)",
-    },
+    "--site": {"choices": SITES, "default": "cross", "help": "attention site (default: cross)"},
     "--layer": {"type": natural, "metavar": "N", "help": "layer, from 0 (default: the last)"},
     "--head": {"type": natural, "metavar": "N", "help": "head, from 0 (default: the mean over heads)"},
     "--json": {"action": "store_true", "help": "print JSON"},
@@ -144,11 +117,8 @@ def folder(path: Path, option: str) -> Path:
 
 def program() -> str:
     """Return the words that start this program in the user's shell: `study`, or Python with `-P -m study`."""
-    script, found = Path(sys.executable).with_name("study"), shutil.which("study")
-    if found and script.is_file() and os.path.samefile(found, script):
-        return "study"
-    near = os.path.relpath(sys.executable)
-    return f"{shlex.quote(sys.executable if near.startswith('..') else near)} -P -m study"
+    script = str(Path(sys.executable).with_name("study"))
+    return "study" if shutil.which("study") == script else f"{shlex.quote(sys.executable)} -P -m study"
 
 
 def write_picture(figure: Figure, path: Path) -> None:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from study import records
-from study.commands.options import SHARED, Parser, duration, natural, positive, program, runs_folder
+from study.commands.options import SHARED, Parser, natural, positive, program, runs_folder
 from study.config import account, plugins, scientific
 from study.errors import INSTALL, InputError
 from study.run_names import published, sweep_file
@@ -50,14 +50,11 @@ def main(argv: Sequence[str]) -> int:
         InputError: a wrong option, a wrong sweep file, or a folder that cannot be written or read.
     """
     args = _parser().parse_args(argv)
-    if args.json and not args.status:
-        raise InputError("--json: expected with --status, got --json alone. Add --status, or remove --json.")
     args.asked = None
     if args.engine == "slurm":
         args.asked = resources.parse(slurm.Options, "--slurm", args.slurm, slurm.OTHERS)
     elif args.engine == "ray":
         args.asked = resources.parse(ray.Options, "--ray", args.ray)
-        ray.check_address(args.address)
     for option in (*OWNERS, *WHOLE):
         if getattr(args, option) is not None and args.engine != OWNERS.get(option, args.engine):
             raise InputError(f"--{option}: expected with --engine {OWNERS[option]}, got {args.engine}. Remove it.")
@@ -85,7 +82,7 @@ def _run(spec: Spec, args: argparse.Namespace) -> tuple[int, Sequence[float | No
         raise InputError(f"{out}: expected a folder of runs, got a file. Name another folder with --runs.")
     cells = _chosen(spec, args)
     job = engine.job_of(spec, cells, out, retries=args.retries, time_limit=args.time_limit, slots=args.slots)
-    if args.status:
+    if args.status or args.json:
         queue = slurm.queue(out)
         rows = status.rows(spec, cells, out, queue)
         print(json.dumps(rows, indent=1) if args.json else status.describe(spec, cells, out, queue))
@@ -154,7 +151,7 @@ def _plan(
         words += [f"--seeds={','.join(map(str, args.seeds))}"] if args.seeds else []
         words += [f"--slots={args.slots}"] if args.slots else []
         words += ["--unpublished"] if args.unpublished else []
-        plan = args.asked.plan(todo, seconds, [*STUDY, "sweep", *words])
+        plan = args.asked.plan(todo, [*STUDY, "sweep", *words])
     elif args.engine == "ray":
         plan = ray.plan(args.asked, args.address, commands, here.cores)
     else:
@@ -162,8 +159,7 @@ def _plan(
         if args.engine == "wandb":
             from study.sweep import wandb_agents
 
-            script = wandb_agents.script(spec, todo.out, todo.layout(here))
-            plan = plan._replace(words=f"W&B agents: {plan.words}", script=script)
+            plan = plan._replace(script=wandb_agents.script(spec, todo.out, todo.layout(here)))
     if args.print:
         print(plan.script)
     time = told(seconds, plan.at_once, plan.cores, plan.gpus)
@@ -202,7 +198,7 @@ def _parser() -> Parser:
     add("--address", metavar="HOST:PORT", help="address of a Ray cluster, or auto (default: Ray on this machine)")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--status", action="store_true", help="print the state of every run, and stop")
-    add("--json", action="store_true", help="with --status: print JSON, one object per run")
+    add("--json", action="store_true", help="print the state of every run as JSON, one object per run, and stop")
     what.add_argument("--dry-run", action="store_true", help="list the runs to do and estimate the time, and stop")
     text = "print a shell command for each run to do, one a line, for xargs or GNU parallel, and stop"
     what.add_argument("--print", choices=("commands",), help=text)
@@ -214,8 +210,16 @@ def _parser() -> Parser:
     add("--shard", type=_part, metavar="I/N", help="run only part I of N of the sweep, I from 1")
     add("--retries", type=natural, metavar="N", default=1, help="start a failed run up to N more times (default: 1)")
     text = "end a run after TIME, such as 90s, 45m or 2h; the next attempt resumes it"
-    add("--time-limit", type=duration, metavar="TIME", help=text)
+    add("--time-limit", type=_seconds, metavar="TIME", help=text)
     return parser
+
+
+def _seconds(text: str) -> float:
+    found = re.fullmatch(r"(\d{1,9})([smh])", text, re.ASCII)
+    seconds = int(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]] if found else 0
+    if not seconds:
+        raise argparse.ArgumentTypeError(f"expected a time from 1s with its unit, such as 90s, 45m or 2h, got {text!r}")
+    return float(seconds)
 
 
 def _part(text: str) -> tuple[int, int]:

@@ -310,16 +310,9 @@ def write_failure(task: Task, folder: Path, error: str) -> None:
     Raises:
         InputError: the folder cannot be written.
     """
-    experiment = task.experiment
-    record = records.Record(
-        protocol=experiment.protocol,
-        id=task.id,
-        status="failed",
-        error=error,
-        config=recorded(experiment),
-        config_hash=config_hash(experiment),
-        seed=experiment.seed,
-    )
+    made = task.experiment
+    config: dict[str, Any] = {"config": recorded(made), "config_hash": config_hash(made), "seed": made.seed}
+    record = records.Record(protocol=made.protocol, id=task.id, status="failed", error=error, **config)
     try:
         files.write(folder / "record.json", records.dumps(record))
     except OSError as problem:

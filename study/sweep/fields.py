@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from contextlib import suppress
 from functools import cache
 from typing import Annotated, Any
 
@@ -45,17 +46,12 @@ def full_name(name: str) -> str:
 
 def short_name(name: str) -> str:
     """Return the shortest name that `full_name` resolves to this field."""
-    for short, full in ALIASES.items():
-        if full == name:
-            return short
     parts = name.split(".")
-    for start in reversed(range(1, len(parts))):
-        short = ".".join(parts[start:])
-        try:
+    endings = [".".join(parts[start:]) for start in reversed(range(1, len(parts)))]
+    for short in (*ALIASES, *endings):
+        with suppress(InputError):
             if full_name(short) == name:
                 return short
-        except InputError:
-            continue
     return name
 
 

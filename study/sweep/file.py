@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from study import files
-from study.config.overrides import expected
 from study.errors import InputError
 
 LARGEST = 2**22
@@ -21,31 +20,12 @@ DEEPEST = 50
 """Levels of a file. A deeper one could exhaust the stack of whoever walks through it."""
 TAGS = re.compile(r"^# tags:(.*)$", re.MULTILINE)
 GRID = "Write `values: [...]`, `value: ...` or nested `parameters:`, with plain scalars."
-REMEDIES = {
-    "early_terminate": "not allowed, because runs that stop early do not compare. Remove it.",
-    "run_cap": "not allowed, because it leaves holes in the grid. Remove it, or use --limit.",
-    "method": "expected grid, because an ablation runs every cell, got {}.",
-    "metric": "expected `name: <split>/<score>`, such as test/exact, with goal maximize or minimize, got {}.",
-    "parameters": "expected a grid, got {}. List fields with `values: [..., ...]`.",
-    "command": "expected ${{args_json}}, which loses nothing, got {}. Write "
-    '["${{env}}", "${{interpreter}}", "-P", "-m", "study", "train", "--overrides-json", "${{args_json}}"]',
-}
-"""Errors of top-level fields, instead of those of pydantic."""
 
 
 def _plain(value: Any) -> Any:
     if not isinstance(value, str | int | float | None):
-        raise ValueError(GRID)
+        raise ValueError("expected a plain scalar")
     return value
-
-
-def _lossless(words: list[str]) -> list[str]:
-    if "${args_json}" not in words:
-        raise ValueError("no ${args_json}")
-    return words
-
-
-Scalar = Annotated[Any, AfterValidator(_plain)]
 
 
 class _Section(BaseModel):
@@ -55,14 +35,14 @@ class _Section(BaseModel):
 class Parameter(_Section):
     """A field of the experiment, or a section of fields, with its value or values."""
 
-    value: Scalar = None
-    values: Annotated[list[Scalar], Field(min_length=1)] = []
+    value: Annotated[Any, AfterValidator(_plain)] = None
+    values: Annotated[list[Annotated[Any, AfterValidator(_plain)]], Field(min_length=1)] = []
     parameters: dict[str, Parameter] = {}
 
     @model_validator(mode="after")
     def _one_kind(self) -> Parameter:
         if len(self.model_fields_set) != 1:
-            raise ValueError(f"expected one of value, values and parameters. {GRID}")
+            raise ValueError("expected one of value, values and parameters")
         return self
 
 
@@ -74,16 +54,29 @@ class Metric(_Section):
 
 
 class SweepFile(_Section):
-    """Fields of a sweep file. Every file with these alone is a valid sweep file of W&B."""
+    """Fields of a sweep file. The description of a field is the message if it is wrong."""
 
     name: Annotated[str, Field(pattern=r"^\w[^/\\\x00-\x1f]{0,99}$")]
     description: str = ""
     project: str = ""
     entity: str = ""
-    method: Literal["grid"]
-    metric: Metric
-    command: Annotated[list[str], AfterValidator(_lossless)] = []
+    method: Literal["grid"] = Field(description="expected grid, because an ablation runs every cell, got {}.")
+    metric: Metric = Field(
+        description="expected `name: <split>/<score>`, such as test/exact, with goal maximize or minimize, got {}."
+    )
+    command: list[Any] = Field(
+        [], description="expected ${{args_json}}, which loses nothing, got {}. Copy the command of another sweep file."
+    )
     parameters: Annotated[dict[str, Parameter], Field(min_length=1)]
+    early_terminate: None = Field(None, description="not allowed: runs that stop early do not compare. Remove it.")
+    run_cap: None = Field(None, description="not allowed: it leaves holes in the grid. Remove it, or use --limit.")
+
+    @field_validator("command")
+    @classmethod
+    def _lossless(cls, words: list[Any]) -> list[Any]:
+        if "${args_json}" not in words:
+            raise ValueError
+        return words
 
 
 def read_file(path: Path) -> dict[str, Any]:
@@ -106,15 +99,13 @@ def read_file(path: Path) -> dict[str, Any]:
 
 def _one_line(error: ValidationError) -> str:
     problem = error.errors()[0]
-    where = [str(part) for part in problem["loc"]]
-    if where[0] in REMEDIES and (where[0] != "parameters" or len(where) == 1):
-        got = "none" if problem["type"] in ("missing", "too_short") else f"{problem['input']!r:.80}"
-        return f"{where[0]}: {REMEDIES[where[0]].format(got)}"
+    where, field = [str(part) for part in problem["loc"]], SweepFile.model_fields.get(str(problem["loc"][0]))
+    if field and field.description:
+        return f"{where[0]}: {field.description.format('none' if problem['type'] == 'missing' else problem['input'])}"
+    what = str(problem["msg"]).removeprefix("Value error, ")
     if problem["type"] == "extra_forbidden":
-        known = Parameter if where[0] == "parameters" else Metric if where[0] == "metric" else SweepFile
-        return f"{'.'.join(where)}: no such field. Expected only {', '.join(known.model_fields)}."
-    what = str(problem["msg"]).removeprefix("Value error, ") if "ctx" in problem else expected(problem)
-    return f"{'.'.join(where)}: {what}{f' {GRID}' if where[0] == 'parameters' and GRID not in what else ''}"
+        what = f"no such field. Expected only {', '.join((Parameter if field else SweepFile).model_fields)}"
+    return f"{'.'.join(where)}: {what}. {GRID if where[0] == 'parameters' else ''}".rstrip()
 
 
 def tags(path: Path) -> tuple[str, ...]:

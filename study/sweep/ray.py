@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -29,16 +28,6 @@ class Options(Asked):
     cpus: Annotated[float, Field(ge=0, le=10**6)] = 1.0
     gpus: Annotated[float | None, Field(ge=0, le=10**6)] = None
     """None: one where the cluster has GPUs and a run may use one, else none."""
-
-
-def check_address(address: str | None) -> None:
-    """Refuse an address that is none.
-
-    Raises:
-        InputError: it is none.
-    """
-    if address not in (None, "auto", "local") and not re.fullmatch(r"\S+:\d+", str(address), re.ASCII):
-        raise InputError(f"--address: expected HOST:PORT or auto, got {address}. `ray status` names the address.")
 
 
 def plan(options: Options, address: str | None, commands: list[str], cores: int) -> Plan:

@@ -10,7 +10,7 @@ import difflib
 import importlib
 import math
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -209,21 +209,18 @@ def _cgroups() -> tuple[float, float]:
     """Return the cores and the bytes that cgroups of either version, and the machine, leave to this process."""
     cores = math.inf
     memory: float = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**40
-    for folder in _folders():
-        quota = _words(folder / "cpu.max") or _words(folder / "cpu.cfs_quota_us") + _words(folder / "cpu.cfs_period_us")
-        if len(quota) == 2 and quota[0] not in ("max", "-1"):
-            cores = min(cores, int(quota[0]) / int(quota[1]))
-        for most in (*_words(folder / "memory.max"), *_words(folder / "memory.limit_in_bytes")):
-            memory = min(memory, math.inf if most == "max" else int(most))
-    return cores, memory
-
-
-def _folders() -> Iterator[Path]:
-    """Yield the folders of this process's cgroups, and of all above them."""
     for line in _words(OWN):
         _, controllers, path = line.split(":", 2)
-        inner = (CGROUPS / controllers).joinpath(*Path(path).parts[1:])
-        yield from (folder for folder in (inner, *inner.parents) if folder.is_relative_to(CGROUPS))
+        inner = CGROUPS / controllers / path.lstrip("/")
+        for folder in (inner, *inner.parents):
+            quota = _words(folder / "cpu.max") or [
+                word for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us") for word in _words(folder / name)
+            ]
+            if len(quota) == 2 and quota[0].isdecimal():
+                cores = min(cores, int(quota[0]) / int(quota[1]))
+            for most in (*_words(folder / "memory.max"), *_words(folder / "memory.limit_in_bytes")):
+                memory = min(memory, int(most) if most.isdecimal() else math.inf)
+    return cores, memory
 
 
 def _words(path: Path) -> list[str]:

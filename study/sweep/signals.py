@@ -10,10 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from types import FrameType
-
-from study.records import CHECKPOINT, PARTS
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 LOOK = 0.5
@@ -77,18 +74,6 @@ def on_request() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-@contextlib.contextmanager
-def announced(folder: Path) -> Iterator[None]:
-    """Print how a run continues that is stopped within, by Ctrl-C or SIGTERM."""
-    try:
-        yield
-    except (KeyboardInterrupt, SystemExit):
-        kept = next((folder / name for name in (CHECKPOINT, PARTS) if (folder / name).exists()), None)
-        way = f"continues from {kept}" if kept else "starts again, since nothing was saved yet"
-        print(f"study: stopped; the same command {way}", file=sys.stderr, flush=True)
-        raise
 
 
 def with_parent() -> None:

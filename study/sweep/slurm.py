@@ -5,16 +5,12 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
-import math
 import re
 import shlex
-import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +27,7 @@ from study.sweep.signals import answer
 from study.sweep.status import check
 
 FOLDER = "slurm"
-"""Folder, beside those of the runs, of `JOBS`, and of a folder for each submission with its scripts and logs."""
+"""Folder, beside those of the runs, of `JOBS` and of the scripts and logs of jobs."""
 JOBS = "jobs.jsonl"
 """One line per submitted job: its id, and the identities of its runs."""
 WARNING = 120
@@ -67,42 +63,25 @@ class Options(Asked):
     cpus: Annotated[int | None, Field(ge=1)] = None
     parallel: Annotated[int, Field(ge=1)] = 16
 
-    def at_once(self, slots: int | None) -> int:
-        """Return how many runs a job makes at a time."""
-        return slots or max(self.gpus * PER_GPU, self.cpus or 1)
-
     def split(self, job: engine.Job, seconds: Sequence[float | None]) -> list[engine.Job]:
-        """Divide runs into jobs of even length, at least `parallel`; more if one would exceed its time limit.
-
-        Args:
-            job: all runs.
-            seconds: the time of each; None where it is not known.
-        """
-        each = typical(seconds)
-        total = each * len(job.tasks) / self.at_once(job.slots)
-        count = min(max(self.parallel, math.ceil(total / (self.time * 60 * 0.8))), len(job.tasks))
+        """Divide runs into `parallel` jobs of even length, by the time of each run where it is known."""
+        each, count = typical(seconds), min(self.parallel, len(job.tasks))
         ordered = [task for _, task in sorted(zip(seconds, job.tasks, strict=True), key=lambda one: -(one[0] or each))]
         return [replace(job, tasks=tuple(ordered[number::count])) for number in range(count)]
 
-    def plan(self, job: engine.Job, seconds: Sequence[float | None], command: Sequence[str]) -> Plan:
+    def plan(self, job: engine.Job, command: Sequence[str]) -> Plan:
         """Return the jobs that make runs, and a script for sbatch, of which each job makes a shard of `command`."""
-        count, each = len(self.split(job, seconds)), self.at_once(job.slots)
-        given = {"time": self.time, "gpus-per-node": self.gpus, "cpus-per-task": self.cpus, **(self.model_extra or {})}
-        given = {name: value for name, value in given.items() if value}
-        most = count * self.time / 60
-        worth = f"{most * self.gpus:.0f} GPU-hours" if self.gpus else f"{most * (self.cpus or 1):.0f} core-hours"
-        asked = ", ".join(f"{name}={value}" for name, value in given.items())
-        words = f"SLURM: {plural(count, 'job')}, {self.parallel} at a time, each {asked}; at most {worth}"
-        given = {"job-name": job.name, **given, "array": f"1-{count}%{self.parallel}", "signal": f"TERM@{WARNING}"}
+        count = min(self.parallel, len(job.tasks))
+        each = job.slots or max(self.gpus * PER_GPU, self.cpus or 1)
+        asked = {"time": self.time, "gpus-per-node": self.gpus, "cpus-per-task": self.cpus, **(self.model_extra or {})}
+        asked = {name: value for name, value in asked.items() if value}
+        words = ", ".join(f"{name}={value}" for name, value in asked.items())
+        asked |= {"job-name": job.name, "array": f"1-{count}", "signal": f"TERM@{WARNING}"}
+        lines = [f"#SBATCH --{name}={value}" for name, value in asked.items()]
         call = f'exec {shlex.join(command)} --shard "$SLURM_ARRAY_TASK_ID/{count}"'
-        lines = [
-            "#!/bin/sh",
-            *(f"#SBATCH --{name}={value}" for name, value in given.items()),
-            "#SBATCH --requeue",
-            call,
-        ]
-        at_once = min(self.parallel, count) * each
-        return Plan(words, "\n".join(lines), at_once, (self.cpus or 1) / each, self.gpus / each)
+        script = "\n".join(["#!/bin/sh", *lines, "#SBATCH --requeue", call])
+        cores, gpus = (self.cpus or 1) / each, self.gpus / each
+        return Plan(f"SLURM: {plural(count, 'job')}, each {words}", script, count * each, cores, gpus)
 
 
 class Runs:
@@ -146,19 +125,15 @@ def run(job: engine.Job, todo: engine.Job, options: Options, seconds: Sequence[f
         print(f"{len(known)} runs are in jobs that wait or run; --status lists them")
     if free:
         new = replace(todo, tasks=tuple(task for _, task in free))
-        parts = options.split(new, [took for took, _ in free])
-        submit(options, parts)
-        print(options.plan(new, [took for took, _ in free], ()).words)
-        print(f"{job.name}: {len(free)} runs in {len(parts)} jobs, logs in {job.out / FOLDER}")
+        submit(options, options.split(new, [took for took, _ in free]))
+        print(f"{job.name}: {len(free)} runs in {options.plan(new, ()).words}, logs in {job.out / FOLDER}")
     if not wait:
         print("the same command again submits what is due then, and --status shows jobs and runs")
         return 0
     told = ""
     try:
         while alive := queued(job):
-            states = Counter(state for name, (_, state) in queue(job.out).items() if name in alive)
-            line = f"{len(job.tasks) - len(job.due())} of {len(job.tasks)} runs done; in jobs: "
-            line += ", ".join(f"{count} {state}" for state, count in states.items())
+            line = f"{len(job.tasks) - len(job.due())} of {len(job.tasks)} runs done, {len(alive)} in jobs"
             if line != told:
                 print(line, flush=True)
             told = line
@@ -170,23 +145,19 @@ def run(job: engine.Job, todo: engine.Job, options: Options, seconds: Sequence[f
 
 
 def submit(options: Options, parts: Sequence[engine.Job]) -> None:
-    """Submit jobs as one array. Its scripts and logs get a folder of their own, which goes if SLURM refuses.
+    """Submit jobs as one array.
 
     Raises:
         InputError: there is no SLURM here, or it refuses.
     """
     submitit, out = importlib.import_module("submitit"), parts[0].out.resolve()
-    (out / FOLDER).mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=out / FOLDER))
-    folder.chmod(0o755)
     try:
-        executor = submitit.AutoExecutor(folder, cluster="slurm", slurm_max_num_timeout=TIMEOUTS)
+        executor = submitit.AutoExecutor(out / FOLDER, cluster="slurm", slurm_max_num_timeout=TIMEOUTS)
         executor.update_parameters(
             name=parts[0].name,
             timeout_min=options.time,
             gpus_per_node=options.gpus or None,
             cpus_per_task=options.cpus,
-            slurm_array_parallelism=options.parallel,
             slurm_signal_delay_s=WARNING,
             slurm_setup=["export PYTHONSAFEPATH=1"],  # a file study.py of the working directory is not the package
             slurm_additional_parameters={**(options.model_extra or {}), "requeue": True},
@@ -194,13 +165,9 @@ def submit(options: Options, parts: Sequence[engine.Job]) -> None:
         with contextlib.redirect_stderr(None):
             jobs = executor.map_array(Runs(), [replace(part, out=out) for part in parts])
     except Exception as problem:  # submitit has several for what sbatch may say
-        shutil.rmtree(folder, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            (out / FOLDER).rmdir()
-        said = [line for line in str(problem).splitlines() if re.search("error|fatal", line, re.IGNORECASE)]
-        why = re.sub(r"^\w+: (error|fatal): ", "", (said or [str(problem)])[-1])[:300].rstrip(".")
+        why = next((line for line in str(problem).splitlines() if "error: " in line), str(problem))[:300]
         remedy = "Check --slurm, and that `sinfo` answers on this machine."
-        raise InputError(f"--engine slurm: SLURM refuses ({why}). {remedy}") from None
+        raise InputError(f"--engine slurm: SLURM refuses ({' '.join(why.split())}). {remedy}") from None
     for job, part in zip(jobs, parts, strict=True):
         line = json.dumps({"job": job.job_id, "runs": [task.id for task in part.tasks]})
         files.append(out / FOLDER / JOBS, f"{line}\n")

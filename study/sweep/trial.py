@@ -58,9 +58,14 @@ def guarded(folder: Path, wait: bool = False) -> Iterator[None]:
     Raises:
         InputError: another process has the run, the folder cannot be written, or the disk is full.
     """
-    with lease.holding(folder, wait), signals.announced(folder):
+    with lease.holding(folder, wait):
         try:
             yield
+        except (KeyboardInterrupt, SystemExit):
+            kept = [folder / name for name in (records.CHECKPOINT, records.PARTS) if (folder / name).exists()]
+            way = f"continues from {kept[0]}" if kept else "starts again, since nothing was saved yet"
+            print(f"study: stopped; the same command {way}", file=sys.stderr, flush=True)
+            raise
         except Exception as problem:
             if not isinstance(problem, InputError) and is_full(folder, problem):
                 raise InputError(f"{folder}: the disk is full. Make room; the same command continues.") from None

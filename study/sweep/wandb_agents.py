@@ -53,7 +53,11 @@ def run(spec: Spec, job: engine.Job, here: Resources) -> int:
         told = here.describe(layout, [task.experiment for task in job.tasks])
         print(f"{len(layout)} agents, {told}; logs in {job.out / 'agents'}", flush=True)
         with signals.Interrupts() as interrupts:
-            agents = [_start(job.out, sweep, number, slot) for number, slot in enumerate(layout)]
+            (job.out / "agents").mkdir(parents=True, exist_ok=True)
+            start, out = multiprocessing.get_context("spawn").Process, job.out.resolve()
+            agents = [start(target=agent, args=(sweep, out, *one)) for one in enumerate(layout)]
+            for one in agents:
+                one.start()
             with contextlib.suppress(KeyboardInterrupt):
                 _watch(job, agents)
             interrupts.answering = True
@@ -125,30 +129,17 @@ def _sweep(spec: Spec, out: Path) -> tuple[str, bool]:
     return path, True
 
 
-def _start(out: Path, sweep: str, number: int, slot: Slot) -> BaseProcess:
-    """Start an agent for a slot, with the environment that its runs inherit."""
-    told = {
-        "WANDB_DIR": str((out / "agents").resolve()),
-        "STUDY_RUNS": str(out.resolve()),
-        "OMP_NUM_THREADS": str(slot.threads),
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",  # ${interpreter} is `python`
-    }
-    told |= {"CUDA_VISIBLE_DEVICES": slot.gpu} if slot.gpu is not None else {}
-    log = out / "agents" / f"{number}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    process = multiprocessing.get_context("spawn").Process(target=agent, args=(sweep, told, log))
-    process.start()
-    return process
-
-
-def agent(sweep: str, told: dict[str, str], log: Path) -> None:
+def agent(sweep: str, out: Path, number: int, slot: Slot) -> None:
     """The process of one agent: the client's own loop, until the server or the launcher ends it."""
     os.setpgid(0, 0)  # Ctrl-C is for the launcher to answer
     signals.with_parent()
     for name in account.OF_A_PROCESS:
         os.environ.pop(name, None)
-    os.environ.update(told)
-    with log.open("ab") as file:
+    os.environ |= {"WANDB_DIR": str(out / "agents"), "STUDY_RUNS": str(out), "OMP_NUM_THREADS": str(slot.threads)}
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"  # has `python`
+    if slot.gpu is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = slot.gpu
+    with (out / "agents" / f"{number}.log").open("ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     wandb.agent(sweep)

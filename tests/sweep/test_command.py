@@ -41,7 +41,6 @@ BAD = {
     ("--shard=5/4",): "expected I/N",
     ("--retries=-1",): "--retries",
     ("--time-limit=0s",): "expected a time from 1s",
-    ("--json",): "--json: expected with --status",
 }
 
 
