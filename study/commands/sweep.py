@@ -111,12 +111,12 @@ def _run(spec: Spec, args: argparse.Namespace) -> tuple[int, Sequence[float | No
     elif args.engine == "slurm":
         code = slurm.run(job, todo, args.asked, seconds, bool(args.wait))
     elif args.engine == "ray":
-        code = ray.run(todo, args.asked, args.address) or status.check(job)
+        code = ray.run(todo, args.asked, args.address) or job.check()
     else:
         from study.sweep import wandb_agents
 
         code = wandb_agents.run(spec, job, resources.here())
-        code = code if code > 128 else status.check(job)
+        code = code if code > 128 else job.check()
     if code <= 128:
         _report(spec, out, args)
     return code, seconds

@@ -26,11 +26,11 @@ from study.config import Experiment, config_hash, plugins, recorded, scientific
 from study.errors import BUSY, UNWRITTEN, InputError
 from study.metrics import decimals
 from study.sweep import lease
-from study.sweep.display import Display
 from study.sweep.estimate import Past, clock
 from study.sweep.resources import Plan, Resources, Slot
 from study.sweep.signals import GRACE, Interrupts, answer
 from study.sweep.spec import Cell, Spec
+from study.sweep.status import Display
 from study.sweep.trial import WRONG, Trial, cause, due, main, tidy, train
 
 POLL = 0.5
@@ -83,6 +83,16 @@ class Job:
             InputError: a record in the folder cannot be read.
         """
         return tuple(task for task in self.tasks if due(self.out / task.id))
+
+    def check(self) -> int:
+        """Print which runs have no good record, and return 0, or 1 if there is one."""
+        left = self.due()
+        print(f"{self.name}: {len(self.tasks) - len(left)} of {len(self.tasks)} runs there, by identity")
+        for task in left:
+            print(f"  missing  {task.id}  {task.label}")
+        if left:
+            print("the same command again makes the missing ones")
+        return int(bool(left))
 
     def layout(self, here: Resources) -> list[Slot]:
         """Return the slots for these runs. How many share a GPU depends on what similar runs have needed there."""

@@ -23,10 +23,10 @@ class Past:
     """Finished runs by their kind, from a folder of runs and, for kinds that it lacks, from the published results."""
 
     def __init__(self, out: Path, published: Path | None = None) -> None:
-        self.kinds: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+        self.kinds: dict[tuple[Any, ...], list[dict[Any, Any]]] = {}
         for folder in (published, out):
             if folder is not None and folder.is_dir():
-                store, found = Store(folder), dict[tuple[Any, ...], list[dict[str, Any]]]()
+                store, found = Store(folder), dict[tuple[Any, ...], list[dict[Any, Any]]]()
                 frame = store.frame(RUNS, KNOWN) if store.published else store.runs.reindex(columns=list(KNOWN))
                 frame = frame[(frame["status"] == "finished") & (frame["wall_seconds"] > 0) & frame[PACE[0]].notna()]
                 for row in frame.to_dict("records"):
@@ -48,15 +48,15 @@ class Past:
         return int(max((one["peak_memory_bytes"] for one in alike), default=0))
 
 
-def _row(experiment: Experiment) -> dict[str, Any]:
+def _row(experiment: Experiment) -> dict[Any, Any]:
     return dict(flat(experiment.model_dump(mode="json")))
 
 
-def _kind(row: dict[str, Any]) -> tuple[Any, ...]:
+def _kind(row: dict[Any, Any]) -> tuple[Any, ...]:
     return tuple(row[name] for name in ALIKE)
 
 
-def _work(row: dict[str, Any]) -> float:
+def _work(row: dict[Any, Any]) -> float:
     return float(row[PACE[0]] * row[PACE[1]])
 
 

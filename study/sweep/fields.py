@@ -87,5 +87,5 @@ def check(dotted: str, value: Any) -> None:
 
 @cache
 def _adapters(dotted: str) -> tuple[TypeAdapter[Any], ...]:
-    config = ConfigDict(allow_inf_nan=False)
-    return tuple(TypeAdapter(Annotated[one.annotation, one], config=config) for one in declared()[dotted].values())
+    kinds: list[Any] = [Annotated[one.annotation, one] for one in declared()[dotted].values()]
+    return tuple(TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False)) for kind in kinds)

@@ -30,8 +30,6 @@ Both are assumptions. They were never measured on a GPU.
 """
 PER_RUN = 2**29
 """Memory of a run beside the GPU, in bytes. A small model was measured at .45 GB."""
-MOST = 1024
-"""Slots of one launcher: each is a process that it watches."""
 MACHINE = "this machine"
 CGROUPS, OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
@@ -88,10 +86,8 @@ class Resources:
             need: bytes of GPU memory that a similar run had allocated at most; 0 if none was measured.
 
         Raises:
-            InputError: a run asks for more GPUs than there are, or there are too many slots.
+            InputError: a run asks for more GPUs than there are.
         """
-        if wanted is not None and wanted > MOST:
-            raise InputError(f"--slots: expected at most {MOST}, got {wanted}.")
         every = [experiment.trainer for experiment in experiments]
         on_gpus = [trainer for trainer in every if trainer.device != "cpu"]
         devices = max((trainer.devices for trainer in on_gpus or every), default=1)

@@ -24,7 +24,6 @@ from study.sweep import engine, resources
 from study.sweep.estimate import typical
 from study.sweep.resources import PER_GPU, Asked, Plan, plural
 from study.sweep.signals import answer
-from study.sweep.status import check
 
 FOLDER = "slurm"
 """Folder, beside those of the runs, of `JOBS` and of the scripts and logs of jobs."""
@@ -141,7 +140,7 @@ def run(job: engine.Job, todo: engine.Job, options: Options, seconds: Sequence[f
     except KeyboardInterrupt:
         answer("interrupted: the jobs go on; --status shows them, and the same command waits again")
         return 130
-    return check(job)
+    return job.check()
 
 
 def submit(options: Options, parts: Sequence[engine.Job]) -> None:

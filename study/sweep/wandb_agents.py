@@ -145,7 +145,7 @@ def agent(sweep: str, out: Path, number: int, slot: Slot) -> None:
     wandb.agent(sweep)
 
 
-def _watch(job: engine.Job, agents: list[BaseProcess]) -> None:
+def _watch(job: engine.Job, agents: Sequence[BaseProcess]) -> None:
     """Return when every agent has ended, or they have nothing to do any more."""
     seen, heard = ("", 0), time.monotonic()
     while any(agent.is_alive() for agent in agents):

@@ -13,7 +13,6 @@ from collections import Counter
 import pytest
 import sweep_trials
 import yaml
-from filelock import lock_descriptor
 from launching import PATIENCE, Started, descendants, launch, parents, run_sweep, until
 from sweep_trials import journal
 
@@ -22,9 +21,8 @@ from study.__main__ import main
 from study.errors import InputError
 from study.sweep import engine, lease
 from study.sweep.resources import Slot
-from study.sweep.signals import Interrupts
 from study.sweep.spec import load
-from study.sweep.trial import cause, is_full
+from study.sweep.trial import is_full
 from study.tracking.view import Place, place_of
 
 
@@ -70,15 +68,6 @@ def test_trials_are_run_again_as_often_as_asked_and_ended_at_their_limit(file, o
     assert f"again   {found[2].id}  seed=2: ValueError: always" in printed
     assert printed.count("failed  ") == 6, "each of three runs once as an event and once in the list"
     assert int((out / found[4].id / "left").read_text()) not in parents()
-
-
-def test_an_end_is_told_with_the_last_words(tmp_path):
-    log = tmp_path / "log.txt"
-    log.write_text("earlier\n--- 2026-01-02 00:00:00 UTC ---\n\n")
-    assert cause(-11, log) == "killed by signal 11 (SIGSEGV)"
-    log.write_text(log.read_text() + "RuntimeError: in /home/me/x/y.py: 3 tokens/s\n")
-    assert cause(1, log) == "RuntimeError: in y.py: 3 tokens/s"
-    assert cause(7, log) == "ended with exit status 7 and no record; its log ends: RuntimeError: in y.py: 3 tokens/s"
 
 
 def test_runs_of_a_broken_gpu_are_made_elsewhere(file, out, monkeypatch, capsys):
@@ -202,25 +191,6 @@ def test_an_interrupt_is_answered_when_nobody_reads_any_more(file, out):
     assert not any(lease.held(out / cell.id) for cell in load(file(2, 3)).cells)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_an_interrupt_while_another_is_answered_is_kept_and_tears_nothing(number):
-    before = signal.getsignal(number), signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with Interrupts() as interrupts:
-            with pytest.raises(KeyboardInterrupt):
-                signal.raise_signal(number)
-            assert (interrupts.again, interrupts.status) == (False, 128 + number)
-            signal.raise_signal(number)
-            assert interrupts.again
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        with Interrupts() as interrupts:
-            signal.raise_signal(signal.SIGINT)
-            assert interrupts.status == 0
-    finally:
-        signal.signal(signal.SIGINT, before[1])
-    assert signal.getsignal(number) == before[0]
-
-
 def test_whatever_is_killed_the_records_are_those_of_an_undisturbed_sweep(file, out, tmp_path):
     """A trial, the process that trials are forked from, the launcher and a trial, each somewhere in its steps."""
     spec = load(path := file(1, 2, 3, 4))
@@ -294,17 +264,6 @@ def test_a_lease_needs_locks_and_leaves_no_folder_in_which_nothing_was_done(tmp_
     monkeypatch.setattr(lease.FileLock, "acquire", missing)
     with pytest.raises(InputError, match="expected a file system with locks, got none"):
         lease.acquire(tmp_path / "run")
-
-
-def test_whoever_looks_at_a_lease_disturbs_nobody(tmp_path):
-    lease.acquire(tmp_path / "run").release()
-    looker = os.open(tmp_path / "run" / lease.FILE, os.O_RDONLY)
-    lock_descriptor(looker)  # as another process does for the moment of its look
-    signal.signal(signal.SIGALRM, lambda *_: os.close(looker))
-    signal.setitimer(signal.ITIMER_REAL, 0.05)
-    ours = lease.acquire(tmp_path / "run")
-    assert ours is not None
-    ours.release()
 
 
 def test_the_commands_of_the_runs_to_do_work_in_a_shell_and_once(tmp_path, capfd, monkeypatch):

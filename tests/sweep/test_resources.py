@@ -199,21 +199,6 @@ def test_slots_share_cores_and_gpus(file, out, machine, capsys):
     assert "trainer.devices: expected at most 2 GPUs, which this process may use, got 4. Set no more" in line
 
 
-def test_a_record_says_what_was_displayed(tmp_path, monkeypatch, capsys):
-    """One real training of a model that is wide enough for several threads, in a SLURM job of one core."""
-    monkeypatch.setenv("SLURM_JOB_ID", "7")
-    monkeypatch.setenv("SLURM_CPUS_PER_TASK", "1")
-    path, out = tmp_path / "wide.yaml", tmp_path / "runs"
-    fixed = {"data.name": "copy", "data.train_pairs": 8, "data.test_pairs": 2, "training.steps": 1, "decoding.beam": 1}
-    fixed |= {"model.width": 288, "trainer.device": "cpu"}
-    lines = "".join(f"  {name}: {{value: {value}}}\n" for name, value in fixed.items())
-    path.write_text(f"method: grid\nmetric: {{name: test/exact}}\nparameters:\n  seed: {{values: [1, 2]}}\n{lines}")
-    spec = load(path)
-    assert main(["sweep", str(path), "--runs", str(out), "--limit", "1"]) == 0
-    assert "1 at a time, 1 thread each (1 core by SLURM)" in capsys.readouterr().out
-    assert records.read(out / spec.cells[0].id / "record.json").provenance.threads == 1
-
-
 def test_the_time_of_runs_comes_from_records_of_their_kind(file, out):
     cells = load(file(1, 2, 3, 4)).cells
     known = [cell.experiment for cell in cells]
