@@ -117,7 +117,7 @@ def _run(spec: Spec, args: argparse.Namespace) -> tuple[int, Sequence[float | No
 
         code = wandb_agents.run(spec, job, resources.here())
         code = code if code > 128 else job.check()
-    if code <= 128:
+    if code <= 128 and (args.engine != "slurm" or args.wait or not todo.tasks):
         _report(spec, out, args)
     return code, seconds
 
@@ -146,12 +146,17 @@ def _plan(
         train = [*STUDY, "train", "--overrides-json", cell.overrides_json, "--runs", out]
         commands.append(shlex.join(["env", places.variable(spec, cell), *train]))
     if args.engine == "slurm":
-        words = [str(spec.path.resolve()), "--runs", out]
-        words += [f"--only={pattern}" for pattern in args.only or ()]
+        words = [
+            *STUDY,
+            "sweep",
+            str(spec.path.resolve()),
+            "--runs",
+            out,
+            *(f"--only={one}" for one in args.only or ()),
+        ]
         words += [f"--seeds={','.join(map(str, args.seeds))}"] if args.seeds else []
         words += [f"--slots={args.slots}"] if args.slots else []
-        words += ["--unpublished"] if args.unpublished else []
-        plan = args.asked.plan(todo, [*STUDY, "sweep", *words])
+        plan = args.asked.plan(todo, words + (["--unpublished"] if args.unpublished else []))
     elif args.engine == "ray":
         plan = ray.plan(args.asked, args.address, commands, here.cores)
     else:
@@ -170,10 +175,8 @@ def _report(spec: Spec, out: Path, args: argparse.Namespace) -> None:
     """Print the table of results; after a part of the sweep, once the other parts are there too."""
     where = "" if out == Path("runs") else f" --runs {shlex.quote(str(out))}"
     made = [cell.id for cell in spec.runnable if cell.id and records.state(out / cell.id) == "finished"]
-    if args.unpublished:
-        print(f"`{program()} publish {spec.path}{where}` adds these runs to the published ones")
-    elif args.shard and engine.job_of(spec, spec.cells, out).due():
-        print(f"the last shard prints the table; so does `{program()} report {spec.path}{where}`")
+    if args.unpublished or (args.shard and engine.job_of(spec, spec.cells, out).due()):
+        print(f"`{program()} report {spec.path}{where}` prints the table once all runs are there")
     elif made:
         from study.publish.report import report_sweep
 

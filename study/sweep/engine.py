@@ -159,11 +159,9 @@ class Started:
     task: Task
     slot: Slot
     process: BaseProcess
+    pid: int
     overdue: bool = False
     began: float = field(default_factory=time.monotonic)
-
-    def __post_init__(self) -> None:
-        self.pid = self.process.pid or 0
 
     def end(self, how: signal.Signals) -> None:
         """Send SIGTERM to the trial, which closes what it has open, or SIGKILL to it and all that it has started."""
@@ -183,8 +181,8 @@ class Launcher:
         """Failed records that are older are replaced; newer ones are another launcher's, and count."""
         self.failed_on: defaultdict[str, list[str | None]] = defaultdict(list)
         self.started: dict[int, Started] = {}
-        self.failures: list[str] = []
-        self.diverged: list[str] = []
+        self.notes: list[str] = []
+        """Failed and diverged runs, for the end."""
 
     def run(self) -> None:
         """Go on until every task is settled, by us or by another launcher on the same folder.
@@ -230,7 +228,7 @@ class Launcher:
         with suppress(OSError):  # the trial meets it too, and says so
             plugins.keep(folder, scientific(task.experiment).values())
         process = spawn(self.job.trial, (experiment, folder, environment, self.since), self.threads)
-        self.started[process.sentinel] = Started(task, slot, process)
+        self.started[process.sentinel] = Started(task, slot, process, process.pid or 0)
         self.display.begin(task.label, folder)
         self.display.say(f"start   {task.id}  {task.label}")
 
@@ -281,12 +279,12 @@ class Launcher:
         record = records.read(folder / "record.json")
         if record.status == "failed":
             self.display.failed += 1
-            self.failures += [f"  failed  {task.label}: {record.error}", f"          log: {folder / 'log.txt'}"]
+            self.notes += [f"  failed  {task.label}: {record.error}", f"          log: {folder / 'log.txt'}"]
             self.display.say(f"failed  {task.id}  {task.label}: {record.error}")
             return
         self.display.done += 1
         if record.status == "diverged":
-            self.diverged.append(f"  diverged  {task.label}: {record.error}; a result, so it is not run again")
+            self.notes.append(f"  diverged  {task.label}: {record.error}; a result, so it is not run again")
         took = f"after {clock(time.monotonic() - one.began)}" if one else "by another launcher"
         value = record.score(*self.job.metric)
         score = "" if value is None else f", {metric} {value:.{decimals(metric)}f}"
@@ -308,10 +306,11 @@ class Launcher:
     def report(self) -> int:
         """Print how it went; return the status of the call."""
         print(f"{self.job.name}: {self.display.done} of {self.display.total} runs done, {self.display.failed} failed")
-        print(*self.failures, *self.diverged, sep="\n", end="\n" if self.failures or self.diverged else "")
-        if self.failures:
+        for line in self.notes:
+            print(line)
+        if self.display.failed:
             print("the same command again runs the failed ones again")
-        return 1 if self.failures else 0
+        return int(self.display.failed > 0)
 
 
 def write_failure(task: Task, folder: Path, error: str) -> None:

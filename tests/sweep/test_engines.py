@@ -145,7 +145,7 @@ def test_a_real_slurm_makes_every_run_once_whatever_happens_to_its_jobs(node, fi
     command = [*folder, *BY_SLURM, "time=30m,parallel=2,cpus=1"]
     assert main([*command[:-1], "partition=nowhere"]) == 2
     (line,) = capfd.readouterr().err.splitlines()
-    assert "Batch job submission failed: Invalid partition name specified)" in line
+    assert "SLURM refuses (sbatch: error: invalid partition specified: nowhere)" in line
     assert not slurm.queue(out)
     assert main(command) == 0
     assert "4 runs in SLURM: 2 jobs" in capfd.readouterr().out

@@ -142,8 +142,6 @@ def test_tags_choose_files_and_are_no_part_of_a_sweep(spec_of, tmp_path):
     assert tagged(tmp_path, "short") == [tmp_path / "s.yaml"]
     with pytest.raises(InputError, match=r"no sweep file of .* has the tag 'sort'\. The tags are: own, short"):
         tagged(tmp_path, "sort")
-    with pytest.raises(InputError, match="expected a folder"):
-        tagged(tmp_path / "s.yaml", "own")
 
 
 def test_the_sweep_id_follows_the_content(spec_of, tmp_path):
