@@ -87,7 +87,7 @@ def read_file(path: Path) -> dict[str, Any]:
     """
     if not os.path.exists(path):
         raise InputError(f"{path}: no such sweep file. `study ls sweeps` lists those of the project.")
-    tree = read_yaml(path)
+    tree = read_yaml(path, aliases=False)
     if not isinstance(tree, dict):
         raise InputError(f"{path}: expected a mapping with method, metric and parameters, got {type(tree).__name__}.")
     try:
@@ -138,24 +138,28 @@ def _text(path: Path) -> str:
         raise InputError(f"{path}: not a readable YAML file: {what}. Check the name.") from None
 
 
-def read_yaml(path: Path) -> Any:
-    """Return the content of a YAML file as a finite tree; None for an empty file.
+def read_yaml(path: Path, aliases: bool = True) -> Any:
+    """Return the content of a YAML file; None for an empty file.
+
+    Args:
+        path: the file.
+        aliases: take aliases too, with which few lines can stand for 10^10 values, or have no end.
 
     Raises:
         InputError: it cannot be read, or is not what `parse` takes.
     """
     try:
-        return parse(_text(path))
+        return parse(_text(path), aliases)
     except ValueError as problem:
         raise InputError(f"{path}: not a readable YAML file: {problem}") from None
 
 
-def parse(text: str) -> Any:
+def parse(text: str, aliases: bool = False) -> Any:
     """Return the content of a YAML text; None for an empty text.
 
     Raises:
-        ValueError: it is no YAML, is nested too deep, has aliases, has a key that is no text or a key twice, or a value
-            that does not fit its tag.
+        ValueError: it is no YAML, is nested too deep, has aliases where they are not taken, has a key that is no text
+            or a key twice, or a value that does not fit its tag.
     """
     try:
         depth = 0
@@ -163,7 +167,7 @@ def parse(text: str) -> Any:
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > DEEPEST:
                 raise ValueError("nested too deep. Write plain sections.")
-            if isinstance(event, yaml.AliasEvent):  # few lines could stand for 10^10 values, or have no end
+            if isinstance(event, yaml.AliasEvent) and not aliases:
                 raise ValueError(f"expected plain values, got the alias *{event.anchor}. Write it out.")
         return yaml.load(text, Loader)
     except (ValueError, yaml.YAMLError) as problem:
@@ -176,7 +180,7 @@ class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mis
     """Plain YAML, where a key that is no text or is given twice is an error: by default the later silently wins."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value if not key.tag.endswith(":merge")]
         for number, key in enumerate(keys):
             if not isinstance(key, str):
                 raise ValueError(f"the key {key!r} is no text; a field's name is expected, in quotes if need be")

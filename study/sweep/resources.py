@@ -165,7 +165,7 @@ def parse(kind: type[A], option: str, text: str | None, others: Collection[str] 
 
 
 class Plan(NamedTuple):
-    """What an engine would do with runs.
+    """Jobs of an engine for some runs.
 
     Attributes:
         words: its jobs and their resources, in one line.
