@@ -34,7 +34,6 @@ from study.analysis.rerun import differences
 from study.store import Store
 from study.sweep import resources
 from study.sweep.spec import Spec, load
-from study.sweep.trial import stamp
 
 HERE = Path(__file__).parent
 sys.path.append(str(HERE.parent / "tests" / "support"))
@@ -181,7 +180,7 @@ def storm(spec: Spec, out: Path, at_once: int, every: int, engine: str) -> tuple
     nodes = Nodes(2) if engine == "ray" else None
     more = ("--address", nodes.address) if nodes else ()
     killed: Counter[str] = Counter()
-    made: dict[str, set[int | None]] = {}
+    made: dict[str, set[int]] = {}
     draw, began, calls = random.Random(1), time.perf_counter(), 1
     heard = told = began
     launcher = start(spec, out, at_once, *more, engine=engine)
@@ -223,11 +222,11 @@ def storm(spec: Spec, out: Path, at_once: int, every: int, engine: str) -> tuple
             nodes.stop()
 
 
-def look(out: Path, made: dict[str, set[int | None]]) -> bool:
+def look(out: Path, made: dict[str, set[int]]) -> bool:
     """Add the stamps of good records to those that were seen, by run; return True if there is a new one."""
     new = False
     for path in out.glob("*/record.json"):
-        when = stamp(path.parent)
+        when = path.stat().st_mtime_ns
         if when not in made.get(path.parent.name, ()) and records.state(path.parent) == "finished":
             made.setdefault(path.parent.name, set()).add(when)
             new = True

@@ -130,7 +130,7 @@ def headline(record: records.Record) -> str:
 
 
 def _yaml(path: Path | None) -> dict[str, Any]:
-    tree = {} if path is None else read_yaml(path) or {}
+    tree = {} if path is None else read_yaml(path, aliases=False) or {}
     if not isinstance(tree, dict):
         raise InputError(f"{path}: expected fields such as `seed: 1`, got {type(tree).__name__}.")
     return expand(tree)

@@ -1,4 +1,4 @@
-"""Estimate of the time that runs will take, from the records of similar runs."""
+"""Estimate of the time and the memory that runs will take, from the records of similar runs."""
 
 from __future__ import annotations
 
@@ -20,13 +20,18 @@ KNOWN = ("status", "wall_seconds", "peak_memory_bytes", "device", *ALIKE, *PACE)
 
 
 class Past:
-    """Times of finished runs, from a folder of runs and, for kinds that it lacks, from the published results."""
+    """Finished runs by their kind, from a folder of runs and, for kinds that it lacks, from the published results."""
 
     def __init__(self, out: Path, published: Path | None = None) -> None:
-        self.kinds: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+        self.kinds: dict[tuple[Any, ...], list[dict[Any, Any]]] = {}
         for folder in (published, out):
             if folder is not None and folder.is_dir():
-                self.kinds |= _by_kind(Store(folder))
+                store, found = Store(folder), dict[tuple[Any, ...], list[dict[Any, Any]]]()
+                frame = store.frame(RUNS, KNOWN) if store.published else store.runs.reindex(columns=list(KNOWN))
+                frame = frame[(frame["status"] == "finished") & (frame["wall_seconds"] > 0) & frame[PACE[0]].notna()]
+                for row in frame.to_dict("records"):
+                    found.setdefault(_kind(row), []).append(row)
+                self.kinds |= found
 
     def seconds(self, experiments: Iterable[Experiment]) -> list[float | None]:
         """Return the time that each run takes alone; None where no similar run has finished."""
@@ -39,14 +44,26 @@ class Past:
     def memory(self, experiments: Iterable[Experiment], gpus: Collection[str]) -> int:
         """Return the bytes that a similar run had allocated at most on GPUs of these names; 0 if none was measured."""
         kinds = {_kind(_row(experiment)) for experiment in experiments}
-        alike = (one for kind in kinds for one in self.kinds.get(kind, ()) if one["device"] in gpus)
-        return max((int(one["peak_memory_bytes"] or 0) for one in alike), default=0)
+        alike = [one for kind in kinds for one in self.kinds.get(kind, ()) if one["device"] in gpus]
+        return int(max((one["peak_memory_bytes"] for one in alike), default=0))
 
 
-def typical(seconds: Sequence[float | None]) -> float | None:
-    """Return the mean of the times that are known; None if none is."""
+def _row(experiment: Experiment) -> dict[Any, Any]:
+    return dict(flat(experiment.model_dump(mode="json")))
+
+
+def _kind(row: dict[Any, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in ALIKE)
+
+
+def _work(row: dict[Any, Any]) -> float:
+    return float(row[PACE[0]] * row[PACE[1]])
+
+
+def typical(seconds: Sequence[float | None]) -> float:
+    """Return the mean of the times that are known; 0 if none is."""
     known = [took for took in seconds if took is not None]
-    return mean(known) if known else None
+    return mean(known) if known else 0.0
 
 
 def told(seconds: Sequence[float | None], at_once: int, cores: float, gpus: float = 0) -> str:
@@ -58,44 +75,18 @@ def told(seconds: Sequence[float | None], at_once: int, cores: float, gpus: floa
         cores: cores of a run.
         gpus: GPUs of a run, such as 0.25.
     """
-    each = typical(seconds)
-    if each is None:
+    total = typical(seconds) * len(seconds)
+    if not total:
         return "time: not known, because no run of this corpus, family and size has finished"
     parallel = max(1, min(at_once, len(seconds)))
-    total = each * len(seconds)
-    longest = max(took for took in seconds if took is not None)
+    whole = max(total / parallel, *(took or 0 for took in seconds))
     amount = f"{total * gpus / 3600:.1f} GPU-hours" if gpus else f"{total * cores / 3600:.1f} core-hours"
-    return f"time: about {clock(max(total / parallel, longest))} with {parallel} at a time, {amount}, by similar runs"
-
-
-def _by_kind(store: Store) -> dict[tuple[str, ...], list[dict[str, Any]]]:
-    frame = store.frame(RUNS, KNOWN) if store.published else store.runs.reindex(columns=list(KNOWN))
-    kinds: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    for values in frame.astype(object).where(frame.notna(), None).values:
-        row = dict(zip(KNOWN, values, strict=True))
-        if row["status"] == "finished" and row["wall_seconds"] and _work(row):
-            kinds.setdefault(_kind(row), []).append(row)
-    return kinds
-
-
-def _row(experiment: Experiment) -> dict[str, Any]:
-    return dict(flat(experiment.model_dump(mode="json")))
-
-
-def _kind(row: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(f"{value:g}" if isinstance(value := row.get(name), int | float) else str(value) for name in ALIKE)
-
-
-def _work(row: dict[str, Any]) -> float:
-    steps, tokens = (row.get(name) for name in PACE)
-    return float(steps or 0) * float(tokens or 0)
+    return f"time: about {clock(whole)} with {parallel} at a time, {amount}, by similar runs"
 
 
 def clock(seconds: float) -> str:
     """`42 s`, `3 min 05 s`, `2 h 10 min`."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 1:
+        return f"{rest} s"
+    return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"

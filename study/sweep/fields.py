@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import difflib
 import re
+from contextlib import suppress
 from functools import cache
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
-from pydantic.fields import FieldInfo
 
 from study.config.fields import declared
 from study.config.overrides import expected
@@ -21,6 +21,7 @@ from study.errors import InputError
 
 ALIASES = {"lr": "training.learning_rate", "corpus": "data.name"}
 """Short names of fields in `arm` texts, beside the endings of full names."""
+NUMBER = re.compile(r"([-+]?\d+)(\.\d*)?(?:[eE]([-+]?)(\d+))?")
 
 
 @cache
@@ -37,8 +38,7 @@ def full_name(name: str) -> str:
     if name in declared():
         return name
     found = [full for full in declared() if full.endswith(f".{name}")]
-    fewest = min((full.count(".") for full in found), default=0)
-    shortest = [full for full in found if full.count(".") == fewest]
+    shortest = [full for full in found if full.count(".") == min(other.count(".") for other in found)]
     if len(shortest) > 1:
         raise InputError(f"{name}: expected one field, got {' and '.join(shortest)}. Write the whole name.")
     return shortest[0] if shortest else name
@@ -46,16 +46,13 @@ def full_name(name: str) -> str:
 
 def short_name(name: str) -> str:
     """Return the shortest name that `full_name` resolves to this field."""
-    alias = next((short for short, full in ALIASES.items() if full == name), "")
     parts = name.split(".")
-    for start in reversed(range(len(parts))):
-        short = ".".join(parts[start:])
-        try:
-            if not alias and full_name(short) == name:
+    endings = [".".join(parts[start:]) for start in reversed(range(1, len(parts)))]
+    for short in (*ALIASES, *endings):
+        with suppress(InputError):
+            if full_name(short) == name:
                 return short
-        except InputError:
-            continue
-    return alias or name
+    return name
 
 
 def check(dotted: str, value: Any) -> None:
@@ -67,45 +64,28 @@ def check(dotted: str, value: Any) -> None:
     if dotted == "out":
         raise InputError(f"expected no folder of runs in a sweep file, got {value!r}. Use --runs or STUDY_RUNS.")
     if dotted not in declared():
-        raise InputError(_unknown(dotted))
-    problem = ""
+        if inside := next((name for name in declared() if name.startswith(f"{dotted}.")), None):
+            raise InputError(f"expected a field, got a section. Name a field of it, such as {inside}.")
+        close = difflib.get_close_matches(dotted, declared(), n=1)
+        raise InputError(
+            "no such field." + (f" Did you mean {close[0]}?" if close else " `study train --help` lists all.")
+        )
+    problems = []
     for adapter in _adapters(dotted):
         try:
             adapter.validate_python(value, strict=True)
-        except ValidationError as error:
-            problem = problem or expected(error.errors()[0])
-        else:
             return
-    raise InputError(f"{problem}{_remedy(value)}")
-
-
-def _unknown(dotted: str) -> str:
-    inside = [name for name in declared() if name.startswith(f"{dotted}.")]
-    if inside:
-        return f"expected a field, got a section. Name a field of it, such as {inside[0]}."
-    close = difflib.get_close_matches(dotted, declared(), n=1)
-    return "no such field." + (f" Did you mean {close[0]}?" if close else " `study train --help` lists all.")
-
-
-def _remedy(value: Any) -> str:
-    """YAML 1.1 reads 1e-4 as text: with an exponent, a number needs a point and a sign."""
-    if not isinstance(value, str):
-        return ""
-    number = re.fullmatch(r"([-+]?\d+)(\.\d*)?(?:[eE]([-+]?)(\d+))?", value)
-    if number is None:
-        return ""
-    whole, fraction, sign, exponent = number.groups()
-    plain = f"{whole}{fraction or '.0'}e{sign or '+'}{exponent}" if exponent else value
-    return f" It is text here. Write {plain} without quotes."
+        except ValidationError as error:
+            problems.append(expected(error.errors()[0]))
+    hint = ""
+    if isinstance(value, str) and (number := NUMBER.fullmatch(value)):  # YAML 1.1 reads 1e-4 as text
+        whole, fraction, sign, exponent = number.groups()
+        plain = f"{whole}{fraction or '.0'}e{sign or '+'}{exponent}" if exponent else value
+        hint = f" It is text here. Write {plain} without quotes."
+    raise InputError(problems[0] + hint)
 
 
 @cache
 def _adapters(dotted: str) -> tuple[TypeAdapter[Any], ...]:
-    return tuple(map(_adapter, declared()[dotted].values()))
-
-
-def _adapter(field: FieldInfo) -> TypeAdapter[Any]:
-    kind: Any = field.annotation
-    for constraint in field.metadata:
-        kind = Annotated[kind, constraint]
-    return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False))
+    kinds: list[Any] = [Annotated[one.annotation, one] for one in declared()[dotted].values()]
+    return tuple(TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False)) for kind in kinds)

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-import yaml
-
 from study.config import Experiment, experiment_from, experiment_id
 from study.config.overrides import FAMILY, PRESET, family_of
 from study.errors import InputError
@@ -47,7 +45,7 @@ class Cell:
 
 
 def expand(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of one trial as W&B passes them (`arm`, nested sections) ↦ flat overrides of the experiment.
+    """Return flat overrides of the experiment from the parameters of one trial, as W&B passes them.
 
     Raises:
         InputError: `arm` is no text of the form `field=value field=value`.
@@ -58,26 +56,25 @@ def expand(given: Mapping[str, Any]) -> dict[str, Any]:
             flat |= {f"{name}.{inner}": leaf for inner, leaf in expand(value).items()}
         elif name != ARM:
             flat[name] = value
-    if ARM in given:
-        flat |= _arm(given[ARM])
-    return flat
+    return flat | (_arm(given[ARM]) if ARM in given else {})
 
 
 def _arm(text: Any) -> dict[str, Any]:
-    """Overrides of an `arm` text. Names may be short (`study.sweep.fields.full_name`)."""
+    """Return the overrides of an `arm` text. Names may be short (`study.sweep.fields.full_name`)."""
     form = "Write overrides such as `score=dot heads=4`."
     if not isinstance(text, str):
         raise InputError(f"arm: expected a text, got {text!r}. {form}")
+    overrides: dict[str, Any] = {}
     try:
-        words = shlex.split(text)
-        pairs = [(fields.full_name(name), _value(value)) for name, value in (word.split("=", 1) for word in words)]
-    except (ValueError, yaml.YAMLError):
+        for short, value in (word.split("=", 1) for word in shlex.split(text)):
+            name = fields.full_name(short)
+            if name in overrides:
+                raise InputError(f"expected every field once, got {name} twice. Remove one.")
+            overrides[name] = _value(value)
+    except ValueError:
         raise InputError(f"arm: expected field=value field=value, got {text[:80]!r}. {form}") from None
     except InputError as problem:
         raise InputError(f"arm: {problem}") from None
-    overrides = dict(pairs)
-    if len(overrides) < len(pairs):
-        raise InputError(f"arm: expected every field once, got one twice in {text!r}. Remove one.")
     return overrides
 
 
@@ -90,13 +87,13 @@ def written_out(text: str) -> str:
 
 @lru_cache(4096)  # arms repeat few texts, once for each seed
 def _value(text: str) -> Any:
-    """Value of a YAML scalar. 1e-3 is a number too, which YAML 1.1 reads as text."""
+    """Return the value of a YAML scalar. 1e-3 is a number too, which YAML 1.1 reads as text."""
     value = parse(text)
     return float(value) if isinstance(value, str) and EXPONENT.fullmatch(value) else value
 
 
 def flatten(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, tuple[Any, ...]]:
-    """Nested parameters ↦ dotted name ↦ values.
+    """Return the values of every field by its dotted name.
 
     Raises:
         InputError: one field is declared twice.
@@ -114,45 +111,51 @@ def flatten(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, tuple[
 
 
 def cells_of(parameters: Mapping[str, tuple[Any, ...]]) -> tuple[Cell, ...]:
-    """Every point of the grid, the last parameter varying fastest.
+    """Return every point of the grid, the last parameter varying fastest.
 
     Raises:
         InputError: nothing varies, a field or value that no experiment takes, one experiment twice, or none at all.
     """
-    if all(len(values) == 1 for values in parameters.values()):
-        raise InputError("parameters: expected a grid, got single values. Give one of them `values: [..., ...]`.")
-    if (count := math.prod(map(len, parameters.values()))) > MOST:
-        raise InputError(f"parameters: expected at most {MOST:,} cells, got {count:.0e}. Split the grid over files.")
+    count = math.prod(map(len, parameters.values()))
+    if not 1 < count <= MOST:
+        raise InputError(
+            f"parameters: expected a grid of 2 to {MOST:,} cells, got {count:.4g}. Change `values: [...]`."
+        )
     for name, values in parameters.items():
         for value in values:
             _check(name, value, parameters)
     points = [dict(zip(parameters, point, strict=True)) for point in itertools.product(*parameters.values())]
-    named = PRESET in parameters or any(PRESET in _arm(text) for text in parameters.get(ARM, ()))
-    built: dict[str, Experiment | InputError] = {}
-    cells = tuple(_cell(point, named, built) for point in points)
-    _check_cells(cells)
+    presets = PRESET in parameters or any(PRESET in _arm(text) for text in parameters.get(ARM, ()))
+    built: dict[str, Experiment | str] = {}
+    cells = tuple(_cell(point, presets, built) for point in points)
+    seen: dict[str, Cell] = {}
+    for cell in cells:
+        if cell.id is not None and (first := seen.setdefault(cell.id, cell)) is not cell:
+            two = " and ".join(json.dumps(one.given).replace('"', "") for one in (first, cell))
+            raise InputError(f"parameters: two cells are one experiment, {cell.id}: {two}. Remove one.")
+    if not seen:
+        raise InputError(f"parameters: expected a cell that is an experiment, got none. The first: {cells[0].reason}")
     return cells
 
 
 def _check(name: str, value: Any, parameters: Mapping[str, tuple[Any, ...]]) -> None:
-    inside = _arm(value) if name == ARM else {name: value}
-    for dotted, leaf in inside.items():
-        where = f"parameters.arm: {dotted}" if name == ARM else f"parameters.{dotted}"
+    prefix = "parameters.arm: " if name == ARM else "parameters."
+    for dotted, leaf in (_arm(value) if name == ARM else {name: value}).items():
         if name == ARM and (dotted == SEED or len(parameters.get(dotted, ())) > 1):
-            raise InputError(f"{where}: expected in an arm or as a parameter, got both. Remove one.")
+            raise InputError(f"{prefix}{dotted}: expected in an arm or as a parameter, got both. Remove one.")
         try:
             fields.check(dotted, leaf)
         except InputError as problem:
-            raise InputError(f"{where}: {problem}") from None
+            raise InputError(f"{prefix}{dotted}: {problem}") from None
 
 
-def _cell(given: dict[str, Any], named: bool, built: dict[str, Experiment | InputError]) -> Cell:
-    """A point of the grid. Where presets are `named`, their family is spelled out: families are reported apart.
+def _cell(given: dict[str, Any], presets: bool, built: dict[str, Experiment | str]) -> Cell:
+    """Return a point of the grid. With presets their family is spelled out, since families are reported apart.
 
     An arm is built once for all its seeds; `built` keeps it. `_check` has looked at every seed.
     """
     overrides = expand(given)
-    if named:
+    if presets:
         overrides = {FAMILY: family_of(overrides), **overrides}
     arm = {name: value for name, value in overrides.items() if name != SEED}
     key = json.dumps(arm, default=repr)
@@ -160,31 +163,15 @@ def _cell(given: dict[str, Any], named: bool, built: dict[str, Experiment | Inpu
         try:
             built[key] = experiment_from(arm)
         except InputError as reason:
-            built[key] = reason
+            built[key] = str(reason)
     made = built[key]
-    if isinstance(made, InputError):
-        return Cell(given, overrides, None, str(made))
+    if isinstance(made, str):
+        return Cell(given, overrides, None, made)
     return Cell(given, overrides, made.model_copy(update={SEED: overrides[SEED]}) if SEED in overrides else made, None)
 
 
-def _check_cells(cells: tuple[Cell, ...]) -> None:
-    seen: dict[str, Cell] = {}
-    for cell in cells:
-        if cell.id is not None and (first := seen.setdefault(cell.id, cell)) is not cell:
-            raise InputError(
-                f"parameters: two cells are one experiment, {cell.id}: {_plain(first.given)} and {_plain(cell.given)}. "
-                "Remove one."
-            )
-    if not seen:
-        raise InputError(f"parameters: expected a cell that is an experiment, got none. The first: {cells[0].reason}")
-
-
-def _plain(given: Mapping[str, Any]) -> str:
-    return "{" + ", ".join(f"{name}: {text(value)}" for name, value in given.items()) + "}"
-
-
 def text(value: Any) -> str:
-    """A value as labels show it."""
+    """Return a value as labels show it."""
     if isinstance(value, float):
         return f"{value:g}"
     return value if isinstance(value, str) else json.dumps(value)

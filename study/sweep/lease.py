@@ -22,8 +22,6 @@ from study.errors import BusyError, InputError
 FILE = "lease"
 PATIENCE = 0.25
 """Seconds in which a lock counts as passing: who looks at a lease has it for a moment, too."""
-POLL = 0.5
-"""Seconds between two looks of who waits for a lease."""
 LACKING = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 """Errors of file systems without locks."""
 
@@ -43,10 +41,8 @@ def acquire(folder: Path) -> FileLock | None:
     except (OSError, NotImplementedError) as problem:
         if isinstance(problem, OSError) and problem.errno not in LACKING:
             raise files.unwritable(folder, problem) from None
-        raise InputError(
-            f"{folder}: expected a file system with locks, got none. Mount it with locks, or give each machine a "
-            "folder of its own with --runs and --shard."
-        ) from None
+        remedy = "Mount it with locks, or give each machine a folder of its own with --runs and --shard."
+        raise InputError(f"{folder}: expected a file system with locks, got none. {remedy}") from None
     return lock
 
 
@@ -66,7 +62,7 @@ def holding(folder: Path, wait: bool = False) -> Iterator[None]:
             raise BusyError(
                 f"{folder}: another process runs this now. Wait for it, or choose another folder with --runs."
             )
-        time.sleep(POLL)
+        time.sleep(PATIENCE)
     try:
         yield
     finally:

@@ -11,7 +11,7 @@ from typing import Any
 from study import files
 from study.config.words import label_words
 from study.errors import InputError
-from study.sweep.spec import Cell, Spec, load
+from study.sweep.spec import Cell, Spec
 from study.tracking.view import PLACES, VARIABLE, Place
 
 
@@ -42,34 +42,24 @@ def _words(label: str) -> str:
     return " · ".join(label_words(label))
 
 
-def variable(spec: Spec, cell: Cell) -> dict[str, str]:
-    """Return the variable that tells one process the place of its run in this sweep."""
+def variable(spec: Spec, cell: Cell) -> str:
+    """Return the assignment of the variable that tells one process the place of its run in this sweep."""
     place = _place([(spec, cell)]).model_dump(mode="json")
-    return {VARIABLE: json.dumps({cell.id: place}, ensure_ascii=False)}
+    return f"{VARIABLE}={json.dumps({cell.id: place}, ensure_ascii=False)}"
 
 
 def write(spec: Spec, out: Path) -> None:
     """Write the places of a sweep's runs into the folder of runs, where live runs find them.
 
-    The other sweep files of the folder count as well, since they may declare the same runs. Nothing is read where the
-    places are known.
-
     Raises:
         InputError: the folder cannot be written.
     """
-    path = out / PLACES
     known: dict[str, Any] = {}
     with suppress(InputError, AttributeError):
-        known = dict(files.read_json(path, below=out).items())
-    if all(spec.name in known.get(cell.id or "", {}).get("sweep", ()) for cell in spec.runnable):
-        return
-    specs = {spec.path.resolve(): spec}
-    for file in sorted(spec.path.parent.glob("*.yaml")):
-        with suppress(InputError):
-            specs.setdefault(file.resolve(), spec if file.samefile(spec.path) else load(file))
-    own = {cell.id for cell in spec.runnable}
-    found = {name: place.model_dump(mode="json") for name, place in places(specs.values()).items() if name in own}
-    try:
-        files.write(path, json.dumps(known | found, ensure_ascii=False, indent=0) + "\n", durable=False)
-    except OSError as problem:
-        raise files.unwritable(out, problem) from None
+        known = dict(files.read_json(out / PLACES, below=out).items())
+    found = known | {name: place.model_dump(mode="json") for name, place in places([spec]).items()}
+    if found != known:
+        try:
+            files.write(out / PLACES, json.dumps(found, ensure_ascii=False, indent=0) + "\n", durable=False)
+        except OSError as problem:
+            raise files.unwritable(out, problem) from None

@@ -4,64 +4,46 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 import socket
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from study.errors import InputError
-from study.sweep import local, resources
-from study.sweep.options import number, pairs
-from study.sweep.resources import plural
-from study.sweep.signals import Interrupts
+from study.sweep import engine, resources
+from study.sweep.resources import Asked, Plan, plural
+from study.sweep.signals import Interrupts, answer
 from study.tracking.view import PLACES
 
 RETRIES = 5
 """Number of times that Ray starts a task again whose worker or node was lost."""
-EXAMPLE = "Write, for example, gpus=0.25,cpus=2."
 QUIET = {"include_dashboard": False, "log_to_driver": False, "logging_level": "warning"}
 
 
-@dataclass(frozen=True)
-class Options:
-    """Resources of one run; a part of a GPU lets several runs share it. `address` is that of a cluster.
+class Options(Asked):
+    """Write, for example, gpus=0.25,cpus=2."""
 
-    `gpus` None: one where the cluster has GPUs and a run may use one, else none.
-    """
-
-    cpus: float = 1.0
-    gpus: float | None = None
-    address: str | None = None
-
-    def describe(self, count: int) -> str:
-        """Return tasks and resources in one line."""
-        gpus = "1 GPU if the cluster has GPUs" if self.gpus is None else f"{self.gpus:g} GPU"
-        where = f"the cluster at {self.address}" if self.address else "this machine"
-        return f"Ray: {plural(count, 'task')} on {where}, each {self.cpus:g} CPU and {gpus}, up to {RETRIES} restarts"
-
-    def script(self, commands: Iterable[str]) -> str:
-        """Return lines that submit each run as a job of Ray, given its line for a shell."""
-        asked = f"--entrypoint-num-cpus={self.cpus:g} --entrypoint-num-gpus={self.gpus or 0:g}"
-        host, port, _ = (self.address or "").partition(":")
-        where = f" --address=http://{host}:8265" if port else ""
-        return "\n".join(f"ray job submit --no-wait{where} {asked} -- {command}" for command in commands)
+    cpus: Annotated[float, Field(ge=0, le=10**6)] = 1.0
+    gpus: Annotated[float | None, Field(ge=0, le=10**6)] = None
+    """None: one where the cluster has GPUs and a run may use one, else none."""
 
 
-def options(text: str | None, address: str | None) -> Options:
-    """Return the resources that a text names: `gpus=0.25,cpus=2`.
+def plan(options: Options, address: str | None, commands: list[str], cores: int) -> Plan:
+    """Return the tasks that make runs, and lines that submit the command of each as a job of Ray."""
+    gpus = "1 GPU if the cluster has GPUs" if options.gpus is None else f"{options.gpus:g} GPU"
+    where = f"the cluster at {address}" if address else "this machine"
+    tasks = plural(len(commands), "task")
+    words = f"Ray: {tasks} on {where}, each {options.cpus:g} CPU and {gpus}, up to {RETRIES} restarts"
+    host, port, _ = (address or "").partition(":")
+    to = f" --address=http://{host}:8265" if port else ""
+    asked = f"--entrypoint-num-cpus={options.cpus:g} --entrypoint-num-gpus={options.gpus or 0:g}"
+    script = "\n".join(f"ray job submit --no-wait{to} {asked} -- {command}" for command in commands)
+    return Plan(words, script, max(int(cores // max(options.cpus, 0.01)), 1), options.cpus, options.gpus or 0)
 
-    Raises:
-        InputError: a part is no name=value, a name is unknown, or a value is no number.
-    """
-    given = pairs("--ray", text, ("cpus", "gpus"), EXAMPLE)
-    found = {name: number("--ray", name, value) for name, value in given.items()}
-    if address not in (None, "auto", "local") and not re.fullmatch(r"\S+:\d+", str(address), re.ASCII):
-        raise InputError(f"--address: expected HOST:PORT or auto, got {address}. `ray status` names the address.")
-    return Options(**found, address=address)
 
-
-def run(job: local.Job, options: Options) -> int:
+def run(job: engine.Job, options: Options, address: str | None) -> int:
     """Make each run of a job as a task; return 0, or 130 or 143 if a signal ended it.
 
     A worker or a node that is lost costs the runs under way there: Ray starts their tasks elsewhere, and each continues
@@ -73,38 +55,34 @@ def run(job: local.Job, options: Options) -> int:
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     with Interrupts() as interrupts:
-        ray = _connected(options.address)
+        ray = _connected(address)
         interrupts.take()  # Ray has handlers of its own
         try:
-            _make(ray, job, _checked(options, job, ray.nodes()))
+            given = checked(options, job, ray.nodes())
+            task = ray.remote(num_cpus=given.cpus, num_gpus=given.gpus, max_retries=RETRIES)(make)
+            alone = replace(job, out=job.out.resolve(), slots=1)
+            under_way = {task.remote(replace(alone, tasks=(one,)), given): one for one in job.tasks}
+            print(f"{job.name}: {len(under_way)} tasks, each {given.cpus:g} CPU and {given.gpus:g} GPU", flush=True)
+            while under_way:
+                (done, *_), _ = ray.wait(list(under_way))
+                one = under_way.pop(done)
+                try:
+                    how = "ended" if ray.get(done) == 0 else "failed"
+                except ray.exceptions.RayError as problem:
+                    how = f"failed ({_line(problem)})"
+                print(
+                    f"{len(job.tasks) - len(under_way)} of {len(job.tasks)}  {how}  {one.id}  {one.label}", flush=True
+                )
         except KeyboardInterrupt:
-            local.tell("stopping the tasks; the same command again continues")
+            answer("stopping the tasks; the same command again continues")
             return interrupts.status
         finally:
-            interrupts.answer()
+            interrupts.answering = True
             ray.shutdown()
     return 0
 
 
-def _make(ray: Any, job: local.Job, options: Options) -> None:
-    print(f"{job.name}: {options.describe(len(job.tasks))}", flush=True)
-    task = ray.remote(num_cpus=options.cpus, num_gpus=options.gpus, max_retries=RETRIES)(make)
-    here = replace(job, out=job.out.resolve(), slots=1)
-    under_way = {task.remote(replace(here, tasks=(one,)), options): one for one in job.tasks}
-    failed = 0
-    while under_way:
-        (done, *_), _ = ray.wait(list(under_way))
-        one = under_way.pop(done)
-        try:
-            code = ray.get(done)
-        except ray.exceptions.RayError as problem:
-            print(f"failed  {one.id}  {one.label}: {_line(problem)}", flush=True)
-            code = 1
-        failed += code != 0
-        print(f"{len(job.tasks) - len(under_way)} of {len(job.tasks)} tasks ended, {failed} failed", flush=True)
-
-
-def make(job: local.Job, options: Options) -> int:
+def make(job: engine.Job, options: Options) -> int:
     """Make one run in a worker, with what Ray gave the task.
 
     Raises:
@@ -112,7 +90,7 @@ def make(job: local.Job, options: Options) -> int:
     """
     if not (job.out / PLACES).exists():
         raise InputError(f"{job.out}: expected a folder that every node shares, and {socket.gethostname()} lacks it.")
-    return local.run(job, resources.here().at_most(options.cpus, options.gpus or 0, "Ray"))
+    return engine.run(job, resources.here().at_most(options.cpus, options.gpus or 0, "Ray"))
 
 
 def _connected(address: str | None) -> Any:
@@ -131,24 +109,24 @@ def _connected(address: str | None) -> Any:
     return ray
 
 
-def _checked(options: Options, job: local.Job, nodes: Iterable[Mapping[str, Any]]) -> Options:
+def checked(options: Options, job: engine.Job, nodes: Iterable[Mapping[str, Any]]) -> Options:
     """Return the resources of a task.
 
     Raises:
         InputError: no node has them.
     """
-    there = [node["Resources"] for node in nodes if node["Alive"]]
+    there = [(node["Resources"].get("CPU", 0), node["Resources"].get("GPU", 0)) for node in nodes if node["Alive"]]
     if options.gpus is None:
         wanted = any(task.experiment.trainer.device != "cpu" for task in job.tasks)
-        options = replace(options, gpus=float(wanted and any(node.get("GPU") for node in there)))
-    if any(node.get("CPU", 0) >= options.cpus and node.get("GPU", 0) >= (options.gpus or 0) for node in there):
+        options = options.model_copy(update={"gpus": float(wanted and any(gpus for _, gpus in there))})
+    if any(cpus >= options.cpus and gpus >= (options.gpus or 0) for cpus, gpus in there):
         return options
-    found = "; ".join(dict.fromkeys(f"{node.get('CPU', 0):g} CPU, {node.get('GPU', 0):g} GPU" for node in there))
+    found = "; ".join(dict.fromkeys(f"{cpus:g} CPU, {gpus:g} GPU" for cpus, gpus in there))
     raise InputError(
         f"--ray: no node has {options.cpus:g} CPU and {options.gpus:g} GPU; there is {found}. Ask for less."
     )
 
 
 def _line(problem: BaseException) -> str:
-    """The last line of an error: a worker's begins with its traceback."""
+    """Return the last line of an error: a worker's begins with its traceback."""
     return str(problem).strip().splitlines()[-1].strip()[:200]

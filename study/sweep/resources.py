@@ -6,14 +6,19 @@ torch and without CUDA: a launcher that had touched CUDA could not fork trials.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from study.config.experiment import Experiment, threads_for
+from study.config.overrides import expected
 from study.errors import InputError
 
 PER_GPU = 8
@@ -25,8 +30,6 @@ Both are assumptions. They were never measured on a GPU.
 """
 PER_RUN = 2**29
 """Memory of a run beside the GPU, in bytes. A small model was measured at .45 GB."""
-MOST = 1024
-"""Slots of one launcher: each is a process that it watches."""
 MACHINE = "this machine"
 CGROUPS, OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
@@ -36,7 +39,6 @@ class Gpu:
     """A GPU as NVML, the library of its driver, describes it."""
 
     name: str
-    uuid: str
     free: int
 
 
@@ -53,8 +55,7 @@ class Slot:
 
     def threads_of(self, experiment: Experiment) -> int:
         """Return the number of threads of torch that an experiment gets here."""
-        trainer = experiment.trainer
-        return threads_for(experiment.model.width, trainer.threads, bool(self.gpu)) or self.threads
+        return threads_for(experiment.model.width, experiment.trainer.threads, bool(self.gpu)) or self.threads
 
 
 @dataclass(frozen=True)
@@ -85,10 +86,8 @@ class Resources:
             need: bytes of GPU memory that a similar run had allocated at most; 0 if none was measured.
 
         Raises:
-            InputError: a run asks for more GPUs than there are, or there are too many slots.
+            InputError: a run asks for more GPUs than there are.
         """
-        if wanted is not None and wanted > MOST:
-            raise InputError(f"--slots: expected at most {MOST}, got {wanted}.")
         every = [experiment.trainer for experiment in experiments]
         on_gpus = [trainer for trainer in every if trainer.device != "cpu"]
         devices = max((trainer.devices for trainer in on_gpus or every), default=1)
@@ -96,7 +95,7 @@ class Resources:
         if on_gpus and 1 < devices > len(found):
             raise InputError(
                 f"trainer.devices: expected at most {len(found)} GPUs, which this process may use, got {devices}. Set "
-                f"{'1' if len(found) < 2 else f'{len(found)} or fewer'}, or trainer.device cpu."
+                "no more, or trainer.device cpu."
             )
         groups = [",".join(found[i : i + devices]) for i in range(0, len(found) - devices + 1, devices)]
         count = max(min(self.cores // devices, self.memory // (PER_RUN * devices)), 1)
@@ -111,19 +110,76 @@ class Resources:
 
     def describe(self, slots: Sequence[Slot], experiments: Iterable[Experiment]) -> str:
         """Return one line: `2 at a time, 1 thread each (1 GPU, 2 cores by SLURM)`."""
-        threads = sorted({slots[0].threads_of(experiment) for experiment in experiments}) or [slots[0].threads]
+        threads = sorted({slots[0].threads_of(experiment) for experiment in experiments})
         each = plural(threads[0], "thread") if len(threads) == 1 else f"{threads[0]} to {threads[-1]} threads"
         if (processes := slots[0].processes) > 1:
             each = f"{processes} processes of {each}"
         used = {gpu for slot in slots for gpu in (slot.gpu or "").split(",") if gpu}
-        where = [plural(len(used), "GPU")] if used else []
-        where.append(plural(self.cores, "core") + (f" by {self.limit}" if self.limit != MACHINE else ""))
-        return f"{len(slots)} at a time, {each} each ({', '.join(where)})"
+        gpus = f"{plural(len(used), 'GPU')}, " if used else ""
+        limit = f" by {self.limit}" if self.limit != MACHINE else ""
+        return f"{len(slots)} at a time, {each} each ({gpus}{plural(self.cores, 'core')}{limit})"
 
 
 def plural(count: int, what: str) -> str:
     """`1 core`, `2 cores`."""
     return f"{count:,} {what}{'s' * (count != 1)}"
+
+
+class Asked(BaseModel):
+    """Resources that an engine is asked for, as its option gives them: `gpus=1,time=4h`."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+
+A = TypeVar("A", bound=Asked)
+
+
+def parse(kind: type[A], option: str, text: str | None, others: Collection[str] = ()) -> A:
+    """Return the resources that an option names.
+
+    Args:
+        kind: the fields that it may have.
+        option: its name.
+        text: its value, `name=value,name=value`.
+        others: names of further fields, whose values are texts.
+
+    Raises:
+        InputError: a part is no name=value, a name is unknown, or a value does not fit.
+    """
+    known, given = [*kind.model_fields, *others], dict[str, str]()
+    for part in text.split(",") if text else ():
+        name, _, value = part.strip().partition("=")
+        if not value or " " in value or name in given:
+            raise InputError(f"{option}: expected name=value, each name once, got {part!r}. {kind.__doc__}")
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            also = f"Did you mean {near[0]}?" if near else f"Known are {', '.join(known)}."
+            raise InputError(f"{option}: expected a known name, got {name!r}. {also}")
+        given[name] = value
+    try:
+        return kind.model_validate(given)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        what = expected(problem).removeprefix("Value error, ")
+        raise InputError(f"{option}: {problem['loc'][0]}: {what}") from None
+
+
+class Plan(NamedTuple):
+    """Jobs of an engine for some runs.
+
+    Attributes:
+        words: its jobs and their resources, in one line.
+        script: lines for a shell that do the same.
+        at_once: runs at a time.
+        cores: cores of a run.
+        gpus: GPUs of a run, such as 0.25.
+    """
+
+    words: str
+    script: str
+    at_once: int
+    cores: float
+    gpus: float
 
 
 def here() -> Resources:
@@ -136,12 +192,10 @@ def here() -> Resources:
     affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     limits: dict[str, float] = {MACHINE: affinity, "its cgroup": max(quota, 1)}
     if in_slurm := "SLURM_JOB_ID" in os.environ:
-        cores = os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("SLURM_CPUS_ON_NODE") or affinity
-        limits["SLURM"] = int(cores)
-        if given := os.environ.get("SLURM_MEM_PER_NODE"):
-            memory = min(memory, int(given) * 2**20)
-        elif given := os.environ.get("SLURM_MEM_PER_CPU"):
-            memory = min(memory, int(given) * 2**20 * int(cores))
+        cores = int(os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("SLURM_CPUS_ON_NODE") or affinity)
+        limits["SLURM"] = cores
+        given = os.environ.get("SLURM_MEM_PER_NODE") or float(os.environ.get("SLURM_MEM_PER_CPU", "inf")) * cores
+        memory = min(memory, float(given) * 2**20)
     limit = min(limits, key=lambda name: limits[name])
     denied = in_slurm and not {"CUDA_VISIBLE_DEVICES", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS"} & os.environ.keys()
     return Resources(int(limits[limit]), int(memory), {} if denied else visible(), limit, denied)
@@ -151,83 +205,55 @@ def _cgroups() -> tuple[float, float]:
     """Return the cores and the bytes that cgroups of either version, and the machine, leave to this process."""
     cores = math.inf
     memory: float = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**40
-    for folder in _folders():
-        quota = _words(folder / "cpu.max") or _words(folder / "cpu.cfs_quota_us") + _words(folder / "cpu.cfs_period_us")
-        if len(quota) == 2 and quota[0] not in ("max", "-1"):
-            cores = min(cores, int(quota[0]) / int(quota[1]))
-        for most in (*_words(folder / "memory.max"), *_words(folder / "memory.limit_in_bytes")):
-            memory = min(memory, math.inf if most == "max" else int(most))
+    for line in _words(OWN):
+        _, controllers, path = line.split(":", 2)
+        inner = CGROUPS / controllers / path.lstrip("/")
+        for folder in (inner, *inner.parents):
+            quota = _words(folder / "cpu.max") or [
+                word for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us") for word in _words(folder / name)
+            ]
+            if len(quota) == 2 and quota[0].isdecimal():
+                cores = min(cores, int(quota[0]) / int(quota[1]))
+            for most in (*_words(folder / "memory.max"), *_words(folder / "memory.limit_in_bytes")):
+                memory = min(memory, int(most) if most.isdecimal() else math.inf)
     return cores, memory
 
 
-def _folders() -> Iterator[Path]:
-    """Yield the folders of this process's cgroups, and of all above them."""
-    for line in _lines(OWN):
-        _, controllers, path = line.split(":", 2)
-        inner = (CGROUPS / controllers).joinpath(*Path(path).parts[1:])
-        yield from (folder for folder in (inner, *inner.parents) if CGROUPS in (folder, *folder.parents))
-
-
 def _words(path: Path) -> list[str]:
-    return " ".join(_lines(path)).split()
-
-
-def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text(encoding="utf-8").splitlines()
+        return path.read_text(encoding="utf-8").split()
     except OSError:
         return []
 
 
 def visible() -> dict[str, Gpu]:
-    """Return the GPUs that CUDA shows this process, by their entry of CUDA_VISIBLE_DEVICES.
+    """Return the GPUs that CUDA shows this process, by their entry of CUDA_VISIBLE_DEVICES; none without a driver.
 
     Raises:
         InputError: an entry names none. CUDA would stop there without a word, and the run would train on the CPU.
     """
-    found, listed = _devices(), os.environ.get("CUDA_VISIBLE_DEVICES")
-    if listed is None or not found:
-        return {str(number): gpu for number, gpu in enumerate(found)}
-    entries = [part.strip() for part in listed.split(",") if part.strip()]
-    if entries in ([], ["-1"], ["NoDevFiles"]):
+    try:
+        nvml = importlib.import_module("pynvml")
+        nvml.nvmlInit()
+    except Exception:
         return {}
-    chosen: dict[str, Gpu] = {}
+    count, listed = nvml.nvmlDeviceGetCount(), os.environ.get("CUDA_VISIBLE_DEVICES")
+    entries = [part.strip() for part in listed.split(",")] if listed is not None else list(map(str, range(count)))
+    if entries in ([""], ["-1"], ["NoDevFiles"]):
+        return {}
+    found: dict[str, Gpu] = {}
     for entry in entries:
-        alike = [gpu for gpu in found if len(entry) > 4 and gpu.uuid.startswith(entry)]
-        if entry.isdecimal() and int(entry) < len(found):
-            alike = [found[int(entry)]]
-        elif entry.startswith("MIG-"):
-            alike = _devices([entry])
-        if len(alike) != 1 or entry in chosen:
-            numbers = "0" if len(found) == 1 else f"0 to {len(found) - 1}"
+        try:
+            of = nvml.nvmlDeviceGetHandleByIndex if entry.isdecimal() else nvml.nvmlDeviceGetHandleByUUID
+            handle = of(int(entry) if entry.isdecimal() else entry)
+            gpu = Gpu(nvml.nvmlDeviceGetName(handle), int(nvml.nvmlDeviceGetMemoryInfo(handle).free))
+        except nvml.NVMLError:
+            gpu = None
+        if gpu is None or entry in found:
             raise InputError(
-                f"CUDA_VISIBLE_DEVICES: expected GPUs of {numbers}, each once, or their UUIDs, got {entry!r} in "
+                f"CUDA_VISIBLE_DEVICES: expected GPUs of 0 to {count - 1}, each once, or their UUIDs, got {entry!r} in "
                 f"{listed!r}. Correct it, or unset it to use every GPU."
             )
-        chosen[entry] = alike[0]
-    return chosen
-
-
-def _devices(uuids: Sequence[str] = ()) -> list[Gpu]:
-    """List every GPU here, or those of these UUIDs; none where NVML, or a driver, is missing."""
-    try:
-        pynvml = importlib.import_module("pynvml")
-        pynvml.nvmlInit()
-    except Exception:
-        return []
-    try:
-        handles = [pynvml.nvmlDeviceGetHandleByUUID(uuid) for uuid in uuids] or [
-            pynvml.nvmlDeviceGetHandleByIndex(number) for number in range(pynvml.nvmlDeviceGetCount())
-        ]
-        return [
-            Gpu(
-                pynvml.nvmlDeviceGetName(handle),
-                pynvml.nvmlDeviceGetUUID(handle),
-                int(pynvml.nvmlDeviceGetMemoryInfo(handle).free),
-            )
-            for handle in handles
-        ]
-    except pynvml.NVMLError:
-        return []
-    finally:
-        pynvml.nvmlShutdown()
+        found[entry] = gpu
+    nvml.nvmlShutdown()
+    return found

@@ -10,10 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from types import FrameType
-
-from study.records import CHECKPOINT, PARTS
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 LOOK = 0.5
@@ -30,20 +27,15 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
-        self.signal: int | None = None
-        self.again = False
-        self._answering = False
+        self.status = 0
+        """Exit status of who was interrupted: 130 or 143."""
+        self.answering = self.again = False
+        """`answering`: no signal raises any more, since what is under way is being ended."""
         self._before: dict[signal.Signals, signal._HANDLER] = {}
 
-    @property
-    def status(self) -> int:
-        """Exit status of who was interrupted: 130 or 143."""
-        return 128 + (self.signal or signal.SIGINT)
-
     def __enter__(self) -> Interrupts:
-        for one in SIGNALS:
-            if signal.getsignal(one) is not signal.SIG_IGN:
-                self._before[one] = signal.signal(one, self._handle)
+        self._before = {one: signal.getsignal(one) for one in SIGNALS if signal.getsignal(one) is not signal.SIG_IGN}
+        self.take()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -51,21 +43,23 @@ class Interrupts:
             signal.signal(one, handler)
 
     def take(self) -> None:
-        """Take the signals again, after a library has set handlers of its own."""
+        """Take the signals, also after a library has set handlers of its own."""
         for one in self._before:
             signal.signal(one, self._handle)
 
-    def answer(self) -> None:
-        """From here on no signal raises: what is under way is being ended, whatever the reason."""
-        self._answering = True
-
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        self.signal = self.signal or number
-        if self._answering:
-            self.again = True
-            return
-        self._answering = True
-        raise KeyboardInterrupt
+        self.status = self.status or 128 + number
+        self.again, self.answering = self.answering, True
+        if not self.again:
+            raise KeyboardInterrupt
+
+
+def answer(line: str) -> None:
+    """Print what answers an interrupt. Ctrl-C ends whoever reads through a pipe too, and the answer still goes on."""
+    try:
+        print(line, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextlib.contextmanager
@@ -80,18 +74,6 @@ def on_request() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-@contextlib.contextmanager
-def announced(folder: Path) -> Iterator[None]:
-    """Print how a run continues that is stopped within, by Ctrl-C or SIGTERM."""
-    try:
-        yield
-    except (KeyboardInterrupt, SystemExit):
-        kept = next((folder / name for name in (CHECKPOINT, PARTS) if (folder / name).exists()), None)
-        way = f"continues from {kept}" if kept else "starts again, since nothing was saved yet"
-        print(f"study: stopped; the same command {way}", file=sys.stderr, flush=True)
-        raise
 
 
 def with_parent() -> None:

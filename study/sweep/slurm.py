@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import io
 import json
-import math
 import re
 import shlex
-import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
 
 from study import files
 from study.errors import InputError
-from study.sweep import local, resources
+from study.sweep import engine, resources
 from study.sweep.estimate import typical
-from study.sweep.options import number, pairs
-from study.sweep.resources import PER_GPU, plural
+from study.sweep.resources import PER_GPU, Asked, Plan, plural
+from study.sweep.signals import answer
 
 FOLDER = "slurm"
-"""Folder, beside those of the runs, of `JOBS`, and of a folder for each submission with its scripts and logs."""
+"""Folder, beside those of the runs, of `JOBS` and of the scripts and logs of jobs."""
 JOBS = "jobs.jsonl"
 """One line per submitted job: its id, and the identities of its runs."""
 WARNING = 120
@@ -41,7 +38,6 @@ PATIENCE = 60.0
 LOOK = 10.0
 """Seconds between two looks at the queue of who waits for jobs."""
 ENDED, UNKNOWN = "ended", "unknown"
-EXAMPLE = "Write, for example, partition=gpu,time=4h,gpus=1,parallel=20."
 OTHERS = (
     *("account", "clusters", "constraint", "dependency", "exclude", "exclusive", "gres", "licenses", "mail-type"),
     *("mail-user", "mem", "mem-per-cpu", "mem-per-gpu", "nice", "nodelist", "partition", "priority", "qos"),
@@ -50,87 +46,47 @@ OTHERS = (
 """Long options of sbatch that a job may have."""
 
 
-@dataclass(frozen=True)
-class Options:
-    """Resources of one job, and how many run at a time. `others` are long options of sbatch."""
-
-    minutes: int = 60
-    gpus: int = 0
-    cpus: int | None = None
-    parallel: int = 16
-    others: Mapping[str, str] = field(default_factory=dict)
-
-    def at_once(self, slots: int | None) -> int:
-        """Return how many runs a job makes at a time."""
-        return slots or max(self.gpus * PER_GPU, self.cpus or 1)
-
-    def split(self, job: local.Job, seconds: Sequence[float | None]) -> list[local.Job]:
-        """Divide runs into jobs of even length, at least `parallel`; more if one would exceed its time limit.
-
-        Args:
-            job: all runs.
-            seconds: the time of each; None where it is not known.
-        """
-        each = typical(seconds) or 0.0
-        total = each * len(job.tasks) / self.at_once(job.slots)
-        count = min(max(self.parallel, math.ceil(total / (self.minutes * 60 * 0.8))), len(job.tasks))
-        timed = sorted(zip(seconds, job.tasks, strict=True), key=lambda one: -(one[0] or each))
-        ordered = [task for _, task in timed]
-        return [replace(job, tasks=tuple(ordered[number::count])) for number in range(count)]
-
-    def sbatch(self, name: str) -> dict[str, object]:
-        """Return the options of sbatch for one job."""
-        given: dict[str, object] = {"job-name": name, "time": self.minutes}
-        given |= {"gpus-per-node": self.gpus} if self.gpus else {}
-        given |= {"cpus-per-task": self.cpus} if self.cpus else {}
-        return given | dict(self.others)
-
-    def describe(self, count: int) -> str:
-        """Return jobs and resources in one line."""
-        asked = ", ".join(f"{name}={value}" for name, value in self.sbatch("").items() if name != "job-name")
-        most = count * self.minutes / 60
-        worth = f"{most * self.gpus:.0f} GPU-hours" if self.gpus else f"{most * (self.cpus or 1):.0f} core-hours"
-        return f"SLURM: {plural(count, 'job')}, {self.parallel} at a time, each {asked}; at most {worth}"
-
-    def script(self, name: str, count: int, command: Sequence[str]) -> str:
-        """Return a script for sbatch that makes a sweep in so many jobs, of which each makes a shard."""
-        given = {**self.sbatch(name), "array": f"1-{count}%{self.parallel}", "signal": f"TERM@{WARNING}"}
-        lines = [f"#SBATCH --{option}={value}" for option, value in given.items()]
-        call = f'exec {shlex.join(command)} --shard "$SLURM_ARRAY_TASK_ID/{count}"'
-        return "\n".join(["#!/bin/sh", *lines, "#SBATCH --requeue", call])
-
-
-def options(text: str | None) -> Options:
-    """Return the resources that a text names: `time=4h,gpus=1,parallel=20,partition=gpu`.
-
-    Raises:
-        InputError: a part is no name=value, a name is unknown, or a value is no time or number.
-    """
-    given = pairs("--slurm", text, ("time", "gpus", "cpus", "parallel", *OTHERS), EXAMPLE)
-    found: dict[str, Any] = {}
-    if "time" in given:
-        found["minutes"] = _minutes(given.pop("time"))
-    for name in ("gpus", "cpus", "parallel"):
-        if name in given:
-            found[name] = int(number("--slurm", name, given.pop(name), whole=True, least=name != "gpus"))
-    return Options(**found, others=given)
-
-
 def _minutes(text: str) -> int:
-    found = re.fullmatch(r"(\d{1,6})(m|h|d)", text, re.ASCII)
+    found = re.fullmatch(r"(\d{1,6})([mhd])", text, re.ASCII)
     minutes = int(found[1]) * {"m": 1, "h": 60, "d": 1440}[found[2]] if found else 0
     if minutes * 60 <= WARNING:
-        raise InputError(f"--slurm: time: expected a time from 3m with its unit, such as 90m, 4h or 2d, got {text}.")
+        raise ValueError("expected a time from 3m with its unit, such as 90m, 4h or 2d")
     return minutes
 
 
-@dataclass
-class Submitted:
-    """The function of one job. submitit calls `checkpoint` to learn what is to be run when the job is queued again."""
+class Options(Asked):
+    """Write, for example, partition=gpu,time=4h,gpus=1,parallel=20."""
 
-    job: local.Job
+    time: Annotated[int, BeforeValidator(_minutes)] = 60
+    gpus: Annotated[int, Field(ge=0)] = 0
+    cpus: Annotated[int | None, Field(ge=1)] = None
+    parallel: Annotated[int, Field(ge=1)] = 16
 
-    def __call__(self) -> int:
+    def split(self, job: engine.Job, seconds: Sequence[float | None]) -> list[engine.Job]:
+        """Divide runs into `parallel` jobs of even length, by the time of each run where it is known."""
+        each, count = typical(seconds), min(self.parallel, len(job.tasks))
+        ordered = [task for _, task in sorted(zip(seconds, job.tasks, strict=True), key=lambda one: -(one[0] or each))]
+        return [replace(job, tasks=tuple(ordered[number::count])) for number in range(count)]
+
+    def plan(self, job: engine.Job, command: Sequence[str]) -> Plan:
+        """Return the jobs that make runs, and a script for sbatch, of which each job makes a shard of `command`."""
+        count = min(self.parallel, len(job.tasks))
+        each = job.slots or max(self.gpus * PER_GPU, self.cpus or 1)
+        asked = {"time": self.time, "gpus-per-node": self.gpus, "cpus-per-task": self.cpus, **(self.model_extra or {})}
+        asked = {name: value for name, value in asked.items() if value}
+        words = ", ".join(f"{name}={value}" for name, value in asked.items())
+        asked |= {"job-name": job.name, "array": f"1-{count}", "signal": f"TERM@{WARNING}"}
+        lines = [f"#SBATCH --{name}={value}" for name, value in asked.items()]
+        call = f'exec {shlex.join(command)} --shard "$SLURM_ARRAY_TASK_ID/{count}"'
+        script = "\n".join(["#!/bin/sh", *lines, "#SBATCH --requeue", call])
+        cores, gpus = (self.cpus or 1) / each, self.gpus / each
+        return Plan(f"SLURM: {plural(count, 'job')}, each {words}", script, count * each, cores, gpus)
+
+
+class Runs:
+    """The function of a job. submitit calls `checkpoint` to learn what is to be run when the job is queued again."""
+
+    def __call__(self, job: engine.Job) -> int:
         """Make the runs. Before the time limit, and on preemption, end them and queue again.
 
         submitit queues a job again from within the handler of a signal. Here the signal ends the local engine first,
@@ -144,57 +100,76 @@ class Submitted:
 
         if callable(requeue):
             signal.signal(signal.SIGUSR2, stop)
-        code = local.run(self.job, resources.here())
+        code = engine.run(job, resources.here())
         # SIGTERM alone comes before the kill of a preemption, after which SLURM itself queues the job again; or it
         # comes with `scancel`, after which the job is over.
         if code > 128 and callable(requeue) and (asked.is_set() or asked.wait(PATIENCE)):
             requeue(signal.SIGUSR2, None)
         return code
 
-    def checkpoint(self) -> Any:
+    def checkpoint(self, job: engine.Job) -> Any:
         """Return what is to be run again: the same, since what is done is on disk."""
-        return importlib.import_module("submitit").helpers.DelayedSubmission(self)
+        return importlib.import_module("submitit").helpers.DelayedSubmission(self, job)
 
 
-def submit(options: Options, parts: Sequence[local.Job]) -> None:
-    """Submit jobs as one array. Its scripts and logs get a folder of their own, which goes if SLURM refuses.
+def run(job: engine.Job, todo: engine.Job, options: Options, seconds: Sequence[float | None], wait: bool) -> int:
+    """Submit what is due and in no queue, and wait for all jobs where that is asked for.
+
+    Raises:
+        InputError: there is no SLURM here, or it refuses.
+    """
+    known = queued(todo)
+    free = [(took, task) for took, task in zip(seconds, todo.tasks, strict=True) if task.id not in known]
+    if known:
+        print(f"{len(known)} runs are in jobs that wait or run; --status lists them")
+    if free:
+        new = replace(todo, tasks=tuple(task for _, task in free))
+        submit(options, options.split(new, [took for took, _ in free]))
+        print(f"{job.name}: {len(free)} runs in {options.plan(new, ()).words}, logs in {job.out / FOLDER}")
+    if not wait:
+        print("the same command again submits what is due then, and --status shows jobs and runs")
+        return 0
+    told = ""
+    try:
+        while alive := queued(job):
+            line = f"{len(job.tasks) - len(job.due())} of {len(job.tasks)} runs done, {len(alive)} in jobs"
+            if line != told:
+                print(line, flush=True)
+            told = line
+            time.sleep(LOOK)
+    except KeyboardInterrupt:
+        answer("interrupted: the jobs go on; --status shows them, and the same command waits again")
+        return 130
+    return job.check()
+
+
+def submit(options: Options, parts: Sequence[engine.Job]) -> None:
+    """Submit jobs as one array.
 
     Raises:
         InputError: there is no SLURM here, or it refuses.
     """
     submitit, out = importlib.import_module("submitit"), parts[0].out.resolve()
-    (out / FOLDER).mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=out / FOLDER))
-    folder.chmod(0o755)
     try:
-        executor = submitit.AutoExecutor(folder, cluster="slurm", slurm_max_num_timeout=TIMEOUTS)
+        executor = submitit.AutoExecutor(out / FOLDER, cluster="slurm", slurm_max_num_timeout=TIMEOUTS)
         executor.update_parameters(
             name=parts[0].name,
-            timeout_min=options.minutes,
+            timeout_min=options.time,
             gpus_per_node=options.gpus or None,
             cpus_per_task=options.cpus,
-            slurm_array_parallelism=options.parallel,
             slurm_signal_delay_s=WARNING,
             slurm_setup=["export PYTHONSAFEPATH=1"],  # a file study.py of the working directory is not the package
-            slurm_additional_parameters={**options.others, "requeue": True},
+            slurm_additional_parameters={**(options.model_extra or {}), "requeue": True},
         )
-        with contextlib.redirect_stderr(io.StringIO()), executor.batch(allow_implicit_submissions=True):
-            jobs = [executor.submit(Submitted(replace(part, out=out))) for part in parts]
+        with contextlib.redirect_stderr(None):
+            jobs = executor.map_array(Runs(), [replace(part, out=out) for part in parts])
     except Exception as problem:  # submitit has several for what sbatch may say
-        shutil.rmtree(folder, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            (out / FOLDER).rmdir()
+        why = next((line for line in str(problem).splitlines() if "error: " in line), str(problem))[:300]
         remedy = "Check --slurm, and that `sinfo` answers on this machine."
-        raise InputError(f"--engine slurm: SLURM refuses ({_reason(str(problem))}). {remedy}") from None
+        raise InputError(f"--engine slurm: SLURM refuses ({' '.join(why.split())}). {remedy}") from None
     for job, part in zip(jobs, parts, strict=True):
         line = json.dumps({"job": job.job_id, "runs": [task.id for task in part.tasks]})
         files.append(out / FOLDER / JOBS, f"{line}\n")
-
-
-def _reason(said: str) -> str:
-    """The last line in which a command of SLURM names an error, without the command's name."""
-    lines = [line for line in said.splitlines() if re.search("error|fatal", line, re.IGNORECASE)]
-    return re.sub(r"^\w+: (error|fatal): ", "", " ".join((lines or [said])[-1].split()))[:300].rstrip(".")
 
 
 def queue(out: Path) -> dict[str, tuple[str, str]]:
@@ -203,14 +178,13 @@ def queue(out: Path) -> dict[str, tuple[str, str]]:
     The state is the word of squeue, such as PENDING or RUNNING. A job that is in no queue any more has `ended`; where
     squeue does not answer, the state is `unknown`.
     """
-    submitted: dict[str, str] = {}
-    with contextlib.suppress(InputError):
-        for line in files.read_text(out / FOLDER / JOBS, below=out / FOLDER).splitlines():
-            with contextlib.suppress(InputError, KeyError, TypeError):  # a line that was cut
-                job = files.parse_json(line, JOBS)
-                submitted |= dict.fromkeys(map(str, job["runs"]), str(job["job"]))
-    if not submitted:
+    if not (out / FOLDER / JOBS).exists():
         return {}
+    submitted: dict[str, str] = {}
+    for line in files.read_text(out / FOLDER / JOBS, below=out / FOLDER).splitlines():
+        with contextlib.suppress(InputError, KeyError, TypeError):  # a line that was cut
+            job = files.parse_json(line, JOBS)
+            submitted |= dict.fromkeys(map(str, job["runs"]), str(job["job"]))
     command = ["squeue", "--me", "--array", "--noheader", "--format=%i|%T"]
     try:
         said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
@@ -220,24 +194,7 @@ def queue(out: Path) -> dict[str, tuple[str, str]]:
     return {run: (job, states.get(job, ENDED)) for run, job in submitted.items()}
 
 
-def queued(job: local.Job) -> set[str]:
+def queued(job: engine.Job) -> set[str]:
     """Return the runs that are due and in a job that waits or runs."""
     found = queue(job.out)
     return {task.id for task in job.due() if found.get(task.id, ("", ENDED))[1] not in (ENDED, UNKNOWN)}
-
-
-def wait(job: local.Job) -> None:
-    """Print how runs in jobs go on, until no job is left that could make one.
-
-    Raises:
-        KeyboardInterrupt: the user does not want to wait. The jobs go on.
-    """
-    told = ""
-    while alive := queued(job):
-        states = Counter(state for name, (_, state) in queue(job.out).items() if name in alive)
-        there = len(job.tasks) - len(job.due())
-        line = f"{there} of {len(job.tasks)} runs done; in jobs: " + ", ".join(f"{n} {s}" for s, n in states.items())
-        if line != told:
-            print(line, flush=True)
-        told = line
-        time.sleep(LOOK)

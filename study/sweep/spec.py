@@ -18,8 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -32,7 +31,6 @@ from study.sweep.grid import Cell, cells_of, expand, flatten, text, written_out
 
 __all__ = ["Cell", "Spec", "expand", "load"]
 
-ABSENT = "—"
 APART = ("model.family", "pruning.site", "protocol")
 """Fields that make facets, beside those of the data."""
 
@@ -46,7 +44,6 @@ class Spec:
     description: str
     metric: tuple[str, ...]
     goal: str
-    parameters: Mapping[str, tuple[Any, ...]]
     sweep_id: str
     tags: tuple[str, ...]
     cells: tuple[Cell, ...] = field(repr=False)
@@ -54,18 +51,12 @@ class Spec:
     @cached_property
     def varied(self) -> tuple[str, ...]:
         """The fields that take more than one value over the grid, in the order of the file (`arm` taken apart)."""
-        names = dict.fromkeys(name for cell in self.cells for name in cell.overrides)
-        return tuple(name for name in names if len({repr(c.overrides.get(name, ABSENT)) for c in self.cells}) > 1)
+        return _varied(self.cells, dict.fromkeys(name for cell in self.cells for name in cell.overrides))
 
     @cached_property
     def facet_fields(self) -> tuple[str, ...]:
         """The varied fields whose values are reported apart: corpus, family, whose heads go, and protocol."""
         return tuple(name for name in self.varied if name.startswith("data.") or name in APART)
-
-    @cached_property
-    def arm_fields(self) -> tuple[str, ...]:
-        """The varied fields that make an arm."""
-        return tuple(name for name in self.varied if name not in self.facet_fields and name != "seed")
 
     @cached_property
     def arms(self) -> dict[str, tuple[str, ...]]:
@@ -78,13 +69,11 @@ class Spec:
     @cached_property
     def _differing(self) -> dict[str, tuple[str, ...]]:
         """Facet ↦ the fields in which its arms differ: what is the same all over a facet is no part of a label."""
+        names = [name for name in self.varied if name not in self.facet_fields and name != "seed"]
         facets: dict[str, list[Cell]] = {}
         for cell in self.cells:
             facets.setdefault(self.facet(cell), []).append(cell)
-        return {
-            facet: tuple(n for n in self.arm_fields if len({repr(c.overrides.get(n, ABSENT)) for c in cells}) > 1)
-            for facet, cells in facets.items()
-        }
+        return {facet: _varied(cells, names) for facet, cells in facets.items()}
 
     @property
     def runnable(self) -> tuple[Cell, ...]:
@@ -118,23 +107,26 @@ class Spec:
         return self._label(cell, self.varied) or "base"
 
     def _label(self, cell: Cell, names: tuple[str, ...]) -> str:
-        shown = [(self._short[name], cell.overrides[name]) for name in names if name in cell.overrides]
-        return " ".join(f"{name}={text(value)}" for name, value in shown)
+        return " ".join(f"{self._short[name]}={text(cell.overrides[name])}" for name in names if name in cell.overrides)
 
     @cached_property
     def _short(self) -> dict[str, str]:
         """The shortest ending of each varied field's name that no other one shares."""
         short = {}
         for name in self.varied:
-            parts = name.split(".")
-            endings = (".".join(parts[-n:]) for n in range(1, len(parts) + 1))
-            alone = (e for e in endings if not any(_ends(other, e) for other in self.varied if other != name))
-            short[name] = next(alone, name)
+            parts, others = name.split("."), [f".{other}" for other in self.varied if other != name]
+            endings = [".".join(parts[start:]) for start in reversed(range(len(parts)))]
+            short[name] = next((e for e in endings if not any(other.endswith(f".{e}") for other in others)), name)
         return short
 
 
+def _varied(cells: Iterable[Cell], names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of fields that have several values, or are given in some cells alone."""
+    return tuple(name for name in names if len({repr(cell.overrides.get(name, ...)) for cell in cells}) > 1)
+
+
 def load(path: Path) -> Spec:
-    """The sweep that a file declares.
+    """Return the sweep that a file declares.
 
     Raises:
         InputError: the file is no W&B grid sweep, names a field or value that no experiment takes or a score that a run
@@ -142,9 +134,7 @@ def load(path: Path) -> Spec:
     """
     tree = read_file(path)
     try:
-        _check_name(tree.get("name", path.stem))
-        parameters = flatten(tree["parameters"])
-        cells = cells_of(parameters)
+        cells = cells_of(flatten(tree["parameters"]))
         metric = tree["metric"]["name"]
         corpora = {cell.experiment.data.name: cell.experiment.data for cell in cells if cell.experiment}
         goal = metrics.check(metric, tree["metric"].get("goal"), corpora.values())
@@ -156,42 +146,24 @@ def load(path: Path) -> Spec:
         description=tree.get("description", "").strip(),
         metric=tuple(metric.split("/")),
         goal=goal,
-        parameters=parameters,
         sweep_id=_sweep_id(tree),
         tags=tags(path),
         cells=cells,
     )
 
 
-def _check_name(name: str) -> None:
-    """Refuse a name that no folder of a report could have, or that does not stand on one line."""
-    if (
-        not name
-        or len(name) > 100
-        or name != name.strip()
-        or name.startswith(".")
-        or re.search(r"[/\\\x00-\x1f]", name)
-    ):
-        raise InputError(f"name: expected up to 100 characters on one line without slashes, got {name[:60]!r}.")
-
-
 def _sweep_id(tree: Mapping[str, Any]) -> str:
-    """Eight letters and digits; the same whenever the file declares the same: comments and short names aside.
+    """Return eight letters and digits; the same whenever the file declares the same: comments and short names aside.
 
     Its place in W&B declares nothing. Nor does the option -P, which keeps a `study.py` of the working directory out of
     a trial; nor protocol 1, which was the only one. Sweeps were published before the files had any of them.
     """
-    declared = {name: value for name, value in tree.items() if name not in ("project", "entity")}
-    same: dict[str, Any] = {
-        key: [w for w in body if w != "-P"] if key == "command" else body for key, body in declared.items()
-    }
-    if same["parameters"].get("protocol") in ({"value": 1}, {"values": [1]}):
-        same["parameters"] = {name: body for name, body in same["parameters"].items() if name != "protocol"}
-    if "arm" in same["parameters"]:
-        arms = [written_out(arm) for arm in flatten({"arm": same["parameters"]["arm"]})["arm"]]
-        same["parameters"] = same["parameters"] | {"arm": {"values": arms}}
-    return hashlib.sha256(json.dumps(same).encode()).hexdigest()[:8]
-
-
-def _ends(name: str, ending: str) -> bool:
-    return name == ending or name.endswith(f".{ending}")
+    same: dict[str, Any] = {name: value for name, value in tree.items() if name not in ("project", "entity")}
+    if "command" in same:
+        same["command"] = [word for word in same["command"] if word != "-P"]
+    parameters = dict(same["parameters"])
+    if parameters.get("protocol") in ({"value": 1}, {"values": [1]}):
+        del parameters["protocol"]
+    if "arm" in parameters:
+        parameters["arm"] = {"values": [written_out(arm) for arm in flatten({"arm": parameters["arm"]})["arm"]]}
+    return hashlib.sha256(json.dumps(same | {"parameters": parameters}).encode()).hexdigest()[:8]

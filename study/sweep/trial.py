@@ -1,9 +1,10 @@
-"""One run in its own process: its lease, its log, W&B's environment, and a record even when it fails."""
+"""One run in a process of its own: its lease, its log, W&B's environment, and the reason if it has no record."""
 
 from __future__ import annotations
 
 import errno
 import faulthandler
+import math
 import os
 import re
 import shutil
@@ -13,16 +14,13 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
-
-import yaml
+from typing import NoReturn
 
 from study import files, records
-from study.config import Experiment, account, config_hash, experiment_id, recorded
+from study.config import Experiment, account
 from study.errors import BUSY, UNWRITTEN, InputError
 from study.sweep import lease, signals
 
@@ -36,30 +34,10 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 ROOM = 2**20
 """Bytes that must be free, or the disk counts as full."""
 FOLDERS = re.compile(r"(?<![\w.])~?/(?:[^\s/'\":,;()]+/)+")
+"""Folders in an error. A record does not describe the machine."""
 HEADER = "---"
 """Beginning of the line in the log with which an attempt begins."""
 LONGEST = 500
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """Input of a trial's process.
-
-    Attributes:
-        experiment: what to run.
-        folder: the run's folder.
-        given: parameters of the sweep, for W&B.
-        environment: variables of W&B.
-        seen: stamp of the failed record that is replaced.
-        last: write a record if it fails.
-    """
-
-    experiment: Experiment
-    folder: Path
-    given: Mapping[str, Any]
-    environment: Mapping[str, str]
-    seen: int | None = None
-    last: bool = True
 
 
 def train(experiment: Experiment, folder: Path) -> object:
@@ -80,13 +58,16 @@ def guarded(folder: Path, wait: bool = False) -> Iterator[None]:
     Raises:
         InputError: another process has the run, the folder cannot be written, or the disk is full.
     """
-    with lease.holding(folder, wait), signals.announced(folder):
+    with lease.holding(folder, wait):
         try:
             yield
-        except InputError:
+        except (KeyboardInterrupt, SystemExit):
+            kept = [folder / name for name in (records.CHECKPOINT, records.PARTS) if (folder / name).exists()]
+            way = f"continues from {kept[0]}" if kept else "starts again, since nothing was saved yet"
+            print(f"study: stopped; the same command {way}", file=sys.stderr, flush=True)
             raise
         except Exception as problem:
-            if is_full(folder, problem):
+            if not isinstance(problem, InputError) and is_full(folder, problem):
                 raise InputError(f"{folder}: the disk is full. Make room; the same command continues.") from None
             raise
 
@@ -105,46 +86,39 @@ def record_of(
     Raises:
         InputError: another process has the run, or data, device or folder cannot be used.
     """
-    if records.state(folder) in ("finished", "diverged") and not in_sweep:
-        record = records.read(folder / "record.json")
+    if not in_sweep and records.state(folder) in ("finished", "diverged"):
         tidy(folder)
-        return record
+        return records.read(folder / "record.json")
     from study.pruning.run import run
 
     with guarded(folder, wait=in_sweep):
         return run(experiment, folder, watch, partial(lease.holding, wait=True))
 
 
-def stamp(folder: Path) -> int | None:
-    """Return the modification time of the record in nanoseconds. It separates an old failure from a new one."""
-    try:
-        return (folder / "record.json").stat().st_mtime_ns
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
-def due(folder: Path, seen: int | None) -> bool:
-    """Return True if a run must be started: it has no record, or its failed record still has the stamp `seen`."""
+def due(folder: Path, since: float = math.inf) -> bool:
+    """Return True if a run must be started: it has no good record, nor a failed one that was written after `since`."""
     found = records.state(folder)
-    return found in ("missing", "started") or (found == "failed" and stamp(folder) == seen)
+    if found == "failed":
+        with suppress(FileNotFoundError):
+            return (folder / "record.json").stat().st_mtime < since
+    return found not in ("finished", "diverged")
 
 
 def tidy(folder: Path) -> None:
     """Remove what a killed process has left beside a good record, unless a process is there now."""
+    left = [folder / records.CHECKPOINT, folder / records.PARTS, *files.leftovers(folder)]
     with suppress(OSError, InputError):  # somebody else's folder
-        if _left(folder) and (held := lease.acquire(folder)) is not None:
-            for path in _left(folder):
+        if any(path.exists() for path in left) and (held := lease.acquire(folder)) is not None:
+            for path in left:
                 path.unlink(missing_ok=True)
             held.release()
 
 
-def _left(folder: Path) -> list[Path]:
-    kept = [folder / name for name in (records.CHECKPOINT, records.PARTS) if (folder / name).exists()]
-    return kept + files.leftovers(folder)
+def main(trial: Trial, experiment: Experiment, folder: Path, environment: Mapping[str, str], since: float) -> NoReturn:
+    """The process of one attempt. Its exit status: 0 there is a good record, 1 it failed, or one of those above.
 
-
-def main(trial: Trial, attempt: Attempt) -> NoReturn:
-    """The process of one attempt. Its exit status: 0 there is a good record, 1 it failed, or one of those above."""
+    The last line of the log of a failed attempt is the reason.
+    """
     files.collect_seldom()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the launcher to answer
     with suppress(OSError):
@@ -158,62 +132,42 @@ def main(trial: Trial, attempt: Attempt) -> NoReturn:
     signal.signal(signal.SIGTERM, stop)
     signals.with_parent()
     try:
-        held = lease.acquire(attempt.folder)
+        held = lease.acquire(folder)
     except (InputError, OSError):
         os._exit(UNWRITTEN)
     if held is None:
         sys.exit(BUSY)
+    code = 0
     try:
-        code = _run(trial, attempt) if due(attempt.folder, attempt.seen) else 0
+        if due(folder, since):
+            (folder / "record.json").unlink(missing_ok=True)
+            _redirect(folder / "log.txt")
+            for name in account.OF_A_PROCESS:  # of whoever called the launcher
+                os.environ.pop(name, None)
+            os.environ.update(environment)
+            trial(experiment, folder)
+            if due(folder):
+                raise RuntimeError("the trial ended without a record")
     except BaseException as problem:
-        code = STOPPED if asked else _settle(attempt, problem)  # libraries may turn the stop into another exception
-    for path in _left(attempt.folder) if code == 0 else ():
-        path.unlink(missing_ok=True)
+        code = STOPPED if asked else _explain(folder, problem)  # libraries may turn the stop into another exception
     held.release()
+    if code == 0:
+        tidy(folder)
     if code == UNWRITTEN:
         os._exit(code)  # an orderly end would write to the log
     sys.exit(code)
 
 
-def _run(trial: Trial, attempt: Attempt) -> int:
-    (attempt.folder / "record.json").unlink(missing_ok=True)
-    _redirect(attempt.folder / "log.txt")
-    _environment(attempt)
-    trial(attempt.experiment, attempt.folder)
-    if records.state(attempt.folder) in ("missing", "started"):
-        raise RuntimeError("the trial ended without a record")
-    return 0
-
-
-def _settle(attempt: Attempt, problem: BaseException) -> int:
-    """After an exception: return the exit status. The last attempt gets a record that says why, if the disk has room.
-
-    A failure of W&B after the record was written is none.
-    """
+def _explain(folder: Path, problem: BaseException) -> int:
+    """Print why an attempt failed, and return its exit status. An error after the record was written is none."""
+    first = next(iter(str(problem).strip().splitlines()), "")
+    wrong = isinstance(problem, InputError)
     with suppress(OSError):
         traceback.print_exception(problem)
-    if is_full(attempt.folder, problem):
+        print(first if wrong else f"{type(problem).__name__}: {first}".removesuffix(": "), flush=True)
+    if is_full(folder, problem):
         return UNWRITTEN
-    if records.state(attempt.folder) in ("finished", "diverged"):
-        return 0
-    wrong = isinstance(problem, InputError)
-    if attempt.last or wrong:
-        write_failure(attempt.experiment, attempt.folder, error_line(problem))
-    return WRONG if wrong else 1
-
-
-def write_failure(experiment: Experiment, folder: Path, error: str) -> None:
-    """Write a record that says why there are no numbers."""
-    record = records.Record(
-        protocol=experiment.protocol,
-        id=experiment_id(experiment),
-        status="failed",
-        error=error,
-        config=recorded(experiment),
-        config_hash=config_hash(experiment),
-        seed=experiment.seed,
-    )
-    files.write(folder / "record.json", records.dumps(record))
+    return (WRONG if wrong else 1) if due(folder) else 0
 
 
 def is_full(folder: Path, problem: BaseException | None) -> bool:
@@ -231,34 +185,20 @@ def is_full(folder: Path, problem: BaseException | None) -> bool:
         return False
 
 
-def error_line(problem: BaseException) -> str:
-    """`Type: first line`, without folders: a record does not describe the machine."""
-    first = next(iter(str(problem).strip().splitlines()), "")
-    text = first if isinstance(problem, InputError) else f"{type(problem).__name__}: {first}".removesuffix(": ")
-    return FOLDERS.sub("", text)[:LONGEST]
-
-
 def cause(code: int | None, log: Path) -> str:
-    """Return why a process ended that could not say so itself, and the last line of this attempt in its log."""
-    if code == 1 and (words := last_words(log)):
-        return words.removeprefix("; its log ends: ")[:LONGEST]
+    """Return why a process ended without a record: the last line of this attempt in its log, and its status."""
+    try:
+        lines = files.read_text(log, below=log.parent).strip().splitlines()
+    except InputError:
+        lines = []
+    last = FOLDERS.sub("", lines[-1]) if lines and not lines[-1].startswith(HEADER) else ""
+    if code in (1, WRONG) and last:
+        return last[:LONGEST]
     why = f"ended with exit status {code} and no record"
     if code is not None and code < 0:
-        known = f" ({signal.Signals(-code).name})" if -code in set(signal.Signals) else ""
         short = ", as the kernel does when memory is short" if -code == signal.SIGKILL else ""
-        why = f"killed by signal {-code}{known}{short}"
-    return f"{why}{last_words(log)}"[:LONGEST]
-
-
-def last_words(log: Path) -> str:
-    """`; its log ends: …`, with the last line of this attempt, or that with which Python says why it crashed."""
-    try:
-        lines = files.read_text(log, below=log.parent).strip().splitlines()[-50:]
-    except InputError:
-        return ""
-    fatal = [line for line in lines if line.startswith("Fatal Python error")]
-    last = (fatal or lines or [HEADER])[-1].strip()
-    return "" if last.startswith(HEADER) else f"; its log ends: {FOLDERS.sub('', last)}"
+        why = f"killed by signal {-code} ({signal.Signals(-code).name}){short}"
+    return (f"{why}; its log ends: {last}" if last else why)[:LONGEST]
 
 
 def _redirect(log: Path) -> None:
@@ -271,16 +211,4 @@ def _redirect(log: Path) -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(line_buffering=True)
     faulthandler.enable()
-    print(f"{HEADER} {time.strftime('%Y-%m-%d %H:%M:%S UTC', time.gmtime())} ---")
-
-
-def _environment(attempt: Attempt) -> None:
-    """Set the environment as a W&B agent does; sweep parameters only if the run belongs to a W&B sweep."""
-    for name in account.OF_A_PROCESS:  # of whoever called the launcher
-        os.environ.pop(name, None)
-    os.environ.update(attempt.environment)
-    if "WANDB_SWEEP_ID" in attempt.environment:
-        parameters = {"wandb_version": 1, **{name: {"value": value} for name, value in attempt.given.items()}}
-        path = attempt.folder / "sweep-parameters.yaml"
-        files.write(path, yaml.safe_dump(parameters, sort_keys=False))
-        os.environ["WANDB_SWEEP_PARAM_PATH"] = str(path.resolve())
+    print(f"{HEADER} {time.strftime('%Y-%m-%d %H:%M:%S UTC', time.gmtime())} {HEADER}")

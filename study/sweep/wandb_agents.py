@@ -25,7 +25,7 @@ import wandb
 from study import files, records
 from study.config import account
 from study.errors import InputError
-from study.sweep import lease, local, signals
+from study.sweep import engine, lease, signals
 from study.sweep.file import read_file
 from study.sweep.resources import Resources, Slot
 from study.sweep.spec import Spec
@@ -37,7 +37,7 @@ ANSWER = 5.0
 """Seconds that the server has to answer: the client itself would try for minutes."""
 
 
-def run(spec: Spec, job: local.Job, here: Resources) -> int:
+def run(spec: Spec, job: engine.Job, here: Resources) -> int:
     """Make a whole sweep by agents, and what they leave by the local engine; return as the local engine does.
 
     Raises:
@@ -46,30 +46,36 @@ def run(spec: Spec, job: local.Job, here: Resources) -> int:
     for task in job.due():  # a user asks for those that W&B has stopped
         (job.out / task.id / records.STOPPED).unlink(missing_ok=True)
     layout = job.layout(here)[: len(job.due())]
-    _check_account()
     with _one_line():
-        sweep, open_ = _sweep(spec, job.out)
-    if open_:
+        _check_account()
+        sweep, running = _sweep(spec, job.out)
+    if running:
         told = here.describe(layout, [task.experiment for task in job.tasks])
         print(f"{len(layout)} agents, {told}; logs in {job.out / 'agents'}", flush=True)
         with signals.Interrupts() as interrupts:
-            agents = [_start(job.out, sweep, number, slot) for number, slot in enumerate(layout)]
-            try:
+            (job.out / "agents").mkdir(parents=True, exist_ok=True)
+            start, out = multiprocessing.get_context("spawn").Process, job.out.resolve()
+            agents = [start(target=agent, args=(sweep, out, *one)) for one in enumerate(layout)]
+            for one in agents:
+                one.start()
+            with contextlib.suppress(KeyboardInterrupt):
                 _watch(job, agents)
-            except KeyboardInterrupt:
-                pass
-            finally:
-                interrupts.answer()
-                _end(job, agents)
-        if interrupts.signal is not None:
-            local.tell("interrupted: the same command again continues this sweep")
+            interrupts.answering = True
+            for one in agents:
+                one.kill()
+                one.join()
+            deadline = time.monotonic() + 2 * signals.GRACE  # their runs end when their agent is gone
+            while time.monotonic() < deadline and any(lease.held(job.out / task.id) for task in job.tasks):
+                time.sleep(POLL / 10)
+        if interrupts.status:
+            signals.answer("interrupted: the same command again continues this sweep")
             return interrupts.status
-    entity, project, name = sweep.split("/")
-    named = {"WANDB_MODE": "online", "WANDB_ENTITY": entity, "WANDB_PROJECT": project, "WANDB_SWEEP_ID": name}
+    names = ("WANDB_ENTITY", "WANDB_PROJECT", "WANDB_SWEEP_ID")
+    named = {"WANDB_MODE": "online", **dict(zip(names, sweep.split("/"), strict=True))}
     left = tuple(task for task in job.tasks if not (job.out / task.id / records.STOPPED).exists())
     if stopped := len(job.tasks) - len(left):
         print(f"{stopped} runs were stopped in W&B; the same command again continues them", flush=True)
-    return local.run(replace(job, tasks=left, environment=named), here) or int(stopped > 0)
+    return engine.run(replace(job, tasks=left, environment=named), here) or int(stopped > 0)
 
 
 def script(spec: Spec, out: Path, layout: Sequence[Slot]) -> str:
@@ -83,24 +89,16 @@ def script(spec: Spec, out: Path, layout: Sequence[Slot]) -> str:
 def _check_account() -> None:
     """Refuse to start without an account and a server that answers."""
     instead = "or leave --engine wandb out: sweeps need neither account nor network."
-    if os.environ.get("WANDB_MODE", "online") != "online":
-        raise InputError(f"--engine wandb: WANDB_MODE is {os.environ['WANDB_MODE']}, not online. Unset it, {instead}")
-    with _one_line():
-        known, host = account.signed_in(), str(wandb.setup().settings.base_url)
+    if (mode := os.environ.get("WANDB_MODE", "online")) != "online":
+        raise InputError(f"--engine wandb: WANDB_MODE is {mode}, not online. Unset it, {instead}")
+    known, host = account.signed_in(), str(wandb.setup().settings.base_url)
     if not known:
         raise InputError(f"--engine wandb: no key for {host}. Call `wandb login`, set WANDB_API_KEY, {instead}")
-    if not (Path(sys.executable).parent / "python").exists():
-        raise InputError(
-            f"--engine wandb: agents call `python`, which {Path(sys.executable).parent} lacks. Add it, {instead}"
-        )
     try:
-        urllib.request.urlopen(host, timeout=ANSWER).close()
-    except urllib.error.HTTPError as answer:
-        answer.close()
+        with contextlib.suppress(urllib.error.HTTPError):  # an answer
+            urllib.request.urlopen(host, timeout=ANSWER).close()
     except (OSError, ValueError, HTTPException) as problem:
         raise InputError(f"--engine wandb: {host} does not answer ({problem}). Try again later, {instead}") from None
-    with _one_line():
-        _ = wandb.Api().default_entity
 
 
 @contextlib.contextmanager
@@ -113,8 +111,8 @@ def _one_line() -> Iterator[None]:
 
 
 def _sweep(spec: Spec, out: Path) -> tuple[str, bool]:
-    """The sweep on the server as entity/project/id, and whether it still hands out runs: the one of before, or new."""
-    known = out / f"wandb-sweep-{spec.sweep_id}"
+    """Return the sweep on the server as entity/project/id, and if it still hands out runs; else a new one."""
+    known, entity = out / f"wandb-sweep-{spec.sweep_id}", wandb.Api().default_entity
     if known.exists():
         path = files.read_text(known, below=out).strip()
         with contextlib.suppress(wandb.Error, ValueError):  # not there any more
@@ -124,69 +122,43 @@ def _sweep(spec: Spec, out: Path) -> tuple[str, bool]:
     tree = read_file(spec.path)
     where = next(cell.experiment.tracking for cell in spec.cells if cell.experiment)
     project = os.environ.get("WANDB_PROJECT") or tree.get("project") or where.project
-    entity = os.environ.get("WANDB_ENTITY") or tree.get("entity") or where.entity
-    name = wandb.sweep(tree, entity=entity, project=project)  # prints the address
-    path = f"{os.environ.get('WANDB_ENTITY') or wandb.Api().default_entity}/{os.environ['WANDB_PROJECT']}/{name}"
+    owner = os.environ.get("WANDB_ENTITY") or tree.get("entity") or where.entity
+    name = wandb.sweep(tree, entity=owner, project=project)  # prints the address, and sets the variables
+    path = f"{os.environ.get('WANDB_ENTITY') or entity}/{os.environ['WANDB_PROJECT']}/{name}"
     files.write(known, path + "\n")
     return path, True
 
 
-def _start(out: Path, sweep: str, number: int, slot: Slot) -> BaseProcess:
-    """Start an agent for a slot, with the environment that its runs inherit."""
-    told = {
-        "WANDB_DIR": str((out / "agents").resolve()),
-        "STUDY_RUNS": str(out.resolve()),
-        "OMP_NUM_THREADS": str(slot.threads),
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",  # ${interpreter} is `python`
-    }
-    told |= {"CUDA_VISIBLE_DEVICES": slot.gpu} if slot.gpu is not None else {}
-    log = out / "agents" / f"{number}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    process = multiprocessing.get_context("spawn").Process(target=agent, args=(sweep, told, log))
-    process.start()
-    return process
-
-
-def agent(sweep: str, told: dict[str, str], log: Path) -> None:
+def agent(sweep: str, out: Path, number: int, slot: Slot) -> None:
     """The process of one agent: the client's own loop, until the server or the launcher ends it."""
     os.setpgid(0, 0)  # Ctrl-C is for the launcher to answer
     signals.with_parent()
     for name in account.OF_A_PROCESS:
         os.environ.pop(name, None)
-    os.environ.update(told)
-    with log.open("ab") as file:
+    os.environ |= {"WANDB_DIR": str(out / "agents"), "STUDY_RUNS": str(out), "OMP_NUM_THREADS": str(slot.threads)}
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"  # has `python`
+    if slot.gpu is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = slot.gpu
+    with (out / "agents" / f"{number}.log").open("ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     wandb.agent(sweep)
 
 
-def _watch(job: local.Job, agents: list[BaseProcess]) -> None:
-    """Until every agent has ended, or they have nothing to do any more."""
-    said, heard, sizes = "", time.monotonic(), [0]
-    logs = [job.out / "agents" / f"{number}.log" for number in range(len(agents))]
+def _watch(job: engine.Job, agents: Sequence[BaseProcess]) -> None:
+    """Return when every agent has ended, or they have nothing to do any more."""
+    seen, heard = ("", 0), time.monotonic()
     while any(agent.is_alive() for agent in agents):
         left = job.due()
         running = sum(lease.held(job.out / task.id) for task in left)
         line = f"{len(job.tasks) - len(left)} of {len(job.tasks)} done, {running} running"
-        grown = [log.stat().st_size for log in logs if log.exists()]
-        if line != said:
+        if line != seen[0]:
             print(line, flush=True)
-        if running or line != said or grown != sizes:
+        now = line, sum(log.stat().st_size for log in (job.out / "agents").glob("*.log"))
+        if running or now != seen:
             heard = time.monotonic()
         if time.monotonic() - heard > IDLE:
             print(f"the server has had nothing to do for {len(agents)} agents for {IDLE:.0f} s, so they end")
             return
-        said, sizes = line, grown
+        seen = now
         time.sleep(POLL)
-
-
-def _end(job: local.Job, agents: list[BaseProcess]) -> None:
-    """End the agents, then wait for their runs, which end when their agent is gone."""
-    for number, one in enumerate(agents):
-        if one.exitcode:
-            print(f"agent {number} ended with status {one.exitcode}; log: {job.out / 'agents' / f'{number}.log'}")
-        one.kill()
-        one.join()
-    deadline = time.monotonic() + 2 * signals.GRACE
-    while time.monotonic() < deadline and any(lease.held(job.out / task.id) for task in job.tasks):
-        time.sleep(0.1)

@@ -75,13 +75,3 @@ def test_a_plan_reads_validation_scores_alone(monkeypatch: pytest.MonkeyPatch, c
         wanted = power.seeds_for(aim, 2.5 / sd, level=0.05 / 9)
         assert (int(seeds), int(runs), float(hours) > 0) == (wanted, wanted * arms, True)
         assert float(now) == pytest.approx(power.power(aim, 2.5 / sd, 5, 0.05 / 9), abs=0.01)
-
-
-def test_a_plan_from_flags(capsys) -> None:
-    plan = ["plan", str(SCORES), "--margin", "1", "--sd", "1"]
-    assert main([*plan, "--paired", "--correlation", "0.5"]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == "margin 1, power 0.8, paired by seed, 9 contrasts"
-    assert main([*plan, "--paired"]) == 2
-    assert capsys.readouterr().err.startswith("study: --correlation: expected a number with --paired, got none.")
-    assert main(["plan", str(CHECKOUT / "sweeps" / "capacity.yaml"), "--margin", "0"]) == 2
-    assert main([*plan, "--power", "1"]) == 2

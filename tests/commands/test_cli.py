@@ -145,7 +145,7 @@ MISTAKES = [
     ("train --config bad.yaml", "not a readable YAML file"),
     ("train --config absent.yaml", "absent.yaml"),
     ("train --config twice.yaml", "seed is given twice"),
-    ("train --config ring.yaml", "an alias (*) stands inside what it names"),
+    ("train --config ring.yaml", "expected plain values, got the alias *model"),
     ("train --config deep.yaml", "nested too deep"),
     ("train --config loop.yaml", "loop.yaml"),
     ("train --config /dev/zero", "/dev/zero"),

@@ -5,7 +5,7 @@ import threading
 import time
 from pathlib import Path
 
-from study.sweep import local, places, resources, wandb_agents
+from study.sweep import engine, places, resources, wandb_agents
 from study.sweep.spec import load
 
 AGENT = wandb_agents.agent
@@ -32,6 +32,6 @@ if __name__ == "__main__":
     file, out, slots = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
     spec = load(file)
     places.write(spec, out)
-    job = local.job_of(spec, spec.cells, out, slots=slots, trial=agent_trial.local)
+    job = engine.job_of(spec, spec.cells, out, slots=slots, trial=agent_trial.local)
     threading.Thread(target=listen, args=(out,), daemon=True).start()
     sys.exit(wandb_agents.run(spec, job, resources.here()))

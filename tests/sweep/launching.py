@@ -9,7 +9,7 @@ from pathlib import Path
 
 import sweep_trials
 
-from study.sweep import local, places, resources, signals
+from study.sweep import engine, places, resources, signals
 from study.sweep.spec import load
 
 PATIENCE = sweep_trials.PATIENCE
@@ -18,8 +18,8 @@ PATIENCE = sweep_trials.PATIENCE
 def run_sweep(spec, out, slots=None, trial=sweep_trials.quick, cells=None, **policy):
     """Run a sweep here; return the status."""
     places.write(spec, out)
-    more = {"slots": slots, "trial": trial, "policy": local.Policy(**policy)}
-    return local.run(local.job_of(spec, cells or spec.cells, out, **more), resources.here())
+    job = engine.job_of(spec, cells or spec.cells, out, slots=slots, trial=trial, **policy)
+    return engine.run(job, resources.here())
 
 
 def launch(file, out, trial, count=2):
@@ -31,10 +31,10 @@ def launch(file, out, trial, count=2):
 COMMAND = """
 import sys, sweep_trials
 from study.commands import sweep
-from study.sweep import local
-job_of, trial = local.job_of, getattr(sweep_trials, sys.argv[1])
-local.job_of = lambda *given, **more: job_of(*given, **more, trial=trial)
-sweep.Call._report = lambda *_: None  # the stand-ins have no scores
+from study.sweep import engine
+job_of, trial = engine.job_of, getattr(sweep_trials, sys.argv[1])
+engine.job_of = lambda *given, **more: job_of(*given, **more, trial=trial)
+sweep._report = lambda *_: None  # the stand-ins have no scores
 from study.__main__ import main
 if __name__ == "__main__":
     sys.exit(main(sys.argv[2:]))
@@ -101,7 +101,7 @@ def descendants(pid):
 if __name__ == "__main__":
     file, out, trial, slots = sys.argv[1:]
     if trial == "stubborn":
-        signals.GRACE = local.GRACE = 600  # what ends before is ended by the second interrupt
+        signals.GRACE = engine.GRACE = 600  # what ends before is ended by the second interrupt
     code = run_sweep(load(Path(file)), Path(out), int(slots), getattr(sweep_trials, trial))
     heavy = {"torch", "wandb", "pytorch_lightning", "ray", "submitit"} & set(sys.modules)
     print("heavy:", *sorted(heavy), flush=True)

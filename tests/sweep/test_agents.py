@@ -212,31 +212,6 @@ def test_plain_wandb_sweep_and_agent(file, server, client, world, tmp_path):
     assert "heads: expected a divisor of the width 64" in rejected["summary"]["reason"]
 
 
-def test_offline_runs_are_sent_to_one_project_and_group(file, server, client, world, tmp_path):
-    """Check the local engine, then `wandb sync`. The server has no sweep, so that naming one would be a 404."""
-    path, out = file([1, 2]), tmp_path / "runs"
-    spec = load(path)
-    code = (
-        "import sys, agent_trial\nfrom pathlib import Path\nfrom launching import run_sweep\n"
-        "from study.sweep.spec import load\nif __name__ == '__main__':\n    file, out = map(Path, sys.argv[1:])\n"
-        "    sys.exit(run_sweep(load(file), out, 2, agent_trial.local))\n"
-    )
-    (tmp_path / "launch.py").write_text(code)
-    options = {"env": world, "capture_output": True, "text": True, "timeout": PATIENCE}
-    ran = subprocess.run([sys.executable, tmp_path / "launch.py", path, out], **options)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert server.calls == []
-    folders = list(out.glob("*/wandb/offline-run-*"))
-    client(server, "sync", *folders)
-    assert set(server.runs) == {cell.id for cell in spec.cells}
-    for run in server.runs.values():
-        assert (run["sweep"], run["groupName"], run["jobType"]) == (None, "tiny: base", "train")
-        assert (run["entity"], run["project"]) == (ENTITY, "attention-ablation")
-        assert run["tags"] == ["tiny"]
-        assert not {"out", "folder"} & (run["config"].keys() | run["config"]["data"]["value"].keys()), "a path"
-        assert run["summary"]["status"] == "finished"
-
-
 BAD = {
     "no key": ({"WANDB_API_KEY": None}, (), "no key for http"),
     "no network": ({"WANDB_BASE_URL": "http://127.0.0.1:9"}, (), "does not answer"),

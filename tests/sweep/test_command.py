@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from study.__main__ import main
-from study.commands.sweep import _shard
+from study.commands.sweep import shard
 from study.sweep.spec import load
 
 
@@ -25,16 +25,14 @@ def test_the_command_lists_and_narrows(file, out, capsys):
     assert main([*given, "--dry-run"]) == 0
     assert capsys.readouterr().out.startswith("recipe_hard: 0 of 12 declared would run")
     assert main(given) == 0
-    assert capsys.readouterr().out == "recipe_hard: every run is published or made\n"
+    assert capsys.readouterr().out.startswith("recipe_hard: nothing to do, all 0 runs are there\n")
     assert not out.exists()
 
 
 BAD = {
     ("--runs", "taken"): "expected a folder of runs",
     ("--status", "--runs", "taken"): "expected a folder of runs",
-    ("--dry-run", "--runs", "taken/runs"): "expected a folder of runs",
     ("--slots", "0"): "--slots",
-    ("--slots", "9999"): "--slots: expected at most 1024, got 9999.",
     ("--seeds", "9"): "--seeds: expected some of 1, 2, 3, got 9.",
     ("--only", "zebra"): "no run of",
     ("--only", "seed=1", "--only", "seed=2"): "'seed=1' and 'seed=2'",
@@ -42,7 +40,6 @@ BAD = {
     ("--shard=5/4",): "expected I/N",
     ("--retries=-1",): "--retries",
     ("--time-limit=0s",): "expected a time from 1s",
-    ("--json",): "--json: expected with --status",
 }
 
 
@@ -57,7 +54,7 @@ def test_a_wrong_option_is_one_line(words, file, tmp_path, monkeypatch, capsys):
 
 def test_shards_are_a_partition(file):
     cells = load(file(*range(1, 8))).cells
-    parts = [[cell.id for cell in _shard(cells, (index, 3))] for index in (1, 2, 3)]
+    parts = [[cell.id for cell in shard(cells, index, 3)] for index in (1, 2, 3)]
     assert sorted(map(len, parts)) == [2, 2, 3]
     assert sorted(itertools.chain(*parts)) == sorted(cell.id for cell in cells)
-    assert parts[1] == [cell.id for cell in _shard(cells[::-1], (2, 3))][::-1]
+    assert parts[1] == [cell.id for cell in shard(cells[::-1], 2, 3)][::-1]

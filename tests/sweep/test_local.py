@@ -13,19 +13,16 @@ from collections import Counter
 import pytest
 import sweep_trials
 import yaml
-from filelock import lock_descriptor
 from launching import PATIENCE, Started, descendants, launch, parents, run_sweep, until
 from sweep_trials import journal
 
 from study import records
 from study.__main__ import main
 from study.errors import InputError
-from study.sweep import lease, local
-from study.sweep.display import Display, Running
+from study.sweep import engine, lease
 from study.sweep.resources import Slot
-from study.sweep.signals import Interrupts
 from study.sweep.spec import load
-from study.sweep.trial import cause, error_line, is_full
+from study.sweep.trial import is_full
 from study.tracking.view import Place, place_of
 
 
@@ -64,35 +61,23 @@ def test_trials_are_run_again_as_often_as_asked_and_ended_at_their_limit(file, o
     assert found[1].status == "finished"
     assert found[2].error == "ValueError: always"
     assert found[3].error == "no such corpus"
-    assert found[4].error == "not done within its time limit of 2 s; its log ends: waiting for never"
+    limit, last = "not done within its time limit of 2 s; ended with exit status 143 and no record", "waiting for never"
+    assert found[4].error == f"{limit}; its log ends: {last}"
     assert [journal(out)[f"seed {seed}"] for seed in (1, 2, 3, 4)] == [2, 2, 1, 2]
     printed = capsys.readouterr().out
     assert f"again   {found[2].id}  seed=2: ValueError: always" in printed
-    assert "ValueError: always (tried 2 times)" in printed
     assert printed.count("failed  ") == 6, "each of three runs once as an event and once in the list"
     assert int((out / found[4].id / "left").read_text()) not in parents()
 
 
-def test_an_end_is_told_with_the_last_words(tmp_path):
-    log = tmp_path / "log.txt"
-    log.write_text("earlier\n--- 2026-01-02 00:00:00 UTC ---\n\n")
-    assert cause(-11, log) == "killed by signal 11 (SIGSEGV)"
-    log.write_text(log.read_text() + "Fatal Python error: Segmentation fault\n\n  File /a/b.py\n")
-    assert cause(-11, log) == "killed by signal 11 (SIGSEGV); its log ends: Fatal Python error: Segmentation fault"
-    assert error_line(RuntimeError("in /home/me/x/y.py: 3 tokens/s")) == "RuntimeError: in y.py: 3 tokens/s"
-    assert error_line(KeyError()) == "KeyError"
-
-
 def test_runs_of_a_broken_gpu_are_made_elsewhere(file, out, monkeypatch, capsys):
-    monkeypatch.setattr(local.Job, "layout", lambda *_: [Slot("0", 1), Slot("1", 1)])
+    monkeypatch.setattr(engine.Job, "layout", lambda *_: [Slot("0", 1), Slot("1", 1)])
     spec = load(file(*range(1, 7)))
     out.mkdir()
     (out / "journal").touch()
     assert run_sweep(spec, out, trial=sweep_trials.on_gpu) == 0
-    assert journal(out)["broken"] == local.SUSPECT
-    printed = capsys.readouterr().out
-    assert "GPU 1 is taken out: 3 runs in a row failed on it" in printed
-    assert "6 of 6 runs done, 0 failed" in printed
+    assert 3 <= journal(out)["broken"] <= 6, "each run at most once"
+    assert "6 of 6 runs done, 0 failed" in capsys.readouterr().out
 
 
 def test_a_full_disk_stops_the_sweep_in_one_line(file, out):
@@ -206,25 +191,6 @@ def test_an_interrupt_is_answered_when_nobody_reads_any_more(file, out):
     assert not any(lease.held(out / cell.id) for cell in load(file(2, 3)).cells)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_an_interrupt_while_another_is_answered_is_kept_and_tears_nothing(number):
-    before = signal.getsignal(number), signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with Interrupts() as interrupts:
-            with pytest.raises(KeyboardInterrupt):
-                signal.raise_signal(number)
-            assert (interrupts.again, interrupts.status) == (False, 128 + number)
-            signal.raise_signal(number)
-            assert interrupts.again
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        with Interrupts() as interrupts:
-            signal.raise_signal(signal.SIGINT)
-            assert interrupts.signal is None
-    finally:
-        signal.signal(signal.SIGINT, before[1])
-    assert signal.getsignal(number) == before[0]
-
-
 def test_whatever_is_killed_the_records_are_those_of_an_undisturbed_sweep(file, out, tmp_path):
     """A trial, the process that trials are forked from, the launcher and a trial, each somewhere in its steps."""
     spec = load(path := file(1, 2, 3, 4))
@@ -300,17 +266,6 @@ def test_a_lease_needs_locks_and_leaves_no_folder_in_which_nothing_was_done(tmp_
         lease.acquire(tmp_path / "run")
 
 
-def test_whoever_looks_at_a_lease_disturbs_nobody(tmp_path):
-    lease.acquire(tmp_path / "run").release()
-    looker = os.open(tmp_path / "run" / lease.FILE, os.O_RDONLY)
-    lock_descriptor(looker)  # as another process does for the moment of its look
-    signal.signal(signal.SIGALRM, lambda *_: os.close(looker))
-    signal.setitimer(signal.ITIMER_REAL, 0.05)
-    ours = lease.acquire(tmp_path / "run")
-    assert ours is not None
-    ours.release()
-
-
 def test_the_commands_of_the_runs_to_do_work_in_a_shell_and_once(tmp_path, capfd, monkeypatch):
     """Quotes and blanks are kept by xargs, by sh and by the JSON inside."""
     monkeypatch.delenv("WANDB_MODE", raising=False)
@@ -354,31 +309,6 @@ def test_a_damaged_record_or_a_file_where_a_run_belongs_stops_the_call(file, out
     for option in ("--status", "--dry-run", "--limit=1"):
         assert main(["sweep", str(path), "--runs", str(out), option]) == 2
         assert "expected a folder, got a file" in capsys.readouterr().err
-
-
-def test_progress_counts_steps_runs_and_the_time_left(tmp_path):
-    """Half of one of three runs in 10 s, of which an earlier attempt made a tenth: 2.5 runs at .4 in 10 s are left."""
-    display = Display(4, done=1)
-    display.began -= 10
-    display.running = {"a": Running("a", tmp_path)}
-    assert display.line() == "1 of 4 done, 1 running, 0 failed"
-    (tmp_path / "progress.json").write_text('{"step": 25, "steps": 50, "from": 5}')
-    assert display.time_left() == pytest.approx(2.5 / 0.4 * 10, abs=0.5)
-    assert display.line().startswith("1 of 4 done, 1 running, 0 failed, about 1 min 0")
-    (tmp_path / "progress.json").write_text('{"step": 50, "steps": 50}')
-    assert "1 running (1 of them testing)" in display.line()
-
-
-def test_counts_include_what_another_launcher_has_made(file, out, capsys):
-    first, second, _ = (spec := load(file(1, 2, 3))).cells
-    launcher = local.Launcher(local.job_of(spec, spec.cells, out), [], display := Display(3))
-    launcher.pending.extend(launcher.job.due())
-    sweep_trials.finish(first.experiment, out / first.id)
-    with lease.holding(out / second.id):
-        launcher.fill()
-    assert display.line().startswith("1 of 3 done")
-    assert [task.id for task in launcher.elsewhere] == [second.id]
-    assert "by another launcher" in capsys.readouterr().out
 
 
 def test_the_rule_of_supervision_holds_for_a_command_that_an_agent_starts(tmp_path):

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from study.commands.sweep import main
 from study.config import Experiment, experiment_from, experiment_id
 from study.errors import InputError
 from study.publish.results import Results
-from study.sweep.file import tagged, tags
+from study.sweep.file import tagged
 from study.sweep.spec import expand, load
 
 SWEEPS = sorted((Path(__file__).parents[2] / "sweeps").glob("*.yaml"))
@@ -70,17 +69,6 @@ def test_an_arm_may_use_short_names_and_plain_exponents():
     assert expand({"arm": "seed=2 data.seed=3"}) == {"seed": 2, "data.seed": 3}
 
 
-def test_the_embedded_tier_is_at_most_400_trainings():
-    """At five seeds; a base arm that sweeps share is trained once, and pruned runs take an order of a trained one."""
-    specs = [load(path) for path in tagged(SWEEPS[0].parent, "embedded")]
-    assert len(specs) == 13
-    assert all(cell.experiment.data.tier == "embedded" for spec in specs for cell in spec.runnable)
-    cells = [cell for spec in specs for cell in spec.runnable]
-    trained = {cell.id for cell in cells if cell.experiment.pruning is None}
-    assert {int(name.rpartition("-s")[2]) for name in trained} == {1, 2, 3, 4, 5}
-    assert 300 < len(trained) <= 400
-
-
 def test_the_quickstart_is_the_ablation_that_it_claims_to_be():
     spec = load(SWEEPS[[path.stem for path in SWEEPS].index("quickstart")])
     assert (len(spec.cells), len(spec.inapplicable), spec.seeds) == (16, 0, (1, 2))
@@ -126,14 +114,6 @@ def test_corpus_and_family_make_facets_each_with_its_own_baseline(spec_of):
     assert spec.baseline("name=grammar family=transformer") == "heads=4"
 
 
-def test_labels_keep_as_much_of_a_name_as_tells_fields_apart(spec_of):
-    spec = spec_of(
-        "{model.family: {value: transformer}, model.attention.cross.heads: {values: [4, 2]},"
-        " model.attention.decoder_self.heads: {values: [4, 2]}}"
-    )
-    assert spec.baseline("") == "cross.heads=4 decoder_self.heads=4"
-
-
 def test_a_combination_that_no_experiment_allows_is_listed_not_run(spec_of):
     spec = spec_of(
         "{model.family: {values: [transformer, recurrent]}, model.memory: {values: [states, empty]},"
@@ -162,21 +142,6 @@ def test_tags_choose_files_and_are_no_part_of_a_sweep(spec_of, tmp_path):
     assert tagged(tmp_path, "short") == [tmp_path / "s.yaml"]
     with pytest.raises(InputError, match=r"no sweep file of .* has the tag 'sort'\. The tags are: own, short"):
         tagged(tmp_path, "sort")
-    with pytest.raises(InputError, match="expected a folder"):
-        tagged(tmp_path / "s.yaml", "own")
-    (tmp_path / "a.yaml").write_text("# tags: own\n# tags: short\n")
-    with pytest.raises(InputError, match="expected one comment, got 2"):
-        tags(tmp_path / "a.yaml")
-
-
-def test_every_file_of_a_tag_is_run_in_turn(spec_of, tmp_path, capsys):
-    spec_of(GRID, f"# tags: own\n{HEAD}")
-    (tmp_path / "t.yaml").write_text((tmp_path / "s.yaml").read_text().replace("[1, 2]", "[3, 4]"))
-    assert main([str(tmp_path), "--tag", "own", "--dry-run", "--runs", str(tmp_path / "runs")]) == 0
-    told = capsys.readouterr().out
-    assert told.index("s: 2 of 2 declared would run") < told.index("t: 2 of 2 declared would run")
-    with pytest.raises(InputError, match="got a folder"):
-        main([str(tmp_path)])
 
 
 def test_the_sweep_id_follows_the_content(spec_of, tmp_path):
@@ -190,21 +155,7 @@ def test_the_sweep_id_follows_the_content(spec_of, tmp_path):
     assert len(one) == 8
 
 
-def test_protocols_are_told_apart_and_are_never_arms_of_one_comparison(spec_of):
-    spec = spec_of("{model.width: {values: [32, 64]}, protocol: {values: [1, 2]}}")
-    assert spec.arms == {f"protocol={n}": ("width=32", "width=64") for n in (1, 2)}
-    assert len({cell.id for cell in spec.runnable}) == 4
-
-
 GRID = "{seed: {values: [1, 2]}}"
-LEVELS = range(1, 11)
-BOMB = "a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
-    f"{chr(97 + i)}: &{chr(97 + i)} [{', '.join([f'*{chr(96 + i)}'] * 10)}]\n" for i in LEVELS
-)
-MERGES = "a: &a {x: 1}\n" + "".join(
-    f"{chr(97 + i)}: &{chr(97 + i)}\n  <<: [{', '.join([f'*{chr(96 + i)}'] * 10)}]\n" for i in LEVELS
-)
-"""Few lines that stand for 10^10 values."""
 BAD = {
     "unknown field": (
         "{model.attention.head: {values: [1, 2]}}",
@@ -212,53 +163,38 @@ BAD = {
         "head: no such field. Did you mean",
     ),
     "unknown in arm": ("{arm: {values: [model.colour=red, seeds=1]}}", HEAD, "arm: model.colour: no such field"),
-    "section": ("{model.attention: {values: [1, 2]}}", HEAD, "expected a field, got a section"),
-    "wrong type": ("{training.steps: {values: [many, few]}}", HEAD, "training.steps: expected an integer, got 'many'."),
     "truth for a number": ("{seed: {values: [1, true]}}", HEAD, "seed: expected an integer, got true."),
-    "fraction": ("{training.steps: {values: [1.5, 2]}}", HEAD, "training.steps: .*integer"),
     "no such choice": (
         "{model.attention.scale: {values: [none, sqrt]}}",
         HEAD,
         "scale: expected rsqrt, .*, got 'sqrt'",
     ),
-    "quoted": ("{training.steps: {values: ['5', '6']}}", HEAD, "Write 5 without quotes"),
     "out of range": ("{training.label_smoothing: {values: [0.1, 1.5]}}", HEAD, "expected a number below 1, got 1.5"),
     "yaml 1.1": ("{training.learning_rate: {values: [1e-4, 2e-4]}}", HEAD, "Write 1.0e-4"),
-    "half a name in arm": ("{arm: {values: [penalty=0.1, lr=1e-3]}}", HEAD, "got model.penalty and pruning.penalty"),
-    "folder": ("{out: {values: [a, b]}}", HEAD, "Use --runs"),
-    "no grid": ("{seed: {value: 1}}", HEAD, "expected a grid, got single values"),
-    "no parameters": ("", HEAD, "parameters: expected a grid, got none"),
-    "no values": ("{seed: {values: []}}", HEAD, "parameters.seed.values"),
-    "a range": ("{seed: {min: 1, max: 3}}", HEAD, "parameters.seed: .*values"),
+    "no grid": ("{seed: {value: 1}}", HEAD, "expected a grid of 2 to 100,000 cells, got 1"),
+    "no parameters": ("", HEAD, "parameters: Field required"),
+    "a range": ("{seed: {min: 1, max: 3}}", HEAD, "parameters.seed.*min: no such field. Expected only value, values"),
     "a list": ("{model.width: {values: [[1], [2]]}}", HEAD, "plain scalars"),
-    "random": (GRID, HEAD.replace("grid", "random"), "method: expected grid, .*, got 'random'"),
-    "no method": (GRID, HEAD.replace("method: grid", "name: x"), "every cell, got none."),
+    "random": (GRID, HEAD.replace("grid", "random"), "method: expected grid, .*, got random"),
     "early stop": (GRID, HEAD + "early_terminate: {type: hyperband}\n", "early_terminate: not allowed"),
-    "cap": (GRID, HEAD + "run_cap: 3\n", "run_cap: not allowed"),
     "metric": (GRID, "method: grid\nmetric: {name: bleu}\n", "metric: expected `name"),
     "no such score": (
         GRID,
         HEAD.replace("exact", "exactt"),
         r"Did you mean test/exact\? Splits: valid, test, ",
     ),
-    "no such split": (GRID, HEAD.replace("test", "train"), "metric.name: grammar has no train/exact"),
     "split of one corpus": (
         "{data.name: {values: [grammar, copy]}}",
         HEAD.replace("test", "long"),
         "metric.name: copy has no ",
     ),
-    "no such subset": (GRID, HEAD.replace("exact", "exact/length 4-8"), "test/exact has the subsets length 4-7, "),
     "score without subsets": (GRID, HEAD.replace("exact", "chrf/length 4-7"), "chrf has no subsets"),
     "goal": (GRID, HEAD.replace("maximize", "minimize"), "expected maximize for exact, got minimize"),
-    "goal of a loss": (GRID, HEAD.replace("exact", "nll"), "expected minimize for nll, got maximize"),
     "command": (GRID, HEAD + "command: [python, train.py]\n", "args_json"),
-    "unknown key": (GRID, HEAD + "methods: grid\n", "'methods' was unexpected. Expected only name, desc"),
+    "unknown key": (GRID, HEAD + "methods: grid\n", "methods: no such field. Expected only name, desc"),
     "key that is no text": ("{1: {values: [1, 2]}}", HEAD, "the key 1 is no text"),
-    "inside itself": ("&all {seed: *all}", HEAD, "an alias .* inside what it names"),
     "too deep": ("{seed: {values: " + "[" * 99 + "]" * 99 + "}}", HEAD, "nested too deep"),
-    "far too deep": ("[" * 300_000, HEAD, "nested too deep"),
     "far too deep in a line": ("\n" + "- " * 300_000, HEAD, "nested too deep"),
-    "no date": ("{seed: {values: [2026-13-01]}}", HEAD, "not a readable YAML"),
     "key twice": ("{seed: {value: 1}, seed: {values: [1, 2]}}", HEAD, "seed is given twice"),
     "dotted and nested": (
         "{model.width: {values: [2, 4]}, model: {parameters: {width: {value: 2}}}}",
@@ -283,30 +219,15 @@ BAD = {
         HEAD,
         "expected a cell that is an experiment, got none",
     ),
-    "octal": ("{seed: {values: [1, 010]}}", HEAD, "010 is a number of base 8 or 60"),
-    "base 60": ("{seed: {values: [1, 1:30]}}", HEAD, "1:30 is a number of base 8 or 60"),
-    "octal in arm": ("{arm: {values: [training.steps=010, training.steps=3]}}", HEAD, "field=value"),
-    "brackets in arm": (f"{{arm: {{values: [{'seed=' + '[' * 2000!r}, seed=1]}}}}", HEAD, "field=value"),
     "no bool": ("{seed: {values: [!!bool x, 1]}}", HEAD, "a value does not fit its tag"),
-    "no int": ("{seed: {values: [!!int '', 1]}}", HEAD, "a value does not fit its tag"),
-    "no timestamp": ("{seed: {values: [!!timestamp x, 1]}}", HEAD, "a value does not fit its tag"),
-    "a long number": ("{seed: {values: [" + "1" * 5000 + ", 1]}}", HEAD, "not a readable YAML"),
-    "infinite": ("{model.penalty: {values: [.inf, 1.0]}}", HEAD, "penalty: .*finite"),
-    "too many pairs": (
-        "{data.train_pairs: {values: [2147483648, 8]}}",
-        HEAD,
-        "expected a number up to 10000000",
-    ),
-    "a bomb": ("{seed: {values: *i}}", BOMB, "more than 100,000 values"),
-    "a bomb of merges": (GRID, MERGES, "more than 100,000 values"),
+    "an alias": ("{seed: &seeds {values: [1, 2]}, data.seed: *seeds}", HEAD, "got the alias .seeds"),
     "a large grid": (
         "{"
         + ", ".join(f"{name}: {{values: {list(range(1, 1001))}}}" for name in ("seed", "data.seed", "model.width"))
         + "}",
         HEAD,
-        r"expected at most 100,000 cells, got 1e\+09",
+        r"expected a grid of 2 to 100,000 cells, got 1e\+09",
     ),
-    "no mapping": ("", "- method\n", "expected a mapping"),
     "no YAML": ("", "method: [grid\n", "not a readable YAML"),
 }
 

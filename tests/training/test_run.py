@@ -21,7 +21,6 @@ from study.config.experiment import threads_for
 from study.corpora import load
 from study.corpora.grammar import without_pronouns
 from study.errors import InputError
-from study.sweep.display import Running
 from study.training import decode, translation
 from study.training.batches import examples
 from study.training.run import run
@@ -133,7 +132,8 @@ def test_the_record_can_be_recomputed(tmp_path: Path) -> None:
     assert record.status == "finished"
     assert said[-2].endswith("tested next")
     assert said[-1] == "testing on valid, test, long, deep, pronoun"
-    assert Running("run", tmp_path / "run").testing
+    progress = json.loads((tmp_path / "run" / "progress.json").read_text())
+    assert progress["step"] == progress["steps"]
     assert record.id == experiment_id(experiment)
     assert experiment_from(record.config) == experiment_from(SMALL, {"trainer": {"threads": None, "device": "auto"}})
     corpus = load(experiment.data)
