@@ -209,22 +209,6 @@ def verdicts(
     return (table.contrasts_table if contrasts else table.table)(found).frame
 
 
-def softmax(keys: int = 10) -> Figure:
-    """Return the figure that explains the scale: entropy, largest weight and gradient of a softmax by d. No training.
-
-    Args:
-        keys: number of keys.
-
-    Raises:
-        InputError: fewer than two keys.
-    """
-    from study.analysis.figures.softmax import draw_softmax
-
-    if type(keys) is not int or keys < 2:
-        raise InputError(f"keys: expected a whole number from 2, got {keys!r}.")
-    return draw_softmax(keys)
-
-
 def _run(given: str | Path | Run, runs: str | Path | None = None) -> Run:
     """Return a run, which may be given by its name."""
     return given if isinstance(given, Run) else load(given, runs=runs)

@@ -2,12 +2,15 @@
 
 import json
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
 import tomllib
 from pathlib import Path
+from typing import Any
 
+import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
@@ -85,3 +88,43 @@ def test_the_workflow_runs_the_checks_on_every_python() -> None:
     assert ".ci/run" in commands
     assert all((ROOT / name).is_file() for name in (".ci/run", "Containerfile"))
     assert jobs["tests"]["env"] == {"PYTHON": "python"}
+
+
+def record(**changes: Any) -> dict[str, Any]:
+    scores = {"nll": 1.0, "bleu": 90.0} | changes.pop("scores", {})
+    tree = {"config": {"a": 1}, "data": {"files": {"test": "ab"}}, "protocol": 2, "model": {"parameters": 10}}
+    tree |= {"diagnostics": {"cross": [{"logit_sd_step_0": [0.1563], "entropy": [0.5]}], "gradients": {}}}
+    tree |= {"provenance": {"device": "AMD EPYC"}}
+    rows = [{"split": "test", "metric": name, "subset": None, "value": value} for name, value in scores.items()]
+    return tree | {"scores": rows} | changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, []),
+        ({"scores": {"nll": 1.19, "bleu": 87.1}}, []),  # within the floors
+        ({"scores": {"nll": 1.39}}, []),  # 4 × the standard deviation over seeds
+        ({"scores": {"nll": 1.41}}, ["test/nll: expected 1.0 ± 0.4, got 1.41"]),
+        ({"scores": {"nll": None}}, ["test/nll: expected 1.0 ± 0.4, got none"]),
+        ({"scores": {"bleu": 86.9}}, ["test/bleu: expected 90.0 ± 3, got 86.9"]),
+        ({"diagnostics": {"cross": [{"logit_sd_step_0": [0.157]}]}}, ["logits before the first update"]),
+        ({"diagnostics": {}}, ["logits before the first update"]),
+        ({"data": {"files": {"test": "cd"}}}, ["data: expected"]),
+        ({"config": {"a": 2}}, ["config: expected"]),
+        ({"model": {"parameters": 11}}, ["parameters: expected 10, got 11"]),
+    ],
+)
+def test_a_rerun_may_differ_by_the_processor_after_the_first_update_alone(
+    changes: dict[str, Any], said: list[str]
+) -> None:
+    audit = runpy.run_path(str(ROOT / ".ci" / "audit.py"))
+    found = list(audit["differing"](record(), record(**changes), {("test", "nll"): 0.1, ("test", "bleu"): 0.5}))
+    assert len(found) == len(said)
+    assert all(line.startswith(start) for line, start in zip(found, said, strict=True))
+
+
+def test_a_rerun_on_the_same_instructions_has_to_be_equal() -> None:
+    audit, told = runpy.run_path(str(ROOT / ".ci" / "audit.py")), {"provenance": {"instructions": "AVX512"}}
+    assert "bit for bit" in next(audit["differing"](record(**told), record(**told), {}))
+    assert list(audit["differing"](record(**told), record(provenance={"instructions": "AVX2"}), {})) == []
