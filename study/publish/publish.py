@@ -66,8 +66,9 @@ def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None)
         reason: why it is published with runs missing or failed; None where none is.
 
     Raises:
-        InputError: a run is missing, cannot be believed, does not compare with the others, or is published otherwise;
-            or the folder cannot be written. Nothing is written then, but in the last case.
+        InputError: a run is missing, cannot be believed, does not compare with the others, or is published otherwise.
+            Nothing is written then.
+        OSError: the folder cannot be written. The same command does the rest.
     """
     checkout = Checkout(spec.path.resolve().parent)
     file = checkout.require_committed(spec.path)
@@ -94,20 +95,15 @@ def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None)
         code=_code(made.values(), states),
     )
     arms = {cell.id: arm_words(spec.arm(cell)) for cell in spec.runnable if cell.id in stores}
-    try:
-        with tables.locked(results.root):  # another call may have published some of these runs by now
-            there = Store(results.root)
-            new = [run for one in fresh if (run := _new(one, working, there))]
-            for left in (*files.leftovers(results.root), *files.leftovers(results.root / SENTENCES)):
-                left.unlink(missing_ok=True)
-            if new or spec.name not in results.manifests:
-                tables.add(results.root, new, {spec.name: arms})
-            plugins.keep(results.root, (value for one in made.values() for value in plugins.values_of(one.config)))
-            write_manifest(results.root, {spec.name: sweep})
-    except OSError as problem:
-        raise InputError(
-            f"{results.root}: cannot be written ({problem.strerror}). Mend that; the same command does the rest."
-        ) from None
+    with tables.locked(results.root):  # another call may have published some of these runs by now
+        there = Store(results.root)
+        new = [run for one in fresh if (run := _new(one, working, there))]
+        for left in (*files.leftovers(results.root), *files.leftovers(results.root / SENTENCES)):
+            left.unlink(missing_ok=True)
+        if new or spec.name not in results.manifests:
+            tables.add(results.root, new, {spec.name: arms})
+        plugins.keep(results.root, (value for one in made.values() for value in plugins.values_of(one.config)))
+        write_manifest(results.root, {spec.name: sweep})
     counts = Counter(record.status for record in made.values())
     by_state = {state: counts[state] for state in ("finished", "diverged", "failed")} | {"missing": len(missing)}
     return Published(sweep, by_state, len(new), len(made) - len(new))

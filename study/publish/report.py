@@ -25,7 +25,8 @@ def report_sweep(spec: Spec, out: Path, to: Path | None = None) -> None:
             runs the table that `study reproduce` writes, and no figure).
 
     Raises:
-        InputError: a record cannot be used, the sweep is not published, or the folder cannot be written.
+        InputError: a record cannot be used, or the sweep is not published.
+        OSError: the folder cannot be written.
     """
     from study.analysis.comparison import compares
     from study.analysis.figures import sweep
@@ -34,12 +35,9 @@ def report_sweep(spec: Spec, out: Path, to: Path | None = None) -> None:
     found, published = compared(spec, Runs(out)), is_results(out) and to is None
     folder, name = (out / "tables", spec.name) if published else (to or out / "report" / spec.name, "table")
     found.table.print()
-    try:
-        paths = found.table.write(folder, name)
-        if compares(spec) and not published:
-            paths += sweep.write(found.facets, folder / "figure")
-    except OSError as problem:
-        raise InputError(f"{folder}: cannot be written ({problem.strerror}). Name another folder with --out.") from None
+    paths = found.table.write(folder, name)
+    if compares(spec) and not published:
+        paths += sweep.write(found.facets, folder / "figure")
     print("\n".join(["", *map(str, paths)]))
 
 

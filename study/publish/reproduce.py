@@ -7,11 +7,9 @@ verdicts are computed once. A step writes the same bytes from the same input.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 
 from study import files
@@ -19,7 +17,7 @@ from study.analysis.runs import Runs
 from study.claims import costs, forest, noise, schema, table
 from study.claims.evaluate import evaluate
 from study.claims.verdicts import Verdict
-from study.errors import INSTALL, InputError
+from study.errors import InputError
 from study.files import CHECKOUT
 from study.publish import pages as documents
 from study.publish import paper
@@ -29,8 +27,6 @@ from study.publish.results import PRINTED, Results, hashes
 
 OUTPUTS = ("paper", "README.md", "docs")
 """Files and folders beside the results that have generated parts."""
-DRAWN = re.compile(r"\.(svg|pdf)$")
-"""Bytes of these depend on the version of matplotlib."""
 GENERATED = ("tables/", "figures/", "../")
 
 
@@ -95,7 +91,9 @@ def reproduce(results: Results, say: Callable[[str], None] = print, steps: Seque
     """Run the steps (all, in order), then compare with git; whether nothing differs (or there is no git to ask).
 
     Raises:
-        InputError: an unknown step, a published file that cannot be used, or a folder that cannot be written.
+        InputError: an unknown step, or a published file that cannot be used.
+        ModuleNotFoundError: typst is not installed.
+        OSError: a file cannot be written.
     """
     if unknown := set(steps) - STEPS.keys():
         raise InputError(f"STEP: expected {', '.join(STEPS)}, got {', '.join(unknown)}.")
@@ -105,18 +103,8 @@ def reproduce(results: Results, say: Callable[[str], None] = print, steps: Seque
         )
     inputs = Inputs(results)
     for name in (step for step in STEPS if step in (steps or STEPS)):
-        try:
-            paths = STEPS[name](inputs)
-            seal(results, paths)
-        except OSError as problem:
-            raise InputError(
-                f"{problem.filename}: cannot be written ({problem.strerror}). Check the file and your rights."
-            ) from None
-        except ModuleNotFoundError as missing:
-            if missing.name != "typst":
-                raise
-            say(f"{name}: tables are written, the PDF is not, because typst is not installed. " + INSTALL.format(name))
-            continue
+        paths = STEPS[name](inputs)
+        seal(results, paths)
         say(f"{name}: {len(paths)} {'file' if len(paths) == 1 else 'files'}")
     return _unchanged(results, say)
 
@@ -142,10 +130,6 @@ def _unchanged(results: Results, say: Callable[[str], None]) -> bool:
     except InputError:
         say("not in a git checkout, so there is nothing to compare with")
         return True
-    lock, here = CHECKOUT / "requirements.lock", version("matplotlib")
-    if lock.is_file() and f"\nmatplotlib=={here}\n" not in files.read_text(lock):
-        say(f"figures are not compared: expected the locked matplotlib, got {here}")
-        changed = [line for line in changed if not DRAWN.search(line)]
     for line in changed:
         say(f"differs from what is committed: {line}")
     if not changed:

@@ -159,12 +159,9 @@ def test_holes_need_a_reason_and_stay_holes(lab):
     assert table.notes[0] == "Published in part, with runs missing or failed: the machine was lent."
 
 
-def test_a_reason_without_a_hole_is_refused(lab):
+def test_divergence_is_a_result_and_no_hole(lab):
     with pytest.raises(InputError, match="Give the reason, or remove it"):
         lab.publish("just in case")
-
-
-def test_divergence_is_a_result(lab):
     record = records.read(lab.path(3))
     lab.write(record.model_copy(update={"status": "diverged", "error": "NaN", "scores": []}))
     assert lab.publish().states["diverged"] == 1
@@ -217,12 +214,6 @@ def test_runs_made_by_two_states_of_the_code_are_counted(lab):
     assert "was changed between" in compared(lab.spec, Runs(lab.results.root)).table.notes[0]
 
 
-def test_a_seed_changed_in_the_configuration_alone_is_refused(lab):
-    lab.change(1, **{"config.seed": 9})
-    with pytest.raises(InputError, match=r"record\.json: config\.seed: expected 1, as declared, got 9"):
-        Runs(lab.runs, lab.top / "sweeps").of(lab.spec)
-
-
 def test_the_verbs_from_the_command_line(lab, monkeypatch, capsys):
     monkeypatch.chdir(lab.top)
     assert main(["publish", "sweeps/tiny.yaml"]) == 0
@@ -233,22 +224,13 @@ def test_the_verbs_from_the_command_line(lab, monkeypatch, capsys):
     before = lab.files()
     assert main(["reproduce"]) == 0
     assert "nothing differs" in capsys.readouterr().out
-    assert main(["report", "sweeps/tiny.yaml", "--runs", "results"]) == 0
-    assert main(["show", lab.ids[0], "--runs", "results"]) == 0
     assert lab.files() == before
-    assert {name for name in before if name.startswith("figures")} == {
-        "figures/forest.svg",
-        "figures/forest.csv",
-    }
     assert main(["verify"]) == 0
     assert re.search(r"differences +none", capsys.readouterr().out)
     assert main(["verify", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["problems"] == []
     assert main(["verify", "--rescore"]) == 0
     assert "those of 4 runs scored again, 0 without references" in capsys.readouterr().out
-    lab.edit(0, {"scores.1.value": 1.0})
-    assert main(["verify", "--rescore"]) == 1
-    assert re.search(r"chrf: expected .*, got \(1\.0, ", capsys.readouterr().out)
     assert main(["show", lab.ids[1], "--runs", "results", "--json"]) == 0
     assert capsys.readouterr().out == lab.path(1).read_text(encoding="utf-8")
 

@@ -54,7 +54,8 @@ def draw_all(
         png: write PNG, too.
 
     Raises:
-        InputError: an unknown name, a sweep file or record that cannot be used, or a folder that cannot be written.
+        InputError: an unknown name, or a sweep file or record that cannot be used.
+        OSError: the folder cannot be written.
     """
     if unknown := set(names) - FIGURES.keys():
         raise InputError(f"--figures: expected {', '.join(FIGURES)}, got {', '.join(sorted(unknown))}. Choose one.")
@@ -68,9 +69,5 @@ def draw_all(
         if table is None or table.empty:
             yield Drawn(f"{name}: not drawn, since {runs.folder} lacks scores of {' or '.join(figure.sweeps)}")
             continue
-        try:
-            paths = style.write(figure.draw(table), table, out / name, png)
-        except OSError as problem:
-            why = f"{out}: cannot be written ({problem.strerror}). Name another folder with --out."
-            raise InputError(why) from None
+        paths = style.write(figure.draw(table), table, out / name, png)
         yield Drawn(f"{name}: {out / name}.{{{','.join(p.suffix[1:] for p in paths)}}}", paths)

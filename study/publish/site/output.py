@@ -47,15 +47,13 @@ def check(folder: Path) -> None:
     """Make the folder of a site, if it is absent.
 
     Raises:
-        InputError: the folder has other files than those of a site, or cannot be written.
+        InputError: the folder has other files than those of a site.
+        OSError: it cannot be made.
     """
+    folder.mkdir(parents=True, exist_ok=True)
     page = folder / "index.html"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()) and not (page.is_file() and OURS in disk.read(page)):
-            raise InputError(f"{folder}: expected a site or an empty folder, got other files. Name another with --out.")
-    except OSError as problem:
-        raise InputError(f"{folder}: cannot be written ({problem.strerror}). Name another with --out.") from None
+    if any(folder.iterdir()) and not (page.is_file() and OURS in disk.read(page)):
+        raise InputError(f"{folder}: expected a site or an empty folder, got other files. Name another with --out.")
 
 
 def refresh(build: Build, runs: Path, folder: Path, version: str, say: Say) -> str:
