@@ -39,7 +39,7 @@ def differing(before: dict[str, Any], now: dict[str, Any], deviations: Values) -
     names = [(tree.get("provenance") or {}).get("instructions") for tree in (before, now)]
     if names[0] is not None and names[0] == names[1]:
         yield f"instructions: both have {names[0]}, so the rerun has to be equal bit for bit"
-    for name in ("config", "data", "protocol"):
+    for name in ("config_hash", "seed", "data", "protocol"):
         if before[name] != now[name]:
             yield f"{name}: expected {before[name]}, got {now[name]}"
     if before["model"]["parameters"] != now["model"]["parameters"]:

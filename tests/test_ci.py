@@ -92,9 +92,15 @@ def test_the_workflow_runs_the_checks_on_every_python() -> None:
 
 def record(**changes: Any) -> dict[str, Any]:
     scores = {"nll": 1.0, "bleu": 90.0} | changes.pop("scores", {})
-    tree = {"config": {"a": 1}, "data": {"files": {"test": "ab"}}, "protocol": 2, "model": {"parameters": 10}}
+    tree = {
+        "config_hash": "ab",
+        "seed": 1,
+        "data": {"files": {"test": "ab"}},
+        "protocol": 2,
+        "model": {"parameters": 10},
+    }
     tree |= {"diagnostics": {"cross": [{"logit_sd_step_0": [0.1563], "entropy": [0.5]}], "gradients": {}}}
-    tree |= {"provenance": {"device": "AMD EPYC"}}
+    tree |= {"provenance": {"device": "AMD EPYC"}, "model": {"parameters": 10}}
     rows = [{"split": "test", "metric": name, "subset": None, "value": value} for name, value in scores.items()]
     return tree | {"scores": rows} | changes
 
@@ -111,7 +117,7 @@ def record(**changes: Any) -> dict[str, Any]:
         ({"diagnostics": {"cross": [{"logit_sd_step_0": [0.157]}]}}, ["logits before the first update"]),
         ({"diagnostics": {}}, ["logits before the first update"]),
         ({"data": {"files": {"test": "cd"}}}, ["data: expected"]),
-        ({"config": {"a": 2}}, ["config: expected"]),
+        ({"config_hash": "cd"}, ["config_hash: expected ab, got cd"]),
         ({"model": {"parameters": 11}}, ["parameters: expected 10, got 11"]),
     ],
 )
