@@ -96,7 +96,8 @@ def value(results: Results, name: str, near: str = "", document: str = "README.m
     key, *arguments = name.split()
     if key not in entries():
         raise InputError(f"{document}: <!-- {name} -->: expected an entry of docs/numbers.yaml. Add one.")
-    entry = {"row": "index >= 0", "count": "index >= 0", "words": {}, "plus": 0} | entries()[key]
+    entry: dict[str, Any] = {"row": "index >= 0", "count": "index >= 0", "words": {}, "plus": 0}
+    entry |= entries()[key]
     stem = entry["table"].format(*arguments)
     frame = pd.read_csv(results.root / "tables" / f"{stem}.csv").query(entry["row"].format(*arguments), engine="python")
     values: dict[str, Any] = {"rows": len(frame), "count": len(frame.query(entry["count"], engine="python"))}

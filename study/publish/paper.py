@@ -127,11 +127,11 @@ def _tables(results: Results, runs: Runs) -> Iterator[tuple[str, list[dict[str, 
     for stem in (f"{kind}-{pair}" for kind in ("agreement", "correlation") for pair in ("transfer", "longer")):
         yield stem, [{"values": row, "cells": _pair_cells(row)} for row in table(results, stem)]
     further: list[dict[str, Any]] = []
-    for sweep, score in FURTHER.items():
-        frame = runs.declared(runs.spec(str(results.file(sweep))), [score])
+    for name, score in FURTHER.items():
+        frame = runs.declared(runs.spec(str(results.file(name))), [score])
         for (facet, arm), own in frame.groupby(["facet", "arm"], sort=False)[score]:
             cells = {score: mean_sd(own.mean(), own.std(), decimals(score))} if own.notna().any() else {}
-            further.append({"values": {"sweep": sweep, "facet": facet, "arm": arm}, "cells": cells})
+            further.append({"values": {"sweep": name, "facet": facet, "arm": arm}, "cells": cells})
     yield "further", further
 
 
