@@ -182,6 +182,13 @@ def test_a_sweep_published_in_part_compares_the_seeds_that_all_arms_have(tmp_pat
     assert figure.draw(found.facets).axes[0].texts[0].get_text().endswith(", 1 failed")
 
 
+def test_the_figure_of_five_seeds_shows_differences_with_their_interval(tmp_path):
+    _, found = in_part(tmp_path / "five", dict.fromkeys(("dot", "bilinear"), range(1, 6)))
+    (axes,) = figure.draw(found.facets).axes
+    assert [text.get_text() for text in axes.texts] == ["", "−5.0"]
+    assert list(axes.lines[-1].get_xdata()) == [-5.0] * 5
+
+
 def test_published_records_read_like_working_ones(tiny, tmp_path):
     tiny.complete()
     published = Tiny(tiny.spec, tmp_path / "results")

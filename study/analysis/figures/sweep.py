@@ -79,10 +79,11 @@ def _panel(axes: Axes, facet: Facet, differences: bool) -> None:
     for place, arm in enumerate(facet.arms):
         rows, colour = table[table["arm"] == arm.label], style.GREY if arm.label == facet.baseline else "C0"
         axes.plot(rows[dots], [place - 0.12] * len(rows), "o", color=colour, markersize=4, markeredgecolor="white")
-        axes.vlines(rows[centre], place - 0.36, place + 0.36, color=colour, linewidth=1.6)
+        summary = rows.iloc[0]
+        axes.vlines(summary[centre], place - 0.36, place + 0.36, color=colour, linewidth=1.6)
         if differences:
-            axes.hlines(place + 0.22, rows["low"], rows["high"], color=colour, linewidth=1.3)
-        number = rows[centre].iloc[0]
+            axes.hlines(place + 0.22, summary["low"], summary["high"], color=colour, linewidth=1.3)
+        number = summary[centre]
         states = facet.rows[(facet.rows["arm"] == arm.label) & facet.rows["counts"]]["state"].value_counts()
         words = [labels.number(number, metrics.decimals(facet.metric), differences)] if number == number else []
         words += [f"{count} {state}" for state, count in states.items() if state != "finished"]
