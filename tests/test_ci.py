@@ -1,12 +1,80 @@
-"""The workflow: its commands exist, and it takes every Python that the project does."""
+"""The workflow and the Containerfile: their commands exist and come in a working order. Nothing is installed."""
 
+import json
 import re
+import runpy
+import shlex
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
+from typing import Any
 
+import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
+COREUTILS = ("sh", "bash", "cat", "mkdir", "cp", "chmod", "ln", "rm", "touch", "basename", "dirname", "env")
+"""Programs that a slim image of Debian has, as far as they are used here."""
+APT = """#!/bin/sh
+# Puts a program on the path for each package.
+echo "apt-get $*" >> {log}
+for package in "$@"; do case $package in
+  make) ln -s {make} {bin}/make;;
+  python3) cp {python} {bin}/python3;;
+  python3-venv) touch {bin}/venv;;
+esac; done
+"""
+PYTHON = """#!/bin/sh
+# Makes environments, if its part for them is installed, and says what it is asked for.
+test -e {bin}/venv || exit 1
+case "$*" in "-c "*) exit 0;; esac
+echo "$0 $*" >> {log}
+case "$*" in "-m venv .venv") mkdir -p .venv/bin; cp {python} .venv/bin/python;; esac
+"""
+
+
+def instructions() -> list[tuple[str, str]]:
+    text = (ROOT / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    return [tuple(line.split(" ", 1)) for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def test_the_commands_of_the_containerfile_run_in_order_in_an_empty_folder(tmp_path: Path) -> None:
+    """Programs stand in for apt-get and Python, so packages, files, targets and order are tried, no installation."""
+    programs, work, log = tmp_path / "bin", tmp_path / "study", tmp_path / "log"
+    programs.mkdir()
+    work.mkdir()
+    for name in COREUTILS:
+        (programs / name).symlink_to(str(shutil.which(name)))
+    places = {"bin": programs, "log": log, "python": tmp_path / "python", "make": shutil.which("make")}
+    for path, script in ((programs / "apt-get", APT), (tmp_path / "python", PYTHON)):
+        path.write_text(script.format(**places), encoding="utf-8")
+        path.chmod(0o755)
+    lines = instructions()
+    assert [word for word, _ in lines] == ["FROM", "RUN", "WORKDIR", "COPY", "RUN", "CMD"]
+    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
+    for word, given in lines:
+        if word == "COPY":
+            assert given == ". ."
+            for path in (path for path in ROOT.iterdir() if path.name not in ignored):
+                (work / path.name).symlink_to(path)
+        if word in ("RUN", "CMD"):
+            command = given if word == "RUN" else shlex.join(json.loads(given))
+            ran = subprocess.run(
+                [programs / "sh", "-c", command],
+                env={"PATH": str(programs)}, cwd=work, capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            assert ran.returncode == 0, ran.stdout + ran.stderr
+    told = log.read_text(encoding="utf-8").splitlines()
+    wanted = [
+        "apt-get update",
+        "apt-get install .*ca-certificates",
+        "python3 -m venv .venv",
+        r"python -m pip .* -e \.\[dev\]",
+    ]
+    wanted += [r"python \.ci/hashes\.py", "python -m pytest"]
+    assert len(told) == len(wanted)
+    assert all(re.search(part, line) for part, line in zip(wanted, told, strict=True)), told
 
 
 def test_the_workflow_runs_the_checks_on_every_python() -> None:
@@ -20,3 +88,49 @@ def test_the_workflow_runs_the_checks_on_every_python() -> None:
     assert ".ci/run" in commands
     assert all((ROOT / name).is_file() for name in (".ci/run", "Containerfile"))
     assert jobs["tests"]["env"] == {"PYTHON": "python"}
+
+
+def record(**changes: Any) -> dict[str, Any]:
+    scores = {"nll": 1.0, "bleu": 90.0} | changes.pop("scores", {})
+    tree = {
+        "config_hash": "ab",
+        "seed": 1,
+        "data": {"files": {"test": "ab"}},
+        "protocol": 2,
+        "model": {"parameters": 10},
+    }
+    tree |= {"diagnostics": {"cross": [{"logit_sd_step_0": [0.1563], "entropy": [0.5]}], "gradients": {}}}
+    tree |= {"provenance": {"device": "AMD EPYC"}, "model": {"parameters": 10}}
+    rows = [{"split": "test", "metric": name, "subset": None, "value": value} for name, value in scores.items()]
+    return tree | {"scores": rows} | changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, []),
+        ({"scores": {"nll": 1.19, "bleu": 87.1}}, []),  # within the floors
+        ({"scores": {"nll": 1.39}}, []),  # 4 × the standard deviation over seeds
+        ({"scores": {"nll": 1.41}}, ["test/nll: expected 1.0 ± 0.4, got 1.41"]),
+        ({"scores": {"nll": None}}, ["test/nll: expected 1.0 ± 0.4, got none"]),
+        ({"scores": {"bleu": 86.9}}, ["test/bleu: expected 90.0 ± 3, got 86.9"]),
+        ({"diagnostics": {"cross": [{"logit_sd_step_0": [0.157]}]}}, ["logits before the first update"]),
+        ({"diagnostics": {}}, ["logits before the first update"]),
+        ({"data": {"files": {"test": "cd"}}}, ["data: expected"]),
+        ({"config_hash": "cd"}, ["config_hash: expected ab, got cd"]),
+        ({"model": {"parameters": 11}}, ["parameters: expected 10, got 11"]),
+    ],
+)
+def test_a_rerun_may_differ_by_the_processor_after_the_first_update_alone(
+    changes: dict[str, Any], said: list[str]
+) -> None:
+    audit = runpy.run_path(str(ROOT / ".ci" / "audit.py"))
+    found = list(audit["differing"](record(), record(**changes), {("test", "nll"): 0.1, ("test", "bleu"): 0.5}))
+    assert len(found) == len(said)
+    assert all(line.startswith(start) for line, start in zip(found, said, strict=True))
+
+
+def test_a_rerun_on_the_same_instructions_has_to_be_equal() -> None:
+    audit, told = runpy.run_path(str(ROOT / ".ci" / "audit.py")), {"provenance": {"instructions": "AVX512"}}
+    assert "bit for bit" in next(audit["differing"](record(**told), record(**told), {}))
+    assert list(audit["differing"](record(**told), record(provenance={"instructions": "AVX2"}), {})) == []

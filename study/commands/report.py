@@ -38,11 +38,11 @@ def main(argv: Sequence[str]) -> int:
     from study.analysis.runs import Runs
 
     if args.figures is not None:
-        from study.analysis.figures.catalogue import chosen, draw_all
+        from study.analysis.figures.catalogue import draw_all
 
         runs = folder(args.runs or results_folder(), "--runs")
         out = args.out or runs_folder(args.runs) / "report" / "figures"
-        for drawn in draw_all(chosen(args.figures), Runs(runs, sweeps_of(runs)), out):
+        for drawn in draw_all(Runs(runs, sweeps_of(runs)), out, args.figures):
             print(drawn.line, flush=True)
         return 0
     from study.publish.report import compared, report_sweep

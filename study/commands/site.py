@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from study import files
 from study.commands.options import Parser, folder, natural
 from study.errors import InputError
 from study.run_names import results_folder, sweeps_folder
@@ -69,9 +71,12 @@ def _make_maps(content: Content) -> None:
     if content.published:
         raise InputError("--maps: expected runs of your own, got the published ones. Name their folder with --runs.")
     for identity in content.trees:
-        texts, model = content.texts(identity), content.store.model(identity)
-        if model is None or texts is None or not texts.pairs or MAPS in content.maps(identity):
+        texts, model, path = content.texts(identity), content.store.model(identity), content.folder / identity / MAPS
+        if model is None or texts is None or not texts.pairs or path.is_file():
             continue
         trained = translation.read(model, content.store.where(identity))
         made = maps.sentence_maps(trained, texts.pairs[:MAPPED], content.translations(identity, texts))
-        print(content.write_maps(identity, made), flush=True)
+        tree = {"sentences": made}
+        text = json.dumps(tree, ensure_ascii=False, separators=(",", ":"), sort_keys=True) + "\n"
+        files.write(path, text)
+        print(path, flush=True)

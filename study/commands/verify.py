@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
     from study.publish.results import Results
     from study.publish.verify import verify
 
-    found = verify(Results(args.results or results_folder()), args.rescore, args.draw, _progress)
+    found = verify(Results(args.results or results_folder()), args.rescore, args.draw, progress)
     if args.json:
         print_json(vars(found))
     else:
@@ -52,7 +52,7 @@ def _part(text: str) -> int:
     return positive(text.removeprefix("1/"))
 
 
-def _progress(done: int, total: int) -> None:
+def progress(done: int, total: int) -> None:
     """Print the number of checked runs on standard error: one line that changes on a terminal, else every tenth."""
     if sys.stderr.isatty():
         print(f"\rchecked {done} of {total} runs", end="" if done < total else "\n", file=sys.stderr, flush=True)

@@ -1,18 +1,16 @@
 """Check that a record agrees with its identity, with its own files, and with itself.
 
-`examine` reads everything of a run and scores its translations again with the scorer of the training; `publish` asks it
-before a run is let in, `verify --rescore` afterwards. `contradictions` takes seconds for all runs: equations that hold
-between numbers which a run writes at different places. Nothing is raised: whatever is wrong is listed.
+`examine` reads all files of a run and scores its translations again: `publish` calls it before a run is let in, `verify
+--rescore` afterwards. `contradictions` takes seconds for all runs: equations between numbers that a run writes at
+different places. Nothing is raised: both yield a line for whatever is wrong.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import cache, lru_cache
-from itertools import product
-from math import fsum, isclose
+from collections.abc import Collection, Iterator
+from functools import lru_cache
+from math import fsum
 from typing import Any
 
 import numpy as np
@@ -23,61 +21,36 @@ from sacrebleu.metrics.bleu import BLEU
 
 from study import records
 from study.config import Data, Experiment, config_hash, experiment_id
-from study.config.overrides import nested
 from study.corpora import Corpus
 from study.errors import InputError
-from study.records import Record, Score, lacking
+from study.records import Record, Score
 from study.rows import COUNTS, HYPOTHESES, NLL, STATISTICS, file_of
 from study.scoring import counts, score_nll, score_split
 from study.store import SENTENCES, Store, sha256
 
-LARGEST_ERROR = 1e-4
-"""Relative error of a mean over numbers that were rounded to 6 significant digits."""
+RELATIVE, ABSOLUTE = 1e-4, 1e-5
+"""Errors of equations, since numbers in records are rounded to 6 significant digits."""
 RESTORE = "Restore what was published."
-SUMMED = (*COUNTS[2:], *(f"total{n}" for n in range(1, 5)))
-"""Lengths, and n-grams that are right and all that there are: BLEU follows from their sums."""
-Fact = tuple[str, Any, Any]
-"""A field, the value that it must have, and the value that it has."""
+SUMMED = COUNTS[2:]
+"""Lengths and right n-grams of each sentence: BLEU follows from their sums."""
 
 
-def examine(
-    store: Store,
-    ids: Sequence[str],
-    told: Callable[[int], None] = lambda done: None,
-    counted: Counter[str] | None = None,
-) -> list[str]:
-    """Examine runs, working or published, and return what is wrong with them, a line each.
-
-    Args:
-        store: their folder.
-        ids: runs that have a record.
-        told: called with the number of runs that are done.
-        counted: gets the number of `files` that were scored, of `files without references` at hand, and of scores
-            that text does not decide, by metric.
-    """
-    counted = Counter() if counted is None else counted
-    found, problems = [], []
-    for identity in ids:
-        try:
-            found.append((_data_key(store.record(identity)), identity))
-        except InputError as problem:  # it names its file; so below
-            problems.append(str(problem))
-    for done, (data, identity) in enumerate(sorted(found), 1):  # those of one corpus one after another
-        where = store.where(identity)
-        try:
-            facts = list(_facts(store, store.record(identity), identity, _corpus(data), counted))
-            wrong = [f"{name}: expected {expected}, got {got}" for name, expected, got in facts if expected != got]
-            problems += [f"{where}: {line}. Restore the record, or run it again." for line in wrong]
-        except InputError as problem:
-            problems.append(str(problem))
-        except (KeyError, ValueError) as problem:
-            problems.append(f"{where}: expected the files of a run, got others ({problem}). Run it again.")
-        told(done)
-    return problems + contradictions(store, [identity for _, identity in found])
+def examine(store: Store, identity: str) -> Iterator[str]:
+    """Yield what is wrong with a run that has a record, working or published."""
+    where = store.where(identity)
+    try:
+        for field, expected, got in _facts(store, identity):
+            if expected != got:
+                yield f"{where}: {field}: expected {expected}, got {got}. Restore the record, or run it again."
+    except InputError as problem:  # it names its file
+        yield str(problem)
+    except (KeyError, ValueError) as problem:
+        yield f"{where}: expected the files of a run, got others ({problem}). Run it again."
 
 
-def _facts(store: Store, record: Record, identity: str, corpus: Corpus | None, counted: Counter[str]) -> Iterator[Fact]:
-    """Yield the facts of a record that follow from its configuration, its files and the corpus."""
+def _facts(store: Store, identity: str) -> Iterator[tuple[str, Any, Any]]:
+    """Yield fields of a record, each with the value that follows from configuration, files and corpus, and its own."""
+    record, text = store.record(identity), store.text(identity)
     try:
         experiment = Experiment.model_validate(record.config | {"seed": record.seed})
     except ValidationError:
@@ -85,93 +58,77 @@ def _facts(store: Store, record: Record, identity: str, corpus: Corpus | None, c
         return
     yield "seed", record.config.get("seed", record.seed), record.seed
     yield "config_hash", config_hash(experiment), record.config_hash
-    yield "id", experiment_id(experiment), record.id
-    yield "id", identity, record.id
+    yield "id", (experiment_id(experiment), identity), (record.id, record.id)
     yield "protocol", experiment.protocol, record.protocol
-    if record.selection:
-        yield "selection.rule", record.config.get("training", {}).get("select"), record.selection.rule
     if record.provenance and record.status != "failed":
         yield "provenance.precision", experiment.training.precision, record.provenance.precision
-    steps = [step for point in record.history if type(step := point.get("step")) is int and step >= 0]
-    if len(steps) < len(record.history) or steps != sorted(set(steps)):
-        yield "history", "a rising number of updates in every step", "another order"
-    elif record.selection and steps and record.selection.step not in steps:
-        yield "selection.step", "a step of history", record.selection.step
-    text = store.text(identity)
+    if record.selection:
+        steps = [point.get("step") for point in record.history]
+        yield "selection.rule", experiment.training.select, record.selection.rule
+        yield "selection.step is a step of history", True, not steps or record.selection.step in steps
     if store.published:
         yield "sha256", store.digest(identity), sha256(text.encode())
     elif text != records.canonical(json.loads(text)):
         yield "text", "the one that a run writes", "another (order, blanks or a field twice)"
-    yield from _translations(store, record, corpus, counted)
-    yield from _per_sentence(store, record, corpus)
-
-
-def _translations(store: Store, record: Record, corpus: Corpus | None, counted: Counter[str]) -> Iterator[Fact]:
-    """Yield the checksums of the corpus and of the translations, and the scores that these give."""
-    named = hypothesis_files(record)
+    if record.status == "finished" and (lost := records.incomplete(record, experiment.data.scored)):
+        yield "record", "every validation and every split", lost
+    corpus, named = corpus_of(record), hypothesis_files(record)
     if record.status == "finished" and not named:
         yield "scores", "translations, to score them again", "none"
     if named and corpus is None and not store.published:
         yield "scores", "references, to score it again", "none (STUDY_MULTI30K or STUDY_FILES names them)"
-    counted.update(score.metric for score in record.scores if score.hypotheses is None)
     for name, digest in corpus.files.items() if corpus and named else ():
         yield f"data.files.{name}", digest, record.data and record.data.files.get(name)
     for name, scores in named.items():
-        split = scores[0].split
-        where = f"scores.{split}.hypotheses"
-        if {f"{score.split}{HYPOTHESES}" for score in scores} != {name}:
-            yield where, f"{split}{HYPOTHESES}", name
-        elif (content := store.content(record.id, name)) is None:
-            yield where, f"a file {name}", "none"
-        else:
-            yield f"{where}_sha256", {sha256(content)}, {score.hypotheses_sha256 for score in scores}
-            counted["files" if corpus else "files without references"] += 1
-            yield from _rescored(store, record, split, corpus) if corpus else ()
+        split, content = scores[0].split, store.content(identity, name)
+        yield f"scores.{split}.hypotheses", {f"{score.split}{HYPOTHESES}" for score in scores}, {name}
+        digests = {score.hypotheses_sha256 for score in scores}
+        yield f"scores.{split}.hypotheses_sha256", digests, "no file" if content is None else {sha256(content)}
+        if corpus and content:
+            yield from _rescored(store, identity, split, corpus, experiment.data)
+    for name, digest in record.per_sentence.items():
+        content = store.content(identity, name) or b""
+        yield f"per_sentence.{name}", digest, sha256(content)
+        values = [float(line) for line in content.decode().splitlines()]
+        yield from _means(record, name.removesuffix(NLL), values, corpus, experiment.data)
 
 
-def _rescored(store: Store, record: Record, split: str, corpus: Corpus) -> Iterator[Fact]:
+def _rescored(store: Store, identity: str, split: str, corpus: Corpus, data: Data) -> Iterator[tuple[str, Any, Any]]:
     """Yield the scores and the counts that the translations of a split give."""
-    section, lines, pairs = section_of(record), store.hypotheses(record.id, split), corpus.splits[split]
-    assert section is not None
-    made = score_split(lines, pairs, split, section.in_subsets(split, pairs))
+    lines, pairs = store.hypotheses(identity, split), corpus.splits[split]
+    made = score_split(lines, pairs, split, data.in_subsets(split, pairs))
     theirs = {(one.metric, one.subset): (records.rounded(one.value), one.n, one.signature) for one in made}
-    rows = [row for row in store.score_rows(record.id) if row["split"] == split and row["hypotheses"]]
+    rows = [row for row in store.score_rows(identity) if row["split"] == split and row["hypotheses"]]
     ours = {(row["metric"], row["subset"]): (row["value"], row["n"], row["signature"]) for row in rows}
     for key in {**ours, **theirs}:
         yield ".".join(("scores", split, *filter(None, key))), theirs.get(key, "no score"), ours.get(key, "no score")
-    stored = store.content(record.id, f"{split}{STATISTICS}")
+    stored = store.content(identity, f"{split}{STATISTICS}")
     if stored is not None and stored != file_of(STATISTICS, list(zip(*counts(lines, pairs), strict=True))):
         yield f"{split}{STATISTICS}", "the counts of the translations", "others"
 
 
-def _per_sentence(store: Store, record: Record, corpus: Corpus | None) -> Iterator[Fact]:
-    """Yield the checksums of the files of NLL by sentence, and the scores that are their means and slopes."""
-    for name, digest in record.per_sentence.items():
-        split, content = name.removesuffix(NLL), store.content(record.id, name)
-        yield f"per_sentence.{name}", digest, content if content is None else sha256(content)
-        values = [float(line) for line in (content or b"").decode().splitlines()]
-        scores = {(one.metric, one.subset): one for one in record.scores if one.split == split}
-        yield f"scores.{split}.nll.n", len(values), scores["nll", None].n
-        mean, section = fsum(values) / len(values), section_of(record)
-        made = [Score(split=split, metric="nll", value=mean, n=len(values))]
-        if section is not None and corpus is not None and split in corpus.splits:
-            pairs = corpus.splits[split]
-            made += score_nll(values, pairs, split, section.in_subsets(split, pairs))
-        for part in made:
-            got = scores.get((part.metric, part.subset), part).value
-            least = 0.01 * mean * LARGEST_ERROR if part.subset or part.metric != "nll" else 0.0  # a slope may be near 0
-            if got is not None and not isclose(part.value or 0.0, got, rel_tol=LARGEST_ERROR, abs_tol=least):
-                yield ".".join(filter(None, ("scores", split, part.metric, part.subset))), part.value, got
+def _means(
+    record: Record, split: str, values: list[float], corpus: Corpus | None, data: Data
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the scores that are means and slopes of the NLL of the sentences of a split."""
+    made = [Score(split=split, metric="nll", value=fsum(values) / len(values), n=len(values))]
+    if corpus is not None and split in corpus.splits:
+        made += score_nll(values, corpus.splits[split], split, data.in_subsets(split, corpus.splits[split]))
+    for one in made:
+        field, got = ".".join(filter(None, ("scores", split, one.metric, one.subset))), one.value
+        if any((s.split, s.metric, s.subset) == (split, one.metric, one.subset) for s in record.scores):
+            got = record.score(split, one.metric, one.subset)
+        if one.value is not None and got is not None and not np.isclose(one.value, got, RELATIVE, ABSOLUTE):
+            yield field, one.value, got
 
 
-def contradictions(store: Store, ids: Collection[str] | None = None) -> list[str]:
-    """Return, a line each, where numbers of records contradict each other.
+def contradictions(store: Store, ids: Collection[str] | None = None) -> Iterator[str]:
+    """Yield where numbers of records contradict each other.
 
     - Perplexity is the exponential of the NLL per token: n · NLL = tokens · ln perplexity.
     - The validation loss at the selected step is the logarithm of the perplexity on validation (not after a pruning).
-    - The value that chose the step is the BLEU of that step, and the largest of the history.
-    - A finished run is whole (`records.incomplete`).
-    - In a published folder exact match, NLL and BLEU follow from the table of sentences, which has no other runs.
+    - The value that chose the step is the largest BLEU of the history.
+    - In a published folder exact match, NLL and BLEU of a split follow from the table of sentences.
 
     Args:
         store: the folder.
@@ -180,85 +137,45 @@ def contradictions(store: Store, ids: Collection[str] | None = None) -> list[str
     runs, scores, curves = store.runs, store.scores, store.curves
     if ids is not None:
         runs, scores, curves = (frame[frame.id.isin(ids)] for frame in (runs, scores, curves))
-    whole = scores[scores.subset.isna() & scores.value.notna()]
-    found = [*_by_token(whole), *_by_history(runs, whole, curves)]
-    if store.published and ids is None:
-        found += _by_sentence(store, whole)
-    broken = [f"{store.where(identity)}: {lost}. {RESTORE}" for identity, lost in _broken(runs, scores, curves)]
-    return broken + [
-        f"{store.where(identity)}: {field}: expected {expected:.6g}, by {source}, got {got:.6g}. {RESTORE}"
-        for identity, field, expected, source, got in found
-    ]
-
-
-def _broken(runs: pd.DataFrame, scores: pd.DataFrame, curves: pd.DataFrame) -> Iterator[tuple[Any, str]]:
-    """Yield finished runs that lack a validation, their last step or a split."""
-    points = curves[curves.name == "valid_bleu"]
-    points = points.assign(step=pd.to_numeric(points.step, errors="coerce"))  # a stranger's may be anything
-    steps = {identity: sorted(own) for identity, own in points.groupby("id", observed=True).step}
-    scored = {identity: set(own) for identity, own in scores.groupby("id", observed=True).split}
-    fields = [name for name in map(str, runs) if name.startswith(("data.", "training.", "pruning."))]
-    for identity, *values in runs[runs.status == "finished"][["id", *fields]].itertuples(index=False):
-        own = {name: v for name, v in zip(fields, values, strict=True) if v == v and v is not None}
-        data = _data(json.dumps(nested({k: v for k, v in own.items() if k.startswith("data.")})["data"]))
-        splits = data.scored if data else ("valid",)
-        if lost := lacking(own, steps.get(identity, []), scored.get(identity, ()), splits):
-            yield identity, lost
-
-
-Contradiction = tuple[Any, str, Any, str, Any]
-"""Id, field, the expected value, what gives it, and the value."""
-
-
-def _by_token(scores: pd.DataFrame) -> Iterator[Contradiction]:
-    nll, perplexity = (scores[scores.metric == name].set_index(["id", "split"]) for name in ("nll", "perplexity"))
-    both = nll[["value", "n"]].join(perplexity[["value", "n"]], rsuffix="_token", how="inner").astype(float)
-    nats = both.value * both.n / both.n_token
-    wrong = (nats - np.log(both.value_token)).abs() > 1e-5 * (1 + nats)
-    for (identity, split), row in both.assign(expected=np.exp(nats))[wrong].iterrows():
-        yield identity, f"scores.{split}.perplexity", row.expected, "its NLL", row.value_token
-
-
-def _by_history(runs: pd.DataFrame, scores: pd.DataFrame, curves: pd.DataFrame) -> Iterator[Contradiction]:
-    columns = ["id", "selected_rule", "selected_step", "selected_value", "pruning.question"]
-    chosen = runs.reindex(columns=columns)
-    chosen = chosen[chosen["pruning.question"].isna()]
-    points = curves[curves.name.isin(["valid_loss", "valid_bleu"]) & curves.id.isin(chosen.id)]
-    points = points.pivot_table(index=["id", "step"], columns="name", values="value", observed=True)
+    keys = ["id", "split"]
+    whole = scores[scores.subset.isna()].astype({"metric": str, "split": str})
+    value, n = (whole.pivot_table(column, keys, "metric", observed=True) for column in ("value", "n"))
+    value, n = (frame.reindex(columns=["nll", "perplexity", "exact", "bleu"]) for frame in (value, n))
+    per_token = np.log(value.perplexity)
+    points = curves[curves.name.isin(["valid_loss", "valid_bleu"])].pivot_table("value", ["id", "step"], "name")
     points = points.reindex(columns=["valid_loss", "valid_bleu"])
-    valid = scores[(scores.metric == "perplexity") & (scores.split == "valid")].set_index("id").value
-    at = chosen.join(points, on=["id", "selected_step"]).join(valid.rename("perplexity"), on="id")
-    at = at.join(points.valid_bleu.groupby("id", observed=True).max().rename("best"), on="id")
-    for row in at[(np.exp(at.valid_loss) - at.perplexity).abs() > 5e-5 * at.perplexity].itertuples():
-        yield row.id, "history.valid_loss", np.log(row.perplexity), "perplexity on valid", row.valid_loss
-    at = at[at.selected_rule == "best_valid_bleu"]
-    for row in at[(at.valid_bleu != at.selected_value) | (at.best != at.selected_value)].itertuples():
-        yield row.id, "selection.value", row.best, "the largest of history", row.selected_value
+    runs = runs.reindex(columns=["id", "selected_rule", "selected_step", "selected_value", "pruning.question"])
+    runs = runs[runs["pruning.question"].isna()].join(points, on=["id", "selected_step"]).set_index("id")
+    best = runs[runs.selected_rule == "best_valid_bleu"]
+    checks = [
+        ("scores.{}: ln perplexity", value.nll * n.nll / n.perplexity, "its NLL", per_token),
+        ("history.valid_loss", per_token.xs("valid", level="split"), "perplexity on valid", runs.valid_loss),
+        ("selection.value", best.valid_bleu, "its step of history", best.selected_value),
+        ("selection.value", points.valid_bleu.groupby("id").max(), "the largest of history", best.selected_value),
+    ]
+    if store.published and ids is None:
+        found = pd.concat([_of_sentences(store, path.name) for path in (store.folder / SENTENCES).glob("*.parquet")])
+        checks += [(f"scores.{{}}.{name}", found[name], "its sentences", value[name]) for name in found]
+    for field, expected, source, got in checks:
+        both = pd.DataFrame({"expected": expected, "got": got}).dropna().astype(float)
+        for place, row in both[~np.isclose(both.expected, both.got, RELATIVE, ABSOLUTE)].iterrows():
+            identity, *split = place if isinstance(place, tuple) else (place,)
+            where = f"{store.where(str(identity))}: {field.format(*split)}"
+            yield f"{where}: expected {row.expected:.6g}, by {source}, got {row.got:.6g}. {RESTORE}"
 
 
-def _by_sentence(store: Store, scores: pd.DataFrame) -> Iterator[Contradiction]:
-    paths, ids = sorted((store.folder / SENTENCES).glob("*.parquet")), {*store.ids()}
-    for path, split in product(paths, sorted(scores.split.unique())):
-        table = store.table(f"{SENTENCES}/{path.name}", ["id", "exact", "nll", *COUNTS[2:]], split)
-        table = table.set_column(1, "exact", table["exact"].cast("int8"))
-        for n in range(4):
-            table = table.append_column(f"total{n + 1}", pc.max_element_wise(pc.subtract(table["sys_len"], n), 0))
-        wanted = [("nll", "mean"), ("exact", "mean"), *((name, "sum") for name in SUMMED)]
-        found = table.group_by("id").aggregate(wanted).to_pandas().set_index("id")
-        for identity in sorted({*found.index} - ids):
-            yield identity, path.name, 0.0, "the table of runs, the number of runs", 1.0
-        means = {"nll": found.nll_mean, "exact": 100 * found.exact_mean, "bleu": _bleu(found)}
-        for metric, mean in means.items():
-            both = scores[(scores.metric == metric) & (scores.split == split)].join(mean.rename("mean"), on="id")
-            for row in both[(both["mean"] - both.value).abs() > LARGEST_ERROR * both.value].itertuples():
-                yield row.id, f"scores.{split}.{metric}", row.mean, "its sentences", row.value
-
-
-def _bleu(sums: pd.DataFrame) -> pd.Series:
-    """Return BLEU of each run and split from the sums of the counts of its sentences, where they are stored."""
-    sums = sums[[f"{name}_sum" for name in SUMMED]].dropna().astype(int)
-    values = [BLEU.compute_bleu(row[2:6], row[6:], row[0], row[1], "exp").score for row in sums.values.tolist()]
-    return pd.Series(values, sums.index, dtype=float)
+def _of_sentences(store: Store, name: str) -> pd.DataFrame:
+    """Return exact match, NLL and BLEU by run and split, from a table of sentences; BLEU where it has counts."""
+    table, keys = store.table(f"{SENTENCES}/{name}", ["id", "split", "exact", "nll", *SUMMED]), ["id", "split"]
+    table = table.set_column(2, "exact", table["exact"].cast("int8"))
+    means = table.group_by(keys).aggregate([("exact", "mean"), ("nll", "mean")]).to_pandas().set_index(keys)
+    found = pd.DataFrame({"exact": 100 * means.exact_mean, "nll": means.nll_mean})
+    counted = table.filter(pc.is_valid(table["sys_len"])).drop(["exact", "nll"]).to_pandas()
+    for n in range(4):
+        counted[f"total{n + 1}"] = (counted.sys_len - n).clip(lower=0)
+    sums = counted.groupby(keys, observed=True).sum()
+    bleu = [BLEU.compute_bleu(row[2:6], row[6:], row[0], row[1], "exp").score for row in sums.values.tolist()]
+    return found.join(pd.Series(bleu, sums.index, dtype=float, name="bleu"))
 
 
 def hypothesis_files(record: Record) -> dict[str, list[Score]]:
@@ -270,26 +187,15 @@ def hypothesis_files(record: Record) -> dict[str, list[Score]]:
     return found
 
 
-def section_of(record: Record) -> Data | None:
-    """Return the `data` section of a run; None for one that today's fields no longer take."""
-    return _data(_data_key(record))
+def corpus_of(record: Record) -> Corpus | None:
+    """Return the corpus of a run: generated, or read where it is at hand. Nothing is downloaded."""
+    return _corpus(json.dumps(record.config.get("data"), sort_keys=True))
 
 
-def _data_key(record: Record) -> str:
-    return json.dumps(record.config.get("data"), sort_keys=True)
-
-
-@cache
-def _data(key: str) -> Data | None:
+@lru_cache(maxsize=8)
+def _corpus(data: str) -> Corpus | None:
     try:
-        section: Data = TypeAdapter(Data).validate_json(key)
-    except ValidationError:
+        section: Data = TypeAdapter(Data).validate_json(data)
+    except ValidationError:  # today's fields do not take it
         return None
-    return section
-
-
-@lru_cache(maxsize=1)
-def _corpus(key: str) -> Corpus | None:
-    """Return the corpus of a `data` section: generated, or read where it is at hand. Nothing is downloaded."""
-    data = _data(key)
-    return data.read() if data is not None and data.at_hand() else None
+    return section.read() if section.at_hand() else None

@@ -8,13 +8,14 @@ for the words beside it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from study.analysis.tables import markdown
+from study.claims import schema
 from study.config.words import arm_words
 from study.corpora.catalogue import KINDS
 from study.errors import InputError
@@ -60,9 +61,10 @@ def filled(text: str, blocks: Mapping[str, str], results: Results, document: str
         name, end = found["name"], found["line"]
         if name in blocks:
             return f"{found[1]}{end}{blocks[name].strip() if end else blocks[name]}{end}{found[5]}"
-        near = text[: found.start()].rpartition("\n\n")[2] + text[found.start() :].partition("\n\n")[0]
-        if near.lstrip().startswith("|"):  # the row of a table
-            near = text[: found.start()].rpartition("\n")[2] + text[found.start() :].partition("\n")[0]
+        before, after = text[: found.start()], text[found.start() :]
+        row = before.rpartition("\n")[2].startswith("|")  # of a table; else the paragraph is near
+        gap = "\n" if row else "\n\n"
+        near = before.rpartition(gap)[2] + after.partition(gap)[0]
         return f"{found[1]}{value(results, name, ' '.join(near.split()), document)}{found[5]}"
 
     return MARK.sub(content, text)
@@ -94,30 +96,22 @@ def value(results: Results, name: str, near: str = "", document: str = "README.m
     key, *arguments = name.split()
     if key not in entries():
         raise InputError(f"{document}: <!-- {name} -->: expected an entry of docs/numbers.yaml. Add one.")
-    entry = entries()[key]
+    entry: dict[str, Any] = {"row": "index >= 0", "count": "index >= 0", "words": {}, "plus": 0}
+    entry |= entries()[key]
     stem = entry["table"].format(*arguments)
-    frame = pd.read_csv(results.root / "tables" / f"{stem}.csv")
-    if "row" in entry:
-        frame = frame.query(entry["row"].format(*arguments), engine="python")
-    values: dict[str, Any] = {"rows": len(frame)}
-    if "count" in entry:
-        values["count"] = len(frame.query(entry["count"], engine="python"))
-    if len(frame) == 1:
-        for column, cell in frame.iloc[0].to_dict().items():
-            plus = entry.get("plus", 0) if column in ("difference", "low", "high") else 0
-            values[str(column)] = f", {column}" * cell if isinstance(cell, bool) else cell + plus if plus else cell
+    frame = pd.read_csv(results.root / "tables" / f"{stem}.csv").query(entry["row"].format(*arguments), engine="python")
+    values: dict[str, Any] = {"rows": len(frame), "count": len(frame.query(entry["count"], engine="python"))}
+    for column, cell in frame.iloc[0].to_dict().items() if len(frame) == 1 else ():
+        plus = entry["plus"] if column in ("difference", "low", "high") else 0
+        values[str(column)] = f", {column}" * cell if isinstance(cell, bool) else cell + plus if plus else cell
     try:
         shown = str(entry["show"].format(**values)).replace("-", "−")
-        rules = [
-            (word, rule, not pd.DataFrame([values]).query(rule, engine="python").empty)
-            for word, rule in entry.get("words", {}).items()
-        ]
-    except (KeyError, NameError):
+    except KeyError:
         raise InputError(
             f"docs/numbers.yaml: {key}: expected one row of {stem}.csv, got {len(frame)}. Correct the row."
         ) from None
-    for word, rule, holds in rules:
-        if word not in near or not holds:
+    for word, rule in entry["words"].items():
+        if word not in near or pd.DataFrame([values]).query(rule, engine="python").empty:
             raise InputError(
                 f'{document}: "{word}": expected these words beside {shown}, and {rule} in {stem}.csv. '
                 "Correct the sentence, and docs/numbers.yaml."
@@ -176,28 +170,15 @@ def published(results: Results, runs: pd.DataFrame) -> str:
 
 def claims(results: Results) -> str:
     """Return the list of claims, a section with a table for each, and the verdicts by score."""
-    import yaml
     from jinja2 import Environment, FileSystemLoader
 
-    text = (CHECKOUT / "study" / "claims" / "claims.yaml").read_text(encoding="utf-8")
-    frames = {stem: table(results, stem) for stem in ("claims", "summary", "matrix")}
-    printed = [dict(row, cells=evidence(row)) for row in frames["claims"]]
+    printed: list[dict[str, Any]] = [dict(row, cells=evidence(row)) for row in table(results, "claims")]
+    printed.sort(key=lambda row: bool(row["superseded_by"]))  # rows that count come first
     found = []
-    for claim, told in zip(yaml.load(text, yaml.CSafeLoader)["claims"], frames["summary"], strict=True):
-        own: list[Any] = [row for row in printed if row["id"] == told["id"]]
-        own.sort(key=lambda row: bool(row["superseded_by"]))  # rows that count come first
-        found.append(claim | {"told": told, "rows": own})
-        found[-1]["sweeps"] = [name for name in dict.fromkeys(_sweeps(claim)) if name in results.manifests]
+    for claim, told in zip(schema.read_all()[0].claims, table(results, "summary"), strict=True):
+        rows = [row for row in printed if row["id"] == told["id"]]
+        sweeps = [name for name in dict.fromkeys(q.sweep for q in claim.questions) if name in results.manifests]
+        found.append({"claim": claim, "told": told, "rows": rows, "sweeps": sweeps})
     environment = Environment(loader=FileSystemLoader(Path(__file__).with_name("templates")), trim_blocks=True)
-    page = environment.get_template("verdicts.md.j2").render(claims=found, matrix=frames["matrix"])
+    page = environment.get_template("verdicts.md.j2").render(claims=found, matrix=table(results, "matrix"))
     return re.sub(r"\n{3,}", "\n\n", page)
-
-
-def _sweeps(tree: Any) -> Iterator[str]:
-    """Yield every sweep that a claim names."""
-    if isinstance(tree, dict):
-        for key, inner in tree.items():
-            yield from inner if key == "sweeps" else [inner] if key == "sweep" else _sweeps(inner)
-    elif isinstance(tree, list):
-        for inner in tree:
-            yield from _sweeps(inner)

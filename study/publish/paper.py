@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from study.analysis.runs import Runs
 
 SOURCE = CHECKOUT / "paper" / "main.typ"
-FURTHER = {"bottleneck": ["pronoun/contrast"], "longer": ["pronoun/contrast"]}
-"""Sweep ↦ scores that the text names and the table of the sweep does not have."""
+FURTHER = dict.fromkeys(("bottleneck", "longer"), "pronoun/contrast")
+"""Sweep ↦ a score that the text names and the table of the sweep does not have."""
 DRAWN = (
     "grammar-recurrent-dot-10a1cf6c-s1",
     "grammar-recurrent-dot-6b079020-s1",
@@ -63,90 +63,76 @@ def contrast_words(name: str) -> str:
 
 def evidence(row: Mapping[str, str]) -> dict[str, str]:
     """Return the printed cells of a row of `claims`, `contrasts` or `summary`."""
-    place, metric = ", ".join(filter(None, (row["corpus"], row["family"]))), row["metric"]
-    asked = "; ".join(filter(None, (place, row["part"]))) + " (post hoc)" * bool(row.get("post_hoc"))
-    cells, ratio = {key: _value(row.get(key, "")) for key in EVIDENCE}, metric == "time"
+    place, metric, ratio = filter(None, (row["corpus"], row["family"])), row["metric"], row["metric"] == "time"
+    asked = "; ".join(filter(None, (", ".join(place), row["part"]))) + " (post hoc)" * bool(row.get("post_hoc"))
     digits, unit = 3, metric.rpartition("/")[2].replace("_", " ")
     if "/" in metric and metric.split("/")[1] in METRICS:
         digits, unit = decimals(metric), title(metric)
     if ratio or row.get("method") == "resampled" or "band of good" in row["contrast"]:
         digits, unit = 2, "ratio of times" if ratio else "ρ" if "ρ" in row["contrast"] else "doublings"
-    low, high = cells["low"], cells["high"]
+    low, high, margin = (_value(row, name) for name in ("low", "high", "margin"))
     if low is not None and high is not None and 0 < high - low < 5 * 10.0**-digits and abs(low) < 1:
         digits = 3  # a slope over lengths
+    published = []
+    for bleu, units in zip(
+        row.get("published_bleu", "").split(), row.get("published_in_units", "").split(), strict=True
+    ):
+        shown = f"{float(bleu):+g}".replace("-", "−") if float(bleu) else "0"
+        published.append(shown + "↓" * (margin is not None and abs(float(units)) < margin))
     return {
         "asked": asked,
         "contrast": contrast_words(row["contrast"]),
         "measure": unit,
-        "estimate": number(cells["difference"], digits, not ratio),
+        "estimate": number(_value(row, "difference"), digits, not ratio),
         "interval": interval(low, high, digits, not ratio),
-        "inner": interval(cells["low90"], cells["high90"], digits, not ratio),
-        "margin": number(cells["margin"], digits),
-        "smallest": number(cells["detectable"], digits),
-        "published": ", ".join(
-            f"{float(bleu):+g}".replace("-", "−").replace("+0", "0" if not float(bleu) else "+0") + "↓" * small
-            for bleu, small in _published(row, cells["margin"])
-        ),
+        "inner": interval(_value(row, "low90"), _value(row, "high90"), digits, not ratio),
+        "margin": number(margin, digits),
+        "smallest": number(_value(row, "detectable"), digits),
+        "published": ", ".join(published),
     }
 
 
-def _published(row: Mapping[str, str], margin: float | None) -> Iterator[tuple[str, bool]]:
-    """Yield published effects in BLEU, each with whether it is smaller than the margin."""
-    units = row.get("published_in_units", "").split()
-    for bleu, value in zip(row.get("published_bleu", "").split(), units, strict=True):
-        yield bleu, margin is not None and abs(float(value)) < margin
-
-
-EVIDENCE = ("difference", "low", "high", "low90", "high90", "margin", "detectable")
-
-
-def _value(text: str) -> float | None:
-    return float(text) if text else None
+def _value(row: Mapping[str, str], name: str) -> float | None:
+    return float(row[name]) if row.get(name) else None
 
 
 def sweep_cells(row: Mapping[str, str], metric: str) -> dict[str, str]:
     """Return the printed cells of a row of a sweep's table."""
-    value = {key: _value(row.get(key, "")) for key in ("difference", "low", "high", "entropy")}
-    cells = {"arm": arm_words(row["arm"]), "difference": number(value["difference"], decimals(metric), True)}
-    cells |= {
-        "interval": interval(value["low"], value["high"], decimals(metric)),
-        "entropy": number(value["entropy"], 2),
-    }
+    ends = interval(_value(row, "low"), _value(row, "high"), decimals(metric))
+    cells = {"arm": arm_words(row["arm"]), "interval": ends, "entropy": number(_value(row, "entropy"), 2)}
+    cells["difference"] = number(_value(row, "difference"), decimals(metric), True)
     for key in (key.removesuffix(" mean") for key in row if key.endswith(" mean")):
-        cells[key] = mean_sd(_value(row[f"{key} mean"]), _value(row[f"{key} sd"]), decimals(key))
+        cells[key] = mean_sd(_value(row, f"{key} mean"), _value(row, f"{key} sd"), decimals(key))
     return cells
 
 
 def _pair_cells(row: Mapping[str, str]) -> dict[str, str]:
     """Return the printed cells of an effect in two sweeps, or of a rank correlation."""
     if "rho" in row:
-        ends = interval(_value(row["low"]), _value(row["high"]), 2, False)
-        return {"rho": number(float(row["rho"]), 2), "ci": ends, "ceiling": number(_value(row["ceiling"]), 2)}
+        ends = interval(_value(row, "low"), _value(row, "high"), 2, False)
+        return {"rho": number(float(row["rho"]), 2), "ci": ends, "ceiling": number(_value(row, "ceiling"), 2)}
     cells = {"arm": arm_words(row["arm"])}
     for side in ("first", "second"):
-        cells[side] = number(_value(row[f"{side}_effect"]), 3, True)
-        cells[f"{side} ci"] = interval(_value(row[f"{side}_low"]), _value(row[f"{side}_high"]), 3)
+        cells[side] = number(_value(row, f"{side}_effect"), 3, True)
+        cells[f"{side} ci"] = interval(_value(row, f"{side}_low"), _value(row, f"{side}_high"), 3)
     return cells
 
 
-def _rows(results: Results) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+def _tables(results: Results, runs: Runs) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Yield every table that the text reads: its name, and its rows with values and printed cells."""
-    for stem in ("claims", "contrasts", "summary", *results.manifests):
-        rows, manifest = table(results, stem), results.manifests.get(stem)
-        found = [sweep_cells(row, manifest.metric) if manifest else evidence(row) for row in rows]
-        yield stem, [{"values": row, "cells": cells} for row, cells in zip(rows, found, strict=True)]
+    for stem in ("claims", "contrasts", "summary"):
+        yield stem, [{"values": row, "cells": evidence(row)} for row in table(results, stem)]
+    for stem, sweep in results.manifests.items():
+        yield stem, [{"values": row, "cells": sweep_cells(row, sweep.metric)} for row in table(results, stem)]
     for stem in (f"{kind}-{pair}" for kind in ("agreement", "correlation") for pair in ("transfer", "longer")):
         yield stem, [{"values": row, "cells": _pair_cells(row)} for row in table(results, stem)]
-
-
-def _further(results: Results, runs: Runs) -> Iterator[dict[str, Any]]:
-    """Yield the further scores of each arm, as mean ± standard deviation over its runs."""
-    for sweep, scores in FURTHER.items():
-        frame = runs.declared(runs.spec(str(results.file(sweep))), scores)
-        for (facet, arm), found in frame.groupby(["facet", "arm"], sort=False):
-            means, sds = found[scores].mean(), found[scores].std()
-            cells = {key: mean_sd(means[key], sds[key], decimals(key)) for key in scores if means[key] == means[key]}
-            yield {"values": {"sweep": sweep, "facet": facet, "arm": arm}, "cells": cells}
+    further: list[dict[str, Any]] = []
+    for name, score in FURTHER.items():
+        frame = runs.declared(runs.spec(str(results.file(name))), [score])
+        for (facet, arm), own in frame.groupby(["facet", "arm"], sort=False)[score]:
+            cells = {score: mean_sd(own.mean(), own.std(), decimals(score))} if own.notna().any() else {}
+            further.append({"values": {"sweep": name, "facet": facet, "arm": arm}, "cells": cells})
+    yield "further", further
 
 
 def facts(runs: pd.DataFrame) -> dict[str, Any]:
@@ -187,9 +173,9 @@ def build(results: Results, runs: Runs, target: Path | None = None) -> list[Path
     import matplotlib
     import typst
 
-    tables = dict(_rows(results)) | {"further": list(_further(results, runs))}
     maps = {run: json.loads(results.store.content(run, "maps.json") or b"null") for run in DRAWN}
-    study = facts(runs.table) | {"root_hash": results.root_hash, "tables": tables, "maps": maps}
+    study = facts(runs.table) | {"root_hash": results.root_hash, "maps": maps}
+    study["tables"] = dict(_tables(results, runs))
     try:
         # Without tags, which double the size: every cell of every table would be an object.
         pdf = typst.compile(

@@ -24,11 +24,11 @@ from pathlib import Path
 
 from study import files, rows, scoring
 from study.analysis.runs import differences
-from study.config import plugins
+from study.config import Experiment, plugins
 from study.config.words import arm_words
 from study.errors import InputError
 from study.publish import tables
-from study.publish.evidence import examine, hypothesis_files, section_of
+from study.publish.evidence import contradictions, corpus_of, examine, hypothesis_files
 from study.publish.results import Code, Partial, PublishedSweep, Results, write_manifest
 from study.publish.tables import NewRun
 from study.records import Record
@@ -37,8 +37,6 @@ from study.store import ATTENTION, SENTENCES, Store
 from study.sweep.spec import Spec
 from study.tracking.view import MAPS
 
-NAMED = 3
-"""So many runs are named in a refusal, the rest counted."""
 DECIDING = tuple(
     f"study/{name}" for name in ("attention", "config", "corpora", "models", "training", "pruning", "scoring.py")
 )
@@ -68,25 +66,26 @@ def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None)
         reason: why it is published with runs missing or failed; None where none is.
 
     Raises:
-        InputError: a run is missing, cannot be believed, does not compare with the others, or is published otherwise;
-            or the folder cannot be written. Nothing is written then, but in the last case.
+        InputError: a run is missing, cannot be believed, does not compare with the others, or is published otherwise.
+            Nothing is written then.
+        OSError: the folder cannot be written. The same command does the rest.
     """
     checkout = Checkout(spec.path.resolve().parent)
     file = checkout.require_committed(spec.path)
     working, published = Store(runs), Store(results.root)
     declared = [str(cell.id) for cell in spec.runnable]
-    stores = {one: working if one in working else published for one in declared if one in working or one in published}
-    missing = [one for one in declared if one not in stores]
+    stores = {one: store for one in declared for store in (published, working) if one in store}
     made = {one: store.record(one) for one, store in stores.items()}
+    missing = [one for one in declared if one not in stores]
     _check_complete(spec, made, missing, reason)
-    fresh = [one for one, store in stores.items() if not store.published]
-    if fresh and (problems := examine(working, fresh)):
+    fresh = [one for one, store in stores.items() if store is working]
+    problems = [problem for one in fresh for problem in examine(working, one)] + [*contradictions(working, fresh)]
+    if problems:
         raise InputError(problems[0] + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""))
     states = {one: _state_of_code(record, stores[one].where(one), checkout) for one, record in made.items()}
     facets = {cell.id: spec.facet(cell) for cell in spec.runnable}
-    for problem in differences(
-        [(facets[one], store.where(one), store.tree(one)) for one, store in stores.items()], published=True
-    ):
+    cells = [(facets[one], store.where(one), store.tree(one)) for one, store in stores.items()]
+    for problem in differences(cells, published=True):
         raise InputError(problem)
     sweep = PublishedSweep(
         file=file,
@@ -96,20 +95,15 @@ def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None)
         code=_code(made.values(), states),
     )
     arms = {cell.id: arm_words(spec.arm(cell)) for cell in spec.runnable if cell.id in stores}
-    try:
-        with tables.locked(results.root):  # another call may have published some of these runs by now
-            there = Store(results.root)
-            new = [run for one in fresh if (run := _new(one, working, there))]
-            for left in (*files.leftovers(results.root), *files.leftovers(results.root / SENTENCES)):
-                left.unlink(missing_ok=True)
-            if new or spec.name not in results.manifests:
-                tables.add(results.root, new, {spec.name: arms})
-            plugins.keep(results.root, (value for one in made.values() for value in plugins.values_of(one.config)))
-            write_manifest(results.root, {spec.name: sweep})
-    except OSError as problem:
-        raise InputError(
-            f"{results.root}: cannot be written ({problem.strerror}). Mend that; the same command does the rest."
-        ) from None
+    with tables.locked(results.root):  # another call may have published some of these runs by now
+        there = Store(results.root)
+        new = [run for one in fresh if (run := _new(one, working, there))]
+        for left in (*files.leftovers(results.root), *files.leftovers(results.root / SENTENCES)):
+            left.unlink(missing_ok=True)
+        if new or spec.name not in results.manifests:
+            tables.add(results.root, new, {spec.name: arms})
+        plugins.keep(results.root, (value for one in made.values() for value in plugins.values_of(one.config)))
+        write_manifest(results.root, {spec.name: sweep})
     counts = Counter(record.status for record in made.values())
     by_state = {state: counts[state] for state in ("finished", "diverged", "failed")} | {"missing": len(missing)}
     return Published(sweep, by_state, len(new), len(made) - len(new))
@@ -118,26 +112,20 @@ def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None)
 def _check_complete(spec: Spec, made: Mapping[str, Record], missing: Sequence[str], reason: str | None) -> None:
     """Refuse a sweep with holes that nobody has given a reason for, and a reason without a hole."""
     failed = [one for one, record in made.items() if record.status == "failed"]
-    holes = [
-        f"{len(ids)} {what} ({', '.join(ids[:NAMED])}{', …' * (len(ids) > NAMED)})"
-        for what, ids in (("missing", missing), ("failed", failed))
-        if ids
-    ]
     if not made:
         raise InputError(f"{spec.path}: expected finished runs, got none. Make them with `study sweep {spec.path}`.")
-    if reason is not None and not reason.strip():
-        raise InputError("--partial: expected a reason, which the table prints, got an empty text. Say why.")
-    if holes and reason is None:
+    if reason is not None and not (reason.strip() and (missing or failed)):
+        raise InputError("--partial: expected a reason, and missing or failed runs. Give the reason, or remove it.")
+    if reason is None and (missing or failed):
         raise InputError(
-            f"{spec.path}: {'; '.join(holes)}, of {len(spec.runnable)} declared. `study sweep {spec.path}` runs them; "
+            f"{spec.path}: {len(missing)} missing and {len(failed)} failed of {len(spec.runnable)} declared, such as "
+            f"{[*missing, *failed][0]}. `study sweep {spec.path}` runs them; "
             '--partial "the reason" publishes without them.'
         )
-    if reason is not None and not holes:
-        raise InputError(f"--partial: expected missing or failed runs of {spec.path}, got none. Remove --partial.")
 
 
 def _state_of_code(record: Record, where: str, checkout: Checkout) -> str | None:
-    """Return the state of the code that made a run; None for a failed run, which has no numbers.
+    """Return the state of the code that made a run; None for a failed run without a commit.
 
     Raises:
         InputError: uncommitted code made it, or commits that HEAD does not contain, or several states of the code.
@@ -145,23 +133,14 @@ def _state_of_code(record: Record, where: str, checkout: Checkout) -> str | None
     made = record.provenance
     if record.status == "failed":
         return checkout.state(made.git_commit) if made and made.git_commit else None
-    commits = made.of_calls("git_commit") if made else []
-    if made is None or None in commits or (made.calls and made.calls[0].from_step):
-        raise InputError(f"{where}: provenance.git_commit: expected a commit, got none. Run it again in a checkout.")
-    if made.git_dirty is not False:
+    commits = made.of_calls("git_commit") if made else [None]
+    clean = made is not None and made.git_dirty is False and not (made.calls and made.calls[0].from_step)
+    states = {checkout.state(commit) if commit and checkout.reaches(commit) else None for commit in commits}
+    if not clean or None in states or len(states) > 1:
+        got = "others" if len(states) > 1 else f"{commits[0]}{'' if clean else ' with uncommitted changes'}"
         raise InputError(
-            f"{where}: provenance.git_dirty: expected False, got {made.git_dirty}, so the commit did not make it. "
-            "Run it again from a clean tree (`git worktree add` makes one)."
-        )
-    for commit in commits:
-        if not checkout.reaches(commit):
-            raise InputError(
-                f"{where}: provenance.git_commit: expected a commit in the history of HEAD, got {commit[:12]}. "
-                "Merge it (a shallow clone lacks it), or run it again."
-            )
-    if len(states := {checkout.state(commit) for commit in commits}) > 1:
-        raise InputError(
-            f"{where}: provenance.calls: expected one state of the code, got several. Run it again at one commit."
+            f"{where}: provenance.git_commit: expected a clean commit in the history of HEAD for all of the run, got "
+            f"{got}. Merge it (a shallow clone lacks it), or run it again from a clean tree."
         )
     return states.pop()
 
@@ -177,39 +156,34 @@ def _code(made: Iterable[Record], states: Mapping[str, str | None]) -> list[Code
 
 
 def _new(identity: str, source: Store, published: Store) -> NewRun | None:
-    """Return a run to write; None for one that is published.
+    """Return a run to write, with counts for references that are not shipped; None for one that is published.
 
     Raises:
         InputError: it is published with other bytes.
     """
-    record, text = source.record(identity), source.text(identity)
-    named = [*hypothesis_files(record), *record.per_sentence, ATTENTION]
+    record, named = source.record(identity), [*source.record(identity).per_sentence, ATTENTION]
+    named += hypothesis_files(record)
     contents = {name: content for name in named if (content := source.content(identity, name)) is not None}
-    if identity not in published:
-        statistics, exact = _counts(record, contents)
-        curves = {name: content for name in (CURVE, MAPS) if (content := source.content(identity, name)) is not None}
-        return NewRun(json.loads(text), contents | curves | statistics, exact)
-    wrong = [name for name, content in contents.items() if published.content(identity, name) != content]
-    if wrong or published.text(identity) != text:
-        raise InputError(
-            f"{published.where(identity)}: {[*wrong, 'record'][0]}: expected that of {source.where(identity)}, got "
-            "another. A published run is never replaced. Remove the new one, or withdraw the old one in a commit."
-        )
-    return None
-
-
-def _counts(record: Record, contents: Mapping[str, bytes]) -> tuple[dict[str, bytes], dict[str, list[bool]]]:
-    """Return files of counts, for references that are not shipped, and by split which translations are right."""
-    section, statistics, exact = section_of(record), {}, {}
-    if section is not None and section.at_hand():
-        corpus = section.read()
-        for name in hypothesis_files(record):
-            split = name.removesuffix(HYPOTHESES)
-            counts = scoring.counts(contents[name].decode().split("\n")[:-1], corpus.splits[split])
-            exact[split] = [bool(count[1]) for count in counts]
-            if not section.shipped and (content := rows.file_of(STATISTICS, list(zip(*counts, strict=True)))):
-                statistics[split + STATISTICS] = content
-    return statistics, exact
+    if identity in published:
+        same = [published.content(identity, name) == content for name, content in contents.items()]
+        if not all(same) or published.text(identity) != source.text(identity):
+            raise InputError(
+                f"{published.where(identity)}: expected that of {source.where(identity)}, got another. A published run "
+                "is never replaced. Remove the new one, or withdraw the old one in a commit."
+            )
+        return None
+    contents |= {name: content for name in (CURVE, MAPS) if (content := source.content(identity, name)) is not None}
+    corpus, exact = corpus_of(record), {}
+    shipped = Experiment.model_validate(record.config | {"seed": record.seed}).data.shipped
+    for name in hypothesis_files(record):
+        if corpus is None:
+            break
+        split = name.removesuffix(HYPOTHESES)
+        counts = scoring.counts(contents[name].decode().split("\n")[:-1], corpus.splits[split])
+        exact[split] = [bool(count[1]) for count in counts]
+        if not shipped and (content := rows.file_of(STATISTICS, list(zip(*counts, strict=True)))):
+            contents[split + STATISTICS] = content
+    return NewRun(json.loads(source.text(identity)), contents, exact)
 
 
 class Checkout:

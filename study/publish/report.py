@@ -12,7 +12,6 @@ from study.store import is_results
 if TYPE_CHECKING:
     from study.analysis.comparison import Compared
     from study.analysis.runs import Runs
-    from study.publish.results import PublishedSweep
     from study.sweep.spec import Spec
 
 
@@ -26,27 +25,19 @@ def report_sweep(spec: Spec, out: Path, to: Path | None = None) -> None:
             runs the table that `study reproduce` writes, and no figure).
 
     Raises:
-        InputError: a record cannot be used, the sweep is not published, or the folder cannot be written.
+        InputError: a record cannot be used, or the sweep is not published.
+        OSError: the folder cannot be written.
     """
     from study.analysis.comparison import compares
     from study.analysis.figures import sweep
     from study.analysis.runs import Runs
-    from study.publish.results import Results
 
-    found = compared(spec, Runs(out))
-    if is_results(out) and to is None:
-        if spec.name not in (known := Results(out).manifests):
-            there = f"sweep: expected a published sweep ({', '.join(known) or 'none'}), got {spec.name}."
-            raise InputError(f"{there} `study publish {spec.path}` publishes it.")
-        folder, name, figure = out / "tables", spec.name, False
-    else:
-        folder, name, figure = to or out / "report" / spec.name, "table", compares(spec)
+    found, published = compared(spec, Runs(out)), is_results(out) and to is None
+    folder, name = (out / "tables", spec.name) if published else (to or out / "report" / spec.name, "table")
     found.table.print()
-    try:
-        paths = found.table.write(folder, name)
-        paths += sweep.write(found.facets, folder / "figure") if figure else []
-    except OSError as problem:
-        raise InputError(f"{folder}: cannot be written ({problem.strerror}). Name another folder with --out.") from None
+    paths = found.table.write(folder, name)
+    if compares(spec) and not published:
+        paths += sweep.write(found.facets, folder / "figure")
     print("\n".join(["", *map(str, paths)]))
 
 
@@ -54,22 +45,21 @@ def compared(spec: Spec, runs: Runs) -> Compared:
     """Return the comparison of a sweep; its notes begin with what was said when the sweep was published.
 
     Raises:
-        InputError: a record cannot be used.
+        InputError: a record cannot be used, or the runs are published and this sweep is not.
     """
     from study.analysis.comparison import compare_arms
     from study.publish.results import Results
 
     found = compare_arms(spec, runs)
-    published = Results(runs.folder).manifests if runs.folder and is_results(runs.folder) else {}
-    return remarked(found, published.get(spec.name))
-
-
-def remarked(found: Compared, manifest: PublishedSweep | None) -> Compared:
-    """Return the comparison with what was said when the sweep was published before its notes."""
-    notes = []
-    if manifest and manifest.partial:
-        notes.append(f"Published in part, with runs missing or failed: {manifest.partial.reason}.")
-    if manifest and len(manifest.code) > 1:
-        states = ", ".join(f"{code.runs} runs of {code.state}" for code in manifest.code)
+    if runs.folder is None or not is_results(runs.folder):
+        return found
+    if spec.name not in (known := Results(runs.folder).manifests):
+        there = f"sweep: expected a published sweep ({', '.join(known) or 'none'}), got {spec.name}."
+        raise InputError(f"{there} `study publish {spec.path}` publishes it.")
+    published, notes = known[spec.name], []
+    if published.partial:
+        notes.append(f"Published in part, with runs missing or failed: {published.partial.reason}.")
+    if len(published.code) > 1:
+        states = ", ".join(f"{code.runs} runs of {code.state}" for code in published.code)
         notes.append(f"The code that decides numbers was changed between these runs, under one protocol: {states}.")
     return found._replace(table=replace(found.table, notes=[*notes, *found.table.notes]))

@@ -7,32 +7,26 @@ verdicts are computed once. A step writes the same bytes from the same input.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 
 from study import files
-from study.analysis.comparison import Compared, compare_arms
 from study.analysis.runs import Runs
 from study.claims import costs, forest, noise, schema, table
 from study.claims.evaluate import evaluate
 from study.claims.verdicts import Finding
-from study.errors import INSTALL, InputError
+from study.errors import InputError
 from study.files import CHECKOUT
 from study.publish import pages as documents
 from study.publish import paper
 from study.publish.publish import Checkout
-from study.publish.report import remarked
+from study.publish.report import compared
 from study.publish.results import PRINTED, Results, hashes
-from study.store import MANIFEST
 
 OUTPUTS = ("paper", "README.md", "docs")
 """Files and folders beside the results that have generated parts."""
-DRAWN = re.compile(r"\.(svg|pdf)$")
-"""Bytes of these depend on the version of matplotlib."""
 GENERATED = ("tables/", "figures/", "../")
 
 
@@ -48,18 +42,9 @@ class Inputs:
         return Runs(self.results.root, CHECKOUT / "sweeps")
 
     @cached_property
-    def comparisons(self) -> dict[str, Compared]:
-        """Published sweep ↦ the comparison of its arms."""
-        return {
-            name: remarked(compare_arms(self.runs.spec(str(self.results.file(name))), self.runs), sweep)
-            for name, sweep in self.results.manifests.items()
-        }
-
-    @cached_property
     def verdicts(self) -> list[Finding]:
         """The findings behind the verdicts on the claims of this study."""
-        store = self.runs.store
-        assert store is not None
+        store = self.results.store
         found = evaluate(schema.read_all(), self.runs, self.measured, by_score=True)
         noise.write(store, found)  # tests of new contrasts over sentences
         noise.add_sentence_tests(found, store)
@@ -75,27 +60,25 @@ def tables(inputs: Inputs) -> list[Path]:
     """Write the comparison of every published sweep, the verdicts, and the rank correlations of pairs of sweeps."""
     from study.analysis import agreement
 
-    results, root = inputs.results, inputs.results.root
-    paths = [path for name, made in inputs.comparisons.items() for path in made.table.write(root / "tables", name)]
-    made = {"claims": table.table, "contrasts": table.contrasts_table, "summary": table.summary_table}
-    for stem, make in (made | {"matrix": table.matrix_table}).items():
-        paths += make(inputs.verdicts).write(root / "tables", stem)
-    paths += costs.costs_table(inputs.measured).write(root / "tables", "cost") if inputs.measured else []
-    paths.append(root / noise.TESTS)
+    results, runs, folder = inputs.results, inputs.runs, inputs.results.root / "tables"
+    made = {name: compared(runs.spec(str(results.file(name))), runs).table for name in results.manifests}
+    of_claims = {"claims": table.table, "contrasts": table.contrasts_table}
+    of_claims |= {"summary": table.summary_table, "matrix": table.matrix_table}
+    made |= {name: make(inputs.verdicts) for name, make in of_claims.items()}
+    made |= {"cost": costs.costs_table(inputs.measured)} if inputs.measured else {}
     for name, pair in agreement.PAIRS.items():
         if set(pair) <= set(results.manifests):
-            for stem, found in agreement.compare(inputs.runs, name).items():
-                paths += found.write(root / "tables", stem)
-    return paths
+            made |= agreement.compare(runs, name)
+    paths = [path for name, one in made.items() for path in one.write(folder, name)]
+    return [*paths, results.root / noise.TESTS]
 
 
 def figures(inputs: Inputs) -> list[Path]:
     """Draw the named figures, as SVG with data."""
-    from study.analysis.figures.catalogue import chosen, draw_all
+    from study.analysis.figures.catalogue import draw_all
 
     results = inputs.results
-    published = (replace(f, sweeps=tuple(s for s in f.sweeps if s in results.manifests)) for f in chosen([]))
-    drawn = draw_all([f for f in published if f.sweeps], inputs.runs, results.root / "figures", png=False)
+    drawn = draw_all(inputs.runs, results.root / "figures", only=results.manifests, png=False)
     return [*(path for one in drawn for path in one.paths), *forest.write(inputs.verdicts, results.root)]
 
 
@@ -111,29 +94,20 @@ def reproduce(results: Results, say: Callable[[str], None] = print, steps: Seque
     """Run the steps (all, in order), then compare with git; whether nothing differs (or there is no git to ask).
 
     Raises:
-        InputError: an unknown step, a published file that cannot be used, or a folder that cannot be written.
+        InputError: an unknown step, or a published file that cannot be used.
+        ModuleNotFoundError: typst is not installed.
+        OSError: a file cannot be written.
     """
-    for step in steps:
-        if step not in STEPS:
-            raise InputError(f"STEP: expected {', '.join(STEPS)}, got {step}.")
+    if unknown := set(steps) - STEPS.keys():
+        raise InputError(f"STEP: expected {', '.join(STEPS)}, got {', '.join(unknown)}.")
     if not results.manifests:
         raise InputError(
             f"{results.root}: expected published sweeps, got none. Publish one with `study publish SWEEP`."
         )
     inputs = Inputs(results)
     for name in (step for step in STEPS if step in (steps or STEPS)):
-        try:
-            paths = STEPS[name](inputs)
-            seal(results, paths)
-        except OSError as problem:
-            raise InputError(
-                f"{problem.filename}: cannot be written ({problem.strerror}). Check the file and your rights."
-            ) from None
-        except ModuleNotFoundError as missing:
-            if missing.name != "typst":
-                raise
-            say(f"{name}: tables are written, the PDF is not, because typst is not installed. " + INSTALL.format(name))
-            continue
+        paths = STEPS[name](inputs)
+        seal(results, paths)
         say(f"{name}: {len(paths)} {'file' if len(paths) == 1 else 'files'}")
     return _unchanged(results, say)
 
@@ -144,30 +118,21 @@ def seal(results: Results, written: Sequence[Path]) -> None:
     Those of other files stay: what was changed by hand is still found.
     """
     root, manifest, now = results.root.resolve(), Results(results.root).manifest, hashes(results.root)
-    names = {os.path.relpath(path.resolve(), root) for path in written}
-    known = {name: one for name, one in manifest.files.items() if name in now or not name.startswith(GENERATED)}
-    sealed = known | {name: now[name] for name in names & now.keys()}
-    if sealed != manifest.files:
-        files.write(root / MANIFEST, manifest.model_copy(update={"files": dict(sorted(sealed.items()))}).dumps())
+    names = {os.path.relpath(path.resolve(), root) for path in written} & now.keys()
+    kept = {name: one for name, one in manifest.files.items() if name in now or not name.startswith(GENERATED)}
+    manifest.model_copy(update={"files": kept | {name: now[name] for name in names}}).write(results.root)
     path = root.parent / "README.md"
     text = files.read_text(path) if path.is_file() else ""
-    printed = PRINTED.sub(rf"\g<1>{results.root_hash}`", text)
-    if printed != text:
-        files.write(path, printed)
+    if results.printed_hash not in (None, results.root_hash):
+        files.write(path, PRINTED.sub(rf"\g<1>{results.root_hash}`", text))
 
 
 def _unchanged(results: Results, say: Callable[[str], None]) -> bool:
     try:
-        checkout = Checkout(results.root)
+        changed = Checkout(results.root).changed([str(results.root.resolve()), *OUTPUTS])
     except InputError:
         say("not in a git checkout, so there is nothing to compare with")
         return True
-    changed = checkout.changed([str(results.root.resolve()), *OUTPUTS])
-    lock = files.read_text(CHECKOUT / "requirements.lock") if (CHECKOUT / "requirements.lock").is_file() else ""
-    drawn = [line for line in changed if DRAWN.search(line)]
-    if drawn and lock and f"\nmatplotlib=={version('matplotlib')}\n" not in lock:
-        say(f"figures not compared, {len(drawn)} differ: matplotlib {version('matplotlib')} here, another one locked")
-        changed = [line for line in changed if line not in drawn]
     for line in changed:
         say(f"differs from what is committed: {line}")
     if not changed:

@@ -26,6 +26,7 @@ PAGES = ("docs/verdicts.md",)
 """Pages that state numbers of the folder, from the folder above it."""
 PRINTED = re.compile(r"(<!-- root -->\s+.*?`)([^`]*)`")
 """Root hash in the README beside the folder."""
+HIDDEN = re.compile(r"(^|/)\.[^./]")
 
 
 class Partial(Section):
@@ -60,9 +61,10 @@ class Manifest(Section):
     sweeps: dict[str, PublishedSweep] = Field(description="The published sweeps by name.")
     files: dict[str, str] = Field(description="SHA-256 of every other file of the folder, by its path from there.")
 
-    def dumps(self) -> str:
-        """Canonical JSON, as records have it."""
-        return json.dumps(self.model_dump(mode="json"), sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+    def write(self, root: Path) -> None:
+        """Write canonical JSON, as records have it."""
+        tree = self.model_dump(mode="json")
+        files.write(root / MANIFEST, json.dumps(tree, sort_keys=True, indent=1, ensure_ascii=False) + "\n")
 
 
 @dataclass(frozen=True)
@@ -121,11 +123,11 @@ class Results:
         return found[2] if found else None
 
     def changed(self) -> Iterator[tuple[str, str]]:
-        """Yield each file that is not as the manifest says, and `missing`, `changed` or `stray`."""
+        """Yield each file that is not as the manifest says: its path, and `a missing`, `a changed` or `a stray`."""
         known, there = self.manifest.files, hashes(self.root)
         for name in sorted(known.keys() | there.keys()):
             if known.get(name) != there.get(name):
-                yield name, "missing" if name not in there else "stray" if name not in known else "changed"
+                yield name, "a missing" if name not in there else "a stray" if name not in known else "a changed"
 
 
 def write_manifest(root: Path, sweeps: Mapping[str, PublishedSweep] | None = None) -> None:
@@ -135,10 +137,7 @@ def write_manifest(root: Path, sweeps: Mapping[str, PublishedSweep] | None = Non
         OSError: it cannot be written.
         InputError: the one that is there cannot be read.
     """
-    known = Results(root).manifest.sweeps
-    text = Manifest(sweeps={**known, **(sweeps or {})}, files=hashes(root)).dumps()
-    if Results(root).root_hash != sha256(text.encode()):
-        files.write(root / MANIFEST, text)
+    Manifest(sweeps={**Results(root).manifest.sweeps, **(sweeps or {})}, files=hashes(root)).write(root)
 
 
 def hashes(root: Path) -> dict[str, str]:
@@ -148,9 +147,5 @@ def hashes(root: Path) -> dict[str, str]:
     """
     found = {f"../{page}": root.resolve().parent / page for page in PAGES}
     found |= {path.relative_to(root).as_posix(): path for path in sorted(root.rglob("*")) if not path.is_symlink()}
-    hidden = re.compile(r"(^|/)\.[^./]")
-    return {
-        name: sha256(files.read(path))
-        for name, path in found.items()
-        if path.is_file() and name != MANIFEST and not hidden.search(name)
-    }
+    known = {name: path for name, path in found.items() if name != MANIFEST and not HIDDEN.search(name)}
+    return {name: sha256(files.read(path)) for name, path in known.items() if path.is_file()}

@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -48,6 +47,12 @@ SENTENCE_SCHEMA = pa.schema(
     + [("nll", pa.float32())]
     + [(name, pa.bool_() if name == "exact" else pa.int16()) for name in COUNTS]
 )
+SENTENCE_PAGES = {
+    "use_dictionary": ["split", "id", *(name for name in COUNTS if name != "exact")],
+    "column_encoding": {"nll": "BYTE_STREAM_SPLIT", "sentence": "DELTA_BINARY_PACKED"},
+    "write_statistics": ["split", "id", "sentence"],
+    **PAGES,
+}
 BY_RUN = {SCORES: SCORE_SCHEMA, CURVES: CURVE_SCHEMA, MAPS: MAP_SCHEMA}
 
 
@@ -93,18 +98,16 @@ def add(folder: Path, new: Sequence[NewRun], arms: Mapping[str, Mapping[str, str
         for corpus in sorted({str(one.tree["config"]["data"]["name"]) for one in new}):
             some = [one for one in new if one.tree["config"]["data"]["name"] == corpus]
             _write_sentences(folder / SENTENCES / f"{corpus}.parquet", known, some)
-        made: dict[str, list[Tree]] = {SCORES: [], CURVES: [], MAPS: []}
-        for one in new:
-            made[SCORES] += rows.score_rows(one.tree)
-            made[CURVES] += rows.curve_rows(one.tree, one.files.get(CURVE))
-            made[MAPS] += _map_rows(one)
+        made = {
+            SCORES: [row for one in new for row in rows.score_rows(one.tree)],
+            CURVES: [row for one in new for row in rows.curve_rows(one.tree, one.files.get(CURVE))],
+            MAPS: [row for one in new for row in _map_rows(one)],
+        }
         for name, schema in BY_RUN.items():
-            table = pa.concat_tables(
-                [_kept(folder / name, known, schema), pa.Table.from_pylist(made[name], schema=schema)]
-            )
-            parts = by_run(table)
-            sorted_ = [parts[identity] for identity in sorted(parts, key=rows.order)]
-            _write(folder / name, pa.concat_tables([schema.empty_table(), *sorted_]))
+            added = pa.Table.from_pylist(made[name], schema=schema)
+            parts = by_run(pa.concat_tables([_kept(folder / name, known, schema), added]))
+            by_order = [parts[identity] for identity in sorted(parts, key=rows.order)]
+            _write(folder / name, pa.concat_tables([schema.empty_table(), *by_order]))
     _write_runs(folder, new, arms)
 
 
@@ -154,26 +157,20 @@ def _write_runs(folder: Path, new: Sequence[NewRun], arms: Mapping[str, Mapping[
 
 def _columns(found: Sequence[Tree]) -> dict[str, pa.Array]:
     """Return the columns of rows with their own fields: facts first, the fields of configurations by name."""
-    names = dict.fromkeys(name for row in found for name in row)
-    sections = {name.rpartition(".")[0] for name in names}
-    names = dict.fromkeys(name for name in names if name not in sections)  # null where a run lacks the section
-    first = [name for name in names if "." not in name and name not in ("record", "sha256")]
-    return {
-        name: _column([row.get(name) for row in found])
-        for name in (*first, *sorted(name for name in names if "." in name), "record", "sha256")
-    }
+    names = dict.fromkeys(name for row in found for name in row if name not in ("record", "sha256"))
+    sections = {name.rpartition(".")[0] for name in names}  # a section that a run lacks is null there
+    facts = [name for name in names if "." not in name and name not in sections]
+    fields = sorted(name for name in names if "." in name and name not in sections)
+    return {name: _column([row.get(name) for row in found]) for name in (*facts, *fields, "record", "sha256")}
 
 
 def _column(values: Sequence[Any]) -> pa.Array:
     """Return a column; one of several types is JSON."""
     kinds = {type(value) for value in values if value is not None}
-    if kinds == {int, float}:
-        values = [None if value is None else float(value) for value in values]
-    elif len(kinds) > 1:
+    if len(kinds) > 1 and kinds != {int, float}:
         values = [None if value is None else rows.compact(value) for value in values]
-    elif kinds == {list}:
-        return pa.array(values, pa.list_(pa.string()))
-    return pa.array(values) if kinds else pa.array(values, pa.string())
+    kind = pa.string() if not kinds else pa.list_(pa.string()) if kinds == {list} else None
+    return pa.array(values, kind)
 
 
 def _write_sentences(path: Path, known: Collection[str], new: Sequence[NewRun]) -> None:
@@ -187,22 +184,11 @@ def _write_sentences(path: Path, known: Collection[str], new: Sequence[NewRun]) 
             columns |= {"split": [split] * size, "sentence": list(range(size)), "id": [one.tree["id"]] * size}
             tables.append(pa.table(columns, schema=SENTENCE_SCHEMA))
     table = pa.concat_tables(tables)
-    with files.replacing(path) as temporary, pq.ParquetWriter(temporary, SENTENCE_SCHEMA, **_options()) as writer:
+    with files.replacing(path) as temporary, pq.ParquetWriter(temporary, SENTENCE_SCHEMA, **SENTENCE_PAGES) as writer:
         for split in sorted(table["split"].unique().to_pylist()):
-            some = table.filter(pc.equal(table["split"], split)).combine_chunks()
-            ids = some["id"].combine_chunks().dictionary_encode()
-            rank = np.argsort(np.argsort(np.array(ids.dictionary.to_pylist())))
-            order = np.lexsort((rank[ids.indices.to_numpy()], some["sentence"].to_numpy()))
-            writer.write_table(some.take(order), row_group_size=PART)
-
-
-def _options() -> dict[str, Any]:
-    return {
-        "use_dictionary": ["split", "id", *(name for name in COUNTS if name != "exact")],
-        "column_encoding": {"nll": "BYTE_STREAM_SPLIT", "sentence": "DELTA_BINARY_PACKED"},
-        **PAGES,
-        "write_statistics": ["split", "id", "sentence"],
-    }
+            some = table.filter(pc.equal(table["split"], split))
+            some = some.sort_by([("sentence", "ascending"), ("id", "ascending")])
+            writer.write_table(some, row_group_size=PART)
 
 
 def _write(path: Path, table: pa.Table) -> None:

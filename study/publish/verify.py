@@ -1,8 +1,8 @@
 """Verification of published results: every file, every declared run, and numbers that have to agree with each other.
 
-Hashes find whatever was changed without its hash. Equations between numbers find what was changed with it, and the root
-hash that README.md prints what was changed with all hashes. Scoring the translations again, all of them or a part that
-a text draws, needs the corpora and minutes.
+Hashes find a file that was changed without its hash. Equations between numbers find what was changed with it, and the
+root hash that README.md prints finds what was changed with all hashes. Scoring the translations again, all of them or
+a part that a text draws, needs the corpora and minutes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from study.errors import InputError
-from study.publish.evidence import RESTORE, contradictions, examine
+from study.publish.evidence import RESTORE, contradictions, corpus_of, examine
 from study.publish.results import Results
 from study.store import MANIFEST
 from study.sweep.spec import load
@@ -59,7 +59,16 @@ def verify(
         )
     found, store = Verification(), results.store
     found.summary["files"] = f"{len(results.manifest.files)} have the SHA-256 of {MANIFEST}"
-    found.problems += _hashes(results, found.summary)
+    for name, how in results.changed():
+        expected = f"SHA-256: expected the files of {MANIFEST}, got {how} one. {RESTORE}"
+        found.problems.append(f"{results.root / name}: {expected}")
+    printed = results.printed_hash
+    found.summary["root hash"] = "that of README.md" if printed else "not compared, since no README prints it"
+    if printed not in (None, results.root_hash):
+        found.problems.append(
+            f"README.md: root hash: expected {results.root_hash}, that of {MANIFEST}, got {printed}. "
+            "Restore what was changed. If sweeps were published since, run `study reproduce`."
+        )
     try:
         status = {identity: str(facts["status"]) for identity, facts in store.facts.items()}
         states = ", ".join(f"{count} {state}" for state, count in sorted(Counter(status.values()).items()))
@@ -68,16 +77,15 @@ def verify(
         found.problems += contradictions(store)
         found.summary["translations"] = "not scored again; `study verify --rescore` does"
         if rescore:
-            ids, counted = drawn(store.ids(), rescore, drawn_by or results.root_hash), Counter[str]()
+            ids, without = drawn(store.ids(), rescore, drawn_by or results.root_hash), 0
             told(0, len(ids))
-            found.problems += examine(store, ids, lambda done: told(done, len(ids)), counted)
-            found.summary["translations"] = f"{counted.pop('files', 0)} files of {len(ids)} runs scored again"
-            if counted:
-                left = ", ".join(f"{what} {count}" for what, count in sorted(counted.items()))
-                found.summary["not checked"] = f"scores that need the model or the references: {left}"
+            for done, identity in enumerate(ids, 1):
+                found.problems += examine(store, identity)
+                without += corpus_of(store.record(identity)) is None
+                told(done, len(ids))
+            found.summary["translations"] = f"those of {len(ids)} runs scored again, {without} without references"
     except InputError as problem:  # a table that cannot be read
         found.problems.append(str(problem))
-    found.problems = list(dict.fromkeys(found.problems))
     found.summary["differences"] = str(len(found.problems) or "none")
     return found
 
@@ -88,52 +96,26 @@ def drawn(ids: Sequence[str], parts: int, text: str) -> list[str]:
     return sorted(order[: -(-len(order) // parts)])
 
 
-def _hashes(results: Results, summary: dict[str, str]) -> Iterator[str]:
-    """Yield files that were changed, lost or added, and a root hash that is another than README.md prints."""
-    manifest = results.root / MANIFEST
-    said = {
-        "stray": f"expected a file of {manifest}, got a stray one. Publish its sweep again, or remove it.",
-        "missing": f"expected a file, since {manifest} names it, got none. Restore it.",
-        "changed": f"SHA-256: expected the one in {manifest}, got another. {RESTORE}",
-    }
-    yield from (f"{results.root / name}: {said[how]}" for name, how in results.changed())
-    root, printed = results.root_hash, results.printed_hash
-    if printed is None:
-        summary["root hash"] = f"not checked: no file prints {root}. Run `study reproduce`."
-    elif printed != root:
-        yield (
-            f"README.md: root hash: expected {root[:12]}…, that of {manifest}, got {printed[:12]}…. "
-            "Restore what was changed. If sweeps were published since, run `study reproduce`."
-        )
-
-
 def _declared(results: Results, status: dict[str, str], summary: dict[str, str]) -> Iterator[str]:
-    """Yield declared runs that are missing, runs that no sweep declares, and sweep files that were changed."""
+    """Yield declared runs that are missing or failed, runs that no sweep declares, and sweep files that changed."""
     declared: set[str] = set()
     for name, sweep in results.manifests.items():
-        where = f"{results.root / MANIFEST}: {name}"
-        try:
-            spec = load(results.file(name))
-        except InputError as problem:
-            yield f"{where}: {problem}"
-            continue
+        spec = load(results.file(name))
         then, now = (sweep.sweep_id, sweep.metric), (spec.sweep_id, "/".join(spec.metric))
         if then != now:
             yield (
-                f"{where}: expected sweep_id and metric {' and '.join(now)}, as in {sweep.file}, got "
-                f"{' and '.join(then)}. Restore {sweep.file}, or publish the sweep again."
+                f"{results.root / MANIFEST}: {name}: expected {now}, as in {sweep.file}, got {then}. "
+                f"Restore {sweep.file}, or publish the sweep again."
             )
         ids = {str(cell.id) for cell in spec.runnable}
         declared |= ids
-        absent, allowed = sorted(ids - status.keys()), sweep.partial.missing if sweep.partial else []
+        holes = {one for one in ids if status.get(one, "missing") in ("missing", "failed")}
         if sweep.partial:
-            reason = f"{len(absent)} of its runs missing, as published ({sweep.partial.reason})"
-            summary[f"partial {name}"] = reason
-        for one in [one for one in absent if one not in allowed]:
-            yield (
-                f"{results.store.where(one)}: expected a record, since sweep {name} declares it, got none. Restore it."
-            )
-        for one in sorted(one for one in ids if status.get(one) == "failed" and not sweep.partial):
-            yield f"{results.store.where(one)}: status: expected none failed in sweep {name}, got failed. {RESTORE}"
+            absent = len(ids - status.keys())
+            summary[f"partial {name}"] = f"{absent} of its runs missing, as published ({sweep.partial.reason})"
+            holes = holes - status.keys() - set(sweep.partial.missing)
+        for one in sorted(holes):
+            got = status.get(one, "none")
+            yield f"{results.store.where(one)}: expected a run, since sweep {name} declares it, got {got}. {RESTORE}"
     for one in sorted(status.keys() - declared):
         yield f"{results.store.where(one)}: expected a run of a published sweep, got a stray one. Remove it."

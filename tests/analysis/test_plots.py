@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from plot_cases import Case
 
-from study.analysis.figures import drawings, findings, panels, points, style
-from study.analysis.figures.catalogue import chosen, draw_all
+from study.analysis.figures import drawings, panels, points, style
+from study.analysis.figures.catalogue import draw_all
 from study.analysis.figures.points import interval
 from study.analysis.runs import Runs
 from study.errors import InputError
@@ -47,7 +47,7 @@ def cell(table, **place):
 
 
 def test_means_and_intervals_by_hand(scales):
-    table = findings.scale(*swept(scales))
+    table = points.scale(*swept(scales))
     here = cell(table, line="scale=none", x=512, column="recurrent")
     assert here["score"].tolist() == [21.0, 22.0, 23.0, 24.0, 25.0]
     assert set(here["mean"]) == {23.0}
@@ -64,7 +64,7 @@ def test_a_hole_keeps_its_dots_loses_its_mean_and_is_marked(scales):
     gone = scales.path(3, model__attention__scale="rsqrt", model__attention__key_width=16)
     tree = json.loads(gone.read_text()) | {"status": "diverged", "scores": [], "error": "NaN"}
     gone.write_text(json.dumps(tree))
-    table = findings.scale(*swept(scales))
+    table = points.scale(*swept(scales))
     here = cell(table, line="scale=none", x=512)
     assert here["state"].tolist() == ["finished", "missing", "finished", "finished", "finished"]
     assert here["score"].isna().tolist() == [False, True, False, False, False]
@@ -72,7 +72,7 @@ def test_a_hole_keeps_its_dots_loses_its_mean_and_is_marked(scales):
     assert panels.missing_marks(here) == ["hole"]
     assert panels.missing_marks(cell(table, line="scale=rsqrt", x=16)) == ["diverged"]
     assert cell(table, line="scale=none", x=16)["mean"].notna().all()
-    figure = findings.draw_scale(table)
+    figure = drawings.scale(table)
     said = [text.get_text() for text in figure.legends[0].get_texts()]
     assert said == ["1/√d", "unscaled", "diverged", "no result"]
 
@@ -81,7 +81,7 @@ def test_of_another_sweep_one_over_d_alone_joins_the_scales(scales):
     arms = {"model.attention.scale": {"values": ["rsqrt", "inverse"]}, "model.attention.maps": {"value": "separate"}}
     other = Case(scales.sweeps.parent, "scaling", "".join(f"  {k}: {json.dumps(v)}\n" for k, v in arms.items()))
     other.write(rising)
-    table = findings.scale(Runs(scales.runs, scales.sweeps), scales.spec, other.spec)
+    table = points.scale(Runs(scales.runs, scales.sweeps), scales.spec, other.spec)
     assert set(table["line"]) == {"scale=rsqrt", "scale=none", "scale=inverse"}
     assert cell(table, line="scale=inverse")["x"].tolist() == [64] * 5
 
@@ -96,34 +96,28 @@ def test_clear_effects_are_drawn_and_their_names_lie_apart():
     columns = ["family", "arm", "effect", "second_effect"]
     table = pd.DataFrame(rows, columns=columns).assign(data="grammar", second_data="grammar, four times the updates")
     table = table.assign(low=table["effect"] - 0.1, high=table["effect"] + 0.1, second_low=0.0, second_high=0.0)
-    gains, losses = findings.draw_fading(table).axes
+    gains, losses = drawings.fading(table).axes
     assert (gains.get_title("left"), losses.get_title("left")) == ("clear gains (2)", "clear losses (1)")
     assert [text.get_text() for text in losses.texts] == ["1 head"]
     heights = sorted(text.get_position()[1] for text in gains.texts)
-    assert heights[1] - heights[0] >= 0.99 * findings.GAP
-    spread = findings._spread([0.0] * 20)
-    assert all(b - a > 0.9 * findings.GAP for a, b in itertools.pairwise(spread))
+    assert heights[1] - heights[0] >= 0.99 * drawings.GAP
+    spread = drawings._spread([0.0] * 20)
+    assert all(b - a > 0.9 * drawings.GAP for a, b in itertools.pairwise(spread))
     assert 0 <= spread[0] <= spread[-1] <= 1
 
 
-def test_an_arm_looks_the_same_everywhere(scales):
-    looks = panels.arm_looks(["scale=rsqrt", "scale=none", "scale=none logit_init=matched"])
-    plain, variant = looks["scale=none"], looks["scale=none logit_init=matched"]
-    assert looks["scale=rsqrt"].colour == style.GREY
-    assert (variant.colour, variant.hollow, plain.hollow) == (plain.colour, True, False)
-    swapped = style.palette(
-        ["scale=learned heads=1", "scale=none heads=1", "scale=rsqrt heads=1"], "scale=rsqrt heads=1"
-    )
-    assert swapped["scale=none heads=1"] == plain
-    assert len(set(style.palette([f"arm {i}" for i in range(40)]).values())) == 40
-    named = style.palette(["base", "one", "two"], "base", by_place=False)
-    assert named["base"].colour == style.GREY != named["one"].colour
-    assert named["one"] == named["two"]  # an axis names them
+def test_an_arm_looks_the_same_everywhere():
+    base, plain, variant = map(style.look, ["scale=rsqrt", "scale=none", "scale=none logit_init=matched"])
+    assert (base.colour, base.line) == (style.GREY, "-")
+    assert (variant.colour, variant.line, plain.line) == (plain.colour, "--", "-")
+    for field, values in style.ARMS.items():
+        looks = [style.look(f"{field}={value}") for value in values]
+        assert len(set(looks)) == len(looks)
 
 
 def drawn(case, out, *names):
     """Lines about these figures, which are drawn into a folder."""
-    return [one.line for one in draw_all(chosen(names), Runs(case.runs, case.sweeps), out)]
+    return [one.line for one in draw_all(Runs(case.runs, case.sweeps), out, names)]
 
 
 def test_the_same_records_give_the_same_bytes(scales, tmp_path):
@@ -144,8 +138,8 @@ def test_figures_without_records_are_left_out_with_a_line(scales, tmp_path):
     said = drawn(scales, tmp_path / "out", "lengths", "pruning")
     assert [line.split(":")[0] for line in said if "not drawn" in line] == ["lengths", "pruning"]
     assert not (tmp_path / "out").exists()
-    with pytest.raises(InputError, match=r"no such figure: 'haeds'. Choose from scale, lengths"):
-        chosen(["haeds"])
+    with pytest.raises(InputError, match=r"expected scale, lengths, .*, got haeds"):
+        drawn(scales, tmp_path / "out", "haeds")
 
 
 def test_scores_by_length_are_read_where_they_are_trained_first(tmp_path):
@@ -170,23 +164,6 @@ def test_scores_by_length_are_read_where_they_are_trained_first(tmp_path):
     ]
 
 
-def test_alignment_error_and_score_of_every_run(scales, monkeypatch):
-    monkeypatch.setitem(points.ALIGNED, "scale_parts", (points.SCALE, (), ("scale",)))
-    values = {"aer": 0.1, "bleu": 10.0}  # times the seed
-    scores = lambda e: [Score(split="test", metric=m, value=v * e.seed, n=50) for m, v in values.items()]  # noqa: E731
-    scales.write(rising, scores=scores)
-    scales.path(5, model__attention__scale="none", model__attention__key_width=16).unlink()
-    table = points.aer(*swept(scales))
-    base = cell(table, line="scale=rsqrt")
-    assert base["aer"].tolist() == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
-    assert base["score"].tolist() == pytest.approx([10, 20, 30, 40, 50])
-    assert base["aer_low"].tolist() == pytest.approx([0.3 - HALF / 10] * 5, abs=5.1e-5)
-    assert cell(table, line="scale=none")["aer_mean"].isna().all()
-    figure = drawings.aer(table)
-    said = [t.get_text() for axes in figure.axes if (legend := axes.get_legend()) for t in legend.get_texts()]
-    assert said == ["1/√d", "unscaled (4 of 5)"]
-
-
 def test_names_within_an_svg_do_not_depend_on_the_last_bits_of_a_layout():
     svg = '<path id="m0123456789"/><use href="#m0123456789" clip-path="url(#p{})"/><clipPath id="p{}"/>'
     one, other = (style.renamed(svg.format(name, name)) for name in ("627ecd606c", "594f434f5e"))
@@ -195,7 +172,7 @@ def test_names_within_an_svg_do_not_depend_on_the_last_bits_of_a_layout():
 
 def test_a_notebook_keeps_its_figures_and_its_settings(scales):
     own, size = plt.figure(), matplotlib.rcParams["font.size"]
-    figure = findings.draw_scale(findings.scale(*swept(scales)))
+    figure = drawings.scale(points.scale(*swept(scales)))
     assert figure._repr_png_().startswith(b"\x89PNG")
     assert (plt.get_fignums(), plt.gcf(), matplotlib.rcParams["font.size"]) == ([own.number], own, size)
     plt.close(own)

@@ -118,7 +118,7 @@ def test_questions_of_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         experiment = experiment_from(SMALL, {"pruning": pruning})
         folder = tmp_path / experiment_id(experiment)
         run(experiment, folder, said.append)
-        assert examine(Store(tmp_path), [folder.name]) == []
+        assert list(examine(Store(tmp_path), folder.name)) == []
         return folder, records.read(folder / "record.json")
 
     folder, curve = asked(order="gradient")

@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -11,22 +10,10 @@ import pytest
 import typst
 
 from study.analysis.figures import style
+from study.analysis.runs import Runs
 from study.files import CHECKOUT as ROOT
 from study.publish import paper
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("memory states − memory final", "all states − final state"),
-        ("score additive, additive_width 16 − score bilinear", "additive width 16 − bilinear"),
-        ("scale rsqrt − scale none, each at its best learning_rate", "1/√d − unscaled, each at its best learning rate"),
-        ("heads free, by gradient − a fifth", "heads free, by gradient − a fifth"),
-        ("heads 4 − heads 1, over draws of the corpus", "4 heads − 1 head, over draws of the corpus"),
-    ],
-)
-def test_a_contrast_is_named_in_words(name: str, words: str) -> None:
-    assert paper.contrast_words(name) == words
+from study.publish.results import Results
 
 
 def test_a_row_of_claims_is_printed_with_the_decimals_of_its_score() -> None:
@@ -34,6 +21,9 @@ def test_a_row_of_claims_is_printed_with_the_decimals_of_its_score() -> None:
     row |= {"difference": "-5.0092", "low": "-6.9", "high": "-3.1", "margin": "0.5", "method": "welch"}
     row |= {"published_bleu": "3.88 0", "published_in_units": "0.9 0"}
     cells = paper.evidence(row)
+    words = {"score additive, additive_width 16 − score bilinear": "additive width 16 − bilinear"}
+    words["heads 4 − heads 1, over draws of the corpus"] = "4 heads − 1 head, over draws of the corpus"
+    assert {name: paper.contrast_words(name) for name in words} == words
     assert (cells["estimate"], cells["interval"], cells["margin"]) == ("−5.009", "[−6.900, −3.100]", "0.500")
     assert cells["published"] == "+3.88, 0↓"
     assert paper.evidence(row | {"metric": "test/exact"})["estimate"] == "−5.0"
@@ -102,12 +92,11 @@ def test_letters_of_a_figure_become_text(tmp_path: Any) -> None:
 
 
 def test_the_rows_of_every_table_are_printed() -> None:
-    sweeps = {name: SimpleNamespace(metric="test/exact") for name in ("bottleneck", "scaling")}
-    made = dict(paper._rows(SimpleNamespace(root=ROOT / "results", manifests=sweeps)))
-    assert len(made) == 9
+    published = Results(ROOT / "results")
+    made = dict(paper._tables(published, Runs(ROOT / "results", ROOT / "sweeps")))
+    assert set(made) > {*published.manifests, "claims", "contrasts", "summary", "agreement-longer", "further"}
     row = made["bottleneck"][0]
     assert row["values"]["arm"] == "memory=states init=zero"
-    assert row["cells"]["test/exact"] == f"{float(row['values']['test/exact mean']):.1f} ± " + (
-        f"{float(row['values']['test/exact sd']):.1f}"
-    )
-    assert all(set(row["cells"]) for rows in made.values() for row in rows)
+    mean, sd = (float(row["values"][f"test/exact {name}"]) for name in ("mean", "sd"))
+    assert row["cells"]["test/exact"] == f"{mean:.1f} ± {sd:.1f}"
+    assert made["further"][0]["cells"]["pronoun/contrast"]

@@ -5,12 +5,17 @@ import json
 import shutil
 import subprocess
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
 from study import files, records, scoring
 from study.config import config_hash, recorded
 from study.corpora import load as corpus_of
+from study.files import CHECKOUT as ROOT
 from study.publish import tables
 from study.publish.publish import publish
-from study.publish.results import Results
+from study.publish.results import Results, write_manifest
 from study.publish.verify import verify
 from study.records import DataFacts, Provenance, Record, Resources, Score, Selection
 from study.store import Store
@@ -181,3 +186,41 @@ def put(tree, changes):
         for part in parents:
             section = section[int(part) if part.isdigit() else part]
         section[last] = value
+
+
+TABLES = ("runs", "scores", "curves", "maps", "sentences/grammar")
+
+
+def part_of_results(top, *sweeps):
+    """Make `results` with the runs of some published sweeps on the grammar, and the tables that state their numbers."""
+    ours, root = Results(ROOT / "results"), top / "results"
+    runs = ours.store.runs
+    ids = pa.array(runs.id[runs.sweeps.map(lambda some: bool({*sweeps} & {*some}))])
+    for name in TABLES:
+        table = pq.read_table(ours.root / f"{name}.parquet")
+        save(table.filter(pc.is_in(table["id"], ids)), root / f"{name}.parquet")
+    model = min((ours.root / "models").iterdir(), key=lambda path: path.stat().st_size)
+    kept = [*sweeps, "summary", "claims", "contrasts"]
+    tables = [ours.root / "tables" / f"{name}{end}" for name in kept for end in (".csv", ".md")]
+    for path in (*tables, ours.root / "benchmarks" / "cost.json", model, *(ours.root / "figures").glob("*.svg")):
+        copy = root / path.relative_to(ours.root)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
+    for folder, names in (("docs", ["verdicts"]), ("sweeps", sweeps)):
+        (top / folder).mkdir()
+        for name in names:
+            shutil.copy(ROOT / folder / f"{name}.{'md' if folder == 'docs' else 'yaml'}", top / folder)
+    shutil.copy(ROOT / "README.md", top)
+    write_manifest(root, {name: ours.manifests[name] for name in sweeps})
+    return root
+
+
+def save(table, path):
+    """Write a table; one of sentences has each split in parts of its own."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    parts = [table]
+    if "sentence" in table.column_names:
+        parts = [table.filter(pc.equal(table["split"], split)) for split in sorted(table["split"].unique().to_pylist())]
+    with pq.ParquetWriter(path, table.schema) as writer:
+        for part in parts:
+            writer.write_table(part)

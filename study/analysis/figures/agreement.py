@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from study.analysis import agreement
@@ -22,17 +21,21 @@ if TYPE_CHECKING:
 
 LINEAR = 0.25
 """Axes are linear within so many units of the score, and logarithmic beyond."""
-TICKS = (0.0, 0.5, 2.0, 10.0, 50.0)
-"""Places of ticks, on both sides of zero."""
+TICKS = (0.0, 0.5, -0.5, 2.0, -2.0, 10.0, -10.0, 50.0, -50.0)
 ROOM = {"x": 0.14, "y": 0.07}
 """Least distance of two ticks, in parts of the axis."""
-DIRECTIONS = [(math.cos(turn * math.pi / 4), math.sin(turn * math.pi / 4)) for turn in range(1, 9)]
 STEP = 0.05
 """Distance of a number from its point, in parts of the axis; twice and three times as far where there is no room."""
+AROUND = [
+    (far * STEP * math.cos(turn * math.pi / 4), far * STEP * math.sin(turn * math.pi / 4))
+    for far in (1, 1.8, 2.6)
+    for turn in range(1, 9)
+]
+"""Places of a number around its point, the best first."""
 WIDTH, HEIGHT = 0.07, 0.055
 """Size of a number, in parts of the axis."""
-ENDS = {"x": ("effect", "low", "high"), "y": ("second_effect", "second_low", "second_high")}
-"""Axis ↦ columns of the effect and of its interval."""
+SIDES = ("", "second_")
+"""Beginnings of the columns of both sweeps."""
 
 
 def points(runs: Runs, *specs: Spec) -> pd.DataFrame:
@@ -47,14 +50,13 @@ def points(runs: Runs, *specs: Spec) -> pd.DataFrame:
     if len(specs) < 2:
         return pd.DataFrame()
     found = agreement.agree(runs, specs, [primary(spec) for spec in specs])
-    sides = ("", "second_")
-    facts = {f"{side}data": agreement.DATA[spec.name] for side, spec in zip(sides, specs, strict=True)}
-    facts |= {f"{side}metric": primary(spec) for side, spec in zip(sides, specs, strict=True)}
+    facts = {f"{side}data": agreement.DATA[spec.name] for side, spec in zip(SIDES, specs, strict=True)}
+    facts |= {f"{side}metric": primary(spec) for side, spec in zip(SIDES, specs, strict=True)}
     facts |= {"seeds": agreement.seeds_in_words(found.seeds)}
     rows: list[dict[str, Any]] = []
     for place, effect in enumerate(found.effects, start=1):
         row = {"family": effect.family, "arm": effect.arm, "n": place, **facts}
-        for side, test in zip(sides, (effect.first, effect.second), strict=True):
+        for side, test in zip(SIDES, (effect.first, effect.second), strict=True):
             row |= {f"{side}effect": test.difference, f"{side}low": test.low, f"{side}high": test.high}
         rows.append(row)
     for family, test in found.correlations.items() if rows else ():
@@ -67,24 +69,28 @@ def points(runs: Runs, *specs: Spec) -> pd.DataFrame:
 @style.styled()
 def draw(table: pd.DataFrame) -> Figure:
     """Draw a panel for each family above the key to its arms, and one for all arms if there are several families."""
-    import seaborn as sns
-
     arms, rhos = table[table["arm"] != ""], table[table["arm"] == ""].set_index("family")
     families = list(dict.fromkeys(arms["family"]))
-    looks = dict(zip(families, zip("os^D", sns.color_palette("colorblind"), strict=False), strict=False))
-    texts = {family: _key(arms[arms["family"] == family]) for family in families} | {"": _explained(table)}
+    texts = {"": _explained(table)}
+    for family in families:
+        lines = [f"{arm.n}  {arm_words(arm.arm)}" for arm in arms[arms["family"] == family].itertuples()]
+        texts[family] = "\n".join(textwrap.fill(line, 43, subsequent_indent=" " * 5) for line in lines)
     room = 0.15 * (1 + max(text.count("\n") for text in texts.values()))
     size, ratios = (style.PAGE, 2.6 + room), [2.6, room]
     figure, grid = style.subplots(2, len(texts), figsize=size, height_ratios=ratios, squeeze=False)
-    for family, top, below in zip(texts, *grid, strict=True):
+    for family, top, below in zip([*families, ""], *grid, strict=True):
         if family or len(families) > 1:
-            _panel(top, arms[arms["family"] == family] if family else arms, looks, numbered=bool(family))
+            _panel(top, arms[arms["family"] == family] if family else arms, families)
             head = family or "all"
             if family in rhos.index:
                 rho, low, high = rhos.loc[family, ["rho", "rho_low", "rho_high"]]
-                inside = "" if low is None or math.isnan(low) else f" {interval(low, high, 2, False)}"
-                head += f"\nρ = {number(rho, 2)}{inside}"
+                inside = interval(low, high, 2, False)
+                head += f"\nρ = {number(rho, 2)}" + (f" {inside}" if low == low else "")
             top.set_title(head, loc="left")
+            if family:
+                _number(top, arms[arms["family"] == family])
+            else:
+                top.legend(loc="best", frameon=False, handletextpad=0.1, borderpad=0.1)
         else:
             top.set_axis_off()
         below.set_axis_off()
@@ -94,22 +100,16 @@ def draw(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def _panel(axes: Axes, rows: pd.DataFrame, looks: dict[str, tuple[str, Any]], numbered: bool) -> None:
-    rows = rows.astype(dict.fromkeys((*ENDS["x"], *ENDS["y"]), float))
-    for name, line in (("x", axes.axvline), ("y", axes.axhline)):
-        _scale(axes, name, rows[list(ENDS[name])].to_numpy().ravel())
+def _panel(axes: Axes, rows: pd.DataFrame, families: list[str]) -> None:
+    for name, side, line in (("x", "", axes.axvline), ("y", "second_", axes.axhline)):
+        _scale(axes, name, rows[[f"{side}effect", f"{side}low", f"{side}high"]].to_numpy(float).ravel())
         line(0, color=panels.INK, linewidth=0.6, zorder=1)
     for family, some in rows.groupby("family", sort=False):
-        marker, colour = looks[str(family)]
-        x, y = some["effect"], some["second_effect"]
+        place, x, y = families.index(str(family)), some["effect"], some["second_effect"]
         axes.hlines(y, some["low"], some["high"], color=style.GREY, linewidth=0.8, zorder=2)
         axes.vlines(x, some["second_low"], some["second_high"], color=style.GREY, linewidth=0.8, zorder=2)
-        axes.plot(x, y, marker, color=colour, markersize=3.4, markeredgewidth=0, zorder=3, label=str(family))
+        axes.plot(x, y, "os"[place], color=f"C{place}", markersize=3.4, markeredgewidth=0, zorder=3, label=str(family))
     axes.set_xlabel(f"effect on {rows['data'].iloc[0]}")
-    if numbered:
-        _number(axes, rows)
-    else:
-        axes.legend(loc="best", frameon=False, handletextpad=0.1, borderpad=0.1)
 
 
 def _scale(axes: Axes, name: str, values: Any) -> None:
@@ -117,11 +117,11 @@ def _scale(axes: Axes, name: str, values: Any) -> None:
     axis = axes.xaxis if name == "x" else axes.yaxis
     getattr(axes, f"set_{name}scale")("symlog", linthresh=LINEAR)
     scale = axis.get_transform()
-    places = scale.transform([value for value in [*values, 0.0] if not math.isnan(value)])
+    places = scale.transform([value for value in [*values, 0.0] if value == value])
     span = max(places) - min(places) or 1.0
     low, high = scale.inverted().transform([min(places) - 0.1 * span, max(places) + 0.1 * span])
     ticks: dict[float, float] = {}
-    for tick in sorted({*TICKS, *(-tick for tick in TICKS)}, key=abs):
+    for tick in TICKS:
         at = scale.transform([tick])[0] / span
         if low <= tick <= high and all(abs(at - other) > ROOM[name] for other in ticks.values()):
             ticks[tick] = at
@@ -134,42 +134,31 @@ def _number(axes: Axes, rows: pd.DataFrame) -> None:
     """Write the number of each arm beside its point, where it covers no other number or point, with a line to it."""
     to = axes.transScale + axes.transLimits
     points = [tuple(to.transform(xy)) for xy in zip(rows["effect"], rows["second_effect"], strict=True)]
-    taken: list[tuple[float, float]] = []
-    for n, (x, y) in zip(rows["n"], points, strict=True):
-        around = [(x + far * STEP * a, y + far * STEP * b) for far in (1, 1.8, 2.6) for a, b in DIRECTIONS]
-        others = [one for one in points if one != (x, y)]
-        place = min(around, key=lambda at: (_crowd(at, taken, 1.0) + _crowd(at, others, 0.75), around.index(at)))
+    taken: list[Any] = []
+    for n, point in zip(rows["n"], points, strict=True):
+
+        def crowd(at: Any, point: Any = point) -> Any:
+            """Count numbers and points that a number here would cover, and sides of the axes that it would pass."""
+            others = [(one, 1.0) for one in taken] + [(one, 0.75) for one in points if one != point]
+            near = [abs(at[0] - x) < share * WIDTH and abs(at[1] - y) < share * HEIGHT for (x, y), share in others]
+            return sum(near) + sum(not 0.02 < one < 0.98 for one in at)
+
+        place = min([(point[0] + a, point[1] + b) for a, b in AROUND], key=crowd)
         taken.append(place)
         line = {"arrowstyle": "-", "color": style.GREY, "linewidth": 0.4, "shrinkA": 0, "shrinkB": 1}
-        arrow = line if math.dist(place, (x, y)) > 1.2 * STEP else None
-        looks: dict[str, Any] = {
-            "ha": "center",
-            "va": "center",
-            "fontsize": style.SMALL,
-            "zorder": 4,
-            "arrowprops": arrow,
-        }
-        axes.annotate(str(n), (x, y), place, "axes fraction", "axes fraction", **looks)
-
-
-def _crowd(at: tuple[float, float], others: Sequence[tuple[float, float]], share: float) -> int:
-    """Count places so near that a number here would cover them, and sides of the axes that it would pass."""
-    near = sum(abs(at[0] - x) < share * WIDTH and abs(at[1] - y) < share * HEIGHT for x, y in others)
-    return near + sum(not 0.02 < one < 0.98 for one in at)
-
-
-def _key(rows: pd.DataFrame) -> str:
-    lines = (f"{n}  {arm_words(arm)}" for n, arm in zip(rows["n"], rows["arm"], strict=True))
-    return "\n".join(textwrap.fill(line, 43, subsequent_indent=" " * 5) for line in lines)
+        looks: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": style.SMALL, "zorder": 4}
+        looks |= {"arrowprops": line if math.dist(place, point) > 1.2 * STEP else None}
+        axes.annotate(str(n), point, place, "axes fraction", "axes fraction", **looks)
 
 
 def _explained(table: pd.DataFrame) -> str:
     """Return the words below the panel of all arms."""
     first = table.iloc[0]
-    lines = [f"{first[f'{side}data']}: {title(first[f'{side}metric'])}" for side in ("", "second_")]
+    lines = [f"{first[f'{side}data']}: {title(first[f'{side}metric'])}" for side in SIDES]
     lines += ["effect: arm − baseline of its family", "lines: 95% intervals by Welch's test"]
     lines += [f"seeds: {first['seeds']}", f"axes: linear within ±{LINEAR:g}"]
-    if "ceiling" in table and len(known := table.dropna(subset=["ceiling"])):
+    if "ceiling" in table:
+        known = table.dropna(subset=["ceiling"])
         pairs = zip(known["family"], known["ceiling"], strict=True)
         lines += ["ceiling of ρ: " + ", ".join(f"{family or 'all'} {number(one, 2)}" for family, one in pairs)]
     return "\n".join(textwrap.fill(line, 36, subsequent_indent="   ") for line in lines)

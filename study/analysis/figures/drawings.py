@@ -1,30 +1,37 @@
-"""Drawings of the fixed figures, each from its table of `points` and no more."""
+"""Drawings of the fixed figures, each from its table of points and no more."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from study.analysis.figures import panels, style
-from study.analysis.figures.panels import small_multiples
 from study.analysis.figures.points import LENGTH_SPLITS
 from study.analysis.inference import FEW
-from study.analysis.labels import arm_words, axis
+from study.analysis.labels import arm_words
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LETTERS = 52
-"""Letters of the names of arms that go side by side under a panel."""
+GAP = 0.038
+"""Least distance of two names, in parts of the axis."""
+LOOKS = {"recurrent": ("o", "-", "C0"), "transformer": ("s", "--", "C1")}
+"""Family ↦ marker, line and colour in the figure of two budgets."""
 
-INTERVAL = f"95% t interval, unadjusted, of {FEW} runs or more"
+
+@style.styled()
+def scale(table: pd.DataFrame) -> Figure:
+    """Draw a panel for each family."""
+    return panels.small_multiples(table, "d", height=2.5, note="d: the number of terms that the score sums")
 
 
 @style.styled()
 def lengths(table: pd.DataFrame) -> Figure:
     """Draw panels on common axes; buckets of untrained lengths stand on grey."""
-    figure = small_multiples(table, "even", lambda column: "words in the source", height=1.75)
+    figure = panels.small_multiples(table, "words in the source", height=1.75)
     buckets = dict(zip(table["x"], table["metric"], strict=True))
     beyond = [i for i, metric in enumerate(buckets.values()) if not metric.startswith(LENGTH_SPLITS[0])]
     for axes in figure.axes:
@@ -39,7 +46,7 @@ def lengths(table: pd.DataFrame) -> Figure:
 def pruning(table: pd.DataFrame) -> Figure:
     """Draw panels two in a row; thin lines: runs; thick lines: means; a band for random orders, else bars."""
     columns = list(dict.fromkeys(table["column"]))
-    looks = panels.arm_looks(list(dict.fromkeys(table["line"])))
+    looks = {line: style.look(line) for line in dict.fromkeys(table["line"])}
     wide = min(2, len(columns))
     rows = -(-len(columns) // wide)
     size = (style.PAGE if wide > 1 else style.COLUMN, 2.0 * rows + 0.9)
@@ -50,9 +57,9 @@ def pruning(table: pd.DataFrame) -> Figure:
         panel = table[table["column"] == column]
         here = [line for line in looks if (panel["line"] == line).any()]
         for place, line in enumerate(here):
-            some, look = panel[panel["line"] == line], looks[line]
-            panels.curves(axes, some, look, None if line == "order=random" else 0.9 * (place - len(here) / 2))
-            panels.absences(axes, 4 * place, some, look.colour)
+            some = panel[panel["line"] == line]
+            _curves(axes, some, looks[line], None if line == "order=random" else 0.9 * (place - len(here) / 2))
+            panels.absences(axes, 4 * place, some, looks[line].colour)
         below = i + wide >= len(columns)
         axes.set_title(column, loc="left", fontsize=8)
         axes.set_ylabel("BLEU" if i % wide == 0 else "")
@@ -63,59 +70,77 @@ def pruning(table: pd.DataFrame) -> Figure:
     panels.limit(grid[0][0], table)
     panels.legend(figure, looks, table)
     runs = "thin line: a run (in random orders the mean of several) · thick line: mean"
-    panels.key(figure, f"{runs} · bar, and band of random orders: its {INTERVAL}")
+    interval = f"95% t interval, unadjusted, of {FEW} runs or more"
+    panels.key(figure, f"{runs} · bar, and band of random orders: its {interval}")
     return figure
+
+
+def _curves(axes: Axes, rows: pd.DataFrame, look: style.Look, aside: float | None) -> None:
+    """Draw a thin line for each run, the mean as a thick line, and its interval as bars beside it or as a band."""
+    for _, run in rows.groupby("id", sort=False):
+        axes.plot(run["x"], run["score"], look.line, color=look.colour, linewidth=0.5, alpha=0.4, zorder=2)
+    means = rows.drop_duplicates("x").dropna(subset=["mean"]).sort_values("x")
+    x, low, high = (means[name].astype(float) for name in ("x", "low", "high"))
+    if aside is None:
+        axes.fill_between(x, low, high, color=look.colour, alpha=0.2, linewidth=0, zorder=1)
+    else:
+        axes.vlines(x + aside, low, high, color=look.colour, linewidth=0.8, alpha=0.9, zorder=3)
+    axes.plot(x, means["mean"], look.line, color=look.colour, zorder=4, **look.mark(3))
+    axes.grid(False, axis="x")
 
 
 @style.styled()
-def aer(table: pd.DataFrame) -> Figure:
-    """Draw panels two in a row, each above the names of its arms."""
-    found = [panel for _, panel in table.groupby("column", sort=False)]
-    across = min(2, len(found))
-    down = -(-len(found) // across)
-    names = [_names(panel) for panel in found]
-    lines = [max(-(-len(looks) // fits) for looks, fits in names[i : i + across]) for i in range(0, len(names), across)]
-    heights = [height for count in lines for height in (1.45, 0.15 * count + 0.1)]
-    size = (style.PAGE if across == 2 else style.COLUMN, sum(heights) + 0.6 * down + 0.3)
-    figure, grid = style.subplots(2 * down, across, figsize=size, height_ratios=heights, squeeze=False)
-    for axes in grid.flat:
-        axes.set_axis_off()
-    for i, (panel, (looks, fitting)) in enumerate(zip(found, names, strict=True)):
-        row, place = divmod(i, across)
-        _scatter(grid[2 * row][place], panel, list(looks.values()))
-        handles = [panels.legend_handle(look, name, line="") for name, look in looks.items()]
-        grid[2 * row + 1][place].legend(
-            handles=handles, loc="upper left", bbox_to_anchor=(0.0, 1.0), ncols=fitting, frameon=False,
-            handlelength=1.0, borderaxespad=0.0, fontsize=style.SMALL,
-        ).set_in_layout(False)  # else the panels give way to the longest name  # fmt: skip
-    panels.key(figure, f"mark: a run · cross: means and their 95% t intervals, unadjusted, of {FEW} runs or more")
+def fading(table: pd.DataFrame) -> Figure:
+    """Draw clear gains and clear losses at the first budget, each arm a line to its effect at the second one.
+
+    Args:
+        table: what `agreement.points` makes.
+    """
+    arms = table[table["arm"] != ""].sort_values("second_effect")
+    clear = {"clear gains": arms[arms["high"] < 0], "clear losses": arms[arms["low"] > 0]}
+    figure, grid = style.subplots(1, 2, figsize=(style.PAGE, 4.2))
+    for axes, (title, rows) in zip(grid, clear.items(), strict=True):
+        axes.set_yscale("linear" if title == "clear gains" else "log")
+        for row in rows.itertuples():
+            axes.plot([0, 1], [row.effect, row.second_effect], **_look(row.family), linewidth=0.9, zorder=3)
+        axes.set_title(f"{title} ({len(rows)})", loc="left")
+        updates = [str(arms[name].iloc[0]).partition(", ")[2] or "usual updates" for name in ("data", "second_data")]
+        axes.set_xticks([0, 1], [textwrap.fill(words, 12) for words in updates])
+        axes.set_xlim(-0.15, 2.7)
+        axes.grid(False, axis="x")
+        _name(axes, rows)
+    grid[0].axhline(0, color=panels.INK, linewidth=0.6, zorder=1)
+    grid[0].set_ylabel("NLL of the arm − NLL of its base, nats per sentence")
+    handles = [grid[0].plot([], [], label=family, **_look(family))[0] for family in dict.fromkeys(arms["family"])]
+    figure.legend(handles=handles, loc="outside upper right", ncols=2, frameon=False)
+    rest = len(arms) - sum(map(len, clear.values()))
+    panels.key(figure, f"clear: at first the 95% interval does not contain zero, as in all but {rest} of the arms")
     return figure
 
 
-def _names(panel: pd.DataFrame) -> tuple[dict[str, style.Look], int]:
-    """The arms of a panel, each with the number of its points if some are not there, and how many go side by side."""
-    names = {}
-    for line, look in panels.arm_looks(list(dict.fromkeys(panel["line"]))).items():
-        rows = panel[panel["line"] == line]
-        there = len(rows.dropna(subset=["aer", "score"]))
-        names[arm_words(line) + (f" ({there} of {len(rows)})" if there < len(rows) else "")] = look
-    lengths = [len(name) for name in names]
-    half = -(-len(lengths) // 2)
-    return names, 2 if max(lengths[:half]) + max(lengths[half:], default=0) < LETTERS else 1
+def _look(family: Any) -> dict[str, Any]:
+    marker, line, colour = LOOKS[family]
+    return {"marker": marker, "linestyle": line, "color": colour, "markersize": 3}
 
 
-def _scatter(axes: Axes, panel: pd.DataFrame, looks: list[style.Look]) -> None:
-    axes.set_axis_on()
-    for (_, rows), look in zip(panel.groupby("line", sort=False), looks, strict=True):
-        one, line = rows.iloc[0], {"color": look.colour, "linewidth": 0.9, "zorder": 2}
-        axes.hlines(one["mean"], one["aer_low"], one["aer_high"], **line)
-        axes.vlines(one["aer_mean"], one["low"], one["high"], **line)
-        axes.plot(list(rows["aer"]), list(rows["score"]), linestyle="", zorder=3, **panels.mark(look, 4))
-    metric = str(panel["metric"].iloc[0])
-    axes.set_title(str(panel["column"].iloc[0]), loc="left")
-    axes.set_xlabel(axis(f"{metric.partition('/')[0]}/aer"))
-    axes.set_ylabel(axis(metric))
-    for limit, numbers in ((axes.set_xlim, panel["aer"]), (axes.set_ylim, panel["score"])):
-        low, high = float(numbers.min()), float(numbers.max())
-        room = 0.08 * (high - low or 1.0)
-        limit(low - room, high + room)
+def _name(axes: Axes, rows: pd.DataFrame) -> None:
+    """Write the names of the arms, which are sorted, to the right of their lines, no two on one another."""
+    to = axes.transScale + axes.transLimits
+    ends = [float(to.transform((1, value))[1]) for value in rows["second_effect"]]
+    spot, start = (float(axes.transLimits.transform((x, 0))[0]) for x in (1.15, 1.03))
+    for row, end, place in zip(rows.to_dict("records"), ends, _spread(ends), strict=True):
+        colour = _look(row["family"])["color"]
+        axes.text(spot, place, arm_words(row["arm"]), transform=axes.transAxes, va="center", fontsize=6, color=colour)
+        axes.plot([start, spot - 0.006], [end, place], transform=axes.transAxes, color=style.GREY, linewidth=0.4)
+
+
+def _spread(places: Sequence[float]) -> list[float]:
+    """Move sorted places of an axis apart until neighbours have their distance, and keep them on it."""
+    found = list(places)
+    for _ in range(500):
+        for i in range(1, len(found)):
+            lack = max(0.0, GAP - (found[i] - found[i - 1]))
+            found[i - 1] -= lack / 2
+            found[i] += lack / 2
+        found = [min(max(place, 0.01 + GAP * i), 0.99 - GAP * (len(found) - 1 - i)) for i, place in enumerate(found)]
+    return found

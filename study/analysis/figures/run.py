@@ -1,4 +1,4 @@
-"""One run as a figure: its learning curve, or the curve of a pruning, and one attention map beside it."""
+"""One run as a figure: its learning curve, or the curve of a pruning, and attention maps."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def draw_run(record: Record, attention: dict[str, Any] | None) -> Figure:
         image = attention_map.draw(axes[0][1], attention)
         gold = "; framed: gold" if attention.get("gold") else ""
         axes[0][1].set_title(attention_map.title(attention) + gold, loc="left")
-        figure.colorbar(image, ax=axes[0][1], fraction=0.04, pad=0.02).outline.set_visible(False)
+        _add_scale(figure, image, axes[0][1])
     return figure
 
 
@@ -60,30 +60,25 @@ def draw_translations(maps: Sequence[tuple[dict[str, Any], str]]) -> Figure:
         text = (attention.get("text") or {}).get("target", "")
         lines = [model, f"→ {text}", "" if spread is None else f"entropy {spread:.2f}"]
         one.set_title("\n".join(textwrap.fill(line, int(12 * width)) for line in lines if line), loc="left", fontsize=8)
-    figure.colorbar(image, ax=axes, fraction=0.02, pad=0.01, aspect=30).outline.set_visible(False)
-    first = maps[0][0]
-    head = f"{(first.get('text') or {}).get('source', '')}   ({attention_map.title(first)})"
-    figure.suptitle(textwrap.fill(head, int(14 * sum(widths))), fontsize=8.5, x=0.01, ha="left")
+    _add_scale(figure, image, axes)
+    _add_title(figure, maps[0][0], int(14 * sum(widths)))
     return figure
 
 
 @style.styled()
 def draw_learning(maps: Sequence[dict[str, Any]]) -> Figure:
     """The maps of one sentence at each validation, in a strip: what target tokens look at while the model learns."""
-    rows = -(-len(maps) // STRIP)
-    columns = -(-len(maps) // rows)
-    width = max(1.1, min(1.9, style.PAGE / columns))
-    tall = max(1.2, width * len(maps[0]["target"]) / len(maps[0]["source"]))
-    size = (width * columns + 1.0, tall * rows + 1.3)
+    columns = min(STRIP, len(maps))
+    rows = -(-len(maps) // columns)
+    size = (1.4 * columns + 1.0, max(1.2, 1.4 * len(maps[0]["target"]) / len(maps[0]["source"])) * rows + 1.3)
     figure, axes = style.subplots(rows, columns, figsize=size, squeeze=False, sharex=True, sharey=True)
     for one, attention in zip(axes.flat, maps, strict=False):
         image = attention_map.draw(one, attention)
         one.set_title(learned(attention), loc="left", fontsize=style.SMALL)
     for one in axes.flat[len(maps) :]:
         one.set_visible(False)
-    figure.colorbar(image, ax=axes, fraction=0.02, pad=0.01, aspect=30).outline.set_visible(False)
-    text = (maps[0].get("text") or {}).get("source", "")
-    figure.suptitle(f"{text}   ({attention_map.title(maps[0])})", fontsize=8.5, x=0.01, ha="left")
+    _add_scale(figure, image, axes)
+    _add_title(figure, maps[0], 200)
     return figure
 
 
@@ -94,7 +89,7 @@ def animate_learning(maps: Sequence[dict[str, Any]]) -> FuncAnimation:
 
     figure, axes = style.subplots(figsize=(4.4, 3.9))
     image = attention_map.draw(axes, maps[0])
-    figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02).outline.set_visible(False)
+    _add_scale(figure, image, axes)
 
     def show(frame: int) -> list[Any]:
         image.set_data(maps[frame]["weights"])
@@ -120,6 +115,15 @@ def pruning_curve(record: Record) -> list[tuple[float, float]]:
     split = next((score.split for score in record.scores if score.split != "valid"), "")
     found = [s for s in record.scores if (s.split, s.metric) == (split, "bleu") and str(s.subset).startswith("kept ")]
     return sorted((float(str(s.subset).removeprefix("kept ")), s.value) for s in found if s.value is not None)
+
+
+def _add_scale(figure: Figure, image: Any, axes: Any) -> None:
+    figure.colorbar(image, ax=axes, fraction=0.02, pad=0.01, aspect=30).outline.set_visible(False)
+
+
+def _add_title(figure: Figure, attention: dict[str, Any], letters: int) -> None:
+    head = f"{(attention.get('text') or {}).get('source', '')}   ({attention_map.title(attention)})"
+    figure.suptitle(textwrap.fill(head, letters), fontsize=8.5, x=0.01, ha="left")
 
 
 def _draw_curve(axes: Axes, record: Record) -> None:

@@ -21,14 +21,12 @@ if TYPE_CHECKING:
 
 COLUMN, PAGE = 3.3, 6.9
 """Printed widths in inches: one column, the whole page. Figures are drawn at the size at which they are read."""
-
 GREY = "#7a7a7a"
 MARKERS = "osD^vPX*<>"
 DPI, SCREEN = 200, 130
 """Pixels per inch of a file, and in a notebook."""
 SMALL = 7
 """The smallest letters, in points at printed size."""
-
 COLOURS = (0, 1, 2, 3, 4, 9, 5, 8, 6)
 """Seaborn's `colorblind` in the order in which it is used: without its grey, which is the baseline's, the pale last."""
 
@@ -36,7 +34,6 @@ ARMS = {axis: tuple(mechanisms.AXES[axis]) for axis in mechanisms.COLOURED} | {
     "order": ("random", "gradient", "gradient_normalised", "weight_norm", "leave_one_out", "greedy", "gates"),
 }
 """Field ↦ its values in the order of colours and markers, so that an arm always looks alike; first the base arm's."""
-
 SETTINGS: dict[str, Any] = {
     "font.size": 8,
     "axes.titlesize": 8.5,
@@ -59,6 +56,7 @@ SETTINGS: dict[str, Any] = {
     "figure.constrained_layout.use": True,
     "savefig.dpi": DPI,
 }
+NAMED = re.compile(r"(?<=[\"#])([a-z])[0-9a-f]{10}(?=[\")])")
 
 
 @contextmanager
@@ -84,15 +82,10 @@ class NotebookFigure(Figure):
     """A figure that a notebook shows by itself, whatever its backend."""
 
     def _repr_png_(self) -> bytes:
-        return png(self)
-
-
-def png(figure: Figure) -> bytes:
-    """Return a figure as a PNG for screens, without the version of the program that drew it."""
-    buffer = io.BytesIO()
-    with styled():
-        figure.savefig(buffer, format="png", dpi=SCREEN, metadata={"Software": None})
-    return buffer.getvalue()
+        buffer = io.BytesIO()
+        with styled():
+            self.savefig(buffer, format="png", dpi=SCREEN, metadata={"Software": None})
+        return buffer.getvalue()
 
 
 @dataclass(frozen=True)
@@ -104,59 +97,32 @@ class Look:
     hollow: bool = False
 
     @property
-    def fill(self) -> Any:
-        """Colour of the inside of its marker."""
-        return "white" if self.hollow else self.colour
-
-    @property
     def line(self) -> Literal["-", "--"]:
         """Style of its line."""
         return "--" if self.hollow else "-"
 
-
-def look(arm: str) -> Look | None:
-    """Return the look of an arm such as `scale=none` or `scale=none logit_init=matched`; None for one not in `ARMS`."""
-    first, _, variant = arm.partition(" ")
-    field, _, value = first.partition("=")
-    values = ARMS.get(field, ())
-    if value not in values:
-        return None
-    plain = _numbered(values.index(value))
-    if not variant:
-        return plain
-    place = VARIANTS.index(variant) if variant in VARIANTS else len(VARIANTS)
-    return Look(plain.colour, MARKERS[place], hollow=True)
+    def mark(self, size: float) -> dict[str, Any]:
+        """Return the settings of its marker."""
+        fill, edge, width = ("white", self.colour, 0.8) if self.hollow else (self.colour, "white", 0.5)
+        settings = {"marker": self.marker, "markersize": size, "markerfacecolor": fill}
+        return settings | {"markeredgecolor": edge, "markeredgewidth": width}
 
 
-def palette(labels: list[str], baseline: str | None = None, by_place: bool = True) -> dict[str, Look]:
-    """Label ↦ look. Arms that differ in what `ARMS` lists look as they do everywhere; others go by their position.
-
-    The baseline is grey. By position, colours repeat after nine arms, each time with another marker. Where an axis
-    names the arms, so that colours need not (`by_place` is False), these others share one look.
-    """
-    everywhere = set.intersection(*(set(label.split()) for label in labels)) if len(labels) > 1 else set()
-    own = {label: " ".join(word for word in label.split() if word not in everywhere) for label in labels}
-    others = [label for label in labels if label != baseline]
-    known = {label: found for label in others if (found := look(own[label]))}
-    base = {baseline: _numbered(0)} if baseline else {}
-    if len(set(known.values()) | set(base.values())) == len(labels):
-        return known | base
-    return {label: _numbered(i if by_place else 1) for i, label in enumerate(others, start=1)} | base
-
-
-def _numbered(place: int) -> Look:
-    """Grey for the baseline's place, 0, and colours and markers for those after it."""
+def look(arm: str) -> Look:
+    """Return the look of an arm such as `scale=none` or `scale=none logit_init=matched`, the same in every figure."""
     import seaborn as sns
 
-    if place == 0:
-        return Look(GREY, MARKERS[0])
-    turn, at = divmod(place - 1, len(COLOURS))
-    colour = sns.color_palette("colorblind").as_hex()[COLOURS[at]]
-    return Look(colour, MARKERS[1 + (at + turn) % (len(MARKERS) - 1)])
+    first, _, variant = arm.partition(" ")
+    field, _, value = first.partition("=")
+    place = ARMS[field].index(value)
+    colour = sns.color_palette("colorblind").as_hex()[COLOURS[(place - 1) % len(COLOURS)]] if place else GREY
+    if variant:
+        return Look(colour, MARKERS[VARIANTS.index(variant) if variant in VARIANTS else len(VARIANTS)], hollow=True)
+    return Look(colour, MARKERS[place % len(MARKERS)])
 
 
 @styled()
-def write(figure: Figure, data: pd.DataFrame, path: Path, png: bool = True, **to_csv: Any) -> list[Path]:
+def write(figure: Figure, data: pd.DataFrame, path: Path, png: bool = True) -> list[Path]:
     """Write a figure and its data: `path` with the endings .svg, .png (unless told not to) and .csv, without dates.
 
     Returns:
@@ -165,12 +131,12 @@ def write(figure: Figure, data: pd.DataFrame, path: Path, png: bool = True, **to
     Raises:
         OSError: a file cannot be written.
     """
-    drawing, picture, table = (path.with_name(path.name + suffix) for suffix in (".svg", ".png", ".csv"))
-    write_picture(figure, drawing)
-    if png:
-        write_picture(figure, picture)
-    files.write(table, data.to_csv(index=False, lineterminator="\n", **to_csv))
-    return [drawing, picture, table] if png else [drawing, table]
+    paths = [path.with_name(path.name + suffix) for suffix in ((".svg", ".png") if png else (".svg",))]
+    for one in paths:
+        write_picture(figure, one)
+    table = path.with_name(path.name + ".csv")
+    files.write(table, data.to_csv(index=False, lineterminator="\n"))
+    return [*paths, table]
 
 
 @styled()
@@ -187,9 +153,6 @@ def write_picture(figure: Figure, path: Path) -> None:
         else:
             dpi = min(DPI, 8000 / max(figure.get_size_inches()))
             figure.savefig(temporary, metadata={"Software": None}, format="png", dpi=dpi)
-
-
-NAMED = re.compile(r"(?<=[\"#])([a-z])[0-9a-f]{10}(?=[\")])")
 
 
 def renamed(svg: str) -> str:

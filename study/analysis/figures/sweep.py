@@ -14,7 +14,7 @@ from study import metrics
 from study.analysis import labels
 from study.analysis.comparison import Facet
 from study.analysis.figures import panels, style
-from study.analysis.inference import FEW, Arm, Test
+from study.analysis.inference import FEW, Test
 from study.analysis.labels import arm_words
 from study.analysis.tables import DECIMALS
 
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BAR, HEADROOM = 0.22, 0.75
-"""Inches per arm, and for title and axis."""
-LABEL, TICKS = 50, 6
-"""Letters in a line of an arm's name, and intervals between ticks."""
+BAR, HEADROOM, LABEL = 0.22, 0.75, 50
+"""Inches per arm, inches for title and axis, and letters in a line of an arm's name."""
 
 
 def points(facets: list[Facet]) -> pd.DataFrame:
@@ -58,22 +56,13 @@ def write(facets: list[Facet], path: Path) -> list[Path]:
 
 @style.styled()
 def draw(facets: list[Facet]) -> Figure:
-    """Return the sweep's figure: facets one below another, or two in a row where their arms are the same."""
+    """Return the sweep's figure: facets one below another."""
     differences = min(len(facet.base.values) for facet in facets) >= FEW
-    names = [[textwrap.fill(arm_words(arm.label), LABEL, break_on_hyphens=False) for arm in f.arms] for f in facets]
-    columns = 2 if len(facets) > 1 and all(some == names[0] for some in names) else 1
-    sizes = [len(some) * (1 + 0.3 * max(name.count("\n") for name in some)) for some in names[::columns]]
-    heights = [max(1.2, BAR * size + HEADROOM) for size in sizes]
-    size, shared = (style.PAGE, sum(heights)), {"sharex": True, "sharey": columns > 1}
-    figure, grid = style.subplots(len(heights), columns, size, squeeze=False, height_ratios=heights, **shared)
-    for axes in grid.flat[len(facets) :]:
-        axes.set_visible(False)
-    for axes, facet, some in zip(grid.flat, facets, names, strict=False):
+    heights = [BAR * len(facet.arms) + HEADROOM for facet in facets]
+    size = (style.PAGE, sum(heights))
+    figure, grid = style.subplots(len(facets), 1, size, squeeze=False, height_ratios=heights, sharex=True)
+    for axes, facet in zip(grid.flat, facets, strict=True):
         _panel(axes, facet, differences)
-        axes.set_yticks(range(len(some)), some, linespacing=0.95)
-        axes.set_ylim(len(some) - 0.45, -0.55)
-        axes.locator_params(axis="x", nbins=TICKS)
-        axes.margins(x=0.08)
     marks = "   (dot: a run · bar and number: mean · line: the baseline's)"
     if differences:
         marks = ", to the baseline   (dot: a seed · bar: estimate with simultaneous 95% interval)"
@@ -82,41 +71,28 @@ def draw(facets: list[Facet]) -> Figure:
 
 
 def _panel(axes: Axes, facet: Facet, differences: bool) -> None:
-    """Draw one facet; the number of each arm, and what it lacks, stand at the right."""
-    looks = style.palette([arm.label for arm in facet.arms], facet.baseline, by_place=False)
-    base, zero = facet.base.values, 0.0 if differences else facet.base.mean
-    if zero is not None:
-        axes.axvline(zero, color=style.GREY, linewidth=0.8, zorder=1)
+    """Draw one facet; the number of each arm, and its runs without a dot, stand at the right."""
+    table, base = points([facet]), 0.0 if differences else facet.base.mean
+    if base is not None:
+        axes.axvline(base, color=style.GREY, linewidth=0.8, zorder=1)
+    dots, centre = ("difference", "estimate") if differences else ("score", "mean")
     for place, arm in enumerate(facet.arms):
-        look, test = looks[arm.label], facet.tests.get(arm.label, Test("baseline"))
-        dots = list(arm.values.values())
+        rows, colour = table[table["arm"] == arm.label], style.GREY if arm.label == facet.baseline else "C0"
+        axes.plot(rows[dots], [place - 0.12] * len(rows), "o", color=colour, markersize=4, markeredgecolor="white")
+        summary = rows.iloc[0]
+        axes.vlines(summary[centre], place - 0.36, place + 0.36, color=colour, linewidth=1.6)
         if differences:
-            dots = [value - base[seed] for seed, value in arm.values.items() if seed in base]
-        axes.plot(dots, [place - 0.12] * len(dots), color=look.colour, linestyle="", zorder=3, **panels.mark(look, 4))
-        if differences and test.low is not None and test.high is not None:
-            axes.hlines(place + 0.22, test.low, test.high, color=look.colour, linewidth=1.3, zorder=2)
-        centre = test.difference if differences else arm.mean
-        if centre is not None:
-            axes.vlines(
-                centre,
-                place + (0.08 if differences else -0.36),
-                place + 0.36,
-                color=look.colour,
-                linewidth=1.6,
-                zorder=2,
-            )
-        text = "" if centre is None else labels.number(centre, metrics.decimals(facet.metric), differences)
-        beside = ", ".join(word for word in (text, _absences(facet, arm)) if word)
-        looks_of_text: dict[str, Any] = {"va": "center", "fontsize": style.SMALL, "color": panels.INK}
-        axes.annotate(beside, (1, place), (3, 0), axes.get_yaxis_transform(), "offset points", **looks_of_text)
+            axes.hlines(place + 0.22, summary["low"], summary["high"], color=colour, linewidth=1.3)
+        number = summary[centre]
+        states = facet.rows[facet.rows["arm"] == arm.label]["state"].value_counts()
+        words = [labels.number(number, metrics.decimals(facet.metric), differences)] if number == number else []
+        words += [f"{count} {state}" for state, count in states.items() if state != "finished"]
+        beside: dict[str, Any] = {"va": "center", "fontsize": style.SMALL, "color": panels.INK}
+        axes.annotate(", ".join(words), (1, place), (3, 0), axes.get_yaxis_transform(), "offset points", **beside)
+    names = [textwrap.fill(arm_words(arm.label), LABEL, break_on_hyphens=False) for arm in facet.arms]
+    axes.set_yticks(range(len(names)), names, linespacing=0.95)
+    axes.set_ylim(len(names) - 0.45, -0.55)
     axes.grid(False, axis="y")
     axes.set_title(arm_words(facet.name), loc="left")
     axes.tick_params(axis="x", labelbottom=True)
     axes.spines["left"].set_visible(False)
-
-
-def _absences(facet: Facet, arm: Arm) -> str:
-    """Return the runs that have no dot, in words."""
-    rows = facet.rows[facet.rows["arm"] == arm.label]
-    states = rows["state"].value_counts()
-    return ", ".join(f"{count} {state}" for state, count in states.items() if state != "finished")

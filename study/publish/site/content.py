@@ -1,6 +1,7 @@
-"""Content of the site: the runs of one folder, and what sweeps and claims say of them.
+"""Content of the site: the runs of one folder, what sweeps and claims say of them, and the files of one page app.
 
-Tables that are published are shown as they are; those of a folder of runs are computed.
+The page is a script, and its data are scripts, because a page of the file system may load nothing else. Tables that
+are published are shown as they are; those of a folder of runs are computed. Equal content gives equal bytes.
 """
 
 from __future__ import annotations
@@ -10,16 +11,16 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
-from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pandas as pd
 from pydantic import ValidationError
 
 from study import files, metrics, records
-from study.analysis.comparison import compare_arms
 from study.analysis.labels import arm_words
 from study.analysis.runs import Runs, primary
 from study.claims import schema, table
@@ -27,9 +28,11 @@ from study.claims.evaluate import evaluate
 from study.config import Experiment
 from study.corpora import Pair
 from study.errors import InputError
-from study.files import CHECKOUT, is_text, parse_json
+from study.files import CHECKOUT
+from study.publish.paper import evidence
+from study.publish.report import compared
 from study.rows import order
-from study.store import ATTENTION, VALIDATIONS, Store
+from study.store import ATTENTION, VALIDATIONS, Store, arm_of, seed_of
 from study.sweep.spec import Spec, load
 from study.tracking.view import lines
 
@@ -37,11 +40,20 @@ SENTENCES = 100
 """Sentences of the deciding test split whose translations the site has."""
 MAPS = "maps.json"
 """File beside a record with maps of several sentences, by site, layer and head."""
-WORDS = {name: name for name in ("edition", "contrast", "finding")} | {
-    "data and model": "asked",
-    "deciding row": "asked",
-}
-"""Columns of a table of claims whose words stand for those of its CSV."""
+ASSETS = Path(__file__).parent / "assets"
+FIGURES = {
+    "claim-1": "lengths", "claim-4": "scale", "claim-14": "pruning",
+    "agreement-transfer": "transfer", "agreement-longer": "longer",
+}  # fmt: skip
+"""Source of an answer in README.md ↦ the figure that shows it. Without one, its sweep is drawn."""
+ANSWERS = re.compile(r"(?:[^\n]+\n)+\n\| question \| answer \|.*\n(?:\|.*\n)+")
+"""The table of questions in README.md, and the paragraph before it."""
+CURVES = ["valid_bleu", "valid_loss", "train_loss"]
+OF_A_RUN = ("error", "selection", "diagnostics", "wandb")
+"""Parts of a record that the page of a run shows, beside the fields of the table of runs."""
+UNUSED = ["sweeps", "labels", "packages", "data_files", "sha256"]
+"""Columns of runs that the table of runs does not have."""
+NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?")
 Rows = list[dict[str, Any]]
 
 
@@ -68,98 +80,38 @@ class Content:
     def __init__(self, folder: Path, sweeps: Path, claims: Path | None = None) -> None:
         self.folder, self.store, self.known = folder, Store(folder), schema.read_all(claims)
         self.published, self._splits = self.store.published, dict[str, Texts]()
-        read = self.store.rest if self.published else lambda name: self.store.record(name).model_dump(mode="json")
-        self.trees = {name: read(name) for name in sorted(filter(is_text, self.store.ids()), key=order)}
-        self.trees |= {} if self.published else dict(self._unfinished())
+        self.runs = Runs(folder, CHECKOUT / "sweeps")
+        trees = {name: self.store.rest(name) for name in self.store.ids()}
+        trees |= {} if self.published else dict(self._unfinished(trees))
+        self.trees = {name: trees[name] for name in sorted(trees, key=order)}
         own = [] if self.published else [folder.resolve().parent, *([claims.parent] if claims else [])]
         self.specs: dict[str, Spec] = {}
         for path in [path for place in (sweeps, *own) for path in sorted(place.glob("*.yaml"))]:
             with suppress(InputError):  # these folders may have other files
                 spec = load(path)
-                begun = not self.published and any(cell.id in self.trees for cell in spec.cells)
-                if begun or (self.published and self._table_of(spec.name).is_file()):
+                begun = any(cell.id in self.trees for cell in spec.cells)
+                if (folder / "tables" / f"{spec.name}.csv").is_file() if self.published else begun:
                     self.specs.setdefault(spec.name, spec)
 
-    def _table_of(self, name: str, suffix: str = ".md") -> Path:
-        return self.folder / "tables" / (name + suffix)
-
-    def _published_table(self, name: str) -> tuple[str, str]:
-        paths = [self._table_of(name, suffix) for suffix in (".md", ".csv")]
-        markdown, numbers = (files.read_text(path, below=self.folder) for path in paths)
-        return markdown, numbers
-
-    @cached_property
-    def _runs(self) -> Runs:
-        return Runs(self.folder, CHECKOUT / "sweeps")
-
-    @cached_property
-    def sweeps(self) -> Rows:
-        """The content of the page of each sweep: question, arms with their runs, table as Markdown and as numbers."""
-        return [self._sweep(spec) for _, spec in sorted(self.specs.items())]
-
-    def _sweep(self, spec: Spec) -> dict[str, Any]:
-        if self.published:
-            markdown, numbers = self._published_table(spec.name)
-        else:
-            made = compare_arms(spec, self._runs).table
-            markdown, numbers = made.markdown(), made.csv()
-        arms: dict[tuple[str, str], list[str]] = {}
-        for cell in spec.runnable:
-            arms.setdefault((spec.facet(cell), spec.arm(cell)), []).append(cell.id or "")
-        comment = re.match(r"(#.*\n)*", files.read_text(spec.path))
-        metric = primary(spec)
-        return {
-            "name": spec.name, "about": spec.description, "metric": metric,
-            "title": metrics.title(metric), "digits": metrics.decimals(metric),
-            "introduction": re.sub(r"^(# tags:.*\n|# ?)", "", comment[0] if comment else "", flags=re.MULTILINE),
-            "markdown": re.sub(r"^\*\*.*\n", "", markdown),
-            "numbers": _parsed(numbers),
-            "arms": [
-                {"facet": facet, "arm": arm, "words": [arm_words(facet), arm_words(arm)], "runs": runs}
-                | {"baseline": arm == spec.baseline(facet)}
-                for (facet, arm), runs in arms.items()
-            ],
-        }  # fmt: skip
-
-    @property
-    def claims(self) -> Rows:
-        """All claims, each with the sweeps of this site that its questions are asked of."""
-        return [
-            {"id": str(one.id), "statement": one.statement, "published": one.published, "sweeps": self._asks(one)}
-            for file in self.known
-            for one in file.claims
-        ]
-
-    def verdicts(self) -> dict[str, Rows]:
-        """Rows of the tables of the claims that these runs decide: summary, questions and contrasts."""
-        if self.published:
-            texts = [self._published_table(name) for name in ("summary", "claims", "contrasts")]
-        else:
-            wanted = [claim["id"] for claim in self.claims if claim["sweeps"]]
-            verdicts = evaluate(self.known, self._runs, None, wanted, by_score=True) if wanted else []
-            made = (table.summary_table(verdicts), table.table(verdicts), table.contrasts_table(verdicts))
-            texts = [(one.markdown(), one.csv()) for one in made if verdicts] or [("", "")] * 3
-        summary, questions, contrasts = (_worded(*both) for both in texts)
-        return {"summary": summary, "questions": questions, "contrasts": contrasts}
-
-    def _asks(self, claim: schema.Claim) -> list[str]:
-        """Return the sweeps of this site that a claim's questions are asked of."""
-        asked = [
-            Path(name).name.partition(".")[0] for q in claim.questions for name in (q.sweep, *q.with_sweeps) if name
-        ]
-        by_file = {spec.path.stem: name for name, spec in self.specs.items()}
-        return [by_file[name] for name in dict.fromkeys(asked) if name in by_file]
+    def _unfinished(self, finished: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the runs without a record: how far they are, and the validations so far."""
+        for path in sorted(self.folder.glob("*/progress.json")):
+            name, found = path.parent.name, dict[str, Any](status="started", history=[])
+            if name not in finished and records.state(path.parent) == "started":
+                with suppress(InputError, LookupError, TypeError):  # a file may be half-written
+                    told = files.read_json(path, below=self.folder)
+                    found["status"] = f"step {told['step']} of {told['steps']}"
+                    found["history"] = lines(self.store.content(name, "history.jsonl"))
+                yield name, found
 
     def texts(self, identity: str) -> Texts | None:
         """Sentences that a run translated at its test; None if its test has none."""
         tree = self.trees[identity]
-        if not tree.get("data"):
-            return None
         try:
-            data = Experiment.model_validate(tree["config"]).data
+            data = Experiment.model_validate(tree.get("config", {})).data
         except ValidationError:  # today's fields do not take it
             return None
-        if len(data.scored) < 2:
+        if not tree.get("data") or len(data.scored) < 2:
             return None
         split, digests = data.scored[1], tree["data"]["files"]
         parts = [digests[split]] if split in digests else sorted(digests.values())  # a generated corpus, or files
@@ -174,61 +126,200 @@ class Content:
         return content.decode("utf-8", "replace").removesuffix("\n").split("\n")[:SENTENCES] if content else []
 
     def maps(self, identity: str) -> dict[str, Any]:
-        """Files with attention maps of a run by name.
-
-        They are `attention.json` of one sentence, `maps.json` of every head, and
-        `maps.jsonl` of one sentence at each validation.
+        """Files with attention maps of a run by name: of one sentence, of every head, and of each validation.
 
         Raises:
             InputError: a file is no JSON.
         """
         found = {name: self.store.content(identity, name) for name in (ATTENTION, MAPS)}
         where = self.store.where(identity)
-        maps = {name: parse_json(text.decode("utf-8", "replace"), where) for name, text in found.items() if text}
+        maps = {name: files.parse_json(text.decode("utf-8", "replace"), where) for name, text in found.items() if text}
         with suppress(InputError):  # older runs have none
             maps[VALIDATIONS] = self.store.learning(identity)
         return maps
 
-    def write_maps(self, identity: str, sentences: Rows) -> str:
-        """Write the maps of a run; the place."""
-        text = json.dumps({"sentences": sentences}, ensure_ascii=False, separators=(",", ":"), sort_keys=True) + "\n"
-        files.write(self.folder / identity / MAPS, text)
-        return str(self.folder / identity / MAPS)
+    def sweep(self, spec: Spec) -> dict[str, Any]:
+        """Return the content of the page of a sweep: question, arms with their runs, table as Markdown and numbers."""
+        if self.published:
+            paths = [self.folder / "tables" / f"{spec.name}{suffix}" for suffix in (".md", ".csv")]
+            markdown, numbers = (files.read_text(path, below=self.folder) for path in paths)
+        else:
+            made = compared(spec, self.runs).table
+            markdown, numbers = made.markdown(), made.csv()
+        arms: dict[tuple[str, str], list[str]] = {}
+        for cell in spec.runnable:
+            arms.setdefault((spec.facet(cell), spec.arm(cell)), []).append(cell.id or "")
+        comment, metric = re.match(r"(#.*\n)*", files.read_text(spec.path)), primary(spec)
+        introduction = re.sub(r"^(# tags:.*\n|# ?)", "", comment[0] if comment else "", flags=re.MULTILINE)
+        return {
+            "name": spec.name, "about": spec.description, "metric": metric,
+            "title": metrics.title(metric), "digits": metrics.decimals(metric),
+            "introduction": tree_of(introduction), "markdown": tree_of(re.sub(r"^\*\*.*\n", "", markdown)),
+            "numbers": [_numbers(row) for row in _rows(numbers)],
+            "arms": [
+                {"facet": facet, "arm": arm, "words": [arm_words(facet), arm_words(arm)], "runs": runs}
+                | {"baseline": arm == spec.baseline(facet)}
+                for (facet, arm), runs in arms.items()
+            ],
+        }  # fmt: skip
 
-    def _unfinished(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the runs without a record: how far they are, and the validations so far."""
-        for path in sorted(self.folder.glob("*/progress.json")):
-            name, found = path.parent.name, dict[str, Any](status="started", history=[])
-            if is_text(name) and name not in self.trees and records.state(path.parent) == "started":
-                with suppress(InputError, LookupError, TypeError):  # a file may be half-written
-                    told = files.read_json(path, below=self.folder)
-                    found["status"] = f"step {told['step']} of {told['steps']}"
-                with suppress(InputError):
-                    found["history"] = lines(self.store.content(name, "history.jsonl"))
-                yield name, found
+    def claims(self) -> Rows:
+        """All claims, each with the sweeps of this site that its questions are asked of."""
+        by_file, found = {spec.path.stem: name for name, spec in self.specs.items()}, []
+        for one in (claim for file in self.known for claim in file.claims):
+            asked = [Path(name).stem for q in one.questions for name in (q.sweep, *q.with_sweeps) if name]
+            sweeps = [by_file[name] for name in dict.fromkeys(asked) if name in by_file]
+            found.append({"id": str(one.id), "statement": one.statement, "published": one.published, "sweeps": sweeps})
+        return found
+
+    def verdicts(self) -> dict[str, Rows]:
+        """Rows of the tables of the claims that these runs decide: summary, claims and contrasts."""
+        names = ("summary", "claims", "contrasts")
+        if self.published:
+            texts = [files.read_text(self.folder / "tables" / f"{name}.csv", below=self.folder) for name in names]
+        else:
+            wanted = [claim["id"] for claim in self.claims() if claim["sweeps"]]
+            found = evaluate(self.known, self.runs, None, wanted, by_score=True) if wanted else []
+            made = [table.summary_table(found), table.table(found), table.contrasts_table(found)] if found else []
+            texts = [one.csv() for one in made] or [""] * len(names)
+        return {name: [_judged(row) for row in _rows(text)] for name, text in zip(names, texts, strict=True)}
 
 
-def _worded(markdown: str, numbers: str) -> Rows:
-    """Return the rows of a table of claims: numbers of its CSV, words of its Markdown, and how the score is printed."""
-    marked = [line for line in markdown.splitlines() if line[:1] == "|"]
-    if not marked:
-        return []
-    heads, _, *texts = ([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in marked)
-    found = []
-    for row, cells in zip(_parsed(numbers), texts, strict=True):
-        for head, cell in zip(heads, cells, strict=True):
-            if head in WORDS:
-                row[WORDS[head]] = re.sub(r"\\(.)", r"\1", cell.replace("**", ""))
-        with suppress(InputError, ValueError, IndexError):  # a time, or several scores
-            row["digits"] = metrics.decimals(row.get("metric", ""))
-        found.append({key: value for key, value in row.items() if key != "runs"})
-    return found
+def pages(content: Content, version: str = "") -> Iterator[tuple[str, bytes]]:
+    """Yield path and bytes of every file of the site.
+
+    Args:
+        content: what is shown.
+        version: of a site that is served live; its page asks for the next one. Empty: the page asks for nothing.
+
+    Raises:
+        InputError: a record cannot be used.
+    """
+    for path in sorted(ASSETS.iterdir()):
+        yield path.name, path.read_bytes().replace(b"{{version}}", version.encode())
+    yield from _runs(content)
+    sweeps = [content.sweep(spec) for _, spec in sorted(content.specs.items())]
+    for sweep in sweeps:
+        yield _chunk(f"sweep/{sweep['name']}", sweep)
+    verdicts = content.verdicts()
+    yield _chunk("claims", verdicts)
+    guide, readme = CHECKOUT / "docs" / "statistics.md", content.folder.parent / "README.md"
+    yield _chunk("guide", tree_of(files.read_text(guide)) if guide.is_file() else [])
+    drawn = {key: f"figures/{name}.svg" for key, name in FIGURES.items() if content.published}
+    drawn = {key: name for key, name in drawn.items() if (content.folder / name).is_file()}
+    for name in drawn.values():
+        yield name, files.read(content.folder / name, below=content.folder)
+    answers = ANSWERS.search(files.read_text(readme)) if content.published and readme.is_file() else None
+    judged = {row["id"]: row for row in verdicts["summary"]}
+    claims = [one | {"summary": judged[one["id"]]} for one in content.claims() if one["id"] in judged]
+    main = {"published": content.published, "figures": drawn, "claims": claims}
+    main |= {"answers": tree_of(re.sub(r"<!--.*?-->", "", answers[0])) if answers else []}
+    yield _chunk("site", main | {"sweeps": [{key: one[key] for key in ("name", "about", "arms")} for one in sweeps]})
 
 
-def _parsed(text: str) -> Rows:
-    """Return the rows of a CSV without its empty cells; numbers are numbers, but for ids."""
-    number = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?")
-    return [
-        {k: float(v) if k != "id" and number.fullmatch(v) else v for k, v in row.items() if v}
-        for row in csv.DictReader(io.StringIO(text))
-    ]
+def _runs(content: Content) -> Iterator[tuple[str, bytes]]:
+    """Yield the table of runs, a file for each arm with its runs, and their maps and texts."""
+    scores, curves = content.store.scores.astype(object), content.store.curves
+    scores = scores.where(scores.notna(), None).assign(key=scores.split + "/" + scores.metric)
+    scored, nothing = dict(list(scores.groupby("id"))), scores[:0]
+    curves = curves[curves["name"].isin(CURVES) & curves["value"].notna()]
+    drawn: dict[Any, dict[Any, Any]] = {name: {} for name in content.trees}
+    for (name, curve), points in curves.groupby(["id", "name"], observed=True):
+        drawn[name][curve] = points[["step", "value"]].values.tolist()
+    facts = content.store.runs.drop(columns=UNUSED, errors="ignore").to_dict("records")
+    known: dict[str, dict[Any, Any]] = {row["id"]: row for row in facts}
+    table: list[dict[Any, Any]] = []
+    texts = dict[str, Texts]()
+    for arm, names in [(arm, list(names)) for arm, names in groupby(content.trees, arm_of)]:
+        lines, runs, maps = dict[str, int](), {}, dict[str, Any]()
+        text = next(filter(None, map(content.texts, names)), None)
+        texts |= {text.key: text} if text else {}
+        for name in names:
+            tree, own = content.trees[name], scored.get(name, nothing)
+            found = content.maps(name)
+            maps |= {name: found} if found else {}
+            for curve in CURVES if name not in known else ():
+                drawn[name][curve] = [[step, point[curve]] for step, point in tree["history"] if curve in point]
+            runs[name] = {key: tree.get(key) for key in OF_A_RUN} | {
+                "scores": own[["split", "subset", "metric", "value", "n"]].values.tolist(),
+                "curves": drawn[name],
+                "translations": [lines.setdefault(line, len(lines)) for line in content.translations(name, text)],
+            }
+            whole = own[own.subset.isna()]
+            row = {"id": name, "arm": arm, "seed": seed_of(name)} | known.get(name, {}) | {"status": tree["status"]}
+            row |= {"maps": 2 if MAPS in found else int(ATTENTION in found), "texts": text and text.key}
+            row |= {"validations": len(found.get(VALIDATIONS, ()))}
+            table.append(row | dict(zip(whole["key"], whole.value, strict=True)))
+        one = {"texts": text and text.key, "lines": list(lines), "runs": runs}
+        one["config"] = next((content.trees[name]["config"] for name in names if name in known), {})
+        yield _chunk(f"arm/{arm}", one)
+        if maps:
+            yield _chunk(f"maps/{arm}", maps)
+    for key, text in texts.items():
+        pairs = [[pair.source, pair.target] for pair in text.pairs]
+        yield _chunk(f"texts/{key}", {"split": text.split, "pairs": pairs})
+    columns: dict[str, Any] = {}
+    frame = pd.DataFrame(table)
+    for name in map(str, frame.dropna(axis=1, how="all")):  # its values, and the place of each run's value
+        codes, values = pd.factorize(frame[name])
+        columns[name] = [values.tolist(), codes.tolist()]
+    titles, digits = (
+        {name: told(name) for name in columns if "/" in name} for told in (metrics.title, metrics.decimals)
+    )
+    yield _chunk("runs", {"columns": columns, "titles": titles, "digits": digits})
+
+
+def tree_of(markdown: str) -> list[Any]:
+    """Return Markdown as nested lists: a tag, its address or none, and its parts. HTML in it stays text."""
+    from markdown_it import MarkdownIt
+    from markdown_it.tree import SyntaxTreeNode
+
+    def node(one: Any) -> list[Any]:
+        parts = [part for child in one.children for part in node(child)] if one.children else []
+        if one.type in ("root", "inline"):
+            return parts
+        if one.type in ("text", "softbreak", "hardbreak"):
+            return [one.content or "\n"]
+        if one.type in ("code_inline", "fence", "code_block"):
+            return [["code" if one.type == "code_inline" else "pre", None, one.content]]
+        right = "right" if "right" in str(one.attrs.get("style", "")) else None
+        return [[one.tag, one.attrs.get("href") or right, *parts]]
+
+    return node(SyntaxTreeNode(MarkdownIt("commonmark", {"html": False}).enable("table").parse(markdown)))
+
+
+def _rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def _numbers(row: dict[str, str]) -> dict[str, Any]:
+    """Return a row of a CSV without its empty cells; numbers are numbers, but for ids."""
+    return {
+        key: float(value) if key != "id" and NUMBER.fullmatch(value) else value
+        for key, value in row.items()
+        if value and key != "runs"
+    }
+
+
+def _judged(row: dict[str, str]) -> dict[str, Any]:
+    """Return a row of a table of claims: its numbers, and what is printed of it."""
+    cells, shown = evidence(row), ("asked", "contrast", "measure", "estimate", "interval", "inner")
+    return _numbers(row) | {key: cells[key] for key in shown}
+
+
+def address(name: str) -> str:
+    """Return the file of `kind/name`, without its ending. Two names never share one, and none leads upwards.
+
+    The script of the page does the same.
+    """
+    kind, slash, rest = name.partition("/")
+    return kind + slash + re.sub(r"[^A-Za-z0-9_.-]", lambda found: f"~{ord(found[0]):x}~", rest)
+
+
+def _chunk(name: str, tree: Any) -> tuple[str, bytes]:
+    """Return a script that hands plain data to the page."""
+    try:
+        text = json.dumps(tree, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        raise InputError(f"{name}: expected finite numbers, got others. Remove the file that has them.") from None
+    return f"data/{address(name)}.js", f"site.put({json.dumps(name)},{text})\n".encode()

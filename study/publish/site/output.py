@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
+import shutil
 import tempfile
 import threading
 import time
@@ -16,8 +16,7 @@ from typing import Any, TypeAlias
 
 from study import files as disk
 from study.errors import InputError
-from study.publish.site.content import MAPS, Content
-from study.publish.site.pages import pages
+from study.publish.site.content import MAPS, Content, pages
 
 OURS = b"<title>Attention, ablated</title>"
 """A mark that the first page of a site has, and that of another folder has not."""
@@ -36,15 +35,11 @@ def write(content: Content, folder: Path, version: str = "") -> tuple[int, int]:
         InputError: the folder has other files than those of a site, or a record cannot be used.
         OSError: the folder cannot be written.
     """
-    check(folder)
     made = dict(pages(content, version)) | ({"version": version.encode()} if version else {})
+    check(folder)
+    shutil.rmtree(folder / "data", ignore_errors=True)
     for name, text in made.items():
-        path = folder / name
-        if not path.is_file() or path.read_bytes() != text:
-            disk.write(path, text, durable=False)
-    for path in folder.glob("data/**/*.js"):
-        if path.relative_to(folder).as_posix() not in made:
-            path.unlink()
+        disk.write(folder / name, text, durable=False)
     return len(made), sum(map(len, made.values()))
 
 
@@ -52,15 +47,13 @@ def check(folder: Path) -> None:
     """Make the folder of a site, if it is absent.
 
     Raises:
-        InputError: the folder has other files than those of a site, or cannot be written.
+        InputError: the folder has other files than those of a site.
+        OSError: it cannot be made.
     """
+    folder.mkdir(parents=True, exist_ok=True)
     page = folder / "index.html"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()) and not (page.is_file() and OURS in disk.read(page)):
-            raise InputError(f"{folder}: expected a site or an empty folder, got other files. Name another with --out.")
-    except OSError as problem:
-        raise InputError(f"{folder}: cannot be written ({problem.strerror}). Name another with --out.") from None
+    if any(folder.iterdir()) and not (page.is_file() and OURS in disk.read(page)):
+        raise InputError(f"{folder}: expected a site or an empty folder, got other files. Name another with --out.")
 
 
 def refresh(build: Build, runs: Path, folder: Path, version: str, say: Say) -> str:
@@ -79,15 +72,14 @@ def refresh(build: Build, runs: Path, folder: Path, version: str, say: Say) -> s
     found = [path for name in WATCHED for path in sorted(runs.glob(f"*/{name}")) if path.exists()]
     facts = [f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in found]
     changed = hashlib.sha256(os.fsencode("\n".join(facts))).hexdigest()[:16]
-    if changed == version:
-        return version
-    try:
-        count, _ = write(build(), folder, changed)
-        say(f"built: {count} files")
-    except Exception as problem:  # whatever one file does, the site of the others stays
-        if not version:
-            raise
-        say(f"not built: {problem or type(problem).__name__}".splitlines()[0])
+    if changed != version:
+        try:
+            count, _ = write(build(), folder, changed)
+            say(f"built: {count} files")
+        except Exception as problem:  # whatever one file does, the site of the others stays
+            if not version:
+                raise
+            say(f"not built: {problem or type(problem).__name__}".splitlines()[0])
     return changed
 
 
@@ -101,26 +93,15 @@ def serve(build: Build, runs: Path, port: int, say: Say) -> None:
     with tempfile.TemporaryDirectory() as folder:
         version = refresh(build, runs, Path(folder), "", say)
         try:
-            server = _Server((HERE, port), partial(_Handler, directory=folder))
+            server = ThreadingHTTPServer((HERE, port), partial(_Handler, directory=folder))
         except (OSError, OverflowError) as problem:
-            why = getattr(problem, "strerror", None) or "no such port"
-            raise InputError(f"--serve: port {port}: {why}. Name another, or 0 for any free one.") from None
+            raise InputError(f"--serve: port {port}: {problem}. Name another, or 0 for any free one.") from None
         with server:
             threading.Thread(target=server.serve_forever, daemon=True).start()
             say(f"http://{HERE}:{server.server_port}/  (Ctrl-C ends it)")
-            try:
-                while True:
-                    time.sleep(EVERY)
-                    version = refresh(build, runs, Path(folder), version, say)
-            finally:
-                server.shutdown()
-
-
-class _Server(ThreadingHTTPServer):
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore a reader that went away; print anything else."""
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)
+            while True:
+                time.sleep(EVERY)
+                version = refresh(build, runs, Path(folder), version, say)
 
 
 class _Handler(SimpleHTTPRequestHandler):
@@ -128,15 +109,11 @@ class _Handler(SimpleHTTPRequestHandler):
     """Seconds that a silent connection stays open."""
 
     def send_head(self) -> Any:
-        """Refuse the request of a page that found this port under another name; no folder is listed."""
+        """Refuse the request of a page that found this port under another name."""
         if (self.headers.get("Host") or "").rpartition(":")[0] not in (HERE, "localhost"):
             self.send_error(403)
             return None
         return super().send_head()
-
-    def list_directory(self, path: Any) -> None:
-        """Answer that there is no such page."""
-        self.send_error(404)
 
     def end_headers(self) -> None:
         """Let no other page load or frame what is served."""

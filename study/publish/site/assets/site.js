@@ -105,6 +105,7 @@ const site = (() => {
   const sortable = (table) => {
     const heads = [...table.tHead.rows[0].cells];
     heads.forEach((cell, column) => {
+      if (!cell.textContent.trim()) return;
       const button = e("button", { type: "button" }, cell.textContent);
       cell.replaceChildren(button);
       button.addEventListener("click", () => {
@@ -177,9 +178,9 @@ const site = (() => {
   };
   const asked = (row) => row.asked || "–";
   const claimRow = (row, kind, extra) => e("div", { class: "row" },
-    e("div", { class: "what" }, asked(row), e("small", {}, row.contrast), row.edition && row.edition !== "first" ? e("small", {}, `edition: ${row.edition}`) : null),
+    e("div", { class: "what" }, asked(row), e("small", {}, row.contrast), row.edition > 1 ? e("small", {}, `edition ${row.edition}`) : null),
     forest(row, kind),
-    e("div", { class: "number" }, told(row.difference, row.digits, true), e("small", {}, interval(row, "low", "high"))),
+    e("div", { class: "number" }, row.estimate, e("small", {}, row.interval)),
     e("div", {}, extra));
   const forestHead = () => e("div", { class: "row heading" }, e("div", {}, "data and model"), e("div", {}, "first − second, in margins", axis(MARGINS)), e("div", { class: "number" }, "estimate", e("small", {}, "95% CI")), e("div", {}, "verdict"));
   const HOW = "The dot is the estimate, the thin line its 95% interval, the thick line its 90% interval. The unit is the margin, the smallest difference of interest; the grey band is ± one margin. The scale is linear near 0 and logarithmic far out.";
@@ -267,7 +268,7 @@ const site = (() => {
   const claim = async (id) => {
     const main = await load("site"), place = main.claims.findIndex((one) => one.id === id);
     if (place < 0) return nothing(`claim ${id}`);
-    const tables = await load("claims"), own = (rows) => rows.filter((row) => row.id === id), one = { ...main.claims[place], questions: own(tables.questions), contrasts: own(tables.contrasts) };
+    const tables = await load("claims"), own = (rows) => rows.filter((row) => row.id === id), one = { ...main.claims[place], questions: own(tables.claims), contrasts: own(tables.contrasts) };
     const made = one.questions.filter((row) => row.verdict !== "not yet run"), open = one.questions.filter((row) => !made.includes(row));
     const rows = [...made.filter((row) => !row.superseded_by), ...made.filter((row) => row.superseded_by)];
     const contrasts = one.contrasts.filter((row) => row.finding && row.finding !== "not yet run");
@@ -277,8 +278,8 @@ const site = (() => {
       one.published ? e("p", {}, `Published effect: ${one.published}.`) : null,
       rows.length ? [e("h2", {}, "What the runs say"), e("p", {}, HOW), e("div", { class: "forestplot" }, forestHead(), rows.map((row) => claimRow(row, row.verdict, [mark(row.verdict), e("small", {}, row.finding), row.post_hoc ? e("small", {}, "post hoc") : null])))] : null,
       open.length ? [e("h2", {}, "Not yet run"), e("ul", { class: "plain" }, open.map((row) => e("li", {}, asked(row))))] : null,
-      contrasts.length ? [e("h2", {}, "Every contrast"), table("Contrasts", ["data and model", "contrast", "finding", "estimate", "95% CI", "90% CI", "margin", "Holm p", "seeds"], contrasts.map((row) => [asked(row), [row.contrast, e("small", {}, row.metric)], [row.finding, row.notes ? e("small", {}, row.notes) : null],
-        told(row.difference, row.digits, true), interval(row, "low", "high"), interval(row, "low90", "high90"), told(row.margin, row.digits), row.holm === undefined ? "–" : String(row.holm), row.n ?? ""]), (i) => i > 2)] : null,
+      contrasts.length ? [e("h2", {}, "Every contrast"), table("Contrasts", ["data and model", "contrast", "finding", "estimate", "95% CI", "90% CI", "margin", "Holm p", "seeds"], contrasts.map((row) => [asked(row), [row.contrast, e("small", {}, row.measure)], [row.finding, row.notes ? e("small", {}, row.notes) : null],
+        row.estimate, row.interval, row.inner, String(row.margin ?? "–"), row.holm === undefined ? "–" : String(row.holm), row.n ?? ""]), (i) => i > 2)] : null,
       e("p", { class: "note" }, e("a", { href: at("guide") }, "How to read verdicts, columns and marks")),
       one.sweeps.length ? [e("h2", {}, "The sweeps behind it"), e("ul", { class: "plain" }, one.sweeps.map((name) => e("li", {}, link("sweep", name, name), ": ", main.sweeps.find((other) => other.name === name)?.about || "")))] : null,
       e("nav", { class: "turn", "aria-label": "Claims" }, beside(-1, (text) => `← ${text}`), beside(1, (text) => `${text} →`)));
