@@ -188,6 +188,8 @@ class Provenance(Section):
         deterministic: whether the same run gives the same bits here (one CPU thread).
         started_utc: when the run started.
         threads: CPU threads of torch, of each process; older records lack it.
+        instructions: vector instructions of the CPU that torch used, such as AVX2: runs made with others may differ in
+            the last bits. None on a GPU; older records lack it.
         calls: calls that made the run, if they differ; else left out.
     """
 
@@ -201,6 +203,7 @@ class Provenance(Section):
     deterministic: bool
     started_utc: Time
     threads: Count | None = None
+    instructions: str | None = None
     calls: list[Call] = []
 
     def of_calls(self, name: str) -> list[Any]:
@@ -212,7 +215,9 @@ class Provenance(Section):
     def _with_unknown_fields(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out what an older record lacks, so that writing it again changes nothing."""
         tree = dump(self) | (self.model_extra or {})
-        return {name: value for name, value in tree.items() if name not in ("threads", "calls") or value}
+        return {
+            name: value for name, value in tree.items() if name not in ("threads", "instructions", "calls") or value
+        }
 
 
 class Wandb(Section):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -12,6 +13,11 @@ from study.store import ATTENTION, Store
 MISSING = "nothing"
 OWN = ("attention-ablation", "wandb")
 """Packages whose versions change no number of a run under one protocol."""
+RETIRED = re.compile(
+    "argmax_on_gold|by_distance|context_.*|cosine|diagonal_mass|far_near_distance|key_norm|length_slope|logit_mean"
+    "|query_norm|softmax_gradient|state_.*|symmetry"
+)
+"""Diagnostics that older records have and runs no longer measure."""
 PER_STEP, TIMES = "training.jsonl", ("train/tokens_per_second",)
 """File with the loss of every 20th step, and what it measures in time."""
 
@@ -54,6 +60,8 @@ def differences(before: Store, now: Store, identity: str) -> Iterator[RerunDiffe
 def _differing(where: str, before: Any, now: Any) -> Iterator[RerunDifference]:
     if isinstance(before, dict) and isinstance(now, dict):
         for name, value in before.items():
+            if name not in now and RETIRED.fullmatch(name):
+                continue
             yield from _differing(f"{where}.{name}", value, now.get(name, MISSING))
     elif isinstance(before, list) and isinstance(now, list):
         for number, value in enumerate(before):
@@ -104,6 +112,7 @@ def cause(first: Record, second: Record) -> str:
     facts |= {name: (old, now.packages.get(name)) for name, old in before.packages.items() if name not in OWN}
     facts |= {"device": (before.device, now.device), "devices": (before.device_count, now.device_count)}
     facts |= {"threads": (before.threads, now.threads)} if before.threads is not None else {}
+    facts |= {"instructions": (before.instructions, now.instructions)} if before.instructions else {}
     facts |= {"precision": (before.precision, now.precision)}
     if found := [f"{name} {old} → {new}" for name, (old, new) in facts.items() if old != new]:
         return "; ".join(found)

@@ -32,8 +32,7 @@ from study.store import arm_of
 from study.training.alignment import attention_map
 from study.training.batches import Example
 from study.training.checkpoint import save_model
-from study.training.maps import sentence_maps
-from study.training.translation import Trained, read
+from study.training.translation import Trained, read, sentence_maps
 from study.training.vocabulary import Words
 
 RESULTS = ROOT / "results"
