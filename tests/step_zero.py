@@ -44,8 +44,8 @@ def differences(record: Record) -> list[str]:
 
 
 def _apart(name: str, said: Any, found: Any) -> Iterator[str]:
-    if isinstance(said, dict) and isinstance(found, dict) and said.keys() == found.keys():
-        for key in said:
+    if isinstance(said, dict) and isinstance(found, dict) and said.keys() >= found.keys():
+        for key in found:  # older records have more measures
             yield from _apart(f"{name}.{key}", said[key], found[key])
     elif isinstance(said, list) and isinstance(found, list) and len(said) == len(found):
         for at, (one, other) in enumerate(zip(said, found, strict=True)):

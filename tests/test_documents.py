@@ -65,7 +65,7 @@ def parse_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         return parse(self, *given, **options)
 
     monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_args)
-    monkeypatch.setattr(train, "_run", lambda experiment, folder, verbose: 0)
+    monkeypatch.setattr(train, "_run", lambda experiment, folder: 0)
     for name in ("sweeps", "results", "tests"):
         (tmp_path / name).symlink_to(ROOT / name, target_is_directory=True)
     (tmp_path / "my_scores.py").write_text(SCORE, encoding="utf-8")

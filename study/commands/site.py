@@ -66,7 +66,7 @@ def main(argv: Sequence[str]) -> int:
 def _make_maps(content: Content) -> None:
     """Write the attention maps of every run that has a model, unless they are there."""
     from study.publish.site.content import MAPS
-    from study.training import maps, translation
+    from study.training import translation
 
     if content.published:
         raise InputError("--maps: expected runs of your own, got the published ones. Name their folder with --runs.")
@@ -75,7 +75,7 @@ def _make_maps(content: Content) -> None:
         if model is None or texts is None or not texts.pairs or path.is_file():
             continue
         trained = translation.read(model, content.store.where(identity))
-        made = maps.sentence_maps(trained, texts.pairs[:MAPPED], content.translations(identity, texts))
+        made = translation.sentence_maps(trained, texts.pairs[:MAPPED], content.translations(identity, texts))
         tree = {"sentences": made}
         text = json.dumps(tree, ensure_ascii=False, separators=(",", ":"), sort_keys=True) + "\n"
         files.write(path, text)

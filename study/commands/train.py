@@ -6,7 +6,6 @@ import os
 import shlex
 from argparse import Namespace
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,19 +43,21 @@ def main(argv: Sequence[str]) -> int:
     with signals.on_request():
         parser = Parser(prog="study train", description=DESCRIPTION, usage="study train [--FIELD VALUE ...] [...]")
         parser.share("--runs")
-        parser.add_argument("--verbose", "-v", action="store_true", help="print every score, not only the headline")
         add_experiment(parser)
         args = parser.parse_args(argv)
         given = layers(args)
         try:
             experiment = experiment_from(*given)
         except InputError as reason:
-            if SWEEP not in os.environ or not _plausible(given[1]):
-                raise
-            return _inapplicable(given[1], str(reason), runs_folder(args.runs))
+            if SWEEP in os.environ and _plausible(given[1]):  # a few failures would end an agent
+                from study.tracking import tracker
+
+                print(f"inapplicable: {reason}")
+                tracker.inapplicable(given[1], str(reason), runs_folder(args.runs) / "inapplicable")
+                return 0
+            raise
         named = args.runs is None and "out" in experiment.model_fields_set
-        folder = runs_folder(experiment.out if named else args.runs) / experiment_id(experiment)
-        return _run(experiment, folder, args.verbose)
+        return _run(experiment, runs_folder(experiment.out if named else args.runs) / experiment_id(experiment))
 
 
 def add_experiment(parser: Parser) -> None:
@@ -73,7 +74,12 @@ def add_experiment(parser: Parser) -> None:
 
 def layers(args: Namespace) -> list[dict[str, Any]]:
     """Return the fields of a command line as layers for `experiment_from`, the later over the earlier."""
-    return [_yaml(args.config), _json(args.overrides_json), flags.given(args)]
+    texts = {str(args.config): {} if args.config is None else read_yaml(args.config, aliases=False) or {}}
+    texts["--overrides-json"] = files.parse_json(args.overrides_json or "{}", "--overrides-json")
+    for name, tree in texts.items():
+        if not isinstance(tree, dict):
+            raise InputError(f"{name}: expected fields such as `seed: 1`, got {type(tree).__name__}.")
+    return [*map(expand, texts.values()), flags.given(args)]
 
 
 def _plausible(overrides: dict[str, Any]) -> bool:
@@ -86,38 +92,26 @@ def _plausible(overrides: dict[str, Any]) -> bool:
     return bool(overrides)
 
 
-def _inapplicable(overrides: dict[str, Any], reason: str, runs: Path) -> int:
-    """Report a cell of a sweep that is no experiment, without failing: a few failures end an agent."""
-    from study.tracking import tracker
-
-    print(f"inapplicable: {reason}")
-    tracker.inapplicable(overrides, reason, runs / "inapplicable")
-    return 0
-
-
-def _run(experiment: Experiment, folder: Path, verbose: bool) -> int:
+def _run(experiment: Experiment, folder: Path) -> int:
     print(f"{experiment_id(experiment)} → {folder}", flush=True)
-    if records.state(folder) in ("finished", "diverged") and SWEEP not in os.environ:
+    in_sweep = SWEEP in os.environ
+    if records.state(folder) in ("finished", "diverged") and not in_sweep:
         print("this run has a record, so nothing is trained; remove its folder to train it again")
+
+    def watch(line: str) -> None:
+        print(line, flush=True)
+        files.append(folder / "log.txt", f"{line}\n")  # which W&B gets at the end
+
     # A sweep's trial waits where another process has the run; a user gets an error.
-    record = trial.record_of(experiment, folder, partial(_tell, folder / "log.txt"), SWEEP in os.environ)
+    record = trial.record_of(experiment, folder, watch, in_sweep)
     if record.status != "finished":
         print(f"{record.status}: {record.error}")
-        return 0 if SWEEP in os.environ else 1  # a result, which an agent would count among its failures
+        return 0 if in_sweep else 1  # a result, which an agent would count among its failures
     print(headline(record))
-    for score in record.scores if verbose else ():
-        if score.subset is None and score.value is not None:
-            print(f"{score.split:>20} {score.metric:<10} {score.value:10.3f}   {score.signature or ''}")
     if record.wandb and record.wandb.url:
         print(f"W&B: {record.wandb.url}")
     print(f"record: {folder / 'record.json'}    see it: {program()} show {shlex.quote(str(folder))}")
     return 0
-
-
-def _tell(log: Path, line: str) -> None:
-    """Print a line, and keep it with the run: W&B gets the log at the end."""
-    print(line, flush=True)
-    files.append(log, f"{line}\n")
 
 
 def headline(record: records.Record) -> str:
@@ -127,17 +121,3 @@ def headline(record: records.Record) -> str:
     shown = [f"{title(name, unit=False)} {value:.{decimals(name)}f}" for name, value in values if value is not None]
     step = f"  (step {record.selection.step})" if record.selection else ""
     return f"{split}  {'  '.join(shown)}{step}"
-
-
-def _yaml(path: Path | None) -> dict[str, Any]:
-    tree = {} if path is None else read_yaml(path, aliases=False) or {}
-    if not isinstance(tree, dict):
-        raise InputError(f"{path}: expected fields such as `seed: 1`, got {type(tree).__name__}.")
-    return expand(tree)
-
-
-def _json(text: str | None) -> dict[str, Any]:
-    tree = files.parse_json(text or "{}", "--overrides-json")
-    if not isinstance(tree, dict):
-        raise InputError(f'--overrides-json: expected an object such as {{"seed": 1}}, got {text}.')
-    return expand(tree)

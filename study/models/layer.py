@@ -94,7 +94,7 @@ class Attention(nn.Module):
         if causal:
             visible = visible & (torch.arange(slots, device=query.device) <= position[:, None])
         if weights and isinstance(self.site, Whole):
-            own = plugins.shortened(self.config.site)
+            own = plugins.read(self.config.site).name
             raise InputError(f"weights: expected a site of parts, got {own}, which shows none.")
         seen: list[AttentionCall] = []
         self.site.tap = seen.append if weights else None

@@ -22,7 +22,7 @@ PATIENCE, LONGEST = 120.0, 300.0
 """Seconds that W&B has to start a run, after a minute in which it refuses more requests, and to take all of it."""
 MOST = 9
 """Ids that are tried for one run. W&B never takes the id of a deleted run again."""
-OF_A_RUN = (*account.OF_A_RUN, "WANDB_NAME", "WANDB_NOTES", "WANDB_JOB_TYPE", "WANDB_RESUME", "WANDB_DIR")
+OF_A_RUN = (*account.OF_A_RUN, "WANDB_NAME", "WANDB_NOTES", "WANDB_JOB_TYPE", "WANDB_RESUME")
 """Environment variables of a single run. A push ignores them, because it sends several runs."""
 WORKSPACE = "Arms and seeds"
 """Name of the saved view."""
@@ -72,29 +72,27 @@ class Project:
         there = sorted(self.runs.get(own, []), key=lambda run: (run[0] != own, run[0]))
         if not force and (found := [run[0] for run in there if run[1:] == (state, view.sha256)]):
             return "complete", found[0]
-        names = [run[0] for run in there] or [own, *(f"{own}-{n}" for n in range(2, MOST + 1))]
-        for name in names:
+        for name in [run[0] for run in there] or [own, *(f"{own}-{n}" for n in range(2, MOST + 1))]:
             try:
                 self._send(view, name)
             except Exception as problem:
                 tracker.forget()
-                if name == names[-1] or not tracker.deleted(problem):
+                if not tracker.deleted(problem):
                     raise
             else:
-                break
-        return ("updated" if there else "sent"), name
+                return ("updated" if there else "sent"), name
+        raise InputError(f"{own}: expected an id that W&B takes, got {MOST} of deleted runs. Use another project.")
 
     def _send(self, view: View, name: str) -> None:
-        label = replace(view.label, id=name)
+        label, where = replace(view.label, id=name), Tracking(project=self.name, entity=self.entity)
         patience = PATIENCE if name == view.label.id else None
-        run = tracker.begin(label, self.entity, self.name, self.folder, "online", patience=patience)
+        run = tracker.begin(label, where, self.folder, "online", patience=patience)
         try:
-            tracker.within(LONGEST, lambda: tracker.complete(run, view, run.starting_step))
+            tracker.within(LONGEST, lambda: tracker.end(run, view, run.starting_step, 1))
         except BaseException:
             with suppress(Exception):
                 run.finish(exit_code=1)
             raise
-        run.finish(exit_code=int(view.failed))
 
     def save_view(self) -> str:
         """Save a view of the project: runs by arm, the scores as columns, the learning curves. Return its address.
@@ -107,14 +105,12 @@ class Project:
         across: dict[str, Any] = {"groupby": wr.Config("arm_id"), "groupby_aggfunc": "mean"}
         bars = [wr.BarPlot(title=name, metrics=[wr.SummaryMetric(name)], **across) for name in BARS]
         curves = [wr.LinePlot(title=name, x="step", y=[name], **across) for name in CURVES]
+        sections = {"Scores": bars, "Learning curves": curves}
         view = ws.Workspace(
             entity=self.entity or "",
             project=self.name,
             name=WORKSPACE,
-            sections=[
-                ws.Section(name="Scores", panels=bars, is_open=True),
-                ws.Section(name="Learning curves", panels=curves, is_open=True),
-            ],
+            sections=[ws.Section(name=name, panels=panels, is_open=True) for name, panels in sections.items()],
             runset_settings=ws.RunsetSettings(groupby=[expr.Config("arm_id")], pinned_columns=list(COLUMNS)),
         )
         return str(view.save().url)
@@ -131,19 +127,19 @@ def opened() -> Iterator[Project]:
         raise InputError(f"WANDB_MODE: expected online, got {mode}. Unset it.")
     if not tracker.installed():
         raise InputError("wandb: not installed. " + INSTALL.format("wandb"))
-    with TemporaryDirectory(prefix="study-wandb-") as folder, tracker.without(OF_A_RUN):
-        tracker.forget()
+    tracker.forget()
+    for name in OF_A_RUN:
+        os.environ.pop(name, None)
+    with TemporaryDirectory(prefix="study-wandb-") as folder:
         os.environ["WANDB_DIR"] = folder
         try:
             if not account.signed_in():
                 raise InputError("account: expected a key for W&B, got none. Call `wandb login`.")
-            project = Project(Path(folder))
-        except InputError:
-            raise
-        except Exception as problem:
-            raise InputError(f"W&B: {tracker.cause(problem)}. Check the network and the key.") from None
-        else:
+            try:
+                project = Project(Path(folder))
+            except Exception as problem:
+                raise InputError(f"W&B: {tracker.cause(problem)}. Check the network and the key.") from None
             yield project
         finally:
-            os.environ.pop("WANDB_DIR", None)
+            del os.environ["WANDB_DIR"]
             tracker.forget()

@@ -17,12 +17,6 @@ from study.training.vocabulary import Vocabulary
 BUDGET = 4000
 
 
-def batches(data: Sequence[Example], device: torch.device, budget: int = BUDGET) -> Iterator[tuple[list[int], Batch]]:
-    """Evaluation batches and the indices of their examples."""
-    for chosen in in_order(data, budget):
-        yield chosen, collate([data[i] for i in chosen]).to(device)
-
-
 def fits(model: Translator, example: Example) -> bool:
     """Return True if source and target, with end-of-sentence, are within the model's limit."""
     return model.longest is None or example.length <= model.longest
@@ -35,14 +29,16 @@ def fitting(
     limit = model.longest
     sizes = (example.length if forced else len(example.source) + 1 for example in data)
     inside = [i for i, size in enumerate(sizes) if limit is None or size <= limit]
-    for chosen, batch in batches([data[i] for i in inside], next(model.parameters()).device, budget):
-        yield [inside[i] for i in chosen], batch
+    device = next(model.parameters()).device
+    for order in in_order([data[i] for i in inside], budget):
+        chosen = [inside[i] for i in order]
+        yield chosen, collate([data[i] for i in chosen]).to(device)
 
 
 def translate(
     model: Translator, data: Sequence[Example], vocabulary: Vocabulary, beam: int, length_penalty: float
 ) -> list[str]:
-    """Hypotheses by beam search, in the order of the data. A source beyond the model's limit has an empty one."""
+    """Translate by beam search, in the order of the data. A source beyond the model's limit has an empty one."""
     out = [""] * len(data)
     for chosen, batch in fitting(model, data, max(1, BUDGET * 2 // beam), forced=False):
         found = beam_search(model, batch.source, batch.mask, beam=beam, length_penalty=length_penalty)

@@ -17,7 +17,7 @@ from study.models import Translator
 from study.models.translator import PAD
 from study.records import Score
 from study.training import decode
-from study.training.alignment import alignment_scores, alignments, attends, attention_map, choose, gold_of
+from study.training.alignment import alignment_scores, attends, attention_map, choose, gold_of, readings
 from study.training.batches import Example, examples
 from study.training.vocabulary import Vocabulary
 
@@ -41,7 +41,7 @@ def evaluate(
     scores: list[Score] = []
     hypotheses: dict[str, list[str]] = {}
     nll: dict[str, list[float]] = {}
-    on_valid = alignments(model, valid, vocabulary) if gold_of(valid) is not None else {}
+    on_valid = readings(model, valid, vocabulary) if gold_of(valid) is not None else {}
     aligning = choose(on_valid, valid)
     started, count = time.perf_counter(), 0
     beam, alpha = experiment.decoding.beam, experiment.decoding.length_penalty
@@ -62,12 +62,12 @@ def evaluate(
         if readable:
             nll[split] = sentences.tolist()
             if aligning is not None:
-                found = on_valid if split == "valid" else alignments(model, split_data, vocabulary)
+                found = on_valid if split == "valid" else readings(model, split_data, vocabulary)
                 scores += alignment_scores(found, split_data, split, aligning)
         scores += _beyond(model, split_data, split)
     scores += attends(model, data, valid, vocabulary)
     scores += _contrasts(model, corpus.contrasts, vocabulary)
-    shown = attention_map(model, tests[corpus.tests[0]], vocabulary, aligning.layer if aligning else None)
+    shown = attention_map(model, tests[corpus.tests[0]], vocabulary, aligning.layer[0] if aligning else None)
     return Evaluation(scores, hypotheses, nll, shown, speed)
 
 

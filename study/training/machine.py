@@ -9,6 +9,7 @@ import ctypes
 import platform
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,43 +17,40 @@ from pathlib import Path
 import torch
 
 from study.config import Experiment
-from study.corpora import Corpus
 from study.errors import InputError
 from study.files import CHECKOUT
-from study.records import Call, DataFacts, Provenance
+from study.records import Call, Provenance
 from study.training.checkpoint import Kept
-from study.training.vocabulary import Vocabulary
 
+PACKAGES = ("attention-ablation", "numpy", "pytorch-lightning", "sacrebleu", "sentencepiece", "torch", "wandb")
+"""Packages that may change a number of a run, or what is recorded of it."""
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
+"""Parameters of glibc's `mallopt`."""
 
 
 def device_for(experiment: Experiment) -> torch.device:
-    """The device that the trainer section asks for.
+    """Return the device that the trainer section asks for.
 
     Raises:
         InputError: it asks for what the machine does not have.
     """
-    cuda = torch.cuda.is_available()
-    wanted = experiment.trainer.device
-    if wanted == "cuda" and not cuda:
+    wanted, devices = experiment.trainer.device, experiment.trainer.devices
+    if wanted == "cuda" and not torch.cuda.is_available():
         raise InputError("trainer.device: expected cpu or auto on a machine without a GPU, got cuda.")
-    device = torch.device("cuda" if cuda and wanted != "cpu" else "cpu")
-    _check_count(experiment.trainer.devices, torch.cuda.device_count() if cuda and wanted != "cpu" else 0, wanted)
+    device = torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
+    gpus = torch.cuda.device_count() if device.type == "cuda" else 0
+    if 1 < devices > gpus and wanted != "cpu":
+        raise InputError(
+            f"trainer.devices: expected at most {max(gpus, 1)} (GPUs of this machine: {gpus}), got {devices}. "
+            "Use fewer, or as many processes on the CPU with trainer.device cpu."
+        )
     if experiment.training.precision == "bfloat16" and not (device.type == "cuda" and torch.cuda.is_bf16_supported()):
         raise InputError("training.precision: expected float32 on a machine without a GPU for bfloat16, got bfloat16.")
     return device
 
 
-def _check_count(devices: int, gpus: int, wanted: str) -> None:
-    if 1 < devices > gpus and wanted != "cpu":
-        raise InputError(
-            f"trainer.devices: expected at most {max(gpus, 1)} (GPUs of this machine: {gpus}), got {devices}. "
-            f"Use {gpus or 1}{' or fewer' * (gpus > 1)}, or as many processes on the CPU with trainer.device cpu."
-        )
-
-
 def peak_memory(device: torch.device) -> int:
-    """Bytes: of this process's GPU where there is one, else the largest resident set of this process."""
+    """Return bytes: of this process's GPU where there is one, else its largest resident set."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated()
     import resource  # here, since only Unix has it
@@ -68,57 +66,43 @@ def keep_memory() -> None:
     zeroed page by page and unmapped again at each use, which cost a third of a step with a vocabulary of 8,000
     (`benchmarks/`).
     """
-    if not sys.platform.startswith("linux"):
-        return
-    try:
+    with suppress(OSError, AttributeError):
         libc = ctypes.CDLL("libc.so.6")
         libc.mallopt(M_MMAP_MAX, 0)
         libc.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
-    except (OSError, AttributeError):
-        pass
-
-
-PACKAGES = ("attention-ablation", "numpy", "pytorch-lightning", "sacrebleu", "sentencepiece", "torch", "wandb")
 
 
 def provenance(device: torch.device, devices: int, precision: str) -> Provenance:
-    """The facts of this process, one of `devices`."""
+    """Return the facts of this process, one of `devices`."""
+    packages = {}
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
+            packages[name] = version(name).partition("+")[0]
     commit, dirty = _git()
+    on_cpu = device.type == "cpu"
     return Provenance(
         git_commit=commit,
         git_dirty=dirty,
         python=platform.python_version(),
-        packages={name: found for name in PACKAGES if (found := _version(name))},
-        device=torch.cuda.get_device_name() if device.type == "cuda" else _cpu(),
+        packages=packages,
+        device=_cpu() if on_cpu else torch.cuda.get_device_name(),
         device_count=devices,
+        instructions=torch.backends.cpu.get_cpu_capability() if on_cpu else None,
         threads=torch.get_num_threads(),
         precision=precision,
-        deterministic=device.type == "cpu" and torch.get_num_threads() == 1,
+        deterministic=on_cpu and torch.get_num_threads() == 1,
         started_utc=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
 
 
-def data_facts(corpus: Corpus, vocabulary: Vocabulary) -> DataFacts:
-    """Return the record's section on the data."""
-    return DataFacts(
-        name=corpus.name,
-        version=corpus.version,
-        source=corpus.languages[0],
-        target=corpus.languages[1],
-        files=corpus.files,
-        subwords=vocabulary.sha256,
-    )
-
-
 def continued(made: Provenance, kept: Kept | None) -> tuple[list[Call], Provenance]:
-    """The calls that make a run, this one last, and its provenance, which holds them if they differ.
+    """Return the calls that make a run, this one last, and its provenance, which holds them if they differ.
 
     Args:
         made: the facts of this call.
         kept: what earlier calls have left; None if this one begins the run.
     """
-    facts = made.model_dump(include=set(Call.model_fields))
-    own = Call.model_validate({**facts, "from_step": kept.step if kept else 0})
+    own = Call(from_step=kept.step if kept else 0, **made.model_dump(include=set(Call.model_fields)))
     calls = list(kept.calls) if kept else []
     if not calls or calls[-1].model_copy(update={"from_step": own.from_step}) != own:
         calls.append(own)
@@ -134,33 +118,23 @@ def continued(made: Provenance, kept: Kept | None) -> tuple[list[Call], Provenan
     return calls, made.model_copy(update=several)
 
 
-def _version(name: str) -> str | None:
-    try:
-        return version(name).partition("+")[0]
-    except PackageNotFoundError:
-        return None
-
-
 def _cpu() -> str:
-    try:
+    with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
-    except OSError:
-        pass
     return platform.processor() or platform.machine()
 
 
 def _git() -> tuple[str | None, bool | None]:
-    """The commit, and whether what decides numbers (code, sweeps, lock) differs from it; None outside a checkout."""
-    if not (CHECKOUT / ".git").exists():
+    """Return the commit, and whether code, sweeps or lock differ from it; None outside a checkout."""
+    found: list[str] = []
+    if not (CHECKOUT / ".git").exists():  # a folder above may be another repository
         return None, None
-    try:
-        commit = _run("rev-parse", "HEAD")
-        return commit, bool(_run("status", "--porcelain", "--", "study", "sweeps", "requirements.lock"))
-    except (OSError, subprocess.CalledProcessError):
-        return None, None
-
-
-def _run(*arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=CHECKOUT, check=True, capture_output=True, text=True).stdout.strip()
+    for arguments in (("rev-parse", "HEAD"), ("status", "--porcelain", "--", "study", "sweeps", "requirements.lock")):
+        command = ["git", "-C", str(CHECKOUT), *arguments]
+        try:
+            found.append(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
+        except (OSError, subprocess.CalledProcessError):
+            return None, None
+    return found[0], bool(found[1])

@@ -1,22 +1,22 @@
-"""One run on several devices: rank 0 is the process that records; every other rank is a process that it starts.
+"""One run on several devices: rank 0 is the process that records; it starts a process for every other rank.
 
 Each rank takes its rows of every batch (`batches.share`), and gradients are averaged. Rank 0 alone validates, tests and
-writes. The others are sent their part through a pipe, and end when it closes, however rank 0 ended.
+writes. The others end when it ends, however that happens.
 
 Lightning would start them by running this process's command again: in a trial of a sweep, the sweep.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-import pickle
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import timedelta
+from multiprocessing.connection import wait
 from typing import Any
 
 from lightning_fabric.plugins.environments.lightning import LightningEnvironment, find_free_network_port
@@ -25,8 +25,6 @@ from torch import Tensor, distributed
 
 from study.errors import BROKEN
 
-START = "from study.training.run import follow; follow()"
-"""Code that the process of another rank runs."""
 GRACE = 10.0
 """Seconds that a rank has to end by itself when another one has."""
 
@@ -43,10 +41,6 @@ class Ranks(LightningEnvironment):
         super().__init__()
         self.count, self.rank = count, rank
         self._main_port = port or (find_free_network_port() if count > 1 else -1)
-        self.others: list[subprocess.Popen[bytes]] = []
-        self.over = threading.Event()
-        self.asked: Callable[[], int | None] = lambda: None
-        """Returns the signal that has asked this process to end."""
 
     def local_rank(self) -> int:
         return self.rank
@@ -55,58 +49,55 @@ class Ranks(LightningEnvironment):
         return 0
 
     @contextmanager
-    def together(self, part: object, threads: int | None) -> Iterator[None]:
-        """The other ranks, from their start to their end; nothing where there is one device.
+    def together(
+        self, follow: Callable[..., None], part: tuple[Any, ...], asked: Callable[[], int | None]
+    ) -> Iterator[None]:
+        """Context with the other ranks, from their start to their end; nothing where there is one device.
 
         Args:
-            part: they get it from `joined`.
-            threads: CPU threads of each; None: Lightning shares out the cores.
+            follow: what each of them runs, with its `Ranks` and `part`.
+            part: arguments that can be pickled.
+            asked: returns the signal that has asked this process to end.
         """
-        if self.count > 1 and threads:
-            os.environ.setdefault("OMP_NUM_THREADS", str(threads))
+        context, over = multiprocessing.get_context("spawn"), threading.Event()
+        others = []
+        for rank in range(1, self.count) if self.rank == 0 else ():
+            place = Ranks(self.count, rank, self.main_port)
+            others.append(context.Process(target=_joined, args=(follow, place, *part), name=f"rank {rank}"))
+            others[-1].start()
+            threading.Thread(target=_guard, args=(others[-1], over, asked), daemon=True).start()
         try:
-            for rank in range(1, self.count) if self.rank == 0 else ():
-                self._start(rank, (part, self.count, rank, self.main_port))
             yield
-        except Exception as problem:  # a rank that is gone breaks an exchange with it
-            self.over.wait(0.2)
-            if lost := [process.returncode for process in self.others if process.poll()]:
-                raise RuntimeError(f"another process of this run ended with status {lost[0]}") from problem
-            raise
         finally:
+            over.set()
             if distributed.is_initialized():
                 distributed.destroy_process_group()
-            self._end()
-
-    def _start(self, rank: int, message: tuple[Any, ...]) -> None:
-        process = subprocess.Popen([sys.executable, "-c", START], stdin=subprocess.PIPE)
-        self.others.append(process)
-        assert process.stdin is not None
-        with suppress(BrokenPipeError):  # its guard ends this process
-            pickle.dump(message, process.stdin)
-            process.stdin.flush()
-        threading.Thread(target=self._guard, args=(rank, process), name=f"rank-{rank}-guard", daemon=True).start()
-
-    def _guard(self, rank: int, process: subprocess.Popen[bytes]) -> None:
-        """End this process if a rank is gone: it may wait inside a library, where no exception reaches it."""
-        code = process.wait()
-        if code and not self.over.wait(GRACE):
-            print(f"rank {rank} of {self.count} ended with status {code}", file=sys.stderr, flush=True)
-            number = self.asked() or (signal.SIGTERM if code == -signal.SIGTERM else None)
-            os._exit(128 + number if number else BROKEN)
-
-    def _end(self) -> None:
-        self.over.set()
-        for process in self.others:
-            assert process.stdin is not None
-            with suppress(OSError):
-                process.stdin.close()
-            try:
-                process.wait(GRACE)
-            except subprocess.TimeoutExpired:
+            for process in others:
+                process.join(GRACE)
                 process.kill()
-                process.wait()
-        self.others = []
+
+
+def _guard(process: Any, over: threading.Event, asked: Callable[[], int | None]) -> None:
+    """End this process if a rank is gone: it may wait inside a library, where no exception reaches it."""
+    wait([process.sentinel])
+    if not over.wait(GRACE) and process.exitcode:
+        print(f"{process.name} ended with status {process.exitcode}", file=sys.stderr, flush=True)
+        number = asked() or (signal.SIGTERM if process.exitcode == -signal.SIGTERM else None)
+        os._exit(128 + number if number else BROKEN)
+
+
+def _joined(follow: Callable[..., None], *arguments: Any) -> None:
+    """Take the part of another rank. From here on this process ends when rank 0 does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; rank 0 is the one to answer
+
+    def watch() -> None:
+        first = multiprocessing.parent_process()
+        assert first is not None
+        first.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+    follow(*arguments)
 
 
 class Strategy(DDPStrategy):
@@ -128,22 +119,9 @@ class Strategy(DDPStrategy):
 
 
 def mean_over_ranks(value: Tensor) -> Tensor:
-    """The mean of a value that every rank has one of."""
+    """Return the mean of a value that every rank has one of."""
     if not distributed.is_initialized():
         return value
     total = value.detach().clone()
     distributed.all_reduce(total)
     return total / distributed.get_world_size()
-
-
-def joined() -> tuple[Any, Ranks]:
-    """Return what rank 0 wants of this process, and its place. From here on it ends when rank 0 does."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; rank 0 is the one to answer
-    part, count, rank, port = pickle.load(sys.stdin.buffer)
-    threading.Thread(target=_end_with_rank_zero, name="rank-0-watch", daemon=True).start()
-    return part, Ranks(count, rank, port)
-
-
-def _end_with_rank_zero() -> None:
-    os.read(sys.stdin.fileno(), 1)  # nothing comes but the end; Python could not end while its own reader waits
-    os._exit(1)

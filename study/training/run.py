@@ -16,7 +16,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import pytorch_lightning as pl
 import torch
 
 from study import files, records, scoring
@@ -25,18 +24,16 @@ from study.config.experiment import threads_for
 from study.errors import InputError
 from study.models import Translator
 from study.models.cost import cost
-from study.records import CHECKPOINT, STOPPED, ModelFacts, Record, Resources, Score, Selection
+from study.records import CHECKPOINT, STOPPED, DataFacts, ModelFacts, Record, Resources, Score, Selection
 from study.tracking.tracker import Tracker
-from study.tracking.view import MAPS, validation
-from study.training import ranks
-from study.training.alignment import attention_map, onset
+from study.training.alignment import onset
 from study.training.batches import sizes_of
 from study.training.checkpoint import Kept, check_resumable, save_model
-from study.training.diagnostics import brief, for_record, short
-from study.training.evaluate import Evaluation
-from study.training.machine import continued, data_facts, device_for, keep_memory, peak_memory, provenance
+from study.training.diagnostics import for_record, short
+from study.training.machine import continued, device_for, keep_memory, peak_memory, provenance
+from study.training.ranks import Ranks
 from study.training.task import DataModule, DivergedError, Task, initial_model
-from study.training.trainer import Checkpoint, Curves, Interruption, Progress, StoppedError, trainer
+from study.training.trainer import Checkpoint, Interruption, Journal, StoppedError, trainer
 
 
 def run(experiment: Experiment, folder: Path, watch: Any = print, hooks: Hooks | None = None) -> Record:
@@ -73,9 +70,8 @@ def run(experiment: Experiment, folder: Path, watch: Any = print, hooks: Hooks |
     return prepared.record()
 
 
-def follow() -> None:
+def follow(place: Ranks, experiment: Experiment, folder: Path, hooks: Hooks) -> None:
     """Take the part of a rank other than 0, in its own process: its share of every batch. It writes nothing."""
-    (experiment, folder, hooks), place = ranks.joined()
     run = Run(experiment, folder, lambda line: None, hooks, place)
     with suppress(DivergedError):  # rank 0 says so
         run.hooks.fit(run)
@@ -124,54 +120,44 @@ class Run:
         InputError: the data or the device cannot be used, or the folder holds a checkpoint that cannot.
     """
 
-    data: DataModule
-    device: torch.device
-    model: Translator
-    task: Task
-    """The model's training: its history, its diagnostics, and the weights that are tested."""
-    progress: Progress
-
     def __init__(
         self,
         experiment: Experiment,
         folder: Path,
         watch: Any = print,
         hooks: Hooks | None = None,
-        place: ranks.Ranks | None = None,
+        place: Ranks | None = None,
     ) -> None:
         self.started = time.perf_counter()
         self.experiment, self.folder, self.watch = experiment, folder, watch
-        self.hooks, self.ranks = hooks or Hooks(), place or ranks.Ranks(experiment.trainer.devices)
-        self.progress = Progress(folder / "progress.json", experiment.training.steps)
+        self.hooks, self.ranks = hooks or Hooks(), place or Ranks(experiment.trainer.devices)
+        self.progress = Journal(folder, experiment.training.steps, watch)
         self.interruption = Interruption()
-        self.ranks.asked = lambda: self.interruption.signal
         self.device = device_for(experiment)
-        self.threads = threads_for(experiment.model.width, experiment.trainer.threads, self.device.type != "cpu")
-        if self.threads:
-            torch.set_num_threads(self.threads)
+        if threads := threads_for(experiment.model.width, experiment.trainer.threads, self.device.type != "cpu"):
+            torch.set_num_threads(threads)
+            if self.ranks.count > 1:
+                os.environ.setdefault("OMP_NUM_THREADS", str(threads))  # else Lightning shares out the cores
         torch.set_flush_denormal(True)
         keep_memory()
-        self.per_sentence: dict[str, str] = {}
-        """SHA-256 of each file with one number a sentence."""
-        self.provenance = provenance(self.device, self.ranks.count, experiment.training.precision)
+        made = provenance(self.device, self.ranks.count, experiment.training.precision)
         self.data = DataModule(experiment)
         self.cost = cost(experiment.model, sizes_of(self.data.train, len(self.data.vocabulary)))
-        self.model = self.hooks.model(self)
-        self.calls, self.provenance = continued(self.provenance, self.hooks.kept(self))
+        self.model: Translator = self.hooks.model(self)
+        self.calls, self.provenance = continued(made, self.hooks.kept(self))
         self.task = Task(experiment, self.data, self.model)
+        """The model's training: its history, its diagnostics, and the weights that are tested."""
         self.task.began, self.task.calls = self.started, [call.model_dump() for call in self.calls]
-        self.task.report = self._report
         self.task.asked = lambda: self.interruption.signal is not None
 
     def record(self) -> Record:
         """Fit, evaluate, and write everything, the record last."""
-        self.wandb = Tracker(self.experiment, self.folder, self.watch)
+        self.progress.tracker = self.wandb = Tracker(self.experiment, self.folder, self.watch)
         record = None
         try:
             try:
                 self.hooks.fit(self)
-                evaluation = self._evaluate()
-                record = self._finished(evaluation)
+                record = self._finished()
                 if lacking := records.incomplete(record, ["valid", *self.data.corpus.tests]):
                     raise RuntimeError(f"the run is not whole: {lacking}")
             except DivergedError as problem:
@@ -192,7 +178,8 @@ class Run:
         Raises:
             DivergedError: a loss is no number.
         """
-        with self.ranks.together((self.experiment, self.folder, self.hooks), self.threads):
+        part = (self.experiment, self.folder, self.hooks)
+        with self.ranks.together(follow, part, lambda: self.interruption.signal):
             stopped = False
             with self.interruption:
                 try:
@@ -206,74 +193,59 @@ class Run:
 
     def _train(self) -> None:
         recipe, checkpoint = self.experiment.training, self.folder / CHECKPOINT
-        callbacks: list[pl.Callback] = [self.progress]
-        if self.ranks.rank == 0:
-            callbacks.append(Curves(self.folder / "training.jsonl", self.wandb))
-        callbacks.append(Checkpoint(checkpoint))  # which may end the step for all after it
-        self.trainer = trainer(recipe, self.device, self.ranks, callbacks, self.folder, self.interruption.install)
-        resume = str(checkpoint) if checkpoint.exists() else None
         every = min(recipe.validate_every, recipe.steps)
+        callbacks = [*([self.progress] if self.ranks.rank == 0 else []), Checkpoint(checkpoint, every)]
+        own = trainer(recipe, self.device, self.ranks, callbacks, self.folder, self.interruption.install)
+        resume = str(checkpoint) if checkpoint.exists() else None
         begins = f"continuing from {checkpoint.name}" if resume else "training"
         self.watch(f"{begins}: {recipe.steps:,} steps, a validation every {every:,}")
         try:
-            self.trainer.fit(self.task, self.data, ckpt_path=resume, weights_only=True)
+            own.fit(self.task, self.data, ckpt_path=resume, weights_only=True)
             if (self.task.history[-1]["step"] if self.task.history else 0) < recipe.steps:
-                self.trainer.validate(self.task, self.data, verbose=False)
+                own.validate(self.task, self.data, verbose=False)
         except SystemExit as ending:  # Lightning's, from a KeyboardInterrupt
             if isinstance(ending.__context__, KeyboardInterrupt):
                 raise ending.__context__ from None
             raise
 
-    def _report(self, point: dict[str, Any]) -> None:
-        """A validation: to the history, to W&B and to who watches."""
-        lines = "".join(json.dumps(records.rounded(p), sort_keys=True) + "\n" for p in self.task.history)
-        files.write(self.folder / "history.jsonl", lines)
-        shown = attention_map(self.model, self.data.valid, self.data.vocabulary, None)
-        if shown is not None:
-            files.append(self.folder / MAPS, json.dumps({"step": point["step"], **shown}, ensure_ascii=False) + "\n")
-        # Rounded as the files have it, so that a run made from them is the same.
-        measured = records.rounded(brief(self.task.gradients))
-        self.wandb.log(validation(records.rounded(point), measured, shown), point["step"])
-        rate = self.task.tokens / max(self.task.train_seconds, 1e-9)
-        ahead = self.experiment.training.steps - point["step"]
-        left = f"{ahead * self.task.train_seconds / max(1, point['step']):.0f} s left" if ahead else "tested next"
-        self.watch(
-            f"step {point['step']}/{self.experiment.training.steps}  train loss {point['train_loss']:.3f}  "
-            f"valid loss {point['valid_loss']:.3f}  BLEU {point['valid_bleu']:.2f}  "
-            f"exact {point['valid_exact']:.1f}%  {rate:,.0f} tok/s  {left}"
-        )
-
-    def _evaluate(self) -> Evaluation:
+    def _finished(self) -> Record:
+        """Test, and write what comes of it: translations, NLL of each sentence, attention, the model."""
         self.model.to(self.device)
         self.progress.write(self.progress.steps)
         self.watch(f"testing on {', '.join(['valid', *self.data.corpus.tests])}")
-        return self.task.evaluate()
-
-    def _finished(self, evaluation: Evaluation) -> Record:
-        scores = [self._with_hypotheses(score, evaluation.hypotheses) for score in evaluation.scores]
-        scores += onset(self.task.history, len(self.task.diagnosed))
-        for split, lines in evaluation.hypotheses.items():
-            files.write(self.folder / f"{split}.hyp.txt", _text(lines))
-        for split, values in evaluation.nll.items():
-            text = _text([f"{value:.7g}" for value in values])
-            files.write(self.folder / f"{split}.nll.txt", text)
-            self.per_sentence[f"{split}.nll.txt"] = hashlib.sha256(text.encode()).hexdigest()
-        if evaluation.shown is not None:
-            files.write(self.folder / "attention.json", json.dumps(evaluation.shown, ensure_ascii=False) + "\n")
+        found = self.task.evaluate()
+        digests = {}
+        texts = {f"{split}.hyp.txt": hypotheses for split, hypotheses in found.hypotheses.items()}
+        texts |= {f"{split}.nll.txt": [f"{value:.7g}" for value in values] for split, values in found.nll.items()}
+        for name, rows in texts.items():
+            content = "".join(row.replace("\n", " ") + "\n" for row in rows)
+            files.write(self.folder / name, content)
+            digests[name] = hashlib.sha256(content.encode()).hexdigest()
+        if found.shown is not None:
+            files.write(self.folder / "attention.json", json.dumps(found.shown, ensure_ascii=False) + "\n")
         save_model(self.folder / "model.pt", self.experiment, self.data.vocabulary, self.data.lengths, self.model)
-        return self._record("finished", scores=scores, speed=evaluation.sentences_per_second)
-
-    def _with_hypotheses(self, score: Score, hypotheses: dict[str, list[str]]) -> Score:
-        """A score computed from a file of hypotheses names the file and its checksum."""
-        if score.split not in hypotheses or score.metric not in scoring.METRICS:
-            return score
-        digest = hashlib.sha256(_text(hypotheses[score.split]).encode()).hexdigest()
-        return score.model_copy(update={"hypotheses": f"{score.split}.hyp.txt", "hypotheses_sha256": digest})
+        scores = []
+        for score in found.scores:
+            name = f"{score.split}.hyp.txt"
+            if name in digests and score.metric in scoring.METRICS:
+                score = score.model_copy(update={"hypotheses": name, "hypotheses_sha256": digests[name]})
+            scores.append(score)
+        return self._record(
+            "finished",
+            scores=[*scores, *onset(self.task.history, len(self.task.diagnosed))],
+            per_sentence={name: digest for name, digest in digests.items() if name.endswith(".nll.txt")},
+            speed=found.sentences_per_second,
+        )
 
     def _record(
-        self, status: Any, scores: list[Score] | None = None, speed: float | None = None, error: str | None = None
+        self,
+        status: Any,
+        error: str | None = None,
+        scores: list[Score] | None = None,
+        per_sentence: dict[str, str] | None = None,
+        speed: float | None = None,
     ) -> Record:
-        task = self.task
+        task, corpus = self.task, self.data.corpus
         record = Record(
             protocol=self.experiment.protocol,
             id=experiment_id(self.experiment),
@@ -282,12 +254,15 @@ class Run:
             config=recorded(self.experiment),
             config_hash=config_hash(self.experiment),
             seed=self.experiment.seed,
-            data=data_facts(self.data.corpus, self.data.vocabulary),
-            model=ModelFacts(
-                parameters=self.cost.parameters,
-                parameters_attention=self.cost.parameters_attention,
-                flops_per_token=self.cost.flops_per_token,
+            data=DataFacts(
+                name=corpus.name,
+                version=corpus.version,
+                source=corpus.languages[0],
+                target=corpus.languages[1],
+                files=corpus.files,
+                subwords=self.data.vocabulary.sha256,
             ),
+            model=ModelFacts.model_validate(self.cost, from_attributes=True),
             resources=Resources(
                 train_seconds=task.train_seconds,
                 wall_seconds=task.earlier_seconds + time.perf_counter() - self.started,
@@ -299,12 +274,8 @@ class Run:
             scores=scores or [],
             diagnostics=for_record(task.diagnostics, task.initial, task.gradients),
             history=records.rounded([short(point) for point in task.history]),
-            per_sentence=self.per_sentence,
+            per_sentence=per_sentence or {},
             provenance=self.provenance,
             wandb=self.wandb.facts(),
         )
         return self.hooks.finish(self, record)
-
-
-def _text(lines: list[str]) -> str:
-    return "".join(line.replace("\n", " ") + "\n" for line in lines)

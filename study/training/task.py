@@ -28,35 +28,17 @@ from study.models import Translator, build, match_logits
 from study.models.dropout import follow_protocol
 from study.models.transformer import Transformer
 from study.models.translator import PAD
-from study.training import decode
+from study.training import batches, decode, diagnostics, step
 from study.training.alignment import validation_error
-from study.training.batches import (
-    Batch,
-    Example,
-    Share,
-    Steps,
-    check_windows,
-    collate,
-    examples,
-    sentence_lengths,
-    share,
-)
-from study.training.diagnostics import Diagnostics, diagnose, gradients, in_history, look, truth
+from study.training.batches import Batch, Example, Share
 from study.training.evaluate import Evaluation, evaluate
 from study.training.ranks import mean_over_ranks
-from study.training.step import (
-    factor,
-    has_samples,
-    parameter_groups,
-    penalties,
-    running_mean,
-    step_seed,
-    surrogate_loss,
-)
 from study.training.vocabulary import factor_tokens, vocabulary_for
 
 DIAGNOSED = 64
 """Sentences of the fixed validation batch that is diagnosed."""
+KEPT = ("history", "diagnostics", "initial", "gradients", "best", "tokens", "train_seconds", "baseline", "last_loss")
+"""State of a task that a checkpoint keeps beside Lightning's."""
 
 
 class DivergedError(Exception):
@@ -89,18 +71,18 @@ class DataModule(pl.LightningDataModule):
         self.vocabulary = vocabulary_for(experiment.data, self.corpus)
         self.train = self.examples("train")
         self.valid = self.examples("valid")
-        self.lengths = sentence_lengths(self.train)
-        check_windows(experiment.model, self.corpus, self.vocabulary)
+        self.lengths = batches.sentence_lengths(self.train)
+        batches.check_windows(experiment.model, self.corpus, self.vocabulary)
 
     def examples(self, split: str) -> list[Example]:
         """Return the tokenised pairs of a split."""
-        return examples(self.corpus.splits[split], self.vocabulary)
+        return batches.examples(self.corpus.splits[split], self.vocabulary)
 
-    def steps(self, first: int, last: int) -> Steps:
+    def steps(self, first: int, last: int) -> batches.Steps:
         """Return the training batches of the updates `first` to `last` − 1, counted from 0."""
-        return Steps(self.train, self.experiment.training.batch_tokens, self.experiment.seed, first, last)
+        return batches.Steps(self.train, self.experiment.training.batch_tokens, self.experiment.seed, first, last)
 
-    def train_dataloader(self) -> Steps:
+    def train_dataloader(self) -> batches.Steps:
         assert self.trainer is not None
         last = self.trainer.max_steps
         return self.steps(self.trainer.global_step, self.experiment.training.steps if last < 0 else last)
@@ -166,28 +148,24 @@ class Task(pl.LightningModule):
         self.vocabulary = self.data.vocabulary
         self.fitting = [example for example in self.data.valid if decode.fits(self.model, example)]
         self.diagnosed = self.fitting[:DIAGNOSED]
-        self.fixed = collate(self.diagnosed)
-        self.truth = truth(self.diagnosed, self.vocabulary, self.fixed)
+        self.fixed = batches.collate(self.diagnosed)
+        self.truth = diagnostics.truth(self.diagnosed, self.vocabulary, self.fixed)
         self.history: list[dict[str, Any]] = []
-        self.diagnostics: Diagnostics = {}
-        self.initial: Diagnostics = {}
+        self.diagnostics: diagnostics.Diagnostics = {}
+        self.initial: diagnostics.Diagnostics = {}
         self.gradients: dict[str, Any] = {}
         self.best: dict[str, Any] = {"step": 0, "value": None, "state": None}
         self.baseline = torch.tensor(-math.log(len(self.vocabulary)))
-        self.tokens, self.train_seconds = 0, 0.0
+        self.tokens, self.train_seconds, self.last_loss = 0, 0.0, 0.0
         self.began, self.earlier_seconds = time.perf_counter(), 0.0
-        self.report: Callable[[dict[str, Any]], None] = lambda point: None
-        """Gets every new point of the history."""
         self.before_step: Callable[[int], None] = lambda step: None
         """Gets the number of every update before it, counted from 0."""
         self.asked: Callable[[], bool] = lambda: False
         """Return True once this process has been asked to end."""
         self.calls: list[dict[str, Any]] = []
         """Calls of the program that make this run, for its checkpoints."""
-        self._counted: Tensor | int = 0
-        self._last_loss, self._started, self._ending = 0.0, False, False
-        self._since = time.perf_counter()
-        self._threads = 0
+        self._uncounted: Tensor | int = 0
+        self._since, self._threads, self._ending = time.perf_counter(), 0, False
 
     def setup(self, stage: str) -> None:
         """Take the threads that the experiment declares; `teardown` gives the caller's back.
@@ -207,13 +185,8 @@ class Task(pl.LightningModule):
         torch.set_num_threads(self._threads)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        return torch.optim.Adam(
-            parameter_groups(self.model),
-            self.recipe.learning_rate,
-            betas=(0.9, self.recipe.adam_beta2),
-            eps=1e-9,
-            fused=True,
-        )
+        groups, betas = step.parameter_groups(self.model), (0.9, self.recipe.adam_beta2)
+        return torch.optim.Adam(groups, self.recipe.learning_rate, betas=betas, eps=1e-9, fused=True)
 
     def configure_gradient_clipping(
         self, optimizer: Any, gradient_clip_val: float | None = None, gradient_clip_algorithm: str | None = None
@@ -230,10 +203,6 @@ class Task(pl.LightningModule):
         limit = self.recipe.clip if gradient_clip_val is None else gradient_clip_val
         self.clip_gradients(optimizer, limit, gradient_clip_algorithm or "norm")
 
-    def validates(self, step: int) -> bool:
-        """Return True if `study train` validates after a step. It validates the last step in any case."""
-        return step % min(self.recipe.validate_every, self.recipe.steps) == 0
-
     @property
     def ending(self) -> bool:
         """Return True if training must end after this step. Ranks agree on it when they share the loss."""
@@ -247,22 +216,23 @@ class Task(pl.LightningModule):
 
     def look_at_the_start(self) -> None:
         """Diagnose the initial values, step 0: what attention does, and where gradients arrive."""
-        self.initial = diagnose(look(self.model, self.fixed), self.fixed, self.truth)
+        self.initial = diagnostics.diagnose(diagnostics.observe(self.model, self.fixed), self.fixed, self.truth)
         self._follow_back("start")
 
+    def on_train_start(self) -> None:
+        self._since = time.perf_counter()
+
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        if not self._started:
-            self._started, self._since = True, time.perf_counter()
         self.before_step(self.global_step)
         own = f":rank:{self.global_rank}" if self.global_rank else ""  # rows of another rank: other draws
-        seed = step_seed(self.experiment.seed, self.global_step, own)
+        seed = step.step_seed(self.experiment.seed, self.global_step, own)
         if self.device.type == "cpu":  # torch.manual_seed would note the whole stack for GPUs that are not used
             torch.default_generator.manual_seed(seed)
         else:
             torch.manual_seed(seed)
         for site, layer, attention in self.model.sites():
-            attention.reseed(step_seed(self.experiment.seed, self.global_step, f":{site}:{layer}{own}"))
-        self._rate = self.recipe.learning_rate * factor(self.global_step, self.recipe)
+            attention.reseed(step.step_seed(self.experiment.seed, self.global_step, f":{site}:{layer}{own}"))
+        self._rate = self.recipe.learning_rate * step.factor(self.global_step, self.recipe)
         for group in self.trainer.optimizers[0].param_groups:
             group["lr"] = self._rate * group.get("share", 1.0)
 
@@ -271,32 +241,28 @@ class Task(pl.LightningModule):
             self.trainer.should_stop = True
 
     def training_step(self, whole: Batch, batch_idx: int) -> Tensor:
-        mine = share(whole, self.global_rank, self.trainer.world_size)
+        mine = batches.share(whole, self.global_rank, self.trainer.world_size)
         batch = mine.batch
         encoded = self.model.encode(batch.source, batch.mask)
         output = self.model.decode(encoded, batch.given)
-        loss = F.cross_entropy(
-            output.logits.flatten(0, 1),
-            batch.wanted.flatten(),
-            ignore_index=PAD,
-            label_smoothing=self.recipe.label_smoothing,
-        )
+        logits, wanted, smoothing = output.logits.flatten(0, 1), batch.wanted.flatten(), self.recipe.label_smoothing
+        loss = F.cross_entropy(logits, wanted, ignore_index=PAD, label_smoothing=smoothing)
         terms = (*encoded.terms, *output.terms)
-        loss = mine.tokens * loss + mine.sentences * penalties(terms)
+        loss = mine.tokens * loss + mine.sentences * step.penalties(terms)
         self._check(loss)
         every: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
         if every and (self.global_step + 1) % every == 0:  # Lightning takes a millisecond for it
-            self.log_dict({"train/loss": self._last_loss, "train/lr": self._rate}, batch_size=1)
-        self._counted = self._counted + (whole.wanted != PAD).sum()  # read at validation: reading waits for a GPU
-        return loss + self._sampled(terms, output.logits, mine) if has_samples(terms) else loss
+            self.log_dict({"train/loss": self.last_loss, "train/lr": self._rate}, batch_size=1)
+        self._uncounted = self._uncounted + (whole.wanted != PAD).sum()  # read later: reading waits for a GPU
+        return loss + self._sampled(terms, output.logits, mine) if step.has_samples(terms) else loss
 
     def _sampled(self, terms: tuple[Terms, ...], logits: Tensor, mine: Share) -> Tensor | float:
         """Return the surrogate whose gradient is that of the samples. It is not a loss, so the history omits it."""
         wanted = mine.batch.wanted
         log_p, real = -decode.token_nll(logits.detach(), wanted), wanted != PAD
-        added = mine.tokens * surrogate_loss(terms, log_p, real, self.baseline, self.model.carries)
+        added = mine.tokens * step.surrogate_loss(terms, log_p, real, self.baseline, self.model.carries)
         # Linear in the batch's mean, so that the ranks' weighted mean is the running mean of the whole batch.
-        self.baseline = mean_over_ranks(mine.tokens * running_mean(self.baseline, log_p, real))
+        self.baseline = mean_over_ranks(mine.tokens * step.running_mean(self.baseline, log_p, real))
         return added
 
     def _check(self, loss: Tensor) -> None:
@@ -305,35 +271,90 @@ class Task(pl.LightningModule):
             asked = loss.new_tensor(float(self.asked()))
             value, asking = mean_over_ranks(torch.stack((loss.detach(), asked))).tolist()
             self._ending = asking > 0
-            if not value == value or abs(value) == float("inf"):
+            if not math.isfinite(value):
                 raise DivergedError(f"the training loss became {value} at step {self.global_step}")
-            self._last_loss = value
+            self.last_loss = value
+
+    def count(self) -> tuple[int, float]:
+        """Return target tokens so far, and seconds in training steps."""
+        now = time.perf_counter()
+        self.tokens, self._uncounted = self.tokens + int(self._uncounted), 0
+        self.train_seconds, self._since = self.train_seconds + now - self._since, now
+        return self.tokens, self.train_seconds
 
     def validation_step(self, batch: int, batch_idx: int) -> None:
         if self.trainer.sanity_checking:
             return
-        self._count()
-        values, problem = self.trainer.strategy.broadcast(self._validated())  # the other ranks wait here
-        if problem:
-            raise DivergedError(problem)
+        self.count()
+        new = self.global_step > (self.history[-1]["step"] if self.history else 0)
+        values: dict[str, float] = {}
+        if self.trainer.is_global_zero:
+            with torch.autocast(self.device.type, enabled=False):
+                values = self._validate(new)
+        elif new:
+            self.history.append({"step": self.global_step})  # so that all ranks know what has been validated
+        values = self.trainer.strategy.broadcast(values)  # the other ranks wait here
+        if math.isnan(values["valid/loss"]):
+            raise DivergedError(f"the validation loss became NaN at step {self.global_step}")
         self.log_dict(values, batch_size=1, rank_zero_only=False)
         self._since = time.perf_counter()
 
-    def _validated(self) -> tuple[dict[str, float], str]:
-        """Validate, on rank 0. Return the values to log; if the loss is no number, a text that says so."""
-        if not self.trainer.is_global_zero:
-            if self._is_new_step():
-                self.history.append({"step": self.global_step})  # so that all ranks know what has been validated
-            return {}, ""
-        try:
-            with torch.autocast(self.device.type, enabled=False):
-                return self._validate(), ""
-        except DivergedError as problem:
-            return {}, str(problem)
+    def _validate(self, new: bool) -> dict[str, float]:
+        """Validate, and add to the history if the step is `new` to it."""
+        nll = decode.forced_nll(self.model, self.fitting)
+        loss = float(nll.sum()) / sum(len(example.target) + 1 for example in self.fitting)
+        if math.isnan(loss):
+            return {"valid/loss": loss}
+        hypotheses = decode.translate(self.model, self.data.valid, self.vocabulary, 1, 0.0)
+        references = [example.pair.target for example in self.data.valid]
+        bleu, exact = scoring.bleu(hypotheses, references).value, scoring.exact_match(hypotheses, references).value
+        if new:
+            found = self.look_at_attention()
+            if self.global_step >= self.recipe.steps:
+                self._follow_back("end")
+            elif 2 * self.global_step >= self.recipe.steps and "middle" not in self.gradients:
+                self._follow_back("middle")
+            point = {
+                "step": self.global_step,
+                "tokens": self.tokens,
+                "train_loss": self.last_loss,
+                "valid_loss": loss,
+                "valid_bleu": bleu,
+                "valid_exact": exact,
+                "lr": self.recipe.learning_rate * step.factor(self.global_step - 1, self.recipe),
+                **found,
+            }
+            self.history.append(point)
+            self._select(point)
+        means = {"valid/loss": loss, "valid/nll": float(nll.mean()), "valid/perplexity": math.exp(min(loss, 700.0))}
+        return {**means, "valid/bleu": bleu, "valid/exact": exact}
 
-    def _is_new_step(self) -> bool:
-        """Return True if this step is later than those of the history, so that its validation belongs there."""
-        return self.global_step > (self.history[-1]["step"] if self.history else 0)
+    def look_at_attention(self) -> dict[str, Any]:
+        """Diagnose attention in one pass over the fixed batch, and return what the history keeps of it."""
+        calls = diagnostics.observe(self.model, self.fixed)
+        self.diagnostics = diagnostics.diagnose(calls, self.fixed, self.truth)
+        return {
+            "valid_aer": validation_error(calls, self.fixed, self.diagnosed, self.vocabulary),
+            "diagnostics": diagnostics.site_means(self.diagnostics),
+            "heads": diagnostics.brief(self.diagnostics),
+        }
+
+    def _follow_back(self, moment: str) -> None:
+        found = diagnostics.gradients(self.model, self.fixed, self.truth)
+        self.gradients[moment] = {"step": self.global_step, **found}
+
+    def _select(self, point: dict[str, Any]) -> None:
+        """Keep the weights that the rule prefers; of equals the earlier."""
+        values = {"best_valid_bleu": point["valid_bleu"], "best_valid_loss": -point["valid_loss"]}
+        value = values.get(self.recipe.select, float(point["step"]))
+        if self.best["value"] is None or value > self.best["value"]:
+            state = {name: tensor.detach().cpu().clone() for name, tensor in self.model.state_dict().items()}
+            self.best = {"step": point["step"], "value": value, "state": state}
+
+    def take_selected(self) -> None:
+        """Take the weights that the recipe selects, if there has been a validation."""
+        if self.best["state"] is not None:
+            self.model.load_state_dict(self.best["state"])
 
     def test_step(self, batch: int, batch_idx: int) -> None:
         with torch.autocast(self.device.type, enabled=False):
@@ -345,101 +366,12 @@ class Task(pl.LightningModule):
         """Score validation and all test splits with the weights that the model has."""
         return evaluate(self.experiment, self.model.eval(), self.vocabulary, self.data.corpus, self.data.valid)
 
-    def take_selected(self) -> None:
-        """Take the weights that the recipe selects, if there has been a validation."""
-        if self.best["state"] is not None:
-            self.model.load_state_dict(self.best["state"])
-
-    def trained(self) -> tuple[int, float]:
-        """Target tokens so far, and seconds in training steps."""
-        return self.tokens + int(self._counted), self.train_seconds + time.perf_counter() - self._since
-
-    @property
-    def last_loss(self) -> float:
-        """The training loss that was read last."""
-        return self._last_loss
-
-    def _count(self) -> None:
-        """Add what was trained since the last look."""
-        now = time.perf_counter()
-        self.tokens, self._counted = self.tokens + int(self._counted), 0
-        self.train_seconds, self._since = self.train_seconds + now - self._since, now
-
-    def _validate(self) -> dict[str, float]:
-        nll = decode.forced_nll(self.model, self.fitting)
-        loss = float(nll.sum()) / sum(len(example.target) + 1 for example in self.fitting)
-        if not loss == loss:
-            raise DivergedError(f"the validation loss became NaN at step {self.global_step}")
-        hypotheses = decode.translate(self.model, self.data.valid, self.vocabulary, 1, 0.0)
-        references = [example.pair.target for example in self.data.valid]
-        bleu, exact = scoring.bleu(hypotheses, references).value, scoring.exact_match(hypotheses, references).value
-        if self._is_new_step():
-            found = self.look_at_attention()
-            self._gradients_if_due()
-            point = {
-                "step": self.global_step,
-                "tokens": self.tokens,
-                "train_loss": self._last_loss,
-                "valid_loss": loss,
-                "valid_bleu": bleu,
-                "valid_exact": exact,
-                "lr": self.recipe.learning_rate * factor(self.global_step - 1, self.recipe),
-                **found,
-            }
-            self.history.append(point)
-            self._select(point)
-            self.report(point)
-        means = {"valid/loss": loss, "valid/nll": float(nll.mean()), "valid/perplexity": math.exp(min(loss, 700.0))}
-        return {**means, "valid/bleu": bleu, "valid/exact": exact}
-
-    def look_at_attention(self) -> dict[str, Any]:
-        """Diagnose attention in one pass over the fixed batch, and return the point for the history."""
-        observations = look(self.model, self.fixed)
-        self.diagnostics = diagnose(observations, self.fixed, self.truth)
-        error = validation_error(observations, self.fixed, self.diagnosed, self.vocabulary)
-        return {"valid_aer": error, **in_history(self.diagnostics)}
-
-    def _gradients_if_due(self) -> None:
-        """Measure gradients at the first validation at or past the middle, and at the last."""
-        if self.global_step >= self.recipe.steps:
-            self._follow_back("end")
-        elif 2 * self.global_step >= self.recipe.steps and "middle" not in self.gradients:
-            self._follow_back("middle")
-
-    def _follow_back(self, moment: str) -> None:
-        self.gradients[moment] = {"step": self.global_step, **gradients(self.model, self.fixed, self.truth)}
-
-    def _select(self, point: dict[str, Any]) -> None:
-        """Keep the weights that the rule prefers; of equals the earlier."""
-        match self.recipe.select:
-            case "best_valid_bleu":
-                value = point["valid_bleu"]
-            case "best_valid_loss":
-                value = -point["valid_loss"]
-            case "last":
-                value = float(point["step"])
-        if self.best["value"] is None or value > self.best["value"]:
-            state = {name: tensor.detach().cpu().clone() for name, tensor in self.model.state_dict().items()}
-            self.best = {"step": point["step"], "value": value, "state": state}
-
-    KEPT = (
-        "history",
-        "diagnostics",
-        "initial",
-        "gradients",
-        "best",
-        "tokens",
-        "train_seconds",
-        "baseline",
-        "_last_loss",
-    )
-
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        self._count()
-        checkpoint["study"] = {name: getattr(self, name) for name in self.KEPT}
-        checkpoint["study"]["calls"] = self.calls
-        checkpoint["study"]["earlier_seconds"] = self.earlier_seconds + time.perf_counter() - self.began
+        self.count()
+        seconds = self.earlier_seconds + time.perf_counter() - self.began
+        kept = {name: getattr(self, name) for name in KEPT}
+        checkpoint["study"] = {**kept, "calls": self.calls, "earlier_seconds": seconds}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        for name in (*self.KEPT, "earlier_seconds"):
+        for name in (*KEPT, "earlier_seconds"):
             setattr(self, name, checkpoint["study"][name])

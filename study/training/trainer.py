@@ -1,4 +1,4 @@
-"""Lightning's trainer of a run: quiet, with checkpoints to resume from, an orderly end and a progress file."""
+"""Lightning's trainer of a run: quiet, with checkpoints to resume from, an orderly end, and files of its progress."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -16,10 +16,13 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 
-from study import files
+from study import files, records
 from study.config.experiment import Training
-from study.errors import InputError
+from study.store import Store
 from study.tracking.tracker import Tracker
+from study.tracking.view import MAPS, lines, validation
+from study.training.alignment import attention_map
+from study.training.diagnostics import brief
 from study.training.ranks import Ranks, Strategy
 
 
@@ -77,11 +80,11 @@ class Checkpoint(pl.Callback):
     history would lack a point.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, every: int) -> None:
+        self.path, self.every = path, every
 
     def on_train_batch_end(self, trainer: pl.Trainer, task: Any, *_: Any) -> None:
-        if task.ending and not task.validates(trainer.global_step):
+        if task.ending and trainer.global_step % self.every:
             self._save(trainer)
             raise StoppedError
 
@@ -99,45 +102,53 @@ class Checkpoint(pl.Callback):
             trainer.save_checkpoint(temporary)
 
 
-class Curves(pl.Callback):
-    """Loss, learning rate, norm of the gradient and speed, every `EVERY` steps: a line of JSON in a file, and to W&B.
+class Journal(pl.Callback):
+    """The files that a run writes while it trains, which W&B gets, too.
+
+    `progress.json`, about once a second: {"step": …, "steps": …, "from": …}; `from` is the step that this call began
+    at. `training.jsonl`, every `EVERY` steps: loss, learning rate, norm of the gradient and speed. `history.jsonl` and
+    `maps.jsonl`: a line for every validation.
 
     Args:
-        path: the file.
-        tracker: the run in W&B.
+        folder: of the run.
+        steps: number of steps of the recipe.
+        watch: called with a line of text at every validation.
     """
 
     EVERY = 20
+    tracker: Tracker
 
-    def __init__(self, path: Path, tracker: Tracker) -> None:
-        self.path, self.tracker = path, tracker
+    def __init__(self, folder: Path, steps: int, watch: Callable[[str], object]) -> None:
+        self.folder, self.steps, self.watch = folder, steps, watch
+        self.written, self.began_at, self.reported = 0.0, 0, 0
         self.norm: torch.Tensor | None = None
         self.trained: tuple[int, float] | None = None
 
-    def on_train_start(self, trainer: pl.Trainer, task: Any) -> None:
-        kept = [point for point in self._written() if point["step"] <= trainer.global_step]
-        files.write(self.path, "".join(json.dumps(point) + "\n" for point in kept), durable=False)
-        self.tracker.catch_up(task.gradients)
+    def write(self, step: int, steps: int | None = None) -> None:
+        """Write that so many steps are made, of the recipe's or of `steps`."""
+        self.steps, self.written = steps or self.steps, time.monotonic()
+        point = {"step": step, "steps": self.steps, "from": self.began_at}
+        files.write(self.folder / "progress.json", json.dumps(point), durable=False)
 
-    def _written(self) -> list[dict[str, Any]]:
-        """Return the points that an earlier call has written, without incomplete lines."""
-        try:
-            lines = files.read_text(self.path, below=self.path.parent).splitlines()
-            whole = (line for line in lines if line.startswith('{"step": ') and line.endswith("}"))
-            return [files.parse_json(line, str(self.path)) for line in whole]
-        except InputError:
-            return []
+    def on_train_start(self, trainer: pl.Trainer, task: Any) -> None:
+        self.began_at = trainer.global_step
+        self.reported = task.history[-1]["step"] if task.history else 0
+        written = lines(Store(self.folder.parent).content(self.folder.name, "training.jsonl"))
+        kept = [json.dumps({"step": step, **values}) + "\n" for step, values in written if step <= self.began_at]
+        files.write(self.folder / "training.jsonl", "".join(kept), durable=False)
+        self.tracker.catch_up(task.gradients)
 
     def on_before_optimizer_step(self, trainer: pl.Trainer, task: pl.LightningModule, *_: Any) -> None:
         """Measure the gradient norm before clipping. On a GPU the loss is read in this step too."""
         if trainer.global_step % self.EVERY == 0:
             self.norm = torch.nn.utils.get_total_norm([p.grad for p in task.parameters() if p.grad is not None])
 
-    def on_train_batch_end(self, trainer: pl.Trainer, task: pl.LightningModule, *_: Any) -> None:
+    def on_train_batch_end(self, trainer: pl.Trainer, task: Any, *_: Any) -> None:
+        if time.monotonic() - self.written > 1:
+            self.write(trainer.global_step)
         if self.norm is None:
             return
-        trained: Any = task.trained
-        now, before = trained(), self.trained
+        now, before = task.count(), self.trained
         values = {
             "train/loss": task.last_loss,
             "train/lr": trainer.optimizers[0].param_groups[0]["lr"],
@@ -146,40 +157,33 @@ class Curves(pl.Callback):
         if before:
             values["train/tokens_per_second"] = (now[0] - before[0]) / max(now[1] - before[1], 1e-9)
         self.norm, self.trained = None, now
-        files.append(self.path, json.dumps({"step": trainer.global_step, **values}) + "\n")
+        files.append(self.folder / "training.jsonl", json.dumps({"step": trainer.global_step, **values}) + "\n")
         self.tracker.log(values, trainer.global_step)
 
-
-class Progress(pl.Callback):
-    """`{"step": …, "steps": …, "from": …}`, about once a second; `from` is the step that this call began at."""
-
-    def __init__(self, path: Path, steps: int) -> None:
-        self.path, self.steps, self.written = path, steps, 0.0
-        self.began_at = 0
-
-    def on_train_start(self, trainer: pl.Trainer, *_: Any) -> None:
-        self.began_at = trainer.global_step
-
-    def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
-        now = time.monotonic()
-        if now - self.written > 1 and trainer.is_global_zero:
-            self.written = now
-            self.write(trainer.global_step)
-
-    def write(self, step: int, steps: int | None = None) -> None:
-        """Say that so many steps are made, of the recipe's or of `steps`."""
-        self.steps = steps or self.steps
-        point = {"step": step, "steps": self.steps, "from": self.began_at}
-        files.write(self.path, json.dumps(point), durable=False)  # for who watches now: no wait for the disk
+    def on_validation_end(self, trainer: pl.Trainer, task: Any) -> None:
+        point = task.history[-1]
+        step = point["step"]
+        if step == self.reported:
+            return
+        self.reported = step
+        text = "".join(json.dumps(records.rounded(p), sort_keys=True) + "\n" for p in task.history)
+        files.write(self.folder / "history.jsonl", text)
+        shown = attention_map(task.model, task.data.valid, task.vocabulary, None)
+        if shown is not None:
+            files.append(self.folder / MAPS, json.dumps({"step": step, **shown}, ensure_ascii=False) + "\n")
+        # Rounded as the files have it, so that a run made from them is the same.
+        values = validation(step, records.rounded(point), records.rounded(brief(task.gradients)), shown)
+        self.tracker.log(values, step)
+        rate = task.tokens / max(task.train_seconds, 1e-9)
+        left = f"{(self.steps - step) * task.train_seconds / step:.0f} s left" if step < self.steps else "tested next"
+        self.watch(
+            f"step {step}/{self.steps}  train loss {point['train_loss']:.3f}  valid loss {point['valid_loss']:.3f}  "
+            f"BLEU {point['valid_bleu']:.2f}  exact {point['valid_exact']:.1f}%  {rate:,.0f} tok/s  {left}"
+        )
 
 
 def trainer(
-    recipe: Training,
-    device: torch.device,
-    ranks: Ranks,
-    callbacks: Sequence[pl.Callback],
-    folder: Path,
-    install: Callable[[], None] = lambda: None,
+    recipe: Training, device: torch.device, ranks: Ranks, callbacks: list[pl.Callback], folder: Path, install: Any
 ) -> pl.Trainer:
     """Build a Lightning trainer for a number of steps on one device or several. It logs, saves and prints nothing.
 
@@ -205,5 +209,5 @@ def trainer(
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
-        callbacks=list(callbacks),
+        callbacks=callbacks,
     )

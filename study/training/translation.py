@@ -1,10 +1,11 @@
-"""A trained model as it was saved, and its translation of one sentence with the attention behind it."""
+"""A trained model as it was saved, its translations, and the attention behind them."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -21,6 +22,7 @@ from study.models.translator import EOS, UNK
 from study.training import checkpoint
 from study.training.alignment import attention_map
 from study.training.batches import Example, collate
+from study.training.decode import fits
 from study.training.vocabulary import Vocabulary, restore
 
 LARGEST = 2**34
@@ -85,7 +87,7 @@ def read(content: bytes, where: str) -> Trained:
 
 
 def unknown(vocabulary: Vocabulary, sentence: str) -> dict[int, str]:
-    """The tokens that the model sees as unknown: position ↦ the word as it is written."""
+    """Return the tokens that the model sees as unknown: position ↦ the word as it is written."""
     written = [word for word, _, _ in words(sentence)]
     (ids,) = vocabulary.encode([sentence])
     return {i: written[word] for i, word in enumerate(vocabulary.words(sentence)) if ids[i] == UNK}
@@ -118,18 +120,12 @@ def translate(
         raise InputError('sentence: expected words, got an empty text. Give one in quotes, such as "Ein Mann schläft."')
     _check_place(model, site, layer, head)
     (source,) = vocabulary.encode([sentence])
-    if len(source) > LONGEST:
-        raise InputError(f"sentence: expected at most {LONGEST} tokens, got {len(source)}. Split it.")
-    if model.longest is not None and len(source) >= model.longest:
-        raise InputError(f"sentence: expected at most {model.longest - 1} tokens, got {len(source)}. Shorten it.")
+    if len(source) > (most := min(LONGEST, (model.longest or LONGEST + 1) - 1)):
+        raise InputError(f"sentence: expected at most {most} tokens, got {len(source)}. Shorten it.")
     batch = collate([Example(source, [], Pair(sentence, ""))])
-    (ids,) = beam_search(
-        model,
-        batch.source,
-        batch.mask,
-        beam=beam or experiment.decoding.beam,
-        length_penalty=experiment.decoding.length_penalty,
-    )
+    decoding = experiment.decoding
+    beam = beam or decoding.beam
+    (ids,) = beam_search(model, batch.source, batch.mask, beam=beam, length_penalty=decoding.length_penalty)
     text = vocabulary.decode(ids)
     read_as = [Example(source, ids, Pair(sentence, text))]
     attention = attention_map(model, read_as, vocabulary, layer, None, site, head)
@@ -143,12 +139,50 @@ def translate(
 
 def _check_place(model: Translator, site: str, layer: int | None, head: int | None) -> None:
     """Check that the model has a site, and this layer and head of it."""
-    sites = list(model.sites())
-    names = list(dict.fromkeys(name for name, _, _ in sites))
+    names = list(dict.fromkeys(name for name, _, _ in model.sites()))
     if site not in names and site != "cross":  # a pruned model may have lost its cross-attention
         raise InputError(f"site: expected {' or '.join(names)}, got {site}.")
-    layers = {at: module for name, at, module in sites if name == site}
-    if layer is not None and layer not in layers:
-        raise InputError(f"layer: expected one of {', '.join(map(str, layers))}, got {layer}.")
-    if head is not None and layers and head not in (kept := layers[max(layers) if layer is None else layer].kept):
-        raise InputError(f"head: expected one of {', '.join(map(str, kept))}, got {head}.")
+    layers = {at: module for name, at, module in model.sites() if name == site}
+    check_known("layer", layer, layers)
+    if layers:
+        check_known("head", head, layers[max(layers) if layer is None else layer].kept)
+
+
+def check_known(name: str, value: int | None, known: Iterable[int]) -> None:
+    """Refuse the number of a layer or head that a model does not have."""
+    if value is not None and value not in (known := list(known)):
+        raise InputError(f"{name}: expected one of {', '.join(map(str, known))}, got {value}.")
+
+
+def sentence_maps(trained: Trained, pairs: Sequence[Pair], translations: Sequence[str]) -> list[dict[str, Any]]:
+    """Compute maps of every head while the model is given its own translations, as `study site` shows them.
+
+    Left out: sentences that do not fit the model, and sites whose slots are no tokens.
+
+    Args:
+        trained: the model.
+        pairs: sentences of the test split, from its first line on.
+        translations: what the model made of them.
+
+    Returns:
+        An item per sentence: `line`, tokens of `source` and `target`, `given` (the target tokens that the decoder
+        reads), `gold` links where the translation is the reference, `text`, and `maps`: site, layer, head and weights
+        in 1/1000, a row for each query.
+    """
+    vocabulary, model, found = trained.vocabulary, trained.model, []
+    for line, (pair, text) in enumerate(zip(pairs, translations, strict=False)):
+        made = pair if text.strip() == pair.target.strip() else Pair(pair.source, text)
+        (source,), (target,) = vocabulary.encode([pair.source]), vocabulary.encode([text])
+        example = Example(source, target, made)
+        item: dict[str, Any] = {"line": line, "gold": None, "text": {"source": pair.source, "target": text}, "maps": []}
+        for site, layer, module in model.sites() if fits(model, example) else ():
+            for head in module.kept:
+                if (tree := attention_map(model, [example], vocabulary, layer, 3, site, head)) is None:
+                    continue
+                rows, columns = tree["target"], tree["source"]
+                sides = {"encoder_self": {"source": columns}, "decoder_self": {"target": rows, "given": columns}}
+                item |= sides.get(site, {"source": columns, "target": rows, "gold": tree["gold"]})
+                weights = [[round(1000 * weight) for weight in row] for row in tree["weights"]]
+                item["maps"].append({"site": site, "layer": layer, "head": head, "weights": weights})
+        found += [item] if item["maps"] else []
+    return found

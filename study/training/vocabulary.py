@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import sentencepiece
 
@@ -23,37 +21,19 @@ from study.models.translator import BOS, EOS, PAD, UNK
 SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]
 
 
-class Vocabulary:
-    """Text to tokens and back. `state` is what a checkpoint keeps of it."""
+class _Tokens:
+    """Text to tokens and back."""
 
     state: bytes
-
-    def __len__(self) -> int:
-        raise NotImplementedError
-
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The tokens of each text, without BOS and EOS."""
-        raise NotImplementedError
-
-    def words(self, text: str) -> list[int]:
-        """Return the word index of every token of a text (`study.corpora.words`)."""
-        raise NotImplementedError
-
-    def decode(self, ids: list[int]) -> str:
-        """The text of tokens."""
-        raise NotImplementedError
-
-    def tokens(self, ids: list[int]) -> list[str]:
-        """The tokens as they are written, for showing."""
-        raise NotImplementedError
+    """All that decides the tokens, as a checkpoint keeps it."""
 
     @property
     def sha256(self) -> str:
-        """Checksum of all that decides the tokens."""
+        """Checksum of the state."""
         return hashlib.sha256(self.state).hexdigest()
 
 
-class Words(Vocabulary):
+class Words(_Tokens):
     """Vocabulary of the words and punctuation marks of the training split; ▁ marks a space before a token."""
 
     def __init__(self, state: bytes) -> None:
@@ -72,19 +52,23 @@ class Words(Vocabulary):
         return len(self.types)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the tokens of each text, without BOS and EOS."""
         return [[self.index.get(token, UNK) for token in tokens_of(text)] for text in texts]
 
     def words(self, text: str) -> list[int]:
+        """Return the word of every token of a text, numbered as `study.corpora.words` does."""
         return list(range(len(WORD.findall(text))))
 
     def decode(self, ids: list[int]) -> str:
+        """Return the text of tokens."""
         return "".join(self.types[i] if i > EOS else f"{SPACE}⁇" for i in ids).replace(SPACE, " ").strip()
 
     def tokens(self, ids: list[int]) -> list[str]:
+        """Return the tokens as they are written, for showing."""
         return [self.types[i].replace(SPACE, "") for i in ids]
 
 
-class Subwords(Vocabulary):
+class Subwords(_Tokens):
     """Byte-pair encoding by sentencepiece, lossless (no normalisation, bytes for unseen characters)."""
 
     def __init__(self, state: bytes) -> None:
@@ -93,7 +77,7 @@ class Subwords(Vocabulary):
 
     @classmethod
     def learn(cls, texts: list[str], size: int) -> Subwords:
-        """A model of exactly `size` tokens.
+        """Learn a model of exactly `size` tokens.
 
         Raises:
             InputError: the texts have too few or too many distinct parts for that size.
@@ -117,57 +101,52 @@ class Subwords(Vocabulary):
                 minloglevel=2,
             )
         except RuntimeError as problem:
-            sizes = _sizes(texts, problem)
-            raise InputError(f"data.vocabulary: expected {sizes}, got {size}. Change it.") from None
+            why = str(problem).rpartition("] ")[2]
+            raise InputError(f"data.vocabulary: expected another size, got {size} ({why}). Change it.") from None
         return cls(out.getvalue())
 
     def __len__(self) -> int:
         return int(self.model.get_piece_size())
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the tokens of each text, without BOS and EOS."""
         ids: list[list[int]] = self.model.encode(list(texts))
         return ids
 
     def words(self, text: str) -> list[int]:
+        """Return the word of every token of a text. A space mark belongs to the word after it."""
         starts = [start for _, start, _ in words(text)]
         found, begin = [], 0
         for piece in self.model.encode(text, return_type="proto").pieces:
-            found.append(max(0, bisect_right(starts, _ink(text, begin)) - 1))
+            ink = begin
+            while ink < len(text) and text[ink].isspace():
+                ink += 1
+            found.append(max(0, bisect_right(starts, ink) - 1))
             begin += len(piece.surface)  # in characters; the piece's own offsets count bytes
         return found
 
     def decode(self, ids: list[int]) -> str:
+        """Return the text of tokens."""
         return str(self.model.decode(ids))
 
     def tokens(self, ids: list[int]) -> list[str]:
+        """Return the tokens as they are written, for showing."""
         return [self.model.id_to_piece(i) for i in ids]
 
 
-def _sizes(texts: Sequence[str], problem: RuntimeError) -> str:
-    """Describe the possible vocabulary sizes. The largest is known only from the trainer's error message."""
-    least = 4 + 256 + len({" "}.union(*texts))
-    largest = re.search(r"<= (\d+)", str(problem))
-    most = f" to {largest[1]}" if largest else " or more, and not too many for the distinct words"
-    return f"{least}{most} (4 signs, 256 bytes, every character and the parts of these texts)"
-
-
-def _ink(text: str, begin: int) -> int:
-    """Return the position after white space from `begin` on. A space mark belongs to the word after it."""
-    while begin < len(text) and text[begin].isspace():
-        begin += 1
-    return begin
+Vocabulary = Words | Subwords
 
 
 def vocabulary_for(data: Data, corpus: Corpus) -> Vocabulary:
-    """The vocabulary that a data section declares, from the cache where the training split is the same."""
+    """Return the vocabulary that a data section declares, from the cache where the training split is the same."""
     texts = [side for pair in corpus.splits["train"] for side in (pair.source, pair.target)]
     if (size := data.subwords) is None:
         return Words.learn(texts)
     key = hashlib.sha256(f"{sentencepiece.__version__} {size}\n".encode() + "\n".join(texts).encode())
     path = folder() / "subwords" / f"{key.hexdigest()[:32]}.model"
-    kept = _kept(path)
-    if kept is not None:
-        return Subwords(kept)
+    kept = path.read_bytes() if path.is_file() else b""
+    if hashlib.sha256(kept[32:]).digest() == kept[:32]:
+        return Subwords(kept[32:])
     learned = Subwords.learn(texts, size)
     put(path, hashlib.sha256(learned.state).digest() + learned.state)
     return learned
@@ -186,12 +165,11 @@ def factor_tokens(
     """
     found = [factors(token) for token in vocabulary.tokens(list(range(len(vocabulary))))]
     names: dict[str, int] = {}
-    for i, factored in enumerate(found):
-        if factored:
-            names.setdefault(factored[0], i)
     labels: dict[str, int] = {}
     for i, factored in enumerate(found):
-        if factored and i not in names.values():
+        if factored and factored[0] not in names:
+            names[factored[0]] = i
+        elif factored:
             labels.setdefault(factored[1], i)
     if lacking := sorted({one[1] for one in found if one} - set(labels)):
         raise InputError(
@@ -202,16 +180,6 @@ def factor_tokens(
     return [name for name, _ in pairs], [label for _, label in pairs]
 
 
-def _kept(path: Path) -> bytes | None:
-    """A cached model, which follows its checksum; None if it is not there or not whole."""
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return None
-    digest, state = content[:32], content[32:]
-    return state if hashlib.sha256(state).digest() == digest else None
-
-
 def restore(tokens: str, state: bytes) -> Vocabulary:
-    """The vocabulary of a checkpoint."""
+    """Return the vocabulary of a checkpoint."""
     return Words(state) if tokens == "words" else Subwords(state)

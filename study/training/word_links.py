@@ -7,9 +7,18 @@ from typing import NamedTuple
 
 from study.corpora import Pair, load
 from study.errors import InputError
-from study.training.alignment import Row, alignments, choose, error_floor, gold_of, links, table
+from study.training import alignment
 from study.training.batches import examples
-from study.training.translation import LONGEST, Trained
+from study.training.translation import LONGEST, Trained, check_known
+
+
+class Row(NamedTuple):
+    """Scores of one head, or for None of the mean over heads."""
+
+    layer: int
+    head: int | None
+    aer: float
+    mass: float | None
 
 
 class WordLinks(NamedTuple):
@@ -21,7 +30,7 @@ class WordLinks(NamedTuple):
     links: list[set[tuple[int, int]]]
     """Of each pair: source word and target word, both from 0. A pair that is too long for the model has none."""
     scores: list[Row]
-    """By layer and head, if the correct links of all pairs are known."""
+    """By layer, first of the mean over heads, if the correct links of all pairs are known."""
     floor: float
     """Lowest alignment error that one link for each target word can reach."""
 
@@ -45,48 +54,38 @@ def align(
         InputError: there is no such split, layer or head, the corpus cannot be read, the memory has no source tokens,
             or a sentence is too long.
     """
-    given = (
-        []
-        if pairs is None or isinstance(pairs, str)
-        else [Pair(_plain(source), _plain(target)) for source, target in pairs]
-    )
-    corpus = None if given and layer is not None else load(trained.experiment.data)
-    if corpus is not None and not given:
-        split = str(pairs or corpus.tests[0])
+    experiment, vocabulary, model = trained
+    if pairs is None or isinstance(pairs, str):
+        corpus = load(experiment.data)
+        split = pairs or corpus.tests[0]
         if split not in corpus.splits:
             raise InputError(f"split: expected {', '.join(corpus.splits)}, got {split}.")
         given = corpus.splits[split]
+    else:
+        given = [Pair(" ".join(source.split()), " ".join(target.split())) for source, target in pairs]
     for line, pair in enumerate(given, start=1):
         if max(pair.source.count(" "), pair.target.count(" ")) >= LONGEST:
             raise InputError(f"line {line}: expected at most {LONGEST} words, got more. Split it.")
-    data = examples(given, trained.vocabulary)
-    found = alignments(trained.model, data, trained.vocabulary)
+    data = examples(given, vocabulary)
+    found = alignment.readings(model, data, vocabulary)
     if not found:
-        memory = trained.experiment.model.memory
+        memory = experiment.model.memory
         raise InputError(f"model: expected a memory of source tokens, got {memory}. Choose another run.")
-    heads = range(len(next(iter(found.values()))[0].weights))
-    for name, value, known in (("layer", layer, list(found)), ("head", head, heads)):
-        if value is not None and value not in known:
-            raise InputError(f"{name}: expected one of {', '.join(map(str, known))}, got {value}.")
-    if layer is None and corpus is not None:
-        valid = examples(corpus.splits["valid"], trained.vocabulary)
-        choice = choose(alignments(trained.model, valid, trained.vocabulary), valid)
-        layer = choice.layer if choice else max(found)
-    assert layer is not None
-    gold = gold_of(data)
-    return WordLinks(
-        layer,
-        head,
-        [links(reading.of(head)) for reading in found[layer]],
-        table(found, gold) if gold is not None else [],
-        error_floor(data, gold) if gold is not None else 0.0,
-    )
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.split())
+    check_known("layer", layer, found)
+    check_known("head", head, range(len(next(iter(found.values()))[0].weights)))
+    if layer is None:
+        valid = examples(load(experiment.data).splits["valid"], vocabulary)
+        choice = alignment.choose(alignment.readings(model, valid, vocabulary), valid)
+        layer = choice.layer[0] if choice else max(found)
+    gold, rows, floor = alignment.gold_of(data), [], 0.0
+    if gold is not None:
+        floor = alignment.error_floor(data, gold)
+        for at, one in alignment.places(found):
+            error, mass = alignment.alignment_error(found[at], gold, one), alignment.gold_mass(found[at], gold, one)
+            rows.append(Row(at, one, error, mass))
+    return WordLinks(layer, head, [alignment.links(reading.of(head)) for reading in found[layer]], rows, floor)
 
 
 def pharaoh(links: Collection[tuple[int, int]]) -> str:
-    """One line: {(0, 0), (2, 1)} ↦ `0-0 2-1`."""
+    """Return one line: {(0, 0), (2, 1)} ↦ `0-0 2-1`."""
     return " ".join(f"{source}-{target}" for source, target in sorted(links))

@@ -35,7 +35,7 @@ def run(*argv: str) -> int:
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Experiment, Path]]:
     """Collect the experiments of `study train` instead of training them."""
     given: list[tuple[Experiment, Path]] = []
-    monkeypatch.setattr(train, "_run", lambda experiment, folder, verbose: given.append((experiment, folder)) or 0)
+    monkeypatch.setattr(train, "_run", lambda experiment, folder: given.append((experiment, folder)) or 0)
     return given
 
 

@@ -94,6 +94,7 @@ def test_a_rerun_that_was_stopped_goes_on_and_is_equal(
 def of_torch(tree: dict[str, Any]) -> None:
     tree["history"][1]["valid_loss"] += 0.5
     tree["scores"][0]["value"] = 77.0
+    tree["diagnostics"]["cross"][0]["cosine"] = [0.5]  # no longer measured, so no difference
     tree["provenance"]["packages"]["torch"] = "1.0.0"
 
 

@@ -86,7 +86,7 @@ def test_everything_given_lies_over_a_preset_wherever_it_stands() -> None:
 
 def test_a_preset_is_a_flag_a_field_of_json_and_part_of_an_arm(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Experiment] = []
-    monkeypatch.setattr(train, "_run", lambda experiment, folder, verbose: given.append(experiment) or 0)
+    monkeypatch.setattr(train, "_run", lambda experiment, folder: given.append(experiment) or 0)
     train.main(["--preset", "luong2015_general", "--model.width", "32"])
     train.main(["--overrides-json", json.dumps({"preset": "luong2015_general", "model.width": 32})])
     train.main(["--overrides-json", json.dumps({"arm": "preset=luong2015_general model.width=32"})])

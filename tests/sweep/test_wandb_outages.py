@@ -1,4 +1,4 @@
-"""W&B that is away, that refuses, or that is misconfigured: the run is made, and `wandb sync` sends all of it later."""
+"""W&B that is away, that refuses, or that is misconfigured: the run is made, and `study wandb push` sends it later."""
 
 import json
 import os
@@ -13,6 +13,7 @@ from sweep_trials import PATIENCE, finish
 from tiny_sweep import GRAPH as SMALL
 
 from study import files, records
+from study.__main__ import main
 from study.config import account, experiment_from, experiment_id
 from study.pruning.run import run as prune
 from study.tracking import tracker
@@ -58,7 +59,7 @@ def nothing(_):
 
 
 AWAY = {
-    "unknown mode": ({"WANDB_MODE": "nonsense"}, (), nothing, "mode: Input should be"),
+    "unknown mode": ({"WANDB_MODE": "nonsense"}, (), nothing, "Input should be"),
     "no key": ({"WANDB_MODE": "online"}, (), nothing, "no key"),
     "short key": ({"WANDB_API_KEY": "short"}, (), nothing, "must have 40"),
     "address": ({"WANDB_BASE_URL": "nowhere"}, (), nothing, "base_url"),
@@ -78,14 +79,14 @@ def finished(experiment, folder):
     return records.read(folder / "record.json")
 
 
-def test_whatever_wandb_refuses_the_run_goes_on_and_is_sent_whole_later(home, server, client, monkeypatch):
+def test_whatever_wandb_refuses_the_run_goes_on_and_is_sent_whole_later(home, server, monkeypatch):
     monkeypatch.setattr(tracker, "START", 1.0)
     for seed, (case, (given, of_server, happens, expected)) in enumerate(AWAY.items()):
         with monkeypatch.context() as here:
             for name, value in {**{n: server.environment()[n] for n in of_server}, **given}.items():
                 here.setenv(name, value)
             experiment, lines = experiment_from({"seed": seed}), []
-            folder = home / case / experiment_id(experiment)
+            folder = home / "runs" / experiment_id(experiment)
             run = tracker.Tracker(experiment, folder, lines.append)
             run.log({"value": 1.0}, step=1)
             happens(run)
@@ -95,11 +96,12 @@ def test_whatever_wandb_refuses_the_run_goes_on_and_is_sent_whole_later(home, se
             *addresses, line = lines
             assert all(address.startswith(f"W&B: {server.url}/") for address in addresses)
             assert expected in line, case
-            assert line.endswith("; the run goes on offline, and `wandb sync` sends it later")
+            assert line.endswith(f"; the run goes on without it, and {tracker.LATER}")
+            (home / "runs" / tracker.AWAY).unlink(missing_ok=True)
     server.runs.clear()
-    folders = list(home.glob("*/*/wandb/*run-*"))
-    assert len(folders) == len(AWAY), "one folder a run, without what the failed start left"
-    client(server, "sync", *folders)
+    for name, value in server.environment().items():
+        monkeypatch.setenv(name, value)
+    assert main(["wandb", "push", str(home / "runs")]) == 0
     assert len(server.runs) == len(AWAY)
     for run in server.runs.values():
         assert [point["_step"] for point in run["points"]] == [1, 2, 3]
@@ -117,14 +119,14 @@ def test_a_sweep_learns_once_that_wandb_is_away(home, server, monkeypatch):
         began = time.monotonic()
         tracker.Tracker(experiment_from({"seed": seed}), home / "runs" / str(seed), lines.append)
     assert time.monotonic() - began < 0.5
-    assert [" offline" in line for line in lines] == [True, True]
+    assert all(line.endswith(tracker.LATER) for line in lines)
     assert lines[1].startswith("W&B: it failed 0 min ago")
     os.utime(home / "runs" / tracker.AWAY, (0, 0))
     tracker.Tracker(experiment_from({}), home / "runs" / "3", lines.append)
-    assert lines[2].endswith("; the run goes on offline, and `wandb sync` sends it later")
+    assert "it failed" not in lines[2]
 
 
-def test_a_run_that_was_deleted_on_the_server_is_made_again_offline(home, server, monkeypatch):
+def test_a_run_that_was_deleted_on_the_server_is_left_to_a_push(home, server, monkeypatch):
     """The server never takes its name again (409); the client retries that until its time to start is over."""
     for name, value in server.environment().items():
         monkeypatch.setenv(name, value)
@@ -135,7 +137,8 @@ def test_a_run_that_was_deleted_on_the_server_is_made_again_offline(home, server
     run.finish(None)
     (line,) = lines
     assert "HTTP 409" in line
-    assert line.endswith("the run goes on offline, and `study wandb push` sends it later under another id")
+    assert line.endswith(tracker.LATER)
+    assert not (home.parent / tracker.AWAY).exists(), "W&B is there"
 
 
 def test_a_server_that_dies_during_a_run_holds_its_end_up_for_a_bounded_time(home, server, monkeypatch):
@@ -151,7 +154,7 @@ def test_a_server_that_dies_during_a_run_holds_its_end_up_for_a_bounded_time(hom
     began = time.monotonic()
     run.finish(None)
     assert time.monotonic() - began < PATIENCE
-    assert lines[1].startswith("W&B: not all was sent within 1 s; `wandb sync ")
+    assert lines[1].endswith(f"; the run goes on without it, and {tracker.LATER}")
 
 
 def test_a_key_that_wandb_login_stored_is_found_without_asking_anybody(home, server, client, monkeypatch):
@@ -195,12 +198,9 @@ def test_only_a_preempted_run_is_queued_again(case, monkeypatch):
     assert tracker.preemptible() is expected
 
 
-def test_a_run_that_was_killed_and_resumed_is_sent_whole(home, server, client, monkeypatch):
-    """Online: what W&B has lost of the first call is in the files. And `wandb sync` never meets a torn file."""
+def test_a_run_that_was_killed_and_resumed_is_sent_whole(home, server, monkeypatch):
+    """Online: what W&B has lost of the first call is in the files."""
     experiment, folder = experiment_from(SMALL), home / "run"
-    torn = folder / "wandb" / "offline-run-20200101_000000-x" / "run-x.wandb"
-    torn.parent.mkdir(parents=True)
-    torn.write_bytes(b":W&B\xd4\xbf")
     with monkeypatch.context() as here:
         start = Task.on_train_batch_start
 
@@ -212,11 +212,9 @@ def test_a_run_that_was_killed_and_resumed_is_sent_whole(home, server, client, m
         here.setattr(Task, "on_train_batch_start", killed)
         with pytest.raises(MemoryError):
             train(experiment, folder, lambda line: None)
-    assert torn.exists()
     for name, value in server.environment().items():
         monkeypatch.setenv(name, value)
     train(experiment, folder, lambda line: None)
-    assert not torn.exists()
     (run,) = server.runs.values()
     points = run["points"]
     assert [point["_step"] for point in points] == [1, 2, 4, 5]

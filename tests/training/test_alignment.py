@@ -4,26 +4,30 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from study.attention import Lengths
 from study.config import experiment_from
-from study.corpora import Link, Pair
+from study.corpora import Link, Pair, load
 from study.models import Translator, build
 from study.training.alignment import (
     Choice,
     Words,
     alignment_error,
     alignment_scores,
-    alignments,
+    attends,
     choose,
     error_floor,
+    gold_argmax,
     gold_mass,
     links,
+    onset,
+    places,
     pooled,
-    table,
+    readings,
+    validation_error,
 )
-from study.training.batches import Example, examples
+from study.training.batches import Example, collate, examples
+from study.training.diagnostics import observe
 from study.training.vocabulary import Words as WordTokens
 
 TEXTS = ["a", "a b", "a b c d e", "b c d"]
@@ -69,10 +73,10 @@ def test_a_link_is_the_largest_visible_weight_of_whatever_sign() -> None:
 
 
 def test_mass_and_floor_by_hand() -> None:
-    readings = [whole([[0.7, 0.1], [0.2, 0.3], [0.5, 0.5]]), whole([[0.4]])]
+    read = [whole([[0.7, 0.1], [0.2, 0.3], [0.5, 0.5]]), whole([[0.4]])]
     gold = [[Link(0, 0), Link(0, 1, sure=False), Link(1, 1)], [Link(0, 0)]]
-    assert gold_mass(readings, gold) == pytest.approx((0.7 + 0.5 + 0.4) / 3)  # the third word has no gold
-    assert gold_mass(readings, [[], []]) is None
+    assert gold_mass(read, gold) == pytest.approx((0.7 + 0.5 + 0.4) / 3)  # the third word has no gold
+    assert gold_mass(read, [[], []]) is None
     data = [Example([], [], Pair("x y", "u v w")), Example([], [], Pair("x", "u"))]
     # Four links; of the three sure ones all are found, each possible too, and the link of w is wrong.
     assert error_floor(data, gold) == pytest.approx(1 - (3 + 3) / (4 + 3))
@@ -92,13 +96,13 @@ def test_heads_and_their_mean_are_told_apart() -> None:
     found[1][0].weights[1] = 0.0
     data = [Example([4, 5], [4, 5], PAIRS[1])]
     gold = [PAIRS[1].alignment or ()]
-    errors = {(row.layer, row.head): row.aer for row in table(found, gold)}
+    errors = {place: alignment_error(found[place[0]], gold, place[1]) for place in places(found)}
     assert errors[0, None] == 1
     assert errors[0, 1] == 0
     assert errors[1, None] == 0
     assert len(errors) == 8
     choice = choose(found, data)
-    assert choice == Choice(1, (0, 1))
+    assert choice == Choice((1, None), (0, 1))
     scores = {s.metric: s for s in alignment_scores(found, data, "test", choice)}
     assert scores["aer"].signature == scores["gold_mass"].signature == "layer:1|heads:mean"
     assert scores["aer_best_head"].signature == "layer:0|head:1"
@@ -111,9 +115,7 @@ DIAGONAL = {"attention.cross.reach": "local_m", "attention.cross.window": 0}
 @pytest.mark.parametrize(
     "fields",
     [
-        {"family": "recurrent", "decoder": "luong"},
         {"family": "recurrent", "decoder": "bahdanau", "attention.weights": "identity"},
-        {"family": "recurrent", "input_feeding": True, "attention.weights": "sigmoid"},
         {"family": "transformer", "attention.heads": 3, "attention.cross.weights": "identity"},
     ],
     ids=lambda fields: "-".join(map(str, fields.values())),
@@ -122,12 +124,12 @@ def test_a_window_of_one_slot_aligns_the_diagonal_whatever_it_has_learned(fields
     """Untrained, so that signed weights are of both signs, in one batch with padding."""
     translator = model(**fields, **DIAGONAL)
     data = examples(PAIRS, VOCABULARY)
-    found = alignments(translator, data, VOCABULARY)
-    for layer, readings in found.items():
-        for pair, reading in zip(PAIRS, readings, strict=True):
+    found = readings(translator, data, VOCABULARY)
+    for layer, read in found.items():
+        for pair, reading in zip(PAIRS, read, strict=True):
             assert links(reading.of(None)) == {(i, i) for i in range(len(pair.source.split()))}, layer
     choice = choose(found, data)
-    assert choice == Choice(0, (0, 0))
+    assert choice == Choice((0, None), (0, 0))
     scores = {s.metric: s.value for s in alignment_scores(found, data, "test", choice)}
     wanted = {"aer": 0, "gold_mass": 1, "aer_floor": 0, "aer_best_head": 0}
     if fields["family"] == "recurrent":
@@ -137,9 +139,9 @@ def test_a_window_of_one_slot_aligns_the_diagonal_whatever_it_has_learned(fields
 
 def test_a_target_longer_than_its_source_looks_at_its_end_and_has_no_link_there() -> None:
     data = examples([Pair("a b", "a b c d e", (Link(0, 0),))], VOCABULARY)
-    (readings,) = alignments(model(**DIAGONAL), data, VOCABULARY).values()
-    assert links(readings[0].of(None)) == {(0, 0), (1, 1)}, "the others see end-of-sentence alone"
-    assert alignment_error(readings, [data[0].pair.alignment or ()]) == pytest.approx(1 - 2 / 3)
+    (read,) = readings(model(**DIAGONAL), data, VOCABULARY).values()
+    assert links(read[0].of(None)) == {(0, 0), (1, 1)}, "the others see end-of-sentence alone"
+    assert alignment_error(read, [data[0].pair.alignment or ()]) == pytest.approx(1 - 2 / 3)
 
 
 @pytest.mark.parametrize("weights", ["softmax", "identity"])
@@ -147,9 +149,9 @@ def test_alignment_passes_through_annotations(weights: str) -> None:
     """Their slots are no tokens: what a slot is made of is linked, and padding is not."""
     translator = model(memory="structured", annotations=3, **{"attention.weights": weights})
     data = examples(PAIRS, VOCABULARY)
-    together = alignments(translator, data, VOCABULARY)[0]
+    together = readings(translator, data, VOCABULARY)[0]
     for i, example in enumerate(data):
-        (alone,) = alignments(translator, [example], VOCABULARY)[0]
+        (alone,) = readings(translator, [example], VOCABULARY)[0]
         assert together[i].visible.all()
         assert together[i].weights.shape == (1, len(example.target), len(example.source))
         for one, other in zip(together[i], alone, strict=True):
@@ -158,19 +160,60 @@ def test_alignment_passes_through_annotations(weights: str) -> None:
     assert all((total < 1).all() and (total > 0).all() for total in totals), "the rest is on end-of-sentence"
 
 
-def test_a_pair_beyond_the_limit_has_no_words() -> None:
-    data = examples([*PAIRS, Pair("a " * 20, "a")], VOCABULARY)
-    translator = model(family="transformer", positions="learned", **{"attention.heads": 2})
-    readings = alignments(translator, data, VOCABULARY)[1]
-    assert links(readings[-1].of(None)) == links(readings[-1].of(1)) == set()
-    assert len(links(readings[2].of(1))) == 5
-    assert torch.is_grad_enabled()
-
-
 def test_without_gold_or_tokens_there_is_nothing_to_choose() -> None:
     bare = examples([Pair(pair.source, pair.target) for pair in PAIRS], VOCABULARY)
-    found = alignments(model(), bare, VOCABULARY)
+    found = readings(model(), bare, VOCABULARY)
     assert choose(found, bare) is None
     data = examples(PAIRS, VOCABULARY)
-    assert choose(alignments(model(memory="mean"), data, VOCABULARY), data) is None
-    assert alignment_scores(found, bare, "test", Choice(0, (0, 0))) == []
+    assert choose(readings(model(memory="mean"), data, VOCABULARY), data) is None
+    assert alignment_scores(found, bare, "test", Choice((0, None), (0, 0))) == []
+
+
+GRAPH = load(experiment_from({"data.name": "graph", "data.train_pairs": 40, "data.test_pairs": 30}).data)
+GRAPHS = WordTokens.learn([side for pair in GRAPH.splits["train"] for side in (pair.source, pair.target)])
+MODEL = {"model.family": "transformer", "model.layers": 2, "model.attention.heads": 4, "model.width": 24}
+
+
+def test_attention_scored_on_who_attends_to_whom() -> None:
+    model = build(experiment_from(MODEL).model, len(GRAPHS), 1).eval()
+    data = {split: examples(GRAPH.splits[split][:20], GRAPHS) for split in ("valid", "test")}
+    scores = {(s.split, s.metric): s for s in attends(model, data, data["valid"], GRAPHS)}
+    assert {metric for _, metric in scores} == {"attends_mass", "attends_argmax", "attends_head"}
+    masses: dict[int, float] = {}
+    for (site, layer), observation in observe(model, collate(data["valid"])).items():
+        if site == "encoder_self":
+            together = observation.weights.mean(1)
+            links = [
+                (b, link.target, link.source) for b, e in enumerate(data["valid"]) for link in e.pair.attends or ()
+            ]
+            # a mean over words with gold, which here have one each
+            masses[layer] = float(sum(together[at] for at in links) / len(links))
+    best = max(masses, key=lambda layer: masses[layer])
+    assert scores["valid", "attends_mass"].value == pytest.approx(100 * masses[best], rel=1e-4)
+    assert scores["test", "attends_mass"].signature == f"layer:{best}|heads:mean|version:1"
+    recurrent = build(experiment_from({"model.width": 24}).model, len(GRAPHS), 1).eval()
+    assert attends(recurrent, data, data["valid"], GRAPHS) == []
+
+
+def test_mass_and_argmax_on_gold_by_hand() -> None:
+    heads = np.array([[[0.2, 0.8], [0.6, 0.4]], [[0.7, 0.3], [0.6, 0.4]]])
+    found, gold = [Words(heads, heads, heads > 0)], [(Link(1, 0), Link(0, 1), Link(1, 1))]
+    # word 0: mean row [.45, .55], gold 1; word 1: [.6, .4], gold both
+    assert gold_mass(found, gold) == pytest.approx((0.55 + 1.0) / 2)
+    assert [gold_argmax(found, gold, head) for head in (None, 0, 1)] == [1.0, 1.0, 0.5]
+    even = np.full((1, 1, 4), 0.25)
+    assert gold_argmax([Words(even, even, even > 0)], [(Link(2, 0),)]) == 0.25, "equal weights share the word"
+
+
+def test_validations_error_rate_is_that_of_alignment_and_onset_its_first_below_one_half() -> None:
+    model = build(experiment_from(MODEL).model, len(GRAPHS), 1).eval()
+    data = examples(GRAPH.splits["valid"][:20], GRAPHS)
+    batch = collate(data)
+    rate = validation_error(observe(model, batch), batch, data, GRAPHS)
+    links = [example.pair.alignment or () for example in data]
+    assert rate == min(alignment_error(found, links) for found in readings(model, data, GRAPHS).values())
+    history: list[dict[str, Any]] = [{"step": 10 * i, "valid_aer": aer} for i, aer in enumerate((0.7, 0.5, 0.4, 0.6))]
+    (score,) = onset(history, 20)
+    assert (score.metric, score.value, score.n) == ("onset", 20, 20)
+    assert onset(history[:2], 20)[0].value is None
+    assert onset([{"step": 1, "valid_aer": None}], 20) == []

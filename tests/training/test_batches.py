@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from study.attention import Terms
-from study.config.experiment import Training
 from study.corpora import Pair
 from study.models.translator import BOS, EOS, PAD
 from study.training.batches import Batch, Example, Steps, collate, epoch, in_order
@@ -40,10 +39,6 @@ def test_starting_at_a_step_gives_the_batches_that_counting_there_gives(first: i
     assert all(torch.equal(a, b) for x, y in zip(whole[first:], later, strict=True) for a, b in zip(x, y, strict=True))
 
 
-def test_the_last_step_ends_it() -> None:
-    assert len(list(Steps(data(), 97, 3, 5, 41))) == 36
-
-
 def test_the_seed_alone_decides_the_order() -> None:
     one, again, other = (first_tokens(list(Steps(data(), 97, seed, 0, 20))) for seed in (3, 3, 4))
     assert one == again != other
@@ -55,11 +50,6 @@ def test_an_epoch_has_every_pair_once_within_the_budget(lengths: list[int], budg
     batches = epoch(np.array(lengths), budget, 1, number)
     assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
     assert all(len(batch) * max(lengths[i] for i in batch) <= budget for batch in batches)
-
-
-def test_a_pair_longer_than_the_budget_is_a_batch_of_its_own() -> None:
-    batches = epoch(np.array([50, 3, 3, 3]), 10, 1, 0)
-    assert sorted(sorted(map(int, batch)) for batch in batches) == [[0], [1, 2, 3]]
 
 
 def test_batches_are_bucketed_by_length() -> None:
@@ -77,11 +67,6 @@ def test_evaluation_batches_hold_every_pair_once_within_the_budget(sizes: list[t
     assert all(len(batch) * max(pairs[i].length for i in batch) <= budget for batch in batches)
     shown = [len(pairs[i].source) for batch in batches for i in batch]
     assert shown == sorted(shown)
-
-
-def test_no_pairs_are_no_batches() -> None:
-    """As where a model can read none of a split."""
-    assert in_order([], 20) == []
 
 
 def test_a_batch_by_hand() -> None:
@@ -104,22 +89,6 @@ def test_a_batch_by_hand() -> None:
 def test_learning_rate_by_hand(schedule: str, wanted: dict[int, float]) -> None:
     recipe = SimpleNamespace(schedule=schedule, warmup=4, steps=12)
     assert {step: factor(step, recipe) for step in wanted} == pytest.approx(wanted)
-
-
-def test_the_help_of_the_schedule_names_the_rate_of_the_last_update() -> None:
-    """It is not 0: a last update at rate 0 would be none."""
-    recipe = Training()
-    assert factor(recipe.steps - 1, recipe) == 1 / (recipe.steps - recipe.warmup)
-    assert "1 / (steps − warmup) of the peak at the last update" in str(Training.model_fields["schedule"].description)
-
-
-@pytest.mark.parametrize("schedule", ["linear", "inverse_sqrt", "constant"])
-@pytest.mark.parametrize("warmup", [0, 1, 5, 50])
-def test_learning_rate_stays_between_nothing_and_its_peak(schedule: str, warmup: int) -> None:
-    recipe = SimpleNamespace(schedule=schedule, warmup=warmup, steps=13)
-    factors = [factor(step, recipe) for step in range(13)]
-    assert all(0 < value <= 1 for value in factors)
-    assert warmup not in (0, 1) or factors[0] == 1
 
 
 def test_a_steps_seed_is_a_function_of_seed_and_step() -> None:

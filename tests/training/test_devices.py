@@ -142,7 +142,7 @@ def _second(process: subprocess.Popen[str]) -> int:
 
     def found() -> list[int]:
         ids = map(int, children.read_text().split())
-        return [one for one in ids if b"study.training" in Path(f"/proc/{one}/cmdline").read_bytes()]
+        return [one for one in ids if b"spawn_main" in Path(f"/proc/{one}/cmdline").read_bytes()]
 
     until(lambda: bool(found()))
     return found()[0]
@@ -186,12 +186,12 @@ def test_more_devices_than_gpus_is_one_line(monkeypatch: pytest.MonkeyPatch) -> 
     four = {"trainer.devices": 4, "trainer.device": "auto"}
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(
-        InputError, match=r"trainer\.devices: expected at most 1 \(GPUs of this machine: 0\), got 4\. Use 1, or"
+        InputError, match=r"trainer\.devices: expected at most 1 \(GPUs of this machine: 0\), got 4\. Use fewer"
     ):
         machine.device_for(experiment_from(four))
     assert machine.device_for(experiment_from(four, {"trainer.device": "cpu"})).type == "cpu"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    with pytest.raises(InputError, match=r"at most 2 \(GPUs of this machine: 2\), got 4\. Use 2 or fewer"):
+    with pytest.raises(InputError, match=r"at most 2 \(GPUs of this machine: 2\), got 4\. Use fewer"):
         machine.device_for(experiment_from(four))
     assert machine.device_for(experiment_from(four, {"trainer.devices": 2})).type == "cuda"

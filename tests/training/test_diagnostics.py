@@ -1,19 +1,28 @@
-"""Diagnostics, pooled alignments and their error, computed by hand."""
+"""Diagnostics by hand, against autograd and against the scores, and that measuring leaves training as it is."""
 
 import math
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from tiny_sweep import GRAPH
 from torch import Tensor
+from torch.nn import functional as F
 
 from study.attention import AttentionCall
 from study.config import experiment_from
+from study.corpora import Link, Pair
 from study.models import build
 from study.models.translator import EOS, PAD, Encoded, Output, Translator
-from study.training.batches import Batch
-from study.training.diagnostics import diagnose, look, measures, observe, taps
+from study.training import diagnostics
+from study.training.alignment import gold_mass, of_words, sides
+from study.training.batches import Batch, Example, collate
+from study.training.diagnostics import diagnose, gradients, masses, observe, profile, taps, truth
+from study.training.run import run
+from study.training.vocabulary import Words
 
 
 class Shown(Translator):
@@ -22,7 +31,7 @@ class Shown(Translator):
     def __init__(self, weights: Tensor, mask: Tensor, steps: bool = False) -> None:
         super().__init__()
         self.weights, self.visible, self.steps = weights[None], mask, steps
-        self.attention = SimpleNamespace(tap=None, map_key=torch.nn.Identity())
+        self.attention = SimpleNamespace(tap=None)
 
     def sites(self):
         yield "cross", 0, self.attention
@@ -48,7 +57,7 @@ def heads(weights: list, slots: int | None = None, wanted: int | None = None, st
     source = torch.where(mask, 7, PAD)[None]
     target = torch.where(torch.arange(length) < (wanted or length), 7, PAD)[None]
     batch = Batch(source, mask[None], target, target)
-    found = diagnose(look(Shown(shown, mask, steps), batch), batch, {})
+    found = diagnose(observe(Shown(shown, mask, steps), batch), batch, {})
     assert list(found) == ["cross"]
     assert len(found["cross"]) == 1
     return by_head(found["cross"][0], len(shown))
@@ -68,48 +77,19 @@ def test_uniform_and_diagonal_attention(steps: bool) -> None:
     assert uniform["spread"] == pytest.approx(1)
     assert uniform["max_weight"] == pytest.approx(1 / n)
     assert uniform["logit_sd"] == pytest.approx(0, abs=1e-12)
-    assert uniform["query_norm"] == pytest.approx(3)
     assert diagonal["entropy"] == pytest.approx(0, abs=1e-12)
     assert diagonal["information"] == pytest.approx(math.log(n))
     assert diagonal["spread"] == pytest.approx(1)
     assert diagonal["max_weight"] == 1
-    assert diagonal["logit_mean"] == pytest.approx(1 / n)
     assert diagonal["logit_max"] == 1
     assert diagonal["logit_sd"] == pytest.approx(np.eye(n).std(ddof=1))
-
-
-def test_attention_that_always_looks_at_one_place_has_no_spread() -> None:
-    (collapsed,) = heads([[[0.0, 1.0, 0.0]] * 4])
-    assert collapsed["entropy"] == collapsed["information"] == collapsed["spread"] == 0
-    assert collapsed["max_weight"] == 1
-
-
-def test_what_narrow_windows_see_together_has_a_spread_of_at_most_one() -> None:
-    """Rows over different slots, pooled: one slot each, three around the diagonal, all but the own."""
-    n = 6
-    apart = (torch.arange(n)[:, None] - torch.arange(n)).abs()
-    found = {}
-    for name, visible in {"w 0": apart == 0, "w 1": apart <= 1, "exclude_self": apart > 0}.items():
-        weights = (visible / visible.sum(-1, keepdim=True))[None, None].double()
-        call = AttentionCall(*[weights] * 6, visible[None, None])
-        rows = measures.Rows.of(call, torch.ones(1, n, dtype=torch.bool))
-        found[name] = {measure: float(v) for measure, v in measures.entropies(weights, rows, True).items()}
-    assert math.isnan(found["w 0"]["entropy"])
-    assert [found[name]["spread"] for name in ("w 0", "exclude_self")] == pytest.approx([1, 1])
-    assert found["w 0"]["information"] == pytest.approx(math.log(n))
-    assert found["exclude_self"]["information"] == pytest.approx(math.log(n) - math.log(n - 1))
-    pooled = torch.tensor([5 / 6, 7 / 6, 1, 1, 7 / 6, 5 / 6]) / n  # a row is 1/3 thrice, 1/2 twice at both ends
-    assert found["w 1"]["spread"] == pytest.approx(float(torch.special.entr(pooled).sum()) / math.log(n), rel=1e-5)
-    assert 0.9 < found["w 1"]["spread"] < 1
 
 
 @pytest.mark.parametrize(
     ("reach", "weights"),
     [
-        ("local_m", "softmax"),
         ("local_p", "softmax"),
         ("hard", "softmax"),
-        ("local_p", "sparsemax"),
         ("global", "entmax15"),
     ],
 )
@@ -118,17 +98,14 @@ def test_what_a_reach_does_to_the_weights_hides_no_entropy(reach: str, weights: 
     model = build(experiment_from(fields).model, 23, 1)
     source, target = torch.tensor([[7, 8, 9, 10, EOS], [9, EOS, PAD, PAD, PAD]]), torch.tensor([[2, 5, 6], [2, 6, PAD]])
     batch = Batch(source, source != PAD, target, target)
-    observation = look(model, batch)["cross", 0].call
+    observation = observe(model, batch)["cross", 0]
     torch.testing.assert_close(observation.normalised.sum(-1), torch.ones(2, 1, 3))
     if reach == "hard":
         assert observation.weights.unique().tolist() == [0, 1]
-    (layer,) = diagnose(look(model, batch), batch, {})["cross"]
+    (layer,) = diagnose(observe(model, batch), batch, {})["cross"]
     assert 0 < layer["entropy"][0] <= 1
     assert 0 < layer["spread"][0] <= 1
     assert layer["information"][0] >= -1e-6
-    assert (layer["softmax_gradient"] is not None) == (weights == "softmax")
-    if weights == "softmax":
-        assert 0 < layer["softmax_gradient"][0] < 1
 
 
 def test_padding_is_ignored_on_both_sides() -> None:
@@ -150,8 +127,8 @@ def test_one_slot_has_no_entropy_and_none_has_nothing() -> None:
     model = build(experiment_from({"model.memory": "empty"}).model, 23, 1)
     source = torch.tensor([[7, EOS]])
     batch = Batch(source, source != PAD, source, source)
-    (found,) = diagnose(look(model, batch), batch, {})["cross"]
-    assert {value for name, value in found.items() if name != "query_norm"} == {None}
+    (found,) = diagnose(observe(model, batch), batch, {})["cross"]
+    assert set(found.values()) == {None}
 
 
 @pytest.mark.parametrize("family", [{}, {"model.decoder": "bahdanau"}, {"model.family": "transformer"}])
@@ -168,8 +145,121 @@ def test_every_site_is_observed_with_all_queries_and_nothing_changes(family: dic
     again = observe(model, batch)
     assert all(torch.equal(seen[key].weights, again[key].weights) for key in seen), "dropout was on"
     assert model.training
-    for layers in diagnose(look(model, batch), batch, {}).values():
+    for layers in diagnose(observe(model, batch), batch, {}).values():
         assert all(0 <= entropy <= 1 for layer in layers for entropy in layer["entropy"])
     with pytest.raises(RuntimeError), taps(model):
         raise RuntimeError
     assert all(attention.tap is None for _, _, attention in model.sites())
+
+
+def test_shares_of_weight_by_hand() -> None:
+    """Tokens: three words and end-of-sentence. The second head's weights have signs, the third row is padding."""
+    first = [[0.1, 0.2, 0.3, 0.4], [0.5, 0.25, 0.25, 0.0], [0.0, 0.0, 1.0, 0.0]]
+    second = [[1.0, -2.0, 3.0, -4.0], [0.0, 0.0, 0.0, 0.0], [9.0, 9.0, 9.0, 9.0]]
+    right = torch.tensor([[[0.0, 0.0, 1.0, 0.0], [1.0, 1.0, 0.0, 0.0], [1.0] * 4]])
+    some, tokens = torch.tensor([[[True, True, False]]]), torch.ones(1, 4, dtype=torch.bool)
+    found = masses(torch.tensor([[first, second]]), some, tokens, right)
+    torch.testing.assert_close(found["last_two_mass"], torch.tensor([(0.5 + 0.5) / 2, 0.5 / 2]))
+    torch.testing.assert_close(found["end_mass"], torch.tensor([(0.4 + 0.0) / 2, 0.4 / 2]))
+    torch.testing.assert_close(found["gold_mass"], torch.tensor([(0.3 + 0.75) / 2, 0.3 / 2]))
+    short = torch.tensor([[[[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]]])  # a source of one word
+    alone = masses(short, torch.ones(1, 1, 3, dtype=torch.bool), torch.ones(1, 2, dtype=torch.bool), None)
+    assert alone["last_two_mass"].item() == pytest.approx((1 + 0.5 + 0) / 3)
+    assert "gold_mass" not in alone
+
+
+class Halves(Words):
+    """Two tokens for every word."""
+
+    def words(self, text: str) -> list[int]:
+        return [i for i in range(len(text.split())) for _ in range(2)]
+
+
+def test_gold_of_words_is_gold_of_their_tokens() -> None:
+    pair = Pair("a b", "x y", (Link(1, 0), Link(0, 1, sure=False)), (Link(1, 0),))
+    example = Example([4, 5, 6, 7], [8, 9, 10, 11], pair)
+    batch = collate([example])
+    found = truth([example], Halves(b"[]"), batch)
+    right = torch.zeros(1, 5, 5)
+    right[0, :2, 2:4] = 0.5
+    assert torch.equal(found["encoder_self"], right)
+    right[0, 2:4, :2] = 0.5
+    assert torch.equal(found["cross"], right)
+    bare = Example(example.source, example.target, Pair("a b", "x y"))
+    assert truth([example, bare], Halves(b"[]"), batch) == {}
+
+
+class Unequal(Words):
+    """As many tokens for a word as it has letters."""
+
+    def words(self, text: str) -> list[int]:
+        return [i for i, word in enumerate(text.split()) for _ in word]
+
+
+def test_the_diagnosed_mass_on_gold_is_the_scored_one() -> None:
+    """Three tokens of one word, with and without gold, and signs."""
+    pair = Pair("aa b", "xxx y zz", (Link(0, 0), Link(1, 0, sure=False), Link(0, 1)))
+    example, vocabulary = Example([4] * 3, [5] * 6, pair), Unequal(b"[]")
+    batch = collate([example])
+    weights = torch.randn(1, 2, 7, 4, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    right = truth([example], vocabulary, batch)["cross"]
+    found = masses(weights, torch.ones(1, 1, 7, dtype=torch.bool), batch.mask, right)["gold_mass"]
+    call = AttentionCall(*[weights] * 6, torch.ones(1, 1, 1, 4, dtype=torch.bool))
+    read = of_words(call, 4, [sides(example, vocabulary, "cross")])
+    assert read is not None
+    scored = [gold_mass(read, [pair.alignment or ()], head) for head in (0, 1)]
+    assert found.tolist() == pytest.approx(scored)
+
+
+def test_profile_of_the_gradient_by_hand() -> None:
+    """Eight queries over four tokens, gold at the first; norms 8, 4, 2, 2 of mean 4."""
+    size = torch.tensor([[8.0, 4.0, 2.0, 2.0, 0.0]] * 8, dtype=torch.float64)
+    real = torch.arange(5).expand(8, -1) < 4
+    position = torch.zeros(8, dtype=torch.long)
+    first = (torch.arange(5) == 0).expand(8, -1)
+    expected = {"norm": pytest.approx(math.sqrt(88)), "by_way": [None, 2.0, None, None, None], "far_near_way": None}
+    for right in (first, None):  # without gold, the token of the query's own number: 0 too
+        assert profile(size, real, position, right) == expected
+    both = (torch.arange(5) % 3 == 0).expand(8, -1)  # ways 3 and 0: 2 at the far one, 1/2 at the near one
+    assert profile(size, real, position, both)["far_near_way"] == pytest.approx(4)
+    nowhere = profile(torch.zeros_like(size), real, position, None)
+    assert nowhere == {"norm": None, "by_way": [None] * 5, "far_near_way": None}
+
+
+@pytest.mark.parametrize("family", [{"model.cell": "lstm"}, {"model.family": "transformer"}])
+def test_gradients_are_autograds_and_touch_nothing(family: dict[str, Any]) -> None:
+    model = build(experiment_from({"model.width": 20, "model.attention.heads": 2}, family).model, 23, 1).train()
+    source = torch.tensor([[7, 8, 9, EOS], [9, 5, EOS, PAD]])
+    target = torch.tensor([[2, 5, 6, 7], [2, 6, 7, PAD]])
+    batch = Batch(source, source != PAD, target, torch.tensor([[5, 6, 7, EOS], [6, 7, EOS, PAD]]))
+    random, before = torch.random.get_rng_state(), {name: p.clone() for name, p in model.named_parameters()}
+    found = diagnostics.at_source(model, batch, torch.tensor([2, 0]))
+    with torch.inference_mode():  # as validation may run
+        assert gradients(model, batch, {})["norm"] > 0
+    assert model.training
+    assert torch.equal(torch.random.get_rng_state(), random)
+    assert all(p.grad is None and torch.equal(p, before[name]) for name, p in model.named_parameters())
+    embedded = model.source_embedding(source[1:, :3]).detach().requires_grad_()
+    handle = model.source_embedding.register_forward_hook(lambda *_: embedded)
+    model.eval()
+    logits = model.decode(model.encode(source[1:, :3], source[1:, :3] != PAD), target[1:, :3]).logits
+    handle.remove()
+    F.cross_entropy(logits[0, :1], torch.tensor([6])).backward()
+    assert embedded.grad is not None
+    torch.testing.assert_close(found[1], F.pad(embedded.grad[0].norm(dim=-1), (0, 1)), rtol=1e-4, atol=1e-6)
+
+
+def test_training_is_the_same_without_diagnostics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = experiment_from(GRAPH, {"model.dropout": 0.2, "model.attention.cross.reach": "hard"})
+    looked = run(experiment, tmp_path / "with", lambda line: None)
+    assert looked.diagnostics["gradients"]["end"]["norm"] > 0
+    (layer,) = looked.diagnostics["cross"]
+    assert layer["entropy"] == [float(f"{value:.4g}") for value in layer["entropy"]]
+    for name in ("observe", "diagnose", "gradients"):
+        monkeypatch.setattr(diagnostics, name, lambda *_: {})
+    blind = run(experiment, tmp_path / "without", lambda line: None)
+    assert blind.diagnostics == {}
+    losses = [[(p["train_loss"], p["valid_loss"]) for p in record.history] for record in (looked, blind)]
+    assert losses[0] == losses[1]
+    states = [torch.load(tmp_path / name / "model.pt", weights_only=False)["state"] for name in ("with", "without")]
+    assert all(torch.equal(tensor, states[1][name]) for name, tensor in states[0].items())

@@ -1,21 +1,23 @@
 """The test of a model: scores by hand where they can be, and every part on a model that has learned its corpus."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from study.attention import Lengths
 from study.config import Experiment, experiment_from
 from study.config.mechanisms import MEMORY
 from study.corpora import Contrast, Corpus, Link, Pair
 from study.models import Translator, build
 from study.models.translator import EOS, PAD, Encoded, Output
 from study.training import decode
-from study.training.alignment import alignments
+from study.training.alignment import readings
 from study.training.batches import Example, collate, examples
-from study.training.evaluate import _contrasts, attention_map, evaluate
+from study.training.evaluate import _beyond, _contrasts, evaluate
 from study.training.vocabulary import Words
 
 NOUNS = {"Hund": "dog", "Mann": "man", "Ball": "ball", "Haus": "house", "Kind": "child"}
@@ -77,7 +79,7 @@ def test_a_model_that_has_learned_its_corpus(family: str) -> None:
     assert weights.shape == (len(evaluation.shown["target"]), len(evaluation.shown["source"]))
     torch.testing.assert_close(weights.sum(1), torch.ones(len(weights)), rtol=0, atol=1e-3)
     assert evaluation.shown["gold"] == [[i, i] for i in range(len(weights) - 1)]
-    found = alignments(model, tests, VOCABULARY)
+    found = readings(model, tests, VOCABULARY)
     assert sorted(found) == list(range(2 if family == "transformer" else 1))
     for maps in found.values():
         assert [m.weights.shape for m in maps] == [(1, len(e.target), len(e.source)) for e in tests]
@@ -108,18 +110,7 @@ def test_a_memory_without_source_tokens_has_no_alignment(memory: str) -> None:
     evaluation = evaluate(experiment, model, VOCABULARY, CORPUS, valid)
     assert evaluation.shown is None
     assert not any(score.metric == "aer" for score in evaluation.scores)
-    assert alignments(model, valid, VOCABULARY) == {}
-
-
-def test_without_gold_the_map_has_no_frame_and_there_is_no_error_rate() -> None:
-    experiment, model = build_untrained()
-    bare = {split: [Pair(p.source, p.target) for p in pairs] for split, pairs in CORPUS.splits.items()}
-    valid = examples(bare["valid"], VOCABULARY)
-    evaluation = evaluate(experiment, model, VOCABULARY, Corpus("multi30k", 1, bare), valid)
-    assert {score.metric for score in evaluation.scores}.isdisjoint({"aer", "contrast"})
-    shown = attention_map(model, valid, VOCABULARY, None)
-    assert shown is not None
-    assert shown["gold"] is None
+    assert readings(model, valid, VOCABULARY) == {}
 
 
 class Rated(Translator):
@@ -146,17 +137,19 @@ def test_a_model_that_ignores_the_source_wins_no_pair(odds: dict[str, float]) ->
     assert (score.value, score.n) == (0.0, 1)
 
 
-def test_pairs_that_a_model_cannot_read_have_no_score() -> None:
-    """No pair is won or lost beyond the end of a position table."""
-    model = Rated({})
-    model.longest = 2
-    (score,) = _contrasts(model, CONTRASTS[:2], VOCABULARY)
-    assert (score.value, score.n) == (None, 1)
-
-
 def test_translations_come_in_the_order_of_the_data() -> None:
     _, model = trained("recurrent")
     data: list[Example] = examples(PAIRS, VOCABULARY)
     assert decode.translate(model, data, VOCABULARY, 1, 0.0) == [p.target for p in PAIRS]
     backwards = decode.translate(model, data[::-1], VOCABULARY, 4, 1.0)
     assert backwards == [p.target for p in PAIRS[::-1]]
+
+
+@pytest.mark.parametrize("family", [{}, {"model.family": "transformer", "model.layers": 1}])
+def test_slots_that_a_location_cannot_address_are_counted(family: dict[str, Any]) -> None:
+    config = experiment_from({"model.width": 20, "model.attention.cross.score": "location"}, family).model
+    model = build(config, len(VOCABULARY), 1, Lengths(5, 5)).eval()
+    data = examples([Pair("a0 b0 c0 d0 e0 f0", "0"), Pair("a0", "0 0 0 0 0 0 0")], VOCABULARY)
+    (score,) = _beyond(model, data, "long")
+    assert score.value == pytest.approx(100 * 2 / (7 + 2))
+    assert _beyond(build(experiment_from(family).model, len(VOCABULARY), 1), data, "long") == []

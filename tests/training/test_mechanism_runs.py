@@ -1,8 +1,6 @@
 """Mechanisms that a whole run must know how to carry: what samples resumes exactly, what has a limit keeps to it."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tiny_sweep import GRAMMAR
@@ -22,40 +20,9 @@ SMALL = GRAMMAR | {
 }
 
 
-class Stopped(Exception):  # noqa: N818
-    """The run ends here."""
-
-
 @pytest.fixture(autouse=True)
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_MODE", "disabled")
-
-
-def timeless(folder: Path) -> dict[str, Any]:
-    tree: dict[str, Any] = json.loads((folder / "record.json").read_text())
-    del tree["resources"], tree["provenance"]["started_utc"]
-    return tree
-
-
-def test_hard_attention_resumes_exactly(tmp_path: Path) -> None:
-    """Its draws are a function of (seed, step), and its baseline is in the checkpoint."""
-    experiment = experiment_from(SMALL, {"model.attention.reach": "hard"})
-    record = run(experiment, tmp_path / "whole", lambda line: None)
-    assert record.status == "finished"
-    assert 0 < record.history[-1]["train_loss"] < 10
-
-    def interrupt(line: str) -> None:
-        said.append(line)
-        if len(said) == 3:  # the first line says what begins
-            raise Stopped
-
-    said: list[str] = []
-    with pytest.raises(Stopped):
-        run(experiment, tmp_path / "broken", interrupt)
-    said.clear()
-    run(experiment, tmp_path / "broken", said.append)
-    assert any(line.startswith("continuing") for line in said)
-    assert timeless(tmp_path / "broken") == timeless(tmp_path / "whole")
 
 
 def test_learned_positions_leave_longer_splits_without_a_likelihood(tmp_path: Path) -> None:

@@ -86,9 +86,7 @@ def stop(monkeypatch: pytest.MonkeyPatch) -> Stop:
 @pytest.mark.parametrize(
     ("step", "number", "kept"),
     [
-        (2, signal.SIGTERM, 2),  # before the first validation
         (3, signal.SIGINT, 3),  # in the step that one follows
-        (-6, signal.SIGTERM, 6),
         (7, signal.SIGINT, 7),  # the last, which is validated after training
         (-7, signal.SIGTERM, 6),
     ],

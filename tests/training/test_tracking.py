@@ -36,9 +36,10 @@ def test_an_offline_run_keeps_the_agents_contract(monkeypatch: pytest.MonkeyPatc
 def test_a_map_is_drawn_with_its_caption_or_left_out() -> None:
     shown = {"source": ["Hund"], "target": ["dog"], "weights": [[1.0]], "gold": None, "text": {"source": "Hund"}}
     shown |= {"site": "cross", "layer": 0, "head": None}
-    assert tracker.caption(view.Map(shown, 0.25)) == "cross, layer 0, mean over heads · AER on validation 0.25 · Hund"
-    assert tracker._sent(view.Map({**shown, "weights": "no numbers"})) is None
-    assert tracker._sent(view.Map(shown)).image.size[0] > 50
+    with_error = "cross, layer 0, mean over heads · AER on validation 0.25 · Hund"
+    assert tracker.caption({**shown, "aer": 0.25}) == with_error
+    assert tracker._sent({**shown, "weights": "no numbers"}) is None
+    assert tracker._sent(shown).image.size[0] > 50
 
 
 def test_disabled_or_not_installed_wandb_is_not_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -66,39 +67,38 @@ def test_a_run_is_shown_by_section_with_its_translations(tmp_path: Path) -> None
     recipe = {"training.steps": 4, "training.validate_every": 2, "training.batch_tokens": 300}
     experiment = experiment_from(model, data, recipe, {"trainer.threads": 1, "trainer.device": "cpu"})
     record = train(experiment, tmp_path / "run", lambda line: None)
-    read = tracker.reader(tmp_path / "run")
+    shown = view.view_of(Store(tmp_path), "run", view.Place())
+    read = shown.read
     history = [json.loads(line) for line in (read("history.jsonl") or b"").splitlines()]
-    shown = view.view_of(record, view.Place(), read)
     points: dict[int, dict[str, Any]] = dict(shown.points)
     assert list(points) == [1, 2, 4]
     assert points[1].keys() == {"train/loss", "train/lr", "train/gradient_norm"}, "no speed of a first step"
     assert {name.partition("/")[0] for point in points.values() for name in point} == {"train", "valid", "attention"}
-    step, end = shown.end
+    step, end = shown.end()
     assert (step, end.pop("step")) == (5, 4)
     assert end.keys() == {"test/map", "test/translations"}
     for point in history:
         own = points[point["step"]]
         assert (own["valid/loss"], own["attention/aer"]) == (point["valid_loss"], point["valid_aer"])
         assert own["attention/gradients/norm"] > 0
-        assert own["attention/map"].aer == point["valid_aer"] is not None
+        assert own["attention/map"]["aer"] == point["valid_aer"] is not None
         for site in ("encoder_self", "decoder_self", "cross"):
             heads = [value for layer in point["heads"][site] for value in layer["entropy"]]
             assert own[f"attention/{site}/entropy"] == pytest.approx(sum(heads) / 4, rel=1e-3)
     translated = end["test/translations"]
-    assert translated.columns == ("split", "sentence", "source", "reference", "hypothesis", "exact", "map")
     hypotheses = (read("test.hyp.txt") or b"").decode().splitlines()
-    assert [row[4] for row in translated.rows] == hypotheses
-    assert 100 * sum(row[5] for row in translated.rows) / len(hypotheses) == record.score("test", "exact")
+    assert [row[4] for row in translated] == hypotheses
+    assert 100 * sum(row[5] for row in translated) / len(hypotheses) == record.score("test", "exact")
     section = experiment_from(data).data
     assert record.data is not None
     sources = [pair.source for pair in section.pairs_of("test", record.data.files) or ()]
-    assert sources == [row[2] for row in translated.rows]
+    assert sources == [row[2] for row in translated]
     assert section.pairs_of("test", {"test": "0" * 64}) is None, "a generator that has changed makes other sentences"
-    assert [row[6] for row in translated.rows if row[6]] == [end["test/map"]]
     published = Store(Path(__file__).parents[2] / "results")
     name = next(name for name in published.ids() if name.startswith("one_space-"))  # its targets have one word
-    table = view.media(published.record(name), lambda file: published.content(name, file))["test/translations"]
-    assert {row[3] == row[4] for row in table.rows} == {row[5] for row in table.rows} == {True, False}
+    _, last_point = view.view_of(published, name, view.Place()).end()
+    table = last_point["test/translations"]
+    assert {row[3] == row[4] for row in table} == {row[5] for row in table} == {True, False}
     assert shown.summary["tested_step"] == record.selection.step
     tested = next(point for point in record.history if point["step"] == record.selection.step)
     assert shown.summary["attention/cross/entropy"] == tested["diagnostics"]["cross"]["entropy"]

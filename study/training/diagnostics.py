@@ -1,0 +1,348 @@
+"""Diagnostics of attention on a fixed batch: measures of every head, and where gradients arrive.
+
+Taps and hooks leave the model unchanged. NaN stands for null until a value leaves this module.
+
+B batch · L queries or target tokens · S slots or source tokens, end-of-sentence counted · H heads. a weights, s logits.
+A row is a query (b, t) that is not padding. Slots that a row does not see do not count. Means over rows leave out rows
+that see no slot.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from study.attention import AttentionCall
+from study.corpora import Link
+from study.models import Translator
+from study.models.translator import PAD
+from study.training.batches import Batch, Example
+from study.training.vocabulary import Vocabulary
+
+Site = tuple[str, int]
+"""A site and its layer."""
+Diagnostics = dict[str, list[dict[str, Any]]]
+"""site ↦ layers ↦ name ↦ one value a head, or None where the measure means nothing."""
+Values = dict[str, Tensor]
+"""name ↦ one value a head [H]."""
+Truth = dict[str, Tensor]
+"""site ↦ 1/n at a query's gold slots, n the tokens of its word, and 0 beside them: a mean so weighted is over words.
+
+cross [B, L, S], encoder_self [B, S, S]; sites without gold are missing. Sure and possible links count alike.
+End-of-sentence has no gold, neither as query nor as slot.
+"""
+
+MEASURES = ("logit_sd", "logit_max", "entropy", "information", "spread", "max_weight")
+MASSES = ("gold_mass", "last_two_mass", "end_mass")
+NAMES = MEASURES + MASSES
+"""Names of all measures of a head."""
+IN_RECORD = ("logit_max", "entropy", "spread", "gold_mass")
+"""Means over layers and heads in a record's history. The history's file has every measure of every head."""
+DIGITS = 4
+"""Significant digits of a diagnostic in a record."""
+POSITIONS = (0, 1, 4, 8, 16)
+"""Bins of a distance, named by where they begin: 0, 1–3, 4–7, 8–15, 16 and more."""
+FEWEST = 8
+"""A bin with fewer values has no mean."""
+SENTENCES = 16
+"""Sentences whose gradients are measured, the first of the batch."""
+TARGET_POSITIONS = (0.0, 1 / 3, 2 / 3, 1.0)
+"""Relative positions of the target tokens whose loss is differentiated: 0 the first, 1 the last before the end."""
+
+
+@contextmanager
+def taps(model: Translator) -> Iterator[dict[Site, list[AttentionCall]]]:
+    """Record every call of every attention within the context. A decoder that goes step by step calls L times."""
+    seen: dict[Site, list[AttentionCall]] = {(site, layer): [] for site, layer, _ in model.sites()}
+    for site, layer, attention in model.sites():
+        attention.tap = seen[site, layer].append
+    try:
+        yield seen
+    finally:
+        for _, _, attention in model.sites():
+            attention.tap = None
+
+
+@torch.no_grad()
+def observe(model: Translator, batch: Batch) -> dict[Site, AttentionCall]:
+    """Return the call of every site, all queries together, of a teacher-forced pass in evaluation mode."""
+    training = model.training
+    model.eval()
+    with taps(model) as seen:
+        model.decode(model.encode(batch.source, batch.mask), batch.given)
+    model.train(training)
+    return {site: _together(calls) for site, calls in seen.items()}
+
+
+def _together(calls: list[AttentionCall]) -> AttentionCall:
+    """Join calls of one query each to one call with all queries."""
+    if len(calls) == 1:
+        return calls[0]
+    names = ("query", "logits", "normalised", "weights", "heads", "mask")
+    joined: dict[str, Any] = {name: torch.cat([getattr(call, name) for call in calls], 2) for name in names}
+    return calls[0]._replace(**joined)
+
+
+def truth(data: Sequence[Example], vocabulary: Vocabulary, batch: Batch) -> Truth:
+    """Return the gold links of the examples of a batch: `Pair.alignment` at cross, `Pair.attends` in the encoder."""
+    source = [vocabulary.words(example.pair.source) for example in data]
+    target = [vocabulary.words(example.pair.target) for example in data]
+    sites = {
+        "cross": ([example.pair.alignment for example in data], target, batch.wanted.shape[1]),
+        "encoder_self": ([example.pair.attends for example in data], source, batch.source.shape[1]),
+    }
+    found: Truth = {}
+    for site, (links, asking, queries) in sites.items():
+        if all(known is not None for known in links):
+            shape = queries, batch.source.shape[1]
+            rows = zip(links, asking, source, strict=True)
+            masks = [_of_tokens(known or (), query, slots, shape) for known, query, slots in rows]
+            found[site] = torch.stack(masks).to(batch.source.device)
+    return found
+
+
+def _of_tokens(links: Sequence[Link], asking: list[int], source: list[int], shape: tuple[int, int]) -> Tensor:
+    """Return links between words as a mask over tokens. `asking` and `source` give the word of each token."""
+    linked = {(link.target, link.source) for link in links}
+    out = torch.zeros(shape)
+    for row, word in enumerate(asking):
+        for slot, other in enumerate(source):
+            out[row, slot] = ((word, other) in linked) / asking.count(word)
+    return out
+
+
+def diagnose(calls: dict[Site, AttentionCall], batch: Batch, truth: Truth) -> Diagnostics:
+    """Return the measures of every site on one batch, from the calls that `observe` recorded.
+
+    logit_sd, logit_max: standard deviation and maximum of the visible logits; null for fewer than two.
+    The others: see `entropies` and `masses`. Of two score maps of a head, the mean.
+    """
+    found: Diagnostics = {}
+    for (site, _), call in calls.items():
+        real = (batch.mask if site == "encoder_self" else batch.wanted != PAD)[:, None, :, None]
+        values: Values = {}
+        if call.weights.shape[-1]:
+            visible = call.mask.expand_as(call.normalised) & real  # before heads mix their maps
+            values = logits(call.logits, visible) | entropies(call.normalised, visible, call.sums_to_one)
+            over_tokens = call.over_tokens(batch.source.shape[1]) if site == "cross" else call.weights
+            if over_tokens is not None and site != "decoder_self":
+                some = (call.mask.expand_as(call.weights) & real).any(-1)
+                values |= masses(over_tokens, some, batch.mask, truth.get(site))
+        found.setdefault(site, []).append(_by_name(values, call.heads.shape[1]))
+    return found
+
+
+def _by_name(values: Values, heads: int) -> dict[str, Any]:
+    """Return values as numbers, with None for NaN, in one transfer from the device."""
+    means = [value.view(-1, heads).mean(0).double() for value in values.values()]
+    rows = [[number(value) for value in row] for row in torch.stack(means).tolist()] if means else []
+    known = {name: row for name, row in zip(values, rows, strict=True) if set(row) != {None}}
+    return dict.fromkeys(NAMES) | known
+
+
+def mean(values: Tensor, where: Tensor) -> Tensor:
+    """Return the mean of values [B, H, …] where `where` is True: [H]; NaN for a head without such values."""
+    where = where.expand_as(values)
+    away = [axis for axis in range(values.dim()) if axis != 1]
+    return values.masked_fill(~where, 0).sum(away) / where.sum(away)
+
+
+def logits(scores: Tensor, visible: Tensor) -> Values:
+    """Measure standard deviation and maximum of the visible logits [B, H, L, S]; NaN for fewer than two."""
+    count = visible.sum((0, 2, 3))
+    centre = mean(scores, visible)
+    square = (scores - centre[:, None, None]).square().masked_fill(~visible, 0).sum((0, 2, 3))
+    largest = scores.masked_fill(~visible, float("-inf")).amax((0, 2, 3))
+    found = {"logit_sd": (square / (count - 1)).sqrt(), "logit_max": largest}
+    return {name: value.masked_fill(count < 2, torch.nan) for name, value in found.items()}
+
+
+def entropies(weights: Tensor, visible: Tensor, sums_to_one: bool) -> Values:
+    """Measure the spread of weights a [B, H, L, S]: of each row, of the mean over queries, and their difference.
+
+    entropy: H(a) / log(visible slots), the mean over rows with at least two slots.
+    information: H(mean over queries of a) − mean H(a), in nats, the mean over sentences; 0 if all queries agree.
+    spread: H(mean over queries of a) / log(slots that some query sees), the mean over sentences. It measures
+        **collapse**: it is low if all queries look at one place. A low entropy alone is no collapse, because correct
+        alignments are sharp.
+    max_weight: the largest weight of a row, the mean over rows.
+
+    The weights are those of the normaliser, before a reach samples or removes any, because a sampled row is always
+    sharp. All but max_weight are missing if rows are not distributions.
+    """
+    slots = visible.sum(-1)
+    some = slots > 0
+    found = {"max_weight": mean(weights.amax(-1), some)}
+    if not sums_to_one:
+        return found
+    entropy = torch.special.entr(weights).sum(-1)
+    count = some.sum(2).clamp(min=1)
+    inside = (entropy * some).sum(2) / count
+    pooled = torch.special.entr((weights * some[..., None]).sum(2) / count[..., None]).sum(-1)
+    union = visible.any(2).sum(-1)  # a window's rows each see a few slots, and together more
+    return found | {
+        "entropy": mean(entropy / slots.clamp(min=2).log(), slots > 1),
+        "information": mean(pooled - inside, union > 1),
+        "spread": mean(pooled / union.clamp(min=2).log(), union > 1),
+    }
+
+
+def masses(weights: Tensor, some: Tensor, tokens: Tensor, gold: Tensor | None) -> Values:
+    """Measure the share of weight on a set G of slots, Σ_{s ∈ G} |a_s| / Σ_s |a_s|: the mean over rows with a G.
+
+    last_two_mass: G is the last two source tokens before end-of-sentence. The weight on end-of-sentence counts in the
+        denominator.
+    end_mass: G is the source's end-of-sentence, where attention may collapse, too.
+    gold_mass: G is the gold slots. The mean is over words: the tokens of a word share the part of one word. So it is
+        the score of this name (`alignment.gold_mass`) on these sentences.
+
+    Args:
+        weights: [B, H, L, S] over source tokens.
+        some: rows that see a slot, [B, H, L].
+        tokens: source tokens with end-of-sentence, [B, S].
+        gold: [B, L, S] as `Truth` has it, or None.
+    """
+    size = weights.abs()
+    total = size.sum(-1, keepdim=True)
+    share = size / total.masked_fill(total == 0, 1)
+    place = torch.arange(weights.shape[-1], device=weights.device)
+    count = tokens.sum(1)
+    last = (place < count[:, None] - 1) & (place >= count[:, None] - 3)
+    end = place == count[:, None] - 1
+    found = {
+        "last_two_mass": mean((share * last[:, None, None]).sum(-1), some & (count > 1)[:, None, None]),
+        "end_mass": mean((share * end[:, None, None]).sum(-1), some),
+    }
+    if gold is not None:
+        part = some * gold.amax(-1)[:, None]
+        found["gold_mass"] = ((share * (gold[:, None] > 0)).sum(-1) * part).sum((0, 2)) / part.sum((0, 2))
+    return found
+
+
+@torch.inference_mode(False)
+def gradients(model: Translator, batch: Batch, truth: Truth) -> dict[str, Any]:
+    """Measure the gradient of a target token's loss at each source token, g_ts = ‖∂(−log p(y_t)) / ∂e_s‖.
+
+    e_s is the row of the embedding table, before the model multiplies it by √D. Measured are `SENTENCES` of a batch and
+    four target tokens t of each. End-of-sentence tokens are left out. All are null where no gradient arrives.
+
+    norm: ‖∂(−log p(y_t)) / ∂E‖_F over the rows of all source tokens, its mean over t.
+    by_way: g_ts / (mean of g_t over s) at the gold source token s of t (or min(t, last) where the corpus has no gold),
+        its mean by bin of the distance from s to the end of the source: how far a state that is read at the end must
+        carry it. In a bidirectional encoder the middle of the source is the farthest. The bins are `POSITIONS`.
+    far_near_way: the farthest bin with a mean over the nearest; 1 where the way costs nothing.
+    """
+    few = Batch(*(tensor[:SENTENCES].repeat_interleave(len(TARGET_POSITIONS), 0) for tensor in batch))
+    row = torch.arange(len(few.source), device=few.source.device)
+    length = (few.wanted != PAD).sum(1) - 1
+    share = torch.tensor(TARGET_POSITIONS, device=length.device).repeat(len(row) // len(TARGET_POSITIONS))
+    position = (share * (length - 1).clamp(min=0)).round().long()
+    real = few.mask.clone()
+    real[row, few.mask.sum(1) - 1] = False
+    gold = truth.get("cross")
+    if gold is not None:
+        gold = gold[:SENTENCES].repeat_interleave(len(TARGET_POSITIONS), 0)[row, position] > 0
+    return profile((at_source(model, few, position) * real).double(), real, position, gold)
+
+
+def at_source(model: Translator, batch: Batch, position: Tensor) -> Tensor:
+    """Return ‖∂(−log p(y_t)) / ∂e_s‖ for t = position[b] of every sentence: [B, S]. One backward pass suffices."""
+    leaves: list[Tensor] = []
+
+    def leaf(module: nn.Module, given: Any, embedded: Tensor) -> Tensor:
+        leaves.append(embedded.detach().requires_grad_())
+        return leaves[-1]
+
+    training = model.training
+    model.eval()
+    handle = model.source_embedding.register_forward_hook(leaf)
+    try:  # cuDNN's recurrent layers have no backward pass in evaluation mode
+        with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
+            output = model.decode(model.encode(batch.source, batch.mask), batch.given).logits
+            row = torch.arange(len(position), device=position.device)
+            loss = F.cross_entropy(output[row, position], batch.wanted[row, position], reduction="sum")
+            found: Tensor | None = torch.autograd.grad(loss, leaves, allow_unused=True)[0]
+    finally:
+        handle.remove()
+        model.train(training)
+    norm: Tensor = found.square().sum(-1).sqrt() if found is not None else torch.zeros(batch.mask.shape)
+    return norm.to(batch.mask.device)
+
+
+def profile(size: Tensor, real: Tensor, position: Tensor, gold: Tensor | None) -> dict[str, Any]:
+    """Average gradient norms by distance, as `gradients` returns them.
+
+    Args:
+        size: norms g [B, S].
+        real: source tokens that are not padding [B, S].
+        position: t [B], of the target token.
+        gold: source tokens aligned with it [B, S]; None: the token at the same position.
+    """
+    slot = torch.arange(real.shape[1], device=real.device)
+    count = real.sum(1, keepdim=True)
+    if gold is None:
+        gold = slot == torch.minimum(position[:, None], count - 1).clamp(min=0)
+    total = size.square().sum(1).sqrt()
+    relative = size * count / size.sum(1, keepdim=True).clamp(min=1e-300)
+    way = (count - 1 - slot).expand_as(size)
+    bins = torch.bucketize(way, torch.tensor(POSITIONS, device=way.device), right=True) - 1
+    means: list[float | None] = []
+    for b in range(len(POSITIONS)):
+        inside = relative[(total > 0)[:, None] & real & gold & (bins == b)]
+        means.append(float(inside.mean()) if len(inside) >= FEWEST else None)
+    known = [value for value in means if value is not None]
+    return {
+        "norm": number(float(total.mean())) if (total > 0).any() else None,
+        "by_way": means,
+        "far_near_way": known[-1] / known[0] if len(known) > 1 and known[0] else None,
+    }
+
+
+def number(value: float) -> float | None:
+    """Return a number; None for NaN or infinity."""
+    return value if math.isfinite(value) else None
+
+
+def site_means(diagnostics: Diagnostics) -> dict[str, dict[str, float | None]]:
+    """Return the mean over layers and heads of every measure, by site; None if no head has a value."""
+    return {site: {name: _mean(layers, name) for name in NAMES} for site, layers in diagnostics.items()}
+
+
+def _mean(layers: list[dict[str, Any]], name: str) -> float | None:
+    known = [value for layer in layers for value in layer[name] or () if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def for_record(last: Diagnostics, initial: Diagnostics, gradients: dict[str, Any]) -> dict[str, Any]:
+    """Return a record's diagnostics: site ↦ layers ↦ name ↦ one value a head, and `gradients` by moment.
+
+    Values are those of the last validation. The heads' standard deviations of logits at step 0 stand beside them.
+    """
+    sites = {
+        site: [{**layer, "logit_sd_step_0": initial[site][i]["logit_sd"]} for i, layer in enumerate(layers)]
+        for site, layers in last.items()
+    }
+    tree: dict[str, Any] = brief({**sites, "gradients": gradients} if sites else {})
+    return tree
+
+
+def short(point: dict[str, Any]) -> dict[str, Any]:
+    """Return a point of the history as the record keeps it."""
+    sites = point["diagnostics"].items()
+    kept = {site: {name: values[name] for name in IN_RECORD if values[name] is not None} for site, values in sites}
+    return {name: value for name, value in point.items() if name != "heads"} | {"diagnostics": brief(kept)}
+
+
+def brief(tree: Any) -> Any:
+    """Round every float to `DIGITS` significant digits; NaN and ∞ become None."""
+    if isinstance(tree, float):
+        return float(f"{tree:.{DIGITS}g}") if math.isfinite(tree) else None
+    if isinstance(tree, dict):
+        return {key: brief(value) for key, value in tree.items()}
+    return [brief(item) for item in tree] if isinstance(tree, list | tuple) else tree
