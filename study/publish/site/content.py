@@ -220,7 +220,9 @@ def pages(content: Content, version: str = "") -> Iterator[tuple[str, bytes]]:
 def _runs(content: Content) -> Iterator[tuple[str, bytes]]:
     """Yield the table of runs, a file for each arm with its runs, and their maps and texts."""
     scores, curves = content.store.scores.astype(object), content.store.curves
-    scores = scores.where(scores.notna(), None).assign(key=scores.split + "/" + scores.metric)
+    keys = scores.split + "/" + scores.metric
+    scores = scores.where(scores.notna(), None).assign(key=keys.where(scores.subset.isna(), keys + "/" + scores.subset))
+    drawn_of_sweeps = [primary(spec) for spec in content.specs.values()]  # their figures show runs by these scores
     scored, nothing = dict(list(scores.groupby("id"))), scores[:0]
     curves = curves[curves["name"].isin(CURVES) & curves["value"].notna()]
     drawn: dict[Any, dict[Any, Any]] = {name: {} for name in content.trees}
@@ -245,7 +247,7 @@ def _runs(content: Content) -> Iterator[tuple[str, bytes]]:
                 "curves": drawn[name],
                 "translations": [lines.setdefault(line, len(lines)) for line in content.translations(name, text)],
             }
-            whole = own[own.subset.isna()]
+            whole = own[own.subset.isna() | own["key"].isin(drawn_of_sweeps)]
             row = {"id": name, "arm": arm, "seed": seed_of(name)} | known.get(name, {}) | {"status": tree["status"]}
             row |= {"maps": 2 if MAPS in found else int(ATTENTION in found), "texts": text and text.key}
             row |= {"validations": len(found.get(VALIDATIONS, ()))}
