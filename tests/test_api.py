@@ -102,10 +102,10 @@ def test_a_translation_is_that_of_the_command_line(
     ("fields", "problem"),
     [
         ({"scael": 1}, "scael: no such field"),
-        ({"scale": "nones"}, "model.attention.scale: expected none, rsqrt"),
+        ({"scale": "nones"}, "model.attention.scale: expected rsqrt, none"),
         ({"score": "dot", "arm": "score=dot"}, "model.attention.score: expected once"),
         ({"out": "x"}, "out: expected no folder among the fields"),
-        ({"preset": "luong2015_dott"}, "preset: expected a published model"),
+        ({"preset": "luong2015_dott"}, "preset: expected bahdanau2015"),
     ],
 )
 def test_fields_that_no_experiment_takes_are_refused(fields: dict[str, Any], problem: str, tmp_path: Path) -> None:

@@ -52,11 +52,12 @@ def table(
         own = pc.field("subset").is_null() & pc.field("metric").cast("string").isin(list(metrics))
         scores = store.score_table.filter(own).select(["id", "split", "metric", "value"]).to_pandas()
         scores["metric"] = scores["split"].astype(str) + "/" + scores["metric"].astype(str)
+        scores = scores.drop_duplicates(["id", "metric"]).pivot(index="id", columns="metric", values="value")
         models = {path.name.partition(".pt")[0] for path in (store.folder / MODELS).glob("*.pt*")}
         has_model = found["id"].isin(models) if store.published else found["id"].map(store.has_model)
         made: dict[str, Any] = {"sweeps": found["sweeps"].map(" ".join), "folder": str(store.folder)}
         made |= {"started_utc": found.get("started_utc", ""), "model": has_model}
-        found = found.assign(**made).join(scores.pivot(index="id", columns="metric", values="value"), on="id")
+        found = found.assign(**made).join(scores, on="id")
         parts.append(found.sort_values(["started_utc", "id"], ascending=False))
     whole = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["id", "status"])
     return whole.drop_duplicates("id", ignore_index=True)

@@ -265,7 +265,7 @@ def _alone(site: Attention) -> Iterable[str]:
         if site.heads % site.groups:
             yield f"groups: expected a divisor of heads {site.heads}, got {site.groups}."
         if not (keyed and mapped) or maps.one or site.equal_start:
-            yield f"groups: expected maps separate, whose keys have a matrix of their own, got {here}."
+            yield f"groups: expected maps separate without equal_start, and a score with keys, got {here}."
         if not (values.weights or values.keys) or is_own(site.values):
             yield f"groups: expected values projected or keys, got {site.values}."
 

@@ -236,7 +236,7 @@ def test_hard_starts_again_from_its_seed() -> None:
     ("overrides", "reason"),
     [
         ({"model.attention.window": 3}, "window: expected reach local_m or local_p, got reach global"),
-        ({"model.attention.reach": "local_p", "model.attention.window": 0}, "no width"),
+        ({"model.attention.reach": "local_p", "model.attention.window": 0}, "expected 1 or more with reach local_p"),
         ({"model.attention.entropy_bonus": 0.1}, "entropy_bonus: expected reach hard"),
         ({"model.attention.exclude_self": True}, "expected a self-attention site, got cross"),
         ({"model.attention.reach": "local_m", "model.memory": "final"}, "got memory final. Use memory states"),

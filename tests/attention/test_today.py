@@ -386,7 +386,7 @@ def test_parameters_and_operations_are_those_that_exist(arm: str) -> None:
     [
         ({"attention.heads": 4, "attention.groups": 3}, "groups: expected a divisor of heads 4, got 3"),
         ({"attention.groups": 2, "attention.maps": "tied"}, "groups: expected maps separate"),
-        ({"attention.groups": 2, "attention.score": "location"}, "groups: expected a score with keys"),
+        ({"attention.groups": 2, "attention.score": "location"}, "and a score with keys"),
         ({"attention.groups": 2, "attention.values": "raw"}, "groups: expected values projected or keys, got raw"),
         ({"attention.values": "keys", "attention.maps": "raw"}, "values: keys expected keys with a map"),
         ({"attention.values": "keys", "attention.combine": "differential"}, "whose heads have two keys"),
@@ -400,10 +400,13 @@ def test_parameters_and_operations_are_those_that_exist(arm: str) -> None:
             "undoes the size of maps",
         ),
         ({"attention.scale": "log_length", "attention.score": "cosine"}, "scale: expected none or learned"),
-        ({"attention.weights": "normalised"}, "weights: normalised expected positive scores, got score dot"),
-        ({"attention.weights": "relu", "attention.score": "uniform"}, "relu of score uniform are all 0"),
+        ({"attention.weights": "normalised"}, "scale: expected none with weights normalised, got rsqrt"),
+        ({"attention.weights": "relu", "attention.score": "uniform"}, "relu of score uniform are 0"),
         ({"attention.score": "elu_kernel", "attention.scale": "rsqrt"}, "which has no d"),
-        ({"attention.score": "elu_kernel", "attention.logit_init": "matched"}, "no parameter multiplies the scores"),
+        (
+            {"attention.score": "elu_kernel", "attention.logit_init": "matched"},
+            "matched sets a parameter",
+        ),
         ({"attention.heads": 1, "attention.combine": "talking"}, "combine: talking of one head is concat"),
         ({"attention.combine": "talking", "attention.reach": "local_p"}, "but combine talking mixes weights"),
         ({"attention.combine": "differential", "attention.cross.reach": "hard"}, "combine differential mixes weights"),
@@ -413,7 +416,7 @@ def test_parameters_and_operations_are_those_that_exist(arm: str) -> None:
             {"positions": "alibi", "attention.logit_init": "matched"},
             "logit_init: expected standard with positions alibi",
         ),
-        ({"factors": "split", "layers": 1, "attention.values": "keys"}, "factors: split gives values other states"),
+        ({"factors": "split", "layers": 1, "attention.values": "keys"}, "as factors split gives values other states"),
     ],
 )
 def test_what_means_nothing_is_refused(overrides: dict[str, Any], reason: str) -> None:

@@ -174,7 +174,7 @@ MISTAKES = [
     ("check . --source cs --target en", ".: expected files such as train.cs"),
     ("check .", "--source, --target: expected two languages"),
     ("check absent.py", "absent.py: no such file"),
-    ("explain --source 0", "--source, --target: expected from 1 to 2048 tokens"),
+    ("explain --source 0", "--source: expected a whole number from 1"),
 ]
 
 

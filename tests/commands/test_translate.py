@@ -263,7 +263,7 @@ def test_sentences_of_ones_own_are_aligned_without_the_corpus(
         (["two", "test_2016"], "split: expected train, valid, test, got test_2016."),
         (["two", "test", "--layer", "2"], "layer: expected one of 0, 1, got 2."),
         (["two", "test", "--head", "2"], "head: expected one of 0, 1, got 2."),
-        (["two", "s", "one"], "s: expected 1 lines, as in one, got 4"),
+        (["two", "s", "one"], "one: expected 4 lines, as in s, got 1"),
         (["two", "s", "t", "u"], "--align: expected a split or two files, got 3."),
     ]:
         assert main(["translate", words[0], "--align", *words[1:]]) == 2

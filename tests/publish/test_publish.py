@@ -89,7 +89,7 @@ IMPOSSIBLE = [
     ({"scores.0.split": "../../x", "scores.0.hypotheses": "../../x.hyp.txt"}, r"scores\.0\.split: "),
     (
         {"scores.0.hypotheses": "../../x.hyp.txt"},
-        r"scores\.test\.hypotheses: expected .*test\.hyp\.txt'}, got {'\.\./\.\./x",
+        "expected the files of a run, got others",
     ),
 ]
 """Fields of a record that are changed, and the refusal."""

@@ -308,7 +308,7 @@ def test_a_damaged_record_or_a_file_where_a_run_belongs_stops_the_call(file, out
     second.touch()
     for option in ("--status", "--dry-run", "--limit=1"):
         assert main(["sweep", str(path), "--runs", str(out), option]) == 2
-        assert "expected a folder, got a file" in capsys.readouterr().err
+        assert "cannot be read (Not a directory)" in capsys.readouterr().err
 
 
 def test_the_rule_of_supervision_holds_for_a_command_that_an_agent_starts(tmp_path):

@@ -81,7 +81,7 @@ class Content:
         self.folder, self.store, self.known = folder, Store(folder), schema.read_all(claims)
         self.published, self._splits = self.store.published, dict[str, Texts]()
         self.runs = Runs(folder, CHECKOUT / "sweeps")
-        trees = {name: self.store.rest(name) for name in self.store.ids()}
+        trees = {name: tree for name in self.store.ids() if "status" in (tree := self.store.rest(name))}
         trees |= {} if self.published else dict(self._unfinished(trees))
         self.trees = {name: trees[name] for name in sorted(trees, key=order)}
         own = [] if self.published else [folder.resolve().parent, *([claims.parent] if claims else [])]
