@@ -18,7 +18,6 @@ import torch
 
 from study import files, records
 from study.config.experiment import Training
-from study.store import Store
 from study.tracking.tracker import Tracker
 from study.tracking.view import MAPS, lines, validation
 from study.training.alignment import attention_map
@@ -133,9 +132,10 @@ class Journal(pl.Callback):
     def on_train_start(self, trainer: pl.Trainer, task: Any) -> None:
         self.began_at = trainer.global_step
         self.reported = task.history[-1]["step"] if task.history else 0
-        written = lines(Store(self.folder.parent).content(self.folder.name, "training.jsonl"))
+        path = self.folder / "training.jsonl"
+        written = lines(path.read_bytes()) if path.exists() else []
         kept = [json.dumps({"step": step, **values}) + "\n" for step, values in written if step <= self.began_at]
-        files.write(self.folder / "training.jsonl", "".join(kept), durable=False)
+        files.write(path, "".join(kept), durable=False)
         self.tracker.catch_up(task.gradients)
 
     def on_before_optimizer_step(self, trainer: pl.Trainer, task: pl.LightningModule, *_: Any) -> None:

@@ -150,7 +150,7 @@ MISTAKES = [
     ("train --config loop.yaml", "loop.yaml"),
     ("train --config /dev/zero", "/dev/zero"),
     ("train --overrides-json {", "--overrides-json: expected JSON"),
-    ("train --overrides-json [1]", "expected an object"),
+    ("train --overrides-json [1]", "--overrides-json: expected fields"),
     ('train --overrides-json {"out":"a\\u0000b"}', "out: expected a folder on this machine"),
     ("train --overrides-json " + '{"a":' * 9999 + "1" + "}" * 9999, "--overrides-json: "),
     ("translate run \udcff", "expected UTF-8 text"),
