@@ -322,15 +322,19 @@ class Store:
         return "".join(row["content"] for row in self._rows(MAPS, identity) if row["file"] == name).encode() or None
 
     def _lines(self, identity: str, split: str, columns: tuple[str, ...]) -> list[list[Any]]:
-        """Return a run's columns of a split, by sentence. The splits of one corpus are kept."""
+        """Return a run's columns of a split, by sentence. A split is kept, and divided if a second run is asked for."""
         import pyarrow.compute as pc
 
         name = f"{SENTENCES}/{self.facts[identity]['corpus']}.parquet"
         if (key := (name, split, *columns)) not in self._sentences:
             kept = {known: table for known, table in self._sentences.items() if known[0] == name}
             self._sentences = kept | {key: self.table(name, ["id", *columns], split)}
-        found = self._sentences[key].filter(pc.field("id") == identity)
-        return [found[column].to_pylist() for column in columns]
+            found = self._sentences[key].filter(pc.field("id") == identity)
+        else:
+            if not isinstance(self._sentences[key], dict):
+                self._sentences[key] = by_run(self._sentences[key])
+            found = self._sentences[key].get(identity)
+        return [[] if found is None else found[column].to_pylist() for column in columns]
 
     def _rows(self, name: str, identity: str, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
         """Return a run's rows of a table that has all runs."""

@@ -193,6 +193,11 @@ def trainer(
     for name in ("pytorch_lightning", "pytorch_lightning.utilities.rank_zero", "lightning_fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", module="pytorch_lightning|lightning_fabric")
+
+    def ours(*_: Any) -> None:
+        """Take the signals back: Lightning's handler would end training with status 0 between two checks of ours."""
+        install()
+
     return pl.Trainer(
         accelerator="gpu" if device.type == "cuda" else "cpu",
         devices=ranks.count,
@@ -209,5 +214,5 @@ def trainer(
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
-        callbacks=callbacks,
+        callbacks=[*callbacks, pl.callbacks.LambdaCallback(on_train_start=ours, on_validation_start=ours)],
     )

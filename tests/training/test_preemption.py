@@ -18,6 +18,7 @@ from study.training import machine
 from study.training.batches import Batch
 from study.training.run import run
 from study.training.task import Task
+from study.training.trainer import Checkpoint
 
 EXPERIMENT = experiment_from(
     {
@@ -121,6 +122,23 @@ def test_stopped_in_every_step_it_continues_where_it_was(
     assert resources is not None
     assert 1000 < resources.wall_seconds < 1300
     assert outcome(tmp_path) == undisturbed
+
+
+def test_a_stop_after_the_check_of_a_validation_is_answered_in_the_next_step(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Lightning's own handler would end training there, with status 0."""
+    check = Checkpoint.on_validation_end
+
+    def late(checkpoint: Checkpoint, trainer: Any, task: Any) -> None:
+        check(checkpoint, trainer, task)
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(Checkpoint, "on_validation_end", late)
+    with signals.on_request(), pytest.raises(SystemExit) as ended:
+        run(EXPERIMENT, tmp_path, lambda line: None)
+    assert ended.value.code == 143
+    assert torch.load(tmp_path / "checkpoint.ckpt", weights_only=True)["global_step"] == 4
 
 
 def test_a_record_keeps_all_calls_that_made_it(

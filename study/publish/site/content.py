@@ -220,9 +220,10 @@ def pages(content: Content, version: str = "") -> Iterator[tuple[str, bytes]]:
 def _runs(content: Content) -> Iterator[tuple[str, bytes]]:
     """Yield the table of runs, a file for each arm with its runs, and their maps and texts."""
     scores, curves = content.store.scores.astype(object), content.store.curves
-    keys = scores.split + "/" + scores.metric
-    scores = scores.where(scores.notna(), None).assign(key=keys.where(scores.subset.isna(), keys + "/" + scores.subset))
-    drawn_of_sweeps = [primary(spec) for spec in content.specs.values()]  # their figures show runs by these scores
+    keys, whole = scores.split + "/" + scores.metric, scores.subset.isna()
+    keys = keys.where(whole, keys + "/" + scores.subset)
+    whole |= keys.isin([primary(spec) for spec in content.specs.values()])  # the figures of sweeps show runs by these
+    scores = scores.where(scores.notna(), None).assign(key=keys, whole=whole)
     scored, nothing = dict(list(scores.groupby("id"))), scores[:0]
     curves = curves[curves["name"].isin(CURVES) & curves["value"].notna()]
     drawn: dict[Any, dict[Any, Any]] = {name: {} for name in content.trees}
@@ -247,11 +248,11 @@ def _runs(content: Content) -> Iterator[tuple[str, bytes]]:
                 "curves": drawn[name],
                 "translations": [lines.setdefault(line, len(lines)) for line in content.translations(name, text)],
             }
-            whole = own[own.subset.isna() | own["key"].isin(drawn_of_sweeps)]
+            shown = own[own["whole"]]
             row = {"id": name, "arm": arm, "seed": seed_of(name)} | known.get(name, {}) | {"status": tree["status"]}
             row |= {"maps": 2 if MAPS in found else int(ATTENTION in found), "texts": text and text.key}
             row |= {"validations": len(found.get(VALIDATIONS, ()))}
-            table.append(row | dict(zip(whole["key"], whole.value, strict=True)))
+            table.append(row | dict(zip(shown["key"], shown.value, strict=True)))
         one = {"texts": text and text.key, "lines": list(lines), "runs": runs}
         one["config"] = next((content.trees[name]["config"] for name in names if name in known), {})
         yield _chunk(f"arm/{arm}", one)
