@@ -23,23 +23,13 @@ from multiprocessing import get_context
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
+import engine
+
 SIGNALS = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGKILL: -9}
 """Signal ↦ the status with which a training ends."""
 PATIENCE = 60.0
 """Seconds within which a stopped training is gone."""
-TRIAL = {
-    "data.name": "copy",
-    "data.train_pairs": 64,
-    "data.test_pairs": 8,
-    "data.longest": 6,
-    "training.batch_tokens": 64,
-    "training.steps": 80,
-    "training.validate_every": 20,
-    "decoding.beam": 1,
-    "model.width": 16,
-    "trainer.device": "cpu",
-    "trainer.threads": 1,
-}
+TRIAL = engine.TRIAL | {"training.steps": 80, "training.validate_every": 20}
 
 
 def lines(folder: Path, name: str, least: int) -> bool:

@@ -28,8 +28,8 @@ from study.errors import InputError
 SCHEMA_VERSION = 2
 LARGEST = 2**26
 """Bytes of a record."""
-CHECKPOINT, PARTS = "checkpoint.ckpt", "pruning.jsonl"
-"""Files that a stopped training, or pruning, continues from; useless once there is a record."""
+CHECKPOINT = "checkpoint.ckpt"
+"""File that a stopped training continues from; useless once there is a record."""
 STOPPED = "stopped"
 """File of a run that W&B has stopped: it is continued if a user asks for it, and not by the sweep that it is of."""
 

@@ -62,8 +62,8 @@ def guarded(folder: Path, wait: bool = False) -> Iterator[None]:
         try:
             yield
         except (KeyboardInterrupt, SystemExit):
-            kept = [folder / name for name in (records.CHECKPOINT, records.PARTS) if (folder / name).exists()]
-            way = f"continues from {kept[0]}" if kept else "starts again, since nothing was saved yet"
+            kept = folder / records.CHECKPOINT
+            way = f"continues from {kept}" if kept.exists() else "starts again, since nothing was saved yet"
             print(f"study: stopped; the same command {way}", file=sys.stderr, flush=True)
             raise
         except Exception as problem:
@@ -106,7 +106,7 @@ def due(folder: Path, since: float = math.inf) -> bool:
 
 def tidy(folder: Path) -> None:
     """Remove what a killed process has left beside a good record, unless a process is there now."""
-    left = [folder / records.CHECKPOINT, folder / records.PARTS, *files.leftovers(folder)]
+    left = [folder / records.CHECKPOINT, *files.leftovers(folder)]
     with suppress(OSError, InputError):  # somebody else's folder
         if any(path.exists() for path in left) and (held := lease.acquire(folder)) is not None:
             for path in left:

@@ -28,7 +28,7 @@ from study.records import CHECKPOINT, STOPPED, DataFacts, ModelFacts, Record, Re
 from study.tracking.tracker import Tracker
 from study.training.alignment import onset
 from study.training.batches import sizes_of
-from study.training.checkpoint import Kept, check_resumable, save_model
+from study.training.checkpoint import check_resumable, save_model
 from study.training.diagnostics import for_record, short
 from study.training.machine import continued, device_for, keep_memory, peak_memory, provenance
 from study.training.ranks import Ranks
@@ -95,14 +95,6 @@ class Hooks:
         """Return the record to write, given that of a training."""
         return record
 
-    def kept(self, run: Run) -> Kept | None:
-        """Return what is known of the earlier calls that made a part of this run; None if this one begins it.
-
-        Raises:
-            InputError: it is damaged, or of another model.
-        """
-        return check_resumable(run.folder / CHECKPOINT, run.model)
-
 
 class Run:
     """One run: its parts once they are prepared, and the record that it ends in.
@@ -144,7 +136,7 @@ class Run:
         self.data = DataModule(experiment)
         self.cost = cost(experiment.model, sizes_of(self.data.train, len(self.data.vocabulary)))
         self.model: Translator = self.hooks.model(self)
-        self.calls, self.provenance = continued(made, self.hooks.kept(self))
+        self.calls, self.provenance = continued(made, check_resumable(folder / CHECKPOINT, self.model))
         self.task = Task(experiment, self.data, self.model)
         """The model's training: its history, its diagnostics, and the weights that are tested."""
         self.task.began, self.task.calls = self.started, [call.model_dump() for call in self.calls]

@@ -105,11 +105,6 @@ def learned(attention: dict[str, Any]) -> str:
     return f"step {attention['step']:,}" + ("" if spread is None else f", entropy {spread:.2f}")
 
 
-def draw_translation(attention: dict[str, Any], model: str) -> Figure:
-    """The figure of one attention map."""
-    return draw_translations([(attention, model)])
-
-
 def pruning_curve(record: Record) -> list[tuple[float, float]]:
     """(share of heads kept, BLEU on the first test split) of a pruning; empty for other runs."""
     split = next((score.split for score in record.scores if score.split != "valid"), "")
