@@ -182,13 +182,13 @@ def results(sweep: str | Path, *, runs: str | Path | None = None) -> Results:
 def verdicts(
     *names: int | str, claims: str | Path | None = None, runs: str | Path | None = None, contrasts: bool = False
 ) -> pd.DataFrame:
-    """Return the verdicts on claims, one row for each question, with the columns of `results/tables/claims.csv`.
+    """Return the verdicts on claims, one row for each question, with the columns of `results/tables/contrasts.csv`.
 
     Args:
         names: numbers or names of claims (default: all).
         claims: file with claims of your own, which are added to those of the study.
         runs: folder of runs of your own (default: the published ones).
-        contrasts: one row for each contrast instead, as in `contrasts.csv`.
+        contrasts: one row for each contrast instead.
 
     Raises:
         InputError: a claim that is not there or cannot be evaluated, or a record that cannot be used.
@@ -201,7 +201,8 @@ def verdicts(
     files = schema.read_all(None if claims is None else Path(claims))
     measured = costs.read(folder / "benchmarks" if store.is_results(folder) else None)
     found = evaluate(files, Runs(folder, sweeps_of(folder)), measured, [str(name) for name in names])
-    return (table.contrasts_table if contrasts else table.table)(found).frame
+    frame = table.contrasts_table(found).frame
+    return frame if contrasts else frame[frame["decides"]].reset_index(drop=True)
 
 
 def softmax(keys: int = 10) -> Figure:

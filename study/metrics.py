@@ -89,8 +89,15 @@ METRICS: dict[str, Metric] = {
     "nll": _surprise("NLL per sentence", "nats of the reference, forced decoding.", short="NLL", parts=_PARTS[1:]),
     "nll_by_length": _surprise(
         "NLL per source word",
-        "nats per word: slope of a sentence's NLL over its source length, by least squares.",
+        "nats per word: slope of a sentence's NLL over its source length. Older runs have it.",
         bounds=(-math.inf, math.inf),
+        parts=("corpus",),
+    ),
+    "nll_per_token_by_length": _surprise(
+        "NLL per token, by source word",
+        "nats per token and word: slope of a sentence's NLL per target token over its source length, by least squares.",
+        bounds=(-math.inf, math.inf),
+        decimals=4,
         parts=("corpus",),
     ),
     "perplexity": _surprise("perplexity", "exp of the nats per target token.", bounds=(1.0, math.inf), decimals=2),

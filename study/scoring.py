@@ -189,13 +189,16 @@ def score_nll(
 ) -> list[Score]:
     """Return the scores of parts that follow from the NLL of each sentence: its mean by `members`, its slope by length.
 
-    The slope is Σ (x − x̄) y / Σ (x − x̄)² over the sentences of a part, with x the words of the source and y the NLL:
-    nats per word. Without values (`nll` is None, or all sources have one length) a score is null.
+    The slope is Σ (x − x̄) y / Σ (x − x̄)² over the sentences of a part, with x the words of the source, and y the NLL
+    divided by the target tokens: the tokens of the reference as BLEU counts them (13a), and its end. A model that loses
+    the same on every token has slope 0. Without values (`nll` is None, or all sources have one length) a score is null.
     """
     lengths, scores = [source_length(pair.source) for pair in pairs], []
+    tokens = [_ngrams("", pair.target)[0][1] + 1 for pair in pairs] if nll is not None else []
     for subset, rows in [(None, list(range(len(pairs)))), *named_rows(members)]:
         some = [nll[row] for row in rows] if nll is not None else None
-        found = {"nll_by_length": None if some is None else slope([lengths[row] for row in rows], some)}
+        each = some and [value / tokens[row] for row, value in zip(rows, some, strict=True)]
+        found = {"nll_per_token_by_length": each and slope([lengths[row] for row in rows], each)}
         if subset is not None:
             found["nll"] = None if some is None else math.fsum(some) / len(some)
         scores += [

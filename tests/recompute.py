@@ -22,9 +22,15 @@ ROOT = Path(__file__).parents[1]
 TABLES = ROOT / "results" / "tables"
 ENDS = ("difference", "low", "high", "low90", "high90")
 NUMBERS = (*ENDS, "se", "df", "p", "holm", "detectable")
-PLACE = ("id", "corpus", "family", "part", "edition", "contrast")
+LESS = {"nll", "aer", "perplexity", "nll_per_token_by_length", "cliff"}
+"""Scores of which less is better."""
+BY_SENTENCE = {"nll", "exact", "accuracy", "bleu"}
+PRONOUN = re.compile(r"\b(he|him|she|her|it)\b", re.IGNORECASE)
+WORD = re.compile(r"\w+|[^\w\s]")
+RESAMPLES = 2000
 SUMMED = ("id", "corpus", "family", "part", "metric", "contrast")
 BESIDE = ("entropy", "tokens_per_second", "freed", "heads", "with_one_head")
+COUNTED = ("sys_len", "ref_len", "correct1", "correct2", "correct3", "correct4")
 Arm = namedtuple("Arm", "values diverged declared holes", defaults=(0, 10, 0))
 """Value by seed (none if a finished run has none), and how many runs diverged, were declared, and have no result."""
 
@@ -88,8 +94,8 @@ def leaves(tree, path):
     return [] if path else [tree]
 
 
-def value(run, metric, question=None, costing=None):
-    """Return the value that a question reads: a score, its slope over length, a diagnostic, or a share of heads."""
+def value(run, metric, costing=None):
+    """Return the value that a question reads: a score, a diagnostic, or a share of heads."""
     if metric.startswith("diagnostics/pruning/left/"):  # of a site's heads, when all have gone that go for free
         here = [head.split()[0] == metric.rpartition("/")[2] for head in run["diagnostics"]["pruning"]["order"]]
         return sum(here[math.floor(value(run, "test/free") / 100 * len(here) + 0.5) :]) / sum(here)
@@ -101,11 +107,7 @@ def value(run, metric, question=None, costing=None):
     if costing is not None:
         cost = [whole - s["value"] for name, s in parts.items() if re.fullmatch(r"without \w+ \d+ \d+", name or "")]
         return 100 * mean([float(one > costing) for one in cost])
-    if not (question or {}).get("by_length"):
-        return whole
-    lengths = [(re.fullmatch(r"length (\d+)-(\d+)", name or ""), s["value"], s["n"]) for name, s in parts.items()]
-    x, y, n = np.array([((int(m[1]) + int(m[2])) / 2, v, n) for m, v, n in lengths if m and v is not None]).T
-    return float(np.polyfit(x, y, 1, w=np.sqrt(n) if question.get("by_sentences") else None)[0])
+    return whole
 
 
 def student(method, difference, se, df):
@@ -129,10 +131,13 @@ def one_sample(method, differences, given):
     return student(method, middle, sd(differences) / math.sqrt(len(differences)), len(differences) - 1)
 
 
-def tested(arms, contrasts):
-    """The statistics of contrasts {arm: weight}: Welch's test, with Holm's p and Bonferroni's intervals over all."""
+def statistics(arms, contrasts, noises=()):
+    """The statistics of contrasts {arm: weight}: Welch's test, with Holm's p and Bonferroni's intervals over all.
 
-    def one(weights):
+    `noises`: for each contrast the variance of its estimate over sentences, and their number.
+    """
+
+    def one(weights, noise):
         some, w = [arms[key] for key in weights], list(weights.values())
         if any(arm.holes for arm in some):
             return {"method": "missing runs"}
@@ -148,10 +153,13 @@ def tested(arms, contrasts):
         if not sum(parts):
             n = [len(arm.values) for arm in some]
             return exact("welch", difference, math.comb(sum(n), n[0]) if len(n) == 2 else 0, 1 + (n[0] == n[1]))
-        df = sum(parts) ** 2 / sum(p * p / (len(arm.values) - 1) for p, arm in zip(parts, some, strict=True))
+        freedoms = [len(arm.values) - 1 for arm in some]
+        if noise:
+            parts, freedoms = [*parts, noise[0]], [*freedoms, noise[1] - 1]
+        df = sum(parts) ** 2 / sum(p * p / freedom for p, freedom in zip(parts, freedoms, strict=True))
         return student("welch", difference, math.sqrt(sum(parts)), df)
 
-    found = [one(weights) for weights in contrasts]
+    found = [one(weights, noise) for weights, noise in zip(contrasts, noises or [None] * len(contrasts), strict=True)]
     order = sorted((row for row in found if "p" in row), key=lambda row: row["p"])
     for i, row in enumerate(order):
         row["holm"] = max(order[i - 1]["holm"] if i else 0.0, min(1.0, (len(order) - i) * row["p"]))
@@ -203,6 +211,74 @@ def band(rates, seed, within):
     return math.log2(rates[high][0] / rates[low][0])
 
 
+def bleu_parts(counts):
+    """BLEU by sentence: its linear part, whose mean is BLEU."""
+    h, r, *c = counts.T
+    t = [np.maximum(h - n, 0) for n in range(4)]
+    short = float(h.sum() < r.sum())
+    whole = math.exp(
+        sum(math.log(a.sum() / b.sum()) for a, b in zip(c, t, strict=True)) / 4 + short * (1 - r.sum() / h.sum())
+    )
+    g = sum(a / a.sum() - b / b.sum() for a, b in zip(c, t, strict=True)) / 4
+    g = g + short * r.sum() / h.sum() * (h / h.sum() - r / r.sum())
+    return 100 * whole * (1 + len(h) * g)
+
+
+def ranked(x, y):
+    """Spearman's correlation of each row."""
+    a, b = (stats.rankdata(v, axis=-1) for v in (x, y))
+    a, b = (v - v.mean(axis=-1, keepdims=True) for v in (a, b))
+    with np.errstate(invalid="ignore"):
+        return (a * b).sum(axis=-1) / np.sqrt((a**2).sum(axis=-1) * (b**2).sum(axis=-1))
+
+
+def noise_of_order(blocks):
+    """Standard deviation of artanh ρ over resampled baselines, and the ceiling of ρ."""
+    draw, sides = np.random.default_rng(1), []
+
+    def again(scores):
+        n = scores.shape[1]
+        means = np.stack([one[draw.integers(0, n, (RESAMPLES, n))].mean(axis=1) for one in scores], axis=1)
+        return scores.mean(axis=1) + math.sqrt(n / (n - 1)) * (means - scores.mean(axis=1))
+
+    for side in (0, 1):
+        scores = [block[side] for block in blocks]
+        resamples = [again(one) for one in scores]
+        noisy = np.hstack([one[:, 1:] - one[:, :1] for one in resamples])
+        shifted = np.hstack([one.mean(axis=1)[1:] - more[:, :1] for one, more in zip(scores, resamples, strict=True)])
+        sides.append((noisy, shifted))
+    half = RESAMPLES // 2
+    between = [ranked(noisy[:half], noisy[half:]).mean() for noisy, _ in sides]
+    shift = np.std(np.arctanh(ranked(sides[0][1], sides[1][1])), ddof=1)
+    return float(shift), math.sqrt(math.prod(max(0.0, 2 - 1 / one) for one in between))
+
+
+def needed(row, noise, target, tail):
+    """Seeds per arm that show a difference of the target, or none, with power .80."""
+    v = max(0.0, row["se"] ** 2 - (noise[0] if noise else 0.0)) * row["n"]
+    for n in range(3, 1001):
+        df = (2 if row["method"] == "welch" else 1) * (n - 1)
+        if (stats.t.ppf(1 - tail, df) + stats.t.ppf(0.8, df)) * math.sqrt(v / n + (noise[0] if noise else 0)) <= target:
+            return n
+    return None
+
+
+def turns(row, test, kind, metric, entry):
+    """The margin at which the printed word of a contrast turns."""
+    no_difference = kind in ("equivalence", "noninferiority")
+    if "low90" not in test or (not no_difference and (test["holm"] or 1) < 0.05):
+        return None
+    better = -1 if metric.split("/")[1] in LESS or "ratio" in entry.get("statistic", "") else 1
+    sign = {"higher": 1, "lower": -1, "better": better, "worse": -better, "different": 0}[entry.get("expect", "better")]
+    if row["finding"].startswith("contradicted"):
+        found = min(abs(test["low"]), abs(test["high"]))
+    elif kind == "noninferiority":
+        found = max(0.0, -min(sign * test["low90"], sign * test["high90"]))
+    else:
+        found = max(abs(test["low90"]), abs(test["high90"]))
+    return found
+
+
 class Study:
     """The records of a folder by sweep and arm, and where its tables differ from them."""
 
@@ -225,6 +301,63 @@ class Study:
             arms = arms_of([made[name] for name in names & made.keys()], sorted(names - made.keys()))
             self.sweeps[sweep] = {runs[0]["config_hash"]: runs for runs in arms.values() if runs}
             self.without[sweep] = [runs for runs in arms.values() if not runs]
+        self.records, self.texts, self.kept = made, {}, {}
+
+    def sentences(self, corpus, split):
+        """Return the sentences of a split by run, and the references by the hash of its data.
+
+        A reference is what some model translated exactly. One sentence of 3,000 has none; a translation stands for it.
+        """
+        if (corpus, split) not in self.texts:
+            path = self.root / "results" / "sentences" / f"{corpus}.parquet"
+            columns = ["sentence", "id", "translation", "nll", "exact", *COUNTED]
+            table = pq.read_table(path, columns=columns, filters=[("split", "==", split)]).to_pandas()
+            data = {name: str(self.records[name]["data"]["files"]) for name in table["id"].unique()}
+            right = table.assign(data=table["id"].map(data)).sort_values("exact", ascending=False, kind="stable")
+            references = right.groupby(["data", "sentence"], observed=True)["translation"].first().str.strip()
+            own = {name: rows.sort_values("sentence") for name, rows in table.groupby("id", observed=True)}
+            self.texts[corpus, split] = own, {key: rows.droplevel(0) for key, rows in references.groupby(level=0)}
+        return self.texts[corpus, split]
+
+    def by_sentence(self, name, metric):
+        """Return the score of each sentence of one run, and where it counts; nothing if that is not known."""
+        if (name, metric) in self.kept:
+            return self.kept[name, metric]
+        split, score, subset = [*metric.split("/", 2), ""][:3]
+        rows, references = self.sentences(self.records[name]["config"]["data"]["name"], split)
+        own, texts = rows[name], references.get(str(self.records[name]["data"]["files"]))
+        inside = np.array([not PRONOUN.search(text) for text in texts]) if subset else np.full(len(own), True)
+        if score == "nll":
+            found = own["nll"].to_numpy(float) if own["nll"].notna().all() else None
+        elif score == "exact":
+            found = 100.0 * own["exact"].to_numpy(float)
+        elif score == "accuracy":
+            pairs = [(WORD.findall(a), WORD.findall(b)) for a, b in zip(own["translation"], texts, strict=True)]
+            right = np.array([sum(x == y for x, y in zip(a, b, strict=False)) for a, b in pairs])
+            found = 100.0 * right * len(texts) / sum(len(b) for _, b in pairs)
+        else:
+            found = bleu_parts(own[list(COUNTED)].to_numpy(float)) if own["sys_len"].notna().all() else None
+        self.kept[name, metric] = None if found is None else (found[inside], own["exact"].to_numpy(bool)[inside])
+        return self.kept[name, metric]
+
+    def noise(self, metric, sides):
+        """Return variance over sentences, their number, and three parts of an estimate of NLL.
+
+        `sides`: weight and runs of equal seeds of each arm.
+        """
+        if metric.startswith("diagnostics/") or metric.split("/")[1] not in BY_SENTENCE:
+            return None
+        found = [[self.by_sentence(name, metric) for name in names] for _, names in sides]
+        if len(sides[0][1]) < 2 or any(one is None for some in found for one in some):
+            return None
+        d = sum(w * np.array([values for values, _ in some]) for (w, _), some in zip(sides, found, strict=True))
+        right = sum(np.array([exact for _, exact in some], dtype=int) for some in found)
+        s, i = d.shape
+        rest = d - d.mean(axis=1, keepdims=True) - d.mean(axis=0) + d.mean()
+        error = (rest**2).sum() / ((s - 1) * (i - 1))
+        parts = (d * (right == len(sides))).mean(), (d * (right == 0)).mean()
+        shares = (parts[0], d.mean() - sum(parts), parts[1]) if "/nll" in metric else ()
+        return max(0.0, s * d.mean(axis=0).var(ddof=1) - error) / (s * i), i, shares
 
     def reset(self, tables):
         """Compare with the tables of another folder."""
@@ -261,7 +394,7 @@ class Study:
             if number is None or text == "":
                 good = number is None and text == ""
             else:
-                unit = 10 ** (math.floor(math.log10(number)) - 2) if digits else 1e-4
+                unit = 10 ** (math.floor(math.log10(number)) - 2) if digits else 1e-3 if name == "df" else 1e-4
                 good = abs(float(text) - number) <= units * unit
             if not good:
                 self.problems.append(f"{where}: {name}: {text or 'nothing'} is printed, the records give {number}")
@@ -291,7 +424,7 @@ class Study:
                 (sweep, runs[0]["config"]["model"]["family"]) if runs else None, runs and runs[0]["config_hash"]
             )
             arms = dict(enumerate(arm_of(runs, lambda run: value(run, self.metrics[sweep])) for _, runs in block))
-            found = tested(arms, [{i: 1.0, 0: -1.0} for i in arms if i])
+            found = statistics(arms, [{i: 1.0, 0: -1.0} for i in arms if i])
             found = [{"method": "no baseline"}] * len(found) if arms[0].holes or not arms[0].values else found
             for (row, runs), arm, test in zip(block, arms.values(), [{"method": "baseline"}, *found], strict=True):
                 where, states = f"{sweep}: {row['facet']} {row['arm']}", Counter(run["status"] for run in runs)
@@ -319,31 +452,22 @@ class Study:
         here = [key for key, c in configs.items() if pair == f"{c['data']['name']}/{c['model']['family']}"]
         return here, [key for key in here if has(configs[key], where)]
 
-    def margin(self, gap, named, question, pair):
-        family, rule = pair.partition("/")[2], question.get("margin")
-        if isinstance(rule, str) and rule != "gap":
-            (times, name), score = rule.split(), question["metric"].partition("/")[2]
-            return float(times) * named[name]["values"][pair][score]
-        if rule != "gap":
+    def margin(self, named, question, metric, pair):
+        if not isinstance(rule := question.get("margin"), str):
             return rule
-        whole = "/".join(question["metric"].split("/")[: 3 if "without pronouns" in question["metric"] else 2])
-        metric = re.sub("/(area|cliff)", "/bleu", whole)
-        sides = (gap["where"].get(family, {}) | gap[side] for side in ("arm", "baseline"))
-        runs = [self.sweeps[gap["sweep"]][self.arms(gap["sweep"], pair, side)[1][0]] for side in sides]
-        return gap["share"] * abs(np.subtract(*(mean([value(run, metric) for run in some]) for some in runs)))
+        (times, name), score = rule.split(), metric.partition("/")[2]
+        score = re.sub("^(bleu|area|cliff).*", "bleu", score)
+        return float(times) * named[name]["values"][pair][score]
 
-    def question(self, question, pair, margin):
-        """Expected numbers of each contrast of a question."""
-        metric, sweeps = question["metric"], [question["sweep"], *question.get("with_sweeps", [])]
+    def question(self, question, metric, pair, margin):
+        """Expected numbers of each contrast of a question, by one score."""
+        sweeps = [question["sweep"], *question.get("with_sweeps", [])]
         found = [self.arms(sweep, pair, question.get("where", {})) for sweep in sweeps]
         runs = {key: self.sweeps[sweep][key] for sweep, (_, keys) in zip(sweeps, found, strict=True) for key in keys}
-        arms, weights, counted, whole = {}, [], [], []
+        arms, weights, counted, whole, noises = {}, [], [], [], []
 
         def read(key, metric=metric, **more):
-            return arm_of(
-                runs[key],
-                lambda run: value(run, metric, question if "/bl" in metric or "/ex" in metric else None, **more),
-            )
+            return arm_of(runs[key], lambda run: value(run, metric, **more))
 
         def chosen(side, *over):
             keyed = [(tuple(at(runs[key][0]["config"], name)[0] for name in over), key) for key in runs]
@@ -392,17 +516,50 @@ class Study:
                     for slope, (_, key) in zip(slopes, places, strict=True):
                         arms[key], w[key] = read(key), w.get(key, 0.0) + sign * slope
             weights.append(w)
-            counted.append({"n": min(len(arms[key].values) for key in w), "declared": arms[key].declared} if w else {})
-        tests = iter(tested(arms, [w for w in weights if w]) or [{}] * 2)
-        return [row | next(tests) if row else {"method": "missing runs"} for row in counted]
+            n = min(len(arms[key].values) for key in w) if w else 0
+            counted.append({"n": n, "declared": arms[key].declared} if w else {})
+            if w:
+                seeds = set.intersection(*(set(arms[key].values) for key in w))
+                named = kind in ("difference", "interaction", "trend") and all(arms[key].values for key in w)
+                sides = [
+                    (x, [f"{runs[key][0]['id'].rpartition('-s')[0]}-s{seed}" for seed in sorted(seeds)])
+                    for key, x in w.items()
+                    if named
+                ]
+                noises.append(self.noise(metric, sides) if named else None)
+                if noises[-1]:
+                    self.measured[metric, frozenset((f"{x:.6g}", *names) for x, names in sides)] = noises[-1]
+        tests = iter(statistics(arms, [w for w in weights if w], noises) or [{}] * 2)
+        told = iter(noises)
+        rows = [row | next(tests) if row else {"method": "missing runs"} for row in counted]
+        return [self.told(row, next(told, None), len(weights)) if row.get("n") else row for row in rows]
+
+    def told(self, row, noise, tests):
+        """Add what is printed of the sentences to a row, and the seeds that it needs."""
+        parts = noise[2] if noise and noise[2] else (None,) * 3
+        row |= dict(zip(("both_right", "one_right", "none_right"), parts, strict=True))
+        row["sentences"] = noise and math.sqrt(noise[0])
+        if row["method"] != "resampled" and "se" in row:
+            row["needs"] = lambda target, one_sided: needed(row, noise, target, 0.05 if one_sided else 0.025 / tests)
+        return row
 
     def correlation(self, entry, runs, read):
-        """The estimate, over arms whose second score is not at an end of its range."""
+        """Spearman's ρ over arms whose second score is not at an end of its range, and its error by resampling arms."""
         both = [[read(key, metric) for metric in entry["between"]] for key in runs]
         pairs = [(scores(x), scores(y)) for x, y in both if x.values and y.values and 1 < mean(scores(y)) < 99]
-        between = [([mean(x) for x, _ in pairs], [mean(y) for _, y in pairs])]
-        rho = mean([stats.spearmanr(x, y).statistic for x, y in (between if entry["level"] == "arms" else pairs)])
-        return {"n": len(pairs), "declared": len(runs), "difference": rho, "df": len(pairs) - 1, "method": "resampled"}
+        n, draw = len(pairs), np.random.default_rng(0).integers(0, len(pairs), (RESAMPLES, len(pairs)))
+        if entry["level"] == "arms":
+            x, y = (np.array([mean(pair[side]) for pair in pairs]) for side in (0, 1))
+            rho, again = float(ranked(x, y)), ranked(x[draw], y[draw])
+        else:
+            own = np.array([float(ranked(np.array(x), np.array(y))) for x, y in pairs])
+            rho, again = own.mean(), own[draw].mean(axis=1)
+        error = np.nanstd(again, ddof=1) / (1 - rho**2)
+        row = {name: math.tanh(end) for name, end in student("", math.atanh(rho), error, n - 1).items() if name in ENDS}
+        p = 2 * stats.t.sf(abs(math.atanh(rho)) / error, n - 1)
+        shown = math.tanh((stats.t.ppf(0.975, n - 1) + stats.t.ppf(0.8, n - 1)) * error)
+        row |= {"method": "resampled", "se": error, "df": n - 1, "p": p, "holm": p, "detectable": shown}
+        return row | {"n": n, "declared": len(runs), "difference": rho}
 
     def ratios(self, question):
         """Ratios of measured times: tested on logarithms."""
@@ -411,7 +568,7 @@ class Study:
             wanted = [question["where"] | entry[side] for side in ("arm", "baseline")]
             times = [np.log(next(m["milliseconds"] for m in sites if has(m["site"], one))) for one in wanted]
             arms[i] = Arm(dict(enumerate(times[0] - times[1])))
-        found = tested(arms, [{i: 1.0} for i in arms])
+        found = statistics(arms, [{i: 1.0} for i in arms])
         told = [{name: math.exp(row[name]) for name in (*ENDS, "detectable")} | {"se": None} for row in found]
         share = [
             {"in_margins": row["difference"] / math.log(question["margin"]), "n": 10, "declared": 10} for row in found
@@ -420,81 +577,83 @@ class Study:
 
     def claims(self):
         tree = yaml.safe_load((self.root / "study/claims/claims.yaml").read_text(encoding="utf-8"))
-        tables, tests = [self.rows("contrasts"), self.rows("claims")], []
+        table, tests, self.measured = self.rows("contrasts"), [], {}
         for claim, question in ((one, question) for one in tree["claims"] for question in one["questions"]):
-            question.setdefault("metric", "test/exact")
+            metric, kind = question.get("metric", "test/exact"), question.get("type", claim["type"])
             for pair in question.get("asked", ["one site/"]):
                 place = (str(claim["id"]), *pair.split("/"), question.get("part", ""))
-                edition = str(question.get("edition", 1))
 
-                def asked(row, place=place, edition=edition):
-                    family = row["family"] * (place[2] != "")
-                    return (row["id"], row["corpus"], family, row["part"], row["edition"]) == (*place, edition)
+                def asked(row, place=place):
+                    return (row["id"], row["corpus"], row["family"] * (place[2] != ""), row["part"]) == place
 
-                rows, deciding = (list(filter(asked, table)) for table in tables)
+                rows = list(filter(asked, table))
                 if not rows or question.get("sweep", "scaling") not in self.sweeps:
                     self.left["questions without a row or without runs"] += 1
                     continue
-                margin = self.margin(tree["gap"], tree.get("margins"), question, pair)
-                found = self.question(question, pair, margin) if "sweep" in question else self.ratios(question)
-                for row, expected in zip(rows, found, strict=True):
+                margin = self.margin(tree.get("margins"), question, metric, pair)
+                found = self.question(question, metric, pair, margin) if "sweep" in question else self.ratios(question)
+                second, other = question.get("second"), [{}] * len(rows)
+                if second:
+                    other = self.question(
+                        question, second, pair, self.margin(tree.get("margins"), question, second, pair)
+                    )
+                for row, expected, beside, entry in zip(rows, found, other, question["contrasts"], strict=True):
                     expected["margin"] = None if "costly" in str(question["contrasts"]) else margin
                     if expected["margin"] and "difference" in expected:
                         expected.setdefault("in_margins", expected["difference"] / margin)
-                    both = [row, *(one for one in deciding if one["contrast"] == row["contrast"])]
-                    known = "df" in expected  # an exact p says how many runs there are
-                    if known and row["finding"] != "descriptive" and not row["superseded_by"]:
-                        tests.append((row, expected.get("p") or float(row["p"])))
+                    if second:
+                        expected |= {f"second_{end}": beside.get(end) for end in ENDS[:3]}
+                    no_difference = kind in ("equivalence", "noninferiority")
+                    expected["turns"] = turns(row, expected, kind, metric, entry)
+                    needs = expected.pop("needs", None)
+                    if row["needed"] or (needs and row["finding"] == "undecided" and not second and "se" in expected):
+                        expected["needed"] = needs(expected["margin"] or abs(expected["difference"]), no_difference)
+                    if "df" in expected and not row["no_vote"]:  # an exact p says how many runs there are
+                        tests.append((row, float(row["p"]) if expected["method"] == "resampled" else expected["p"]))
                     if expected["method"] == "resampled":
-                        blank = [name for name in NUMBERS if name not in expected]
-                        self.left["by resampling"] += sum(bool(one.get(name)) for one in both for name in blank)
+                        self.resampled(f"claim {', '.join(place)}", row, expected)
+                        expected = {name: expected[name] for name in ("method", "difference", "df", "margin", "n")}
                     else:
                         expected |= {name: expected.get(name) for name in NUMBERS}
                     self.known[tuple(row[name] for name in SUMMED)] = expected
-                    self.compared(f"claim {', '.join(place)}, {row['contrast']}", both, expected)
+                    self.compared(f"claim {', '.join(place)}, {row['contrast']}", [row], expected)
 
         for (row, _), p in zip(tests, stats.false_discovery_control([p for _, p in tests]), strict=True):
-            same = [one for one in tables[1] if all(one[name] == row[name] for name in PLACE)]
             units = 1.5 if row["method"] == "resampled" else 0.5001  # whose p is the printed one
-            for one in (row, *same):
-                self.same(f"claim {row['id']}, {row['contrast']}", one, {"false_discovery": p}, units)
+            self.same(f"claim {row['id']}, {row['contrast']}", row, {"false_discovery": p}, units)
 
-    def matrix(self):
-        """Each question by five scores: the contrast that decides by each."""
-        tree = yaml.safe_load((self.root / "study/claims/claims.yaml").read_text(encoding="utf-8"))
-        asked = {
-            (str(claim["id"]), pair, question.get("part", ""), str(question.get("edition", 1))): question
-            for claim in tree["claims"]
-            for question in claim["questions"]
-            for pair in question.get("asked", [])
-        }
-        for row in self.rows("matrix"):
-            pair = f"{row['corpus']}/{row['family']}"
-            question = asked[row["id"], pair, row["part"], row["edition"]]
-            own = question.get("metric", "test/exact")
-            sloped = question.get("by_length", False) or "nll_by_length" in own
-            for score in (name.removesuffix(" verdict") for name in row if name.endswith(" verdict")):
-                if not row.get(f"{score} contrast"):
-                    self.left["scores that runs do not have"] += 1
-                    continue
-                change = {}
-                if score != own.partition("/")[2].replace("nll_by_length", "nll"):
-                    summed = sloped and score.startswith("nll")
-                    change = {
-                        "metric": f"{own.split('/')[0]}/{score.replace('nll', 'nll_by_length') if summed else score}"
-                    }
-                    change |= {"by_length": sloped and not summed}
-                    change |= {"by_sentences": "nll_by_length" in own or question.get("by_sentences", False)}
-                    rule, worth = question.get("margin"), tree["margins"]["bleu"]["values"].get(pair, {})
-                    if not isinstance(rule, str) or (rule != "gap" and score not in worth):
-                        change["margin"] = None
-                one = {"metric": own} | question | change
-                margin = self.margin(tree["gap"], tree["margins"], one, pair)
-                printed = [float(row[f"{score} {name}"] or 0) for name in ("difference", "low")]
-                same = min(self.question(one, pair, margin), key=lambda test, at=printed: apart(test, at))
-                same |= {"margin": margin}
-                expected = {f"{score} {name}": same.get(name) for name in ("difference", "low", "high", "margin")}
-                self.same(f"matrix: claim {row['id']}, {pair}, {row['part']}", row, expected)
+    def noises(self):
+        """Rows of the table of sentences: those of the contrasts above, and of the same contrasts by other scores."""
+        for row in self.rows("sentences"):
+            sides = [(float(weight), names) for weight, *names in (side.split() for side in row["runs"].split("; "))]
+            noise = self.noise(row["metric"], sides)
+            if noise is None and row["variance"] and row["metric"].split("/")[1] == "bleu":
+                self.left["BLEU of sentences without counts"] += 1
+                continue
+            known = {"variance": noise and noise[0], "n": noise and noise[1]}
+            parts = noise[2] if noise and noise[2] else (None,) * 3
+            known |= dict(zip(("both right", "one right", "none right"), parts, strict=True))
+            self.relative(f"sentences: {row['metric']}", row, known)
+
+    def resampled(self, where, row, expected, near=0.03):
+        """Compare numbers that rest on random resamples with a printed row: they differ by chance."""
+        for name in (*ENDS[1:], "se", "detectable", "turns", "ceiling"):
+            if row.get(name) and name in expected:
+                self.checked += 1
+                self.confirmed += 1
+                self.left["by resampling, within .03"] += 1
+                if abs(float(row[name]) - expected[name]) > near:
+                    self.problems.append(f"{where}: {name}: {row[name]} is printed, resamples give {expected[name]}")
+
+    def relative(self, where, row, expected):
+        """Compare numbers that are printed with six digits."""
+        for name, number in expected.items():
+            self.checked += 1
+            self.confirmed += row[name] != ""
+            if (number is None) != (row[name] == "") or (
+                number is not None and not math.isclose(float(row[name]), number, rel_tol=2e-6, abs_tol=1e-7)
+            ):
+                self.problems.append(f"{where}: {name}: {row[name] or 'nothing'} is printed, the records give {number}")
 
     def summary(self):
         """Rows of the summary, each a contrast that is computed with the verdicts."""
@@ -505,7 +664,7 @@ class Study:
 
     def others(self):
         """Count the rows of tables that are not computed again."""
-        for stem in ("cost", "sentences"):
+        for stem in ("cost", "multiverse"):
             self.left[f"rows of {stem}"] = len(self.rows(stem))
 
     def agreements(self):
@@ -531,10 +690,34 @@ class Study:
                 pairs = [pair for (m, f, _), pair in effects.items() if m == metrics and family in (f, "all")]
                 rho, n = stats.spearmanr(pairs).statistic, len(pairs)
                 known = {"rho": rho, "arms": n}
-                if family != "all" and abs(rho) < 1:
-                    half = stats.t.ppf(0.975, n - 1) * math.sqrt((1 + rho**2 / 2) / (n - 3))
-                    known |= {"low": math.tanh(math.atanh(rho) - half), "high": math.tanh(math.atanh(rho) + half)}
+                families = [f for f in dict.fromkeys(one["family"] for one in asked[0][1]) if family in (f, "all")]
+                blocks = [self.block(sweeps, metrics, f, asked[0][1]) for f in families]
+                shift, ceiling = noise_of_order(blocks)
+                shift = shift if len(blocks) > 1 else 0.0
+                half = stats.t.ppf(0.975, n - 1) * math.sqrt((1 + rho**2 / 2) / (n - 3) + shift**2)
+                ends = {"low": math.tanh(math.atanh(rho) - half), "high": math.tanh(math.atanh(rho) + half)}
+                if len(blocks) > 1:
+                    self.resampled(f"correlation-{name}: {family}", row, ends | {"ceiling": ceiling})
+                else:
+                    known |= ends
+                    self.resampled(f"correlation-{name}: {family}", row, {"ceiling": ceiling})
                 self.same(f"correlation-{name}: {family}, {metrics[0]}", row, known)
+
+    def block(self, sweeps, metrics, family, rows):
+        """Scores of a family in both sweeps: a row for each arm, the baseline first, a column for each seed."""
+        found = []
+        for sweep, metric in zip(sweeps, metrics, strict=True):
+            here = self.sweeps[sweep]
+            chosen = [next(r for r in here.values() if r[0]["config_hash"] == self.first[sweep, family])]
+            chosen += [
+                next(r for r in here.values() if {run["id"] for run in r} & set(row["runs"].split()))
+                for row in rows
+                if row["family"] == family
+            ]
+            seeds = sorted(set.intersection(*({run["seed"] for run in some} for some in chosen)))
+            values = [{run["seed"]: value(run, metric) for run in some} for some in chosen]
+            found.append(np.array([[one[seed] for seed in seeds] for one in values]))
+        return found
 
     def effect(self, sweep, metric, row):
         """The arm that a row names against the first arm of its family, over the seeds that the row names."""
@@ -543,14 +726,14 @@ class Study:
         base = next(runs for runs in here.values() if runs[0]["config_hash"] == self.first[sweep, row["family"]])
         seeds = {run["seed"] for run in arm if run["id"] in row["runs"].split()}
         sides = [Arm({run["seed"]: value(run, metric) for run in runs if run["seed"] in seeds}) for runs in (arm, base)]
-        return tested(dict(enumerate(sides)), [{0: 1.0, 1: -1.0}])[0]
+        return statistics(dict(enumerate(sides)), [{0: 1.0, 1: -1.0}])[0]
 
 
 def recompute(study):
     """Compute the numbers of all tables again and compare."""
     for sweep in study.sweeps:
         study.sweep_table(sweep)
-    for part in (study.claims, study.matrix, study.summary, study.others, study.agreements):
+    for part in (study.claims, study.noises, study.summary, study.others, study.agreements):
         part()
     return study
 

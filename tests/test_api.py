@@ -136,7 +136,8 @@ assert not {"torch", "wandb", "pytorch_lightning", "sentencepiece"} & sys.module
     assert done.returncode == 0, done.stderr
     table, verdicts = json.loads(done.stdout)
     assert table == (ROOT / "results" / "tables" / "quickstart.csv").read_text(encoding="utf-8")
-    claims = pd.read_csv(ROOT / "results" / "tables" / "claims.csv", dtype=str)
+    claims = pd.read_csv(ROOT / "results" / "tables" / "contrasts.csv", dtype=str)
+    claims = claims[claims["decides"] == "True"]
     assert verdicts == claims[claims["id"] == "4"]["verdict"].tolist() != []
 
 

@@ -42,7 +42,11 @@ def test_the_names_of_scores_follow_from_corpus_and_split() -> None:
 
 
 def test_subsets_of_a_corpus_are_named_by_split() -> None:
-    for name in ("test/nll/without pronouns", "valid/exact/without pronouns", "long/nll_by_length/without pronouns"):
+    for name in (
+        "test/nll/without pronouns",
+        "valid/exact/without pronouns",
+        "long/nll_per_token_by_length/without pronouns",
+    ):
         metrics.check(name, None, [Grammar()])
         metrics.check_claimed(name, Grammar())
         assert metrics.unit_of(name) == name.partition("/")[2], "the gap is measured on the same sentences"

@@ -80,19 +80,30 @@ def test_a_split_is_scored_whole_and_by_source_length():
 
 
 def test_subsets_and_slopes_over_length_by_hand():
-    """Sources of 4 and 6 words: 1 and 5 nats, so 2 nats a word. Of the subset all have 4 words, so it has no slope."""
+    """Sources of 4 and 6 words; references of one token and the end: .5 and 2.5 nats a token, so 1 more a word.
+
+    All sources of the subset have 4 words, so it has no slope.
+    """
     pairs = [Pair("eins, zwei drei vier.", "a")] * 20 + [Pair("w " * 6, "b")] * 20
     some, few = [True] * 20 + [False] * 20, [True] * 19 + [False] * 21
     text = scoring.score_split(["a"] * 15 + ["b"] * 25, pairs, "test", {"some": some, "few": few})
     assert {s.metric: (s.value, s.n) for s in text if s.subset == "some"} == {"bleu": (0, 20), "exact": (75, 20)}
     found = scoring.score_nll([1.0] * 20 + [5.0] * 20, pairs, "test", {"some": some, "few": few})
     assert {(s.metric, s.subset): (s.value, s.n) for s in found} == {
-        ("nll_by_length", None): (2, 40),
-        ("nll_by_length", "some"): (None, 20),
+        ("nll_per_token_by_length", None): (1, 40),
+        ("nll_per_token_by_length", "some"): (None, 20),
         ("nll", "some"): (1, 20),
     }
-    unread = scoring.score_nll(None, pairs, "test", {"some": some})
-    assert [(s.metric, s.value) for s in unread] == [("nll_by_length", None), ("nll_by_length", None), ("nll", None)]
+    assert all(s.value is None for s in scoring.score_nll(None, pairs, "test", {"some": some}))
+
+
+def test_a_constant_loss_per_token_has_slope_0():
+    """References of 2 to 6 tokens and their end, .7 nats each: longer sentences cost more, and no token does."""
+    pairs = [Pair("w " * n, " ".join("abcdefg"[: n - 2])) for n in (4, 5, 8) for _ in range(20)]
+    nll = [0.7 * (len(pair.target.split()) + 1) for pair in pairs]
+    (score,) = scoring.score_nll(nll, pairs, "test")
+    assert score.value == pytest.approx(0, abs=1e-12)
+    assert max(nll) > 2 * min(nll)
 
 
 def test_hypotheses_without_their_references_are_refused():

@@ -12,9 +12,9 @@ A contrast is Σ w_a · (mean of arm a) with Σ w_a = 0, or the mean of one arm 
   into two groups whose difference is at least as large. A single arm is tested by all changes of signs. There is no
   interval.
 * Rank correlations are tested by resampling arms.
-* The sentences of a test set are a sample, too. Two numbers stand beside a contrast. The first asks of every seed alone
-  if the difference of its two models is more than chance over sentences: approximate randomisation, as k of n seeds.
-  The second is an interval that covers seeds and sentences together.
+* The sentences of a test set are a sample, too. Their share of the variance is added to that of the seeds where the
+  scores of sentences are known.
+* A design that was declared as paired compares arms seed by seed: Student's t over the differences.
 """
 
 from __future__ import annotations
@@ -37,10 +37,6 @@ FEW = 5
 RESAMPLES = 2000
 FEWEST_ARMS = 5
 """A rank correlation over fewer arms says nothing."""
-TRIALS = 2000
-"""Trials of approximate randomisation."""
-SEED = 12345
-"""Seed of its random draws: that of sacreBLEU."""
 
 
 @dataclass(frozen=True)
@@ -83,20 +79,18 @@ class Test:
 
 
 @dataclass(frozen=True)
-class SentenceTest:
-    """Test of a difference over sentences: p of each seed, and the 95% interval over seeds and sentences.
+class SentenceNoise:
+    """Share of the sentences in the variance of a contrast, and where the contrast comes from.
 
     Attributes:
-        interval: None for BLEU, which is no mean over sentences, and for one seed.
+        variance: of the estimate over test sets of `n` sentences.
+        shares: parts of an estimate of NLL that are paid on sentences that all arms translate exactly, some, none; they
+            sum up to the estimate. None for other scores.
     """
 
-    p: tuple[float, ...]
-    interval: tuple[float, float] | None
-
-    @property
-    def count(self) -> str:
-        """`4 of 5`: seeds with p < .05."""
-        return f"{sum(p < LEVEL for p in self.p)} of {len(self.p)}"
+    variance: float
+    n: int
+    shares: tuple[float, float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -123,21 +117,32 @@ class Arm:
         return math.fsum(self.values.values()) / len(self.values) if self.values else None
 
 
-def contrast(parts: Sequence[tuple[float, Arm]]) -> Test:
-    """Test Σ weight · mean of (weight, arm), not adjusted."""
+def contrast(parts: Sequence[tuple[float, Arm]], noise: SentenceNoise | None = None, paired: bool = False) -> Test:
+    """Test Σ weight · mean of (weight, arm), not adjusted.
+
+    The variance is Σ weight² s² / n over arms, with n − 1 degrees of freedom each, plus that of the sentences.
+
+    Args:
+        parts: weights and arms.
+        noise: of the sentences.
+        paired: take the differences of each seed as one arm. The arms have the same seeds.
+    """
     arms = [arm for _, arm in parts]
     if any(arm.holes for arm in arms):
         return Test("missing runs")
     if not all(arm.values for arm in arms):
         return Test("diverged" if any(arm.diverged for arm in arms) else "no value")
-    samples = [(weight, np.array(list(arm.values.values()))) for weight, arm in parts]
+    samples = [(weight, np.array([arm.values[seed] for seed in sorted(arm.values)])) for weight, arm in parts]
+    if paired:
+        samples = [(1.0, np.sum([weight * some for weight, some in samples], axis=0))]
     difference = sum(weight * float(some.mean()) for weight, some in samples)
     if min(len(some) for _, some in samples) < FEWEST:
         return Test("few", difference)
     variances = [(weight**2 * _variance(some) / len(some), len(some) - 1) for weight, some in samples]
-    method, variance = "welch" if len(parts) > 1 else "within", sum(one for one, _ in variances)
+    method, variance = "welch" if len(samples) > 1 else "within", sum(one for one, _ in variances)
     if variance:
-        return t_test(method, difference, math.sqrt(variance), satterthwaite(variances))
+        variances += [(noise.variance, noise.n - 1)] if noise else []
+        return t_test(method, difference, math.sqrt(sum(one for one, _ in variances)), satterthwaite(variances))
     counts = [len(some) for _, some in samples]
     if not difference or len(counts) > 2:
         return Test(method, difference)
@@ -180,19 +185,19 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float]:
     return (math.nan, math.nan) if test.low is None or test.high is None else (test.low, test.high)
 
 
-def adjusted(plain: Sequence[Test]) -> list[Test]:
-    """Adjust p by Holm and intervals by Bonferroni over all tests that have a p.
+def adjusted(plain: Sequence[Test], family: bool = True) -> list[Test]:
+    """Adjust p by Holm and intervals by Bonferroni over all tests that have a p, or (no family) each by itself.
 
     Add the difference that each test could have shown.
     """
     known = {i: test.p for i, test in enumerate(plain) if test.p is not None}
-    out = list(plain)
-    for i, p in zip(known, holm(list(known.values())), strict=True):
+    out, many = list(plain), len(known) if family else 1
+    for i, p in zip(known, holm(list(known.values())) if family else known.values(), strict=True):
         test = out[i] = replace(plain[i], holm=p)
         if test.se is not None and test.df is not None and test.difference is not None:
             ranks = test.method == "resampled"
             scale, middle = (math.tanh, math.atanh(test.difference)) if ranks else (float, test.difference)
-            half = quantile(1 - LEVEL / len(known) / 2, test.df) * test.se
+            half = quantile(1 - LEVEL / many / 2, test.df) * test.se
             ends = (middle - half, middle + half, half + quantile(POWER, test.df) * test.se)
             low, high, detectable = map(scale, ends)
             out[i] = replace(test, low=low, high=high, detectable=detectable)
@@ -272,30 +277,11 @@ def rank_correlation(rho: float, error: float, df: float) -> Test:
     return replace(test.mapped(math.tanh), difference=rho)
 
 
-def randomised(differences: Any, trials: int = TRIALS) -> float:
-    """Return p of a mean difference d̄ of two models over sentences, by approximate randomisation (Noreen 1989).
-
-    In every trial each sentence's difference keeps or changes its sign by chance. p = (c + 1) / (trials + 1), where c
-    counts trials whose |sum| is at least that of the data.
-
-    Args:
-        differences: one for each sentence.
-        trials: their number.
-    """
-    some = np.asarray(differences, dtype=float)
-    some = some[some != 0]
-    whole = abs(some.sum())
-    signs = 1.0 - 2.0 * np.random.default_rng(SEED).integers(2, size=(trials, len(some)))
-    count = int((np.abs(signs @ some) >= whole - 1e-9 * max(1.0, whole)).sum())
-    return (count + 1) / (trials + 1)
-
-
-def crossed_interval(differences: Any) -> tuple[float, float] | None:
-    """Return the 95% interval of a mean difference over seeds and sentences; None if one of them does not repeat.
+def sentence_variance(differences: Any) -> float | None:
+    """Return the variance of a mean difference over sentences; None if seeds or sentences do not repeat.
 
     Model: d_si = μ + a_s + b_i + e_si, with random seeds s = 1 … S and sentences i = 1 … I, fitted by the mean squares
-    of a two-way table. The variance of d̄ is (MS_seed + max(0, MS_sentence − MS_error)) / (S I). Student's t has the
-    degrees of freedom of Satterthwaite (1946). Without a share of sentences this is the paired t-test over seeds.
+    of a two-way table: max(0, MS_sentence − MS_error) / (S I).
 
     Args:
         differences: a row for each seed, a column for each sentence.
@@ -304,15 +290,7 @@ def crossed_interval(differences: Any) -> tuple[float, float] | None:
     s, i = table.shape
     if s < 2 or i < 2:
         return None
-    seeds, sentences, middle = table.mean(axis=1), table.mean(axis=0), float(table.mean())
-    rest = table - seeds[:, None] - sentences + middle
-    by_seed, by_sentence = i * float(seeds.var(ddof=1)), s * float(sentences.var(ddof=1))
+    seeds, sentences = table.mean(axis=1), table.mean(axis=0)
+    rest = table - seeds[:, None] - sentences + table.mean()
     error = float((rest**2).sum()) / ((s - 1) * (i - 1))
-    parts = [(by_seed, s - 1)]
-    if by_sentence > error:
-        parts += [(by_sentence, i - 1), (-error, (s - 1) * (i - 1))]
-    variance = sum(part for part, _ in parts)
-    if variance <= 0:
-        return None
-    half = quantile(1 - LEVEL / 2, satterthwaite(parts)) * math.sqrt(variance / (s * i))
-    return middle - half, middle + half
+    return float(max(0.0, s * float(sentences.var(ddof=1)) - error) / (s * i))

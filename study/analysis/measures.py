@@ -1,11 +1,10 @@
-"""Numbers of one run: a score, its slope over source length, a diagnostic, or a fact from a pruning.
+"""Numbers of one run: a score, a diagnostic, or a fact from a pruning.
 
 `study.metrics` says how metrics are named. A record is plain data here, as `Store.tree` returns it.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,6 @@ from study.analysis import labels
 
 FACTS = ("entropy", "tokens_per_second", "freed", "heads", "with_one_head")
 """Numbers of a run that tables of sweeps show beside its scores; see `facts`."""
-LENGTH = re.compile(r"length (\d+)-(\d+)")
 Tree = Mapping[str, Any]
 Scored = Sequence[tuple[str | None, float | None, int]]
 """Subset, value and number of sentences of every row of one score of one run."""
@@ -26,28 +24,24 @@ class Measure:
     """Quantity that is read from a run.
 
     Attributes:
-        by_sentences: True: length groups are weighted by their number of sentences. False: all groups have the same
-            weight.
         costing: instead of the metric: the share of heads, in %, that cost more than this when they are removed alone.
     """
 
     metric: str
-    by_length: bool = False
-    by_sentences: bool = False
     costing: float | None = None
 
     @property
     def title(self) -> str:
-        """`exact match, %`; `query information, nats`; `exact match, % per source word`."""
+        """`exact match, %`; `query information, nats`."""
         name = metrics.title(self.metric)
         if self.costing is not None:
             return f"heads that cost more than {labels.number(self.costing, self.decimals)} {name}"
-        return f"{name} per source word" if self.by_length else name
+        return name
 
     @property
     def decimals(self) -> int:
         """Number of decimals in print."""
-        return 3 if self.by_length else metrics.decimals(self.metric)
+        return metrics.decimals(self.metric)
 
     def of(self, scored: Scored) -> float | None:
         """Return the number from the rows of its score; None if it means nothing in this run.
@@ -57,8 +51,6 @@ class Measure:
         Raises:
             KeyError: the run has no such rows.
         """
-        if self.by_length:
-            return slope(scored, self.by_sentences)
         values = {subset: value for subset, value, _ in scored}
         if self.costing is None:
             return values["/".join(self.metric.split("/")[2:]) or None]
@@ -66,23 +58,6 @@ class Measure:
         if (whole := values[None]) is None or not parts or None in parts:
             raise KeyError("without")
         return 100 * sum(whole - part > self.costing for part in parts if part is not None) / len(parts)
-
-
-def slope(scored: Scored, by_sentences: bool) -> float:
-    """Least squares over the buckets of source length, each at its middle.
-
-    The slope is Σ w (x − x̄) y / Σ w (x − x̄)², where x̄ is the mean of x under the weights w: 1, or the number of
-    sentences of a bucket.
-
-    Raises:
-        KeyError: fewer than two buckets have a score.
-    """
-    found = [(LENGTH.fullmatch(subset or ""), value, n if by_sentences else 1) for subset, value, n in scored]
-    points = [((int(b[1]) + int(b[2])) / 2, value, weight) for b, value, weight in found if b and value is not None]
-    if len(points) < 2:
-        raise KeyError("length")
-    middle = sum(w * x for x, _, w in points) / sum(w for *_, w in points)
-    return sum(w * (x - middle) * y for x, y, w in points) / sum(w * (x - middle) ** 2 for x, _, w in points)
 
 
 def diagnostic(tree: Tree, metric: str) -> float | None:

@@ -16,9 +16,9 @@ OWN = ("attention-ablation", "wandb")
 """Packages whose versions change no number of a run under one protocol."""
 RETIRED = re.compile(
     "argmax_on_gold|by_distance|context_.*|cosine|diagonal_mass|far_near_distance|key_norm|length_slope|logit_mean"
-    "|query_norm|softmax_gradient|state_.*|symmetry"
+    "|query_norm|softmax_gradient|state_.*|symmetry|.*/nll_by_length.*"
 )
-"""Diagnostics that older records have and runs no longer measure."""
+"""Diagnostics and scores that older records have and runs no longer measure."""
 PER_STEP, TIMES = "training.jsonl", ("train/tokens_per_second",)
 """File with the loss of every 20th step, and what it measures in time."""
 FACTS = {"python": "Python", "device": "device", "device_count": "devices", "threads": "threads"} | {

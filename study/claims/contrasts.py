@@ -13,7 +13,7 @@ from typing import Any
 
 from study import metrics
 from study.analysis import inference
-from study.analysis.inference import Arm, Test
+from study.analysis.inference import Arm, SentenceNoise, Test
 from study.analysis.labels import arm_words
 from study.analysis.measures import Measure
 from study.analysis.runs import ArmRuns, Runs, find_levels, matching
@@ -77,10 +77,15 @@ class Weighted:
         """The number that the test counts: seeds, arms or draws."""
         return min(len(arm.values) for _, arm in self.parts) if self.pairs is None else len(self.pairs)
 
-    def test(self, contrast: Contrast) -> Test:
-        """Test the contrast, not adjusted."""
+    @property
+    def pairable(self) -> bool:
+        """Return True if there are several arms with the same seeds."""
+        return len(self.parts) > 1 and len({tuple(sorted(arm.values)) for _, arm in self.parts}) == 1
+
+    def test(self, contrast: Contrast, noise: SentenceNoise | None = None, paired: bool = False) -> Test:
+        """Test the contrast, not adjusted; arms are paired by seed where they can be."""
         if self.pairs is None:
-            return inference.contrast(self.parts)
+            return inference.contrast(self.parts, noise, paired and self.pairable)
         holes = any(arm.holes for _, arm in self.parts)
         return Test("missing runs") if holes else inference.correlated(self.pairs, contrast.level)
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 
 from study import metrics
 from study.analysis.measures import Measure
-from study.analysis.runs import Runs, check_fields, find_levels
-from study.claims import costs, matrix
+from study.analysis.runs import Runs, check_fields
+from study.claims import costs
 from study.claims.contrasts import QuestionArms, weigh
 from study.claims.costs import Costs
-from study.claims.noise import add_sentence_tests
-from study.claims.schema import Claim, ClaimFile, Gap, Overrides, Question
-from study.claims.verdicts import Finding, conclude, over_the_study, supersede
+from study.claims.multiverse import verdicts
+from study.claims.schema import NO_DIFFERENCE, Claim, ClaimFile, Overrides, Question
+from study.claims.sentences import SentenceNoises
+from study.claims.verdicts import Finding, conclude, over_the_study
 from study.errors import InputError
+
+Worth = Mapping[str, Mapping[str, Mapping[str, float]]]
+"""Named margin ↦ corpus/family ↦ score ↦ value."""
+Multiverse = tuple[Finding, dict[str, str]]
 
 
 def evaluate(
@@ -23,50 +30,70 @@ def evaluate(
     runs: Runs,
     measured: Costs | None = None,
     wanted: Iterable[str] = (),
-    by_score: bool = False,
+    noises: SentenceNoises | None = None,
 ) -> list[Finding]:
     """Return a row for each contrast of the claims wanted (by id or slug; all, if none is named), checked and tested.
 
     p by Benjamini and Hochberg is over all contrasts of a file, so it is there only if no claim is named.
 
     Args:
-        files: claims; `gap` and each named margin are the last file's that defines them.
+        files: claims; each named margin is the last file's that defines it.
         runs: sweeps and runs.
         measured: times of attention sites, for questions with a benchmark.
         wanted: ids or slugs.
-        by_score: judge each question also by the other scores, see `matrix`.
+        noises: noise of the sentences (default: that of the folder of runs).
 
     Raises:
         InputError: a claim that is not there, one that names what no sweep has, or a record that can't be used.
     """
-    gap = next((file.gap for file in reversed(files) if file.gap), None)
     worth = {name: margin.values for file in files for name, margin in file.margins.items()}
     names, known = set(wanted), {name for file in files for claim in file.claims for name in claim.names}
     if unknown := names - known:
         raise InputError(f"claim: expected a number or name of a claim, got {min(unknown)}. `study claims` lists all.")
     found: list[Finding] = []
     for file in files:
-        evaluator, rows = _Evaluator(runs, gap, worth, file.path), list[Finding]()
-        for claim in file.claims:
-            if not names or names & claim.names:
-                own = evaluator.rows(claim, measured, by_score)
-                supersede(own)
-                rows += own
+        evaluator = Evaluator(runs, worth, file.path, noises or SentenceNoises(runs.store))
+        rows = [
+            row for claim in file.claims if not names or names & claim.names for row in evaluator.rows(claim, measured)
+        ]
         if not names:
             over_the_study(rows)
         found += rows
-    add_sentence_tests(found, runs.store)
     return found
 
 
-@dataclass
-class _Evaluator:
-    runs: Runs
-    gap: Gap | None
-    worth: Mapping[str, Mapping[str, Mapping[str, float]]]
-    path: Path
+def multiverse(rows: Sequence[Finding], file: ClaimFile, runs: Runs, noises: SentenceNoises) -> Iterator[Multiverse]:
+    """Yield the row that decides each question that votes, and its verdicts under other rules and scores.
 
-    def rows(self, claim: Claim, measured: Costs | None, by_score: bool) -> list[Finding]:
+    Args:
+        rows: contrasts of claims of one file.
+        file: the file.
+        runs: sweeps and runs.
+        noises: noise of the sentences.
+    """
+    evaluator = Evaluator(runs, {name: margin.values for name, margin in file.margins.items()}, file.path, noises)
+    for _, some in groupby(rows, key=lambda row: (id(row.question), row.corpus, row.family)):
+        own = list(some)
+        if own[0].votes:
+            ask = partial(_again, evaluator)
+            yield next(row for row in own if row.decides), verdicts(own, ask)
+
+
+def _again(evaluator: Evaluator, row: Finding, question: Question) -> list[Finding]:
+    """Ask another question at the place of a row."""
+    return evaluator.ask(row.claim, question, f"{row.corpus}/{row.family}")
+
+
+@dataclass
+class Evaluator:
+    """Evaluates the questions of one file of claims."""
+
+    runs: Runs
+    worth: Worth
+    path: Path
+    noises: SentenceNoises
+
+    def rows(self, claim: Claim, measured: Costs | None) -> list[Finding]:
         """Return the rows of one claim.
 
         Raises:
@@ -77,16 +104,26 @@ class _Evaluator:
             try:
                 found += costs.rows(claim, question, measured) if question.benchmark else []
                 for pair in question.asked:
-                    rows = self._ask(claim, question, pair)
-                    found += rows
-                    for row in (row for row in rows if by_score and row.decides):
-                        row.by_score = self._by_score(row, pair)
+                    found += self.ask(claim, question, pair)
             except InputError as problem:
                 raise InputError(f"{self.path}: claim {claim.id}.questions.{number}: {problem}") from None
         return found
 
-    def _ask(self, claim: Claim, question: Question, pair: str) -> list[Finding]:
-        """Return the rows of a question in one corpus and family."""
+    def ask(self, claim: Claim, question: Question, pair: str) -> list[Finding]:
+        """Return the rows of a question in one corpus and family.
+
+        Raises:
+            InputError: see `rows`.
+        """
+        rows = self._tested(claim, question, question.metric, pair)
+        if question.second:
+            for row, second in zip(rows, self._tested(claim, question, question.second, pair), strict=True):
+                row.second = second
+        conclude(rows)
+        return rows
+
+    def _tested(self, claim: Claim, question: Question, metric: str, pair: str) -> list[Finding]:
+        """Return the rows of a question by one of its scores."""
         corpus, _, family = pair.partition("/")
         sweeps = [name for name in (question.sweep, *question.with_sweeps) if name]
         place: Overrides = {"data.name": corpus, "model.family": family}
@@ -95,64 +132,46 @@ class _Evaluator:
         arms = self.runs.named_arms(sweeps, corpus, family, self.path.parent)
         if not arms:
             raise InputError(f"asked: expected a corpus/family of sweep {question.sweep}, got {pair}.")
-        for name in (question.metric, *(name for contrast in question.contrasts for name in contrast.named)):
+        for name in (metric, *(name for contrast in question.contrasts for name in contrast.named)):
             metrics.check_claimed(name, arms[0].corpus)
-        margin, unknown = self._margin(question, pair)
-        costing = (margin or 0.0) if "costly" in question.statistics else None
-        measure = Measure(question.metric, question.by_length, question.by_sentences, costing)
-        among, worth, rows = QuestionArms(self.runs, measure, question.where, arms), self._bleu(question, pair), []
+        margin = self._margin(question, metric, pair)
+        measure = Measure(metric, (margin or 0.0) if "costly" in question.statistics else None)
+        among, one_bleu, rows = (
+            QuestionArms(self.runs, measure, question.where, arms),
+            self._bleu(question, metric, pair),
+            [],
+        )
         own = [one.bleu for one in claim.effects if not one.parts or question.part in one.parts]
-        effects = [(bleu, bleu * worth) for bleu in own if worth is not None]
+        effects = [(bleu, bleu * one_bleu) for bleu in own if one_bleu is not None]
         for contrast in question.contrasts:
-            directed = contrast.expect == "different" or contrast.direction(question.metric)
+            directed = contrast.expect == "different" or contrast.direction(metric)
             if not directed and question.type != "equivalence":
-                got = f"{question.metric}, which has no better, got {contrast.expect}"
+                got = f"{metric}, which has no better, got {contrast.expect}"
                 raise InputError(f"expect: expected higher, lower or different with {got}.")
-            limit, weighted = None if costing is not None else margin, weigh(contrast, among)
-            rows.append(Finding(claim, question, contrast, corpus, family, measure, weighted, limit, unknown, effects))
-        conclude(rows)
+            if contrast.direction(metric) == 0 and question.type == "noninferiority":
+                raise InputError("expect: expected better, worse, higher or lower for a noninferiority, got different.")
+            weighted = weigh(contrast, among)
+            if question.design == "paired" and not weighted.pairable and all(arm.values for _, arm in weighted.parts):
+                raise InputError("design: expected the same seeds in all arms of a paired contrast, got others.")
+            limit = None if measure.costing is not None else margin
+            row = Finding(claim, question, contrast, corpus, family, measure, weighted, limit, effects)
+            row.noise = self.noises.of(row)
+            rows.append(row)
         return rows
 
-    def _by_score(self, row: Finding, pair: str) -> dict[str, Finding | str]:
-        """Return the row that decides by each score, or why there is none; nothing outside the matrix."""
-        found, question = dict[str, Finding | str](), row.question
-        worth = self.worth.get(str(question.margin).partition(" ")[2], {}).get(pair, {})
-        for score in matrix.SCORES if matrix.covers(question, pair) else ():
-            other = matrix.with_score(question, score, worth)
-            try:
-                rows = [] if isinstance(other, str) else self._ask(row.claim, other, pair)
-                found[score] = next((one for one in rows if one.decides), str(other))
-            except InputError:  # the question has been checked, so its records lack the score
-                found[score] = matrix.NOT_SCORED
-        return found
-
-    def _bleu(self, question: Question, pair: str) -> float | None:
-        """The value of one BLEU in units of a question, by the named margin `bleu`; None without one."""
-        if question.by_length or not question.statistics <= {"difference", "interaction", "within", "draws"}:
+    def _bleu(self, question: Question, metric: str, pair: str) -> float | None:
+        """The value of one BLEU in units of a score, by the named margin `bleu`; None without one."""
+        if not question.statistics <= {"difference", "interaction", "within", "draws"}:
             return None
-        unit = metrics.unit_of(question.metric)
+        unit = metrics.unit_of(metric)
         return 1.0 if unit.split("/")[0] == "bleu" else self.worth.get("bleu", {}).get(pair, {}).get(unit)
 
-    def _margin(self, question: Question, pair: str) -> tuple[float | None, str]:
-        """The margin, and why it is not known if it should be."""
+    def _margin(self, question: Question, metric: str, pair: str) -> float | None:
+        """The margin in units of a score."""
         if not isinstance(question.margin, str):
-            return question.margin, ""
-        unit, (times, _, name) = metrics.unit_of(question.metric), question.margin.partition(" ")
-        if name:
-            if unit not in (worth := self.worth.get(name, {}).get(pair, {})):
-                raise InputError(
-                    f"margin: expected {name} with a value for {unit} in {pair}, got none. Add it to `margins:`."
-                )
-            return float(times) * worth[unit], ""
-        if self.gap is None:
-            raise InputError("margin: expected a number, got gap, which no file defines. Add `gap:`, or a number.")
-        (corpus, _, family), gap = pair.partition("/"), self.gap
-        arms, shared = self.runs.named_arms([gap.sweep], corpus, family), gap.where.get(family, {})
-        if not arms:
-            raise InputError(f"margin: expected a number in {pair}, got gap, and sweep {gap.sweep} has no such runs.")
-        measure = Measure(f"{question.metric.partition('/')[0]}/{unit}")
-        sides = [find_levels(arms, shared | side)[0][1] for side in (gap.arm, gap.baseline)]
-        top, bottom = (self.runs.values(side, measure) for side in sides)
-        if top.holes or bottom.holes or top.mean is None or bottom.mean is None:
-            return None, f"the margin needs the runs of sweep {gap.sweep}"
-        return gap.share * abs(top.mean - bottom.mean), ""
+            return question.margin
+        unit, (times, _, name) = metrics.unit_of(metric), question.margin.partition(" ")
+        if unit not in (worth := self.worth.get(name, {}).get(pair, {})):
+            remedy = "Add it to `margins:`." + " Or give a number." * (question.type not in NO_DIFFERENCE)
+            raise InputError(f"margin: expected {name} with a value for {unit} in {pair}, got none. {remedy}")
+        return float(times) * worth[unit]

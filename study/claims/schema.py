@@ -18,9 +18,11 @@ from study.sweep.file import read_yaml
 
 HERE = Path(__file__).with_name("claims.yaml")
 
-Kind = Literal["superiority", "equivalence", "shape"]
-Multiple = Annotated[str, Field(pattern=r"^(gap|\d+(\.\d+)? [a-z]\w*)$")]
-"""`gap`, or a multiple of a named margin such as `0.5 bleu`."""
+Kind = Literal["superiority", "equivalence", "noninferiority", "shape"]
+NO_DIFFERENCE = ("equivalence", "noninferiority")
+"""Types that need a margin."""
+Multiple = Annotated[str, Field(pattern=r"^\d+(\.\d+)? [a-z]\w*$")]
+"""A multiple of a named margin, such as `0.5 bleu`."""
 Overrides = dict[str, str | int | float | bool | None]
 """Field ↦ value, such as `model.attention.scale: none`."""
 BOTH = {"arm", "baseline"}
@@ -135,18 +137,14 @@ class Question(Entry):
         part: which part of the claim, where it has several.
         type: type of this part; by default the claim's.
         metric: the number that decides.
-        by_length: the slope of the metric over source length, per run and word.
-        by_sentences: the slope weighs groups of lengths by their numbers of sentences.
+        second: another number that decides with it.
         margin: smallest difference of interest.
+        design: paired if the arms are compared seed by seed, which was declared before the runs.
         where: fields that all arms share.
         combine: the claim holds if all contrasts do, or if any does.
         against: the contrasts predict the opposite of the claim.
-        descriptive: estimates and intervals are printed, and no verdict is given.
-        not_asked: why this is not the claim as it was published.
+        no_vote: why the answer is printed and does not count for the claim.
         post_hoc: why this was asked when its answer could be known.
-        edition: edition of the study that declared the question.
-        replaces: questions of the first edition that do not count once this one has run: entries are corpus/family or
-            parts of the same corpus and family. By default all of the same corpus and family; an empty list: none.
         contrasts: the comparisons that decide.
     """
 
@@ -157,17 +155,14 @@ class Question(Entry):
     part: str = ""
     type: Kind = "superiority"
     metric: str = "test/exact"
-    by_length: bool = False
-    by_sentences: bool = False
+    second: str = ""
     margin: Annotated[float, Field(gt=0)] | Multiple | None = None
+    design: Literal["independent", "paired"] = "independent"
     where: Overrides = {}
     combine: Literal["all", "any"] = "all"
     against: bool = False
-    descriptive: bool = False
-    not_asked: str = ""
+    no_vote: str = ""
     post_hoc: str = ""
-    edition: Literal[1, 2] = 1
-    replaces: tuple[str, ...] | None = None
     contrasts: Annotated[tuple[Contrast, ...], Field(min_length=1)]
 
     @property
@@ -186,6 +181,8 @@ class Question(Entry):
             raise ValueError("expected statistic ratio with a benchmark, and only there. Correct the question")
         if timed and (self.asked or not (isinstance(self.margin, float) and self.margin > 1)):
             raise ValueError("benchmark: expected no asked, and a margin above 1. Correct the question")
+        if self.second and not isinstance(self.margin, str) and self.margin is not None:
+            raise ValueError("margin: expected one such as 0.5 bleu with second, got a number. Correct the margin")
         if "costly" in self.statistics and (self.margin is None or self.statistics != {"costly"}):
             raise ValueError("costly: expected a margin, and no contrasts of other statistics. Correct the question")
         return self
@@ -213,6 +210,7 @@ class Claim(Entry):
     Attributes:
         id, slug: number or word, and a short name.
         statement: the claim in one sentence.
+        depends_on: in words, what the answer depends on if some questions hold and some fail.
         type: what its questions ask, unless they say otherwise.
         source: citation keys.
         published: the effect that the source reports.
@@ -224,6 +222,7 @@ class Claim(Entry):
     id: int | str
     slug: str
     statement: str
+    depends_on: str = ""
     type: Kind
     source: tuple[str, ...] = ()
     published: str = ""
@@ -240,33 +239,17 @@ class Claim(Entry):
 
     @model_validator(mode="after")
     def _parts(self) -> Self:
-        rows = [(q.edition, pair, q.part) for q in self.questions for pair in q.asked]
-        first = {name for q in self.questions if q.edition == 1 for name in (q.part, *q.asked)}
-        if any(q.type == "equivalence" and q.margin is None for q in self.questions):
-            raise ValueError("margin: expected a number or gap for an equivalence, got none. Give one")
+        rows = [(pair, q.part) for q in self.questions for pair in q.asked]
+        if any(q.type in NO_DIFFERENCE and q.margin is None for q in self.questions):
+            raise ValueError("margin: expected a number for an equivalence or noninferiority, got none. Give one")
         if len(set(rows)) < len(rows):
             raise ValueError("asked: expected each corpus/family and part once, got one twice. Name their parts")
-        if wrong := {name for q in self.questions for name in q.replaces or ()} - first:
-            raise ValueError(f"replaces: expected a corpus/family or part of the first edition, got {min(wrong)}")
         return self
 
     @property
     def names(self) -> set[str]:
         """Id and slug."""
         return {str(self.id), self.slug}
-
-
-class Gap(Entry):
-    """The margin `gap`: a share of the distance between two arms of a sweep, in the same metric, corpus and family.
-
-    `where` has the fields that both arms share, by family.
-    """
-
-    sweep: str
-    share: Annotated[float, Field(gt=0, lt=1)]
-    arm: Overrides
-    baseline: Overrides
-    where: dict[str, Overrides] = {}
 
 
 class NamedMargin(Entry):
@@ -285,7 +268,6 @@ class ClaimFile(Entry):
 
     path: Path
     description: str = ""
-    gap: Gap | None = None
     margins: dict[str, NamedMargin] = {}
     claims: tuple[Claim, ...]
 

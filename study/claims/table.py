@@ -1,10 +1,9 @@
-"""The findings as tables: one row a contrast, a question, a claim, or a question and its verdict by each score."""
+"""The findings as tables: one row a contrast, a claim, or a question and its verdict under other rules."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,20 +11,20 @@ from study.analysis import labels
 from study.analysis.comparison import MARKS
 from study.analysis.inference import ENDS, FEWEST
 from study.analysis.tables import Block, Column, Row, Table
-from study.claims import matrix, verdicts
-from study.claims.verdicts import DESCRIPTIVE, NOT_ASKED, NOT_RUN, SATURATED, UNDECIDED, Finding, by_claim
+from study.claims import verdicts
+from study.claims.verdicts import DEPENDS, FAILS, HOLDS, NOT_RUN, OPEN, UNDECIDED, Finding, by_claim
 from study.metrics import METRICS
 
 RULES = ("docs/statistics.md explains verdicts, findings, columns and the marks § ¶ ‡.",)
 HEADS = {
-    "id": "#", "claim": "claim", "asked": "data and model", "edition": "edition", "verdict": "verdict",
-    "metric": "measure", "contrast": "contrast", "finding": "finding", "estimate": "estimate", "interval": "95% CI",
-    "inner": "90% CI", "margin": "margin", "effects": "published, BLEU", "margins": "estimate ÷ margin", "n": "seeds",
-    "smallest": "detectable", "sentences": "differ over sentences", "crossed": "95% CI, seeds and sentences",
-    "holm": "Holm p", "false_discovery": "BH p", "published": "published effect", "notes": "notes", "parts": "rows",
+    "id": "#", "claim": "claim", "asked": "data and model", "verdict": "verdict", "metric": "measure",
+    "contrast": "contrast", "finding": "finding", "estimate": "estimate", "interval": "95% CI", "inner": "90% CI",
+    "margin": "margin", "turns": "turns at", "effects": "published, BLEU", "n": "seeds", "needed": "needs",
+    "smallest": "detectable", "second": "second score", "shares": "both right / one / none", "holm": "Holm p",
+    "false_discovery": "BH p", "published": "published effect", "notes": "notes", "parts": "questions",
 }  # fmt: skip
 """Column ↦ its heading."""
-TESTED = ("estimate", "interval", "inner", "margin", "margins", "n", "smallest", "sentences", "crossed", "holm",
+TESTED = ("estimate", "interval", "inner", "margin", "turns", "n", "needed", "smallest", "shares", "holm",
           "false_discovery")  # fmt: skip
 """Columns of numbers of a contrast; they line up on the right."""
 UNITS = {"band": "doublings", "ratio": "time, times the baseline's", "correlation": "rank correlation",
@@ -33,92 +32,67 @@ UNITS = {"band": "doublings", "ratio": "time, times the baseline's", "correlatio
 """Statistic ↦ the quantity of which the estimate is a difference, if that is not the score."""
 COUNTS = {"ratio": " processes", "correlation": " arms", "draws": " draws"}
 """Statistic ↦ what its test counts, if that is not seeds."""
-SIGNS = {"holds": "✓", "fails": "✗", "mixed": "✓✗", "not decided": "~"}
-BY_SCORE = (
-    "Post hoc: every question of a test score on the grammar and on Multi30k, judged by five scores. "
-    "✓ holds, ✗ fails, ✓✗ mixed, ~ not decided.",
-    "not scored: these runs have no such score. no margin: an equivalence whose margin has no value in this score. "
-    "(no margin): judged by p alone.",
-    "fragile: another score gives another verdict.",
+MULTIVERSE = (
+    "Post hoc: the verdict on every question, with one rule or the score changed. Empty: the change does not apply.",
+    "docs/statistics.md explains the columns.",
 )
-
-
-def table(rows: Sequence[Finding]) -> Table:
-    """Return one row per question, as documents and paper show it."""
-    found = []
-    for own in by_claim(rows).values():
-        for row in own:
-            first = {} if row is own[0] else {"claim": "", "published": ""}
-            below = [abs(value) < row.margin for _, value in row.effects if row.margin is not None]
-            published = {
-                "published_bleu": " ".join(f"{bleu:g}" for bleu, _ in row.effects),
-                "published_in_units": " ".join(f"{value:.4g}" for _, value in row.effects),
-                "published_below": sum(below) if below else None,
-            }
-            found.append(_row(row, words(row) | first, numbers(row) | published))
-    keys = ("id", "claim", "asked", "edition", "verdict", "finding", "contrast", *TESTED[:4], "effects", *TESTED[4:9])
-    return _table("Verdicts", rows, (*keys, "published"), found)
 
 
 def contrasts_table(rows: Sequence[Finding]) -> Table:
     """Return one row per contrast, with the numbers behind each verdict."""
-    keys = ("id", "asked", "edition", "metric", "contrast", "finding", *TESTED, "notes")
-    return _table("Contrasts behind the verdicts", rows, keys, [_row(row, cells(row), numbers(row)) for row in rows])
+    keys = ("id", "asked", "verdict", "metric", "contrast", "finding", *TESTED, "second", "notes")
+    found = [_row(row, cells(row) | {"verdict": told_verdict(row)}, numbers(row)) for row in rows]
+    return _table("Contrasts behind the verdicts", keys, found)
 
 
 def summary_table(rows: Sequence[Finding]) -> Table:
-    """Return one row per claim: its verdict, how its rows divide, and the row that decides."""
+    """Return one row per claim: its verdict, how its questions divide, and the row that stands for it."""
     found, names = [], ("corpus", "family", "part", "finding", "metric", "contrast", "margin", *ENDS[:3], "n")
     for claim, own in by_claim(rows).items():
-        row, verdict, fragile = verdicts.deciding(own), verdicts.summary(own), verdicts.fragile(own)
-        facts, known = {"id": claim, "verdict": verdict, "fragile": fragile, "parts": parts(own)}, numbers(row)
-        told = words(row) | {"verdict": verdict + ", fragile" * fragile, "parts": parts(own)}
+        row, verdict = verdicts.deciding(own), verdicts.summary(own)
+        counts, known = verdict.counts, numbers(row)
+        facts: dict[str, Any] = {"id": claim, "slug": row.claim.slug, "verdict": verdict.word, "words": verdict.words}
+        facts |= {"depends_on": verdict.on * (verdict.word == DEPENDS), "seeds": verdict.seeds}
+        facts |= {"hold": counts[HOLDS], "fail": counts[FAILS], "open": counts[OPEN], "questions": counts.total()}
+        told = words(row) | {"verdict": verdict.words, "parts": parts(own)}
         found.append(_row(row, told, facts | {name: known[name] for name in names}))
     keys = ("id", "claim", "verdict", "parts", "asked", "finding", "contrast", *TESTED[:4], "effects", "published")
-    return _table("Summary", rows, keys, found, asked="deciding row")
+    return _table("Summary", keys, found, asked="a row that decides")
 
 
-def matrix_table(rows: Sequence[Finding]) -> Table:
-    """Return one row per question of the matrix that has run; its verdict by each score."""
-    titles, found = {score: score_title(score) for score in matrix.SCORES}, []
-    shown = [row for row in rows if row.decides and row.by_score and row.verdict != NOT_RUN]
-    for row in shown:
-        own, fragile = matrix.own_score(row.question), "fragile" if row.other_verdicts else labels.NOTHING
-        told, known = cells(row) | {"decides": score_title(own), "fragile": fragile}, numbers(row)
-        facts = {name: known[name] for name in ("id", "corpus", "family", "part", "edition", "superseded_by")}
-        facts |= {"decides": own, "fragile": bool(row.other_verdicts)}
-        for score, by in row.by_score.items():
-            if isinstance(by, str):
-                told[score], facts[f"{score} verdict"] = f"{labels.NOTHING} {by}", by
-                continue
-            lost = " (no margin)" if row.question.margin is not None and by.question.margin is None else ""
-            told[score], known = f"{SIGNS.get(by.verdict, labels.NOTHING)} {by.verdict}{lost}", numbers(by)
-            facts |= {f"{score} {name}": known[name] for name in ("verdict", "contrast", *ENDS[:3], "margin")}
-        found.append(replace(_row(row, told, facts), bold=frozenset()))
-    keys = ("id", "asked", "edition", "decides", *titles, "fragile")
-    heads = {"decides": "decides", "fragile": "fragile", **titles}
-    return replace(_table("Verdicts by score, post hoc", shown, keys, found, **heads), notes=BY_SCORE)
+def multiverse_table(found: Iterable[tuple[Finding, Mapping[str, str]]]) -> Table:
+    """Return one row per question that votes: its verdict, and the verdict under each change.
+
+    Args:
+        found: the row that decides a question, and the verdicts by change.
+    """
+    rows, changes = [], dict[str, str]()
+    for row, under in found:
+        known = {name: numbers(row)[name] for name in ("id", "corpus", "family", "part", "post_hoc", "verdict")}
+        changed = [name for name, word in under.items() if word not in ("", NOT_RUN, row.verdict)]
+        changes |= dict.fromkeys(under, "")
+        told = cells(row) | {"verdict": row.verdict, "changes": str(len(changed)), **under}
+        rows.append(replace(_row(row, told, known | {"changes": len(changed)} | dict(under)), bold=frozenset()))
+    heads = {"changes": "changes", **{name: name for name in changes}}
+    table = _table("Verdicts under other rules, post hoc", ("id", "asked", "verdict", *heads), rows, **heads)
+    return replace(table, notes=MULTIVERSE)
 
 
-def _table(title: str, rows: Sequence[Finding], keys: Iterable[str], found: Sequence[Row], **heads: str) -> Table:
-    """Return a table; without the column of editions where all questions are of the first."""
-    shown = [key for key in keys if key != "edition" or any(row.question.edition > 1 for row in rows)]
-    columns = [Column(key, (HEADS | heads)[key], "right" if key in ("id", *TESTED) else "left") for key in shown]
+def _table(title: str, keys: Iterable[str], found: Sequence[Row], **heads: str) -> Table:
+    """Return a table."""
+    columns = [Column(key, (HEADS | heads)[key], "right" if key in ("id", *TESTED) else "left") for key in keys]
     return Table(title, columns, [Block("", found)], RULES)
 
 
 def _row(row: Finding, told: dict[str, str], facts: dict[str, Any]) -> Row:
-    """Return a row of a table. Estimate and interval are bold if Holm p < .05, in rows that are not descriptive."""
-    bold = {"estimate", "interval"} if row.test.significant and row.word != DESCRIPTIVE else ()
+    """Return a row of a table. Estimate and interval are bold if Holm p < .05, in rows that vote."""
+    bold = {"estimate", "interval"} if row.test.significant and not row.question.no_vote else ()
     return Row(told, frozenset(bold), facts, [run for _, arm in row.weighted.parts for run in arm.runs])
 
 
 def parts(own: Sequence[Finding]) -> str:
-    """Return how many rows of a claim have each verdict, such as `2 hold, 1 saturated`; descriptive ones aside."""
-    own = [row for row in own if row.counts]
-    own = [row for row in own if not row.question.post_hoc] or own
-    counts = Counter(SATURATED if row.finding == SATURATED else row.verdict for row in own)
-    several = {"holds": "hold", "fails": "fail"}
+    """Return how many questions of a claim that vote have each verdict, such as `2 hold, 1 open`."""
+    counts, several = verdicts.summary(own).counts, {HOLDS: "hold", FAILS: "fail"}
     return ", ".join(f"{n} {several.get(word, word) if n > 1 else word}" for word, n in counts.items())
 
 
@@ -134,14 +108,14 @@ def asked_in(row: Finding) -> str:
     return f"{where} (post hoc)" if row.question.post_hoc else where
 
 
-def edition(row: Finding) -> str:
-    """Return `second`, `first`, or `first, superseded` where the second edition asked the same again."""
-    return "first, superseded" if row.superseded_by else ("first", "second")[row.question.edition - 1]
+def told_verdict(row: Finding) -> str:
+    """Return the verdict on a question as it is printed: in brackets if it has no vote."""
+    return f"({row.verdict})" if row.question.no_vote and row.verdict != NOT_RUN else row.verdict
 
 
 def words(row: Finding) -> dict[str, str]:
-    """Return the cells of a row that stands for its question: its verdict and finding with their explanations."""
-    told, reasons, stances = cells(row), [*row.weighted.lost, row.better], row.stances
+    """Return the cells of a row that stands for its question: its finding with its explanations."""
+    told, reasons = cells(row), [*row.weighted.lost, row.better]
     if row.word == UNDECIDED and row.test.significant and not row.weighted.lost and row.margin is not None:
         interval = f"90% CI {told['inner']}, margin ±{told['margin']}"
         reasons.append(f"the difference is clear; whether it passes the margin is not ({interval})")
@@ -149,11 +123,6 @@ def words(row: Finding) -> dict[str, str]:
         reasons.append(f"an arm has fewer than {FEWEST} runs")
     elif row.word == UNDECIDED and row.test.detectable is not None:
         reasons.append(f"detectable {told['smallest']}")
-    verdict = {
-        "none": labels.NOTHING,
-        NOT_ASKED: f"{row.verdict}: {row.question.not_asked}",
-        "mixed": f"mixed: {stances.count(1)} of {len(stances)} contrasts hold, {stances.count(-1)} fail",
-    }
     above, below = list[str](), list[str]()
     for bleu, value in row.effects:
         effect = f"{bleu:+g}" if bleu else "0"
@@ -162,8 +131,8 @@ def words(row: Finding) -> dict[str, str]:
     return told | {
         "claim": row.claim.statement,
         "published": row.claim.published or labels.NOTHING,
-        "verdict": verdict.get(row.verdict, row.verdict),
-        "finding": "; ".join(filter(None, [row.finding, *reasons, row.power, row.unknown])),
+        "verdict": told_verdict(row),
+        "finding": "; ".join(filter(None, [row.word, *reasons, row.power])),
         "contrast": f"{row.name()}: {told['metric']}",
         "effects": "; ".join(filter(None, [", ".join(above), smaller])) or labels.NOTHING,
     }
@@ -173,38 +142,56 @@ def cells(row: Finding) -> dict[str, str]:
     """Return a contrast as texts by the keys of columns; dashes where there is nothing."""
     known, signed, statistic = numbers(row), row.question.benchmark is None, row.contrast.statistic
     digits = 2 if statistic in ("band", "ratio", "correlation") else row.measure.decimals
-    interval, inner, crossed = (
-        labels.interval(known[f"low{end}"], known[f"high{end}"], digits, signed) for end in ("", "90", " crossed")
-    )
+    interval, inner = (labels.interval(known[f"low{end}"], known[f"high{end}"], digits, signed) for end in ("", "90"))
     count = str(known["n"]) if known["n"] == known["declared"] else f"{known['n']} of {known['declared']}"
+    shares = row.noise.shares if row.noise else None
     return {
-        "id": str(row.claim.id), "asked": asked_in(row), "edition": edition(row),
-        "metric": UNITS.get(statistic, row.measure.title), "contrast": row.name(), "finding": row.word,
+        "id": str(row.claim.id), "asked": asked_in(row), "metric": UNITS.get(statistic, row.measure.title),
+        "contrast": row.name(), "finding": row.word,
         "estimate": labels.number(known["difference"], digits, signed) + MARKS.get(known["method"], ""),
-        "interval": interval, "inner": inner, "crossed": crossed, "margin": labels.number(known["margin"], digits),
-        "margins": labels.number(known["in_margins"], 2, True), "n": count + COUNTS.get(statistic, ""),
-        "smallest": labels.number(known["detectable"], digits), "sentences": known["sentences"] or labels.NOTHING,
+        "interval": interval, "inner": inner, "margin": labels.number(known["margin"], digits),
+        "turns": labels.number(known["turns"], digits), "n": count + COUNTS.get(statistic, ""),
+        "needed": str(known["needed"] or labels.NOTHING), "smallest": labels.number(known["detectable"], digits),
+        "second": second(row) or labels.NOTHING,
+        "shares": " / ".join(labels.number(part, digits, True) for part in shares) if shares else labels.NOTHING,
         "holm": labels.p_value(known["holm"]), "false_discovery": labels.p_value(known["false_discovery"]),
         "notes": known["notes"] or labels.NOTHING,
     }  # fmt: skip
 
 
+def second(row: Finding) -> str:
+    """`BLEU +0.62 [+0.17, +1.06]: supported`: the contrast by the second score; empty without one."""
+    if (other := row.second) is None:
+        return ""
+    test, digits = other.test, other.measure.decimals
+    interval = labels.interval(test.low, test.high, digits)
+    return f"{other.measure.title} {labels.number(test.difference, digits, True)} {interval}: {other.word}"
+
+
 def numbers(row: Finding) -> dict[str, Any]:
     """Return one line of the CSV. Empty: not known."""
     claim, question, test, weighted, margin = row.claim, row.question, row.test, row.weighted, row.margin
+    turns = row.turns
     if row.contrast.statistic == "ratio":  # a standard error of logarithms beside ratios would mislead
-        detectable = None if test.detectable is None else math.exp(test.detectable)
+        detectable, turns = (None if value is None else math.exp(value) for value in (test.detectable, turns))
         test, margin = replace(test.mapped(math.exp), se=None, detectable=detectable), math.exp(margin or 0.0)
-    low, high = (row.sentences and row.sentences.interval) or (None, None)
+    below = [abs(value) < row.margin for _, value in row.effects if row.margin is not None]
+    noise, other = row.noise, row.second
+    both, one, none = (noise.shares if noise and noise.shares else None) or (None, None, None)
+    needed = row.needed(len(question.contrasts)) if verdicts.stance(row) == 0 else None
     return {
         "id": claim.id, "slug": claim.slug, "type": question.type, "corpus": row.corpus, "family": row.family,
-        "part": question.part, "edition": question.edition,
-        "superseded_by": " and ".join(map(asked_in, row.superseded_by)), "post_hoc": question.post_hoc,
-        "verdict": row.verdict, "finding": row.finding, "metric": "time" if question.benchmark else question.metric,
-        "contrast": row.name(words=False), "alone": row.word, "margin": margin, "method": test.method,
+        "part": question.part, "post_hoc": question.post_hoc, "no_vote": question.no_vote, "verdict": row.verdict,
+        "decides": row.decides, "metric": "time" if question.benchmark else question.metric,
+        "contrast": row.name(words=False), "finding": row.word, "margin": margin, "turns": turns, "method": test.method,
         **{name: getattr(test, name) for name in ("difference", "low", "high", "se", "df", "p", "low90", "high90")},
         "in_margins": row.in_margins["difference"], "holm": test.holm, "false_discovery": row.false_discovery,
-        "detectable": test.detectable, "n": weighted.n, "declared": weighted.declared,
-        "sentences": row.sentences and row.sentences.count, "low crossed": low, "high crossed": high,
-        "notes": "; ".join(filter(None, [*weighted.lost, row.better, *weighted.notes, row.power, row.unknown])),
+        "detectable": test.detectable, "n": weighted.n, "declared": weighted.declared, "needed": needed,
+        "sentences": noise and math.sqrt(noise.variance), "both_right": both, "one_right": one, "none_right": none,
+        **{f"second_{name}": other and getattr(other.test, name) for name in ENDS[:3]},
+        "second_metric": other and question.second, "second_finding": other and other.word,
+        "published_bleu": " ".join(f"{bleu:g}" for bleu, _ in row.effects),
+        "published_in_units": " ".join(f"{value:.4g}" for _, value in row.effects),
+        "published_below": sum(below) if below else None,
+        "notes": "; ".join(filter(None, [*weighted.lost, row.better, *weighted.notes, row.power])),
     }  # fmt: skip

@@ -1,22 +1,26 @@
 """Verdicts on claims, and the findings behind them.
 
-A finding is the word for a contrast, and for the contrasts of a question together, by rules that were fixed before the
-runs. e is the estimate with the sign that the claim predicts, m the margin, and p Holm's over the contrasts of the
-question.
+A finding is the word for a contrast, by rules that were fixed before the runs. e is the estimate with the sign that the
+claim predicts, m the margin, and p Holm's over the contrasts of the question.
 
 * **supported**: p < .05 and e > 0; **supported, below the margin** if besides e < m.
 * **contradicted**: p < .05 and e < 0; **contradicted, below the margin** if besides −e < m. Of an equivalence: p < .05,
-  and the 95% interval lies outside ±m.
+  and the 95% interval lies outside ±m. Of a noninferiority: p < .05, and the 95% interval lies below −m.
 * **no difference larger than the margin**: two one-sided tests, the 90% interval lies inside ±m. This is what supports
   an equivalence.
+* **not worse than the margin**: one one-sided test, the 90% interval lies above −m. This is what supports a
+  noninferiority.
 * **saturated**: neither of the first two, and nothing could show: all arms are at the ceiling, or all at the floor, or
   the claim predicts a difference past the end at which the base is.
 * **undecided**: none of these. **not yet run**: a run is missing.
 
-A verdict says what the findings mean for the claim. It **holds** where all contrasts are supported (one of them, with
-`combine: any`), or an equivalence is shown. It **fails** where a contrast is contradicted, or a difference that the
-claim predicts is not larger than the margin. It is **mixed** where all contrasts must hold, and some do and some fail.
-It is **not decided** otherwise. A question that is `against` the claim turns holds and fails round.
+A contrast has a stance: 1 if it is as predicted, −1 if not, 0 if that is open. If a question has two scores, both
+decide: the stance is 0 if their estimates differ in sign, or if one says 1 and the other −1.
+
+A question **holds** if all its contrasts do (one of them, with `combine: any`), **fails** if one does not, and is
+**open** otherwise. A question that is `against` the claim turns holds and fails round. A claim **holds** or **fails**
+if no question says the opposite, **depends** on something if some hold and some fail, and is **open** if none fails and
+some are open.
 
 A diverged run of an arm blocks a verdict in its favour, and of either arm the verdict of no difference. Where it cannot
 be said whom the run would have favoured, as in a correlation, it blocks all.
@@ -25,28 +29,52 @@ be said whom the run would have favoured, as in a correlation, it blocks all.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from study import metrics
-from study.analysis.inference import ENDS, SentenceTest, Test, adjusted, correlation_power, false_discovery
+from study.analysis.inference import (
+    ENDS,
+    FEWEST,
+    LEVEL,
+    POWER,
+    SentenceNoise,
+    Test,
+    adjusted,
+    correlation_power,
+    false_discovery,
+    quantile,
+)
 from study.analysis.measures import Measure
+from study.claims import schema
 from study.claims.contrasts import Weighted, name_of
 from study.claims.schema import Claim, Contrast, Question
 
 SUPPORTED, BELOW = "supported", "supported, below the margin"
 CONTRADICTED, CONTRADICTED_BELOW = "contradicted", "contradicted, below the margin"
-NO_DIFFERENCE, UNDECIDED, SATURATED = "no difference larger than the margin", "undecided", "saturated"
-NOT_RUN, DESCRIPTIVE = "not yet run", "descriptive"
-NOT_ASKED = "not asked as published"
-WEAKEST = (NOT_RUN, CONTRADICTED, CONTRADICTED_BELOW, SATURATED, UNDECIDED, NO_DIFFERENCE, BELOW, SUPPORTED)
-"""Order of words if all contrasts must hold: the first one that any contrast has."""
-STRONGEST = (NOT_RUN, SUPPORTED, BELOW, UNDECIDED, SATURATED, NO_DIFFERENCE, CONTRADICTED_BELOW, CONTRADICTED)
-"""Order of words if one contrast is enough: the first one that any contrast has."""
-EQUIVALENT = (NOT_RUN, NO_DIFFERENCE, UNDECIDED, SATURATED, CONTRADICTED)
-"""The same for an equivalence."""
-ORDER = ("fails", "mixed", "not decided", "holds", NOT_ASKED, NOT_RUN, "none")
-"""Rows of a mixed claim in the order in which one of them stands for it: first what keeps the claim from holding."""
+NO_DIFFERENCE, NOT_WORSE = "no difference larger than the margin", "not worse than the margin"
+UNDECIDED, SATURATED, NOT_RUN = "undecided", "saturated", "not yet run"
+HOLDS, FAILS, DEPENDS, OPEN, NOT_ASKED = "holds", "fails", "depends", "open", "not asked"
+MOST = 1000
+"""Largest number of seeds that is tried."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How contrasts are judged. The multiverse changes one rule at a time.
+
+    Attributes:
+        paired: compare arms seed by seed; None: as the question declares.
+        sentences: the variance has the share of the sentences.
+        family: p and intervals are adjusted over the contrasts of the question.
+        margin: multiple of the margin.
+    """
+
+    paired: bool | None = None
+    sentences: bool = True
+    family: bool = True
+    margin: float = 1.0
 
 
 @dataclass
@@ -59,17 +87,14 @@ class Finding:
         measure: the number that it reads of a run.
         weighted: the arms with their weights.
         margin: the smallest difference of interest; of a ratio its logarithm, like the numbers of the test.
-        unknown: why there is no margin where there should be one.
         effects: published effects that belong to the question, in BLEU and in units of its score.
+        noise: of the sentences.
+        second: the same contrast by the second score of the question.
         test: the test, adjusted over the contrasts of the question.
         word: the finding.
-        better: note on an equivalence that is contradicted by a gain.
-        finding, words: the word for the question, and those of all its contrasts.
+        verdict: of the question, which is the same for all its contrasts.
         decides: the row stands for its question.
-        superseded_by: rows of the second edition that stand for this one. It stays in the tables and does not count.
-        by_score: score ↦ the finding that decides by it, or why there is none; empty outside the matrix.
         false_discovery: p by Benjamini and Hochberg over all contrasts on which verdicts rest.
-        sentences: test over the sentences of the test set.
     """
 
     claim: Claim
@@ -80,54 +105,28 @@ class Finding:
     measure: Measure
     weighted: Weighted
     margin: float | None = None
-    unknown: str = ""
     effects: Sequence[tuple[float, float]] = ()
+    noise: SentenceNoise | None = None
+    second: Finding | None = None
     test: Test = field(default_factory=lambda: Test("missing runs"))
     word: str = NOT_RUN
-    better: str = ""
-    finding: str = NOT_RUN
-    words: tuple[str, ...] = ()
+    verdict: str = NOT_RUN
     decides: bool = False
-    superseded_by: Sequence[Finding] = ()
-    by_score: Mapping[str, Finding | str] = field(default_factory=dict)
     false_discovery: float | None = None
-    sentences: SentenceTest | None = None
 
     def name(self, words: bool = True) -> str:
         """Return the contrast in words, or by names of fields."""
         return name_of(self.contrast, self.measure, words)
 
     @property
-    def stances(self) -> list[int]:
-        """Stance of each contrast of the question: 1 as predicted, −1 not as predicted, 0 undecided.
-
-        That there is no difference larger than the margin is what an equivalence predicts, and no other claim.
-        """
-        same = 1 if self.question.type == "equivalence" else -1
-        known = {SUPPORTED: 1, BELOW: 1, CONTRADICTED: -1, CONTRADICTED_BELOW: -1, NO_DIFFERENCE: same}
-        return [known.get(word, 0) for word in self.words]
+    def votes(self) -> bool:
+        """Return True if the answer to the question counts for the claim."""
+        return not self.question.no_vote and self.verdict != NOT_RUN
 
     @property
-    def verdict(self) -> str:
-        """Verdict of the question; `none` if it is descriptive."""
-        found, asked = self.stances, self.question
-        if NOT_RUN in self.words or asked.descriptive or asked.not_asked:
-            return NOT_RUN if NOT_RUN in self.words else "none" if asked.descriptive else NOT_ASKED
-        if asked.combine == "all" and {1, -1} <= set(found):
-            return "mixed"
-        enough = max(found) if asked.combine == "any" else min(found)
-        return "not decided" if not enough else "holds" if (enough > 0) != asked.against else "fails"
-
-    @property
-    def counts(self) -> bool:
-        """Return True unless the verdict is superseded, descriptive, or without runs."""
-        return not self.superseded_by and self.verdict not in ("none", NOT_RUN)
-
-    @property
-    def other_verdicts(self) -> dict[str, str]:
-        """Score ↦ the verdict by it, for the scores that give another verdict. With any, the verdict is fragile."""
-        found = {score: one.verdict for score, one in self.by_score.items() if isinstance(one, Finding)}
-        return {score: verdict for score, verdict in found.items() if verdict not in (self.verdict, NOT_RUN)}
+    def sign(self) -> int:
+        """Sign of the difference that the claim predicts; 0 if it predicts none."""
+        return self.contrast.direction(self.measure.metric)
 
     @property
     def in_margins(self) -> dict[str, float]:
@@ -136,11 +135,56 @@ class Finding:
         return {end: value / (math.nan if self.margin is None else self.margin) for end, value in values.items()}
 
     @property
+    def better(self) -> str:
+        """Note on a clear gain where the claim predicts no difference."""
+        if self.question.type not in schema.NO_DIFFERENCE or self.word not in (CONTRADICTED, NOT_WORSE):
+            return ""
+        plain = self.test.significant and self.contrast.statistic in ("difference", "draws")
+        better = -1 if self.contrast.statistic == "ratio" else plain * metrics.metric_of(self.measure.metric).direction
+        return "the first arm is better" * (better * (self.test.difference or 0.0) > 0)
+
+    @property
+    def turns(self) -> float | None:
+        """The margin at which the word for the contrast turns: the nearer end of an interval; None if there is none."""
+        test, kind = self.test, self.question.type
+        if test.low90 is None or test.high90 is None or test.low is None or test.high is None:
+            return None
+        if kind not in schema.NO_DIFFERENCE and test.significant:
+            return None
+        if self.word in (CONTRADICTED, CONTRADICTED_BELOW):
+            return min(abs(test.low), abs(test.high))
+        if kind == "noninferiority":
+            return max(0.0, -min(self.sign * test.low90, self.sign * test.high90))
+        return max(abs(test.low90), abs(test.high90))
+
+    def needed(self, tests: int) -> int | None:
+        """Return the seeds per arm that would show a difference of the margin, or that there is none, with power .80.
+
+        The smallest n' with (t_level + t_.80) √(v n / n' + w) ≤ margin, with v the variance of the estimate over seeds
+        and w over sentences; without a margin, the estimate. None: not with 1,000 seeds.
+
+        Args:
+            tests: contrasts of the question.
+        """
+        test, many = self.test, 2 if self.test.method == "welch" else 1
+        target = abs(test.difference or 0.0) if self.margin is None else self.margin
+        if test.se is None or self.weighted.pairs is not None:
+            return None
+        sentences = self.noise.variance if self.noise else 0.0
+        seeds = max(0.0, test.se**2 - sentences) * self.weighted.n
+        tail = LEVEL if self.question.type in schema.NO_DIFFERENCE else LEVEL / 2 / tests
+        for n in range(FEWEST, MOST + 1):
+            df = many * (n - 1)
+            if (quantile(1 - tail, df) + quantile(POWER, df)) * math.sqrt(seeds / n + sentences) <= target:
+                return n
+        return None
+
+    @property
     def power(self) -> str:
         """Words on what a rank correlation between arms can show."""
         if self.contrast.statistic != "correlation" or self.contrast.level != "arms" or self.test.difference is None:
             return ""
-        shown, within = correlation_power(self.weighted.n, len(self.words))
+        shown, within = correlation_power(self.weighted.n, len(self.question.contrasts))
         told = f"{self.weighted.n} arms show a ρ beyond ±{shown:.2f} with power .80"
         if self.question.type != "equivalence" or self.margin is None or within < self.margin:
             return told
@@ -148,52 +192,79 @@ class Finding:
 
 
 def conclude(rows: Sequence[Finding]) -> None:
-    """Test the contrasts of a question as one family and give each its word, then the question."""
-    question, tests = rows[0].question, adjusted([row.weighted.test(row.contrast) for row in rows])
-    for row, test in zip(rows, tests, strict=True):
-        row.test, row.word = test, _word(row, test)
-        if question.type == "equivalence" and row.word == CONTRADICTED:
-            plain = row.contrast.statistic in ("difference", "draws")
-            better = -1 if row.contrast.statistic == "ratio" else plain * metrics.metric_of(question.metric).direction
-            row.better = "the first arm is better" * (better * (test.difference or 0.0) > 0)
-    if question.descriptive and all(row.word != NOT_RUN for row in rows):
-        for row in rows:
-            row.word = DESCRIPTIVE
-    combine(rows)
+    """Test the contrasts of a question as one family and give each its word, then the question its verdict.
 
-
-def combine(rows: Sequence[Finding]) -> None:
-    """Give a question the weakest word of its contrasts, or the strongest if one is enough; that row decides.
-
-    Of several with this word the row with the largest p is the weakest. If no difference is shown, it is the row whose
-    90% interval comes nearest to its margin, or passes it.
+    The row that decides has the weakest stance of all contrasts, or the strongest if one is enough. Of several, the row
+    with the largest p is the weakest; if no difference is shown, the row that is nearest to its margin.
     """
-    question = rows[0].question
-    enough = EQUIVALENT if question.type == "equivalence" else STRONGEST
-    order, sign = (WEAKEST, -1) if question.combine == "all" else (enough, 1)
-    first = min(rows, key=lambda row: ((*order, DESCRIPTIVE).index(row.word), sign * _weakness(row)))
-    first.decides = True
+    both = [list(rows), [row.second for row in rows if row.second]]
+    for row, (test, word) in ((row, found) for some in both for row, found in zip(some, judge(some), strict=True)):
+        row.test, row.word = test, word
+    stances = [stance(row) for row in rows]
+    least = -1 if rows[0].question.combine == "any" else 1
+    order = sorted(range(len(rows)), key=lambda i: (least * stances[i], -least * _weakness(rows[i])))
+    rows[order[0]].decides = True
     for row in rows:
-        row.finding, row.words = first.word, tuple(one.word for one in rows)
+        row.verdict = verdict_of(rows[0].question, [one.word for one in rows], stances)
+
+
+def judge(rows: Sequence[Finding], rules: Rules = Rules()) -> list[tuple[Test, str]]:
+    """Return test and word of each contrast of a question, by one score, under some rules."""
+    if not rows:
+        return []
+    paired = rows[0].question.design == "paired" if rules.paired is None else rules.paired
+    noises = [row.noise if rules.sentences else None for row in rows]
+    plain = [row.weighted.test(row.contrast, noise, paired) for row, noise in zip(rows, noises, strict=True)]
+    return [
+        (test, _word(row, test, rules.margin)) for row, test in zip(rows, adjusted(plain, rules.family), strict=True)
+    ]
+
+
+def verdict_of(question: Question, words: Sequence[str], stances: Sequence[int]) -> str:
+    """Return the verdict on a question from the words and stances of its contrasts."""
+    if NOT_RUN in words:
+        return NOT_RUN
+    found = max(stances) if question.combine == "any" else min(stances)
+    return OPEN if not found else HOLDS if (found > 0) != question.against else FAILS
+
+
+def stance(row: Finding, word: str = "", second: str = "") -> int:
+    """Return 1 for a contrast that is as predicted, −1 for one that is not, 0 for one that is open.
+
+    That there is no difference larger than the margin is what an equivalence predicts, and no other claim.
+
+    Args:
+        row: the contrast.
+        word: the word by its first score, if it is not that of the row.
+        second: the same by its second score.
+    """
+    same = 1 if row.question.type == "equivalence" else -1
+    known = {SUPPORTED: 1, BELOW: 1, NOT_WORSE: 1, CONTRADICTED: -1, CONTRADICTED_BELOW: -1, NO_DIFFERENCE: same}
+    one = known.get(word or row.word, 0)
+    if row.second is None:
+        return one
+    other = known.get(second or row.second.word, 0)
+    if one == other:
+        return one
+    signs = [side.sign * (side.test.difference or 0.0) for side in (row, row.second)]
+    return one + other if signs[0] * signs[1] > 0 else 0  # 1 and −1 make 0, too
 
 
 def _weakness(row: Finding) -> float:
     """Holm's p; if no difference is shown, the end of the 90% interval that is farthest from 0, in margins."""
-    if row.word == NO_DIFFERENCE:
-        return max(abs(row.in_margins[end]) for end in ("low90", "high90"))
+    if row.word in (NO_DIFFERENCE, NOT_WORSE):
+        return (row.turns or 0.0) / (row.margin or 1.0)
     return 1.0 if row.test.holm is None else row.test.holm
 
 
-def _word(row: Finding, test: Test) -> str:
+def _word(row: Finding, test: Test, times: float) -> str:
     """Return the word for a contrast by its test."""
-    kind, statistic, parts = row.question.type, row.contrast.statistic, row.weighted.parts
-    if row.unknown and (kind == "equivalence" or statistic == "costly"):
-        return NOT_RUN
-    sign = row.contrast.direction(row.question.metric)
+    parts, sign = row.weighted.parts, row.sign
     diverged = {1 if weight * sign >= 0 else -1 for weight, arm in parts if arm.diverged}
-    if diverged and (len(parts) == 1 or statistic == "correlation"):
+    if diverged and (len(parts) == 1 or row.contrast.statistic == "correlation"):
         diverged = {1, -1}
-    return judged(kind, test, sign, row.margin, _saturated(row, sign), diverged)
+    margin = None if row.margin is None else times * row.margin
+    return judged(row.question.type, test, sign, margin, _saturated(row, sign), diverged)
 
 
 def _saturated(row: Finding, sign: int) -> bool:
@@ -201,14 +272,14 @@ def _saturated(row: Finding, sign: int) -> bool:
 
     A loss shows in an arm that is compared with one at the ceiling; a gain does not.
     """
-    limits = metrics.metric_of(row.question.metric).limits
-    if row.question.by_length or limits is None:
+    limits = metrics.metric_of(row.measure.metric).limits
+    if limits is None:
         return False
     ends = [(weight, metrics.end(arm.mean or 0.0, limits)) for weight, arm in row.weighted.scores]
     at_base = {end for weight, end in ends if weight < 0}
     if len(at_base) != 1 or at_base == {0}:
         return False
-    one_sided = row.question.type != "equivalence" and row.contrast.statistic in ("difference", "within")
+    one_sided = row.question.type not in schema.NO_DIFFERENCE and row.contrast.statistic in ("difference", "within")
     return {end for _, end in ends} == at_base or (one_sided and at_base == {sign})
 
 
@@ -226,10 +297,18 @@ def judged(kind: str, test: Test, sign: int, margin: float | None, saturated: bo
     if test.difference is None:
         return NOT_RUN if test.method == "missing runs" else UNDECIDED
     word, limit = UNDECIDED, math.inf if margin is None else margin
+    ends = (test.difference,) if test.method == "exact" else (test.low or 0.0, test.high or 0.0)
+    if kind == "noninferiority":
+        if test.low90 is not None and test.high90 is not None and 1 not in diverged:
+            word = NOT_WORSE if min(sign * test.low90, sign * test.high90) > -limit else UNDECIDED
+        if test.significant and max(sign * end for end in ends) < -limit and -1 not in diverged:
+            word = CONTRADICTED
+        if test.method == "exact" and sign * test.difference > -limit and 1 not in diverged:
+            word = NOT_WORSE
+        return SATURATED if saturated and word in (UNDECIDED, NOT_WORSE) else word
     if margin is not None and inside(test, margin) and not diverged:
         word = NO_DIFFERENCE
     if test.significant and kind == "equivalence":
-        ends = (test.difference,) if test.method == "exact" else (test.low or 0.0, test.high or 0.0)
         if (min(ends) > limit or max(ends) < -limit) and len(diverged) < 2:
             word = CONTRADICTED
     elif test.significant:
@@ -244,31 +323,15 @@ def inside(test: Test, margin: float) -> bool:
     return test.low90 is not None and test.high90 is not None and -margin < test.low90 and test.high90 < margin
 
 
-def supersede(rows: Sequence[Finding]) -> None:
-    """Mark the rows of the first edition of a claim that a question of the second replaces and that has a verdict.
-
-    A descriptive question has none.
-    """
-    second = [row for row in rows if row.decides and row.question.edition == 2 and row.counts]
-    for old in (row for row in rows if row.question.edition == 1):
-        for new in second:
-            given, same = new.question.replaces, (old.corpus, old.family) == (new.corpus, new.family)
-            named = given and (f"{old.corpus}/{old.family}" in given or (same and old.question.part in given))
-            if named or (given is None and same):
-                old.superseded_by = (*old.superseded_by, new)
-
-
 def over_the_study(rows: Sequence[Finding]) -> None:
     """Add to each contrast its p by Benjamini and Hochberg over all contrasts on which verdicts rest.
 
-    Descriptive and superseded ones have none: the rate of false discoveries is that of what the study says today. Nor
-    have exact tests, whose p depends on the number of runs alone.
+    Those without a vote have none, nor have exact tests, whose p depends on the number of runs alone.
     """
-    live = [row for row in rows if row.word != DESCRIPTIVE and not row.superseded_by and row.test.method != "exact"]
-    tested = {id(row): row.test.p for row in live if row.test.p is not None}
-    adjusted_p = dict(zip(tested, false_discovery(list(tested.values())), strict=True))
-    for row in live:
-        row.false_discovery = adjusted_p.get(id(row))
+    tested = [(row, row.test.p) for row in rows if not row.question.no_vote and row.test.method != "exact"]
+    known = [(row, p) for row, p in tested if p is not None]
+    for (row, _), p in zip(known, false_discovery([p for _, p in known]), strict=True):
+        row.false_discovery = p
 
 
 def by_claim(rows: Sequence[Finding]) -> dict[str, list[Finding]]:
@@ -279,36 +342,64 @@ def by_claim(rows: Sequence[Finding]) -> dict[str, list[Finding]]:
     return claims
 
 
-def counted(own: Sequence[Finding]) -> list[Finding]:
-    """Return the rows of a claim that count: neither superseded, nor descriptive, nor without runs.
+@dataclass(frozen=True)
+class Verdict:
+    """Verdict on a claim.
 
-    Post hoc rows count where there are no others. So do rows that ask something else than the published claim, and
-    saturated rows, which could not have shown anything.
+    Attributes:
+        word: holds, fails, depends, open, not asked, not yet run.
+        on: what it depends on.
+        counts: how many questions that vote have each answer.
+        seeds: of an open claim, the seeds that its open questions need; None: more than 1,000, or not known.
     """
-    own = [row for row in own if row.counts]
-    own = [row for row in own if not row.question.post_hoc] or own
-    own = [row for row in own if row.verdict != NOT_ASKED] or own
-    return [row for row in own if row.finding != SATURATED] or own
+
+    word: str
+    on: str
+    counts: Counter[str]
+    seeds: int | None
+
+    @property
+    def words(self) -> str:
+        """`holds`; `depends on the size (3 of 5 hold)`; `open (needs 12 seeds)`."""
+        if self.word == DEPENDS:
+            return f"depends on {self.on} ({self.counts[HOLDS]} of {self.counts.total()} hold)"
+        if self.word == OPEN:
+            return f"open (needs {self.seeds} seeds)" if self.seeds else "open"
+        return self.word
 
 
-def fragile(own: Sequence[Finding]) -> bool:
-    """Return True if a row that counts of a claim has another verdict by another score."""
-    return any(row.other_verdicts for row in counted(own))
+def counted(own: Sequence[Finding]) -> list[Finding]:
+    """Return the rows of a claim that vote; saturated rows, which could show nothing, if there is no other."""
+    own = [row for row in own if row.votes]
+    return [row for row in own if row.word != SATURATED] or own
 
 
-def summary(own: Sequence[Finding]) -> str:
-    """Return the verdict on a claim from its rows: that of the rows that count, `mixed` where they differ."""
-    found = {row.verdict for row in counted(own)}
-    if not found:
-        return NOT_RUN if any(row.verdict == NOT_RUN for row in own) else "none"
-    return found.pop() if len(found) == 1 else "mixed"
+def summary(own: Sequence[Finding]) -> Verdict:
+    """Return the verdict on a claim from the rows that decide its questions."""
+    votes = counted(own)
+    counts = Counter(row.verdict for row in votes)
+    if not votes:
+        word = NOT_RUN if any(row.verdict == NOT_RUN for row in own) else NOT_ASKED
+    else:
+        word = DEPENDS if counts[HOLDS] and counts[FAILS] else FAILS if counts[FAILS] else HOLDS
+        word = OPEN if counts[OPEN] and not counts[FAILS] else word
+    needs = [row.needed(len(row.question.contrasts)) for row in votes if row.verdict == OPEN]
+    seeds = max((one for one in needs if one), default=0) if all(needs) else 0
+    return Verdict(word, own[0].claim.depends_on or _apart(votes), counts, seeds or None)
+
+
+def _apart(votes: Sequence[Finding]) -> str:
+    """Return what tells the questions that hold from those that fail: the corpus, the family, or the question."""
+    for words, place in {"the corpus": "corpus", "the family": "family"}.items():
+        found: dict[str, set[str]] = {}
+        for row in (row for row in votes if row.verdict != OPEN):
+            found.setdefault(getattr(row, place), set()).add(row.verdict)
+        if found and all(len(some) == 1 for some in found.values()):
+            return words
+    return "the question"
 
 
 def deciding(own: Sequence[Finding]) -> Finding:
-    """Return the row that stands for a claim, of all its rows.
-
-    Only rows that count are chosen. A row with the claim's own verdict comes first; of a mixed claim, the row that
-    keeps it from holding. Rows with a margin come before rows without.
-    """
-    order = [summary(own), *ORDER]
+    """Return the row that stands for a claim: the first that votes, with the verdict that keeps it from holding."""
+    order = (FAILS, OPEN, HOLDS, NOT_RUN)
     return min(counted(own) or own, key=lambda row: (order.index(row.verdict), math.isnan(row.in_margins["low90"])))

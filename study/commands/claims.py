@@ -9,17 +9,17 @@ from study.commands.options import Parser, folder, say
 from study.run_names import results_folder, sweeps_folder
 
 DESCRIPTION = """\
-Print one line for each claim: its verdict (holds, fails, mixed, not decided, not asked, not yet run) and the estimate
-that decides, with its 95% CI. With N, print the answer to one claim and the contrasts that decide it; with --all, every
-contrast. Reads published records, or your own with --runs. Trains nothing and needs no torch.
+Print the verdict on each claim: holds, fails, depends on something, open, not asked, not yet run. With N, print the
+answer to one claim and a line for each of its questions; with --all, every contrast. Reads published records, or your
+own with --runs. Trains nothing and needs no torch.
 
 A claim of your own is an entry in a YAML file (--claims FILE): a statement, a sweep, the arms to compare by their
 fields, a metric. docs/statistics.md lists the fields, and study/claims/claims.yaml has examples. `sweep: NAME` is a
 file of sweeps/; `sweep: PATH.yaml` is any other sweep file.
 """
 NOTES = """
-estimate   first arm − second arm of the contrast that decides, or that keeps a mixed claim from holding
-fragile    another score gives another verdict
+depends    some questions hold and some fail
+open       no question fails, and some are not decided; so many seeds would decide them
 not asked  the runs test something else than the published claim
 One claim: study claims {}. All in full: docs/verdicts.md. Terms: docs/statistics.md."""
 
@@ -44,9 +44,9 @@ def main(argv: Sequence[str]) -> int:
 
     measured = costs.read(None if args.runs else runs / "benchmarks")
     found = Runs(runs, sweeps_folder())
-    rows = evaluate(schema.read_all(args.claims), found, measured, args.claim, by_score=not args.json)
+    rows = evaluate(schema.read_all(args.claims), found, measured, args.claim)
     if args.json:
-        print((table.contrasts_table(rows) if args.claim else table.table(rows)).records_json(), end="")
+        print((table.contrasts_table if args.claim else table.summary_table)(rows).records_json(), end="")
     elif args.claim or args.all:
         say(*page.lines(rows, args.all))
     else:

@@ -33,6 +33,9 @@ RELATIVE, ABSOLUTE = 1e-4, 1e-5
 RESTORE = "Restore what was published."
 SUMMED = COUNTS[2:]
 """Lengths and right n-grams of each sentence: BLEU follows from their sums."""
+PER_TOKEN = "nll_per_token_by_length"
+SENTENCED = ("exact", "nll", "nll_by_length", PER_TOKEN, "bleu")
+"""Scores that follow from the table of sentences."""
 
 
 def examine(store: Store, identity: str) -> Iterator[str]:
@@ -90,7 +93,11 @@ def _facts(store: Store, identity: str) -> Iterator[tuple[str, Any, Any]]:
         content = store.content(identity, name) or b""
         yield f"per_sentence.{name}", digest, sha256(content)
         values = [float(line) for line in content.decode().splitlines()]
-        yield from _means(record, name.removesuffix(NLL), values, corpus, experiment.data)
+        split = name.removesuffix(NLL)
+        theirs = {
+            (row["metric"], row["subset"]): row["value"] for row in store.score_rows(identity) if row["split"] == split
+        }
+        yield from _means(theirs, split, values, corpus, experiment.data)
 
 
 def _rescored(store: Store, identity: str, split: str, corpus: Corpus, data: Data) -> Iterator[tuple[str, Any, Any]]:
@@ -108,16 +115,21 @@ def _rescored(store: Store, identity: str, split: str, corpus: Corpus, data: Dat
 
 
 def _means(
-    record: Record, split: str, values: list[float], corpus: Corpus | None, data: Data
+    theirs: dict[tuple[str, str | None], float | None],
+    split: str,
+    values: list[float],
+    corpus: Corpus | None,
+    data: Data,
 ) -> Iterator[tuple[str, Any, Any]]:
     """Yield the scores that are means and slopes of the NLL of the sentences of a split."""
     made = [Score(split=split, metric="nll", value=fsum(values) / len(values), n=len(values))]
     if corpus is not None and split in corpus.splits:
         made += score_nll(values, corpus.splits[split], split, data.in_subsets(split, corpus.splits[split]))
     for one in made:
-        field, got = ".".join(filter(None, ("scores", split, one.metric, one.subset))), one.value
-        if any((s.split, s.metric, s.subset) == (split, one.metric, one.subset) for s in record.scores):
-            got = record.score(split, one.metric, one.subset)
+        field, got = (
+            ".".join(filter(None, ("scores", split, one.metric, one.subset))),
+            theirs.get((one.metric, one.subset)),
+        )
         if one.value is not None and got is not None and not np.isclose(one.value, got, RELATIVE, ABSOLUTE):
             yield field, one.value, got
 
@@ -128,7 +140,7 @@ def contradictions(store: Store, ids: Collection[str] | None = None) -> Iterator
     - Perplexity is the exponential of the NLL per token: n · NLL = tokens · ln perplexity.
     - The validation loss at the selected step is the logarithm of the perplexity on validation (not after a pruning).
     - The value that chose the step is the largest BLEU of the history.
-    - In a published folder exact match, NLL and BLEU of a split follow from the table of sentences.
+    - In a published folder exact match, BLEU, NLL and its slopes over length follow from the table of sentences.
 
     Args:
         store: the folder.
@@ -140,7 +152,7 @@ def contradictions(store: Store, ids: Collection[str] | None = None) -> Iterator
     keys = ["id", "split"]
     whole = scores[scores.subset.isna()].astype({"metric": str, "split": str})
     value, n = (whole.pivot_table(column, keys, "metric", observed=True) for column in ("value", "n"))
-    value, n = (frame.reindex(columns=["nll", "perplexity", "exact", "bleu"]) for frame in (value, n))
+    value, n = (frame.reindex(columns=["perplexity", *SENTENCED]) for frame in (value, n))
     per_token = np.log(value.perplexity)
     points = curves[curves.name.isin(["valid_loss", "valid_bleu"])].pivot_table("value", ["id", "step"], "name")
     points = points.reindex(columns=["valid_loss", "valid_bleu"])
@@ -165,16 +177,22 @@ def contradictions(store: Store, ids: Collection[str] | None = None) -> Iterator
 
 
 def _of_sentences(store: Store, name: str) -> pd.DataFrame:
-    """Return exact match, NLL and BLEU by run and split, from a table of sentences; BLEU where it has counts."""
-    table, keys = store.table(f"{SENTENCES}/{name}", ["id", "split", "exact", "nll", *SUMMED]), ["id", "split"]
-    table = table.set_column(2, "exact", table["exact"].cast("int8"))
+    """Return scores by run and split, from a table of sentences; BLEU and slopes over length where it has counts."""
+    keys = ["id", "split"]
+    table = store.table(f"{SENTENCES}/{name}", [*keys, "nll", *COUNTS])
+    table = table.set_column(table.column_names.index("exact"), "exact", table["exact"].cast("int8"))
     means = table.group_by(keys).aggregate([("exact", "mean"), ("nll", "mean")]).to_pandas().set_index(keys)
     found = pd.DataFrame({"exact": 100 * means.exact_mean, "nll": means.nll_mean})
-    counted = table.filter(pc.is_valid(table["sys_len"])).drop(["exact", "nll"]).to_pandas()
+    counted = table.filter(pc.is_valid(table["sys_len"])).to_pandas()
     for n in range(4):
         counted[f"total{n + 1}"] = (counted.sys_len - n).clip(lower=0)
-    sums = counted.groupby(keys, observed=True).sum()
+    sums = counted.groupby(keys, observed=True)[[*SUMMED, *(f"total{n}" for n in range(1, 5))]].sum()
     bleu = [BLEU.compute_bleu(row[2:6], row[6:], row[0], row[1], "exp").score for row in sums.values.tolist()]
+    for slope, y in {"nll_by_length": counted.nll, PER_TOKEN: counted.nll / (counted.ref_len + 1)}.items():
+        x = counted.source_words.astype(float)
+        parts = pd.DataFrame({"x": x, "y": y, "xx": x * x, "xy": x * y, "n": 1.0}).groupby([counted[k] for k in keys])
+        of = parts.sum()
+        found[slope] = (of.n * of.xy - of.x * of.y) / (of.n * of.xx - of.x**2)
     return found.join(pd.Series(bleu, sums.index, dtype=float, name="bleu"))
 
 

@@ -33,6 +33,8 @@ MARK = re.compile(
     r"(<!-- (?!end\b|root\b|not run)(?P<name>[^>]+?) -->)(?P<line>\n?)(?P<text>.*?)(<!-- end -->)", re.DOTALL
 )
 """Mark of a number or table; the root hash is written with the manifest."""
+MULTIVERSE = ("id", "corpus", "family", "part", "post_hoc", "verdict", "changes", "runs")
+"""Columns of the multiverse beside the verdicts under each change."""
 
 
 def update(results: Results, runs: pd.DataFrame) -> list[Path]:
@@ -169,16 +171,17 @@ def published(results: Results, runs: pd.DataFrame) -> str:
 
 
 def claims(results: Results) -> str:
-    """Return the list of claims, a section with a table for each, and the verdicts by score."""
+    """Return the list of claims, a section with a table for each, and the verdicts under other rules."""
     from jinja2 import Environment, FileSystemLoader
 
-    printed: list[dict[str, Any]] = [dict(row, cells=evidence(row)) for row in table(results, "claims")]
-    printed.sort(key=lambda row: bool(row["superseded_by"]))  # rows that count come first
+    rows: list[dict[str, Any]] = [dict(row, cells=evidence(row)) for row in table(results, "contrasts")]
     found = []
-    for claim, told in zip(schema.read_all()[0].claims, table(results, "summary"), strict=True):
-        rows = [row for row in printed if row["id"] == told["id"]]
+    for claim, told in zip(schema.read(schema.HERE).claims, table(results, "summary"), strict=True):
+        own = [row for row in rows if row["id"] == told["id"] and row["decides"] == "True"]
         sweeps = [name for name in dict.fromkeys(q.sweep for q in claim.questions) if name in results.manifests]
-        found.append({"claim": claim, "told": told, "rows": rows, "sweeps": sweeps})
+        found.append({"claim": claim, "told": told, "rows": own, "sweeps": sweeps})
     environment = Environment(loader=FileSystemLoader(Path(__file__).with_name("templates")), trim_blocks=True)
-    page = environment.get_template("verdicts.md.j2").render(claims=found, matrix=table(results, "matrix"))
+    others = table(results, "multiverse")
+    changes = [name for name in others[0] if name not in MULTIVERSE]
+    page = environment.get_template("verdicts.md.j2").render(claims=found, others=others, changes=changes)
     return re.sub(r"\n{3,}", "\n\n", page)

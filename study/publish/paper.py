@@ -62,7 +62,7 @@ def contrast_words(name: str) -> str:
 
 
 def evidence(row: Mapping[str, str]) -> dict[str, str]:
-    """Return the printed cells of a row of `claims`, `contrasts` or `summary`."""
+    """Return the printed cells of a row of `contrasts` or `summary`."""
     place, metric, ratio = filter(None, (row["corpus"], row["family"])), row["metric"], row["metric"] == "time"
     asked = "; ".join(filter(None, (", ".join(place), row["part"]))) + " (post hoc)" * bool(row.get("post_hoc"))
     digits, unit = 3, metric.rpartition("/")[2].replace("_", " ")
@@ -87,9 +87,20 @@ def evidence(row: Mapping[str, str]) -> dict[str, str]:
         "interval": interval(low, high, digits, not ratio),
         "inner": interval(_value(row, "low90"), _value(row, "high90"), digits, not ratio),
         "margin": number(margin, digits),
+        "turns": number(_value(row, "turns"), digits),
+        "second": second_score(row),
         "smallest": number(_value(row, "detectable"), digits),
         "published": ", ".join(published),
     }
+
+
+def second_score(row: Mapping[str, str]) -> str:
+    """Return the contrast by the second score that decides: `BLEU +0.6 [+0.2, +1.1]`; empty without one."""
+    if not row.get("second_difference"):
+        return ""
+    metric = row["second_metric"]
+    middle, low, high = (_value(row, f"second_{end}") for end in ("difference", "low", "high"))
+    return f"{title(metric)} {number(middle, decimals(metric), True)} {interval(low, high, decimals(metric))}"
 
 
 def _value(row: Mapping[str, str], name: str) -> float | None:
@@ -120,8 +131,10 @@ def _pair_cells(row: Mapping[str, str]) -> dict[str, str]:
 
 def _tables(results: Results, runs: Runs) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Yield every table that the text reads: its name, and its rows with values and printed cells."""
-    for stem in ("claims", "contrasts", "summary"):
-        yield stem, [{"values": row, "cells": evidence(row)} for row in table(results, stem)]
+    contrasts = [{"values": row, "cells": evidence(row)} for row in table(results, "contrasts")]
+    yield "contrasts", contrasts
+    yield "claims", [row for row in contrasts if row["values"]["decides"] == "True"]
+    yield "summary", [{"values": row, "cells": evidence(row)} for row in table(results, "summary")]
     for stem, sweep in results.manifests.items():
         yield stem, [{"values": row, "cells": sweep_cells(row, sweep.metric)} for row in table(results, stem)]
     for stem in (f"{kind}-{pair}" for kind in ("agreement", "correlation") for pair in ("transfer", "longer")):

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from study import files
 from study.analysis.runs import Runs
-from study.claims import costs, forest, noise, schema, table
-from study.claims.evaluate import evaluate
+from study.claims import costs, forest, schema, table
+from study.claims.evaluate import evaluate, multiverse
+from study.claims.sentences import SentenceNoises
 from study.claims.verdicts import Finding
 from study.errors import InputError
 from study.files import CHECKOUT
@@ -42,13 +43,14 @@ class Inputs:
         return Runs(self.results.root, CHECKOUT / "sweeps")
 
     @cached_property
+    def noises(self) -> SentenceNoises:
+        """Noise of the test sentences; computed for contrasts that are new."""
+        return SentenceNoises(self.results.store, compute=True)
+
+    @cached_property
     def verdicts(self) -> list[Finding]:
         """The findings behind the verdicts on the claims of this study."""
-        store = self.results.store
-        found = evaluate(schema.read_all(), self.runs, self.measured, by_score=True)
-        noise.write(store, found)  # tests of new contrasts over sentences
-        noise.add_sentence_tests(found, store)
-        return found
+        return evaluate([schema.read(schema.HERE)], self.runs, self.measured, noises=self.noises)
 
     @cached_property
     def measured(self) -> costs.Costs | None:
@@ -62,15 +64,15 @@ def tables(inputs: Inputs) -> list[Path]:
 
     results, runs, folder = inputs.results, inputs.runs, inputs.results.root / "tables"
     made = {name: compared(runs.spec(str(results.file(name))), runs).table for name in results.manifests}
-    of_claims = {"claims": table.table, "contrasts": table.contrasts_table}
-    of_claims |= {"summary": table.summary_table, "matrix": table.matrix_table}
-    made |= {name: make(inputs.verdicts) for name, make in of_claims.items()}
+    made |= {"contrasts": table.contrasts_table(inputs.verdicts), "summary": table.summary_table(inputs.verdicts)}
+    others = multiverse(inputs.verdicts, schema.read(schema.HERE), runs, inputs.noises)
+    made["multiverse"] = table.multiverse_table(others)
     made |= {"cost": costs.costs_table(inputs.measured)} if inputs.measured else {}
     for name, pair in agreement.PAIRS.items():
         if set(pair) <= set(results.manifests):
             made |= agreement.compare(runs, name)
     paths = [path for name, one in made.items() for path in one.write(folder, name)]
-    return [*paths, results.root / noise.TESTS]
+    return [*paths, inputs.noises.write()]
 
 
 def figures(inputs: Inputs) -> list[Path]:

@@ -11,15 +11,14 @@ from scipy import stats
 from study.analysis.comparison import facet_of
 from study.analysis.inference import (
     Arm,
+    SentenceNoise,
     Test,
     adjusted,
     contrast,
     correlated,
     correlation_power,
-    crossed_interval,
     false_discovery,
-    mean_interval,
-    randomised,
+    sentence_variance,
 )
 
 BASE = {1: 80.0, 2: 82.0, 3: 81.5, 4: 79.0, 5: 83.0}
@@ -148,35 +147,30 @@ def test_intervals_cover_and_holm_keeps_the_family_error():
     assert false / tables < 0.05 + 3 * math.sqrt(0.05 * 0.95 / tables)
 
 
-def test_randomisation_by_hand():
-    """Two of the 16 ways to sign four equal differences are as large: p = 1/8. Sentences without one change nothing."""
-    assert randomised([1.0] * 4, 20_000) == pytest.approx(1 / 8, abs=0.01)
-    assert randomised([-1.0, 0, -1, 0, 0, -1, -1], 20_000) == randomised([1.0] * 4, 20_000)
-    assert randomised([1.0, -1, 0.5, -0.5]) == 1
-    assert randomised([0.0, 0.0]) == 1
-    assert randomised([1.0] * 40) == pytest.approx(1 / 2001)
+def test_the_variance_over_sentences_by_hand():
+    """MS_sentence = 16 and MS_error = 4 of two seeds and two sentences: (16 − 4) / 4 = 3."""
+    assert sentence_variance([[1, 3], [3, 9]]) == pytest.approx(3)
+    assert sentence_variance(np.repeat(np.array([[1.0], [2], [6]]), 5, axis=1)) == 0, "no sentence differs from another"
+    assert sentence_variance([[1.0, 2.0, 3.0]]) is None
 
 
-def test_an_interval_over_seeds_and_sentences_by_hand():
-    """Mean 4; MS_seed = MS_sentence = 16, MS_error = 4: variance (16 + 16 − 4) / 4 = 7, df 28² / (16² + 16² + 4²)."""
-    low, high = crossed_interval([[1, 3], [3, 9]])
-    half = stats.t.ppf(0.975, 784 / 528) * np.sqrt(7)
-    assert (low, high) == pytest.approx((4 - half, 4 + half))
-    seeds = np.array([1.0, 2, 6])  # no sentence differs from another: the paired t-test over seeds
-    paired = mean_interval(seeds)
-    assert crossed_interval(np.repeat(seeds[:, None], 5, axis=1)) == pytest.approx(paired)
-    assert crossed_interval([[1.0, 2.0, 3.0]]) is None
-    assert crossed_interval([[1.0, 1.0], [1.0, 1.0]]) is None
-
-
-def test_the_interval_covers_the_mean_of_new_seeds_and_sentences():
-    """With few sentences that differ much, an interval over seeds alone covers a third of the time."""
-    draw, inside = np.random.default_rng(3), {"crossed": 0, "seeds": 0}
+def test_intervals_cover_the_difference_for_new_seeds_and_sentences():
+    """Two arms with the same few sentences, which differ much: over seeds alone the interval is far too short."""
+    draw, inside = np.random.default_rng(3), {"both": 0, "seeds": 0}
     for _ in range(400):
-        table = draw.normal(0, 0.3, (5, 1)) + draw.normal(0, 3, (1, 20)) + draw.normal(0, 1, (5, 20))
-        low, high = crossed_interval(table)
-        low_, high_ = mean_interval(table.mean(1))
-        inside["crossed"] += low <= 0 <= high
-        inside["seeds"] += low_ <= 0 <= high_
-    assert inside["crossed"] >= 0.92 * 400
+        sentences = draw.normal(0, 3, (1, 40))
+        scores = [own + draw.normal(0, 0.3, (5, 1)) + draw.normal(0, 1, (5, 40)) for own in (sentences, 0)]
+        noise = SentenceNoise(sentence_variance(scores[0] - scores[1]), 40)
+        some = arms(*(dict(enumerate(one.mean(axis=1))) for one in scores))
+        for name, known in (("both", noise), ("seeds", None)):
+            test = contrast([(1.0, some[0]), (-1.0, some[1])], known)
+            inside[name] += test.low <= 0 <= test.high
+    assert 0.92 * 400 <= inside["both"] <= 0.98 * 400
     assert inside["seeds"] < 0.75 * 400
+
+
+def test_pairs_by_seed_are_students_test_of_their_differences():
+    test = contrast([(1.0, arms(OTHER)[0]), (-1.0, arms(BASE)[0])], paired=True)
+    expected = stats.ttest_rel([*OTHER.values()], [*BASE.values()])
+    assert (test.method, test.p, test.df) == ("within", pytest.approx(expected.pvalue), 4)
+    assert (test.low, test.high) == pytest.approx(tuple(expected.confidence_interval(0.95)))

@@ -55,7 +55,7 @@ def test_a_ratio_by_hand(folder):
     assert (row.word, row.corpus, row.family) == ("contradicted", "one site", "AMD EPYC, 1 thread")
     cells, ratio = table.cells(row), stats.t.ppf(0.95, 3) / stats.t.ppf(0.975, 3)
     wanted = {"contrast": "4 heads ÷ 1 head", "n": "4 processes", "notes": "1.25 times the memory", "margin": "1.10"}
-    wanted |= {"inner": f"[{math.exp(middle - ratio * half):.2f}, 1.60]", "margins": f"+{middle / math.log(1.1):.2f}"}
+    wanted |= {"inner": f"[{math.exp(middle - ratio * half):.2f}, 1.60]", "turns": f"{math.exp(middle - half):.2f}"}
     assert {name: cells[name] for name in wanted} == wanted
 
 
@@ -92,7 +92,7 @@ def test_what_was_not_measured_is_not_yet_run_or_refused(folder, tmp_path):
     ):
         with pytest.raises(InputError, match=rf"c\.yaml: claim mine\.questions\.0: expected .*{said}"):
             ask(folder(), arm=arm)
-    for wrong in ({"margin": 0.5}, {"margin": "gap"}, {"asked": ["grammar/recurrent"]}, {"contrasts": []}):
+    for wrong in ({"margin": 0.5}, {"margin": "1 bleu"}, {"asked": ["grammar/recurrent"]}, {"contrasts": []}):
         given = {"benchmark": "cost", "margin": 1.1, "contrasts": [RATIO]}
         with pytest.raises(ValueError, match=r"benchmark|at least 1 item"):
             Question(**given | wrong)

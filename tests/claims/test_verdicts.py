@@ -2,21 +2,23 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from study.analysis.inference import Arm, Test, adjusted, contrast, t_test
+from study.analysis.inference import Arm, SentenceNoise, Test, adjusted, contrast, t_test
 from study.analysis.measures import Measure
 from study.claims.contrasts import Weighted
 from study.claims.schema import Contrast, Question
-from study.claims.verdicts import Finding, combine, inside, judged, summary, supersede
+from study.claims.verdicts import Finding, inside, judged, stance, summary, verdict_of
 
 BASE = (80.0, 82.0, 81.5, 79.0, 83.0)
 BETTER = (85.0, 86.5, 87.0, 83.5, 88.5)
 ALIKE = (80.3, 81.9, 81.4, 79.3, 82.9)
 NOISY = (90.0, 70.0, 95.0, 74.0, 82.0)
-NO = "no difference larger than the margin"
+NO, NOT_WORSE = "no difference larger than the margin", "not worse than the margin"
 PAIR = {"arm": {"a": 1}, "baseline": {"a": 2}}
 
 
@@ -34,16 +36,14 @@ def question(**facts):
     return Question(**{"sweep": "x", "asked": ["grammar/recurrent"], "contrasts": [PAIR]} | facts)
 
 
-def rows_of(asked, words, family="recurrent"):
-    """The rows of a question whose contrasts have these words."""
-    rows = []
-    for word in words:
-        measure, weighted = Measure(asked.metric), Weighted([], 5)
-        row = Finding(None, asked, asked.contrasts[0], "grammar", family, measure, weighted, 1.0, word=word)
-        row.test = Test("welch", 1.0, low90=-0.5, high90=0.5)
-        rows.append(row)
-    combine(rows)
-    return rows
+def row_of(asked, word, family="recurrent", difference=1.0, verdict=None, **facts):
+    """A row of a question whose contrast has this word."""
+    row = Finding(
+        None, asked, asked.contrasts[0], "grammar", family, Measure(asked.metric), Weighted([], 5), 1.0, **facts
+    )
+    row.test, row.word = Test("welch", difference, low90=-0.5, high90=0.5), word
+    row.verdict = verdict or verdict_of(asked, [word], [stance(row)])
+    return row
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,15 @@ def rows_of(asked, words, family="recurrent"):
         ("saturated", "superiority", NOISY, 1, {"margin": 2.0, "saturated": True}),
         ("saturated", "equivalence", ALIKE, 1, {"margin": 2.0, "saturated": True}),
         ("supported", "superiority", BETTER, 1, {"saturated": True}),
+        (NOT_WORSE, "noninferiority", BETTER, 1, {"margin": 2.0}),
+        (NOT_WORSE, "noninferiority", ALIKE, 1, {"margin": 2.0}),
+        ("undecided", "noninferiority", NOISY, 1, {"margin": 0.5}),
+        ("contradicted", "noninferiority", BETTER, -1, {"margin": 2.0}),
+        ("undecided", "noninferiority", BETTER, -1, {"margin": 4.8}),
+        (NOT_WORSE, "noninferiority", BETTER, -1, {"margin": 20.0}),
+        ("undecided", "noninferiority", ALIKE, 1, {"margin": 2.0, "diverged": [1]}),
+        (NOT_WORSE, "noninferiority", ALIKE, 1, {"margin": 2.0, "diverged": [-1]}),
+        ("saturated", "noninferiority", ALIKE, 1, {"margin": 2.0, "saturated": True}),
         ("undecided", "superiority", BETTER, 1, {"diverged": [1]}),
         ("supported", "superiority", BETTER, 1, {"diverged": [-1]}),
         ("undecided", "superiority", BETTER, -1, {"diverged": [-1], "margin": 20.0}),
@@ -84,83 +93,107 @@ def test_two_one_sided_tests_by_hand():
 
 
 @pytest.mark.parametrize(
-    ("words", "together", "verdict", "enough", "verdict_of_any"),
+    ("words", "verdict", "verdict_of_any"),
     [
-        (["supported", "supported, below the margin"], "supported, below the margin", "holds", "supported", "holds"),
-        (["supported", "contradicted"], "contradicted", "mixed", "supported", "holds"),
-        (["supported", "undecided"], "undecided", "not decided", "supported", "holds"),
-        (["contradicted", "undecided"], "contradicted", "fails", "undecided", "not decided"),
-        (["contradicted", NO], "contradicted", "fails", NO, "fails"),
-        (["supported", NO], NO, "mixed", "supported", "holds"),
-        (["saturated", "supported"], "saturated", "not decided", "supported", "holds"),
-        (["contradicted, below the margin"], *["contradicted, below the margin", "fails"] * 2),
-        (["supported", "not yet run"], *["not yet run", "not yet run"] * 2),
+        (["supported", "supported, below the margin"], "holds", "holds"),
+        (["supported", "contradicted"], "fails", "holds"),
+        (["supported", "undecided"], "open", "holds"),
+        (["contradicted", "undecided"], "fails", "open"),
+        (["supported", NO], "fails", "holds"),
+        (["saturated", "supported"], "open", "holds"),
+        (["contradicted, below the margin"], "fails", "fails"),
+        (["supported", "not yet run"], "not yet run", "not yet run"),
     ],
 )
-def test_the_verdict_of_several_contrasts(words, together, verdict, enough, verdict_of_any):
+def test_the_verdict_of_several_contrasts(words, verdict, verdict_of_any):
     turned = {"holds": "fails", "fails": "holds"}
-    for asked, word, expected in (
-        (question(), together, verdict),
-        (question(combine="any"), enough, verdict_of_any),
-        (question(against=True), together, turned.get(verdict, verdict)),
-        (question(not_asked="no"), together, verdict if verdict == "not yet run" else "not asked as published"),
-        (question(descriptive=True), together, verdict if verdict == "not yet run" else "none"),
+    for asked, expected in (
+        (question(), verdict),
+        (question(combine="any"), verdict_of_any),
+        (question(against=True), turned.get(verdict, verdict)),
     ):
-        (row,) = [row for row in rows_of(asked, words) if row.decides]
-        assert (row.finding, row.word, row.verdict) == (word, word, expected)
+        assert verdict_of(asked, words, [stance(row_of(asked, word)) for word in words]) == expected
 
 
-def test_an_equivalence_holds_where_no_difference_is_shown():
-    for combined, verdict in (("all", "mixed"), ("any", "holds")):
-        asked = question(type="equivalence", margin=1, combine=combined)
-        assert rows_of(asked, ["contradicted", NO])[0].verdict == verdict
-        assert rows_of(asked, [NO, NO])[0].verdict == "holds"
-
-
-@pytest.mark.parametrize(
-    ("word", "combined", "shown"), [(NO, "all", 1), (NO, "any", 0), ("supported", "all", 0), ("supported", "any", 1)]
-)
-def test_a_row_shows_the_weakest_contrast_or_the_strongest_if_one_is_enough(word, combined, shown):
-    """A wide equivalence is weak, though its p value, of a difference from 0, is small."""
-    narrow, wide = rows_of(question(combine=combined), [word, word])
-    narrow.test = Test("welch", holm=0.9, low90=-0.4, high90=0.5)
-    wide.test = Test("welch", holm=0.01, low90=-1.9, high90=-0.7)
-    narrow.decides = wide.decides = False
-    combine([narrow, wide])
-    assert [narrow.decides, wide.decides].index(True) == shown
+def test_no_difference_is_what_an_equivalence_predicts_and_no_other_claim():
+    kinds = {"equivalence": 1, "superiority": -1, "shape": -1}
+    assert {kind: stance(row_of(question(type=kind, margin=1), NO)) for kind in kinds} == kinds
+    assert stance(row_of(question(type="noninferiority", margin=1), NOT_WORSE)) == 1
 
 
 @pytest.mark.parametrize(
-    ("parts", "whole"),
+    ("first", "second", "signs", "expected"),
     [
-        (["supported", "supported"], "holds"),
-        (["supported", "contradicted"], "mixed"),
-        (["supported", "none", "not yet run", "contradicted, post hoc"], "holds"),
-        (["none", "contradicted, post hoc"], "fails"),
-        (["supported", "saturated"], "holds"),
-        (["contradicted, post hoc", "saturated"], "not decided"),
-        (["not yet run"], "not yet run"),
-        (["none"], "none"),
+        ("supported", "supported", (1, 1), 1),
+        ("supported", "undecided", (1, 1), 1),
+        ("undecided", "contradicted", (-1, -1), -1),
+        ("contradicted", "undecided", (-1, 1), 0),
+        ("contradicted", NOT_WORSE, (-1, 1), 0),
+        ("contradicted", NOT_WORSE, (-1, -1), 0),
+        (NOT_WORSE, NOT_WORSE, (-1, 1), 1),
     ],
 )
-def test_a_claim_has_the_verdict_that_its_parts_share(parts, whole):
+def test_two_scores_decide_together_and_are_open_where_they_differ_in_sign(first, second, signs, expected):
+    """NLL and BLEU: a negative difference of NLL is better, of BLEU worse."""
+    asked = question(type="noninferiority", margin="0.5 bleu", metric="test/nll", second="test/bleu")
+    row = row_of(asked, first, difference=-1.0 * signs[0], verdict="open")
+    row.second = row_of(asked, second, difference=1.0 * signs[1], verdict="open")
+    row.second.measure = Measure("test/bleu")
+    assert stance(row) == expected
+
+
+@pytest.mark.parametrize(
+    ("parts", "whole", "words"),
+    [
+        (["holds", "holds"], "holds", "holds"),
+        (["fails", "open"], "fails", "fails"),
+        (["holds", "fails", "open"], "depends", "depends on the question (1 of 3 hold)"),
+        (["holds in transformers", "fails"], "depends", "depends on the family (1 of 2 hold)"),
+        (["holds", "open"], "open", "open"),
+        (["holds", "fails without a vote", "not yet run"], "holds", "holds"),
+        (["holds", "fails, post hoc"], "depends", "depends on the question (1 of 2 hold)"),
+        (["holds", "open, saturated"], "holds", "holds"),
+        (["not yet run"], "not yet run", "not yet run"),
+        (["fails without a vote"], "not asked", "not asked"),
+    ],
+)
+def test_the_verdict_on_a_claim(parts, whole, words):
     rows = []
     for part in parts:
-        word = part.partition(",")[0]
-        asked = question(descriptive=word == "none", post_hoc="later" * ("post hoc" in part))
-        rows += rows_of(asked, ["supported" if word == "none" else word])
-    assert summary(rows) == whole
+        asked = question(no_vote="a control" * ("vote" in part), post_hoc="later" * ("post hoc" in part))
+        verdict = next(word for word in ("holds", "fails", "open", "not yet run") if part.startswith(word))
+        family = "transformer" if "transformers" in part else "recurrent"
+        word = "saturated" if "saturated" in part else "undecided"
+        rows.append(row_of(asked, word, family, verdict=verdict))
+        rows[-1].claim = SimpleNamespace(depends_on="")
+    found = summary(rows)
+    assert (found.word, found.words) == (whole, words)
+    rows[0].claim.depends_on = "the size"
+    assert whole != "depends" or summary(rows).words.startswith("depends on the size (1 of ")
 
 
-@pytest.mark.parametrize("given", [["once"], None])
-def test_a_question_replaces_nothing_in_another_family_unless_it_names_it(given):
-    """In transformers the old question still counts as long as the new one has not run there."""
-    old, new = question(part="once"), question(part="again", edition=2, replaces=given)
-    places = (("recurrent", old), ("recurrent", new), ("transformer", old), ("transformer", new))
-    words = ("supported", "supported", "supported", "not yet run")
-    rows = [rows_of(asked, [word], family)[0] for (family, asked), word in zip(places, words, strict=True)]
-    supersede(rows)
-    assert [len(row.superseded_by) for row in rows] == [1, 0, 0, 0]
+def test_the_margin_at_which_a_word_turns_and_the_seeds_that_a_row_needs():
+    """Five runs, difference .3 ± SE .2 of 8 degrees of freedom: 90% .3 ± 1.860 · .2, 95% .3 ± 2.306 · .2."""
+    test = replace(t_test("welch", 0.3, 0.2, 8), holm=0.2)
+    for kind, metric, turns in (
+        ("superiority", "test/exact", 0.672),
+        ("equivalence", "test/exact", 0.672),
+        ("noninferiority", "test/exact", 0.072),
+        ("noninferiority", "test/nll", 0.672),
+    ):
+        row = row_of(question(type=kind, margin=1, metric=metric), "undecided")
+        row.test = test
+        assert row.turns == pytest.approx(turns, abs=1e-3)
+    row.test = replace(t_test("welch", 0.9, 0.2, 8), holm=0.002)
+    row.word = "contradicted"
+    assert row.turns == pytest.approx(0.9 - 2.306 * 0.2, abs=1e-3), "the nearer end of the 95% interval"
+    row.weighted = Weighted([(1.0, Arm("a", dict.fromkeys(range(5), 1.0)))], 5)
+    half = stats.t.ppf(0.95, 2 * 6 - 2) + stats.t.ppf(0.8, 2 * 6 - 2)
+    row.test, row.margin = Test("welch", 0.1, se=0.2, df=8), half * 0.2 * math.sqrt(5 / 6) + 1e-9
+    assert row.needed(1) == 6
+    row.noise = SentenceNoise(0.2**2, 100)
+    row.margin = 0.3
+    assert row.needed(1) is None, "all of the variance is that of the sentences, which more seeds do not lower"
 
 
 def test_better_is_less_of_a_loss():

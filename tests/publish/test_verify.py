@@ -88,7 +88,7 @@ def forged_nll(root, split):
     """NLL of every sentence of a split of one run × .9, with its file, its hash and all its scores."""
     identity, name = first(root), f"{split}.nll.txt"
     edited(root, "sentences/grammar", "nll", sentences(root, split), less)
-    edited(root, "scores", "value", score(root, split, "nll", "nll_by_length"), less)
+    edited(root, "scores", "value", score(root, split, "nll", "nll_per_token_by_length"), less)
     old, new = Store(root).tree(identity)["per_sentence"][name], Store(root).content(identity, name)
     digest = hashlib.sha256(new).hexdigest()
     edited(root, "runs", "record", lambda t: t.id == identity, lambda text: text.str.replace(old, digest))

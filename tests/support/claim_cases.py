@@ -58,11 +58,11 @@ class Study:
                 record = record.model_copy(update={"scores": scores})
                 files.write(self.runs / cell.id / "record.json", records.dumps(record))
 
-    def ask(self, *changes, gap=None, margins=None, by_score=False, **question):
+    def ask(self, *changes, margins=None, **question):
         entry = json.loads(json.dumps(CLAIM))
         entry["questions"][0] |= question
         for change in changes:
             entry |= change
         path = self.folder / "claims.yaml"
-        path.write_text(yaml.safe_dump({"claims": [entry], "margins": margins or {}} | ({"gap": gap} if gap else {})))
-        return evaluate([read(path)], Runs(self.runs, self.folder / "sweeps"), by_score=by_score)
+        path.write_text(yaml.safe_dump({"claims": [entry], "margins": margins or {}}))
+        return evaluate([read(path)], Runs(self.runs, self.folder / "sweeps"))

@@ -200,7 +200,7 @@ def part_of_results(top, *sweeps):
         table = pq.read_table(ours.root / f"{name}.parquet")
         save(table.filter(pc.is_in(table["id"], ids)), root / f"{name}.parquet")
     model = min((ours.root / "models").iterdir(), key=lambda path: path.stat().st_size)
-    kept = [*sweeps, "summary", "claims", "contrasts"]
+    kept = [*sweeps, "summary", "contrasts", "multiverse"]
     tables = [ours.root / "tables" / f"{name}{end}" for name in kept for end in (".csv", ".md")]
     for path in (*tables, ours.root / "benchmarks" / "cost.json", model, *(ours.root / "figures").glob("*.svg")):
         copy = root / path.relative_to(ours.root)

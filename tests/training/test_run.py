@@ -152,8 +152,9 @@ def test_the_record_can_be_recomputed(tmp_path: Path) -> None:
     subset = "without pronouns"
     assert record.score(split, "nll", subset) == pytest.approx(sum(mine) / len(mine), rel=1e-5)
     assert record.score(split, "exact", subset) is not None
-    slope = np.polyfit([scoring.source_length(pair.source) for pair in pairs], lines, 1)[0]
-    assert record.score(split, "nll_by_length") == pytest.approx(slope, rel=1e-4)
+    each = [nll / (len(scoring.forms(pair.target)) + 1) for nll, pair in zip(lines, pairs, strict=True)]
+    slope = np.polyfit([scoring.source_length(pair.source) for pair in pairs], each, 1)[0]
+    assert record.score(split, "nll_per_token_by_length") == pytest.approx(slope, rel=1e-4)
     trained = translation.load(tmp_path / "run")
     alone = [decode.forced_nll(trained.model, examples([pair], trained.vocabulary)) for pair in corpus.splits["test"]]
     lines = (tmp_path / "run" / "test.nll.txt").read_text().split()

@@ -173,14 +173,14 @@ class Content:
         return found
 
     def verdicts(self) -> dict[str, Rows]:
-        """Rows of the tables of the claims that these runs decide: summary, claims and contrasts."""
-        names = ("summary", "claims", "contrasts")
+        """Rows of the tables of the claims that these runs decide: summary and contrasts."""
+        names = ("summary", "contrasts")
         if self.published:
             texts = [files.read_text(self.folder / "tables" / f"{name}.csv", below=self.folder) for name in names]
         else:
             wanted = [claim["id"] for claim in self.claims() if claim["sweeps"]]
-            found = evaluate(self.known, self.runs, None, wanted, by_score=True) if wanted else []
-            made = [table.summary_table(found), table.table(found), table.contrasts_table(found)] if found else []
+            found = evaluate(self.known, self.runs, None, wanted) if wanted else []
+            made = [table.summary_table(found), table.contrasts_table(found)] if found else []
             texts = [one.csv() for one in made] or [""] * len(names)
         return {name: [_judged(row) for row in _rows(text)] for name, text in zip(names, texts, strict=True)}
 
@@ -306,7 +306,7 @@ def _numbers(row: dict[str, str]) -> dict[str, Any]:
 
 def _judged(row: dict[str, str]) -> dict[str, Any]:
     """Return a row of a table of claims: its numbers, and what is printed of it."""
-    cells, shown = evidence(row), ("asked", "contrast", "measure", "estimate", "interval", "inner")
+    cells, shown = evidence(row), ("asked", "contrast", "measure", "estimate", "interval", "inner", "second")
     return _numbers(row) | {key: cells[key] for key in shown}
 
 

@@ -163,8 +163,9 @@ const site = (() => {
   const percent = (value) => `${value.toFixed(2)}%`;
   const CLIP = 25;
   const margins = (value) => 50 + (50 * Math.asinh(Math.max(-CLIP, Math.min(CLIP, value)))) / Math.asinh(CLIP);
-  const KINDS = { holds: "holds", fails: "fails", mixed: "mixed", "not decided": "open", "not asked as published": "apart", "not yet run": "none", none: "none" };
-  const mark = (word, fragile) => [e("span", { class: `mark ${KINDS[word] || "open"}` }, word === "none" ? "descriptive" : word), fragile ? [" ", e("span", { class: "fragile", title: "another score gives another verdict" }, "fragile")] : null];
+  const KINDS = { holds: "holds", fails: "fails", depends: "depends", open: "open", "not asked": "apart", "not yet run": "none" };
+  const mark = (word, words) => e("span", { class: `mark ${KINDS[word] || "open"}` }, words || word);
+  const voted = (row) => (row.no_vote ? mark("not asked", `no vote (${row.verdict})`) : mark(row.verdict));
   const axis = (marks) => e("div", { class: "axis", "aria-hidden": "true" }, marks.map(([place, text]) => e("span", { style: { left: percent(place) } }, text)));
   const MARGINS = [-20, -5, -1, 0, 1, 5, 20].map((value) => [margins(value), told(value, 0, true)]);
   const forest = (row, kind) => {
@@ -178,9 +179,9 @@ const site = (() => {
   };
   const asked = (row) => row.asked || "–";
   const claimRow = (row, kind, extra) => e("div", { class: "row" },
-    e("div", { class: "what" }, asked(row), e("small", {}, row.contrast), row.edition > 1 ? e("small", {}, `edition ${row.edition}`) : null),
+    e("div", { class: "what" }, asked(row), e("small", {}, row.contrast)),
     forest(row, kind),
-    e("div", { class: "number" }, row.estimate, e("small", {}, row.interval)),
+    e("div", { class: "number" }, row.estimate, e("small", {}, row.interval), row.second ? e("small", {}, row.second) : null),
     e("div", {}, extra));
   const forestHead = () => e("div", { class: "row heading" }, e("div", {}, "data and model"), e("div", {}, "first − second, in margins", axis(MARGINS)), e("div", { class: "number" }, "estimate", e("small", {}, "95% CI")), e("div", {}, "verdict"));
   const HOW = "The dot is the estimate, the thin line its 95% interval, the thick line its 90% interval. The unit is the margin, the smallest difference of interest; the grey band is ± one margin. The scale is linear near 0 and logarithmic far out.";
@@ -234,11 +235,12 @@ const site = (() => {
     all.runs.forEach((run) => { const state = run["data.name"] ? run.status : "without a record"; seen[state] = (seen[state] || 0) + 1; });
     const running = all.runs.filter((run) => !run["data.name"]);
     main.claims.forEach((claim) => { counts[claim.summary.verdict] = (counts[claim.summary.verdict] || 0) + 1; });
+    const rows = (await load("claims")).contrasts, questions = (id) => rows.filter((row) => row.id === id && row.decides === "True" && KINDS[row.verdict] !== "none");
     const box = e("input", { type: "search", autocomplete: "off", placeholder: "scale, heads, fails …" }), found = e("span", { role: "status" });
     const chips = Object.entries(counts).map(([word, count]) => e("button", { type: "button", class: `mark ${KINDS[word] || "open"}`, "aria-pressed": "false", "data-word": word }, `${word} ${count}`));
     const sections = main.claims.map((claim) => e("section", { class: "claim", "data-word": claim.summary.verdict },
-      e("h3", {}, link("claim", claim.id, e("span", { class: "id" }, claim.id), " ", claim.statement), " ", mark(claim.summary.verdict, claim.summary.fragile === "True")),
-      claim.summary.verdict === "not yet run" ? null : claimRow(claim.summary, "open", [e("small", {}, claim.summary.finding), claim.summary.parts ? e("small", {}, `all rows: ${claim.summary.parts}`) : null])));
+      e("h3", {}, link("claim", claim.id, e("span", { class: "id" }, claim.id), " ", claim.statement), " ", mark(claim.summary.verdict, claim.summary.words)),
+      questions(claim.id).map((row) => claimRow(row, row.no_vote ? "not asked" : row.verdict, voted(row)))));
     const show = () => {
       const words = box.value.toLowerCase().split(/\s+/).filter(Boolean), chosen = chips.filter((chip) => chip.getAttribute("aria-pressed") === "true").map((chip) => chip.dataset.word);
       sections.forEach((one) => { one.hidden = !(words.every((word) => one.textContent.toLowerCase().includes(word)) && (!chosen.length || chosen.includes(one.dataset.word))); });
@@ -253,7 +255,7 @@ const site = (() => {
       running.length ? [e("h2", {}, "Runs without a record"), e("p", {}, "These runs are in progress, or were interrupted."), e("ul", { class: "plain" }, running.map((run) => e("li", {}, link("run", run.id, run.id), `, ${run.status}`)))] : null,
       answers(main.answers, main),
       main.published ? null : sweepTable(main, all),
-      main.claims.length ? [e("h2", { id: "claims" }, "Claims"), e("p", {}, "Each row shows one test of a claim; its page has all. ", HOW),
+      main.claims.length ? [e("h2", { id: "claims" }, "Claims"), e("p", {}, "Each row is one question of a claim; the page of the claim has every contrast. ", HOW),
         e("form", { class: "find", role: "search", onsubmit: (event) => event.preventDefault() }, e("label", {}, "Find a claim ", box), " ", found, e("span", { class: "chips", role: "group", "aria-label": "Verdicts" }, chips)),
         e("div", { class: "forestplot" }, forestHead(), sections)] : null,
       e("h2", {}, "Where next"), e("ul", { class: "plain" }, e("li", {}, e("a", { href: at("runs") }, "All runs"), ": search and sort by any field of the configuration and by any score."), e("li", {}, e("a", { href: at("sentences") }, "One sentence, two models"), ": translations and attention maps side by side.")));
@@ -268,18 +270,17 @@ const site = (() => {
   const claim = async (id) => {
     const main = await load("site"), place = main.claims.findIndex((one) => one.id === id);
     if (place < 0) return nothing(`claim ${id}`);
-    const tables = await load("claims"), own = (rows) => rows.filter((row) => row.id === id), one = { ...main.claims[place], questions: own(tables.claims), contrasts: own(tables.contrasts) };
-    const made = one.questions.filter((row) => row.verdict !== "not yet run"), open = one.questions.filter((row) => !made.includes(row));
-    const rows = [...made.filter((row) => !row.superseded_by), ...made.filter((row) => row.superseded_by)];
-    const contrasts = one.contrasts.filter((row) => row.finding && row.finding !== "not yet run");
+    const rows = (await load("claims")).contrasts.filter((row) => row.id === id), one = main.claims[place];
+    const questions = rows.filter((row) => row.decides === "True"), made = questions.filter((row) => row.verdict !== "not yet run"), open = questions.filter((row) => !made.includes(row));
+    const contrasts = rows.filter((row) => row.finding && row.finding !== "not yet run");
     const beside = (step, text) => { const other = main.claims[place + step]; return other ? e("a", { href: at("claim", other.id), rel: step < 0 ? "prev" : "next" }, text(`${other.id} ${other.statement}`)) : null; };
     page(`Claim ${id}`, crumbs(e("a", { href: at("claims") }, "Claims"), id), e("h1", {}, one.statement),
-      e("p", { class: "lead" }, mark(one.summary.verdict, one.summary.fragile === "True"), one.summary.parts ? e("small", {}, `rows: ${one.summary.parts}`) : null),
+      e("p", { class: "lead" }, mark(one.summary.verdict, one.summary.words), e("small", {}, `${one.summary.hold} of ${one.summary.questions} questions hold, ${one.summary.fail} fail, ${one.summary.open} open`)),
       one.published ? e("p", {}, `Published effect: ${one.published}.`) : null,
-      rows.length ? [e("h2", {}, "What the runs say"), e("p", {}, HOW), e("div", { class: "forestplot" }, forestHead(), rows.map((row) => claimRow(row, row.verdict, [mark(row.verdict), e("small", {}, row.finding), row.post_hoc ? e("small", {}, "post hoc") : null])))] : null,
+      made.length ? [e("h2", {}, "What the runs say"), e("p", {}, HOW), e("div", { class: "forestplot" }, forestHead(), made.map((row) => claimRow(row, row.no_vote ? "not asked" : row.verdict, [voted(row), e("small", {}, row.no_vote ? `${row.finding}; ${row.no_vote}` : row.finding), row.post_hoc ? e("small", {}, "post hoc") : null, row.needed ? e("small", {}, `needs ${row.needed} seeds`) : null])))] : null,
       open.length ? [e("h2", {}, "Not yet run"), e("ul", { class: "plain" }, open.map((row) => e("li", {}, asked(row))))] : null,
-      contrasts.length ? [e("h2", {}, "Every contrast"), table("Contrasts", ["data and model", "contrast", "finding", "estimate", "95% CI", "90% CI", "margin", "Holm p", "seeds"], contrasts.map((row) => [asked(row), [row.contrast, e("small", {}, row.measure)], [row.finding, row.notes ? e("small", {}, row.notes) : null],
-        row.estimate, row.interval, row.inner, String(row.margin ?? "–"), row.holm === undefined ? "–" : String(row.holm), row.n ?? ""]), (i) => i > 2)] : null,
+      contrasts.length ? [e("h2", {}, "Every contrast"), table("Contrasts", ["data and model", "contrast", "finding", "estimate", "95% CI", "90% CI", "margin", "turns at", "Holm p", "seeds"], contrasts.map((row) => [asked(row), [row.contrast, e("small", {}, row.measure)], [row.finding, row.notes ? e("small", {}, row.notes) : null],
+        row.estimate, row.interval, row.inner, String(row.margin ?? "–"), String(row.turns ?? "–"), row.holm === undefined ? "–" : String(row.holm), row.n ?? ""]), (i) => i > 2)] : null,
       e("p", { class: "note" }, e("a", { href: at("guide") }, "How to read verdicts, columns and marks")),
       one.sweeps.length ? [e("h2", {}, "The sweeps behind it"), e("ul", { class: "plain" }, one.sweeps.map((name) => e("li", {}, link("sweep", name, name), ": ", main.sweeps.find((other) => other.name === name)?.about || "")))] : null,
       e("nav", { class: "turn", "aria-label": "Claims" }, beside(-1, (text) => `← ${text}`), beside(1, (text) => `${text} →`)));
@@ -290,7 +291,7 @@ const site = (() => {
     if (!one) return nothing(`sweep ${name}`);
     const claims = main.claims.filter((other) => other.sweeps.includes(name));
     page(name, crumbs(e("a", { href: at("sweeps") }, "Sweeps"), name), e("h1", {}, one.about || name), one.introduction.map(prose),
-      claims.length ? e("p", {}, "Claims that it decides: ", claims.map((other, i) => [i ? "; " : "", link("claim", other.id, `${other.id} ${other.statement}`), ` (${other.summary.verdict})`])) : null,
+      claims.length ? e("p", {}, "Claims that it decides: ", claims.map((other, i) => [i ? "; " : "", link("claim", other.id, `${other.id} ${other.statement}`), ` (${other.summary.words})`])) : null,
       e("h2", {}, "Figure"), e("p", {}, `The score is ${one.title}. A dot is one run and leads to it, the bar is the mean, the grey line the baseline's mean. A blue line is the 95% interval of the difference, simultaneous over the arms, drawn around the baseline.`), strips(one, all),
       one.markdown.length ? [e("h2", {}, "Table"), one.markdown.map(prose)] : null,
       e("h2", {}, "Arms and runs"), e("ul", { class: "plain" }, one.arms.map((arm) => { const there = arm.runs.filter((id) => all.byId.has(id)), words = arm.words.toReversed().filter(Boolean).join(", ") || "all";

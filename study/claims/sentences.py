@@ -1,0 +1,171 @@
+"""Noise of the test sentences in contrasts: `tables/sentences.csv` of a results folder.
+
+A row is one score of one contrast, named by the weights and runs of its arms. NLL, exact match and word accuracy are
+means over sentences. BLEU is linearised: sentence i has BLEU + I ∇BLEU · counts_i, whose mean is BLEU, where the counts
+are the lengths and the n-grams that BLEU sums up.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from operator import eq
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from study import files, metrics, scoring
+from study.analysis.inference import SentenceNoise, sentence_variance
+from study.config import experiment_from
+from study.corpora import Pair
+from study.rows import STATISTICS
+from study.store import Store
+
+if TYPE_CHECKING:
+    from study.claims.verdicts import Finding
+
+TABLE = Path("tables") / "sentences.csv"
+KEY, NUMBERS = ["metric", "runs"], ["variance", "n", "both right", "one right", "none right"]
+SCORES = ("nll", "exact", "accuracy", "bleu")
+Key = tuple[str, str]
+
+
+class SentenceNoises:
+    """Noise of the sentences for the contrasts of a folder.
+
+    Published results are read from their table; other runs, and with `compute` contrasts that the table lacks, are
+    computed from the scores of each sentence.
+    """
+
+    def __init__(self, store: Store | None, compute: bool = False) -> None:
+        self.store, self.compute = store, compute or not (store and store.published)
+        self._known, self._used = self._read(), dict[Key, SentenceNoise | None]()
+
+    def of(self, row: Finding) -> SentenceNoise | None:
+        """Return the noise of a contrast; None if its score is not known by sentence, or seeds or sentences are one."""
+        key = _key(row)
+        if key is None or self.store is None:
+            return None
+        if key not in self._used:
+            computed = self.compute and key not in self._known
+            self._used[key] = _measured(self.store, key) if computed else self._known.get(key)
+        return self._used[key]
+
+    def write(self) -> Path:
+        """Write the table of the contrasts that were asked for."""
+        import pandas as pd
+
+        assert self.store is not None
+        found = [[*key, *_cells(noise)] for key, noise in self._used.items()]
+        text = pd.DataFrame(found, columns=[*KEY, *NUMBERS]).to_csv(index=False, lineterminator="\n")
+        files.write(self.store.folder / TABLE, text)
+        return self.store.folder / TABLE
+
+    def _read(self) -> dict[Key, SentenceNoise | None]:
+        path = self.store.folder / TABLE if self.store and self.store.published else None
+        if path is None or not path.is_file():
+            return {}
+        import pandas as pd
+
+        known: dict[Key, SentenceNoise | None] = {}
+        for metric, runs, variance, n, *parts in (
+            pd.read_csv(path, dtype=str, keep_default_na=False).to_numpy().tolist()
+        ):
+            shares = (float(parts[0]), float(parts[1]), float(parts[2])) if parts[0] else None
+            known[metric, runs] = SentenceNoise(float(variance), int(n), shares) if variance else None
+        return known
+
+
+def _cells(noise: SentenceNoise | None) -> list[str]:
+    """Return the cells of a row after its key."""
+    if noise is None:
+        return [""] * len(NUMBERS)
+    shares = [f"{part:.8g}" for part in noise.shares] if noise.shares else [""] * 3
+    return [f"{noise.variance:.10g}", str(noise.n), *shares]
+
+
+def _key(row: Finding) -> Key | None:
+    """Return score and runs of a contrast of arms that are runs; None for other contrasts."""
+    metric, parts = row.measure.metric, row.weighted.parts
+    named = row.contrast.statistic in ("difference", "interaction", "trend")
+    if not named or metrics.is_diagnostic(metric) or metric.split("/")[1] not in SCORES:
+        return None
+    seeds = sorted(set.intersection(*({*arm.values} for _, arm in parts)))
+    sides = (" ".join([f"{weight:.6g}", *(f"{arm.label}-s{seed}" for seed in seeds)]) for weight, arm in parts)
+    return (metric, "; ".join(sides)) if len(seeds) > 1 else None
+
+
+def _measured(store: Store, key: Key) -> SentenceNoise | None:
+    """Return the noise of a contrast; None if it cannot be computed here."""
+    split, score, subset = [*key[0].split("/", 2), ""][:3]
+    sides = [side.split() for side in key[1].split("; ")]
+    arms = [(float(weight), names) for weight, *names in sides]
+    trees = [store.rest(name) for _, names in arms for name in names]
+    digests, *others = {tuple((tree["data"] or {}).get("files", {}).items()) for tree in trees}
+    if others or not digests:
+        return None
+    data = experiment_from(trees[0]["config"]).data
+    pairs, members = _pairs(data, split, subset, digests)
+    parts, right = list[Any](), []
+    for weight, names in arms:
+        values = [_values(store, name, split, score, pairs) for name in names]
+        if not all(len(one) for one in values):
+            return None
+        chosen = [i for i in members if i < len(values[0])] if members else slice(None)
+        parts.append(weight * np.array(values)[:, chosen])
+        exact = [_values(store, name, split, "exact", pairs) for name in names] if score == "nll" else []
+        right += [np.array(exact)[:, chosen] > 0] if exact and all(len(one) for one in exact) else []
+    words = sum(len(scoring.forms(pairs[i].target)) for i in members or range(len(pairs))) if score == "accuracy" else 1
+    table = np.sum(parts, axis=0) * (len(members or pairs) / words if score == "accuracy" else 1)
+    if (variance := sentence_variance(table)) is None:
+        return None
+    if len(right) < len(arms):
+        return SentenceNoise(variance, table.shape[1])
+    counts = np.sum(right, axis=0)
+    both, none = ((table * (counts == n)).mean() for n in (len(arms), 0))
+    return SentenceNoise(variance, table.shape[1], (float(both), float(table.mean() - both - none), float(none)))
+
+
+@lru_cache
+def _pairs(data: Any, split: str, subset: str, digests: tuple[tuple[str, str], ...]) -> tuple[list[Pair], list[int]]:
+    """Return the sentences of a split, and the places of those in a subset; none without the text or the subset."""
+    pairs: list[Pair] = data.pairs_of(split, dict(digests)) or []
+    inside = data.in_subsets(split, pairs)[subset] if pairs and subset else []
+    return pairs, [i for i, belongs in enumerate(inside) if belongs]
+
+
+def _values(store: Store, run: str, split: str, score: str, pairs: list[Pair]) -> Any:
+    """Return what a run has for each sentence; nothing if that was not kept."""
+    if score == "nll":
+        return [float(line) for line in (store.content(run, f"{split}.nll.txt") or b"").splitlines()]
+    if score == "accuracy":  # words of the reference that the translation has at the same place
+        both = zip(store.hypotheses(run, split), pairs, strict=True) if pairs else ()
+        return [100.0 * sum(map(eq, scoring.forms(text), scoring.forms(pair.target))) for text, pair in both]
+    stored = (store.content(run, f"{split}{STATISTICS}") or b"").decode().splitlines()[1:]
+    counts = np.array([line.split("\t") for line in stored], dtype=float)
+    if score == "exact" and not stored and pairs:
+        both = zip(store.hypotheses(run, split), pairs, strict=True)
+        return [100.0 * (text.strip() == pair.target.strip()) for text, pair in both]
+    if not stored and pairs:
+        counts = np.array(scoring.counts(store.hypotheses(run, split), pairs), dtype=float)
+    if not len(counts):
+        return []
+    return 100.0 * counts[:, 1] if score == "exact" else linearised(counts[:, 2:])
+
+
+def linearised(counts: Any) -> Any:
+    """Return BLEU by sentence, whose mean is BLEU; nothing if no n-gram of a length is right.
+
+    Args:
+        counts: lengths of translation and reference, and right n-grams of 1 to 4 words, of each sentence.
+    """
+    ours, theirs, *right = np.asarray(counts, dtype=float).T
+    made = [np.maximum(0.0, ours - n) for n in range(4)]
+    if not all(some.sum() for some in right):
+        return []
+    logs = [np.log(a.sum() / b.sum()) for a, b in zip(right, made, strict=True)]
+    short = ours.sum() < theirs.sum()
+    bleu = 100.0 * np.exp(np.mean(logs) + (1.0 - theirs.sum() / ours.sum()) * short)
+    slopes = sum(a / a.sum() - b / b.sum() for a, b in zip(right, made, strict=True)) / 4
+    slopes = slopes + short * (theirs.sum() / ours.sum()) * (ours / ours.sum() - theirs / theirs.sum())
+    return bleu * (1.0 + len(ours) * slopes)
