@@ -56,15 +56,17 @@ def draw(data: pd.DataFrame) -> Figure:
         ticks.append(((first + last) / 2, f"{some.claim.iloc[0]}  {some.id.iloc[0]}"))
         ends = known.difference.clip(-REACH, REACH)
         axes.fill_betweenx([first - 0.3, last + 0.3], ends.min(), ends.max(), color="#cfd8e3", zorder=1, linewidth=0)
-        word = some.words.iloc[0].partition(" on ")[0] + ("" if len(known) else "; no margin")
+        word = some.words.iloc[0].partition(" on ")[0]
+        word = word if len(known) else word.partition(" ")[0] + "; no margin"
         axes.text(REACH + 0.4, (first + last) / 2, word, va="center", fontsize=style.SMALL, color="#333333")
         for row in some.to_dict("records"):
             marker, colour, face = MARKS[row["verdict"]]
             low, centre, high = (max(-REACH, min(REACH, row[end])) for end in ("low", "difference", "high"))
-            axes.plot([low, high], [place] * 2, color=colour, linewidth=0.7, zorder=2)
-            beyond = abs(row["difference"]) > REACH
-            shape = {1: ">", -1: "<"}[1 if centre > 0 else -1] if beyond else marker
-            axes.plot(centre, place, marker=shape, markersize=3, color=colour, markerfacecolor=face, zorder=3)
+            if row["difference"] == row["difference"]:  # not NaN
+                axes.plot([low, high], [place] * 2, color=colour, linewidth=0.7, zorder=2)
+                beyond = abs(row["difference"]) > REACH
+                shape = {1: ">", -1: "<"}[1 if centre > 0 else -1] if beyond else marker
+                axes.plot(centre, place, marker=shape, markersize=3, color=colour, markerfacecolor=face, zorder=3)
             place += 0.55
         place += 0.6
     axes.set_ylim(place - 0.6, -0.9)
