@@ -15,13 +15,11 @@ from study.claims import costs
 from study.claims.contrasts import QuestionArms, weigh
 from study.claims.costs import Costs
 from study.claims.multiverse import verdicts
-from study.claims.schema import NO_DIFFERENCE, Claim, ClaimFile, Overrides, Question
+from study.claims.schema import Claim, ClaimFile, NamedMargin, Overrides, Question, margin_of
 from study.claims.sentences import SentenceNoises
 from study.claims.verdicts import Finding, conclude, over_the_study
 from study.errors import InputError
 
-Worth = Mapping[str, Mapping[str, Mapping[str, float]]]
-"""Named margin ↦ corpus/family ↦ score ↦ value."""
 Multiverse = tuple[Finding, dict[str, str]]
 
 
@@ -46,13 +44,13 @@ def evaluate(
     Raises:
         InputError: a claim that is not there, one that names what no sweep has, or a record that can't be used.
     """
-    worth = {name: margin.values for file in files for name, margin in file.margins.items()}
+    margins = {name: margin for file in files for name, margin in file.margins.items()}
     names, known = set(wanted), {name for file in files for claim in file.claims for name in claim.names}
     if unknown := names - known:
         raise InputError(f"claim: expected a number or name of a claim, got {min(unknown)}. `study claims` lists all.")
     found: list[Finding] = []
     for file in files:
-        evaluator = Evaluator(runs, worth, file.path, noises or SentenceNoises(runs.store))
+        evaluator = Evaluator(runs, margins, file.path, noises or SentenceNoises(runs.store))
         rows = [
             row for claim in file.claims if not names or names & claim.names for row in evaluator.rows(claim, measured)
         ]
@@ -71,7 +69,7 @@ def multiverse(rows: Sequence[Finding], file: ClaimFile, runs: Runs, noises: Sen
         runs: sweeps and runs.
         noises: noise of the sentences.
     """
-    evaluator = Evaluator(runs, {name: margin.values for name, margin in file.margins.items()}, file.path, noises)
+    evaluator = Evaluator(runs, file.margins, file.path, noises)
     for _, some in groupby(rows, key=lambda row: (id(row.question), row.corpus, row.family)):
         own = list(some)
         if own[0].votes:
@@ -89,7 +87,7 @@ class Evaluator:
     """Evaluates the questions of one file of claims."""
 
     runs: Runs
-    worth: Worth
+    margins: Mapping[str, NamedMargin]
     path: Path
     noises: SentenceNoises
 
@@ -134,7 +132,7 @@ class Evaluator:
             raise InputError(f"asked: expected a corpus/family of sweep {question.sweep}, got {pair}.")
         for name in (metric, *(name for contrast in question.contrasts for name in contrast.named)):
             metrics.check_claimed(name, arms[0].corpus)
-        margin = self._margin(question, metric, pair)
+        margin = margin_of(question, metric, pair, self.margins)
         measure = Measure(metric, (margin or 0.0) if "costly" in question.statistics else None)
         among, one_bleu, rows = (
             QuestionArms(self.runs, measure, question.where, arms),
@@ -163,15 +161,7 @@ class Evaluator:
         """The value of one BLEU in units of a score, by the named margin `bleu`; None without one."""
         if not question.statistics <= {"difference", "interaction", "within", "draws"}:
             return None
-        unit = metrics.unit_of(metric)
-        return 1.0 if unit.split("/")[0] == "bleu" else self.worth.get("bleu", {}).get(pair, {}).get(unit)
-
-    def _margin(self, question: Question, metric: str, pair: str) -> float | None:
-        """The margin in units of a score."""
-        if not isinstance(question.margin, str):
-            return question.margin
-        unit, (times, _, name) = metrics.unit_of(metric), question.margin.partition(" ")
-        if unit not in (worth := self.worth.get(name, {}).get(pair, {})):
-            remedy = "Add it to `margins:`." + " Or give a number." * (question.type not in NO_DIFFERENCE)
-            raise InputError(f"margin: expected {name} with a value for {unit} in {pair}, got none. {remedy}")
-        return float(times) * worth[unit]
+        unit, bleu = metrics.unit_of(metric), self.margins.get("bleu")
+        if unit.split("/")[0] == "bleu":
+            return 1.0
+        return bleu.values.get(pair, {}).get(unit) if bleu else None

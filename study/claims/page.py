@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from study.analysis import labels
+from study.analysis.inference import FEWEST
 from study.claims import table
 from study.claims.verdicts import DEPENDS, FAILS, NOT_ASKED, NOT_RUN, Finding, by_claim, counted, deciding, summary
 
@@ -36,7 +37,7 @@ def lines(rows: Sequence[Finding], everything: bool = False) -> Iterator[str]:
         ordered = sorted(own, key=lambda one: id(one) not in first)
         shown = ordered if everything else ordered[:MOST]
         for one in shown:
-            told = f"{table.told_verdict(one):<11}  {_estimate(one)} · {table.asked_in(one)}: {one.name()}"
+            told = answer(one)
             yield from _wrapped(told, 17, -13) if everything else _wrapped(told, 17, -13)[:2]
             if everything and one.question.no_vote:
                 yield from _wrapped(f"no vote: {one.question.no_vote}", 19, -2)
@@ -50,6 +51,11 @@ def lines(rows: Sequence[Finding], everything: bool = False) -> Iterator[str]:
             yield f"    {left}--all prints every question and contrast."
 
 
+def answer(row: Finding) -> str:
+    """Return the verdict on a question, its estimate and where it is asked, in one line."""
+    return f"{table.told_verdict(row):<11}  {_estimate(row)} · {table.asked_in(row)}: {row.name()}"
+
+
 def _estimate(row: Finding) -> str:
     """`−5.0 [−6.9, −3.1] NLL, margin 0.1`: estimate and 95% interval; of an exact test p instead."""
     if row.test.difference is None:
@@ -57,6 +63,7 @@ def _estimate(row: Finding) -> str:
     cells = table.cells(row)
     interval = f" {cells['interval']}" if row.test.low is not None else ""
     exact = f", exact p {cells['holm']}" if row.test.method == "exact" else ""
+    exact += f", no test of fewer than {FEWEST} runs" * (row.test.method == "few")
     margin = "" if row.margin is None else f", margin {cells['margin']}"
     other = f"; {table.second(row).partition(': ')[0]}" if row.second else ""
     return f"{cells['estimate'].split()[0]}{interval} {cells['metric']}{exact}{margin}{other}"

@@ -7,6 +7,7 @@ run exists: sweeps, arms, fields, values and metrics that are not there are refu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -270,6 +271,28 @@ class ClaimFile(Entry):
     description: str = ""
     margins: dict[str, NamedMargin] = {}
     claims: tuple[Claim, ...]
+
+
+def margin_of(question: Question, metric: str, pair: str, margins: Mapping[str, NamedMargin]) -> float | None:
+    """Return the margin of a question in units of a score; None without one.
+
+    Args:
+        question: the question.
+        metric: the score, as `split/score` or `split/score/subset`.
+        pair: corpus/family.
+        margins: the named margins.
+
+    Raises:
+        InputError: the named margin has no value for the score.
+    """
+    if not isinstance(question.margin, str):
+        return question.margin
+    unit, (times, _, name) = metrics.unit_of(metric), question.margin.partition(" ")
+    worth = margins[name].values.get(pair, {}) if name in margins else {}
+    if unit not in worth:
+        remedy = "Add it to `margins:`."
+        raise InputError(f"margin: expected {name} with a value for {unit} in {pair}, got none. {remedy}")
+    return float(times) * worth[unit]
 
 
 def read_all(beside: Path | None = None) -> list[ClaimFile]:

@@ -36,9 +36,8 @@ def main(argv: Sequence[str]) -> int:
     add("--paired", action="store_true", help="compare arms seed by seed; declare it before the runs")
     add("--power", type=share, default=0.8, metavar="P", help="probability to show it (default: 0.8)")
     args = parser.parse_args(argv)
-    from study.analysis.measures import Measure
-    from study.analysis.power import AIMS, LEVEL, Spread, effect_size, power, seeds_for, spread
-    from study.analysis.runs import Runs
+    from study.analysis.power import AIMS, LEVEL, effect_size, power, seeds_for
+    from study.claims.planning import spreads
     from study.sweep.estimate import Past
     from study.sweep.spec import load
 
@@ -46,16 +45,8 @@ def main(argv: Sequence[str]) -> int:
     experiments = [cell.experiment for cell in spec.runnable if cell.experiment]
     metric = "valid/" + (args.metric or "/".join(spec.metric)).partition("/")[2]
     sd, correlation, lines = args.sd, args.correlation, list[str]()
-    found: list[tuple[Spread, str]] = []
-    for place in (folder for folder in (out, published()) if sd is None and folder.is_dir() and not found):
-        runs = Runs(place)
-        for corpus, family in dict.fromkeys((one.data.name, one.model.family) for one in experiments):
-            arms = [runs.values(arm, Measure(metric)) for arm in runs.named_arms([str(spec.path)], corpus, family)]
-            values = [arm.values for arm in arms if arm.values and not arm.diverged]
-            seeds = sorted(set.intersection(*map(set, values))) if values else []
-            if len(seeds) > 1 and (known := spread([[some[seed] for seed in seeds] for some in values])).sd:
-                source = f"{metric} on {corpus}/{family}: {len(values)} arms with {len(seeds)} seeds in {place}"
-                found.append((known, source))
+    pairs = dict.fromkeys(f"{one.data.name}/{one.model.family}" for one in experiments)
+    found = [*spreads(spec, out, metric, pairs).values()] if sd is None else []
     if sd is None:
         if not found:
             raise InputError(f"--sd: expected a number, or runs of two seeds of {spec.path}, got neither. Give it.")

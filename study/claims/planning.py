@@ -1,0 +1,100 @@
+"""What the claims of this study ask of a sweep: the power of its seeds before it runs, and first answers after it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from study import metrics
+from study.analysis.measures import Measure
+from study.analysis.power import LEVEL, POWER, Spread, effect_size, power, seeds_for, spread
+from study.analysis.runs import Overrides, Runs, matching
+from study.claims import page, schema
+from study.claims.evaluate import evaluate
+from study.errors import InputError
+from study.run_names import published, sweeps_folder
+from study.sweep.spec import Spec
+
+KINDS = {"superiority": "superiority", "equivalence": "equivalence", "noninferiority": "non-inferiority"}
+"""Type of a question ↦ what its power is of."""
+Spreads = dict[str, tuple[Spread, str]]
+"""Corpus/family ↦ the spread of scores over seeds, and its source in words."""
+
+
+def spreads(spec: Spec, out: Path, metric: str, pairs: Iterable[str], sides: Sequence[Overrides] = ({},)) -> Spreads:
+    """Return the spread of validation scores in each corpus and family that has runs of two seeds.
+
+    They are the sweep's own runs, or the published ones if there are none. No test score is read.
+
+    Args:
+        spec: the sweep.
+        out: folder of the user's runs.
+        metric: a score of any split, such as `test/nll`; its values on validation are read.
+        pairs: corpora and families.
+        sides: arms that count have the values of one of these; by default all arms count.
+
+    Raises:
+        InputError: a record cannot be used, or lacks the score.
+    """
+    metric, found = f"valid/{metric.partition('/')[2]}", Spreads()
+    for folder in (folder for folder in (out, published()) if folder.is_dir() and not found):
+        runs = Runs(folder)
+        for pair in pairs:
+            corpus, _, family = pair.partition("/")
+            arms = runs.named_arms([str(spec.path)], corpus, family)
+            chosen = [one for one in arms if any(matching([one], side) for side in sides)]
+            values = [arm.values for arm in (runs.values(one, Measure(metric)) for one in chosen) if not arm.diverged]
+            values = [some for some in values if some]
+            seeds = sorted(set.intersection(*map(set, values))) if values else []
+            if len(seeds) > 1 and (known := spread([[some[seed] for seed in seeds] for some in values])).sd:
+                found[pair] = known, f"{metric} on {pair}: {len(values)} arms with {len(seeds)} seeds in {folder}"
+    return found
+
+
+def power_lines(spec: Spec, out: Path) -> list[str]:
+    """Return two lines on the question that needs most seeds of a sweep; none without a claim that asks it.
+
+    Questions about differences of two arms with a margin are planned, from validation scores of runs that there are.
+    """
+    found, n = [], len(spec.seeds)
+    for file, claim in _asked(spec):
+        for question in claim.questions:
+            if question.sweep != spec.name or question.type not in KINDS or question.no_vote:
+                continue
+            contrasts = [one for one in question.contrasts if one.statistic == "difference"]
+            sides = [question.where | side for one in contrasts for side in (one.arm, one.baseline)]
+            try:
+                known = spreads(spec, out, question.metric, question.asked, sides) if contrasts else {}
+            except InputError:  # validation does not have the score
+                continue
+            for pair, (one, _) in known.items():
+                if margin := schema.margin_of(question, question.metric, pair, file.margins):
+                    effect, level = effect_size(margin, one.sd), LEVEL / len(contrasts)
+                    told = f"{KINDS[question.type]} on {pair}, margin {margin:.3g} in {metrics.title(question.metric)}"
+                    share = power(KINDS[question.type], effect, n, level)
+                    found.append((share, effect, level, KINDS[question.type], f"claim {claim.id}: {told}"))
+    if not found:
+        return []
+    share, effect, level, kind, told = min(found)
+    need = seeds_for(kind, effect, level=level) or "over 1000"
+    return [told, f"  {n} seeds have power {share:.2f}, {POWER:.2f} needs {need}: see `study plan --help`"]
+
+
+def answers(spec: Spec, out: Path) -> Iterator[str]:
+    """Yield what the runs of a sweep say to the claims of this study that ask it: a line for each question."""
+    for file, claim in _asked(spec):
+        own = claim.model_copy(update={"questions": tuple(one for one in claim.questions if one.sweep == spec.name)})
+        rows = evaluate([file.model_copy(update={"claims": (own,)})], Runs(out, sweeps_folder()))
+        yield f"claim {claim.id}: {claim.statement}"
+        yield from (f"  {page.answer(row)}" for row in rows if row.decides)
+
+
+def _asked(spec: Spec) -> list[tuple[schema.ClaimFile, schema.Claim]]:
+    """Return the claims of this study that ask a sweep of this study."""
+    text = schema.HERE.read_text(encoding="utf-8")
+    named = re.search(rf"^ *(- )?sweep: {re.escape(spec.name)}$", text, re.MULTILINE)
+    if not named or spec.path.resolve().parent != sweeps_folder().resolve():
+        return []
+    file = schema.read(schema.HERE)
+    return [(file, claim) for claim in file.claims if any(one.sweep == spec.name for one in claim.questions)]
