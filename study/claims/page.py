@@ -65,7 +65,7 @@ def _estimate(row: Finding) -> str:
     exact = f", exact p {cells['holm']}" if row.test.method == "exact" else ""
     exact += f", no test of fewer than {FEWEST} runs" * (row.test.method == "few")
     margin = "" if row.margin is None else f", margin {cells['margin']}"
-    other = f"; {table.second(row).partition(': ')[0]}" if row.second else ""
+    other = f"; {cells['second'].partition(': ')[0]}" if row.second else ""
     return f"{cells['estimate'].split()[0]}{interval} {cells['metric']}{exact}{margin}{other}"
 
 

@@ -7,26 +7,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from study import metrics
 from study.analysis import labels
 from study.analysis.comparison import MARKS
 from study.analysis.inference import ENDS, FEWEST
 from study.analysis.tables import Block, Column, Row, Table
 from study.claims import verdicts
 from study.claims.verdicts import DEPENDS, FAILS, HOLDS, NOT_RUN, OPEN, UNDECIDED, Finding, by_claim
-from study.metrics import METRICS
 
 RULES = ("docs/statistics.md explains verdicts, findings, columns and the marks § ¶ ‡.",)
 HEADS = {
     "id": "#", "claim": "claim", "asked": "data and model", "verdict": "verdict", "metric": "measure",
     "contrast": "contrast", "finding": "finding", "estimate": "estimate", "interval": "95% CI", "inner": "90% CI",
-    "margin": "margin", "turns": "turns at", "effects": "published, BLEU", "n": "seeds", "needed": "needs",
-    "smallest": "detectable", "second": "second score", "shares": "both right / one / none", "holm": "Holm p",
+    "margin": "margin", "turns": "turns at", "effects": "published, BLEU (↓: below the margin)",
+    "n": "seeds", "needed": "needs", "smallest": "detectable", "second": "second score",
+    "shares": "both right / one / none", "holm": "Holm p",
     "false_discovery": "BH p", "published": "published effect", "notes": "notes", "parts": "questions",
 }  # fmt: skip
 """Column ↦ its heading."""
 TESTED = ("estimate", "interval", "inner", "margin", "turns", "n", "needed", "smallest", "shares", "holm",
           "false_discovery")  # fmt: skip
 """Columns of numbers of a contrast; they line up on the right."""
+OF_SUMMARY = ("corpus", "family", "part", "asked", "finding", "metric", "contrast", "words", "measure", "decimals",
+              "margin", *ENDS[:3], "n")  # fmt: skip
+"""Columns of the row that stands for a claim in the summary."""
 UNITS = {"band": "doublings", "ratio": "time, times the baseline's", "correlation": "rank correlation",
          "costly": "heads, %"}  # fmt: skip
 """Statistic ↦ the quantity of which the estimate is a difference, if that is not the score."""
@@ -47,15 +51,15 @@ def contrasts_table(rows: Sequence[Finding]) -> Table:
 
 def summary_table(rows: Sequence[Finding]) -> Table:
     """Return one row per claim: its verdict, how its questions divide, and the row that stands for it."""
-    found, names = [], ("corpus", "family", "part", "finding", "metric", "contrast", "margin", *ENDS[:3], "n")
+    found = []
     for claim, own in by_claim(rows).items():
         row, verdict = verdicts.deciding(own), verdicts.summary(own)
         counts, known = verdict.counts, numbers(row)
-        facts: dict[str, Any] = {"id": claim, "slug": row.claim.slug, "verdict": verdict.word, "words": verdict.words}
+        facts: dict[str, Any] = {"id": claim, "slug": row.claim.slug, "verdict": verdict.word, "answer": verdict.words}
         facts |= {"depends_on": verdict.on * (verdict.word == DEPENDS), "seeds": verdict.seeds}
         facts |= {"hold": counts[HOLDS], "fail": counts[FAILS], "open": counts[OPEN], "questions": counts.total()}
         told = words(row) | {"verdict": verdict.words, "parts": parts(own)}
-        found.append(_row(row, told, facts | {name: known[name] for name in names}))
+        found.append(_row(row, told, facts | {name: known[name] for name in OF_SUMMARY}))
     keys = ("id", "claim", "verdict", "parts", "asked", "finding", "contrast", *TESTED[:4], "effects", "published")
     return _table("Summary", keys, found, asked="a row that decides")
 
@@ -96,12 +100,6 @@ def parts(own: Sequence[Finding]) -> str:
     return ", ".join(f"{n} {several.get(word, word) if n > 1 else word}" for word, n in counts.items())
 
 
-def score_title(score: str) -> str:
-    """`nll/without pronouns` ↦ `NLL, without pronouns`."""
-    name, _, subset = score.partition("/")
-    return ", ".join(filter(None, [METRICS[name].short or METRICS[name].title, subset]))
-
-
 def asked_in(row: Finding) -> str:
     """`grammar, recurrent; at the best rate (post hoc)`."""
     where = "; ".join(filter(None, [", ".join(filter(None, [row.corpus, row.family])), row.question.part]))
@@ -123,49 +121,60 @@ def words(row: Finding) -> dict[str, str]:
         reasons.append(f"an arm has fewer than {FEWEST} runs")
     elif row.word == UNDECIDED and row.test.detectable is not None:
         reasons.append(f"detectable {told['smallest']}")
-    above, below = list[str](), list[str]()
-    for bleu, value in row.effects:
-        effect = f"{bleu:+g}" if bleu else "0"
-        (below if abs(value) < (row.margin or 0.0) else above).append(effect.replace("-", "−"))
-    smaller = f"{', '.join(below)} (smaller than the margin)" if below else ""
     return told | {
         "claim": row.claim.statement,
-        "published": row.claim.published or labels.NOTHING,
         "verdict": told_verdict(row),
         "finding": "; ".join(filter(None, [row.word, *reasons, row.power])),
         "contrast": f"{row.name()}: {told['metric']}",
-        "effects": "; ".join(filter(None, [", ".join(above), smaller])) or labels.NOTHING,
+        "effects": told["published"],
+        "published": row.claim.published or labels.NOTHING,
     }
 
 
 def cells(row: Finding) -> dict[str, str]:
     """Return a contrast as texts by the keys of columns; dashes where there is nothing."""
-    known, signed, statistic = numbers(row), row.question.benchmark is None, row.contrast.statistic
-    digits = 2 if statistic in ("band", "ratio", "correlation") else row.measure.decimals
-    interval, inner = (labels.interval(known[f"low{end}"], known[f"high{end}"], digits, signed) for end in ("", "90"))
+    known, statistic = numbers(row), row.contrast.statistic
+    told = {name: text or labels.NOTHING for name, text in printed(known).items()}
     count = str(known["n"]) if known["n"] == known["declared"] else f"{known['n']} of {known['declared']}"
-    shares = row.noise.shares if row.noise else None
-    return {
-        "id": str(row.claim.id), "asked": asked_in(row), "metric": UNITS.get(statistic, row.measure.title),
-        "contrast": row.name(), "finding": row.word,
-        "estimate": labels.number(known["difference"], digits, signed) + MARKS.get(known["method"], ""),
-        "interval": interval, "inner": inner, "margin": labels.number(known["margin"], digits),
-        "turns": labels.number(known["turns"], digits), "n": count + COUNTS.get(statistic, ""),
-        "needed": str(known["needed"] or labels.NOTHING), "smallest": labels.number(known["detectable"], digits),
-        "second": second(row) or labels.NOTHING,
-        "shares": " / ".join(labels.number(part, digits, True) for part in shares) if shares else labels.NOTHING,
+    return told | {
+        "id": str(row.claim.id), "metric": known["measure"], "finding": row.word,
+        "estimate": told["estimate"] + MARKS.get(known["method"], ""), "n": count + COUNTS.get(statistic, ""),
+        "needed": str(known["needed"] or labels.NOTHING), "notes": known["notes"] or labels.NOTHING,
         "holm": labels.p_value(known["holm"]), "false_discovery": labels.p_value(known["false_discovery"]),
-        "notes": known["notes"] or labels.NOTHING,
+        "second": f"{told['second']}: {row.second.word}" if row.second else labels.NOTHING,
     }  # fmt: skip
 
 
-def second(row: Finding) -> str:
-    """`BLEU +0.62 [+0.17, +1.06]: supported`: the contrast by the second score; empty without one."""
-    if (other := row.second) is None:
-        return ""
-    test, digits = other.test, other.measure.decimals
-    interval = labels.interval(test.low, test.high, digits)
-    return f"{other.measure.title} {labels.number(test.difference, digits, True)} {interval}: {other.word}"
+def printed(known: Mapping[str, Any]) -> dict[str, str]:
+    """Return texts of a row of `contrasts` or `summary` by name; empty where there is nothing.
+
+    Args:
+        known: the row as `numbers` has it, or as it is read from the CSV.
+    """
+    digits, signed, margin = int(known["decimals"]), known["metric"] != "time", known.get("margin")
+    interval, inner = (
+        labels.interval(known.get(f"low{end}"), known.get(f"high{end}"), digits, signed) for end in ("", "90")
+    )
+    parts = [known.get(f"{name}_right") for name in ("both", "one", "none")]
+    effects = zip(*(str(known.get(f"published_{name}") or "").split() for name in ("bleu", "in_units")), strict=True)
+    told = {
+        "asked": known["asked"], "contrast": known["words"], "measure": known["measure"],
+        "estimate": labels.number(known["difference"], digits, signed), "interval": interval, "inner": inner,
+        **{name: labels.number(known.get(name), digits) for name in ("margin", "turns")},
+        "smallest": labels.number(known.get("detectable"), digits), "second": "",
+        "shares": "" if None in parts else " / ".join(labels.number(part, digits, True) for part in parts),
+        "published": ", ".join(
+            (f"{float(bleu):+g}".replace("-", "−") if float(bleu) else "0")
+            + "↓" * (margin is not None and abs(float(units)) < margin)
+            for bleu, units in effects
+        ),
+    }  # fmt: skip
+    if (metric := known.get("second_metric")) and known.get("second_difference") is not None:
+        middle, low, high = (known[f"second_{name}"] for name in ENDS[:3])
+        digits = metrics.decimals(metric)
+        told["second"] = f"{metrics.title(metric)} {labels.number(middle, digits, True)} "
+        told["second"] += labels.interval(low, high, digits)
+    return {name: "" if text == labels.NOTHING else text for name, text in told.items()}
 
 
 def numbers(row: Finding) -> dict[str, Any]:
@@ -178,12 +187,15 @@ def numbers(row: Finding) -> dict[str, Any]:
     below = [abs(value) < row.margin for _, value in row.effects if row.margin is not None]
     noise, other = row.noise, row.second
     both, one, none = (noise.shares if noise and noise.shares else None) or (None, None, None)
+    decimals = 2 if row.contrast.statistic in ("band", "ratio", "correlation") else row.measure.decimals
     needed = row.needed(len(question.contrasts)) if verdicts.stance(row) == 0 else None
     return {
         "id": claim.id, "slug": claim.slug, "type": question.type, "corpus": row.corpus, "family": row.family,
         "part": question.part, "post_hoc": question.post_hoc, "no_vote": question.no_vote, "verdict": row.verdict,
         "decides": row.decides, "metric": "time" if question.benchmark else question.metric,
-        "contrast": row.name(words=False), "finding": row.word, "margin": margin, "turns": turns, "method": test.method,
+        "contrast": row.name(words=False), "asked": asked_in(row), "words": row.name(),
+        "measure": UNITS.get(row.contrast.statistic, row.measure.title), "decimals": decimals,
+        "finding": row.word, "margin": margin, "turns": turns, "method": test.method,
         **{name: getattr(test, name) for name in ("difference", "low", "high", "se", "df", "p", "low90", "high90")},
         "in_margins": row.in_margins["difference"], "holm": test.holm, "false_discovery": row.false_discovery,
         "detectable": test.detectable, "n": weighted.n, "declared": weighted.declared, "needed": needed,

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from study.analysis.labels import interval, mean_sd, number
+from study.claims.table import printed
 from study.config.pruning import TRAINING
 from study.config.words import arm_words
 from study.errors import InputError
 from study.files import CHECKOUT, write
-from study.metrics import METRICS, decimals, title
+from study.metrics import decimals
 from study.publish.results import Results
 
 if TYPE_CHECKING:
@@ -35,9 +35,6 @@ DRAWN = (
     "grammar-transformer-dot-dc42eab8-s1",
 )
 """Runs whose attention maps the paper draws."""
-NAMED = {"learning_rate": "learning rate", "test/aer": "alignment error rate", "test/bleu": "BLEU"}
-PLAIN = re.compile(r"\b(?!decoder|heads [a-z]|go\b|init direct)([a-z_]+) (\S+?)(?=,| −| ÷| over |$)")
-"""A field and its value in the name of a contrast."""
 
 
 def table(results: Results, stem: str) -> list[dict[str, str]]:
@@ -53,54 +50,16 @@ def table(results: Results, stem: str) -> list[dict[str, str]]:
         return [row | {"runs": ""} for row in csv.DictReader(file)]
 
 
-def contrast_words(name: str) -> str:
-    """Return a contrast in words: `memory states − memory final` ↦ `all states − final state`."""
-    found = PLAIN.sub(lambda setting: arm_words(f"{setting[1]}={setting[2]}"), name)
-    for field, words in NAMED.items():
-        found = found.replace(field, words)
-    return found.replace("additive, additive width", "additive width")
-
-
 def evidence(row: Mapping[str, str]) -> dict[str, str]:
     """Return the printed cells of a row of `contrasts` or `summary`."""
-    place, metric, ratio = filter(None, (row["corpus"], row["family"])), row["metric"], row["metric"] == "time"
-    asked = "; ".join(filter(None, (", ".join(place), row["part"]))) + " (post hoc)" * bool(row.get("post_hoc"))
-    digits, unit = 3, metric.rpartition("/")[2].replace("_", " ")
-    if "/" in metric and metric.split("/")[1] in METRICS:
-        digits, unit = decimals(metric), title(metric)
-    if ratio or row.get("method") == "resampled" or "band of good" in row["contrast"]:
-        digits, unit = 2, "ratio of times" if ratio else "ρ" if "ρ" in row["contrast"] else "doublings"
-    low, high, margin = (_value(row, name) for name in ("low", "high", "margin"))
-    if low is not None and high is not None and 0 < high - low < 5 * 10.0**-digits and abs(low) < 1:
-        digits = 3  # a slope over lengths
-    published = []
-    for bleu, units in zip(
-        row.get("published_bleu", "").split(), row.get("published_in_units", "").split(), strict=True
-    ):
-        shown = f"{float(bleu):+g}".replace("-", "−") if float(bleu) else "0"
-        published.append(shown + "↓" * (margin is not None and abs(float(units)) < margin))
-    return {
-        "asked": asked,
-        "contrast": contrast_words(row["contrast"]),
-        "measure": unit,
-        "estimate": number(_value(row, "difference"), digits, not ratio),
-        "interval": interval(low, high, digits, not ratio),
-        "inner": interval(_value(row, "low90"), _value(row, "high90"), digits, not ratio),
-        "margin": number(margin, digits),
-        "turns": number(_value(row, "turns"), digits),
-        "second": second_score(row),
-        "smallest": number(_value(row, "detectable"), digits),
-        "published": ", ".join(published),
-    }
+    return printed({name: _number(text) for name, text in row.items()})
 
 
-def second_score(row: Mapping[str, str]) -> str:
-    """Return the contrast by the second score that decides: `BLEU +0.6 [+0.2, +1.1]`; empty without one."""
-    if not row.get("second_difference"):
-        return ""
-    metric = row["second_metric"]
-    middle, low, high = (_value(row, f"second_{end}") for end in ("difference", "low", "high"))
-    return f"{title(metric)} {number(middle, decimals(metric), True)} {interval(low, high, decimals(metric))}"
+def _number(text: str) -> Any:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return text
 
 
 def _value(row: Mapping[str, str], name: str) -> float | None:

@@ -285,8 +285,8 @@ def test_published_effects_stand_beside_the_margin(study):
     named = {"bleu": {"source": "fixed", "values": {"grammar/recurrent": {"exact": 4.0}}}}
     rows = study.ask(facts, margins=named)
     assert [table.words(row)["effects"] for row in rows] == [
-        "−0.6; +0.4 (smaller than the margin)",
-        "−0.6, +9; +0.4 (smaller than the margin)",
+        "+0.4↓, −0.6",
+        "+0.4↓, −0.6, +9",
     ]
     row = table.contrasts_table(rows).rows[0]
     assert (row.numbers["published_in_units"], row.numbers["published_below"]) == ("1.6 -2.4", 1)

@@ -239,7 +239,7 @@ const site = (() => {
     const box = e("input", { type: "search", autocomplete: "off", placeholder: "scale, heads, fails …" }), found = e("span", { role: "status" });
     const chips = Object.entries(counts).map(([word, count]) => e("button", { type: "button", class: `mark ${KINDS[word] || "open"}`, "aria-pressed": "false", "data-word": word }, `${word} ${count}`));
     const sections = main.claims.map((claim) => e("section", { class: "claim", "data-word": claim.summary.verdict },
-      e("h3", {}, link("claim", claim.id, e("span", { class: "id" }, claim.id), " ", claim.statement), " ", mark(claim.summary.verdict, claim.summary.words)),
+      e("h3", {}, link("claim", claim.id, e("span", { class: "id" }, claim.id), " ", claim.statement), " ", mark(claim.summary.verdict, claim.summary.answer)),
       questions(claim.id).map((row) => claimRow(row, row.no_vote ? "not asked" : row.verdict, voted(row)))));
     const show = () => {
       const words = box.value.toLowerCase().split(/\s+/).filter(Boolean), chosen = chips.filter((chip) => chip.getAttribute("aria-pressed") === "true").map((chip) => chip.dataset.word);
@@ -275,7 +275,7 @@ const site = (() => {
     const contrasts = rows.filter((row) => row.finding && row.finding !== "not yet run");
     const beside = (step, text) => { const other = main.claims[place + step]; return other ? e("a", { href: at("claim", other.id), rel: step < 0 ? "prev" : "next" }, text(`${other.id} ${other.statement}`)) : null; };
     page(`Claim ${id}`, crumbs(e("a", { href: at("claims") }, "Claims"), id), e("h1", {}, one.statement),
-      e("p", { class: "lead" }, mark(one.summary.verdict, one.summary.words), e("small", {}, `${one.summary.hold} of ${one.summary.questions} questions hold, ${one.summary.fail} fail, ${one.summary.open} open`)),
+      e("p", { class: "lead" }, mark(one.summary.verdict, one.summary.answer), e("small", {}, `${one.summary.hold} of ${one.summary.questions} questions hold, ${one.summary.fail} fail, ${one.summary.open} open`)),
       one.published ? e("p", {}, `Published effect: ${one.published}.`) : null,
       made.length ? [e("h2", {}, "What the runs say"), e("p", {}, HOW), e("div", { class: "forestplot" }, forestHead(), made.map((row) => claimRow(row, row.no_vote ? "not asked" : row.verdict, [voted(row), e("small", {}, row.no_vote ? `${row.finding}; ${row.no_vote}` : row.finding), row.post_hoc ? e("small", {}, "post hoc") : null, row.needed ? e("small", {}, `needs ${row.needed} seeds`) : null])))] : null,
       open.length ? [e("h2", {}, "Not yet run"), e("ul", { class: "plain" }, open.map((row) => e("li", {}, asked(row))))] : null,
@@ -291,7 +291,7 @@ const site = (() => {
     if (!one) return nothing(`sweep ${name}`);
     const claims = main.claims.filter((other) => other.sweeps.includes(name));
     page(name, crumbs(e("a", { href: at("sweeps") }, "Sweeps"), name), e("h1", {}, one.about || name), one.introduction.map(prose),
-      claims.length ? e("p", {}, "Claims that it decides: ", claims.map((other, i) => [i ? "; " : "", link("claim", other.id, `${other.id} ${other.statement}`), ` (${other.summary.words})`])) : null,
+      claims.length ? e("p", {}, "Claims that it decides: ", claims.map((other, i) => [i ? "; " : "", link("claim", other.id, `${other.id} ${other.statement}`), ` (${other.summary.answer})`])) : null,
       e("h2", {}, "Figure"), e("p", {}, `The score is ${one.title}. A dot is one run and leads to it, the bar is the mean, the grey line the baseline's mean. A blue line is the 95% interval of the difference, simultaneous over the arms, drawn around the baseline.`), strips(one, all),
       one.markdown.length ? [e("h2", {}, "Table"), one.markdown.map(prose)] : null,
       e("h2", {}, "Arms and runs"), e("ul", { class: "plain" }, one.arms.map((arm) => { const there = arm.runs.filter((id) => all.byId.has(id)), words = arm.words.toReversed().filter(Boolean).join(", ") || "all";
