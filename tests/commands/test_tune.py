@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -165,6 +166,28 @@ def test_a_range_has_edges_on_its_own_scale(file):
     assert edges == {0.00101: "lower", 0.0012: "lower", 0.0013: "", 0.007: "", 0.009: "upper"}
     two = load(file({RATE: {"values": [0.001, 0.002]}}))
     assert two.edge(RATE, 0.001) == "", "two values are both ends, which says nothing"
+
+
+def test_the_way_of_the_page_leads_from_a_text_to_a_claim(capsys, tmp_path, monkeypatch):
+    """With its presets, its search, its arms and its claim, on a small Czech text."""
+    monkeypatch.setenv("STUDY_FILES", str(ROOT / "tests/corpora/catalogue_cs_en"))
+    monkeypatch.chdir(tmp_path)
+    presets = {path.stem: path.read_text() for path in (ROOT / "sweeps/own_text").glob("*.yaml")}
+    assert presets.keys() == {"5k", "30k", "200k", "tune"}
+    arms, claims = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/real-text.md").read_text(), re.DOTALL)
+    presets["mine"] = re.sub(r"  arm:\n.*?(?=  data.name)", arms, presets["5k"], flags=re.DOTALL)
+    (tmp_path / "claims.yaml").write_text(claims)
+    for name, content in presets.items():
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(content.replace("value: es", "value: cs").replace(f"own_text_{name}", name))
+        runs = 16 if name == "tune" else 6
+        assert main(["tune" if name == "tune" else "sweep", str(path), "--dry-run"]) == 0
+        assert f": {runs} of {runs} declared would run" in capsys.readouterr().out
+    (tmp_path / "runs").mkdir()
+    assert main(["claims", "mine", "--claims", "claims.yaml", "--runs", "runs"]) == 0
+    told = capsys.readouterr().out
+    assert "Attention to all states is better than the last state alone" in told
+    assert "not yet run" in told
 
 
 def test_a_search_that_was_killed_ends_in_the_same_table(file, capsys, tmp_path):
