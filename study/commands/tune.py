@@ -25,8 +25,7 @@ from study.sweep.fields import short_name
 from study.sweep.grid import Cell, text
 from study.sweep.spec import Spec
 
-WORST = -float("inf")
-"""Score of a run that diverged, in the direction of the metric."""
+WORST = -float("inf")  # score of a run that has none, because it diverged
 
 
 def main(argv: Sequence[str]) -> int:
@@ -54,13 +53,14 @@ def main(argv: Sequence[str]) -> int:
 def _row(found: search.Search, cells: Sequence[Cell], out: Path) -> dict[str, Any]:
     """Return the best setting of an arm, and how its budget went."""
     metric, sign, scores = found.spec.metric, -1 if found.spec.goal == "minimize" else 1, []
-    for cell in cells:
-        if records.state(folder := out / str(cell.id)) in ("finished", "diverged"):
-            value = records.read(folder / "record.json").score(*metric)
+    states = [records.state(out / str(cell.id)) for cell in cells]
+    for cell, state in zip(cells, states, strict=True):
+        if state in ("finished", "diverged"):
+            value = records.read(out / str(cell.id) / "record.json").score(*metric)
             scores.append((WORST if value is None else sign * value, cell.given))
     values, name = [score for score, _ in scores], "/".join(metric)
     best, setting = max(scores, key=lambda one: one[0], default=(WORST, {}))
-    row = {"done": f"{len(scores)} of {len(cells)}", "diverged": values.count(WORST)}
+    row = {"done": f"{len(scores)} of {len(cells)}", "diverged": states.count("diverged")}
     if best == WORST:
         return row | {"remark": "no run has a score"}
     shown = [f"{sign * one:.{decimals(name)}f}" if one > WORST else "diverged" for one in (best, median(values))]

@@ -22,10 +22,8 @@ from study.sweep.file import Parameter, SweepFile
 from study.sweep.grid import ARM, MOST, SEED, Cell, cells_of, flatten
 
 LOG = "log_uniform_values"
-TRIES = 500
-"""Draws from which the settings of a small budget are taken."""
-EDGE = 0.1
-"""Share of a range, at each end, that counts as its edge."""
+TRIES = 500  # draws from which the settings of a small budget are taken
+EDGE = 0.1  # share of a range, at each end, that counts as its edge
 Body = Mapping[str, Any]
 
 
@@ -41,7 +39,8 @@ class Axis(Parameter):
     def _one_kind(self) -> Axis:
         if self.model_fields_set not in ({"value"}, {"values"}, {"parameters"}, {"distribution", "min", "max"}):
             raise ValueError("expected one of value, values and parameters, or distribution with min and max")
-        if "min" in self.model_fields_set and not (0 if self.distribution == LOG else -math.inf) < self.min < self.max:
+        least = 0 if self.distribution == LOG else -math.inf
+        if "min" in self.model_fields_set and not least < self.min < self.max < math.inf:
             raise ValueError(f"expected min below max, and above 0 with {LOG}, got {self.min:g} and {self.max:g}")
         return self
 
