@@ -38,6 +38,7 @@ PROCESSES = (
     "test_new_corpus",
     "test_own_mechanism",
     "test_site",
+    "test_tune",
     "test_benchmarks",
 )
 """Modules with tests that take long, the longest first."""

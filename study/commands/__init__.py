@@ -5,6 +5,7 @@ GROUPS = {
         "train": "train, test and record one experiment",
         "plan": "print the seeds, runs and hours that a margin needs",
         "sweep": "run every experiment of a sweep file that has no result yet",
+        "tune": "search settings on validation, with the same budget for every arm",
         "prune": "remove heads from a trained model and measure the loss",
         "rerun": "train a run again from its record and compare every number",
     },

@@ -9,7 +9,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,6 +42,8 @@ OWNERS = {"slurm": "slurm", "wait": "slurm", "ray": "ray", "address": "ray"}
 WHOLE = ("only", "seeds", "limit", "shard", "time_limit", "unpublished")
 """Options that W&B agents cannot follow: the server hands out all runs of the file."""
 
+Report = Callable[[Spec, Path, argparse.Namespace], None]
+
 
 def main(argv: Sequence[str]) -> int:
     """Run the verb; the exit status.
@@ -63,7 +65,7 @@ def main(argv: Sequence[str]) -> int:
             raise InputError(f"--{name}: expected --engine local, got wandb, which runs the whole file. Remove one.")
     worst, plans = 0, []
     for path in [sweep_file(args.file)] if args.tag is None else tagged(args.file, args.tag):
-        code, seconds = _run(load(path), args)
+        code, seconds = run(load(path), args)
         if code > 128:  # a signal
             return code
         worst = max(worst, code)
@@ -75,8 +77,14 @@ def main(argv: Sequence[str]) -> int:
     return worst
 
 
-def _run(spec: Spec, args: argparse.Namespace) -> tuple[int, Sequence[float | None]]:
-    """Do what the options ask for with one sweep; return the exit status, and the time of each run that is due."""
+def run(spec: Spec, args: argparse.Namespace, report: Report | None = None) -> tuple[int, Sequence[float | None]]:
+    """Do what the options ask for with one sweep; return the exit status, and the time of each run that is due.
+
+    Args:
+        spec: the sweep.
+        args: the options of `study sweep`.
+        report: prints the results (default: the table of `study report`).
+    """
     out = runs_folder(args.runs)
     if out.exists() and not out.is_dir():
         raise InputError(f"{out}: expected a folder of runs, got a file. Name another folder with --runs.")
@@ -116,7 +124,7 @@ def _run(spec: Spec, args: argparse.Namespace) -> tuple[int, Sequence[float | No
         code = wandb_agents.run(spec, job, resources.here())
         code = code if code > 128 else job.check()
     if code <= 128 and (args.engine != "slurm" or args.wait or not todo.tasks):
-        _report(spec, out, args)
+        (report or _report)(spec, out, args)
     return code, seconds
 
 
@@ -181,8 +189,7 @@ def _parser() -> Parser:
     text = "a sweep file, or the name of a sweep of this study; with --tag, a folder"
     add("file", **SHARED["sweep"] | {"help": text})
     add("--tag", metavar="TAG", help="run every sweep file of the folder with this tag, one after another")
-    parser.share("--runs")
-    add("--slots", type=positive, metavar="N", help="runs at a time (default: one per core, or several per GPU)")
+    add_local(parser)
     engines = ("local", "slurm", "ray", "wandb")
     text = "what starts runs: this command (local), jobs of SLURM, tasks of Ray, or W&B agents (default: local)"
     add("--engine", choices=engines, default="local", help=text)
@@ -190,22 +197,28 @@ def _parser() -> Parser:
     add("--wait", action="store_true", default=None, help="with --engine slurm: show progress until all jobs end")
     add("--ray", metavar="NAME=VALUE,...", help="resources of a run: gpus=0.25,cpus=2 (default: cpus=1)")
     add("--address", metavar="HOST:PORT", help="address of a Ray cluster, or auto (default: Ray on this machine)")
-    what = parser.add_mutually_exclusive_group()
+    text = "run only arms whose label or identity matches PATTERN (glob), or contains it; repeat to require several"
+    add("--only", action="append", metavar="PATTERN", help=text)
+    add("--seeds", type=_seeds, metavar="1,2", help="run only these seeds")
+    add("--unpublished", action="store_true", default=None, help="run only what the published results do not have")
+    add("--shard", type=_part, metavar="I/N", help="run only part I of N of the sweep, I from 1")
+    return parser
+
+
+def add_local(parser: Parser) -> None:
+    """Add the options of runs on this machine, which `study tune` has too."""
+    add, what = parser.add_argument, parser.add_mutually_exclusive_group()
+    parser.share("--runs")
+    add("--slots", type=positive, metavar="N", help="runs at a time (default: one per core, or several per GPU)")
     what.add_argument("--status", action="store_true", help="print the state of every run, and stop")
     add("--json", action="store_true", help="print the state of every run as JSON, one object per run, and stop")
     what.add_argument("--dry-run", action="store_true", help="list the runs to do and estimate the time, and stop")
     text = "print a shell command for each run to do, one a line, for xargs or GNU parallel, and stop"
     what.add_argument("--print", choices=("commands",), help=text)
-    text = "run only arms whose label or identity matches PATTERN (glob), or contains it; repeat to require several"
-    add("--only", action="append", metavar="PATTERN", help=text)
-    add("--seeds", type=_seeds, metavar="1,2", help="run only these seeds")
-    add("--unpublished", action="store_true", default=None, help="run only what the published results do not have")
     add("--limit", type=positive, metavar="N", help="run at most N experiments in this call")
-    add("--shard", type=_part, metavar="I/N", help="run only part I of N of the sweep, I from 1")
     add("--retries", type=natural, metavar="N", default=1, help="start a failed run up to N more times (default: 1)")
     text = "end a run after TIME, such as 90s, 45m or 2h; the next attempt resumes it"
     add("--time-limit", type=_seconds, metavar="TIME", help=text)
-    return parser
 
 
 def _seconds(text: str) -> float:

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Hashable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -60,7 +60,10 @@ class SweepFile(_Section):
     description: str = ""
     project: str = ""
     entity: str = ""
-    method: Literal["grid"] = Field(description="expected grid, because an ablation runs every cell, got {}.")
+    parameter: ClassVar[type[Parameter]] = Parameter
+    method: Literal["grid"] = Field(
+        description="expected grid, because an ablation runs every cell, got {}. `study tune` searches at random."
+    )
     metric: Metric = Field(
         description="expected `name: <split>/<score>`, such as test/exact, with goal maximize or minimize, got {}."
     )
@@ -79,11 +82,11 @@ class SweepFile(_Section):
         return words
 
 
-def read_file(path: Path) -> dict[str, Any]:
+def read_file(path: Path, kind: type[SweepFile] = SweepFile) -> dict[str, Any]:
     """Return the tree of a sweep file. A file that gives no name has that of the file.
 
     Raises:
-        InputError: no such file, no YAML, or no grid sweep.
+        InputError: no such file, no YAML, or no sweep of this kind.
     """
     if not os.path.exists(path):
         raise InputError(f"{path}: no such sweep file. `study ls sweeps` lists those of the project.")
@@ -91,20 +94,20 @@ def read_file(path: Path) -> dict[str, Any]:
     if not isinstance(tree, dict):
         raise InputError(f"{path}: expected a mapping with method, metric and parameters, got {type(tree).__name__}.")
     try:
-        SweepFile.model_validate({"name": path.stem, **tree})
+        kind.model_validate({"name": path.stem, **tree})
     except ValidationError as error:
-        raise InputError(f"{path}: {_one_line(error)}") from None
+        raise InputError(f"{path}: {_one_line(error, kind)}") from None
     return tree
 
 
-def _one_line(error: ValidationError) -> str:
+def _one_line(error: ValidationError, kind: type[SweepFile]) -> str:
     problem = error.errors()[0]
-    where, field = [str(part) for part in problem["loc"]], SweepFile.model_fields.get(str(problem["loc"][0]))
+    where, field = [str(part) for part in problem["loc"]], kind.model_fields.get(str(problem["loc"][0]))
     if field and field.description:
         return f"{where[0]}: {field.description.format('none' if problem['type'] == 'missing' else problem['input'])}"
     what = str(problem["msg"]).removeprefix("Value error, ")
     if problem["type"] == "extra_forbidden":
-        what = f"no such field. Expected only {', '.join((Parameter if field else SweepFile).model_fields)}"
+        what = f"no such field. Expected only {', '.join((kind.parameter if field else kind).model_fields)}"
     return f"{'.'.join(where)}: {what}. {GRID if where[0] == 'parameters' else ''}".rstrip()
 
 

@@ -7,7 +7,7 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -92,8 +92,12 @@ def _value(text: str) -> Any:
     return float(value) if isinstance(value, str) and EXPONENT.fullmatch(value) else value
 
 
-def flatten(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, tuple[Any, ...]]:
-    """Return the values of every field by its dotted name.
+def _values(body: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(body.get("values", (body.get("value"),)))
+
+
+def flatten(parameters: Mapping[str, Any], prefix: str = "", leaf: Callable[[Any], Any] = _values) -> dict[str, Any]:
+    """Return the values of every field by its dotted name, or what `leaf` makes of its body.
 
     Raises:
         InputError: one field is declared twice.
@@ -101,22 +105,22 @@ def flatten(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, tuple[
     flat: dict[str, tuple[Any, ...]] = {}
     for name, body in parameters.items():
         if "parameters" in body:
-            inner = flatten(body["parameters"], f"{prefix}{name}.")
+            inner = flatten(body["parameters"], f"{prefix}{name}.", leaf)
         else:
-            inner = {prefix + name: tuple(body.get("values", (body.get("value"),)))}
+            inner = {prefix + name: leaf(body)}
         if twice := flat.keys() & inner.keys():
             raise InputError(f"parameters.{min(twice)}: expected once, got dotted and nested. Remove one.")
         flat |= inner
     return flat
 
 
-def cells_of(parameters: Mapping[str, tuple[Any, ...]]) -> tuple[Cell, ...]:
-    """Return every point of the grid, the last parameter varying fastest.
+def cells_of(parameters: Mapping[str, tuple[Any, ...]], points: Sequence[Any] = ()) -> tuple[Cell, ...]:
+    """Return every point of the grid, the last parameter varying fastest; or the given points, each a mapping.
 
     Raises:
         InputError: nothing varies, a field or value that no experiment takes, one experiment twice, or none at all.
     """
-    count = math.prod(map(len, parameters.values()))
+    count = len(points) or math.prod(map(len, parameters.values()))
     if not 1 < count <= MOST:
         raise InputError(
             f"parameters: expected a grid of 2 to {MOST:,} cells, got {count:.4g}. Change `values: [...]`."
@@ -124,7 +128,7 @@ def cells_of(parameters: Mapping[str, tuple[Any, ...]]) -> tuple[Cell, ...]:
     for name, values in parameters.items():
         for value in values:
             _check(name, value, parameters)
-    points = [dict(zip(parameters, point, strict=True)) for point in itertools.product(*parameters.values())]
+    points = points or [dict(zip(parameters, point, strict=True)) for point in itertools.product(*parameters.values())]
     presets = PRESET in parameters or any(PRESET in _arm(text) for text in parameters.get(ARM, ()))
     built: dict[str, Experiment | str] = {}
     cells = tuple(_cell(point, presets, built) for point in points)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +26,7 @@ from typing import Any
 
 from study import metrics
 from study.errors import InputError
-from study.sweep.file import read_file, tags
+from study.sweep.file import SweepFile, read_file, tags
 from study.sweep.grid import Cell, cells_of, expand, flatten, text, written_out
 
 __all__ = ["Cell", "Spec", "expand", "load"]
@@ -125,16 +125,27 @@ def _varied(cells: Iterable[Cell], names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in names if len({repr(cell.overrides.get(name, ...)) for cell in cells}) > 1)
 
 
-def load(path: Path) -> Spec:
+def _grid(tree: Mapping[str, Any]) -> tuple[Cell, ...]:
+    return cells_of(flatten(tree["parameters"]))
+
+
+def load(
+    path: Path, kind: type[SweepFile] = SweepFile, cells_of: Callable[[dict[str, Any]], tuple[Cell, ...]] = _grid
+) -> Spec:
     """Return the sweep that a file declares.
+
+    Args:
+        path: the file.
+        kind: the fields of the file.
+        cells_of: the cells of the file's tree (default: the full grid).
 
     Raises:
         InputError: the file is no W&B grid sweep, names a field or value that no experiment takes or a score that a run
             does not have, or declares one experiment twice. One line, with the file and the field.
     """
-    tree = read_file(path)
+    tree = read_file(path, kind)
     try:
-        cells = cells_of(flatten(tree["parameters"]))
+        cells = cells_of(tree)
         metric = tree["metric"]["name"]
         corpora = {cell.experiment.data.name: cell.experiment.data for cell in cells if cell.experiment}
         goal = metrics.check(metric, tree["metric"].get("goal"), corpora.values())

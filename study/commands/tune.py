@@ -1,0 +1,72 @@
+"""Search the best setting of every arm on validation. All arms get the same settings, so their budgets are equal.
+
+The same command continues a stopped search. The table reads validation scores only, never those of a test split.
+
+SWEEP is a W&B sweep file (method: random with run_cap, or grid), which `wandb sweep` accepts too. The values of its
+parameter `arm` are the arms; the other parameters with several values or a range are searched. The metric is valid/…,
+and run_cap limits the runs of all arms together.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from study import records
+from study.commands import sweep
+from study.commands.options import SHARED, Parser, say, table_lines
+from study.metrics import decimals
+from study.run_names import sweep_file
+from study.sweep import search
+from study.sweep.fields import short_name
+from study.sweep.grid import Cell, text
+from study.sweep.spec import Spec
+
+WORST = -float("inf")  # score of a run that has none, because it diverged
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the verb; the exit status.
+
+    Raises:
+        InputError: a wrong option, a file that is no search on validation, or a folder that cannot be used.
+    """
+    parser = Parser(prog="study tune", description=__doc__, epilog=sweep.EPILOG)
+    parser.add_argument("file", **SHARED["sweep"])
+    which = "parameter whose values are the arms (default: arm; without it, there is one arm)"
+    parser.add_argument("--arms", metavar="FIELD", default="arm", help=which)
+    sweep.add_local(parser)
+    parser.set_defaults(engine="local", asked=None, only=None, seeds=None, shard=None, unpublished=None)
+    args = parser.parse_args(argv)
+    found = search.load(sweep_file(args.file), args.arms)
+
+    def report(spec: Spec, out: Path, args: argparse.Namespace) -> None:
+        rows = [{"arm": text(arm), **_row(found, cells, out)} for arm, cells in found.arms.items()]
+        say("", *table_lines(rows), "validation only; test scores are not read")
+
+    return sweep.run(found.spec, args, report)[0]
+
+
+def _row(found: search.Search, cells: Sequence[Cell], out: Path) -> dict[str, Any]:
+    """Return the best setting of an arm, and how its budget went."""
+    metric, sign, scores = found.spec.metric, -1 if found.spec.goal == "minimize" else 1, []
+    states = [records.state(out / str(cell.id)) for cell in cells]
+    for cell, state in zip(cells, states, strict=True):
+        if state in ("finished", "diverged"):
+            value = records.read(out / str(cell.id) / "record.json").score(*metric)
+            scores.append((WORST if value is None else sign * value, cell.given))
+    values, name = [score for score, _ in scores], "/".join(metric)
+    best, setting = max(scores, key=lambda one: one[0], default=(WORST, {}))
+    row = {"done": f"{len(scores)} of {len(cells)}", "diverged": states.count("diverged")}
+    if best == WORST:
+        return row | {"remark": "no run has a score"}
+    shown = [f"{sign * one:.{decimals(name)}f}" if one > WORST else "diverged" for one in (best, median(values))]
+    short = {short_name(field): (setting[field], found.edge(field, setting[field])) for field in found.searched}
+    row |= {name: shown[0], "median": shown[1]}
+    row["best setting"] = " ".join(f"{field}={text(value)}" for field, (value, _) in short.items())
+    remarks = ["budget not used up"] * (len(scores) < len(cells))
+    remarks += [f"{field} at the {edge} edge: extend its range" for field, (_, edge) in short.items() if edge]
+    return row | {"remark": "; ".join(remarks)}

@@ -1,0 +1,153 @@
+"""A search: a W&B sweep file with `method: random` or `grid` in which every arm gets the same settings.
+
+Arms are the values of one parameter, settings the values of all others. Setting number k of a random search draws each
+field from its name and k. So a stopped search continues, and another arm or a larger `run_cap` keeps the runs that are
+there. `run_cap` limits the runs of all arms together.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from random import Random
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+from pydantic import Field, model_validator
+
+from study.errors import InputError
+from study.sweep import spec
+from study.sweep.file import Parameter, SweepFile
+from study.sweep.grid import ARM, MOST, SEED, Cell, cells_of, flatten
+
+LOG = "log_uniform_values"
+TRIES = 500  # draws from which the settings of a small budget are taken
+EDGE = 0.1  # share of a range, at each end, that counts as its edge
+Body = Mapping[str, Any]
+
+
+class Axis(Parameter):
+    """A parameter with its value, its values, or a range to draw from."""
+
+    parameters: dict[str, Axis] = {}  # type: ignore[assignment]
+    distribution: Literal["uniform", "log_uniform_values", "int_uniform"] = "uniform"
+    min: float = 0.0
+    max: float = 0.0
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Axis:
+        if self.model_fields_set not in ({"value"}, {"values"}, {"parameters"}, {"distribution", "min", "max"}):
+            raise ValueError("expected one of value, values and parameters, or distribution with min and max")
+        least = 0 if self.distribution == LOG else -math.inf
+        if "min" in self.model_fields_set and not least < self.min < self.max < math.inf:
+            raise ValueError(f"expected min below max, and above 0 with {LOG}, got {self.min:g} and {self.max:g}")
+        return self
+
+
+class SearchFile(SweepFile):
+    """Fields of a file of `study tune`."""
+
+    parameter: ClassVar[type[Parameter]] = Axis
+    method: Literal["random", "grid"] = Field(description="expected random or grid, got {}.")  # type: ignore[assignment]
+    parameters: Annotated[dict[str, Axis], Field(min_length=1)]  # type: ignore[assignment]
+    run_cap: Annotated[int, Field(gt=0, le=MOST)] | None = None  # type: ignore[assignment]
+
+
+class Search(NamedTuple):
+    """A search, read: the sweep of its runs, the parameter whose values are the arms, and every body by its field."""
+
+    spec: spec.Spec
+    axis: str
+    bodies: Mapping[str, Body]
+
+    @property
+    def searched(self) -> tuple[str, ...]:
+        """Fields whose values are searched."""
+        return tuple(name for name, body in self.bodies.items() if name != self.axis and "value" not in body)
+
+    @property
+    def arms(self) -> dict[Any, list[Cell]]:
+        """Arm ↦ its cells, in the order of the settings; without arms all cells are of `base`."""
+        found: dict[Any, list[Cell]] = {}
+        for cell in self.spec.cells:
+            found.setdefault(cell.given.get(self.axis, "base"), []).append(cell)
+        return found
+
+    def edge(self, name: str, value: Any) -> str:
+        """Return lower or upper for a value in that tenth of its range, or at that end of three or more numbers."""
+        body = self.bodies[name]
+        numbers = sorted(one for one in body.get("values", ()) if isinstance(one, int | float))
+        share = numbers.index(value) / (len(numbers) - 1) if value in numbers and len(numbers) > 2 else 0.5
+        if "min" in body:
+            low, high, at = map(math.log if body["distribution"] == LOG else float, (body["min"], body["max"], value))
+            share = (at - low) / (high - low)
+        return "lower" if share <= EDGE else "upper" if share >= 1 - EDGE else ""
+
+
+def load(path: Path, axis: str = ARM) -> Search:
+    """Return the search that a file declares.
+
+    Args:
+        path: the file.
+        axis: the parameter whose values are the arms. If the file has no `arm`, there is one arm.
+
+    Raises:
+        InputError: the file is no search, its metric is not of validation, `run_cap` does not hold a setting for every
+            arm, or the configuration rejects a setting in an arm, so that budgets would differ.
+    """
+    bodies: dict[str, Body] = {}
+
+    def cells(tree: dict[str, Any]) -> tuple[Cell, ...]:
+        if not (metric := tree["metric"]["name"]).startswith("valid/"):
+            remedy = f"Write valid/{metric.partition('/')[2]}: test scores of a model chosen on test are too good."
+            raise InputError(f"metric.name: expected a score of valid, got {metric}. {remedy}")
+        bodies.update(flatten(tree["parameters"], leaf=lambda body: body))
+        points = _points(bodies, axis, tree["method"], tree.get("run_cap"))
+        found = cells_of({name: tuple(dict.fromkeys(at[name] for at in points)) for name in bodies}, points)
+        for cell in found:
+            if cell.reason:
+                raise InputError(f"{cell.reason} Every arm must take every setting, so that budgets are equal.")
+        return found
+
+    return Search(spec.load(path, SearchFile, cells), axis, bodies)
+
+
+def _points(bodies: Mapping[str, Body], axis: str, method: str, cap: int | None) -> list[dict[str, Any]]:
+    """Return every setting with every arm, all arms of a setting together."""
+    arms = _values(bodies[axis]) if axis in bodies else (None,) if axis == ARM else ()
+    if not arms:
+        raise InputError(f"--arms: expected a parameter with values, got {axis}. The file has {', '.join(bodies)}.")
+    others = {name: body for name, body in bodies.items() if name != axis}
+    if SEED in others and len(_values(others[SEED])) != 1:
+        raise InputError("parameters.seed: expected one value, because every setting runs once, got several.")
+    most = (cap or 0) // len(arms)
+    if method == "grid":
+        if ranges := [name for name, body in others.items() if "min" in body]:
+            raise InputError(f"parameters.{ranges[0]}: expected values with method grid, got a range. List values.")
+        points = itertools.product(*map(_values, others.values()))
+        settings: Iterator[dict[str, Any]] = (dict(zip(others, point, strict=True)) for point in points)
+        most = most if cap else MOST + 1
+    else:  # draws that repeat an earlier one are left out
+        draws = ({name: _drawn(name, body, draw) for name, body in others.items()} for draw in range(TRIES + 9 * most))
+        settings = iter({repr(setting): setting for setting in draws}.values())
+    if not most:
+        raise InputError(f"run_cap: expected at least {len(arms)}, a run for each arm, got {cap or 'none'}.")
+    return [{name: at.get(name, arm) for name in bodies} for at in itertools.islice(settings, most) for arm in arms]
+
+
+def _values(body: Body) -> tuple[Any, ...]:
+    """Return the values of a body; none for a range."""
+    return tuple(body.get("values", [body["value"]] if "value" in body else ()))
+
+
+def _drawn(name: str, body: Body, number: int) -> Any:
+    """Return the value of a field in a setting. Numbers have three digits, so that labels show all of them."""
+    at = Random(f"{name} {number}").random()
+    if values := _values(body):
+        return values[int(at * len(values))]
+    low, high = body["min"], body["max"]
+    if body["distribution"] == "int_uniform":
+        return int(low + at * (high - low + 1))
+    value = low * (high / low) ** at if body["distribution"] == LOG else low + at * (high - low)
+    return sorted((float(low), float(f"{value:.3g}"), float(high)))[1]
