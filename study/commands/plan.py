@@ -1,4 +1,10 @@
-"""`study plan`: seeds, runs and hours that a margin needs."""
+"""Print how many seeds, runs and hours a margin needs.
+
+The numbers are those that show a difference of the size of the margin, non-inferiority within it, and equivalence
+within it. The standard deviation of the score over seeds comes from the validation scores of finished runs of the
+sweep, yours or published ones, in the corpus and family where it is largest; or from --sd. Test scores are not read.
+docs/statistics.md has the formulas.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +17,6 @@ from study.commands.options import Parser, runs_folder, say, table_lines
 from study.errors import InputError
 from study.run_names import published, sweep_file
 
-DESCRIPTION = """\
-Print how many seeds, runs and hours show a difference of the size of a margin, non-inferiority within it, and
-equivalence within it. The standard deviation of the score over seeds comes from the validation scores of finished runs
-of the sweep, yours or published ones, in the corpus and family where it is largest; or from --sd. Test scores are not
-read. docs/statistics.md has the formulas.
-"""
-
 
 def main(argv: Sequence[str]) -> int:
     """Run the verb; the exit status.
@@ -25,7 +24,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option or sweep file, or no runs to measure the standard deviation on.
     """
-    parser = Parser(prog="study plan", description=DESCRIPTION)
+    parser = Parser(prog="study plan", description=__doc__)
     add, share = parser.add_argument, partial(_number, high=1.0)
     parser.share("sweep", "--runs")
     text = "smallest difference of interest, in units of the score"

@@ -1,4 +1,15 @@
-"""`study sweep FILE`: run what a sweep file declares and its folder does not have yet."""
+"""Run every experiment of a sweep file that has no result yet.
+
+Several run at a time, each in its own process. The same command continues later: finished and diverged runs are kept,
+interrupted runs resume, failed runs start again. Two calls on one folder share the work. The table of results comes
+last.
+
+SWEEP is a W&B sweep file (method: grid), which `wandb sweep` accepts too. This command needs no account and no network:
+W&B is offline unless WANDB_MODE is set, and `wandb sync` sends the runs later.
+
+exit status: 0 every run has a result; 1 runs failed, and are listed with their logs; 2 wrong input; 130 or 143
+interrupted, by Ctrl-C or SIGTERM
+"""
 
 from __future__ import annotations
 
@@ -24,18 +35,6 @@ from study.sweep.estimate import Past, told
 from study.sweep.file import tagged
 from study.sweep.spec import Cell, Spec, load
 
-DESCRIPTION = """\
-Run every experiment of a sweep file that has no result yet, several at a time, each in its own process. The same
-command continues later: finished and diverged runs are kept, interrupted runs resume, failed runs start again. Two
-calls on one folder share the work. The table of results comes last.
-
-SWEEP is a W&B sweep file (method: grid), which `wandb sweep` accepts too. This command needs no account and no network:
-W&B is offline unless WANDB_MODE is set, and `wandb sync` sends the runs later.
-"""
-EPILOG = """\
-exit status: 0 every run has a result; 1 runs failed, and are listed with their logs; 2 wrong input; 130 or 143
-interrupted, by Ctrl-C or SIGTERM
-"""
 STUDY = (sys.executable, "-P", "-m", "study")
 OWNERS = {"slurm": "slurm", "wait": "slurm", "ray": "ray", "address": "ray"}
 """Option ↦ the engine that it is for."""
@@ -176,7 +175,7 @@ def _report(spec: Spec, out: Path, args: argparse.Namespace) -> None:
 
 
 def _parser() -> Parser:
-    parser = Parser(prog="study sweep", description=DESCRIPTION, epilog=EPILOG)
+    parser = Parser(prog="study sweep", description=__doc__)
     add = parser.add_argument
     text = "a sweep file, or the name of a sweep of this study; with --tag, a folder"
     add("file", **SHARED["sweep"] | {"help": text})

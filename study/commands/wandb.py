@@ -1,4 +1,18 @@
-"""`study wandb push`: runs of W&B, made or completed from records."""
+"""Send runs to W&B from their records.
+
+`study wandb push FOLDER` makes the W&B run of every record of a folder, or completes it: also if the run was offline,
+was killed after its record was written, or was deleted in W&B. A run that is complete is left alone, so the same
+command twice changes nothing. If the folder holds published results, everybody can have their runs in a project of
+their own.
+
+A project without runs gets a saved view, "Arms and seeds". docs/runs.md lists what a run has in W&B.
+
+Nothing is sent for a run without a record. Files of W&B in the folder are neither read nor changed.
+
+The project is attention-ablation; WANDB_PROJECT and WANDB_ENTITY choose another.
+
+exit status: 0 all is sent; 1 some runs could not be sent, and are listed; 2 wrong input, or no account
+"""
 
 from __future__ import annotations
 
@@ -11,21 +25,6 @@ from study.commands.options import Parser, path, runs_folder
 from study.errors import INTERRUPTED, InputError
 from study.run_names import RUN, find, sweeps_folder
 
-DESCRIPTION = """\
-`study wandb push FOLDER` makes the W&B run of every record of a folder, or completes it: also if the run was offline,
-was killed after its record was written, or was deleted in W&B. A run that is complete is left alone, so the same
-command twice changes nothing. If the folder holds published results, everybody can have their runs in a project of
-their own.
-
-A project without runs gets a saved view, "Arms and seeds". docs/runs.md lists what a run has in W&B.
-
-Nothing is sent for a run without a record. Files of W&B in the folder are neither read nor changed.
-"""
-EPILOG = """\
-The project is attention-ablation; WANDB_PROJECT and WANDB_ENTITY choose another.
-
-exit status: 0 all is sent; 1 some runs could not be sent, and are listed; 2 wrong input, or no account
-"""
 HOPELESS = 3
 """Failures in a row that end a push: each waits for the server for a while."""
 
@@ -36,7 +35,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option, no such folder or sweep, or W&B cannot be reached.
     """
-    parser = Parser(prog="study wandb", description=DESCRIPTION, epilog=EPILOG)
+    parser = Parser(prog="study wandb", description=__doc__)
     add = parser.add_argument
     add("what", choices=("push",), metavar="push", help="send runs to W&B from their records")
     help_ = f"a folder of runs, results (the published runs), or {RUN}"
