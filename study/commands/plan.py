@@ -38,7 +38,7 @@ def main(argv: Sequence[str]) -> int:
     from study.analysis.measures import Measure
     from study.analysis.power import AIMS, LEVEL, Spread, effect_size, power, seeds_for, spread
     from study.analysis.runs import Runs
-    from study.sweep.estimate import Past
+    from study.sweep.estimate import estimated
     from study.sweep.spec import load
 
     spec, out = load(sweep_file(args.sweep)), runs_folder(args.runs)
@@ -67,7 +67,7 @@ def main(argv: Sequence[str]) -> int:
     effect = effect_size(args.margin, sd, correlation if args.paired else None)
     sizes, count = [len(labels) for labels in spec.arms.values()], len(spec.seeds)
     tests = max(1, max(sizes) - 1)
-    times = [one for one in Past(out, published()).seconds(experiments) if one is not None]
+    times = [one for one in estimated(experiments, out, published()) if one is not None]
     rows = []
     for aim in AIMS:
         need = seeds_for(aim, effect, args.power, LEVEL / tests, args.paired)
