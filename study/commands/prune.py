@@ -46,7 +46,6 @@ def main(argv: Sequence[str]) -> int:
     print(f"{folder.name} → {folder}", flush=True)
     if records.state(folder) == "finished":
         record = records.read(folder / "record.json")
-        trial.tidy(folder)
     else:
         from study.pruning.run import run
 

@@ -31,7 +31,7 @@ from study.sweep.resources import Plan, Resources, Slot
 from study.sweep.signals import GRACE, Interrupts, answer
 from study.sweep.spec import Cell, Spec
 from study.sweep.status import Display
-from study.sweep.trial import WRONG, Trial, cause, due, main, tidy, train
+from study.sweep.trial import WRONG, Trial, cause, due, main, train
 
 POLL = 0.5
 """Seconds between two looks at what happens."""
@@ -123,8 +123,6 @@ def run(job: Job, here: Resources) -> int:
     """
     os.environ[plugins.ALLOWED] = job.allowed
     todo = job.due()
-    for name in {task.id for task in job.tasks} - {task.id for task in todo}:
-        tidy(job.out / name)
     if not todo:
         print(f"{job.name}: nothing to do, all {len(job.tasks)} runs are there")
         return 0

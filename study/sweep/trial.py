@@ -87,7 +87,6 @@ def record_of(
         InputError: another process has the run, or data, device or folder cannot be used.
     """
     if not in_sweep and records.state(folder) in ("finished", "diverged"):
-        tidy(folder)
         return records.read(folder / "record.json")
     from study.pruning.run import run
 
@@ -102,16 +101,6 @@ def due(folder: Path, since: float = math.inf) -> bool:
         with suppress(FileNotFoundError):
             return (folder / "record.json").stat().st_mtime < since
     return found not in ("finished", "diverged")
-
-
-def tidy(folder: Path) -> None:
-    """Remove what a killed process has left beside a good record, unless a process is there now."""
-    left = [folder / records.CHECKPOINT, *files.leftovers(folder)]
-    with suppress(OSError, InputError):  # somebody else's folder
-        if any(path.exists() for path in left) and (held := lease.acquire(folder)) is not None:
-            for path in left:
-                path.unlink(missing_ok=True)
-            held.release()
 
 
 def main(trial: Trial, experiment: Experiment, folder: Path, environment: Mapping[str, str], since: float) -> NoReturn:
@@ -148,11 +137,11 @@ def main(trial: Trial, experiment: Experiment, folder: Path, environment: Mappin
             trial(experiment, folder)
             if due(folder):
                 raise RuntimeError("the trial ended without a record")
+            for path in (folder / records.CHECKPOINT, *files.leftovers(folder)):  # of attempts that were killed
+                path.unlink(missing_ok=True)
     except BaseException as problem:
         code = STOPPED if asked else _explain(folder, problem)  # libraries may turn the stop into another exception
     held.release()
-    if code == 0:
-        tidy(folder)
     if code == UNWRITTEN:
         os._exit(code)  # an orderly end would write to the log
     sys.exit(code)
