@@ -35,10 +35,9 @@ from study.sweep.file import tagged
 from study.sweep.spec import Cell, Spec, load
 
 STUDY = (sys.executable, "-P", "-m", "study")
-OWNERS = {"slurm": "slurm", "ray": "ray", "address": "ray"}
-"""Option ↦ the engine that it is for."""
-WHOLE = ("only", "seeds", "limit", "time_limit", "unpublished")
-"""Options that W&B agents cannot follow: the server hands out all runs of the file."""
+CHOICE = ("only", "seeds", "limit", "time_limit", "unpublished")
+ENGINES = {"slurm": ("slurm",), "ray": ("ray",), "address": ("ray",)} | dict.fromkeys(CHOICE, ("local", "slurm", "ray"))
+"""Option ↦ the engines that it is for. W&B's server hands out all runs of a file."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -53,12 +52,10 @@ def main(argv: Sequence[str]) -> int:
         args.asked = resources.parse(slurm.Options, "--slurm", args.slurm)
     elif args.engine == "ray":
         args.asked = resources.parse(ray.Options, "--ray", args.ray)
-    for option in (*OWNERS, *WHOLE):
-        if getattr(args, option) is not None and args.engine != OWNERS.get(option, args.engine):
-            raise InputError(f"--{option}: expected with --engine {OWNERS[option]}, got {args.engine}. Remove it.")
-        if getattr(args, option) is not None and args.engine == "wandb":
-            name = option.replace("_", "-")
-            raise InputError(f"--{name}: expected --engine local, got wandb, which runs the whole file. Remove one.")
+    for option, engines in ENGINES.items():
+        if getattr(args, option) is not None and args.engine not in engines:
+            name, wanted = option.replace("_", "-"), " or ".join(engines)
+            raise InputError(f"--{name}: expected with --engine {wanted}, got {args.engine}. Remove it.")
     worst, plans = 0, []
     for path in [sweep_file(args.file)] if args.tag is None else tagged(args.file, args.tag):
         code, seconds = _run(load(path), args)

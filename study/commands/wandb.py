@@ -41,7 +41,6 @@ def main(argv: Sequence[str]) -> int:
     help_ = f"a folder of runs, results (the published runs), or {RUN}"
     add("folder", type=Path, metavar="FOLDER|RUN", help=help_)
     add("--sweep", type=Path, metavar="SWEEP", help="only the runs of this sweep: its file, or its name")
-    add("--force", action="store_true", help="send configuration and summary of complete runs again, too")
     args = parser.parse_args(argv)
     from study.store import Store
     from study.sweep.places import places
@@ -70,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
         for number, identity in enumerate(ids, 1):
             try:
                 view = view_of(store, identity, known.get(identity))
-                outcome, name = project.send(view, args.force)
+                outcome, name = project.send(view)
                 line = f"{name}  {view.label.name}"
                 if name.startswith(f"{identity}-"):
                     line += f"  (W&B does not take the id {identity} again: its run was deleted)"

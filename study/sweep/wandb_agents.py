@@ -14,7 +14,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from http.client import HTTPException
 from multiprocessing.process import BaseProcess
@@ -31,7 +31,7 @@ from study.sweep.resources import Resources, Slot
 from study.sweep.spec import Spec
 
 POLL = 1.0
-IDLE = 120.0
+IDLE = 300.0
 """Seconds without a run after which agents are taken for forgotten by the server."""
 ANSWER = 5.0
 """Seconds that the server has to answer: the client itself would try for minutes."""
@@ -46,9 +46,12 @@ def run(spec: Spec, job: engine.Job, here: Resources) -> int:
     for task in job.due():  # a user asks for those that W&B has stopped
         (job.out / task.id / records.STOPPED).unlink(missing_ok=True)
     layout = job.layout(here)[: len(job.due())]
-    with _one_line():
+    try:
         _check_account()
         sweep, new = _sweep(spec, job.out)
+    except (wandb.Error, ValueError) as problem:
+        what, host = " ".join(str(problem).split()), os.environ.get("WANDB_BASE_URL") or "W&B"
+        raise InputError(f"--engine wandb: {host} refuses ({what}). Check the key and WANDB_ENTITY.") from None
     if new:
         told = here.describe(layout, [task.experiment for task in job.tasks])
         print(f"{len(layout)} agents, {told}; logs in {job.out / 'agents'}", flush=True)
@@ -99,15 +102,6 @@ def _check_account() -> None:
             urllib.request.urlopen(host, timeout=ANSWER).close()
     except (OSError, ValueError, HTTPException) as problem:
         raise InputError(f"--engine wandb: {host} does not answer ({problem}). Try again later, {instead}") from None
-
-
-@contextlib.contextmanager
-def _one_line() -> Iterator[None]:
-    try:
-        yield
-    except (wandb.Error, ValueError) as problem:
-        what, host = " ".join(str(problem).split()), os.environ.get("WANDB_BASE_URL") or "W&B"
-        raise InputError(f"--engine wandb: {host} refuses ({what}). Check the key and WANDB_ENTITY.") from None
 
 
 def _sweep(spec: Spec, out: Path) -> tuple[str, bool]:

@@ -48,12 +48,8 @@ class Project:
                 identity = run.config.get("experiment_id") or run.id
                 self.runs.setdefault(identity, []).append((run.id, run.state, run.summary_metrics.get(PUSHED)))
 
-    def send(self, view: View, force: bool = False) -> tuple[str, str]:
+    def send(self, view: View) -> tuple[str, str]:
         """Send a run if the project lacks it or has it in part. What was sent stays if this is interrupted.
-
-        Args:
-            view: the run.
-            force: send name, configuration, tags and summary again if the run is complete, too.
 
         Returns:
             `sent`, `updated` or `complete`, and the run's id in W&B.
@@ -63,7 +59,7 @@ class Project:
         """
         own, state = view.label.id, "failed" if view.failed else "finished"
         there = sorted(self.runs.get(own, []), key=lambda run: (run[0] != own, run[0]))
-        if not force and (found := [run[0] for run in there if run[1:] == (state, view.sha256)]):
+        if found := [run[0] for run in there if run[1:] == (state, view.sha256)]:
             return "complete", found[0]
         for name in [run[0] for run in there] or [own, *(f"{own}-{n}" for n in range(2, MOST + 1))]:
             try:

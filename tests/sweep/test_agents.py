@@ -212,8 +212,8 @@ BAD = {
     "no such address": ({"WANDB_BASE_URL": "nowhere"}, (), "nowhere refuses"),
     "wrong key": ({"WANDB_API_KEY": KEY[::-1]}, (), "refuses"),
     "offline": ({"WANDB_MODE": "offline"}, (), "WANDB_MODE is offline"),
-    "narrowed": ({}, ("--seeds", "1"), "--seeds: expected --engine local, got wandb"),
-    "limited": ({}, ("--time-limit", "9s"), "--time-limit: expected --engine local"),
+    "narrowed": ({}, ("--seeds", "1"), "--seeds: expected with --engine local or slurm or ray, got wandb"),
+    "limited": ({}, ("--time-limit", "9s"), "--time-limit: expected with --engine local"),
 }
 
 

@@ -210,11 +210,6 @@ def test_a_real_ray_loses_a_node_and_a_worker_and_makes_every_run_once(nodes, fi
     killer.join()
     assert "4 of 4 runs there, by identity" in capfd.readouterr().out
     assert journal(out) == dict.fromkeys(["1 new", "1 resumed", "2 new", "2 resumed", "3 new", "4 new"], 1)
-    assert main([*command, "--ray", "gpus=0.5", "--only", "seed=1"]) == 0  # nothing is due, so nothing is asked of Ray
-    shutil.rmtree(out / spec.cells[0].id)
-    capfd.readouterr()
-    assert main([*command, "--ray", "gpus=0.5"]) == 2
-    assert "no node has 1 CPU and 0.5 GPU; there is 1 CPU, 0 GPU." in capfd.readouterr().err
 
 
 MONITORS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")

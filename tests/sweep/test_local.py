@@ -256,9 +256,8 @@ def test_a_lease_needs_locks_and_leaves_no_folder_in_which_nothing_was_done(tmp_
         lease.acquire(tmp_path / "run")
 
 
-def test_the_commands_of_the_runs_to_do_work_in_a_shell_and_once(tmp_path, capfd, monkeypatch):
+def test_the_commands_of_the_runs_to_do_work_in_a_shell_and_once(tmp_path, capfd):
     """Quotes and blanks are kept by xargs, by sh and by the JSON inside."""
-    monkeypatch.setenv("WANDB_MODE", "disabled")
     path, out = tmp_path / "it's small.yaml", tmp_path / "it's mine"
     fixed = {"data.train_pairs": 200, "data.test_pairs": 20, "model.width": 16, "decoding.beam": 1, "training.steps": 2}
     fixed |= {"trainer.device": "cpu", "trainer.threads": 1}
