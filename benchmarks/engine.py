@@ -57,10 +57,12 @@ TRIAL = {
 """About a second of processor time, most of it in the first step of a process and in four validations."""
 ENGINES = {
     "local": (),
-    "slurm": ("--engine", "slurm", "--slurm", "time=2h,parallel={jobs},cpus=1", "--slots", "1", "--wait"),
+    "slurm": ("--engine", "slurm", "--slurm", "time=2h,parallel={jobs},cpus=1", "--slots", "1"),
     "ray": ("--engine", "ray", "--ray", "cpus={cores}"),
 }
 """Engine ↦ its options, for so many jobs at a time, or tasks of so many cores of two."""
+UNTIL_IDLE = ("sh", "-c", '"$@" && while squeue --me --noheader | grep -q .; do sleep 0.2; done', "sh")
+"""Program that runs a command, then waits until no job of SLURM waits or runs."""
 KINDS = {b"submitit.core._submit": "job", b"ray::make": "worker"}
 """Part of a command line ↦ what the process is."""
 PARTS = ("overhead", "kills")
@@ -98,6 +100,8 @@ def start(
     if engine == "local":
         options += ["--slots", str(at_once)]
     command = [*STUDY, "sweep", str(spec.path), "--runs", str(out), *options, *more]
+    if engine == "slurm":
+        command = [*UNTIL_IDLE, *command]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from study import api, attention_map
-from study.commands.options import Parser, place, print_frame, print_json, say, table_lines, write_picture
+from study.commands.options import Parser, place, print_frame, say, table_lines, write_picture
 from study.errors import InputError
 from study.run_names import RUN
 
@@ -41,13 +41,13 @@ def main(argv: Sequence[str]) -> int:
     least = 1 if sentence else 2
     if not least <= len(args.run) <= MOST:
         raise InputError(f"RUN: expected {least} to {MOST} runs, got {len(args.run)}. See `study compare --help`.")
-    if args.plot and not sentence:
-        raise InputError("--plot: expected with a sentence of two words or more, got none. Add one in quotes.")
+    if args.plot and (args.json or not sentence):
+        raise InputError("--plot: expected with a sentence of two words or more, without --json. Give one in quotes.")
     runs = [api.load(name, runs=args.runs) for name in args.run]
-    if sentence:
+    if sentence and not args.json:
         _side_by_side(runs, sentence, args)
         return 0
-    frame = api.compare(runs)
+    frame = api.compare(runs, sentence, **place(args))
     if not print_frame(frame, args):
         ids = list(dict.fromkeys(run.id for run in runs))
         say(*(f"{number}  {identity}" for number, identity in enumerate(ids, 1)), "")
@@ -70,14 +70,6 @@ def _side_by_side(runs: Sequence[api.Run], sentence: str, args: Namespace) -> No
         raise InputError("--plot: expected attention over tokens, got none. Remove it, or choose other runs.")
     if args.plot:
         write_picture(maps[0].plot(*maps[1:]), args.plot)
-    if args.json:
-        print_json(
-            [
-                (one.attention or {}) | {"id": one.model, "differs": word, "text": one.text, "entropy": one.entropy}
-                for word, one in zip(words, found, strict=True)
-            ]
-        )
-        return
     title = attention_map.title(maps[0].attention or {}) if maps else "no attention map"
     say(f"{' '.join(sentence.split())}   ({title})", "")
     blocks = [list(_block(*one)) for one in zip(words, found, strict=True)]

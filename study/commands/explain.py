@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from study.commands import train
-from study.commands.options import Parser, positive, print_json, table_lines
+from study.commands.options import Parser, positive, table_lines
 from study.config import experiment_from, experiment_id
 from study.errors import InputError
 
@@ -25,18 +25,11 @@ def main(argv: Sequence[str]) -> int:
         InputError: a wrong flag or configuration, or a corpus that cannot be read.
     """
     parser = Parser(prog="study explain", description=__doc__, usage="study explain [--FIELD VALUE ...] [...]")
-    parser.share("--json")
-    parser.add_argument("--all", action="store_true", help="print the tables of all mechanisms and presets")
     for name in ("source", "target"):
         text = f"{name} tokens per sentence (default: the training mean)"
         parser.add_argument(f"--{name}", type=positive, metavar="N", help=text)
     train.add_experiment(parser)
     args = parser.parse_args(argv)
-    if args.all:
-        from study.models.catalogue import markdown
-
-        print(markdown())
-        return 0
     experiment = experiment_from(*train.layers(args))
     from study.attention.formula import equations_of
     from study.models.cost import bare, cost_of
@@ -58,11 +51,6 @@ def main(argv: Sequence[str]) -> int:
         for name, part in found.parts.items()
     }
     total = {"parameters": found.parameters, "flops_per_token": found.flops_per_token}
-    if args.json:
-        tokens = {"source_tokens": sizes.source, "target_tokens": sizes.target}
-        more = {"parts": parts, "parameters_attention": found.parameters_attention}
-        print_json({"id": experiment_id(experiment), **tokens, "sites": sites, **more, **total})
-        return 0
     print(experiment_id(experiment))
     for site, facts in sites.items():
         print(f"\n{site}" + (f" ({facts['layers']} layers)" if facts["layers"] > 1 else ""))

@@ -1,4 +1,10 @@
-"""`study plan`: seeds, runs and hours that a margin needs."""
+"""Print how many seeds, runs and hours a margin needs.
+
+The numbers are those that show a difference of the size of the margin, non-inferiority within it, and equivalence
+within it. The standard deviation of the score over seeds comes from the validation scores of finished runs of the
+sweep, yours or published ones, in the corpus and family where it is largest; or from --sd. Test scores are not read.
+docs/statistics.md has the formulas.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +17,6 @@ from study.commands.options import Parser, runs_folder, say, table_lines
 from study.errors import InputError
 from study.run_names import published, sweep_file
 
-DESCRIPTION = """\
-Print how many seeds, runs and hours show a difference of the size of a margin, non-inferiority within it, and
-equivalence within it. The standard deviation of the score over seeds comes from the validation scores of finished runs
-of the sweep, yours or published ones, in the corpus and family where it is largest; or from --sd. Test scores are not
-read. docs/statistics.md has the formulas.
-"""
-
 
 def main(argv: Sequence[str]) -> int:
     """Run the verb; the exit status.
@@ -25,7 +24,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option or sweep file, or no runs to measure the standard deviation on.
     """
-    parser = Parser(prog="study plan", description=DESCRIPTION)
+    parser = Parser(prog="study plan", description=__doc__)
     add, share = parser.add_argument, partial(_number, high=1.0)
     parser.share("sweep", "--runs")
     text = "smallest difference of interest, in units of the score"
@@ -38,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
     args = parser.parse_args(argv)
     from study.analysis.power import AIMS, LEVEL, effect_size, power, seeds_for
     from study.claims.planning import spreads
-    from study.sweep.estimate import Past
+    from study.sweep.estimate import estimated
     from study.sweep.spec import load
 
     spec, out = load(sweep_file(args.sweep)), runs_folder(args.runs)
@@ -59,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
     effect = effect_size(args.margin, sd, correlation if args.paired else None)
     sizes, count = [len(labels) for labels in spec.arms.values()], len(spec.seeds)
     tests = max(1, max(sizes) - 1)
-    times = [one for one in Past(out, published()).seconds(experiments) if one is not None]
+    times = [one for one in estimated(experiments, out, published()) if one is not None]
     rows = []
     for aim in AIMS:
         need = seeds_for(aim, effect, args.power, LEVEL / tests, args.paired)

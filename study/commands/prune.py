@@ -44,14 +44,8 @@ def main(argv: Sequence[str]) -> int:
     experiment = experiment_from(records.read(base / "record.json").config, {"pruning": pruning})
     folder = (args.runs or base.resolve().parent) / experiment_id(experiment)
     print(f"{folder.name} → {folder}", flush=True)
-    if records.state(folder) == "finished":
-        record = records.read(folder / "record.json")
-        trial.tidy(folder)
-    else:
-        from study.pruning.run import run
-
-        with signals.on_request(), trial.guarded(folder):
-            record = run(experiment, folder, watch=partial(print, flush=True), base=base)
+    with signals.on_request():
+        record = trial.record_of(experiment, folder, partial(print, flush=True), base=base)
     if record.status != "finished":
         print(f"{record.status}: {record.error}")
         return 1

@@ -1,17 +1,8 @@
-"""`study publish SWEEP`: promote the runs of a sweep to `results/`."""
+"""Add every run of a sweep to the published results.
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from pathlib import Path
-
-from study.commands.options import Parser, folder, runs_folder, say
-from study.run_names import sweep_file
-
-DESCRIPTION = """\
-Add every run of a sweep to the published results: record, scores, curves, translations and attention map; counts for
-BLEU, too, if the references are not part of the repository. Finished and diverged runs are results. With --partial,
-failed runs are published as holes.
+A run is published with record, scores, curves, translations and attention map; counts for BLEU, too, if the references
+are not part of the repository. Finished and diverged runs are results. With --partial, failed runs are published as
+holes.
 
 All runs are checked before anything is written. A run is refused, with file and field, if
   - it is missing or failed (--partial REASON publishes the others; tables then show it as missing, and do not
@@ -24,6 +15,14 @@ A published run is never changed. The same command continues after an interrupti
 published files, which `study reproduce` copies to README.md.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from study.commands.options import Parser, folder, runs_folder, say
+from study.run_names import sweep_file
+
 
 def main(argv: Sequence[str]) -> int:
     """Run the verb; the exit status.
@@ -31,7 +30,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option or sweep file, or a run that cannot be published.
     """
-    parser = Parser(prog="study publish", description=DESCRIPTION)
+    parser = Parser(prog="study publish", description=__doc__)
     parser.share("sweep", "--runs", "--results")
     text = "publish although runs are missing or failed; REASON is recorded"
     parser.add_argument("--partial", metavar="REASON", help=text)

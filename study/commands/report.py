@@ -1,16 +1,7 @@
-"""`study report`: the table and the figure of a sweep, or the figures of the study, from records alone."""
+"""Print the comparison table of a sweep, and write it with its figure.
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-
-from study.commands.options import SHARED, Parser, folder, runs_folder
-from study.errors import InputError
-from study.run_names import results_folder, sweep_file, sweeps_of
-
-DESCRIPTION = """\
-Print the comparison table of a sweep and write it with its figure: table.csv and .md, figure.svg, .png and .csv.
-Runs that are missing, failed or diverged are shown as such. Trains nothing and needs no torch.
+The files are table.csv and .md, figure.svg, .png and .csv. Runs that are missing, failed or diverged are shown as such.
+Trains nothing and needs no torch.
 
 With --figures, draw the figures of the study instead, from the published runs or from your own (--runs). Every figure
 is written as .svg and .png, with its numbers as .csv. A figure whose sweep has no runs is left out, and a line names
@@ -20,6 +11,14 @@ Output goes to --out (default: RUNS/report/NAME, of figures RUNS/report/figures)
 printed with the keys of table.csv, and nothing is written.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from study.commands.options import SHARED, Parser, folder, runs_folder
+from study.errors import InputError
+from study.run_names import results_folder, sweep_file, sweeps_of
+
 
 def main(argv: Sequence[str]) -> int:
     """Run the verb; the exit status.
@@ -27,7 +26,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option, name, sweep file or record, or a folder that is absent or cannot be written.
     """
-    parser = Parser(prog="study report", description=DESCRIPTION)
+    parser = Parser(prog="study report", description=__doc__)
     parser.add_argument("sweep", nargs="?", **SHARED["sweep"])
     text = "draw these figures of the study (no name: all)"
     parser.add_argument("--figures", nargs="*", metavar="NAME", help=text)

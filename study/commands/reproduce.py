@@ -1,4 +1,10 @@
-"""`study reproduce`: every published table and figure, computed again from `results/`."""
+"""Recompute every published table and figure, and compare with git.
+
+The tables, the figures, the generated parts of README.md and the paper are computed from the published runs; then git
+says whether a file changed. Needs no torch. Numbers typed by hand are not checked.
+
+exit status: 0 no file differs from git; 1 files differ, and are listed; 2 wrong input
+"""
 
 from __future__ import annotations
 
@@ -7,12 +13,6 @@ from pathlib import Path
 
 from study.commands.options import Parser
 
-DESCRIPTION = """\
-Recompute every published table and figure, the generated parts of README.md and the paper from the published runs,
-then ask git whether a file changed. Needs no torch. Numbers typed by hand are not checked.
-"""
-EPILOG = "exit status: 0 no file differs from git; 1 files differ, and are listed; 2 wrong input\n"
-
 
 def main(argv: Sequence[str]) -> int:
     """Run the verb; the exit status.
@@ -20,7 +20,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option, or a published file that cannot be used.
     """
-    parser = Parser(prog="study reproduce", description=DESCRIPTION, epilog=EPILOG)
+    parser = Parser(prog="study reproduce", description=__doc__)
     steps = "tables, figures, readme or paper (default: all)"
     parser.add_argument("steps", nargs="*", metavar="STEP", help=steps)
     parser.share("--results")

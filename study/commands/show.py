@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from study import api, attention_map
-from study.commands.options import Parser, print_frame, print_json, record_lines, say, table_lines, write_picture
+from study.commands.options import Parser, print_frame, record_lines, say, table_lines, write_picture
 from study.corpora.catalogue import KINDS
 from study.errors import InputError
 
@@ -49,6 +49,8 @@ def main(argv: Sequence[str]) -> int:
     corpus = args.run in KINDS and args.run != "files"
     if not args.sentences and (args.versus or args.score or args.csv or (args.split and not corpus)):
         raise InputError("--versus, --score, --csv, --split: expected with --sentences, got none. Add --sentences.")
+    if args.json and (corpus or args.maps):
+        raise InputError("--json: expected for a run or its --sentences, got maps or a corpus. Remove it.")
     if corpus:
         _corpus(args)
         return 0
@@ -88,9 +90,6 @@ def _maps(run: api.Run, args: Namespace) -> None:
         run.animate().save(args.plot, writer="pillow", dpi=110)
     elif args.plot:
         write_picture(run.plot_learning(), args.plot)
-    if args.json:
-        print_json(run.maps)
-        return
     say(f"Attention: {attention_map.title(run.maps[0])}")
     for one in run.maps:
         say("", learned(one), *attention_map.cells(one))
@@ -114,9 +113,6 @@ def _corpus(args: Namespace) -> None:
         source, target = ([form for form, _, _ in words(text)] for text in (pair.source, pair.target))
         links = [f"{source[s]}{'–' if sure else '?'}{target[t]}" for s, t, sure in pair.alignment or ()]
         shown.append({"split": split, "line": line, "source": pair.source, "target": pair.target, "gold": links})
-    if args.json:
-        print_json({"corpus": corpus.name, "languages": list(corpus.languages), "splits": sizes, "pairs": shown})
-        return
     say(f"{corpus.name}: {' → '.join(corpus.languages)}", *table_lines(sizes))
     for row in shown:
         say("", *record_lines(row))

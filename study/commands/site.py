@@ -1,4 +1,10 @@
-"""`study site`: static pages of claims, sweeps, arms, runs and sentences, from records alone."""
+"""Write a site to look at runs.
+
+It shows claims with their verdicts, then sweeps, arms, runs, and sentences with translations and attention maps: of the
+published results, or of your own runs with --runs. The pages need no server, no network and no account: open
+index.html. --serve shows the site on this machine and builds it again whenever a record changes. Trains nothing; only
+--maps needs torch.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +22,6 @@ from study.run_names import results_folder, sweeps_folder
 if TYPE_CHECKING:
     from study.publish.site.content import Content
 
-DESCRIPTION = """\
-Write a site to look at runs: claims with their verdicts, then sweeps, arms, runs, and sentences with translations and
-attention maps. It shows the published results, or your own runs with --runs. The pages need no server, no network and
-no account: open index.html. --serve shows the site on this machine and builds it again whenever a record changes.
-Trains nothing; only --maps needs torch.
-"""
 PORT = 8000
 MAPPED = 10
 """Sentences of a run whose maps are computed."""
@@ -33,7 +33,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option, sweep file or record, or a folder that has other files or cannot be written.
     """
-    parser = Parser(prog="study site", description=DESCRIPTION)
+    parser = Parser(prog="study site", description=__doc__)
     add = parser.add_argument
     parser.share("--results", "--runs", "--claims")
     add("--sweeps", type=Path, metavar="DIR", help="folder of the sweep files (default: sweeps)")

@@ -1,11 +1,21 @@
-"""`study sweep FILE`: run what a sweep file declares and its folder does not have yet."""
+"""Run every experiment of a sweep file that has no result yet.
+
+Several run at a time, each in its own process. The same command continues later: finished and diverged runs are kept,
+interrupted runs resume, failed runs start again. Two calls on one folder share the work. The table of results comes
+last.
+
+SWEEP is a W&B sweep file (method: grid), which `wandb sweep` accepts too. This command needs no account and no network:
+W&B is offline unless WANDB_MODE is set, and `wandb sync` sends the runs later.
+
+exit status: 0 every run has a result; 1 runs failed, and are listed with their logs; 2 wrong input; 130 or 143
+interrupted, by Ctrl-C or SIGTERM
+"""
 
 from __future__ import annotations
 
 import argparse
 import fnmatch
 import importlib.util
-import json
 import re
 import shlex
 import sys
@@ -20,27 +30,14 @@ from study.errors import INSTALL, InputError
 from study.run_names import published, sweep_file
 from study.store import Store
 from study.sweep import engine, places, ray, resources, slurm, status
-from study.sweep.estimate import Past, told
+from study.sweep.estimate import estimated, in_words
 from study.sweep.file import tagged
 from study.sweep.spec import Cell, Spec, load
 
-DESCRIPTION = """\
-Run every experiment of a sweep file that has no result yet, several at a time, each in its own process. The same
-command continues later: finished and diverged runs are kept, interrupted runs resume, failed runs start again. Two
-calls on one folder share the work. The table of results comes last.
-
-SWEEP is a W&B sweep file (method: grid), which `wandb sweep` accepts too. This command needs no account and no network:
-W&B is offline unless WANDB_MODE is set, and `wandb sync` sends the runs later.
-"""
-EPILOG = """\
-exit status: 0 every run has a result; 1 runs failed, and are listed with their logs; 2 wrong input; 130 or 143
-interrupted, by Ctrl-C or SIGTERM
-"""
 STUDY = (sys.executable, "-P", "-m", "study")
-OWNERS = {"slurm": "slurm", "wait": "slurm", "ray": "ray", "address": "ray"}
-"""Option ↦ the engine that it is for."""
-WHOLE = ("only", "seeds", "limit", "shard", "time_limit", "unpublished")
-"""Options that W&B agents cannot follow: the server hands out all runs of the file."""
+CHOICE = ("only", "seeds", "limit", "time_limit", "unpublished")
+ENGINES = {"slurm": ("slurm",), "ray": ("ray",), "address": ("ray",)} | dict.fromkeys(CHOICE, ("local", "slurm", "ray"))
+"""Option ↦ the engines that it is for. W&B's server hands out all runs of a file."""
 
 Report = Callable[[Spec, Path, argparse.Namespace], None]
 
@@ -54,15 +51,13 @@ def main(argv: Sequence[str]) -> int:
     args = _parser().parse_args(argv)
     args.asked = None
     if args.engine == "slurm":
-        args.asked = resources.parse(slurm.Options, "--slurm", args.slurm, slurm.OTHERS)
+        args.asked = resources.parse(slurm.Options, "--slurm", args.slurm)
     elif args.engine == "ray":
         args.asked = resources.parse(ray.Options, "--ray", args.ray)
-    for option in (*OWNERS, *WHOLE):
-        if getattr(args, option) is not None and args.engine != OWNERS.get(option, args.engine):
-            raise InputError(f"--{option}: expected with --engine {OWNERS[option]}, got {args.engine}. Remove it.")
-        if getattr(args, option) is not None and args.engine == "wandb":
-            name = option.replace("_", "-")
-            raise InputError(f"--{name}: expected --engine local, got wandb, which runs the whole file. Remove one.")
+    for option, engines in ENGINES.items():
+        if getattr(args, option) is not None and args.engine not in engines:
+            name, wanted = option.replace("_", "-"), " or ".join(engines)
+            raise InputError(f"--{name}: expected with --engine {wanted}, got {args.engine}. Remove it.")
     worst, plans = 0, []
     for path in [sweep_file(args.file)] if args.tag is None else tagged(args.file, args.tag):
         code, seconds = run(load(path), args)
@@ -73,7 +68,7 @@ def main(argv: Sequence[str]) -> int:
     if len(plans) > 1 and (args.dry_run or args.print):
         every = [took for seconds in plans for took in seconds]
         to = sys.stderr if args.print else sys.stdout
-        print(f"in all: {len(plans)} sweeps, {len(every)} runs; {told(every, 1, 1)}", file=to)
+        print(f"in all: {len(plans)} sweeps, {len(every)} runs; {in_words(every, 1, 1)}", file=to)
     return worst
 
 
@@ -90,17 +85,14 @@ def run(spec: Spec, args: argparse.Namespace, report: Report | None = None) -> t
         raise InputError(f"{out}: expected a folder of runs, got a file. Name another folder with --runs.")
     cells = _chosen(spec, args)
     job = engine.job_of(spec, cells, out, retries=args.retries, time_limit=args.time_limit, slots=args.slots)
-    if args.status or args.json:
-        queue = slurm.queue(out)
-        rows = status.rows(spec, cells, out, queue)
-        print(json.dumps(rows, indent=1) if args.json else status.describe(spec, cells, out, queue))
+    if args.status:
+        print(status.describe(spec, cells, out))
         return 0, ()
     todo = replace(job, tasks=job.due()[: args.limit])
     if args.limit is not None:
         job = todo
-    timed = args.dry_run or args.print or args.engine == "slurm"
-    seconds = Past(out, published()).seconds(task.experiment for task in todo.tasks) if timed else ()
     if args.dry_run or args.print:
+        seconds = estimated((task.experiment for task in todo.tasks), out, published())
         _plan(spec, cells, todo, seconds, args)
         return 0, seconds
     for line in status.inapplicable(spec, cells):
@@ -110,12 +102,16 @@ def run(spec: Spec, args: argparse.Namespace, report: Report | None = None) -> t
         if importlib.util.find_spec("torch") is None:
             raise InputError("torch: not installed, and training needs it. " + INSTALL.format("train"))
         places.write(spec, out)
+        from study.claims import planning
+
+        for line in planning.power_lines(spec, out):
+            print(line)
         if address := account.project_address():
             print(f"W&B: {address}", flush=True)
     if args.engine == "local" or not todo.tasks:
         code = engine.run(job, resources.here())
     elif args.engine == "slurm":
-        code = slurm.run(job, todo, args.asked, seconds, bool(args.wait))
+        return slurm.run(todo, args.asked), ()
     elif args.engine == "ray":
         code = ray.run(todo, args.asked, args.address) or job.check()
     else:
@@ -123,9 +119,9 @@ def run(spec: Spec, args: argparse.Namespace, report: Report | None = None) -> t
 
         code = wandb_agents.run(spec, job, resources.here())
         code = code if code > 128 else job.check()
-    if code <= 128 and (args.engine != "slurm" or args.wait or not todo.tasks):
+    if code <= 128:
         (report or _report)(spec, out, args)
-    return code, seconds
+    return code, ()
 
 
 def _plan(
@@ -133,26 +129,16 @@ def _plan(
 ) -> None:
     """Print the runs to do, or the lines that do them; and the jobs, the resources and the time that they take."""
     if args.dry_run:
-        part = f", part {args.shard[0]} of {args.shard[1]}" if args.shard else ""
-        print(f"{spec.name}: {len(todo.tasks)} of {len(spec.cells)} declared would run{part}")
+        print(f"{spec.name}: {len(todo.tasks)} of {len(spec.cells)} declared would run")
         for line in (*(f"  {task.id}  {task.label}" for task in todo.tasks), *status.inapplicable(spec, cells)):
             print(line)
     if not todo.tasks:
         return
-    here, by_id, out = resources.here(), {cell.id: cell for cell in cells}, str(todo.out.resolve())
-    commands = []
-    for cell in (by_id[task.id] for task in todo.tasks):
-        train = [*STUDY, "train", "--overrides-json", cell.overrides_json, "--runs", out]
-        commands.append(shlex.join(["env", places.variable(spec, cell), *train]))
+    here, to = resources.here(), ["--runs", str(todo.out.resolve())]
+    fields = {cell.id: cell.overrides_json for cell in cells}
+    commands = [shlex.join([*STUDY, "train", "--overrides-json", fields[task.id], *to]) for task in todo.tasks]
     if args.engine == "slurm":
-        words = [
-            *STUDY,
-            "sweep",
-            str(spec.path.resolve()),
-            "--runs",
-            out,
-            *(f"--only={one}" for one in args.only or ()),
-        ]
+        words = [*STUDY, "sweep", str(spec.path.resolve()), *to, *(f"--only={one}" for one in args.only or ())]
         words += [f"--seeds={','.join(map(str, args.seeds))}"] if args.seeds else []
         words += [f"--slots={args.slots}"] if args.slots else []
         plan = args.asked.plan(todo, words + (["--unpublished"] if args.unpublished else []))
@@ -165,26 +151,33 @@ def _plan(
 
             plan = plan._replace(script=wandb_agents.script(spec, todo.out, todo.layout(here)))
     if args.print:
+        places.write(spec, todo.out)
         print(plan.script)
-    time = told(seconds, plan.at_once, plan.cores, plan.gpus)
+    time = in_words(seconds, plan.at_once, plan.cores, plan.gpus)
     print(plan.words, time, sep="\n", file=sys.stderr if args.print else sys.stdout)
 
 
 def _report(spec: Spec, out: Path, args: argparse.Namespace) -> None:
-    """Print the table of results; after a part of the sweep, once the other parts are there too."""
+    """Print the table of results, unless some of them are published ones."""
     where = "" if out == Path("runs") else f" --runs {shlex.quote(str(out))}"
     made = [cell.id for cell in spec.runnable if cell.id and records.state(out / cell.id) == "finished"]
-    if args.unpublished or (args.shard and engine.job_of(spec, spec.cells, out).due()):
+    if args.unpublished:
         print(f"`{program()} report {spec.path}{where}` prints the table once all runs are there")
     elif made:
         from study.publish.report import report_sweep
 
         report_sweep(spec, out)
+        from study.claims import planning
+
+        for line in planning.answers(spec, out):
+            print(line)
         print(f"{'see one':<7} {program()} show {made[0]}{where}")
+        if (folder := published()).is_dir() and (same := [one for one in made if one in Store(folder)]):
+            print(f"{'again':<7} {program()} rerun {same[0]}   # trains the published run, and compares every number")
 
 
 def _parser() -> Parser:
-    parser = Parser(prog="study sweep", description=DESCRIPTION, epilog=EPILOG)
+    parser = Parser(prog="study sweep", description=__doc__)
     add = parser.add_argument
     text = "a sweep file, or the name of a sweep of this study; with --tag, a folder"
     add("file", **SHARED["sweep"] | {"help": text})
@@ -194,14 +187,12 @@ def _parser() -> Parser:
     text = "what starts runs: this command (local), jobs of SLURM, tasks of Ray, or W&B agents (default: local)"
     add("--engine", choices=engines, default="local", help=text)
     add("--slurm", metavar="NAME=VALUE,...", help="resources of a job: partition=gpu,time=4h,gpus=1,cpus=8,parallel=20")
-    add("--wait", action="store_true", default=None, help="with --engine slurm: show progress until all jobs end")
     add("--ray", metavar="NAME=VALUE,...", help="resources of a run: gpus=0.25,cpus=2 (default: cpus=1)")
     add("--address", metavar="HOST:PORT", help="address of a Ray cluster, or auto (default: Ray on this machine)")
     text = "run only arms whose label or identity matches PATTERN (glob), or contains it; repeat to require several"
     add("--only", action="append", metavar="PATTERN", help=text)
     add("--seeds", type=_seeds, metavar="1,2", help="run only these seeds")
     add("--unpublished", action="store_true", default=None, help="run only what the published results do not have")
-    add("--shard", type=_part, metavar="I/N", help="run only part I of N of the sweep, I from 1")
     return parser
 
 
@@ -211,7 +202,6 @@ def add_local(parser: Parser) -> None:
     parser.share("--runs")
     add("--slots", type=positive, metavar="N", help="runs at a time (default: one per core, or several per GPU)")
     what.add_argument("--status", action="store_true", help="print the state of every run, and stop")
-    add("--json", action="store_true", help="print the state of every run as JSON, one object per run, and stop")
     what.add_argument("--dry-run", action="store_true", help="list the runs to do and estimate the time, and stop")
     text = "print a shell command for each run to do, one a line, for xargs or GNU parallel, and stop"
     what.add_argument("--print", choices=("commands",), help=text)
@@ -227,13 +217,6 @@ def _seconds(text: str) -> float:
     if not seconds:
         raise argparse.ArgumentTypeError(f"expected a time from 1s with its unit, such as 90s, 45m or 2h, got {text!r}")
     return float(seconds)
-
-
-def _part(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text, re.ASCII)
-    if found is None or not 1 <= int(found[1]) <= int(found[2]):
-        raise argparse.ArgumentTypeError(f"expected I/N with I from 1 to N, such as 1/8, got {text!r}")
-    return int(found[1]), int(found[2])
 
 
 def _seeds(text: str) -> list[int]:
@@ -255,10 +238,4 @@ def _chosen(spec: Spec, args: argparse.Namespace) -> tuple[Cell, ...]:
     if not chosen and args.only:
         patterns = " and ".join(map(repr, args.only))
         raise InputError(f"--only: no run of {spec.path} matches {patterns}. --dry-run lists all runs.")
-    return shard(chosen, *(args.shard or (1, 1)))
-
-
-def shard(cells: Sequence[Cell], index: int, count: int) -> tuple[Cell, ...]:
-    """Return one part of cells: every n-th in the order of their identities. The first also has those that are none."""
-    part = {"", *sorted(cell.id for cell in cells if cell.id)[index - 1 :: count]} - ({""} if index > 1 else set())
-    return tuple(cell for cell in cells if (cell.id or "") in part)
+    return tuple(chosen)

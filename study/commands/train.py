@@ -1,4 +1,9 @@
-"""`study train`: one experiment, trained, tested and recorded."""
+"""Train, test and record one experiment.
+
+Every field of an experiment is a flag. If a field is given more than once, the later source wins: --preset, --config,
+--overrides-json, then flags. The run is written to RUNS/<experiment id>/. The same command continues an interrupted run
+there. A run that has a record is not trained again.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +24,6 @@ from study.sweep import fields, signals, trial
 from study.sweep.file import read_yaml
 from study.sweep.grid import expand
 
-DESCRIPTION = """\
-Train, test and record one experiment.
-
-Every field of an experiment is a flag. If a field is given more than once, the later source wins: --preset, --config,
---overrides-json, then flags. The run is written to RUNS/<experiment id>/. The same command continues an interrupted run
-there. A run that has a record is not trained again.
-"""
 HEADLINE = ("exact", "bleu", "nll", "aer")
 """Scores of the line that ends a training."""
 SWEEP = "WANDB_SWEEP_ID"
@@ -41,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
     if SWEEP in os.environ:
         signals.with_parent()
     with signals.on_request():
-        parser = Parser(prog="study train", description=DESCRIPTION, usage="study train [--FIELD VALUE ...] [...]")
+        parser = Parser(prog="study train", description=__doc__, usage="study train [--FIELD VALUE ...] [...]")
         parser.share("--runs")
         add_experiment(parser)
         args = parser.parse_args(argv)

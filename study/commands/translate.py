@@ -5,8 +5,7 @@ shows cross-attention, the mean over heads, unless --site, --layer or --head cho
 
 --align prints word alignments instead: the model reads sentence pairs of a split, or of two files with one sentence a
 line, and every target word is linked to the source word that it attends to most. A line such as `0-0 2-1` has links
-source word - target word, both counted from 0. A word is a run of letters and digits, or one punctuation mark. If the
-correct links are known, the alignment error rate (AER) and the attention mass on them go to stderr, by layer and head.
+source word - target word, both counted from 0. A word is a run of letters and digits, or one punctuation mark.
 """
 
 from __future__ import annotations
@@ -15,10 +14,9 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from study import api
-from study.commands.options import Parser, place, table_lines, write_picture
+from study.commands.options import Parser, place, write_picture
 from study.errors import InputError
 
 
@@ -62,14 +60,6 @@ def _align(run: api.Run, args: Namespace) -> None:
     sys.stdout.writelines(f"{pharaoh(links)}\n" for links in found.links)
     head = "mean over heads" if found.head is None else f"head {found.head}"
     print(f"{len(found.links)} pairs, layer {found.layer}, {head}", file=sys.stderr)
-    if found.scores:
-        heads = ["mean" if row.head is None else row.head for row in found.scores]
-        rows: list[dict[str, Any]] = [
-            {"layer": row.layer, "head": head, "AER": row.aer, "mass on gold": row.mass}
-            for row, head in zip(found.scores, heads, strict=True)
-        ]
-        print(*table_lines(rows), sep="\n", file=sys.stderr)
-        print(f"lowest possible AER with one link per target word: {found.floor:.3f}", file=sys.stderr)
 
 
 def warn_of_unknown(run: api.Run, sentence: str) -> None:

@@ -34,12 +34,12 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option, a file that is no search on validation, or a folder that cannot be used.
     """
-    parser = Parser(prog="study tune", description=__doc__, epilog=sweep.EPILOG)
+    parser = Parser(prog="study tune", description=__doc__)
     parser.add_argument("file", **SHARED["sweep"])
     which = "parameter whose values are the arms (default: arm; without it, there is one arm)"
     parser.add_argument("--arms", metavar="FIELD", default="arm", help=which)
     sweep.add_local(parser)
-    parser.set_defaults(engine="local", asked=None, only=None, seeds=None, shard=None, unpublished=None)
+    parser.set_defaults(engine="local", asked=None, only=None, seeds=None, unpublished=None)
     args = parser.parse_args(argv)
     found = search.load(sweep_file(args.file), args.arms)
 

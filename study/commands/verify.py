@@ -1,15 +1,5 @@
-"""`study verify`: everything in `results/`, checked again without torch."""
+"""Check the published results without torch.
 
-from __future__ import annotations
-
-import sys
-from collections.abc import Sequence
-
-from study.commands.options import Parser, positive, print_json, say
-from study.run_names import results_folder
-
-DESCRIPTION = """\
-Check the published results without torch:
   - compute the SHA-256 of every file, and compare the root hash with README.md,
   - find every run that a published sweep declares, and every run and file that nothing names,
   - check equations between the numbers of each run,
@@ -19,8 +9,17 @@ References of generated corpora are generated again. References of Multi30k are 
 (STUDY_MULTI30K, or the download cache). BLEU and exact match of its splits also follow from the counts beside the
 translations, which are always checked. Scores that need the model (NLL, perplexity, alignment error, contrasts) are
 counted as not checked.
+
+exit status: 0 nothing differs; 1 something differs, and is listed; 2 wrong input
 """
-EPILOG = "exit status: 0 nothing differs; 1 something differs, and is listed; 2 wrong input\n"
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from study.commands.options import Parser, positive, print_json, say
+from study.run_names import results_folder
 
 
 def main(argv: Sequence[str]) -> int:
@@ -29,7 +28,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option, or no such folder.
     """
-    parser = Parser(prog="study verify", description=DESCRIPTION, epilog=EPILOG)
+    parser = Parser(prog="study verify", description=__doc__)
     parser.share("--results", "--json")
     text = "score the translations of all runs again, or of one in N, drawn by --draw"
     parser.add_argument("--rescore", nargs="?", type=_part, const=1, metavar="1/N", help=text)

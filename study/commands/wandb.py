@@ -1,4 +1,18 @@
-"""`study wandb push`: runs of W&B, made or completed from records."""
+"""Send runs to W&B from their records.
+
+`study wandb push FOLDER` makes the W&B run of every record of a folder, or completes it: also if the run was offline,
+was killed after its record was written, or was deleted in W&B. A run that is complete is left alone, so the same
+command twice changes nothing. If the folder holds published results, everybody can have their runs in a project of
+their own.
+
+docs/runs.md lists what a run has in W&B.
+
+Nothing is sent for a run without a record. Files of W&B in the folder are neither read nor changed.
+
+The project is attention-ablation; WANDB_PROJECT and WANDB_ENTITY choose another.
+
+exit status: 0 all is sent; 1 some runs could not be sent, and are listed; 2 wrong input, or no account
+"""
 
 from __future__ import annotations
 
@@ -7,25 +21,10 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from study.commands.options import Parser, path, runs_folder
+from study.commands.options import Parser, runs_folder
 from study.errors import INTERRUPTED, InputError
-from study.run_names import RUN, find, sweeps_folder
+from study.run_names import RUN, find, sweep_file, sweeps_of
 
-DESCRIPTION = """\
-`study wandb push FOLDER` makes the W&B run of every record of a folder, or completes it: also if the run was offline,
-was killed after its record was written, or was deleted in W&B. A run that is complete is left alone, so the same
-command twice changes nothing. If the folder holds published results, everybody can have their runs in a project of
-their own.
-
-A project without runs gets a saved view, "Arms and seeds". docs/runs.md lists what a run has in W&B.
-
-Nothing is sent for a run without a record. Files of W&B in the folder are neither read nor changed.
-"""
-EPILOG = """\
-The project is attention-ablation; WANDB_PROJECT and WANDB_ENTITY choose another.
-
-exit status: 0 all is sent; 1 some runs could not be sent, and are listed; 2 wrong input, or no account
-"""
 HOPELESS = 3
 """Failures in a row that end a push: each waits for the server for a while."""
 
@@ -36,15 +35,12 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option, no such folder or sweep, or W&B cannot be reached.
     """
-    parser = Parser(prog="study wandb", description=DESCRIPTION, epilog=EPILOG)
+    parser = Parser(prog="study wandb", description=__doc__)
     add = parser.add_argument
     add("what", choices=("push",), metavar="push", help="send runs to W&B from their records")
     help_ = f"a folder of runs, results (the published runs), or {RUN}"
     add("folder", type=Path, metavar="FOLDER|RUN", help=help_)
-    add("--sweep", metavar="NAME", help="only the runs of this sweep: its name, or a sweep file")
-    add("--sweeps", type=Path, default=sweeps_folder(), metavar="DIR", help="folder of sweep files (default: sweeps)")
-    add("--force", action="store_true", help="send configuration and summary of complete runs again, too")
-    add("--view", action="store_true", help="save the view, also if the project has runs")
+    add("--sweep", type=Path, metavar="SWEEP", help="only the runs of this sweep: its file, or its name")
     args = parser.parse_args(argv)
     from study.store import Store
     from study.sweep.places import places
@@ -59,14 +55,10 @@ def main(argv: Sequence[str]) -> int:
     else:
         store, one = find(str(args.folder), runs_folder())
         ids = [one]
-    specs = [load(file) for file in sorted(args.sweeps.glob("*.yaml"))]
+    specs = [load(file) for file in sorted(sweeps_of(store.folder).glob("*.yaml"))]
     if args.sweep is not None:
-        wanted = [load(path(args.sweep))] if Path(args.sweep).suffix else [s for s in specs if s.name == args.sweep]
-        if not wanted:
-            raise InputError(f"--sweep: expected {', '.join(s.name for s in specs) or 'a file'}, got {args.sweep!r}.")
-        specs += wanted
-        declared = {cell.id for cell in wanted[0].runnable}
-        ids = [identity for identity in ids if identity in declared]
+        specs.append(load(sweep_file(args.sweep)))
+        ids = [identity for identity in ids if identity in {cell.id for cell in specs[-1].runnable}]
     if not ids:
         whose = " of that sweep" if args.sweep else ""
         raise InputError(f"{args.folder}: expected records, got none{whose}. Name another folder of runs.")
@@ -77,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
         for number, identity in enumerate(ids, 1):
             try:
                 view = view_of(store, identity, known.get(identity))
-                outcome, name = project.send(view, args.force)
+                outcome, name = project.send(view)
                 line = f"{name}  {view.label.name}"
                 if name.startswith(f"{identity}-"):
                     line += f"  (W&B does not take the id {identity} again: its run was deleted)"
@@ -93,10 +85,5 @@ def main(argv: Sequence[str]) -> int:
             if in_a_row == HOPELESS:
                 print(f"W&B: {HOPELESS} runs in a row failed; repeat the command later for the rest", file=sys.stderr)
                 break
-        if args.view or (not project.runs and counts["sent"]):
-            try:
-                print(f"saved view: {project.save_view()}")
-            except Exception as problem:
-                print(f"W&B: the view was not saved: {cause(problem)}", file=sys.stderr)
     print(", ".join(f"{counts[name]} {name}" for name in ("sent", "updated", "complete", "failed") if counts[name]))
     return int(counts["failed"] > 0)

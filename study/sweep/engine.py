@@ -26,12 +26,12 @@ from study.config import Experiment, config_hash, plugins, recorded, scientific
 from study.errors import BUSY, UNWRITTEN, InputError
 from study.metrics import decimals
 from study.sweep import lease
-from study.sweep.estimate import Past, clock
+from study.sweep.estimate import clock
 from study.sweep.resources import Plan, Resources, Slot
 from study.sweep.signals import GRACE, Interrupts, answer
 from study.sweep.spec import Cell, Spec
 from study.sweep.status import Display
-from study.sweep.trial import WRONG, Trial, cause, due, main, tidy, train
+from study.sweep.trial import WRONG, Trial, cause, due, main, train
 
 POLL = 0.5
 """Seconds between two looks at what happens."""
@@ -95,10 +95,8 @@ class Job:
         return int(bool(left))
 
     def layout(self, here: Resources) -> list[Slot]:
-        """Return the slots for these runs. How many share a GPU depends on what similar runs have needed there."""
-        experiments = [task.experiment for task in self.tasks]
-        names = {gpu.name for gpu in here.gpus.values()}
-        return here.slots(experiments, self.slots, Past(self.out).memory(experiments, names) if names else 0)
+        """Return the slots for these runs."""
+        return here.slots([task.experiment for task in self.tasks], self.slots)
 
 
 def job_of(spec: Spec, cells: Iterable[Cell], out: Path, **more: Any) -> Job:
@@ -125,8 +123,6 @@ def run(job: Job, here: Resources) -> int:
     """
     os.environ[plugins.ALLOWED] = job.allowed
     todo = job.due()
-    for name in {task.id for task in job.tasks} - {task.id for task in todo}:
-        tidy(job.out / name)
     if not todo:
         print(f"{job.name}: nothing to do, all {len(job.tasks)} runs are there")
         return 0
@@ -139,6 +135,7 @@ def run(job: Job, here: Resources) -> int:
             launcher.run()
         except BaseException as problem:
             interrupts.answering = True
+            launcher.display.clear()
             if isinstance(problem, KeyboardInterrupt):
                 answer("stopping the runs; they keep their last step. A second interrupt kills them at once")
             launcher.stop(interrupts)
@@ -147,8 +144,6 @@ def run(job: Job, here: Resources) -> int:
             there = len(job.tasks) - len(job.due())  # by any launcher
             answer(f"interrupted: {there} of {len(job.tasks)} runs done; the same command again continues")
             return interrupts.status
-        finally:
-            launcher.display.bars.stop()
     return launcher.report()
 
 
@@ -229,7 +224,7 @@ class Launcher:
             plugins.keep(folder, scientific(task.experiment).values())
         process = spawn(self.job.trial, (experiment, folder, environment, self.since), self.threads)
         self.started[process.sentinel] = Started(task, slot, process, process.pid or 0)
-        self.display.begin(task.label, folder)
+        self.display.running += 1
         self.display.say(f"start   {task.id}  {task.label}")
 
     def ended(self, one: Started) -> None:
@@ -239,7 +234,7 @@ class Launcher:
         code = one.process.exitcode
         one.process.close()
         self.free.append(one.slot)
-        self.display.end(task.id)
+        self.display.running -= 1
         if code not in (0, BUSY):
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(one.pid, signal.SIGKILL)
@@ -305,6 +300,7 @@ class Launcher:
 
     def report(self) -> int:
         """Print how it went; return the status of the call."""
+        self.display.clear()
         print(f"{self.job.name}: {self.display.done} of {self.display.total} runs done, {self.display.failed} failed")
         for line in self.notes:
             print(line)

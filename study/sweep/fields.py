@@ -8,7 +8,6 @@ The difference is made here, field by field: a field counts as known if any corp
 from __future__ import annotations
 
 import difflib
-import re
 from contextlib import suppress
 from functools import cache
 from typing import Annotated, Any
@@ -16,12 +15,11 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from study.config.fields import declared
-from study.config.overrides import expected
+from study.config.overrides import LISTS_ALL, expected
 from study.errors import InputError
 
 ALIASES = {"lr": "training.learning_rate", "corpus": "data.name"}
 """Short names of fields in `arm` texts, beside the endings of full names."""
-NUMBER = re.compile(r"([-+]?\d+)(\.\d*)?(?:[eE]([-+]?)(\d+))?")
 
 
 @cache
@@ -59,17 +57,11 @@ def check(dotted: str, value: Any) -> None:
     """Refuse a name that is no field of any experiment, and a value that its field never takes.
 
     Raises:
-        InputError: says what was expected.
+        InputError: names the field, and says what was expected.
     """
-    if dotted == "out":
-        raise InputError(f"expected no folder of runs in a sweep file, got {value!r}. Use --runs or STUDY_RUNS.")
-    if dotted not in declared():
-        if inside := next((name for name in declared() if name.startswith(f"{dotted}.")), None):
-            raise InputError(f"expected a field, got a section. Name a field of it, such as {inside}.")
+    if dotted == "out" or dotted not in declared():  # the folder of runs is --runs of the command
         close = difflib.get_close_matches(dotted, declared(), n=1)
-        raise InputError(
-            "no such field." + (f" Did you mean {close[0]}?" if close else " `study train --help` lists all.")
-        )
+        raise InputError(f"{dotted}: no such field. {f'Did you mean {close[0]}?' if close else LISTS_ALL}")
     problems = []
     for adapter in _adapters(dotted):
         try:
@@ -77,12 +69,9 @@ def check(dotted: str, value: Any) -> None:
             return
         except ValidationError as error:
             problems.append(expected(error.errors()[0]))
-    hint = ""
-    if isinstance(value, str) and (number := NUMBER.fullmatch(value)):  # YAML 1.1 reads 1e-4 as text
-        whole, fraction, sign, exponent = number.groups()
-        plain = f"{whole}{fraction or '.0'}e{sign or '+'}{exponent}" if exponent else value
-        hint = f" It is text here. Write {plain} without quotes."
-    raise InputError(problems[0] + hint)
+    text = isinstance(value, str) and "number" in problems[0]
+    hint = " YAML reads numbers such as 1.0e-4, with a point and no quotes." if text else ""
+    raise InputError(f"{dotted}: {problems[0]}{hint}")
 
 
 @cache

@@ -6,12 +6,13 @@ import os
 import re
 from collections.abc import Hashable
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from study import files
+from study.config.overrides import expected
 from study.errors import InputError
 
 LARGEST = 2**22
@@ -19,7 +20,6 @@ LARGEST = 2**22
 DEEPEST = 50
 """Levels of a file. A deeper one could exhaust the stack of whoever walks through it."""
 TAGS = re.compile(r"^# tags:(.*)$", re.MULTILINE)
-GRID = "Write `values: [...]`, `value: ...` or nested `parameters:`, with plain scalars."
 
 
 def _plain(value: Any) -> Any:
@@ -49,36 +49,34 @@ class Parameter(_Section):
 class Metric(_Section):
     """Score that decides: `split/score` or `split/score/subset`."""
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+/[A-Za-z0-9_-]+(/[A-Za-z0-9 _-]+)?$")]
+    name: str
     goal: Literal["minimize", "maximize"] | None = None
 
 
 class SweepFile(_Section):
-    """Fields of a sweep file. The description of a field is the message if it is wrong."""
+    """Fields of a sweep file. What stops runs early or leaves cells out is not among them."""
 
     name: Annotated[str, Field(pattern=r"^\w[^/\\\x00-\x1f]{0,99}$")]
     description: str = ""
     project: str = ""
     entity: str = ""
-    parameter: ClassVar[type[Parameter]] = Parameter
-    method: Literal["grid"] = Field(
-        description="expected grid, because an ablation runs every cell, got {}. `study tune` searches at random."
-    )
-    metric: Metric = Field(
-        description="expected `name: <split>/<score>`, such as test/exact, with goal maximize or minimize, got {}."
-    )
-    command: list[Any] = Field(
-        [], description="expected ${{args_json}}, which loses nothing, got {}. Copy the command of another sweep file."
-    )
+    method: Literal["grid"]
+    metric: Metric
+    command: list[Any] = []
     parameters: Annotated[dict[str, Parameter], Field(min_length=1)]
-    early_terminate: None = Field(None, description="not allowed: runs that stop early do not compare. Remove it.")
-    run_cap: None = Field(None, description="not allowed: it leaves holes in the grid. Remove it, or use --limit.")
+
+    @field_validator("method", mode="before")
+    @classmethod
+    def _every_cell(cls, method: Any) -> Any:
+        if method in ("random", "bayes") and cls is SweepFile:
+            raise ValueError(f"expected grid, because an ablation runs every cell, got {method}. See `study tune`")
+        return method
 
     @field_validator("command")
     @classmethod
     def _lossless(cls, words: list[Any]) -> list[Any]:
         if "${args_json}" not in words:
-            raise ValueError
+            raise ValueError("expected ${args_json}, which loses nothing. Copy the command of another sweep file")
         return words
 
 
@@ -96,19 +94,17 @@ def read_file(path: Path, kind: type[SweepFile] = SweepFile) -> dict[str, Any]:
     try:
         kind.model_validate({"name": path.stem, **tree})
     except ValidationError as error:
-        raise InputError(f"{path}: {_one_line(error, kind)}") from None
+        raise InputError(f"{path}: {refusal(error)}") from None
     return tree
 
 
-def _one_line(error: ValidationError, kind: type[SweepFile]) -> str:
+def refusal(error: ValidationError) -> str:
+    """Return the first problem that pydantic found, with its place: `parameters.seed.min: no such field.`."""
     problem = error.errors()[0]
-    where, field = [str(part) for part in problem["loc"]], kind.model_fields.get(str(problem["loc"][0]))
-    if field and field.description:
-        return f"{where[0]}: {field.description.format('none' if problem['type'] == 'missing' else problem['input'])}"
-    what = str(problem["msg"]).removeprefix("Value error, ")
+    what = expected(problem).removeprefix("Value error, ")
     if problem["type"] == "extra_forbidden":
-        what = f"no such field. Expected only {', '.join((kind.parameter if field else kind).model_fields)}"
-    return f"{'.'.join(where)}: {what}. {GRID if where[0] == 'parameters' else ''}".rstrip()
+        what = "no such field. Remove it, or correct the name."
+    return f"{'.'.join(map(str, problem['loc']))}: {what}"
 
 
 def tags(path: Path) -> tuple[str, ...]:

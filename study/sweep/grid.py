@@ -97,20 +97,13 @@ def _values(body: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def flatten(parameters: Mapping[str, Any], prefix: str = "", leaf: Callable[[Any], Any] = _values) -> dict[str, Any]:
-    """Return the values of every field by its dotted name, or what `leaf` makes of its body.
-
-    Raises:
-        InputError: one field is declared twice.
-    """
+    """Return the values of every field by its dotted name, or what `leaf` makes of its body."""
     flat: dict[str, tuple[Any, ...]] = {}
     for name, body in parameters.items():
         if "parameters" in body:
-            inner = flatten(body["parameters"], f"{prefix}{name}.", leaf)
+            flat |= flatten(body["parameters"], f"{prefix}{name}.", leaf)
         else:
-            inner = {prefix + name: leaf(body)}
-        if twice := flat.keys() & inner.keys():
-            raise InputError(f"parameters.{min(twice)}: expected once, got dotted and nested. Remove one.")
-        flat |= inner
+            flat[prefix + name] = leaf(body)
     return flat
 
 
@@ -127,7 +120,8 @@ def cells_of(parameters: Mapping[str, tuple[Any, ...]], points: Sequence[Any] = 
         )
     for name, values in parameters.items():
         for value in values:
-            _check(name, value, parameters)
+            for dotted, leaf in expand({name: value}).items():
+                fields.check(dotted, leaf)
     points = points or [dict(zip(parameters, point, strict=True)) for point in itertools.product(*parameters.values())]
     presets = PRESET in parameters or any(PRESET in _arm(text) for text in parameters.get(ARM, ()))
     built: dict[str, Experiment | str] = {}
@@ -142,21 +136,10 @@ def cells_of(parameters: Mapping[str, tuple[Any, ...]], points: Sequence[Any] = 
     return cells
 
 
-def _check(name: str, value: Any, parameters: Mapping[str, tuple[Any, ...]]) -> None:
-    prefix = "parameters.arm: " if name == ARM else "parameters."
-    for dotted, leaf in (_arm(value) if name == ARM else {name: value}).items():
-        if name == ARM and (dotted == SEED or len(parameters.get(dotted, ())) > 1):
-            raise InputError(f"{prefix}{dotted}: expected in an arm or as a parameter, got both. Remove one.")
-        try:
-            fields.check(dotted, leaf)
-        except InputError as problem:
-            raise InputError(f"{prefix}{dotted}: {problem}") from None
-
-
 def _cell(given: dict[str, Any], presets: bool, built: dict[str, Experiment | str]) -> Cell:
     """Return a point of the grid. With presets their family is spelled out, since families are reported apart.
 
-    An arm is built once for all its seeds; `built` keeps it. `_check` has looked at every seed.
+    An arm is built once for all its seeds; `built` keeps it. Every seed has been checked.
     """
     overrides = expand(given)
     if presets:

@@ -41,7 +41,7 @@ def acquire(folder: Path) -> FileLock | None:
     except (OSError, NotImplementedError) as problem:
         if isinstance(problem, OSError) and problem.errno not in LACKING:
             raise files.unwritable(folder, problem) from None
-        remedy = "Mount it with locks, or give each machine a folder of its own with --runs and --shard."
+        remedy = "Mount it with locks, or give each machine a folder of its own with --runs, and seeds with --seeds."
         raise InputError(f"{folder}: expected a file system with locks, got none. {remedy}") from None
     return lock
 

@@ -12,7 +12,7 @@ from study import files
 from study.config.words import label_words
 from study.errors import InputError
 from study.sweep.spec import Cell, Spec
-from study.tracking.view import PLACES, VARIABLE, Place
+from study.tracking.view import PLACES, Place
 
 
 def places(specs: Iterable[Spec]) -> dict[str, Place]:
@@ -40,12 +40,6 @@ def _place(found: list[tuple[Spec, Cell]]) -> Place:
 
 def _words(label: str) -> str:
     return " · ".join(label_words(label))
-
-
-def variable(spec: Spec, cell: Cell) -> str:
-    """Return the assignment of the variable that tells one process the place of its run in this sweep."""
-    place = _place([(spec, cell)]).model_dump(mode="json")
-    return f"{VARIABLE}={json.dumps({cell.id: place}, ensure_ascii=False)}"
 
 
 def write(spec: Spec, out: Path) -> None:

@@ -6,11 +6,10 @@ torch and without CUDA: a launcher that had touched CUDA could not fork trials.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import math
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -18,28 +17,17 @@ from typing import NamedTuple, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from study.config.experiment import Experiment, threads_for
-from study.config.overrides import expected
 from study.errors import InputError
+from study.sweep.file import refusal
 
 PER_GPU = 8
 """Small models leave most of a GPU idle: at most so many runs share one, unless each takes several. An assumption."""
-RESERVED, CONTEXT = 1.3, 2**29
-"""Memory of a run on a GPU: torch's reserve as a factor of its tensors, and CUDA's context in bytes.
-
-Both are assumptions. They were never measured on a GPU.
-"""
+ON_GPU = 2**31
+"""Memory of a GPU that a run gets at least, in bytes. An assumption: it was never measured on a GPU."""
 PER_RUN = 2**29
 """Memory of a run beside the GPU, in bytes. A small model was measured at .45 GB."""
 MACHINE = "this machine"
 CGROUPS, OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
-
-
-@dataclass(frozen=True)
-class Gpu:
-    """A GPU as NVML, the library of its driver, describes it."""
-
-    name: str
-    free: int
 
 
 @dataclass(frozen=True)
@@ -60,14 +48,14 @@ class Slot:
 
 @dataclass(frozen=True)
 class Resources:
-    """Cores, memory in bytes, and GPUs by their entry of CUDA_VISIBLE_DEVICES.
+    """Cores, memory in bytes, and the free memory of GPUs by their entry of CUDA_VISIBLE_DEVICES.
 
     `limit` names what sets the cores. `denied`: a scheduler gave no GPU, so runs must see none.
     """
 
     cores: int
     memory: int
-    gpus: Mapping[str, Gpu]
+    gpus: Mapping[str, int]
     limit: str = MACHINE
     denied: bool = False
 
@@ -77,13 +65,12 @@ class Resources:
         part = replace(self, cores=few, limit=by) if few < self.cores else self
         return part if gpus else replace(part, gpus={}, denied=True)
 
-    def slots(self, experiments: Iterable[Experiment], wanted: int | None = None, need: int = 0) -> list[Slot]:
+    def slots(self, experiments: Iterable[Experiment], wanted: int | None = None) -> list[Slot]:
         """Divide the resources into slots. Each has what the largest run needs.
 
         Args:
             experiments: the runs.
             wanted: number of slots (default: by cores, memory and GPUs).
-            need: bytes of GPU memory that a similar run had allocated at most; 0 if none was measured.
 
         Raises:
             InputError: a run asks for more GPUs than there are.
@@ -100,8 +87,7 @@ class Resources:
         groups = [",".join(found[i : i + devices]) for i in range(0, len(found) - devices + 1, devices)]
         count = max(min(self.cores // devices, self.memory // (PER_RUN * devices)), 1)
         if groups:
-            free = min(gpu.free for gpu in self.gpus.values())
-            fit = max(min(PER_GPU, free // (int(RESERVED * need) + CONTEXT)), 1)
+            fit = max(min(PER_GPU, min(self.gpus.values()) // ON_GPU), 1)
             count = min(fit * len(groups), max(count, len(groups))) if devices == 1 else len(groups)
         count = wanted or count
         threads = max(self.cores // (count * devices), 1)
@@ -128,40 +114,29 @@ def plural(count: int, what: str) -> str:
 class Asked(BaseModel):
     """Resources that an engine is asked for, as its option gives them: `gpus=1,time=4h`."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 A = TypeVar("A", bound=Asked)
 
 
-def parse(kind: type[A], option: str, text: str | None, others: Collection[str] = ()) -> A:
-    """Return the resources that an option names.
-
-    Args:
-        kind: the fields that it may have.
-        option: its name.
-        text: its value, `name=value,name=value`.
-        others: names of further fields, whose values are texts.
+def parse(kind: type[A], option: str, text: str | None) -> A:
+    """Return the resources that an option names as `name=value,name=value`.
 
     Raises:
         InputError: a part is no name=value, a name is unknown, or a value does not fit.
     """
-    known, given = [*kind.model_fields, *others], dict[str, str]()
+    given: dict[str, str] = {}
     for part in text.split(",") if text else ():
         name, _, value = part.strip().partition("=")
         if not value or " " in value or name in given:
-            raise InputError(f"{option}: expected name=value, each name once, got {part!r}. {kind.__doc__}")
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            also = f"Did you mean {near[0]}?" if near else f"Known are {', '.join(known)}."
-            raise InputError(f"{option}: expected a known name, got {name!r}. {also}")
+            usage = (kind.__doc__ or "").splitlines()[0]
+            raise InputError(f"{option}: expected name=value, each name once, got {part!r}. {usage}")
         given[name] = value
     try:
         return kind.model_validate(given)
     except ValidationError as error:
-        problem = error.errors()[0]
-        what = expected(problem).removeprefix("Value error, ")
-        raise InputError(f"{option}: {problem['loc'][0]}: {what}") from None
+        raise InputError(f"{option}: {refusal(error)}") from None
 
 
 class Plan(NamedTuple):
@@ -226,8 +201,10 @@ def _words(path: Path) -> list[str]:
         return []
 
 
-def visible() -> dict[str, Gpu]:
-    """Return the GPUs that CUDA shows this process, by their entry of CUDA_VISIBLE_DEVICES; none without a driver.
+def visible() -> dict[str, int]:
+    """Return the free memory of the GPUs that CUDA shows this process, by their entry of CUDA_VISIBLE_DEVICES.
+
+    Without a driver there are none.
 
     Raises:
         InputError: an entry names none. CUDA would stop there without a word, and the run would train on the CPU.
@@ -241,19 +218,19 @@ def visible() -> dict[str, Gpu]:
     entries = [part.strip() for part in listed.split(",")] if listed is not None else list(map(str, range(count)))
     if entries in ([""], ["-1"], ["NoDevFiles"]):
         return {}
-    found: dict[str, Gpu] = {}
+    found: dict[str, int] = {}
     for entry in entries:
         try:
             of = nvml.nvmlDeviceGetHandleByIndex if entry.isdecimal() else nvml.nvmlDeviceGetHandleByUUID
             handle = of(int(entry) if entry.isdecimal() else entry)
-            gpu = Gpu(nvml.nvmlDeviceGetName(handle), int(nvml.nvmlDeviceGetMemoryInfo(handle).free))
+            free = int(nvml.nvmlDeviceGetMemoryInfo(handle).free)
         except nvml.NVMLError:
-            gpu = None
-        if gpu is None or entry in found:
+            free = None
+        if free is None or entry in found:
             raise InputError(
                 f"CUDA_VISIBLE_DEVICES: expected GPUs of 0 to {count - 1}, each once, or their UUIDs, got {entry!r} in "
                 f"{listed!r}. Correct it, or unset it to use every GPU."
             )
-        found[entry] = gpu
+        found[entry] = free
     nvml.nvmlShutdown()
     return found

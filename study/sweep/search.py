@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
@@ -48,10 +48,9 @@ class Axis(Parameter):
 class SearchFile(SweepFile):
     """Fields of a file of `study tune`."""
 
-    parameter: ClassVar[type[Parameter]] = Axis
-    method: Literal["random", "grid"] = Field(description="expected random or grid, got {}.")  # type: ignore[assignment]
+    method: Literal["random", "grid"]  # type: ignore[assignment]
     parameters: Annotated[dict[str, Axis], Field(min_length=1)]  # type: ignore[assignment]
-    run_cap: Annotated[int, Field(gt=0, le=MOST)] | None = None  # type: ignore[assignment]
+    run_cap: Annotated[int, Field(gt=0, le=MOST)] | None = None
 
 
 class Search(NamedTuple):

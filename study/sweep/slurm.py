@@ -1,4 +1,4 @@
-"""SLURM, through submitit: jobs of even length in one array, with the local engine inside each allocation."""
+"""SLURM, through submitit: one array of jobs, with the local engine inside each allocation."""
 
 from __future__ import annotations
 
@@ -10,20 +10,17 @@ import shlex
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from study import files
 from study.errors import InputError
 from study.sweep import engine, resources
-from study.sweep.estimate import typical
 from study.sweep.resources import PER_GPU, Asked, Plan, plural
-from study.sweep.signals import answer
 
 FOLDER = "slurm"
 """Folder, beside those of the runs, of `JOBS` and of the scripts and logs of jobs."""
@@ -35,15 +32,6 @@ TIMEOUTS = 1000
 """Number of times that a job may use up its time and go on: its runs continue, so it gets nearer to its end."""
 PATIENCE = 60.0
 """Seconds that a job which was asked to end waits to be killed: a job that is preempted must not end by itself."""
-LOOK = 10.0
-"""Seconds between two looks at the queue of who waits for jobs."""
-ENDED, UNKNOWN = "ended", "unknown"
-OTHERS = (
-    *("account", "clusters", "constraint", "dependency", "exclude", "exclusive", "gres", "licenses", "mail-type"),
-    *("mail-user", "mem", "mem-per-cpu", "mem-per-gpu", "nice", "nodelist", "partition", "priority", "qos"),
-    *("reservation", "tmp", "wckey"),
-)
-"""Long options of sbatch that a job may have."""
 
 
 def _minutes(text: str) -> int:
@@ -55,21 +43,20 @@ def _minutes(text: str) -> int:
 
 
 class Options(Asked):
-    """Write, for example, partition=gpu,time=4h,gpus=1,parallel=20."""
+    """Write, for example, partition=gpu,time=4h,gpus=1,parallel=20.
+
+    Any other long option of sbatch may be among them. sbatch itself refuses what it does not know.
+    """
+
+    model_config = ConfigDict(extra="allow")
 
     time: Annotated[int, BeforeValidator(_minutes)] = 60
     gpus: Annotated[int, Field(ge=0)] = 0
     cpus: Annotated[int | None, Field(ge=1)] = None
     parallel: Annotated[int, Field(ge=1)] = 16
 
-    def split(self, job: engine.Job, seconds: Sequence[float | None]) -> list[engine.Job]:
-        """Divide runs into `parallel` jobs of even length, by the time of each run where it is known."""
-        each, count = typical(seconds), min(self.parallel, len(job.tasks))
-        ordered = [task for _, task in sorted(zip(seconds, job.tasks, strict=True), key=lambda one: -(one[0] or each))]
-        return [replace(job, tasks=tuple(ordered[number::count])) for number in range(count)]
-
     def plan(self, job: engine.Job, command: Sequence[str]) -> Plan:
-        """Return the jobs that make runs, and a script for sbatch, of which each job makes a shard of `command`."""
+        """Return the jobs that make runs, and a script for sbatch, of which all jobs share the runs of `command`."""
         count = min(self.parallel, len(job.tasks))
         each = job.slots or max(self.gpus * PER_GPU, self.cpus or 1)
         asked = {"time": self.time, "gpus-per-node": self.gpus, "cpus-per-task": self.cpus, **(self.model_extra or {})}
@@ -77,8 +64,7 @@ class Options(Asked):
         words = ", ".join(f"{name}={value}" for name, value in asked.items())
         asked |= {"job-name": job.name, "array": f"1-{count}", "signal": f"TERM@{WARNING}"}
         lines = [f"#SBATCH --{name}={value}" for name, value in asked.items()]
-        call = f'exec {shlex.join(command)} --shard "$SLURM_ARRAY_TASK_ID/{count}"'
-        script = "\n".join(["#!/bin/sh", *lines, "#SBATCH --requeue", call])
+        script = "\n".join(["#!/bin/sh", *lines, "#SBATCH --requeue", f"exec {shlex.join(command)}"])
         cores, gpus = (self.cpus or 1) / each, self.gpus / each
         return Plan(f"SLURM: {plural(count, 'job')}, each {words}", script, count * each, cores, gpus)
 
@@ -112,48 +98,36 @@ class Runs:
         return importlib.import_module("submitit").helpers.DelayedSubmission(self, job)
 
 
-def run(job: engine.Job, todo: engine.Job, options: Options, seconds: Sequence[float | None], wait: bool) -> int:
-    """Submit what is due and in no queue, and wait for all jobs where that is asked for.
+def run(todo: engine.Job, options: Options) -> int:
+    """Submit what is in no job that waits or runs.
 
     Raises:
         InputError: there is no SLURM here, or it refuses.
     """
-    known = queued(todo)
-    free = [(took, task) for took, task in zip(seconds, todo.tasks, strict=True) if task.id not in known]
-    if known:
-        print(f"{len(known)} runs are in jobs that wait or run; --status lists them")
-    if free:
-        new = replace(todo, tasks=tuple(task for _, task in free))
-        submit(options, options.split(new, [took for took, _ in free]))
-        print(f"{job.name}: {len(free)} runs in {options.plan(new, ()).words}, logs in {job.out / FOLDER}")
-    if not wait:
-        print("the same command again submits what is due then, and --status shows jobs and runs")
-        return 0
-    told = ""
-    try:
-        while alive := queued(job):
-            line = f"{len(job.tasks) - len(job.due())} of {len(job.tasks)} runs done, {len(alive)} in jobs"
-            if line != told:
-                print(line, flush=True)
-            told = line
-            time.sleep(LOOK)
-    except KeyboardInterrupt:
-        answer("interrupted: the jobs go on; --status shows them, and the same command waits again")
-        return 130
-    return job.check()
+    known = queued(todo.out)
+    free = replace(todo, tasks=tuple(task for task in todo.tasks if task.id not in known))
+    if len(free.tasks) < len(todo.tasks):
+        print(f"{len(todo.tasks) - len(free.tasks)} runs are in jobs that wait or run; `squeue --me` lists them")
+    if free.tasks:
+        submit(free, options)
+        print(f"{todo.name}: {len(free.tasks)} runs in {options.plan(free, ()).words}, logs in {todo.out / FOLDER}")
+    print("the same command again submits what is due then, and --status shows the runs")
+    return 0
 
 
-def submit(options: Options, parts: Sequence[engine.Job]) -> None:
-    """Submit jobs as one array.
+def submit(job: engine.Job, options: Options) -> None:
+    """Submit the runs of a job as one array of `parallel` jobs.
 
     Raises:
         InputError: there is no SLURM here, or it refuses.
     """
-    submitit, out = importlib.import_module("submitit"), parts[0].out.resolve()
+    submitit, out = importlib.import_module("submitit"), job.out.resolve()
+    count = min(options.parallel, len(job.tasks))
+    parts = [replace(job, out=out, tasks=job.tasks[number::count]) for number in range(count)]
     try:
         executor = submitit.AutoExecutor(out / FOLDER, cluster="slurm", slurm_max_num_timeout=TIMEOUTS)
         executor.update_parameters(
-            name=parts[0].name,
+            name=job.name,
             timeout_min=options.time,
             gpus_per_node=options.gpus or None,
             cpus_per_task=options.cpus,
@@ -162,39 +136,25 @@ def submit(options: Options, parts: Sequence[engine.Job]) -> None:
             slurm_additional_parameters={**(options.model_extra or {}), "requeue": True},
         )
         with contextlib.redirect_stderr(None):
-            jobs = executor.map_array(Runs(), [replace(part, out=out) for part in parts])
+            jobs = executor.map_array(Runs(), parts)
     except Exception as problem:  # submitit has several for what sbatch may say
-        why = next((line for line in str(problem).splitlines() if "error: " in line), str(problem))[:300]
+        said = [line for line in str(problem).splitlines() if line.startswith("sbatch: ")] or [str(problem)]
+        why = " ".join(said[0].split())[:300]
         remedy = "Check --slurm, and that `sinfo` answers on this machine."
-        raise InputError(f"--engine slurm: SLURM refuses ({' '.join(why.split())}). {remedy}") from None
-    for job, part in zip(jobs, parts, strict=True):
-        line = json.dumps({"job": job.job_id, "runs": [task.id for task in part.tasks]})
+        raise InputError(f"--engine slurm: SLURM refuses ({why}). {remedy}") from None
+    for made, part in zip(jobs, parts, strict=True):
+        line = json.dumps({"job": made.job_id, "runs": [task.id for task in part.tasks]})
         files.append(out / FOLDER / JOBS, f"{line}\n")
 
 
-def queue(out: Path) -> dict[str, tuple[str, str]]:
-    """Run ↦ (job, its state) of the last job that was submitted for it.
-
-    The state is the word of squeue, such as PENDING or RUNNING. A job that is in no queue any more has `ended`; where
-    squeue does not answer, the state is `unknown`.
-    """
-    if not (out / FOLDER / JOBS).exists():
-        return {}
-    submitted: dict[str, str] = {}
-    for line in files.read_text(out / FOLDER / JOBS, below=out / FOLDER).splitlines():
-        with contextlib.suppress(InputError, KeyError, TypeError):  # a line that was cut
-            job = files.parse_json(line, JOBS)
-            submitted |= dict.fromkeys(map(str, job["runs"]), str(job["job"]))
-    command = ["squeue", "--me", "--array", "--noheader", "--format=%i|%T"]
+def queued(out: Path) -> set[str]:
+    """Return the runs that are in a job that waits or runs, as squeue lists it; none where squeue does not answer."""
+    command = ["squeue", "--me", "--array", "--noheader", "--format=%i"]
     try:
-        said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+        alive = set(subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.split())
     except (OSError, subprocess.SubprocessError):
-        return {run: (job, UNKNOWN) for run, job in submitted.items()}
-    states = dict(line.strip().split("|", 1) for line in said.splitlines() if "|" in line)
-    return {run: (job, states.get(job, ENDED)) for run, job in submitted.items()}
-
-
-def queued(job: engine.Job) -> set[str]:
-    """Return the runs that are due and in a job that waits or runs."""
-    found = queue(job.out)
-    return {task.id for task in job.due() if found.get(task.id, ("", ENDED))[1] not in (ENDED, UNKNOWN)}
+        return set()
+    journal = out / FOLDER / JOBS
+    lines = files.read_text(journal, below=out / FOLDER).splitlines() if journal.exists() else []
+    jobs = [json.loads(line) for line in lines if line.endswith("}")]  # another one was cut
+    return {run for job in jobs if job["job"] in alive for run in job["runs"]}

@@ -1,20 +1,14 @@
-"""Status of a sweep, read from its folder, and its progress: bars on a terminal, plain lines elsewhere."""
+"""Status of a sweep, read from its folder, and its progress: one line that changes on a terminal, else plain lines."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-
-from study import files, records
-from study.errors import InputError
+from study import records
 from study.sweep import lease
 from study.sweep.estimate import clock
 from study.sweep.spec import Cell, Spec
@@ -23,10 +17,8 @@ STATES = ("finished", "diverged", "failed", "running", "interrupted", "not start
 LISTED = 20
 EVERY = 30.0
 """Seconds between two plain lines."""
-PERIOD = 3600.0
-"""Seconds over which the pace is measured."""
-Jobs = Mapping[str, tuple[str, str]]
-"""Run ↦ its job in the queue of a cluster, and the state of the job."""
+BLANK = "\r\x1b[K"
+"""Clears the line of a terminal."""
 
 
 def state_of(cell: Cell, out: Path) -> str:
@@ -43,8 +35,8 @@ def state_of(cell: Cell, out: Path) -> str:
     return {"started": "interrupted", "missing": "not started"}.get(state, state)
 
 
-def describe(spec: Spec, cells: tuple[Cell, ...], out: Path, jobs: Jobs) -> str:
-    """Return the sweep's state as text: counts, then the runs that want attention by name, with their jobs."""
+def describe(spec: Spec, cells: tuple[Cell, ...], out: Path) -> str:
+    """Return the sweep's state as text: counts, then the runs that want attention by name."""
     found: defaultdict[str, list[Cell]] = defaultdict(list)
     for cell in cells:
         found[state_of(cell, out)].append(cell)
@@ -52,20 +44,11 @@ def describe(spec: Spec, cells: tuple[Cell, ...], out: Path, jobs: Jobs) -> str:
     lines += [f"  {state:<13}{len(found[state])}" for state in (*STATES, "inapplicable")]
     for state in STATES[2:]:
         for cell in found[state][:LISTED]:
-            name = str(cell.id)
-            why = f": {records.read(out / name / 'record.json').error}" if state == "failed" else ""
-            job = f"  [job {' '.join(jobs[name])}]" if name in jobs else ""
-            lines.append(f"{state}: {name}  {spec.label(cell)}{job}{why}")
+            why = f": {records.read(out / str(cell.id) / 'record.json').error}" if state == "failed" else ""
+            lines.append(f"{state}: {cell.id}  {spec.label(cell)}{why}")
         if len(found[state]) > LISTED:
             lines.append(f"{state}: and {len(found[state]) - LISTED} more")
     return "\n".join(lines + inapplicable(spec, cells))
-
-
-def rows(spec: Spec, cells: tuple[Cell, ...], out: Path, jobs: Jobs) -> list[dict[str, Any]]:
-    """Return a row per declared run: id, facet, arm, state, the reason of a cell that is none, and its job if any."""
-    keys = ("id", "facet", "arm", "state", "reason", "job", "job_state")
-    facts = [(c.id, spec.facet(c), spec.arm(c), state_of(c, out), c.reason) for c in cells]
-    return [dict(zip(keys, (*one, *jobs.get(one[0] or "", (None, None))), strict=True)) for one in facts]
 
 
 def inapplicable(spec: Spec, cells: Iterable[Cell]) -> list[str]:
@@ -78,7 +61,7 @@ def inapplicable(spec: Spec, cells: Iterable[Cell]) -> list[str]:
 
 
 class Display:
-    """Counts of one call, over the runs that are declared and not ruled out, and how they are shown.
+    """Counts of one call, and how they are shown.
 
     Args:
         total: number of runs.
@@ -86,45 +69,30 @@ class Display:
     """
 
     def __init__(self, total: int, done: int = 0) -> None:
-        self.total, self.done, self.failed, self.said = total, done, 0, time.monotonic()
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(20), MofNCompleteColumn())
-        self.plain, console = not sys.stdout.isatty(), Console(soft_wrap=True, markup=False, highlight=False)
-        options = {"console": console, "transient": True, "disable": self.plain}
-        self.bars = Progress(*columns, TimeElapsedColumn(), speed_estimate_period=PERIOD, **options)  # type: ignore[arg-type]
-        self.say = partial(print, flush=True) if self.plain else console.print
-        self.whole = self.bars.add_task("runs", total=total, completed=done)
-        self.running: dict[str, tuple[Path, TaskID]] = {}
-        self.bars.start()
+        self.total, self.done, self.before, self.failed, self.running = total, done, done, 0, 0
+        self.began = self.shown = time.monotonic()
+        self.blank = BLANK if sys.stdout.isatty() else ""
 
-    def begin(self, label: str, folder: Path) -> None:
-        """Show a run that has begun."""
-        self.running[folder.name] = folder, self.bars.add_task(label, total=1)
-
-    def end(self, name: str) -> None:
-        """Show a run no more."""
-        self.bars.remove_task(self.running.pop(name)[1])
+    def say(self, text: str) -> None:
+        """Print a line that stays."""
+        print(f"{self.blank}{text}", flush=True)
 
     def tick(self) -> None:
         """Show how far the runs are. Called about twice a second."""
-        made = float(self.done + self.failed)
-        for folder, row in self.running.values():
-            try:
-                told = files.read_json(folder / "progress.json", below=folder)
-                step, steps, before = int(told["step"]), int(told["steps"]), int(told.get("from", 0))
-            except (InputError, ValueError, KeyError, TypeError, AttributeError):  # none yet
-                continue
-            made += (step - before) / max(steps - before, 1)
-            self.bars.update(row, completed=step, total=steps)
-        self.bars.update(self.whole, completed=made, description=self.line())
-        if self.plain and time.monotonic() - self.said >= EVERY:
-            self.said = time.monotonic()
+        if self.blank:
+            print(f"{self.blank}{self.line()}", end="", flush=True)
+        elif time.monotonic() - self.shown >= EVERY:
+            self.shown = time.monotonic()
             self.say(self.line())
 
+    def clear(self) -> None:
+        """Remove the line that changes."""
+        print(self.blank, end="", flush=True)
+
     def line(self) -> str:
-        """Return everything in one line."""
-        left = self.bars.tasks[0].time_remaining
-        waiting = self.total - self.done - self.failed - len(self.running)
-        counts = (
-            f"{self.done} of {self.total} done, {len(self.running)} running, {waiting} waiting, {self.failed} failed"
-        )
-        return counts + (f", about {clock(left)} left" if left else "")
+        """Return everything in one line. The time left follows from the runs that were made since the beginning."""
+        settled = self.done + self.failed
+        left, made = self.total - settled, settled - self.before
+        counts = f"{self.done} of {self.total} done, {self.running} running, {left - self.running} waiting"
+        time_left = f", about {clock((time.monotonic() - self.began) / made * left)} left" if made and left else ""
+        return f"{counts}, {self.failed} failed{time_left}"

@@ -12,8 +12,8 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -47,20 +47,32 @@ def train(experiment: Experiment, folder: Path) -> object:
     return run(experiment, folder, hold=partial(lease.holding, wait=True))
 
 
-@contextmanager
-def guarded(folder: Path, wait: bool = False) -> Iterator[None]:
-    """Make a run within, in this process: with its lease, its progress on a terminal, and problems in one line.
+def record_of(
+    experiment: Experiment,
+    folder: Path,
+    watch: Callable[[str], object] = print,
+    in_sweep: bool = False,
+    base: Path | None = None,
+) -> records.Record:
+    """Return the record of a run, which is made in this process, and with its lease, if there is none.
 
     Args:
+        experiment: what to run.
         folder: the run's folder.
-        wait: wait as long as another process has the run; else that is an error.
+        watch: called with a line of text now and then.
+        in_sweep: wait for another process that has the run, and tell W&B of a record that is there already.
+        base: folder of the run to prune, if it is not beside `folder`.
 
     Raises:
-        InputError: another process has the run, the folder cannot be written, or the disk is full.
+        InputError: another process has the run, or data, device or folder cannot be used, or the disk is full.
     """
-    with lease.holding(folder, wait):
+    if not in_sweep and records.state(folder) in ("finished", "diverged"):
+        return records.read(folder / "record.json")
+    from study.pruning.run import run
+
+    with lease.holding(folder, wait=in_sweep):
         try:
-            yield
+            return run(experiment, folder, watch, partial(lease.holding, wait=True), base)
         except (KeyboardInterrupt, SystemExit):
             kept = folder / records.CHECKPOINT
             way = f"continues from {kept}" if kept.exists() else "starts again, since nothing was saved yet"
@@ -72,29 +84,6 @@ def guarded(folder: Path, wait: bool = False) -> Iterator[None]:
             raise
 
 
-def record_of(
-    experiment: Experiment, folder: Path, watch: Callable[[str], object] = print, in_sweep: bool = False
-) -> records.Record:
-    """Return the record of a run, which is made in this process if there is none.
-
-    Args:
-        experiment: what to run.
-        folder: the run's folder.
-        watch: called with a line of text now and then.
-        in_sweep: wait for another process that has the run, and tell W&B of a record that is there already.
-
-    Raises:
-        InputError: another process has the run, or data, device or folder cannot be used.
-    """
-    if not in_sweep and records.state(folder) in ("finished", "diverged"):
-        tidy(folder)
-        return records.read(folder / "record.json")
-    from study.pruning.run import run
-
-    with guarded(folder, wait=in_sweep):
-        return run(experiment, folder, watch, partial(lease.holding, wait=True))
-
-
 def due(folder: Path, since: float = math.inf) -> bool:
     """Return True if a run must be started: it has no good record, nor a failed one that was written after `since`."""
     found = records.state(folder)
@@ -102,16 +91,6 @@ def due(folder: Path, since: float = math.inf) -> bool:
         with suppress(FileNotFoundError):
             return (folder / "record.json").stat().st_mtime < since
     return found not in ("finished", "diverged")
-
-
-def tidy(folder: Path) -> None:
-    """Remove what a killed process has left beside a good record, unless a process is there now."""
-    left = [folder / records.CHECKPOINT, *files.leftovers(folder)]
-    with suppress(OSError, InputError):  # somebody else's folder
-        if any(path.exists() for path in left) and (held := lease.acquire(folder)) is not None:
-            for path in left:
-                path.unlink(missing_ok=True)
-            held.release()
 
 
 def main(trial: Trial, experiment: Experiment, folder: Path, environment: Mapping[str, str], since: float) -> NoReturn:
@@ -148,11 +127,11 @@ def main(trial: Trial, experiment: Experiment, folder: Path, environment: Mappin
             trial(experiment, folder)
             if due(folder):
                 raise RuntimeError("the trial ended without a record")
+            for path in (folder / records.CHECKPOINT, *files.leftovers(folder)):  # of attempts that were killed
+                path.unlink(missing_ok=True)
     except BaseException as problem:
         code = STOPPED if asked else _explain(folder, problem)  # libraries may turn the stop into another exception
     held.release()
-    if code == 0:
-        tidy(folder)
     if code == UNWRITTEN:
         os._exit(code)  # an orderly end would write to the log
     sys.exit(code)

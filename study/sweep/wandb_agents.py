@@ -1,7 +1,7 @@
 """The W&B engine: its server hands out the runs, one agent a slot makes them, and the local engine what is missing.
 
 The server forgets failed points, and an agent that gave up ends with status 0, so neither is believed: the folder of
-runs decides. A sweep of the same file that the server still has is continued.
+runs decides. A sweep of the same file that the server still has is continued by the local engine alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from http.client import HTTPException
 from multiprocessing.process import BaseProcess
@@ -31,8 +31,8 @@ from study.sweep.resources import Resources, Slot
 from study.sweep.spec import Spec
 
 POLL = 1.0
-IDLE = 120.0
-"""Seconds without a run or a word after which agents are taken for forgotten by the server."""
+IDLE = 300.0
+"""Seconds without a run after which agents are taken for forgotten by the server."""
 ANSWER = 5.0
 """Seconds that the server has to answer: the client itself would try for minutes."""
 
@@ -46,10 +46,13 @@ def run(spec: Spec, job: engine.Job, here: Resources) -> int:
     for task in job.due():  # a user asks for those that W&B has stopped
         (job.out / task.id / records.STOPPED).unlink(missing_ok=True)
     layout = job.layout(here)[: len(job.due())]
-    with _one_line():
+    try:
         _check_account()
-        sweep, running = _sweep(spec, job.out)
-    if running:
+        sweep, new = _sweep(spec, job.out)
+    except (wandb.Error, ValueError) as problem:
+        what, host = " ".join(str(problem).split()), os.environ.get("WANDB_BASE_URL") or "W&B"
+        raise InputError(f"--engine wandb: {host} refuses ({what}). Check the key and WANDB_ENTITY.") from None
+    if new:
         told = here.describe(layout, [task.experiment for task in job.tasks])
         print(f"{len(layout)} agents, {told}; logs in {job.out / 'agents'}", flush=True)
         with signals.Interrupts() as interrupts:
@@ -101,24 +104,14 @@ def _check_account() -> None:
         raise InputError(f"--engine wandb: {host} does not answer ({problem}). Try again later, {instead}") from None
 
 
-@contextlib.contextmanager
-def _one_line() -> Iterator[None]:
-    try:
-        yield
-    except (wandb.Error, ValueError) as problem:
-        what, host = " ".join(str(problem).split()), os.environ.get("WANDB_BASE_URL") or "W&B"
-        raise InputError(f"--engine wandb: {host} refuses ({what}). Check the key and WANDB_ENTITY.") from None
-
-
 def _sweep(spec: Spec, out: Path) -> tuple[str, bool]:
-    """Return the sweep on the server as entity/project/id, and if it still hands out runs; else a new one."""
+    """Return the sweep of this file on the server as entity/project/id, and whether it has just been made."""
     known, entity = out / f"wandb-sweep-{spec.sweep_id}", wandb.Api().default_entity
     if known.exists():
         path = files.read_text(known, below=out).strip()
         with contextlib.suppress(wandb.Error, ValueError):  # not there any more
-            found = wandb.Api().sweep(path)  # type: ignore[no-untyped-call]
-            print(f"continuing the sweep {found.url}", flush=True)
-            return path, found.state.upper() in ("RUNNING", "PENDING")
+            print(f"continuing the sweep {wandb.Api().sweep(path).url}", flush=True)  # type: ignore[no-untyped-call]
+            return path, False
     tree = read_file(spec.path)
     where = next(cell.experiment.tracking for cell in spec.cells if cell.experiment)
     project = os.environ.get("WANDB_PROJECT") or tree.get("project") or where.project
@@ -147,18 +140,15 @@ def agent(sweep: str, out: Path, number: int, slot: Slot) -> None:
 
 def _watch(job: engine.Job, agents: Sequence[BaseProcess]) -> None:
     """Return when every agent has ended, or they have nothing to do any more."""
-    seen, heard = ("", 0), time.monotonic()
+    told, heard = "", time.monotonic()
     while any(agent.is_alive() for agent in agents):
         left = job.due()
         running = sum(lease.held(job.out / task.id) for task in left)
         line = f"{len(job.tasks) - len(left)} of {len(job.tasks)} done, {running} running"
-        if line != seen[0]:
+        if line != told:
             print(line, flush=True)
-        now = line, sum(log.stat().st_size for log in (job.out / "agents").glob("*.log"))
-        if running or now != seen:
-            heard = time.monotonic()
+        told, heard = line, time.monotonic() if running else heard
         if time.monotonic() - heard > IDLE:
             print(f"the server has had nothing to do for {len(agents)} agents for {IDLE:.0f} s, so they end")
             return
-        seen = now
         time.sleep(POLL)

@@ -1,4 +1,4 @@
-"""Runs of W&B made from records: what a project lacks is sent, what it has is left alone. And its saved view."""
+"""Runs of W&B made from records: what a project lacks is sent, what it has is left alone."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from study.config import account
 from study.config.experiment import Tracking
@@ -24,11 +22,6 @@ MOST = 9
 """Ids that are tried for one run. W&B never takes the id of a deleted run again."""
 OF_A_RUN = (*account.OF_A_RUN, "WANDB_NAME", "WANDB_NOTES", "WANDB_JOB_TYPE", "WANDB_RESUME")
 """Environment variables of a single run. A push ignores them, because it sends several runs."""
-WORKSPACE = "Arms and seeds"
-"""Name of the saved view."""
-COLUMNS = ("config:arm", "config:seed", "summary:test/exact", "summary:test/bleu", "summary:test/nll")
-BARS = ("test/exact", "test/bleu", "test/nll")
-CURVES = ("train/loss", "valid/loss", "valid/greedy_exact", "attention/cross/entropy", "attention/aer")
 
 
 class Project:
@@ -55,12 +48,8 @@ class Project:
                 identity = run.config.get("experiment_id") or run.id
                 self.runs.setdefault(identity, []).append((run.id, run.state, run.summary_metrics.get(PUSHED)))
 
-    def send(self, view: View, force: bool = False) -> tuple[str, str]:
+    def send(self, view: View) -> tuple[str, str]:
         """Send a run if the project lacks it or has it in part. What was sent stays if this is interrupted.
-
-        Args:
-            view: the run.
-            force: send name, configuration, tags and summary again if the run is complete, too.
 
         Returns:
             `sent`, `updated` or `complete`, and the run's id in W&B.
@@ -70,7 +59,7 @@ class Project:
         """
         own, state = view.label.id, "failed" if view.failed else "finished"
         there = sorted(self.runs.get(own, []), key=lambda run: (run[0] != own, run[0]))
-        if not force and (found := [run[0] for run in there if run[1:] == (state, view.sha256)]):
+        if found := [run[0] for run in there if run[1:] == (state, view.sha256)]:
             return "complete", found[0]
         for name in [run[0] for run in there] or [own, *(f"{own}-{n}" for n in range(2, MOST + 1))]:
             try:
@@ -93,27 +82,6 @@ class Project:
             with suppress(Exception):
                 run.finish(exit_code=1)
             raise
-
-    def save_view(self) -> str:
-        """Save a view of the project: runs by arm, the scores as columns, the learning curves. Return its address.
-
-        Raises:
-            Exception: W&B refuses it.
-        """
-        names = ("expr", "workspaces", "reports.v2")
-        expr, ws, wr = (import_module(f"wandb_workspaces.{name}") for name in names)  # not typed
-        across: dict[str, Any] = {"groupby": wr.Config("arm_id"), "groupby_aggfunc": "mean"}
-        bars = [wr.BarPlot(title=name, metrics=[wr.SummaryMetric(name)], **across) for name in BARS]
-        curves = [wr.LinePlot(title=name, x="step", y=[name], **across) for name in CURVES]
-        sections = {"Scores": bars, "Learning curves": curves}
-        view = ws.Workspace(
-            entity=self.entity or "",
-            project=self.name,
-            name=WORKSPACE,
-            sections=[ws.Section(name=name, panels=panels, is_open=True) for name, panels in sections.items()],
-            runset_settings=ws.RunsetSettings(groupby=[expr.Config("arm_id")], pinned_columns=list(COLUMNS)),
-        )
-        return str(view.save().url)
 
 
 @contextmanager

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -47,8 +46,6 @@ BEST = {"valid/greedy_bleu": "max", "valid/greedy_exact": "max", "valid/loss": "
 """Best value of a curve, which the summary shows beside the scores of the tested step."""
 PLACES = ".places.json"
 """File of a folder of runs: the places of its runs in sweeps."""
-VARIABLE = "STUDY_PLACES"
-"""Variable with the same text, for a process that makes one run."""
 MAPS = VALIDATIONS
 """File of a run: an attention map for each validation."""
 SHOWN = 50
@@ -203,12 +200,9 @@ _PLACES = TypeAdapter(dict[str, Place])
 
 
 def place_of(folder: Path, identity: str) -> Place:
-    """Return the place of a run that the environment, or the file of its folder of runs, gives; else nowhere."""
+    """Return the place of a run that the file of its folder of runs gives; else nowhere."""
     try:
-        given = _PLACES.validate_json(os.environ.get(VARIABLE, "{}"))
-        if identity not in given:
-            given = _PLACES.validate_json(files.read(folder / PLACES, below=folder))
-        return given.get(identity, Place())
+        return _PLACES.validate_json(files.read(folder / PLACES, below=folder)).get(identity, Place())
     except (OSError, InputError, ValidationError):
         return Place()
 

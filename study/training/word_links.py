@@ -12,27 +12,14 @@ from study.training.batches import examples
 from study.training.translation import LONGEST, Trained, check_known
 
 
-class Row(NamedTuple):
-    """Scores of one head, or for None of the mean over heads."""
-
-    layer: int
-    head: int | None
-    aer: float
-    mass: float | None
-
-
 class WordLinks(NamedTuple):
-    """Links of sentence pairs, and how right they are."""
+    """Links of sentence pairs."""
 
     layer: int
     head: int | None
     """None: the mean over heads."""
     links: list[set[tuple[int, int]]]
     """Of each pair: source word and target word, both from 0. A pair that is too long for the model has none."""
-    scores: list[Row]
-    """By layer, first of the mean over heads, if the correct links of all pairs are known."""
-    floor: float
-    """Lowest alignment error that one link for each target word can reach."""
 
 
 def align(
@@ -77,13 +64,7 @@ def align(
         valid = examples(load(experiment.data).splits["valid"], vocabulary)
         choice = alignment.choose(alignment.readings(model, valid, vocabulary), valid)
         layer = choice.layer[0] if choice else max(found)
-    gold, rows, floor = alignment.gold_of(data), [], 0.0
-    if gold is not None:
-        floor = alignment.error_floor(data, gold)
-        for at, one in alignment.places(found):
-            error, mass = alignment.alignment_error(found[at], gold, one), alignment.gold_mass(found[at], gold, one)
-            rows.append(Row(at, one, error, mass))
-    return WordLinks(layer, head, [alignment.links(reading.of(head)) for reading in found[layer]], rows, floor)
+    return WordLinks(layer, head, [alignment.links(reading.of(head)) for reading in found[layer]])
 
 
 def pharaoh(links: Collection[tuple[int, int]]) -> str:

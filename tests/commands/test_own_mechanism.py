@@ -86,12 +86,12 @@ def test_from_a_sweep_to_a_table_and_back_when_the_file_is_gone(
 ) -> None:
     body = "".join(f"  {name}: {{value: {value}}}\n" for name, value in SMALL.items())
     (here / "mine.yaml").write_text(SWEEP + body, encoding="utf-8")
-    command = [sys.executable, "-m", "study", "sweep", "mine.yaml"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "Distance: code of SHA-256" in done.stderr
+    assert main(["sweep", "mine.yaml"]) == 2
+    assert "Distance: code of SHA-256" in capsys.readouterr().err
+    forget(monkeypatch)
     assert not list((here / "runs").glob("grammar-*")), "a sweep file names code, and does not allow it"
-    done = subprocess.run([*command, "--allow-code"], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "study", "sweep", "mine.yaml", "--allow-code"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "score=distance.py:Distance" in done.stdout
     (run,) = (here / "runs").glob("grammar-recurrent-distance-*")

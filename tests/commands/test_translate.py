@@ -138,17 +138,17 @@ def test_models_are_compared_as_each_translates_alone(
     saved(Path("other"), Words.learn(TEXTS), family="transformer", layers=2, memory="mean")
     alone = [translate(load(path), SENTENCE) for path in (run, Path("other"))]
     compare = ["compare", str(run), "other", str(run), SENTENCE]
-    assert main([*compare, "--plot", "three.svg", "--json"]) == 0
-    said = capsys.readouterr()
-    first, other, again = json.loads(said.out)
-    assert said.err == "picture  three.svg\n"
+    assert main([*compare, "--json"]) == 0
+    first, other, again = json.loads(capsys.readouterr().out)
     assert first == again
     assert (first["entropy"], other["entropy"]) == (pytest.approx(entropy(alone[0].attention)), None)
     assert (first["differs"], other["differs"]) == ("all states", "mean state")
     assert [one["text"] for one in (first, other)] == [one.text for one in alone]
-    assert first["weights"] == alone[0].attention["weights"]
-    assert main(compare) == 0
-    head, _, *lines = capsys.readouterr().out.splitlines()
+    np.testing.assert_allclose(first["weights"], alone[0].attention["weights"], atol=1e-9)
+    assert main([*compare, "--plot", "three.svg"]) == 0
+    said = capsys.readouterr()
+    assert said.err == "picture  three.svg\n"
+    head, _, *lines = said.out.splitlines()
     assert head == f"{SENTENCE}   (cross, layer 1, mean over heads)"
     assert lines[0].split() == ["all", "states", "mean", "state", "all", "states"]
     assert any("no map: no slot is a token" in line for line in lines)
@@ -232,12 +232,7 @@ def test_links_of_a_model_that_looks_at_its_own_place_are_the_diagonal(
     said = capsys.readouterr()
     test = load_corpus(experiment.data).splits["test"]
     assert said.out.splitlines() == [diagonal(len(pair.source.split())) for pair in test]
-    first, head, *rows, floor = said.err.splitlines()
-    assert first == "6 pairs, layer 0, mean over heads"
-    assert head.split() == ["layer", "head", "AER", "mass", "on", "gold"]
-    places = [[str(layer), head] for layer in (0, 1) for head in ("mean", "0", "1")]
-    assert [row.split() for row in rows] == [[*place, "0", "1"] for place in places]
-    assert floor.split()[-1] == "0.000"
+    assert said.err == "6 pairs, layer 0, mean over heads\n"
     assert main(["translate", "copy-r", "--align", "valid", "--head", "1", "--layer", "1"]) == 0
     assert "layer 1, head 1" in capsys.readouterr().err
 

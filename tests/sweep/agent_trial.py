@@ -16,7 +16,7 @@ from study import files, records
 from study.tracking import tracker
 
 
-def run(experiment, folder, watch=print, hold=None):
+def run(experiment, folder, watch=print, hold=None, base=None):
     """As `study.training.run.run` does: replay what is there, else train; here the training takes no time."""
     if records.state(folder) == "finished":
         record = records.read(folder / "record.json")

@@ -1,8 +1,6 @@
 """A launcher of agents as a process of its own, `agents_launch.py FILE OUT N`, and its agents, which ask more often."""
 
 import sys
-import threading
-import time
 from pathlib import Path
 
 from study.sweep import engine, places, resources, wandb_agents
@@ -18,13 +16,6 @@ def quick_agent(*given):
     AGENT(*given)
 
 
-def listen(out):
-    """Lose patience once the test says so: an agent needs some seconds to begin."""
-    while not (out / "impatient").exists():
-        time.sleep(0.1)
-    wandb_agents.IDLE = 0.0
-
-
 if __name__ == "__main__":
     import agent_trial  # the agents do without
 
@@ -33,5 +24,4 @@ if __name__ == "__main__":
     spec = load(file)
     places.write(spec, out)
     job = engine.job_of(spec, spec.cells, out, slots=slots, trial=agent_trial.local)
-    threading.Thread(target=listen, args=(out,), daemon=True).start()
     sys.exit(wandb_agents.run(spec, job, resources.here()))

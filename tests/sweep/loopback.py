@@ -58,7 +58,7 @@ class Loopback(ThreadingHTTPServer):
         self.calls, self.mistakes = [], []
         self.points, self.resumed, self.stops = [], [], []
         self.faults = {}
-        self.artifacts, self.contents, self.uploads, self.views = {}, set(), [], {}
+        self.artifacts, self.contents, self.uploads = {}, set(), []
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
     def environment(self):
@@ -207,15 +207,6 @@ class Loopback(ThreadingHTTPServer):
         made = {"id": versions[-1]["id"], "state": versions[-1]["state"]}
         latest = {"id": made["id"]} if made["state"] == "COMMITTED" else None
         return {"createArtifact": {"artifact": {**made, "artifactSequence": {"latestArtifact": latest}}}}
-
-    def on_UpsertView2(self, told):  # noqa: N802
-        """Make a saved view of a project that is there."""
-        if told["projectName"] not in {run.get("project") for run in self.runs.values()}:
-            raise RefusedError(404, "not found")
-        json.loads(told["spec"])
-        name = f"V{len(self.views)}"
-        self.views[name] = {field: told[field] for field in ("name", "displayName", "type", "spec")}
-        return {"upsertView": {"view": {"id": name, "name": told["name"]}, "inserted": True}}
 
     def on_ArtifactType(self, told):  # noqa: N802
         versions = self.artifacts.get(told["name"].partition(":")[0])

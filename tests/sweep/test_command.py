@@ -1,12 +1,8 @@
 """`study sweep`: which runs it chooses, lists and refuses."""
 
-import itertools
-
 import pytest
 
 from study.__main__ import main
-from study.commands.sweep import shard
-from study.sweep.spec import load
 
 
 def test_the_command_lists_and_narrows(file, out, capsys):
@@ -19,8 +15,6 @@ def test_the_command_lists_and_narrows(file, out, capsys):
     assert main(["sweep", path, "--runs", str(out), "--dry-run", "--only", "seed=[12]*", "--only", "*=2*"]) == 0
     printed = capsys.readouterr().out
     assert ("seed=1" in printed, "seed=2" in printed, "seed=3" in printed) == (False, True, False)
-    assert main(["sweep", path, "--runs", str(out), "--dry-run", "--shard", "1/2"]) == 0
-    assert capsys.readouterr().out.startswith("tiny: 2 of 3 declared would run, part 1 of 2\n")
     given = ["sweep", "recipe_hard", "--runs", str(out), "--seeds", "101", "--unpublished"]
     assert main([*given, "--dry-run"]) == 0
     assert capsys.readouterr().out.startswith("recipe_hard: 0 of 12 declared would run")
@@ -36,8 +30,6 @@ BAD = {
     ("--seeds", "9"): "--seeds: expected some of 1, 2, 3, got 9.",
     ("--only", "zebra"): "no run of",
     ("--only", "seed=1", "--only", "seed=2"): "'seed=1' and 'seed=2'",
-    ("--shard=0/4",): "expected I/N",
-    ("--shard=5/4",): "expected I/N",
     ("--retries=-1",): "--retries",
     ("--time-limit=0s",): "expected a time from 1s",
 }
@@ -50,11 +42,3 @@ def test_a_wrong_option_is_one_line(words, file, tmp_path, monkeypatch, capsys):
     assert main(["sweep", str(file(1, 2, 3)), *words]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert BAD[words] in line
-
-
-def test_shards_are_a_partition(file):
-    cells = load(file(*range(1, 8))).cells
-    parts = [[cell.id for cell in shard(cells, index, 3)] for index in (1, 2, 3)]
-    assert sorted(map(len, parts)) == [2, 2, 3]
-    assert sorted(itertools.chain(*parts)) == sorted(cell.id for cell in cells)
-    assert parts[1] == [cell.id for cell in shard(cells[::-1], 2, 3)][::-1]

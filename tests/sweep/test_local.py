@@ -23,7 +23,7 @@ from study.sweep import engine, lease
 from study.sweep.resources import Slot
 from study.sweep.spec import load
 from study.sweep.trial import is_full
-from study.tracking.view import Place, place_of
+from study.tracking.view import PLACES, Place, place_of
 
 
 def by_seed(spec, out):
@@ -101,23 +101,13 @@ def test_the_folder_of_a_run_may_be_removed_under_it(file, out):
     assert set(by_seed(spec, out)) == {1, 2, 3}
 
 
-def test_what_a_killed_process_has_left_beside_a_record_is_removed(file, out, capsys):
-    """By the trial that finishes the run, or else by the next call."""
+def test_the_trial_that_finishes_a_run_removes_what_killed_ones_have_left(file, out):
     spec = load(file(1, 2))
-    done, other = (out / cell.id for cell in spec.cells)
-    done.mkdir(parents=True)
-    (done / ".checkpoint.ckpt.0a1b2c3d.tmp").touch()
-    assert run_sweep(spec, out, 2) == 0
-    kept = sorted(os.listdir(done))
-    assert kept == ["lease", "log.txt", "record.json"]
-    for name in (".record.json.0a1b2c3d.tmp", "checkpoint.ckpt"):
+    (done := out / spec.cells[0].id).mkdir(parents=True)
+    for name in (".checkpoint.ckpt.0a1b2c3d.tmp", "checkpoint.ckpt"):
         (done / name).touch()
-    (other / "checkpoint.ckpt").touch()
-    with lease.holding(other):  # somebody is finishing it just now
-        assert run_sweep(spec, out, 2) == 0
-        assert (other / "checkpoint.ckpt").exists()
-    assert sorted(os.listdir(done)) == kept
-    assert "nothing to do" in capsys.readouterr().out
+    assert run_sweep(spec, out, 2) == 0
+    assert sorted(os.listdir(done)) == ["lease", "log.txt", "record.json"]
 
 
 def test_a_trial_finds_what_an_agent_would_have_set(file, out, monkeypatch):
@@ -266,9 +256,8 @@ def test_a_lease_needs_locks_and_leaves_no_folder_in_which_nothing_was_done(tmp_
         lease.acquire(tmp_path / "run")
 
 
-def test_the_commands_of_the_runs_to_do_work_in_a_shell_and_once(tmp_path, capfd, monkeypatch):
+def test_the_commands_of_the_runs_to_do_work_in_a_shell_and_once(tmp_path, capfd):
     """Quotes and blanks are kept by xargs, by sh and by the JSON inside."""
-    monkeypatch.delenv("WANDB_MODE", raising=False)
     path, out = tmp_path / "it's small.yaml", tmp_path / "it's mine"
     fixed = {"data.train_pairs": 200, "data.test_pairs": 20, "model.width": 16, "decoding.beam": 1, "training.steps": 2}
     fixed |= {"trainer.device": "cpu", "trainer.threads": 1}
@@ -282,17 +271,14 @@ def test_the_commands_of_the_runs_to_do_work_in_a_shell_and_once(tmp_path, capfd
     printed = capfd.readouterr()
     first, second = printed.out.splitlines()
     assert "local: 2 at a time" in printed.err
-    assert not out.exists()
+    assert [path.name for path in out.iterdir()] == [PLACES]
+    assert place_of(out, cells[0].id).sweep == ("its own",)
     subprocess.run(["xargs", "-d", "\\n", "-n", "1", "sh", "-c"], input=f"{first}\n", text=True, check=True)
     assert records.read(out / cells[0].id / "record.json").status == "finished"
     capfd.readouterr()
     assert main(order) == 0
     assert capfd.readouterr().out.splitlines() == [second]
     words = shlex.split(first)
-    (name, told), place = words[1].split("=", 1), place_of(out, cells[0].id)
-    assert (words[0], place) == ("env", Place())
-    monkeypatch.setenv(name, told)
-    assert place_of(out, cells[0].id).sweep == ("its own",)
     assert main(words[words.index("train") :]) == 0  # nothing is trained again
     assert "this run has a record" in capfd.readouterr().out
 

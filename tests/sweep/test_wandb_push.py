@@ -77,11 +77,7 @@ def test_published_runs_are_sent_once_with_their_place_in_the_sweeps(server, res
     store, lines = Store(results), capsys.readouterr().out.splitlines()
     assert lines[0] == f"W&B: 2 runs for the project {ENTITY}/attention-ablation"
     assert [line.split()[:3] for line in lines[1:3]] == [[f"{n}/2", "sent", i] for n, i in enumerate(store.ids(), 1)]
-    assert lines[3].startswith("saved view: ")
-    assert lines[4:] == ["2 sent"]
-    (view,) = server.views.values()
-    assert (view["type"], view["displayName"]) == ("project-view", push.WORKSPACE)
-    assert all(name in view["spec"] for name in ("arm_id.value", "summary:test/exact", "valid/loss"))
+    assert lines[3:] == ["2 sent"]
     assert sorted(server.runs) == store.ids()
     assert main(["wandb", "push", "quickstart/2"]) == 0  # one published run, by its name
     assert capsys.readouterr().out.splitlines()[-1] == "1 complete"
@@ -222,14 +218,14 @@ def test_a_live_run_an_offline_one_a_lost_one_and_pushed_ones_are_the_same(
     assert {"record.json", "model.pt", "test.hyp.txt", "maps.jsonl"} <= artifacts[live.id][0]["files"].keys()
 
     for expected in ("1 updated, 2 complete", "3 complete"):
-        assert main(["wandb", "push", str(runs), "--sweeps", str(file.parent)]) == 0
+        assert main(["wandb", "push", str(runs)]) == 0
         assert capsys.readouterr().out.splitlines()[-1] == expected
     for cell in (live, offline, lost):
         assert [point["_step"] for point in server.runs[cell.id]["points"]] == [1, 2, 4, 5], "no point twice"
         assert server.runs[cell.id]["state"] == "finished"
         assert "test/exact" in server.runs[cell.id]["summary"]
     server.runs.clear()
-    assert main(["wandb", "push", str(runs), "--sweeps", str(file.parent)]) == 0
+    assert main(["wandb", "push", str(runs)]) == 0
     for cell in (live, offline):
         pushed = server.runs[cell.id]
         assert sent(pushed) == sent(before[cell.id])
@@ -271,7 +267,7 @@ REFUSED = {
     "no account": ([], {"WANDB_API_KEY": None}, "account: expected a key for W&B, got none. Call `wandb login`."),
     "offline": ([], {"WANDB_MODE": "offline"}, "WANDB_MODE: expected online, got offline. Unset it."),
     "wrong key": ([], {"WANDB_API_KEY": "9876543210" * 4}, "W&B: "),
-    "unknown sweep": (["--sweep", "nothing"], {}, "--sweep: expected "),
+    "unknown sweep": (["--sweep", "nothing"], {}, "nothing: no such sweep file"),
     "of no run": (["--sweep", "copy_far"], {}, "expected records, got none of that sweep."),
 }
 
