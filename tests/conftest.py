@@ -26,6 +26,7 @@ os.environ |= {
 PROCESSES = (
     "test_agents",
     "test_packaging",
+    "test_devices",
     "test_engines",
     "test_wandb_push",
     "test_resources",
@@ -34,6 +35,9 @@ PROCESSES = (
     "test_pruning_runs",
     "test_local",
     "test_run",
+    "test_conformance",
+    "test_preemption",
+    "test_documents",
     "test_contributing",
     "test_new_corpus",
     "test_own_mechanism",
