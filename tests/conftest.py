@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["tiny_sweep"]
+pytest_plugins = ["tiny_sweep", "forks"]
 WORKER = "PYTEST_XDIST_WORKER" in os.environ
 CACHE = Path(os.environ["XDG_CACHE_HOME"] if WORKER else tempfile.mkdtemp(prefix="attention-ablation-tests-"))
 """Generated corpora and fonts; all workers of a call share them."""
@@ -26,6 +26,7 @@ os.environ |= {
 PROCESSES = (
     "test_agents",
     "test_packaging",
+    "test_devices",
     "test_engines",
     "test_wandb_push",
     "test_resources",
@@ -34,6 +35,9 @@ PROCESSES = (
     "test_pruning_runs",
     "test_local",
     "test_run",
+    "test_conformance",
+    "test_preemption",
+    "test_documents",
     "test_contributing",
     "test_new_corpus",
     "test_own_mechanism",

@@ -28,13 +28,17 @@ def has_start(record: Record) -> bool:
     return record.diagnostics.get("gradients", {}).get("start", {}).get("step") == 0
 
 
-def differences(record: Record) -> list[str]:
-    """Return what a record says of step 0 that its configuration and seed do not give."""
+def recomputed(record: Record) -> dict[str, Any]:
+    """Return the diagnostics of step 0 that the configuration and seed of a record give."""
     here = {"trainer": {"device": "cpu", "threads": 1}}
     with TemporaryDirectory() as folder:
         task = Run(experiment_from(record.config, here), Path(folder), lambda line: None).task
     task.look_at_the_start()
-    again = for_record(task.initial, task.initial, task.gradients)
+    return for_record(task.initial, task.initial, task.gradients)
+
+
+def differences(record: Record, again: dict[str, Any]) -> list[str]:
+    """Return what a record says of step 0 that is not what was recomputed."""
     pairs = [("gradients.start", record.diagnostics["gradients"]["start"], again["gradients"]["start"])]
     for site in again.keys() - {"gradients"}:
         for at, layer in enumerate(again[site]):
@@ -64,7 +68,7 @@ def main() -> int:
     for identity in sys.argv[1:] or store.ids():
         record = store.record(identity)
         if has_start(record) and record.status == "finished" and record.data is not None:
-            found = differences(record)
+            found = differences(record, recomputed(record))
             checked, wrong = checked + 1, wrong + bool(found)
             for line in found:
                 print(f"{identity}: {line}", flush=True)

@@ -167,8 +167,10 @@ def test_a_layer_is_torchs_multi_head_attention_on_the_same_weights() -> None:
     for found in (contexts, layer(query, memory, mask), layer(query, memory, mask[:, None].expand(-1, 5, -1))):
         torch.testing.assert_close(found, wanted)
     torch.testing.assert_close(weights, theirs_weights)
-    later = torch.ones(5, 5, dtype=torch.bool).triu(1)
-    torch.testing.assert_close(layer(query, causal=True), theirs(query, query, query, attn_mask=later)[0])
+    later, padded = torch.ones(5, 5, dtype=torch.bool).triu(1), torch.arange(5).expand(2, -1) > 2
+    for hidden in (torch.zeros_like(padded), padded):  # causal self-attention, without padding and with it
+        wanted = theirs(query, query, query, attn_mask=later, key_padding_mask=hidden)[0]
+        torch.testing.assert_close(layer(query, mask=~hidden, causal=True), wanted)
 
 
 def test_a_layer_takes_a_score_of_ones_own_and_refuses_what_is_none(

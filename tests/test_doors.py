@@ -95,17 +95,6 @@ def test_reports_need_neither_torch_nor_wandb() -> None:
     subprocess.run([sys.executable, "-c", BLOCKED, *light], check=True, cwd=ROOT)
 
 
-def test_a_class_of_the_analysis_has_a_name_of_its_own() -> None:
-    names = [
-        node.name
-        for file, path in FILES.items()
-        if file.parts[1] in ("analysis", "claims", "publish")
-        for node in nodes_of(path)
-        if isinstance(node, ast.ClassDef)
-    ]
-    assert not {name for name in names if names.count(name) > 1}
-
-
 def test_analysis_and_claims_read_records_in_one_module() -> None:
     call = re.compile(r"\b(records\.read|Store)\(")
     readers = {str(file) for file, path in FILES.items() if call.search(path.read_text(encoding="utf-8"))}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from study import metrics, scoring
+from study import metrics
 from study.config import Grammar, Multi30k
 from study.corpora import Section, multi30k
 from study.corpora.catalogue import KINDS
@@ -58,21 +58,3 @@ def test_subsets_of_a_corpus_are_named_by_split() -> None:
             metrics.check(f"{name}/without pronouns", None, [corpus])
         with pytest.raises(InputError, match=f"^{corpus.name} has no {name}/without pronouns"):
             metrics.check_claimed(f"{name}/without pronouns", corpus)
-
-
-def test_one_row_states_everything_of_a_score() -> None:
-    assert metrics.METRICS.keys() >= scoring.METRICS.keys()
-    assert metrics.title("test/exact/kept 0.5") == "exact match (kept 0.5), %"
-    assert metrics.title("test/exact", unit=False) == "exact match"
-    assert (metrics.decimals("test/aer_best_head"), metrics.decimals("valid/onset"), metrics.decimals("x/y")) == (
-        3,
-        0,
-        1,
-    )
-    rows = metrics.METRICS
-    assert (rows["nll"].direction, rows["bleu"].direction, rows["beyond"].direction) == (-1, 1, 0)
-    assert (rows["nll"].limits, rows["aer_best_head"].limits, rows["area"].limits) == (None, (0.0, 1.0), (0.0, 100.0))
-    assert rows["nll"].full_title == "NLL per sentence, nats"
-    assert rows["aer"].full_title == "alignment error rate, 0–1"
-    assert metrics.with_parts("length") == ("bleu", "exact")
-    assert metrics.BUCKETS[0] == "length 4-7"

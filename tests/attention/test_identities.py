@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from attention_sites import DQ, LENGTHS, A, B, H, K, L, S, V, close, context, inputs, seen, site
+from attention_sites import DQ, A, H, K, V, close, context, inputs, seen, site
 from pydantic import ValidationError
 from torch import Tensor
 
@@ -10,9 +10,7 @@ from study.attention import Attention
 from study.attention.combine import Combine
 from study.attention.formula import equations_of
 from study.config import Attention as Config
-from study.config import experiment_from
-from study.config.mechanisms import COMBINE, WEIGHTS
-from study.models import build
+from study.config.mechanisms import COMBINE
 
 
 def put(attention: Attention, **values: Tensor) -> Attention:
@@ -37,19 +35,6 @@ def self_logits(attention: Attention) -> Tensor:
     return seen(attention, states, states, mask).logits
 
 
-def test_separate_maps_then_dot_are_low_rank() -> None:
-    dot = site(heads=1, key_width=K)
-    low = site(heads=1, score="low_rank", rank=K, maps="raw")
-    put(low, score__query=weight(dot, "map_query.weight"), score__key=weight(dot, "map_key.weight"))
-    same_logits(dot, low)
-
-
-def test_bilinear_after_separate_maps_adds_no_function() -> None:
-    bilinear, dot = site(score="bilinear", key_width=K), site(key_width=K)
-    folded = torch.einsum("hkj,hjd->hkd", weight(bilinear, "score.weight"), weight(bilinear, "map_key.weight"))
-    same_logits(bilinear, put(dot, map_key__weight=folded))
-
-
 def test_bilinear_that_starts_as_the_identity_is_dot() -> None:
     same_logits(site(score="bilinear", bilinear_init="identity", key_width=K), site(key_width=K))
 
@@ -64,14 +49,6 @@ def test_concat_without_bias_is_additive_and_concat_luong_is_concat_with_the_ide
     same_logits(luong, put(whole, score__weight=frozen))
 
 
-def test_a_learned_scale_is_a_rescaled_map() -> None:
-    learned, fixed = site(scale="learned", key_width=K), site(scale="none", key_width=K)
-    g = torch.tensor([-0.7, 0.2, 1.1])
-    put(learned, scale__log=g)
-    put(fixed, map_query__weight=weight(fixed, "map_query.weight") * weight(learned, "scale.log").exp()[:, None, None])
-    same_logits(learned, fixed)
-
-
 @pytest.mark.parametrize("maps", ["separate", "tied", "tied_signed"])
 def test_unscaled_logits_that_start_as_with_the_scale_are_the_scaled_ones(maps: str) -> None:
     fields = {"key_width": 16, "maps": maps}  # 16^¼ = 2: no rounding, also in float32
@@ -82,27 +59,6 @@ def test_unscaled_logits_that_start_as_with_the_scale_are_the_scaled_ones(maps: 
 
 
 START_AND_SCALE = (("none", "rsqrt"), ("rsqrt", "standard"))
-
-
-def test_cosine_is_dot_on_unit_vectors_times_its_temperature() -> None:
-    cosine = site(DQ, DQ, heads=1, score="cosine", maps="raw")
-    dot = site(DQ, DQ, heads=1, scale="none", maps="raw")
-    query, states, mask = inputs(DQ, DQ)
-    tau = weight(cosine, "score.temperature.log").exp()
-    unit = [x / x.norm(dim=-1, keepdim=True) for x in (query, states)]
-    close(seen(cosine, query, states, mask).logits, seen(dot, *unit, mask).logits * tau)
-
-
-def test_zero_logits_are_uniform() -> None:
-    data = inputs()
-    uniform = seen(site(score="uniform"), *data).weights
-    zeros = {"score__weight": torch.zeros(H, LENGTHS.longest, DQ // H)}
-    zero = put(site(score="location"), **zeros)
-    close(uniform, seen(zero, *data).weights)
-    visible = data[2][:, None, None].double()
-    close(uniform, (visible / visible.sum(-1, keepdim=True)).expand(B, H, L, S))
-    for weights in WEIGHTS.those(lambda row: row.sums_to_one and not row.positive):
-        close(uniform, seen(put(site(score="location", weights=weights), **zeros), *data).weights)
 
 
 def test_tied_and_raw_scores_are_symmetric_and_positive_and_signed_ones_only_symmetric() -> None:
@@ -172,20 +128,3 @@ def test_sum_own_is_a_control_that_says_so() -> None:
     assert COMBINE["sum_own"].control == line
     assert line in equations_of(own, carries=True)
     assert line not in equations_of(concat, carries=True)
-
-
-def test_the_mean_of_scores_is_their_sum_divided() -> None:
-    data = inputs()
-    visible = data[2].sum(-1)[:, None, None, None]
-    whole, mean = (seen(site(weights=weights), *data).weights for weights in ("identity", "identity_mean"))
-    close(whole, mean * visible)
-
-
-def test_a_fixed_table_is_frozen_and_drawn_from_the_seed() -> None:
-    config = experiment_from({"model.attention.score": "fixed_random"}).model
-    one, same, other = (build(config, 13, seed, LENGTHS) for seed in (1, 1, 2))
-    tables = [model.get_buffer("attention.score.table") for model in (one, same, other)]
-    assert torch.equal(tables[0], tables[1])
-    assert not torch.equal(tables[0], tables[2])
-    assert "attention.score.table" in one.state_dict()
-    assert tables[0].std().item() == pytest.approx(1, abs=0.1)

@@ -1,32 +1,25 @@
-"""Every normaliser by hand, gradients, rows that see nothing, growth by the step, and refusals."""
+"""The class of every value, normalisers by hand and on hard rows, slots beyond a table, nothing to see, refusals."""
 
 import math
 from typing import Any
 
 import pytest
 import torch
-from attention_sites import DK, DQ, A, B, H, K, L, R, close, context, inputs, seen, site
-from torch import Tensor, nn
+from attention_sites import DK, DQ, B, H, L, close, context, inputs, seen, site
 
-from study.attention import Attention, Lengths
+from study.attention import Lengths
+from study.attention.combine import Combine
+from study.attention.mixing import Mixing
+from study.attention.part import Part
+from study.attention.positions import Positions
+from study.attention.reach import Reach
+from study.attention.scores import Scale, Score
 from study.attention.weighting import Weighting
 from study.config import Attention as Config
-from study.config import experiment_from, experiment_id
-from study.config.mechanisms import SCORE, WEIGHTS
+from study.config import experiment_from
+from study.config.mechanisms import AXES, SCORE, WEIGHTS
 from study.errors import InputError
-from study.models.build import generator
-
-SIZED = {"rank": R, "additive_width": A}
-
-
-def arm(score: str) -> dict[str, Any]:
-    """Fields of a site with this score: raw maps if it has a matrix of its own, and every size that it takes."""
-    facts = SCORE[score]
-    maps = {} if facts.content_free else {"maps": "raw"} if facts.matrix else {"key_width": K}
-    return maps | {option: SIZED[option] for option in facts.options if option in SIZED}
-
-
-ARMS: dict[str, dict[str, Any]] = {score: arm(score) for score in SCORE}
+from study.models.bridge import SourceMemory
 
 
 def test_cosine_starts_at_the_temperature_of_the_training_lengths() -> None:
@@ -49,33 +42,6 @@ def test_slots_beyond_the_training_lengths_are_masked_and_counted(score: str) ->
     beyond = attention.score.get_buffer("beyond")
     assert beyond == mask[:, 4:].sum()
     assert "score.beyond" not in attention.state_dict()
-
-
-class Call(nn.Module):
-    """One call of an attention as a function of query, states and parameters."""
-
-    def __init__(self, attention: Attention) -> None:
-        super().__init__()
-        self.attention = attention
-
-    def forward(self, query: Tensor, states: Tensor) -> Tensor:
-        return context(self.attention, query, states, torch.tensor([[True, True, False]]))
-
-
-@pytest.mark.parametrize("score", ARMS)
-def test_gradients_of_scores(score: str) -> None:
-    raw = {"maps": "raw"} if ARMS[score].get("maps") == "raw" else {}
-    call = Call(site(4, 4, Lengths(3, 3), score=score, heads=2, **raw))
-    names = list(dict(call.named_parameters()))
-    query, states = (torch.randn(1, n, 4, dtype=torch.float64, generator=generator(n, "x")) for n in (2, 3))
-
-    def function(query: Tensor, states: Tensor, *parameters: Tensor) -> Tensor:
-        named = dict(zip(names, parameters, strict=True))
-        out: Tensor = torch.func.functional_call(call, named, (query, states))
-        return out
-
-    given = [x.clone().requires_grad_() for x in (query, states, *(p.detach() for p in call.parameters()))]
-    assert torch.autograd.gradcheck(function, given, fast_mode=True)
 
 
 def normaliser(name: str) -> Any:
@@ -133,13 +99,9 @@ def test_normalisers_on_hard_rows(name: str) -> None:
 @pytest.mark.parametrize(
     ("overrides", "reason"),
     [
-        ({"score": "dot", "rank": 3}, "rank: expected score low_rank, got score dot"),
-        ({"score": "concat_luong", "additive_width": 5}, "expected score additive or concat, got score concat_luong"),
-        ({"score": "dot", "bilinear_init": "identity"}, "bilinear_init: expected score bilinear"),
         ({"score": "cosine", "scale": "rsqrt"}, "which has no d, got rsqrt"),
         ({"score": "uniform", "scale": "learned"}, "expected none with score uniform, which has no query or key"),
         ({"score": "location", "maps": "tied"}, "no map of keys"),
-        ({"score": "location", "key_width": 5}, "expected none with score location"),
         ({"score": "additive", "maps": "tied_signed"}, "absorbs the signs"),
         ({"maps": "tied", "equal_start": True}, "equal_start: expected separate maps"),
         (
@@ -164,21 +126,30 @@ def test_what_means_nothing_is_refused(overrides: dict[str, Any], reason: str) -
         experiment_from({"model.family": "transformer", "model.attention": overrides})
 
 
+def test_nothing_to_attend_to_gives_a_zero_context() -> None:
+    out = context(site(), inputs()[0], torch.zeros(B, 0, DK).double(), torch.ones(B, 0).bool())
+    assert out.shape == (B, L, DQ)
+    assert out.abs().max() == 0
+
+
+BASES: dict[str, type[Part]] = {
+    base.axis: base for base in (Score, Scale, Weighting, Reach, Combine, Mixing, Positions, SourceMemory)
+}
+
+
+@pytest.mark.parametrize("axis", BASES)
+def test_every_value_has_one_class_that_cites_its_sources(axis: str) -> None:
+    for value, row in AXES[axis].items():
+        if not getattr(row, "attends", False):  # self-attention is no part of itself
+            found = BASES[axis].named(value)
+            assert (found.axis, found.name, found.facts) == (axis, value, row)
+            documented = " ".join((found.__doc__ or "").split())
+            assert all(one.partition(", ")[0] in documented for one in filter(None, found.facts.source.split("; ")))
+
+
 def test_unequal_widths_are_refused_where_maps_are_one() -> None:
     for fields in ({"maps": "tied"}, {"maps": "tied_signed"}, {"equal_start": True}):
         with pytest.raises(ValueError, match="states of one width"):
             Config(**fields).resolved(DQ, DK)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="square W"):
         Config(score="bilinear", bilinear_init="identity", maps="raw").resolved(DQ, DK)
-
-
-@pytest.mark.parametrize("score", ARMS)
-def test_a_resolved_site_stands_by_itself(score: str) -> None:
-    """Check that the fields of a record are accepted again, with the same meaning."""
-    resolved = Config(score=score, heads=H, **ARMS[score]).resolved(DQ, DK)
-    assert Config(**resolved.model_dump()).resolved(DQ, DK) == resolved
-
-
-def test_mechanisms_leave_the_identity_of_earlier_arms_alone() -> None:
-    for family, known in (("recurrent", "f8eb0603"), ("transformer", "58eb1d99")):
-        assert experiment_id(experiment_from({"model.family": family})) == f"grammar-{family}-dot-{known}-s1"

@@ -255,16 +255,6 @@ def test_differential_heads(layer: int) -> None:
     close(context(attention, query, states, mask), torch.einsum("bhlv,hvd->bld", o, p["combine.weight"]))
 
 
-def test_a_differential_head_with_a_share_of_0_is_a_plain_head() -> None:
-    attention, plain = site(D, D, combine="differential", key_width=K), site(D, D, key_width=K)
-    attention.get_parameter("combine.share.weight").data.zero_()
-    attention.combine.share.base = 0.0  # type: ignore[union-attr]
-    for name in ("map_query.weight", "map_key.weight"):
-        plain.get_parameter(name).data.copy_(attention.get_parameter(name)[:H])
-    data = inputs(D, D)
-    close(seen(attention, *data).weights, seen(plain, *data).weights)
-
-
 ARMS: dict[str, dict[str, Any]] = {
     "groups": {"heads": 4, "groups": 2},
     "log_length": {"scale": "log_length"},
@@ -305,41 +295,6 @@ def test_fused_gathered_and_explicit_agree(arm: str, causal: bool) -> None:
         for one, two, three in zip(*results, strict=True):
             torch.testing.assert_close(one, two, rtol=1e-9, atol=1e-10)
             torch.testing.assert_close(three, two, rtol=1e-9, atol=1e-10)
-
-
-@pytest.mark.parametrize("arm", [name for name, fields in ARMS.items() if fields.get("combine") != "talking"])
-def test_without_a_head_is_its_output_at_0(arm: str) -> None:
-    _, states, mask = inputs(D, D)
-    attention = built(ARMS[arm], causal=False)
-    count = attention.config.heads
-    for gone in range(count):
-        left = [head for head in range(count) if head != gone]
-        smaller = attention.reduced(left)
-        gate = torch.ones(count, 1, 1).double()
-        gate[gone] = 0
-
-        class Gate(torch.nn.Module):
-            def forward(self, heads: Tensor, gate: Tensor = gate) -> Tensor:
-                return heads * gate
-
-        attention.gate = Gate()
-        close(*(a(states, a.remember(states, mask), at(False))[0] for a in (attention, smaller)))
-        again = smaller.reduced([0])
-        assert again.kept == (left[0],)
-        assert again.positions is attention.positions
-
-
-def test_rotary_scores_depend_on_the_distance_alone() -> None:
-    attention = built({"positions": "rope"}, causal=False)
-    states = inputs(D, D)[1][:, :1].expand(-1, S, -1)  # the same token at every position
-    logits = seen(attention, states, states, torch.ones(B, S, dtype=torch.bool), at(False)).logits
-    for offset in range(-S + 1, S):
-        diagonal = logits.diagonal(offset, -2, -1)
-        close(diagonal, diagonal[..., :1].expand_as(diagonal))
-    far = View(at(False).mask, torch.arange(S) + 5)
-    memory = attention.remember(states, torch.ones(B, S, dtype=torch.bool), start=5)
-    near = attention.remember(states, torch.ones(B, S, dtype=torch.bool))
-    close(attention(states, memory, far)[0], attention(states, near, at(False))[0])
 
 
 COSTS: dict[str, tuple[dict[str, Any], int, bool]] = {  # fields; parameters beside those of a plain site; fused or not
@@ -392,14 +347,12 @@ def test_parameters_and_operations_are_those_that_exist(arm: str) -> None:
         ({"attention.values": "keys", "attention.combine": "differential"}, "whose heads have two keys"),
         ({"attention.values": "keys", "attention.value_width": 5}, "value_width: expected none with keys values"),
         ({"attention.values": "keys", "memory": "final"}, "values: keys expected several slots"),
-        ({"attention.cap": 5}, "cap: expected logits cap, got logits plain"),
         ({"attention.logits": "cap", "attention.score": "uniform"}, "logits: cap has no effect on score uniform"),
         ({"attention.norm": "rms", "attention.score": "cosine"}, "norm: rms adds no function to score cosine"),
         (
             {"attention.norm": "rms", "attention.scale": "none", "attention.map_rate": "rsqrt"},
             "undoes the size of maps",
         ),
-        ({"attention.scale": "log_length", "attention.score": "cosine"}, "scale: expected none or learned"),
         ({"attention.weights": "normalised"}, "scale: expected none with weights normalised, got rsqrt"),
         ({"attention.weights": "relu", "attention.score": "uniform"}, "relu of score uniform are 0"),
         ({"attention.score": "elu_kernel", "attention.scale": "rsqrt"}, "which has no d"),
@@ -407,7 +360,6 @@ def test_parameters_and_operations_are_those_that_exist(arm: str) -> None:
             {"attention.score": "elu_kernel", "attention.logit_init": "matched"},
             "matched sets a parameter",
         ),
-        ({"attention.heads": 1, "attention.combine": "talking"}, "combine: talking of one head is concat"),
         ({"attention.combine": "talking", "attention.reach": "local_p"}, "but combine talking mixes weights"),
         ({"attention.combine": "differential", "attention.cross.reach": "hard"}, "combine differential mixes weights"),
         ({"positions": "rope", "attention.score": "additive"}, "score: expected dot or cosine with positions rope"),

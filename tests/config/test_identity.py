@@ -6,7 +6,6 @@ from pydantic import Field
 from study.config import Experiment, config_hash, experiment_from, experiment_id
 from study.config.experiment import Training
 from study.config.identity import scientific
-from study.config.mechanisms import MEMORY
 
 GOLDEN = {
     "recurrent": "f8eb0603b61deba4b979c031b9a9066ea5ad45b1249e7736d93ff4e23777643c",
@@ -75,22 +74,6 @@ def test_what_decides_no_number_is_not_hashed(other: dict[str, object]) -> None:
     assert experiment_id(experiment_from(other)).removesuffix(f"-s{other.get('seed', 1)}") == ID
     here, there = (experiment_from({"data.name": "multi30k", "data.folder": folder}) for folder in (None, "there"))
     assert config_hash(here) == config_hash(there) != GOLDEN["recurrent"]
-
-
-def test_no_rings_at_all_are_mutual_pairs() -> None:
-    none, pairs = ({"data.name": "graph", **fields} for fields in ({"data.dose": 0.0}, {"data.structure": "mutual"}))
-    assert experiment_from(none) == experiment_from(pairs)
-
-
-@pytest.mark.parametrize("family", GOLDEN)
-def test_a_dump_is_the_same_experiment(family: str) -> None:
-    memories = [{"model.memory": memory} for memory in MEMORY if family in MEMORY[memory].families]
-    for fields in (*memories, {"model.attention.score": "additive", "model.attention.cross.maps": "separate"}):
-        experiment = experiment_from({"model.family": family, "seed": 7, **fields})
-        for mode in ("python", "json"):
-            again = experiment_from(experiment.model_dump(mode=mode))
-            assert again == experiment
-            assert experiment_id(again) == experiment_id(experiment)
 
 
 @pytest.mark.parametrize("field", ["model.dropout", "decoding.length_penalty", "training.label_smoothing"])

@@ -105,23 +105,17 @@ def test_sentences_are_kept_as_they_are(tmp_path: Path) -> None:
 
 BROKEN: dict[str, tuple[dict[str, bytes | None], str]] = {
     "no test": ({"news.tsv": None, "talk.tsv": None}, "expected train, valid and a test split, got train, valid"),
-    "no valid": ({"valid.tsv": None}, "expected train, valid, news, talk and a test split, got train, news, talk"),
     "one side": ({"more.cs": b"a\n"}, r"expected NAME.cs and NAME.en, .* got more.cs"),
-    "links alone": ({"more.align": b"0-0\n"}, "got more.align"),
     "two forms": ({"news.cs": b"a\n", "news.en": b"b\n"}, "got news.cs, news.en, news.tsv"),
-    "twice": ({"news.tsv.gz": b""}, "got news.tsv, news.tsv.gz"),
     "name": ({"a b.tsv": b"a\tb\n"}, "the name of letters, digits, _ and -, got a b.tsv"),
     "columns": ({"news.tsv": b"a\tb\na\n"}, "news.tsv:2: expected 2 or 3 columns .* got 1"),
     "empty line": ({"news.tsv": b"a\tb\n \tb\n"}, "news.tsv:2: the source is empty"),
-    "empty file": ({"news.tsv": b""}, "news.tsv: expected one sentence per line, got an empty file"),
     "link": ({"news.tsv": b"a\tb\t0-1\n"}, "news.tsv:1: expected tokens of the target from 0 to 0, got 1 in link 0-1"),
     "some links": ({"news.tsv": b"a\tb\t0-0\na\tb\n"}, "of every pair or of none, got 1 of 2"),
     "lengths": ({"more.cs": b"a\nb\n", "more.en": b"a\n"}, "more.en: expected 2 lines, as in .*more.cs, got 1"),
-    "short links": ({"x.cs": b"a\nb\n", "x.en": b"a\nb\n", "x.align": b"0-0\n"}, "x.align: expected 2 lines"),
     "encoding": ({"more.tsv": b"a\tb\ncaf\xe9\tb\n"}, "more.tsv: expected UTF-8"),
     "no gzip": ({"more.tsv": b"\x1f\x8bxx"}, "more.tsv: expected UTF-8, plain or gzip"),
     "null": ({"more.tsv": b"a\tb\na\0\tb\n"}, r"more.tsv:2: expected one sentence per line, got '\\x00'"),
-    "return": ({"more.tsv": b"a\tb\r\na\rb\tb\n"}, r"more.tsv:2: expected one sentence per line, got '\\r'"),
 }
 
 
@@ -187,15 +181,15 @@ metric: {{name: admin/bleu}}
 parameters:
   data: {{parameters: {{name: {{value: files}}, folder: {{value: {folder}}}, source: {{value: cs}},
     target: {{value: en}}, tests: {{value: admin test}}, tokens: {{value: words}}}}}}
-  training: {{parameters: {{batch_tokens: {{value: 300}}, steps: {{value: 2}}}}}}
+  training: {{parameters: {{batch_tokens: {{value: 300}}, steps: {{value: 1}}}}}}
   model.attention.scale: {{values: [rsqrt, none]}}
   model.width: {{value: 8}}
   decoding.beam: {{value: 1}}
   trainer.device: {{value: cpu}}
-  seed: {{values: [1, 2, 3]}}
+  seed: {{values: [1, 2]}}
 """
 CLAIM = """claims:
-- {id: own, slug: own, statement: The scale changes nothing after two updates., type: superiority, questions: [
+- {id: own, slug: own, statement: The scale changes nothing after one update., type: superiority, questions: [
     {sweep: own.yaml, asked: [files/recurrent], metric: admin/nll, margin: 5.0, contrasts: [
       {arm: {model.attention.scale: none}, baseline: {model.attention.scale: rsqrt}, expect: different}]}]}
 """
@@ -216,7 +210,7 @@ def test_gold_links_of_own_text_are_scored(tmp_path: Path) -> None:
 def test_sweep_report_claim_translation_and_alignment_work_on_own_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two arms, three seeds, two updates each, in this process; then every reader of runs."""
+    """Two arms, two seeds, one update each, in this process; then every reader of runs."""
     from study.sweep.spec import load
     from study.training.run import run
 
@@ -236,7 +230,7 @@ def test_sweep_report_claim_translation_and_alignment_work_on_own_text(
     assert main(["report", "own.yaml", "--runs", "runs"]) == 0
     table = Path("runs/report/own/table.md").read_text()
     assert "| BLEU |" in table, "a corpus of sentences has a column of BLEU"
-    assert "| 3 |" in table
+    assert "| 2 |" in table
     capsys.readouterr()
     assert main(["claims", "--claims", "claims.yaml", "--runs", "runs", "own"]) == 0
     assert "files, recurrent" in capsys.readouterr().out

@@ -220,16 +220,12 @@ def test_chance_is_that_of_enumeration() -> None:
         ({"name": "graph", "structure": "mutual", "dose": 0.5}, "dose: expected structure cycle3"),
         ({"name": "graph", "dose": 0.4}, "one of 0, 0.5, 1"),
         ({"name": "graph", "structure": "one_way", "nodes": 7}, "nodes: expected an even number"),
-        ({"name": "graph", "nodes": 14}, "0, 0.4286, 0.8571"),
         ({"name": "sort", "symbols": 9}, "symbols: expected at least longest"),
         ({"name": "copy", "shortest": 9, "longest": 5}, "shortest: expected at most longest"),
         ({"name": "copy", "structure": "mutual"}, "data.structure: expected with data.name graph, got copy"),
-        ({"name": "copy", "tokens": "subwords"}, "words"),
         ({"name": "copy_far", "distance": 30}, "lower distance or copied"),
         ({"name": "multi_lookup", "targets": 4, "labels": 8}, "labels: expected at most 300"),
-        ({"name": "one_space"}, "select"),
         ({"name": "one_space", "present": 9}, "present: expected at most kinds"),
-        ({"name": "riddle"}, "one_space"),
     ],
 )
 def test_what_means_nothing_is_refused(fields: dict[str, Any], says: str) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from study.attention import Lengths
 from study.attention.mixing import Convolution
-from study.attention.positions import LearnedPositions, Sinusoids, sinusoids
+from study.attention.positions import LearnedPositions, sinusoids
 from study.config import Transformer, experiment_from
 from study.errors import InputError
 from study.models import Translator, build
@@ -50,29 +50,6 @@ def test_sinusoids_are_interleaved_as_their_formula_says() -> None:
     t = 3
     row = sinusoids(t, 1, 4, torch.device("cpu"))[0].tolist()
     assert row == pytest.approx([math.sin(t), math.cos(t), math.sin(t / 100), math.cos(t / 100)], rel=1e-6)
-    assert "[sin ω_0 t, cos ω_0 t, sin ω_1 t, cos ω_1 t, …]" in Sinusoids.formula
-
-
-def test_convolution_replaces_encoder_self_attention_alone() -> None:
-    mixed, base = model(mixing="convolution", convolution_width=3), model()
-    assert {site for site, _, _ in mixed.sites()} == {"decoder_self", "cross"}
-    assert mixed.get_parameter("encoder.1.attention.weight").shape == (cases.WIDTH, cases.WIDTH, 3)
-    sd = mixed.get_parameter("encoder.1.attention.weight").std().item()
-    assert sd == pytest.approx((3 * cases.WIDTH) ** -0.5, rel=0.1)
-    shared = [name for name, _ in mixed.named_parameters() if name in dict(base.named_parameters())]
-    assert len(shared) > 30
-    assert all(mixed.get_parameter(name).equal(base.get_parameter(name)) for name in shared)
-
-
-def test_a_token_reaches_as_far_as_the_convolutions_do() -> None:
-    """Two layers of width 3 pass a token on over two places, and no further."""
-    translator = model(mixing="convolution")
-    source = torch.tensor([[5, 6, 7, 8, 9, 10, 3]])
-    other = source.clone()
-    other[0, 0] = 11
-    keys = [translator.encode(s, s != PAD).memories[0].keys for s in (source, other)]
-    changed = (keys[0] - keys[1]).abs().amax((0, 1, 3)) > 0
-    assert changed.tolist() == [True] * 3 + [False] * 4
 
 
 def test_learned_positions_are_rows_of_a_table() -> None:
@@ -103,11 +80,5 @@ def test_what_is_not_used_is_refused() -> None:
     transformer = {"model.family": "transformer"}
     with pytest.raises(InputError, match="convolution_width: expected mixing convolution"):
         experiment_from(transformer, {"model.convolution_width": 3})
-    convolution = transformer | {"model.mixing": "convolution"}
     with pytest.raises(InputError, match=r"model\.attention\.encoder_self: expected no fields"):
-        experiment_from(convolution, {"model.attention.encoder_self.heads": 2})
-    experiment = experiment_from(convolution, {"model.attention.heads": 2})
-    assert experiment_from(experiment.model_dump(mode="json")) == experiment
-    plain = experiment_from(convolution)
-    assert plain.model.family == "transformer"
-    assert plain.model.convolution_width == 3
+        experiment_from(transformer, {"model.mixing": "convolution", "model.attention.encoder_self.heads": 2})

@@ -83,13 +83,18 @@ def check_decoding(translator: Translator, source: Tensor, target: Tensor) -> No
 
 
 def test_every_legal_model() -> None:
-    """Models drawn at random, what no earlier one had first, until every value that has a name and every field was."""
+    """Drawn at random, what no earlier one had first, until every value that has a name and every field was.
+
+    The configuration that a record would have is accepted again, with the same meaning.
+    """
     missing, random = legal_models.everything(), Random(3)
     source, target = cases.batch()
     for drawn in range(DRAWN):
         fields = legal_models.drawn_from(random, missing)
         missing -= {legal_models.said(*item) for item in fields.items()}
         try:
+            experiment = experiment_from(fields)
+            assert experiment_from(experiment.model_dump(mode="json")) == experiment
             translator = built(fields, source, target)
             check_gradients(translator, source, target)
             check_decoding(translator, source, target)

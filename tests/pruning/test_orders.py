@@ -71,14 +71,6 @@ def test_expected_gates_are_those_that_open() -> None:
     assert (drawn[-1] == 1).float().mean() > 0.8  # open at the start
 
 
-def test_the_penalty_is_a_sum_over_heads_however_parted() -> None:
-    with torch.no_grad():
-        one = float(order.HardConcrete(1).open())
-        for each in (4, 2, 1):
-            parted = {("cross", layer): order.HardConcrete(each) for layer in range(4 // each)}
-            assert float(order.penalty(parted)) == pytest.approx(4 * one)
-
-
 def planted() -> tuple[Translator, list[Example]]:
     """A model of which one head alone reaches the output, and data that it made itself with that head."""
     translator = cases.model({"model.decoder": "luong"}, cases.at(SITE, "model.attention.")).float()

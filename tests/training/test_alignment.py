@@ -137,13 +137,6 @@ def test_a_window_of_one_slot_aligns_the_diagonal_whatever_it_has_learned(fields
     assert scores == pytest.approx(wanted)
 
 
-def test_a_target_longer_than_its_source_looks_at_its_end_and_has_no_link_there() -> None:
-    data = examples([Pair("a b", "a b c d e", (Link(0, 0),))], VOCABULARY)
-    (read,) = readings(model(**DIAGONAL), data, VOCABULARY).values()
-    assert links(read[0].of(None)) == {(0, 0), (1, 1)}, "the others see end-of-sentence alone"
-    assert alignment_error(read, [data[0].pair.alignment or ()]) == pytest.approx(1 - 2 / 3)
-
-
 @pytest.mark.parametrize("weights", ["softmax", "identity"])
 def test_alignment_passes_through_annotations(weights: str) -> None:
     """Their slots are no tokens: what a slot is made of is linked, and padding is not."""

@@ -13,7 +13,7 @@ from study.attention import Terms
 from study.corpora import Pair
 from study.models.translator import BOS, EOS, PAD
 from study.training.batches import Batch, Example, Steps, collate, epoch, in_order
-from study.training.step import factor, penalties, step_seed
+from study.training.step import factor, penalties
 
 FOREVER = 10**9
 
@@ -37,11 +37,6 @@ def test_starting_at_a_step_gives_the_batches_that_counting_there_gives(first: i
     whole = list(islice(Steps(data(), 97, 3, 0, FOREVER), 71))
     later = list(islice(Steps(data(), 97, 3, first, FOREVER), 71 - first))
     assert all(torch.equal(a, b) for x, y in zip(whole[first:], later, strict=True) for a, b in zip(x, y, strict=True))
-
-
-def test_the_seed_alone_decides_the_order() -> None:
-    one, again, other = (first_tokens(list(Steps(data(), 97, seed, 0, 20))) for seed in (3, 3, 4))
-    assert one == again != other
 
 
 @settings(max_examples=50, deadline=None, derandomize=True, database=None)
@@ -89,13 +84,6 @@ def test_a_batch_by_hand() -> None:
 def test_learning_rate_by_hand(schedule: str, wanted: dict[int, float]) -> None:
     recipe = SimpleNamespace(schedule=schedule, warmup=4, steps=12)
     assert {step: factor(step, recipe) for step in wanted} == pytest.approx(wanted)
-
-
-def test_a_steps_seed_is_a_function_of_seed_and_step() -> None:
-    seeds = {step_seed(seed, step) for seed in range(13) for step in range(101)}
-    assert len(seeds) == 13 * 101
-    assert step_seed(3, 7) == step_seed(3, 7)
-    assert all(0 <= seed < 2**63 for seed in seeds)
 
 
 def test_penalties_of_mechanisms_add_up() -> None:

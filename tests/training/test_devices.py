@@ -3,14 +3,13 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from forks import Forks
 
 from study.config import Experiment, experiment_from, experiment_id
 from study.errors import InputError
@@ -33,28 +32,22 @@ SMALL = {
     "trainer.threads": 1,
     "trainer.device": "cpu",
 }
-FAMILIES = {
-    "recurrent": {"model.memory": "structured", "model.penalty": 0.5},
-    "transformer": {
-        "model.family": "transformer",
-        "model.layers": 1,
-        "model.attention.cross.score": "uniform",  # leaves a parameter without use
-    },
+ARM = {
+    "model.family": "transformer",
+    "model.layers": 1,
+    "model.memory": "structured",
+    "model.penalty": 0.5,
+    "model.attention.cross.score": "uniform",  # leaves a parameter without use
 }
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_two_devices_give_the_losses_of_one(family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without dropout, up to rounding; and all that is there afterwards was written once."""
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    one = run(experiment_from(SMALL, FAMILIES[family]), tmp_path / "one", lambda line: None)
+def test_two_devices_give_the_losses_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without dropout, up to rounding, and across a stop; all that is there afterwards was written once."""
+    one = run(experiment_from(SMALL, ARM), tmp_path / "one", lambda line: None)
     said: list[str] = []
-    experiment = experiment_from(SMALL, FAMILIES[family], {"trainer.devices": 2})
-    if family == "recurrent":
-        _stop_inside_an_exchange(experiment, tmp_path / "two", monkeypatch)
-        shown = ["continuing", "step", "testing"]
-    else:
-        shown = ["training:", "step", "step", "testing"]
+    experiment = experiment_from(SMALL, ARM, {"trainer.devices": 2})
+    _stop_inside_an_exchange(experiment, tmp_path / "two", monkeypatch)
+    monkeypatch.setenv("WANDB_MODE", "offline")
     two = run(experiment, tmp_path / "two", said.append)
     assert two.id == one.id == experiment_id(experiment)
     assert [point["step"] for point in two.history] == [3, 5]
@@ -64,9 +57,9 @@ def test_two_devices_give_the_losses_of_one(family: str, tmp_path: Path, monkeyp
             assert mine[name] == pytest.approx(alone[name], rel=1e-3)
     assert two.provenance is not None
     assert two.provenance.device_count == 2
-    assert [line.split()[0] for line in said] == shown
+    assert [line.split()[0] for line in said] == ["continuing", "step", "testing"]
     names = [{path.name for path in (tmp_path / folder).iterdir()} for folder in ("one", "two")]
-    assert names[0] == names[1]
+    assert names[1] == {*names[0], "wandb"}
     assert len((tmp_path / "two" / "history.jsonl").read_text().splitlines()) == 2
     assert len(list((tmp_path / "two" / "wandb").glob("offline-run-*"))) == 1
 
@@ -82,77 +75,46 @@ def _stop_inside_an_exchange(experiment: Experiment, folder: Path, monkeypatch: 
         return share_loss(value)
 
     with monkeypatch.context() as patch:
-        patch.setenv("WANDB_MODE", "disabled")
         patch.setattr(training, "mean_over_ranks", interrupted)
         with signals.on_request(), pytest.raises(SystemExit):
             run(experiment, folder, lambda line: None)
     assert torch.load(folder / "checkpoint.ckpt", weights_only=True)["global_step"] == 4
 
 
-def test_a_stop_of_any_rank_stops_the_run_and_what_is_started_ends(tmp_path: Path) -> None:
-    """Real signals to a run of two processes: SIGTERM to the second, then to all before training, SIGKILL to either."""
-    steps = {"training.steps": 2000, "training.validate_every": 1000}
-    words = [f"--{name}={value}" for name, value in {**SMALL, **steps, "trainer.devices": 2}.items()]
-    command = [sys.executable, "-P", "-m", "study", "train", *words, "--runs", str(tmp_path)]
-    for stop, status in (
-        (_terminate_second, 143),
-        (_terminate_group_early, 143),
-        (_kill_second, 70),
-        (_kill_first, -9),
-    ):
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, process_group=0) as process:
-            second = stop(process, tmp_path)
-            _, said = process.communicate(timeout=60)
-        assert process.returncode == status, said
-        until(lambda second=second: not alive(second))
-        assert not list(tmp_path.glob("*/record.json")), "a run that is half trained has no record"
-    assert len(list(tmp_path.glob("*/checkpoint.ckpt"))) == 1
+@pytest.mark.parametrize(
+    ("number", "of", "when", "status"),
+    [
+        (signal.SIGTERM, "second", "training", 143),
+        (signal.SIGTERM, "group", "starting", 143),
+        (signal.SIGKILL, "second", "training", 70),
+        (signal.SIGKILL, "first", "training", -9),
+    ],
+)
+def test_a_stop_of_any_rank_stops_the_run_and_what_is_started_ends(
+    number: signal.Signals, of: str, when: str, status: int, forks: Forks, tmp_path: Path
+) -> None:
+    """Real signals to a run of two processes."""
+    fields = {**SMALL, "training.steps": 2000, "training.validate_every": 1000, "trainer.devices": 2}
+    words = ["train", *(f"--{name}={value}" for name, value in fields.items()), "--runs", str(tmp_path)]
+    quick = "from study.training import ranks; ranks.GRACE = 1.0; "  # seconds until a rank that hangs is ended
+    first = forks.start(quick + "sys.exit(main(given[0]))", words)
+    children, found = Path(f"/proc/{first}/task/{first}/children"), []
+    until(lambda: found.extend(pid for pid in map(int, children.read_text().split()) if is_rank(pid)) or found)
+    second = found[0]
+    if when == "training":
+        until(lambda: any(json.loads(path.read_text())["step"] > 20 for path in tmp_path.glob("*/progress.json")))
+    (os.killpg if of == "group" else os.kill)(second if of == "second" else first, number)
+    assert forks.ended(first) == status, forks.log.read_text()
+    until(lambda: not alive(second))
+    assert not list(tmp_path.glob("*/record.json")), "a run that is half trained has no record"
+    assert len(list(tmp_path.glob("*/checkpoint.ckpt"))) == (of == "second" and number == signal.SIGTERM)
 
 
-def _terminate_second(process: subprocess.Popen[str], runs: Path) -> int:
-    second = _second(process)
-    until(lambda: any(point["step"] > 20 for point in _progress(runs)))
-    os.kill(second, signal.SIGTERM)
-    return second
+def is_rank(pid: int) -> bool:
+    return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
-def _terminate_group_early(process: subprocess.Popen[str], runs: Path) -> int:
-    second = _second(process)
-    os.killpg(process.pid, signal.SIGTERM)
-    return second
-
-
-def _kill_second(process: subprocess.Popen[str], runs: Path) -> int:
-    second = _second(process)
-    until(lambda: bool(_progress(runs)))
-    os.kill(second, signal.SIGKILL)
-    return second
-
-
-def _kill_first(process: subprocess.Popen[str], runs: Path) -> int:
-    second = _second(process)
-    until(lambda: bool(_progress(runs)))
-    process.kill()
-    return second
-
-
-def _second(process: subprocess.Popen[str]) -> int:
-    """Wait for the second process of a run, and return its id."""
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-
-    def found() -> list[int]:
-        ids = map(int, children.read_text().split())
-        return [one for one in ids if b"spawn_main" in Path(f"/proc/{one}/cmdline").read_bytes()]
-
-    until(lambda: bool(found()))
-    return found()[0]
-
-
-def _progress(runs: Path) -> list[dict[str, int]]:
-    return [json.loads(path.read_text()) for path in runs.glob("*/progress.json")]
-
-
-def until(happened: Callable[[], bool]) -> None:
+def until(happened: Callable[[], object]) -> None:
     deadline = time.monotonic() + 60
     while not happened():
         assert time.monotonic() < deadline, "it does not happen"

@@ -168,27 +168,6 @@ def test_shares_of_weight_by_hand() -> None:
     assert "gold_mass" not in alone
 
 
-class Halves(Words):
-    """Two tokens for every word."""
-
-    def words(self, text: str) -> list[int]:
-        return [i for i in range(len(text.split())) for _ in range(2)]
-
-
-def test_gold_of_words_is_gold_of_their_tokens() -> None:
-    pair = Pair("a b", "x y", (Link(1, 0), Link(0, 1, sure=False)), (Link(1, 0),))
-    example = Example([4, 5, 6, 7], [8, 9, 10, 11], pair)
-    batch = collate([example])
-    found = truth([example], Halves(b"[]"), batch)
-    right = torch.zeros(1, 5, 5)
-    right[0, :2, 2:4] = 0.5
-    assert torch.equal(found["encoder_self"], right)
-    right[0, 2:4, :2] = 0.5
-    assert torch.equal(found["cross"], right)
-    bare = Example(example.source, example.target, Pair("a b", "x y"))
-    assert truth([example, bare], Halves(b"[]"), batch) == {}
-
-
 class Unequal(Words):
     """As many tokens for a word as it has letters."""
 

@@ -1,6 +1,7 @@
 """The test of a model: scores by hand where they can be, and every part on a model that has learned its corpus."""
 
 import math
+from functools import cache
 from typing import Any
 
 import pytest
@@ -43,6 +44,7 @@ FAMILIES = {
 }
 
 
+@cache
 def trained(family: str) -> tuple[Experiment, Translator]:
     """A model that has learned the corpus by heart, in about a second."""
     experiment = experiment_from({"model.width": 32, "model.dropout": 0, "decoding.beam": 3}, FAMILIES[family])

@@ -84,44 +84,50 @@ def stop(monkeypatch: pytest.MonkeyPatch) -> Stop:
     return run_until
 
 
-@pytest.mark.parametrize(
-    ("step", "number", "kept"),
-    [
-        (3, signal.SIGINT, 3),  # in the step that one follows
-        (7, signal.SIGINT, 7),  # the last, which is validated after training
-        (-7, signal.SIGTERM, 6),
-    ],
-)
-def test_a_stop_anywhere_changes_no_number(
-    step: int, number: signal.Signals, kept: int, stop: Stop, undisturbed: dict[str, Any], tmp_path: Path
-) -> None:
-    stop(tmp_path, step, number)
-    assert torch.load(tmp_path / "checkpoint.ckpt", weights_only=True)["global_step"] == kept
-    run(EXPERIMENT, tmp_path, lambda line: None)
-    assert outcome(tmp_path) == undisturbed
-
-
-def test_stopped_in_every_step_it_continues_where_it_was(
+def test_stopped_everywhere_it_continues_where_it_was_and_changes_no_number(
     stop: Stop, undisturbed: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """One call after another, of changed code at first; the last on another processor."""
     codes: list[object] = []
     stop_tracking = Tracker.stop
     monkeypatch.setattr(Tracker, "stop", lambda self, code: (codes.append(code), stop_tracking(self, code)))
-    for step in range(1, 6):
-        ended = stop(tmp_path, step, signal.SIGTERM)
-        assert codes.pop() == ended.code == 128 + signal.SIGTERM
-    kept = torch.load(tmp_path / "checkpoint.ckpt", weights_only=True)
-    assert kept["global_step"] == 5
-    assert kept["study"]["earlier_seconds"] > kept["study"]["train_seconds"]
-    kept["study"]["earlier_seconds"] = 1000.0
-    torch.save(kept, tmp_path / "checkpoint.ckpt")
+    before = 0
+    for step, number, kept, code in (
+        (1, signal.SIGTERM, 1, ("a" * 40, True)),
+        (2, signal.SIGTERM, 2, ("b" * 40, False)),
+        (3, signal.SIGINT, 3, ("b" * 40, False)),  # in the step that a validation follows
+        (-6, signal.SIGTERM, 6, ("b" * 40, False)),  # in a validation, which is made again
+        (-7, signal.SIGTERM, 6, ("b" * 40, False)),  # in the last one
+        (7, signal.SIGINT, 7, ("b" * 40, False)),  # the last, which is validated after training
+    ):
+        monkeypatch.setattr(machine, "_git", lambda code=code: code)
+        ended = stop(tmp_path, step, number)
+        assert codes.pop() == getattr(ended, "code", None) == (143 if number == signal.SIGTERM else None)
+        assert json.loads((tmp_path / "progress.json").read_text())["from"] == before
+        state = torch.load(tmp_path / "checkpoint.ckpt", weights_only=True)
+        before = state["global_step"]
+        assert before == kept
+    assert state["study"]["earlier_seconds"] > state["study"]["train_seconds"]
+    state["study"]["earlier_seconds"] = 1000.0
+    torch.save(state, tmp_path / "checkpoint.ckpt")
+    monkeypatch.setattr(machine, "_cpu", lambda: "another processor")
     said: list[str] = []
-    resources = run(EXPERIMENT, tmp_path, said.append).resources
+    record = run(EXPERIMENT, tmp_path, said.append)
     assert said[0].startswith("continuing")
-    assert json.loads((tmp_path / "progress.json").read_text())["from"] == 5
-    assert resources is not None
-    assert 1000 < resources.wall_seconds < 1300
-    assert outcome(tmp_path) == undisturbed
+    assert record.resources is not None
+    assert 1000 < record.resources.wall_seconds < 1300
+    found, made, whole = outcome(tmp_path), record.provenance, undisturbed["record"]["provenance"]
+    assert made is not None
+    assert [(call.from_step, call.git_dirty, call.device == whole["device"]) for call in made.calls] == [
+        (0, True, True),
+        (1, False, True),  # and all that ran alike after it
+        (7, False, False),
+    ]
+    assert (made.git_dirty, made.git_commit, made.deterministic) == (True, "b" * 40, False)
+    assert (made.of_calls("git_commit"), made.of_calls("device_count")) == (["a" * 40, "b" * 40], [1])
+    assert (whole["threads"], "calls" in whole) == (1, False)
+    found["record"]["provenance"] = whole
+    assert found == undisturbed
 
 
 def test_a_stop_after_the_check_of_a_validation_is_answered_in_the_next_step(
@@ -139,29 +145,6 @@ def test_a_stop_after_the_check_of_a_validation_is_answered_in_the_next_step(
         run(EXPERIMENT, tmp_path, lambda line: None)
     assert ended.value.code == 143
     assert torch.load(tmp_path / "checkpoint.ckpt", weights_only=True)["global_step"] == 4
-
-
-def test_a_record_keeps_all_calls_that_made_it(
-    stop: Stop, undisturbed: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Changed code, then two more calls with a clean tree, the last of them with another number of threads."""
-    code, clean = ("a" * 40, True), ("b" * 40, False)
-    monkeypatch.setattr(machine, "_git", lambda: code)
-    stop(tmp_path, 2, signal.SIGTERM)
-    monkeypatch.setattr(machine, "_git", lambda: clean)
-    stop(tmp_path, 4, signal.SIGTERM)
-    monkeypatch.setattr(machine.torch, "get_num_threads", lambda: 3)
-    made = run(EXPERIMENT, tmp_path, lambda line: None).provenance
-    assert made is not None
-    assert [(call.from_step, call.git_dirty, call.threads) for call in made.calls] == [
-        (0, True, 1),
-        (2, False, 1),
-        (4, False, 3),
-    ]
-    assert (made.git_dirty, made.git_commit, made.deterministic) == (True, "b" * 40, False)
-    assert (made.of_calls("git_commit"), made.of_calls("device_count")) == (["a" * 40, "b" * 40], [1])
-    whole = undisturbed["record"]["provenance"]
-    assert (whole["threads"], "calls" in whole) == (1, False)
 
 
 def test_interrupted_at_the_command_line_it_says_how_to_go_on(
@@ -191,6 +174,12 @@ def test_interrupted_at_the_command_line_it_says_how_to_go_on(
 
 
 def test_a_refused_training_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", "--runs", str(tmp_path), "--training.batch_tokens=1"]) == 2
-    assert "training.batch_tokens: expected at least" in capsys.readouterr().err
+    few = ["train", "--runs", str(tmp_path), "--data.train_pairs=20", "--data.test_pairs=8"]
+    window = ["--model.attention.reach=local_m", "--model.attention.window=1000"]
+    for words, said in (
+        (["--training.batch_tokens=1"], "training.batch_tokens: expected at least"),
+        (window, "reach local_m would be global"),
+    ):
+        assert main([*few, *words]) == 2
+        assert said in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

@@ -5,15 +5,15 @@ import io
 import json
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from forks import Forks
 from tiny_sweep import GRAMMAR as SMALL
+from tiny_sweep import GRAPH
 
 from study import records, scoring
 from study.config import experiment_from, experiment_id
@@ -24,49 +24,23 @@ from study.training import decode, translation
 from study.training.batches import examples
 from study.training.run import run
 
-Killed = Callable[[dict[str, object], Path, int], int]
-FAMILIES = {
-    "recurrent": {"model.attention.score": "additive", "model.decoder": "bahdanau", "model.attention.reach": "hard"},
-    "transformer": {"model.family": "transformer", "model.layers": 1},
-}
-# Imports once; then, told to, forks a process that kills itself with SIGKILL while its n-th line is being reported.
-KILLED = """
-import json, os, signal, sys
-from pathlib import Path
-from study.config import experiment_from
-from study.training.run import run
-for told in sys.stdin:
-    overrides, folder, last = json.loads(told)
-    if child := os.fork():
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-        continue
-    os.dup2(2, 1)
-    lines = []
-    def watch(line):
-        lines.append(line)
-        if len(lines) == last:
-            os.kill(os.getpid(), signal.SIGKILL)
-    run(experiment_from(overrides), Path(folder), watch)
-    os._exit(0)
+UNTIL = """
+lines = []
+def watch(line):
+    lines.append(line)
+    if len(lines) == given[2]:
+        os.kill(os.getpid(), signal.SIGKILL)
+run(experiment_from(given[0]), Path(given[1]), watch)
 """
+"""A run that kills itself with SIGKILL while its n-th line is being reported."""
 
 
 @pytest.fixture(scope="module")
-def killed() -> Iterator[Killed]:
-    """Runs an experiment in a process of its own, which is killed at its n-th line; says how it ended."""
-    command = [sys.executable, "-c", KILLED]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        told, answers = process.stdin, process.stdout
-        assert told is not None
-        assert answers is not None
-
-        def run_until(overrides: dict[str, object], folder: Path, line: int) -> int:
-            told.write(json.dumps([overrides, str(folder), line]) + "\n")
-            told.flush()
-            return int(answers.readline())
-
-        yield run_until
-        process.kill()
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """The folder of a run that has finished, and what it has said."""
+    folder, said = tmp_path_factory.mktemp("whole"), []
+    run(experiment_from(SMALL), folder, said.append)
+    return folder, said
 
 
 def timeless(folder: Path) -> dict:
@@ -82,7 +56,7 @@ def test_a_job_of_slurm_changes_nothing(
     monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder, tmp_path: Path
 ) -> None:
     """Lightning must not take SLURM for its launcher, another program's file for a checkpoint, or advise `srun`."""
-    experiment = experiment_from(SMALL, {"training.steps": 4})
+    experiment = experiment_from(GRAPH)
     (tmp_path / "srun").write_text("")
     (tmp_path / "srun").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
@@ -104,50 +78,45 @@ def test_a_job_of_slurm_changes_nothing(
     assert not [str(one.message) for one in recwarn if "srun" in str(one.message)]
 
 
-@pytest.mark.parametrize(("family", "kills"), [("recurrent", (3, 3)), ("transformer", (3,))])
-def test_killed_and_resumed_equals_undisturbed(
-    family: str, kills: tuple[int, ...], killed: Killed, tmp_path: Path
-) -> None:
+def test_killed_and_resumed_equals_undisturbed(forks: Forks, tmp_path: Path) -> None:
     """Killed while a validation is reported: the second, and after resuming the next one (a line comes first)."""
-    overrides = SMALL | FAMILIES[family]
+    overrides = GRAPH | {"training.steps": 6, "model.attention.cross.reach": "hard"}  # draws slots
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     run(experiment_from(overrides), whole, lambda line: None)
-    for lines in kills:
-        assert killed(overrides, broken, lines) == -signal.SIGKILL
+    for _ in range(2):
+        assert forks.ended(forks.start(UNTIL, overrides, str(broken), 3)) == -signal.SIGKILL, forks.log.read_text()
         assert not (broken / "record.json").exists()
     said: list[str] = []
     run(experiment_from(overrides), broken, said.append)
     assert said[0].startswith("continuing")
     assert timeless(broken) == timeless(whole)
-    for split in ("test", "long", "deep", "pronoun"):
-        assert (broken / f"{split}.hyp.txt").read_bytes() == (whole / f"{split}.hyp.txt").read_bytes()
-    assert (broken / "history.jsonl").read_bytes() == (whole / "history.jsonl").read_bytes()
+    for name in ("valid.hyp.txt", "test.hyp.txt", "history.jsonl"):
+        assert (broken / name).read_bytes() == (whole / name).read_bytes()
 
 
-def test_the_record_can_be_recomputed(tmp_path: Path) -> None:
-    experiment = experiment_from(SMALL)
-    said: list[str] = []
-    record = run(experiment, tmp_path / "run", said.append)
+def test_the_record_can_be_recomputed(whole: tuple[Path, list[str]]) -> None:
+    experiment, (folder, said) = experiment_from(SMALL), whole
+    record = records.read(folder / "record.json")
     assert record.status == "finished"
     assert said[-2].endswith("tested next")
     assert said[-1] == "testing on valid, test, long, deep, pronoun"
-    progress = json.loads((tmp_path / "run" / "progress.json").read_text())
+    progress = json.loads((folder / "progress.json").read_text())
     assert progress["step"] == progress["steps"]
     assert record.id == experiment_id(experiment)
     assert experiment_from(record.config) == experiment_from(SMALL, {"trainer": {"threads": None, "device": "auto"}})
     corpus = load(experiment.data)
-    hypotheses = (tmp_path / "run" / "test.hyp.txt").read_text().splitlines()
+    hypotheses = (folder / "test.hyp.txt").read_text().splitlines()
     references = [pair.target for pair in corpus.splits["test"]]
     assert record.score("test", "bleu") == pytest.approx(scoring.bleu(hypotheses, references).value, rel=1e-5)
     assert record.score("test", "exact") == pytest.approx(scoring.exact_match(hypotheses, references).value)
     assert sorted(record.per_sentence) == sorted(f"{split}.nll.txt" for split in corpus.splits if split != "train")
     for name, digest in record.per_sentence.items():
-        content = (tmp_path / "run" / name).read_bytes()
+        content = (folder / name).read_bytes()
         assert hashlib.sha256(content).hexdigest() == digest
         nll = [float(line) for line in content.decode().splitlines()]
         assert sum(nll) / len(nll) == pytest.approx(record.score(name.split(".")[0], "nll"), rel=1e-5)
     pairs, split = corpus.splits["valid"], "valid"
-    lines = [float(line) for line in (tmp_path / "run" / "valid.nll.txt").read_text().split()]
+    lines = [float(line) for line in (folder / "valid.nll.txt").read_text().split()]
     mine = [nll for nll, pair in zip(lines, pairs, strict=True) if without_pronouns([pair])[0]]
     subset = "without pronouns"
     assert record.score(split, "nll", subset) == pytest.approx(sum(mine) / len(mine), rel=1e-5)
@@ -155,9 +124,9 @@ def test_the_record_can_be_recomputed(tmp_path: Path) -> None:
     each = [nll / (len(scoring.forms(pair.target)) + 1) for nll, pair in zip(lines, pairs, strict=True)]
     slope = np.polyfit([scoring.source_length(pair.source) for pair in pairs], each, 1)[0]
     assert record.score(split, "nll_per_token_by_length") == pytest.approx(slope, rel=1e-4)
-    trained = translation.load(tmp_path / "run")
+    trained = translation.load(folder)
     alone = [decode.forced_nll(trained.model, examples([pair], trained.vocabulary)) for pair in corpus.splits["test"]]
-    lines = (tmp_path / "run" / "test.nll.txt").read_text().split()
+    lines = (folder / "test.nll.txt").read_text().split()
     assert [float(line) for line in lines] == pytest.approx([float(nll) for nll in alone], rel=1e-5)
     assert [point["step"] for point in record.history] == [4, 8, 12]
     assert record.selection is not None
@@ -167,23 +136,21 @@ def test_the_record_can_be_recomputed(tmp_path: Path) -> None:
     assert layer["logit_sd_step_0"][0] > 0
     assert 0 < layer["entropy"][0] < 1
     assert [record.diagnostics["gradients"][moment]["step"] for moment in ("start", "middle", "end")] == [0, 8, 12]
-    points = [json.loads(line) for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
+    points = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
     assert points[-1]["diagnostics"]["cross"]["max_weight"] > 0
     assert record.history[-1]["diagnostics"]["cross"]["entropy"] == layer["entropy"][0]
     assert record.model is not None
     assert record.provenance is not None
     assert record.provenance.instructions == torch.backends.cpu.get_cpu_capability()
-    assert (tmp_path / "run" / "record.json").stat().st_size < 40_000
+    assert (folder / "record.json").stat().st_size < 40_000
 
 
-def test_a_finished_run_is_not_trained_again(tmp_path: Path) -> None:
-    experiment = experiment_from(SMALL, {"training.steps": 2, "training.validate_every": 2})
-    run(experiment, tmp_path, lambda line: None)
-    before = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
-    said: list[str] = []
-    run(experiment, tmp_path, said.append)
+def test_a_finished_run_is_not_trained_again(whole: tuple[Path, list[str]]) -> None:
+    folder, said = whole[0], []
+    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    run(experiment_from(SMALL), folder, said.append)
     assert said == []
-    assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before
+    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
 
 
 def test_a_loss_that_is_no_number_is_a_diverged_record(tmp_path: Path) -> None:

@@ -14,10 +14,7 @@ from study.config import experiment_from
 from study.training.run import run
 
 SMALL = GRAMMAR | {"training.steps": 9, "training.select": "last"}
-FAMILIES = {
-    "recurrent": {"model.attention.reach": "hard"},  # draws a slot for each query
-    "transformer": {"model.family": "transformer", "model.layers": 1},
-}
+HARD = {"model.attention.reach": "hard"}  # draws a slot for each query
 
 
 class Losses(pl.Callback):
@@ -41,10 +38,9 @@ def trainer(folder: Path, **options: Any) -> pl.Trainer:
 
 
 @pytest.mark.filterwarnings("ignore")  # Lightning's advice on workers and plugins
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_trainer_of_ones_own_reaches_the_weights_of_a_run(family: str, tmp_path: Path) -> None:
+def test_a_trainer_of_ones_own_reaches_the_weights_of_a_run(tmp_path: Path) -> None:
     """Uninterrupted, and from a checkpoint of Lightning's own; validated with a period that is not the recipe's."""
-    experiment = experiment_from(SMALL, FAMILIES[family])
+    experiment = experiment_from(SMALL, HARD)
     record = run(experiment, tmp_path / "run", lambda line: None)
     wanted = torch.load(tmp_path / "run" / "model.pt")["state"]
     losses, data = Losses(), study.DataModule(experiment)
@@ -92,9 +88,8 @@ def test_a_trainer_of_ones_own_reaches_the_weights_of_a_run(family: str, tmp_pat
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("family", ["recurrent", "transformer"])
 def test_adam_trains_an_unscaled_dot_product_as_a_scaled_one_if_maps_start_and_learn_at_one_over_d_to_the_quarter(
-    family: str, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     """W_Q and W_K stay the scaled ones ÷ d^¼, bit by bit at d = 16, under warm-up, clipping and dropout.
 
@@ -102,7 +97,11 @@ def test_adam_trains_an_unscaled_dot_product_as_a_scaled_one_if_maps_start_and_l
     depend on the size of the gradient, so W' moves by d^−¼ of what W moves by if its rate is d^−¼ of W's. Either
     alone is another arm.
     """
-    maps = {"model.family": family, "model.attention": {"maps": "separate", "heads": 1, "key_width": 16}}
+    maps = {
+        "model.family": "transformer",
+        "model.layers": 1,
+        "model.attention": {"maps": "separate", "heads": 1, "key_width": 16},
+    }
     recipe = {"training.steps": 3, "training.validate_every": 3, "training.learning_rate": 0.1, "training.clip": 0.5}
     start, rate = {"model.attention.logit_init": "rsqrt"}, {"model.attention.map_rate": "rsqrt"}
     unscaled = {"model.attention.scale": "none"}

@@ -33,15 +33,6 @@ def test_an_offline_run_keeps_the_agents_contract(monkeypatch: pytest.MonkeyPatc
     assert not (tmp_path / "wandb").exists(), "an offline run is written when it has finished"
 
 
-def test_a_map_is_drawn_with_its_caption_or_left_out() -> None:
-    shown = {"source": ["Hund"], "target": ["dog"], "weights": [[1.0]], "gold": None, "text": {"source": "Hund"}}
-    shown |= {"site": "cross", "layer": 0, "head": None}
-    with_error = "cross, layer 0, mean over heads · AER on validation 0.25 · Hund"
-    assert tracker.caption({**shown, "aer": 0.25}) == with_error
-    assert tracker._sent({**shown, "weights": "no numbers"}) is None
-    assert tracker._sent(shown).image.size[0] > 50
-
-
 def test_disabled_or_not_installed_wandb_is_not_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     lines: list[str] = []
     monkeypatch.setattr(tracker, "begin", lambda *_: pytest.fail("W&B was asked"))
