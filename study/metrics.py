@@ -100,6 +100,12 @@ METRICS: dict[str, Metric] = {
         decimals=4,
         parts=("corpus",),
     ),
+    "nll_calibrated": _surprise(
+        "NLL per sentence, calibrated",
+        "nats, at a temperature fitted on validation.",
+        short="calibrated NLL",
+        parts=("corpus",),
+    ),
     "perplexity": _surprise("perplexity", "exp of the nats per target token.", bounds=(1.0, math.inf), decimals=2),
     "contrast": _share("pronoun pairs right", "both right translations more probable; chance 25.", needs="contrasts"),
     "accuracy": _share("word accuracy", "share of reference words that the translation has at the same place."),

@@ -208,6 +208,21 @@ def score_nll(
     return scores
 
 
+def score_calibrated(
+    nll: Sequence[float] | None, temperature: float, n: int, split: str, members: Members | None = None
+) -> list[Score]:
+    """Return the mean NLL of n sentences at a temperature of the softmax that was fitted on validation, by `members`.
+
+    A model that was trained with label smoothing is less certain than it could be, and its NLL pays for that.
+    """
+    scores, signature = [], f"temperature:{temperature:g}|fitted:valid|version:1"
+    for subset, rows in [(None, list(range(n))), *named_rows(members)]:
+        value = None if nll is None else math.fsum(nll[row] for row in rows) / len(rows)
+        facts = {"split": split, "metric": "nll_calibrated", "subset": subset}
+        scores.append(Score(**facts, value=value, n=len(rows), signature=signature))
+    return scores
+
+
 def slope(x: Sequence[float], y: Sequence[float]) -> float | None:
     """Return the slope of y over x by least squares; None where x does not vary."""
     middle = math.fsum(x) / len(x)

@@ -105,3 +105,14 @@ def test_hypotheses_without_their_references_are_refused():
     for score in scoring.METRICS.values():
         with pytest.raises(ValueError, match=r"1 hypotheses for 2 references|zip\(\)"):
             score(["a"], ["a", "b"])
+
+
+def test_the_mean_at_a_temperature_by_hand():
+    nll, members = [1.0] * 20 + [2.0] * 20, {"some": [True] * 20 + [False] * 20}
+    found = scoring.score_calibrated(nll, 0.8, 40, "test", members)
+    assert [(s.metric, s.subset, s.value, s.n) for s in found] == [
+        ("nll_calibrated", None, 1.5, 40),
+        ("nll_calibrated", "some", 1.0, 20),
+    ]
+    assert found[0].signature == "temperature:0.8|fitted:valid|version:1"
+    assert scoring.score_calibrated(None, 0.8, 40, "test")[0].value is None

@@ -53,10 +53,17 @@ def forced_nll(model: Translator, data: Sequence[Example]) -> Tensor:
 
     NaN for a pair beyond the model's limit.
     """
-    out = torch.full((len(data),), float("nan"))
+    return tempered_nll(model, data, (1.0,))[:, 0]
+
+
+@torch.no_grad()
+def tempered_nll(model: Translator, data: Sequence[Example], temperatures: Sequence[float]) -> Tensor:
+    """Return `forced_nll` with logits that are divided by each temperature: [len(data), len(temperatures)]."""
+    out = torch.full((len(data), len(temperatures)), float("nan"))
     for chosen, batch in fitting(model, data):
         logits = model.decode(model.encode(batch.source, batch.mask), batch.given).logits
-        out[torch.tensor(chosen)] = token_nll(logits, batch.wanted).sum(1).cpu()
+        losses = [token_nll(logits / divisor, batch.wanted).sum(1) for divisor in temperatures]
+        out[torch.tensor(chosen)] = torch.stack(losses, dim=1).cpu()
     return out
 
 

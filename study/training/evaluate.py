@@ -21,6 +21,9 @@ from study.training.alignment import alignment_scores, attends, attention_map, c
 from study.training.batches import Example, examples
 from study.training.vocabulary import Vocabulary
 
+TEMPERATURES = tuple(tenth / 10 for tenth in range(5, 16))
+"""Divisors of logits among which the one with the lowest NLL on validation is taken."""
+
 
 class Evaluation(NamedTuple):
     """Scores of a model, the numbers and texts that they come from, and one attention map to look at."""
@@ -51,14 +54,18 @@ def evaluate(
         hypotheses[split] = decode.translate(model, split_data, vocabulary, beam, alpha)
         count += len(split_data)
     speed = count / (time.perf_counter() - started)
+    losses = {split: decode.tempered_nll(model, split_data, TEMPERATURES) for split, split_data in data.items()}
+    cooled = int(losses["valid"].nansum(0).argmin())
     for split, split_data in data.items():
         pairs = corpus.splits[split]
         members = experiment.data.in_subsets(split, pairs)
         scores += scoring.score_split(hypotheses[split], pairs, split, members)
         readable = all(decode.fits(model, example) for example in split_data)
-        sentences = decode.forced_nll(model, split_data)
+        sentences = losses[split][:, TEMPERATURES.index(1.0)]
         scores += _forced(split_data, split, float(sentences.sum()) if readable else None)
         scores += scoring.score_nll(sentences.tolist() if readable else None, pairs, split, members)
+        calibrated = losses[split][:, cooled].tolist() if readable else None
+        scores += scoring.score_calibrated(calibrated, TEMPERATURES[cooled], len(pairs), split, members)
         if readable:
             nll[split] = sentences.tolist()
             if aligning is not None:

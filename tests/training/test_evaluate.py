@@ -98,6 +98,9 @@ def test_forced_nll_by_hand_whatever_the_batch() -> None:
             log = model.decode(model.encode(alone.source, alone.mask), alone.given).logits[0].log_softmax(-1)
         by_hand = -sum(float(log[t, token]) for t, token in enumerate([*data[i].target, EOS]))
         assert float(together[i]) == pytest.approx(by_hand, rel=1e-5)
+        (tempered,) = decode.tempered_nll(model, [data[i]], (0.5, 1.0))
+        sharper = -sum(float((2 * log).log_softmax(-1)[t, token]) for t, token in enumerate([*data[i].target, EOS]))
+        assert tempered.tolist() == pytest.approx([sharper, by_hand], rel=1e-5)
 
 
 def build_untrained(**fields: object) -> tuple[Experiment, Translator]:
