@@ -25,7 +25,7 @@ DOORS = {  # all may import files, which helps to read and write
     "sweep": "tracking metrics config store records errors pruning",  # pruning by name, when a trial starts
     "run_names": "sweep store errors",
     "analysis": "attention_map metrics sweep store rows records scoring corpora config errors",
-    "claims": "run_names metrics analysis sweep store records scoring corpora config errors",
+    "claims": "run_names metrics analysis sweep store rows records scoring corpora config errors",
     "publish": "tracking metrics claims analysis sweep store rows records scoring corpora config errors",
     "attention": "config errors",
     "models": "attention config errors",

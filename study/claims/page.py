@@ -78,10 +78,10 @@ def _contrast(row: Finding) -> str:
 
 def summary_lines(rows: Sequence[Finding], width: int) -> Iterator[str]:
     """Yield the summary for a terminal of a width: a line per claim, with its verdict and its questions."""
-    yield f"   #  {'claim':<44}verdict"[:width]
+    yield f"   #  {'claim':<38}verdict"[:width]
     for claim, own in by_claim(rows).items():
-        statement = textwrap.shorten(own[0].claim.statement, 42, placeholder="…")
-        yield f"{claim:>4}  {statement:<44}{summary(own).words}"[:width]
+        statement = textwrap.shorten(own[0].claim.statement, 36, placeholder="…")
+        yield f"{claim:>4}  {statement:<38}{summary(own).words}"[:width]
 
 
 def _wrapped(text: str, indent: int, first: int = 0) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the claims of this study ask of a sweep: the power of its seeds before it runs, and first answers after it."""
+"""Power of the seeds of a sweep for the claims that ask it, before it runs, and first answers after it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def power_lines(spec: Spec, out: Path) -> list[str]:
 
 
 def answers(spec: Spec, out: Path) -> Iterator[str]:
-    """Yield what the runs of a sweep say to the claims of this study that ask it: a line for each question."""
+    """Yield the answers of a sweep's runs to the claims of this study that ask it: a line for each question."""
     for file, claim in _asked(spec):
         own = claim.model_copy(update={"questions": tuple(one for one in claim.questions if one.sweep == spec.name)})
         rows = evaluate([file.model_copy(update={"claims": (own,)})], Runs(out, sweeps_folder()))

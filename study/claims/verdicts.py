@@ -62,7 +62,7 @@ MOST = 1000
 
 @dataclass(frozen=True)
 class Rules:
-    """How contrasts are judged. The multiverse changes one rule at a time.
+    """Rules by which contrasts are judged. The multiverse changes one at a time.
 
     Attributes:
         paired: compare arms seed by seed; None: as the question declares.

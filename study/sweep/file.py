@@ -69,7 +69,7 @@ class SweepFile(_Section):
     @classmethod
     def _every_cell(cls, method: Any) -> Any:
         if method in ("random", "bayes") and cls is SweepFile:
-            raise ValueError(f"expected grid, because an ablation runs every cell, got {method}. See `study tune`")
+            raise ValueError("expected grid, because an ablation runs every cell (see `study tune`)")
         return method
 
     @field_validator("command")

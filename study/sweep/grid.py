@@ -121,6 +121,8 @@ def cells_of(parameters: Mapping[str, tuple[Any, ...]], points: Sequence[Any] = 
     for name, values in parameters.items():
         for value in values:
             for dotted, leaf in expand({name: value}).items():
+                if name == ARM and dotted in parameters and (dotted == SEED or len(parameters[dotted]) > 1):
+                    raise InputError(f"arm: {dotted}: expected in an arm or as a parameter, got both. Remove one.")
                 fields.check(dotted, leaf)
     points = points or [dict(zip(parameters, point, strict=True)) for point in itertools.product(*parameters.values())]
     presets = PRESET in parameters or any(PRESET in _arm(text) for text in parameters.get(ARM, ()))

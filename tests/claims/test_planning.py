@@ -1,4 +1,4 @@
-"""What a sweep prints of the claims that ask it: the power of its seeds, and first answers."""
+"""Lines that a sweep prints of the claims that ask it: the power of its seeds, and first answers."""
 
 import yaml
 from claim_cases import CLAIM, SEEDS, Study

@@ -101,7 +101,7 @@ REFUSED = {
     ),
     "unequal": ({"arm": {"values": ["heads=1", "heads=3"]}}, {}, "Every arm must take every setting"),
     "in an arm too": ({"arm": {"values": ["lr=0.1", "lr=0.2"]}}, {}, "expected in an arm or as a parameter, got both"),
-    "early stop": ({}, {"early_terminate": {"type": "hyperband"}}, "early_terminate: not allowed"),
+    "early stop": ({}, {"early_terminate": {"type": "hyperband"}}, "early_terminate: no such field"),
 }
 
 

@@ -16,18 +16,16 @@ from study.publish import paper
 from study.publish.results import Results
 
 
-def test_a_row_of_claims_is_printed_with_the_decimals_of_its_score() -> None:
-    row = {"corpus": "grammar", "family": "recurrent", "part": "", "metric": "test/nll", "contrast": "ρ"}
+def test_a_row_of_claims_is_printed_with_its_decimals() -> None:
+    row = {"asked": "grammar, recurrent", "metric": "test/nll", "words": "a − b", "measure": "NLL", "decimals": "3"}
     row |= {"difference": "-5.0092", "low": "-6.9", "high": "-3.1", "margin": "0.5", "method": "welch"}
-    row |= {"published_bleu": "3.88 0", "published_in_units": "0.9 0"}
+    row |= {"published_bleu": "3.88 0", "published_in_units": "0.9 0", "second_metric": "test/bleu"}
+    row |= {"second_difference": "1.25", "second_low": "-0.5", "second_high": "3"}
     cells = paper.evidence(row)
-    words = {"score additive, additive_width 16 − score bilinear": "additive width 16 − bilinear"}
-    words["heads 4 − heads 1, over draws of the corpus"] = "4 heads − 1 head, over draws of the corpus"
-    assert {name: paper.contrast_words(name) for name in words} == words
     assert (cells["estimate"], cells["interval"], cells["margin"]) == ("−5.009", "[−6.900, −3.100]", "0.500")
-    assert cells["published"] == "+3.88, 0↓"
-    assert paper.evidence(row | {"metric": "test/exact"})["estimate"] == "−5.0"
-    assert paper.evidence(row | {"method": "resampled"})["interval"] == "[−6.90, −3.10]"
+    assert (cells["published"], cells["second"]) == ("+3.88, 0↓", "BLEU +1.2 [−0.5, +3.0]")
+    assert (cells["inner"], cells["turns"]) == ("", "")
+    assert paper.evidence(row | {"metric": "time", "decimals": "2"})["estimate"] == "−5.01"
 
 
 def test_counts_of_runs_by_hand() -> None:

@@ -175,7 +175,11 @@ BAD = {
     "no parameters": ("", HEAD, "parameters: expected a value, got none"),
     "a range": ("{seed: {min: 1, max: 3}}", HEAD, "parameters.seed.*min: no such field"),
     "a list": ("{model.width: {values: [[1], [2]]}}", HEAD, "plain scalar"),
-    "random": (GRID, HEAD.replace("grid", "random"), "method: expected grid, got 'random'"),
+    "random": (
+        GRID,
+        HEAD.replace("grid", "random"),
+        "method: expected grid, because an ablation runs every cell \\(see `study tune`\\), got 'random'",
+    ),
     "early stop": (GRID, HEAD + "early_terminate: {type: hyperband}\n", "early_terminate: no such field"),
     "metric": (GRID, "method: grid\nmetric: {name: bleu}\n", "metric.name: grammar has no bleu"),
     "no such score": (
@@ -201,7 +205,7 @@ BAD = {
     "arm and grid": (
         "{arm: {values: [model.width=8]}, model.width: {values: [8, 16]}}",
         HEAD,
-        "two cells are one experiment",
+        "expected in an arm or as a parameter, got both",
     ),
     "same identity": (
         "{model.width: {value: 64}, model.encoder_width: {values: [null, 64]}}",
