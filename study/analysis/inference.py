@@ -49,7 +49,6 @@ class Test:
         low90: the 90% interval, on which two one-sided tests at 5% rest.
         detectable: the smallest difference shown with power .80 at Holm's first level: (t_{1−.05/2m} + t_.80) · SE, m
             tests.
-        false_discovery: p by Benjamini and Hochberg (1995) over the contrasts of a study.
     """
 
     __test__ = False
@@ -65,7 +64,6 @@ class Test:
     high90: float | None = None
     holm: float | None = None
     detectable: float | None = None
-    false_discovery: float | None = None
 
     @property
     def significant(self) -> bool:

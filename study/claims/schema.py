@@ -143,7 +143,6 @@ class Question(Entry):
         design: paired if the arms are compared seed by seed, which was declared before the runs.
         where: fields that all arms share.
         combine: the claim holds if all contrasts do, or if any does.
-        against: the contrasts predict the opposite of the claim.
         no_vote: why the answer is printed and does not count for the claim.
         post_hoc: why this was asked when its answer could be known.
         contrasts: the comparisons that decide.
@@ -161,7 +160,6 @@ class Question(Entry):
     design: Literal["independent", "paired"] = "independent"
     where: Overrides = {}
     combine: Literal["all", "any"] = "all"
-    against: bool = False
     no_vote: str = ""
     post_hoc: str = ""
     contrasts: Annotated[tuple[Contrast, ...], Field(min_length=1)]

@@ -18,9 +18,8 @@ A contrast has a stance: 1 if it is as predicted, −1 if not, 0 if that is open
 decide: the stance is 0 if their estimates differ in sign, or if one says 1 and the other −1.
 
 A question **holds** if all its contrasts do (one of them, with `combine: any`), **fails** if one does not, and is
-**open** otherwise. A question that is `against` the claim turns holds and fails round. A claim **holds** or **fails**
-if no question says the opposite, **depends** on something if some hold and some fail, and is **open** if none fails and
-some are open.
+**open** otherwise. A claim **holds** if all its questions do, **fails** if some fail and none holds, **depends** on
+something if some hold and some fail, and is **open** if none fails and some are open.
 
 A diverged run of an arm blocks a verdict in its favour, and of either arm the verdict of no difference. Where it cannot
 be said whom the run would have favoured, as in a correlation, it blocks all.
@@ -225,7 +224,7 @@ def verdict_of(question: Question, words: Sequence[str], stances: Sequence[int])
     if NOT_RUN in words:
         return NOT_RUN
     found = max(stances) if question.combine == "any" else min(stances)
-    return OPEN if not found else HOLDS if (found > 0) != question.against else FAILS
+    return OPEN if not found else HOLDS if found > 0 else FAILS
 
 
 def stance(row: Finding, word: str = "", second: str = "") -> int:

@@ -105,7 +105,7 @@ def value(results: Results, name: str, near: str = "", document: str = "README.m
     values: dict[str, Any] = {"rows": len(frame), "count": len(frame.query(entry["count"], engine="python"))}
     for column, cell in frame.iloc[0].to_dict().items() if len(frame) == 1 else ():
         plus = entry["plus"] if column in ("difference", "low", "high") else 0
-        values[str(column)] = f", {column}" * cell if isinstance(cell, bool) else cell + plus if plus else cell
+        values[str(column)] = cell + plus if plus else cell
     try:
         shown = str(entry["show"].format(**values)).replace("-", "−")
     except KeyError:
