@@ -1,9 +1,10 @@
 """Send runs to W&B from their records.
 
 `study wandb push FOLDER` makes the W&B run of every record of a folder, or completes it: also if the run was offline,
-was killed after its record was written, or was deleted in W&B. A run that is complete is left alone, so the same
-command twice changes nothing. If the folder holds published results, everybody can have their runs in a project of
-their own.
+or was killed after its record was written. A run that is complete is left alone, so the same command twice changes
+nothing. If the folder holds published results, everybody can have their runs in a project of their own.
+
+A run that was deleted in W&B cannot be sent to that project again, because W&B refuses its id.
 
 docs/runs.md lists what a run has in W&B.
 
@@ -69,10 +70,7 @@ def main(argv: Sequence[str]) -> int:
         for number, identity in enumerate(ids, 1):
             try:
                 view = view_of(store, identity, known.get(identity))
-                outcome, name = project.send(view)
-                line = f"{name}  {view.label.name}"
-                if name.startswith(f"{identity}-"):
-                    line += f"  (W&B does not take the id {identity} again: its run was deleted)"
+                outcome, line = project.send(view), f"{identity}  {view.label['name']}"
             except KeyboardInterrupt:
                 print(f"interrupted: {number - 1} of {len(ids)} runs done; the same command again continues")
                 return INTERRUPTED

@@ -11,27 +11,28 @@ import shlex
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 from study import attention_map, files
 from study.config import Experiment, account, experiment_id, recorded
 from study.config.experiment import Tracking
-from study.errors import INSTALL
+from study.errors import INSTALL, InputError
 from study.records import STOPPED, Record, Wandb
 from study.store import Store
-from study.tracking.view import BEST, TRANSLATIONS, Label, View, label, place_of, points, view_of
+from study.tracking.view import TRANSLATIONS, View, label, place_of, points, view_of
 
 if TYPE_CHECKING:
     import wandb
     from matplotlib.figure import Figure
 
-START, END = 30.0, 60.0
-"""Seconds that W&B has to start a run, and to take the rest of it at the end."""
+START, END, ANSWER = 30.0, 60.0, 5.0
+"""Seconds that W&B has to start a run, to take the rest of it at the end, and to answer at all."""
 AWAY, PAUSE = ".wandb-away", 900.0
 """File of a folder of runs that one of them writes if W&B fails, and the seconds for which the others do not try."""
 PREEMPTIBLE, CLUSTERS = "STUDY_PREEMPTIBLE", ("SLURM_JOB_ID", "RAY_JOB_ID")
@@ -54,7 +55,7 @@ class Tracker:
     """
 
     def __init__(self, experiment: Experiment, folder: Path, watch: Callable[[str], object] = print) -> None:
-        self.folder, self.watch, self.tracking = folder, watch, experiment.tracking
+        self.folder, self.watch = folder, watch
         place = place_of(folder.parent, folder.name)
         self.label = _given(label(experiment_id(experiment), recorded(experiment), place), experiment.tracking)
         self.run: wandb.Run | None = None
@@ -68,7 +69,7 @@ class Tracker:
                 self.mode = "lost"
                 watch(f"W&B: it failed {since / 60:.0f} min ago; the run goes on without it, and {LATER}")
                 return
-            self.run = begin(self.label, self.tracking, self.folder, self.mode, live=True)
+            self.run = begin(self.label, self.folder, self.mode, live=True)
             self.next = self.run.starting_step
             watch(f"W&B: {self.run.url}")
         except Exception as problem:
@@ -91,7 +92,7 @@ class Tracker:
 
     def facts(self) -> Wandb | None:
         """Return the record's section on the W&B run; None without one."""
-        return None if self.mode == "disabled" else Wandb(id=self.label.id, url=self.run.url if self.run else None)
+        return None if self.mode == "disabled" else Wandb(id=self.label["id"], url=self.run.url if self.run else None)
 
     def stop(self, code: object) -> None:
         """Note that a signal ends the run: it is to be queued again where it is preempted, else it is stopped for good.
@@ -115,7 +116,7 @@ class Tracker:
         try:
             view = None if record is None else view_of(Store(self.folder.parent), self.folder.name)
             if self.mode == "offline" and view is not None:
-                self.run = begin(self.label, self.tracking, self.folder, "offline")
+                self.run = begin(self.label, self.folder, "offline")
             if self.run is not None:
                 within(2 * END, partial(end, self.run, view, self.next, self.code))
             forget()
@@ -127,7 +128,7 @@ class Tracker:
         self.run, self.mode = None, "lost"
         self.watch(f"W&B: {cause(problem)}; the run goes on without it, and {LATER}")
         forget()
-        if not deleted(problem):
+        if "HTTP 409" not in str(problem):  # of a run that was deleted: W&B is there
             with suppress(OSError):
                 text = "W&B failed; the runs of this folder do not try it for a while.\n"
                 files.write(self.folder.parent / AWAY, text, durable=False)
@@ -155,6 +156,25 @@ def mode(watch: Callable[[str], object] = print) -> str:
     return "offline"
 
 
+@contextmanager
+def online() -> Iterator[None]:
+    """Context of calls that need an account and a server that answers.
+
+    Raises:
+        InputError: one of them is missing, or W&B refuses a call.
+    """
+    import wandb
+
+    try:
+        if (found := mode()) != "online":
+            raise InputError(f"W&B: expected an account, got mode {found}. Unset WANDB_MODE, or call `wandb login`.")
+        with suppress(HTTPError):  # an answer; the client itself would try for minutes
+            urlopen(str(wandb.setup().settings.base_url), timeout=ANSWER).close()
+        yield
+    except (OSError, ValueError, wandb.Error) as problem:
+        raise InputError(f"W&B: {cause(problem)}. Check the network and the key.") from None
+
+
 def preemptible() -> bool:
     """Return True if a run that is stopped now is to be queued again.
 
@@ -175,36 +195,31 @@ def installed() -> bool:
     return True
 
 
-def deleted(problem: Exception) -> bool:
-    """Return True if W&B refuses an id because its run was deleted. W&B never accepts such an id again."""
-    return "HTTP 409" in str(problem)
-
-
 def cause(problem: Exception) -> str:
     """Return an error of W&B's client in one line."""
     return " ".join(str(problem).split())[:200].rstrip(".") or type(problem).__name__
 
 
-def _given(own: Label, tracking: Tracking) -> Label:
+def _given(own: dict[str, Any], tracking: Tracking) -> dict[str, Any]:
     """Return a label with the user's variables and fields over it."""
     given = os.environ.get
-    return replace(
-        own,
-        id=given("WANDB_RUN_ID") or own.id,
-        name=given("WANDB_NAME") or own.name,
-        group=given("WANDB_RUN_GROUP") or tracking.group or own.group,
-        tags=(*tracking.tags, *given("WANDB_TAGS", "").split(","), *own.tags),
-    )
+    return own | {
+        "id": given("WANDB_RUN_ID") or own["id"],
+        "name": given("WANDB_NAME") or own["name"],
+        "group": given("WANDB_RUN_GROUP") or tracking.group or own["group"],
+        "tags": [*tracking.tags, *given("WANDB_TAGS", "").split(","), *own["tags"]],
+        "project": given("WANDB_PROJECT") or tracking.project,
+        "entity": given("WANDB_ENTITY") or tracking.entity,
+    }
 
 
 def begin(
-    label: Label, tracking: Tracking, folder: Path, mode: Any, live: bool = False, patience: float | None = None
+    label: dict[str, Any], folder: Path, mode: Any, live: bool = False, patience: float | None = None
 ) -> wandb.Run:
     """Begin a W&B run; online, continue the one of this identity if there is one.
 
     Args:
-        label: the run.
-        tracking: entity and project, unless the environment names others.
+        label: the run, as `study.tracking.view.label` gives it, with its project and entity.
         folder: gets W&B's files.
         mode: online or offline.
         live: it trains now: W&B gets the machine's load, the commit and the packages.
@@ -216,21 +231,14 @@ def begin(
     import wandb
 
     folder.mkdir(parents=True, exist_ok=True)
-    command = shlex.split(label.config.get("command", "study"))
+    command = shlex.split(label["config"].get("command", "study"))
     before, sys.argv = sys.argv, command  # which W&B shows; else that of the sweep or of the push
     try:
         run = wandb.init(
-            project=os.environ.get("WANDB_PROJECT") or tracking.project,
-            entity=os.environ.get("WANDB_ENTITY") or tracking.entity,
-            group=label.group,
-            job_type=label.job_type,
-            id=label.id,
-            name=label.name,
-            tags=list(dict.fromkeys(tag[:64] for tag in label.tags if tag)),
+            **label | {"tags": list(dict.fromkeys(tag[:64] for tag in label["tags"] if tag))},
             dir=folder,
             mode=mode,
             resume="allow" if mode == "online" else None,
-            config=label.config,
             settings=wandb.Settings(
                 silent=True,
                 console="off",
@@ -246,8 +254,6 @@ def begin(
     finally:
         sys.argv = before
     run.define_metric("*", step_metric="step")
-    for metric, best in BEST.items():
-        run.define_metric(metric, step_metric="step", summary=best)
     return run
 
 
@@ -264,7 +270,7 @@ def end(run: wandb.Run, view: View | None, first: int, code: int) -> None:
         for step, values in [*own, view.end()]:
             if step >= first:
                 log(run, values | view.time(step), step)
-        kept = wandb.Artifact(view.label.id, type="run")
+        kept = wandb.Artifact(view.label["id"], type="run")
         for name, content in view.files().items():
             with kept.new_file(name, mode="wb") as file:
                 file.write(content)
@@ -279,14 +285,11 @@ def log(run: wandb.Run, values: Mapping[str, Any], step: int) -> None:
 
 
 def _sent(value: Any) -> Any:
-    """Return a value as W&B's client takes it. A map that cannot be drawn is left out."""
+    """Return a value as W&B's client takes it."""
     import wandb
 
     if isinstance(value, dict):
-        try:
-            return wandb.Image(_drawn(value), caption=caption(value))
-        except (KeyError, TypeError, ValueError):  # of weights that are no matrix of numbers
-            return None
+        return wandb.Image(_drawn(value), caption=attention_map.title(value))
     if isinstance(value, list):
         return wandb.Table(columns=list(TRANSLATIONS), data=value)
     return value
@@ -299,12 +302,6 @@ def _drawn(shown: Mapping[str, Any]) -> Figure:
     figure = Figure(figsize=size, dpi=80)
     attention_map.draw(figure.add_axes((0.28, 0.26, 0.7, 0.7)), shown)
     return figure
-
-
-def caption(shown: Mapping[str, Any]) -> str:
-    """Return the text below a map: `cross, layer 0, mean over heads · AER on validation 0.21 · Der Hund schläft.`."""
-    error = None if shown.get("aer") is None else f"AER on validation {shown['aer']:.2f}"
-    return " · ".join(filter(None, [attention_map.title(shown), error, (shown.get("text") or {}).get("source")]))
 
 
 def within(seconds: float, call: Callable[[], object]) -> None:
@@ -343,10 +340,11 @@ def forget() -> None:
 
 def inapplicable(overrides: dict[str, Any], reason: str, folder: Path) -> None:
     """Log a cell that the configuration rejects: a sweep's server counts it as done, and a reader sees why."""
-    own = Label("inapplicable", "inapplicable", None, ("inapplicable",), "inapplicable", overrides)
+    own: dict[str, Any] = dict.fromkeys(("id", "name", "job_type"), "inapplicable") | {"group": None}
+    own |= {"tags": ["inapplicable"], "config": overrides}
     try:
         if (found := mode()) != "disabled":
-            run = begin(_given(own, Tracking()), Tracking(), folder, found)
+            run = begin(_given(own, Tracking()), folder, found)
             run.summary.update({"status": "inapplicable", "reason": reason})
             run.finish(exit_code=0)
     except Exception as problem:

@@ -12,7 +12,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from operator import itemgetter
@@ -42,8 +42,6 @@ RENAMED = {
     "valid_aer": "attention/aer",
 }
 """Value of a point of the history ↦ its name in W&B. Validation is greedy; `valid/bleu` is the beam's, at the end."""
-BEST = {"valid/greedy_bleu": "max", "valid/greedy_exact": "max", "valid/loss": "min", "attention/aer": "min"}
-"""Best value of a curve, which the summary shows beside the scores of the tested step."""
 PLACES = ".places.json"
 """File of a folder of runs: the places of its runs in sweeps."""
 MAPS = VALIDATIONS
@@ -77,22 +75,10 @@ class Place(Frozen):
 
 
 @dataclass(frozen=True)
-class Label:
-    """Facts of a run that W&B has from its beginning."""
-
-    id: str
-    name: str
-    group: str | None
-    tags: tuple[str, ...]
-    job_type: str
-    config: dict[str, Any]
-
-
-@dataclass(frozen=True)
 class View:
     """A finished run as W&B shows it."""
 
-    label: Label
+    label: dict[str, Any]
     points: list[Point]
     summary: dict[str, Any]
     record: Record
@@ -101,7 +87,7 @@ class View:
     @property
     def sha256(self) -> str:
         """SHA-256 of all but the end and the files, in hexadecimals."""
-        tree = [asdict(self.label), self.points, self.summary]
+        tree = [self.label, self.points, self.summary]
         return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()
 
     @property
@@ -159,8 +145,8 @@ def view_of(store: Store, identity: str, place: Place | None = None) -> View:
     return View(own, shown, results(record), record, read)
 
 
-def label(identity: str, config: Mapping[str, Any], place: Place) -> Label:
-    """Return what W&B shows of a run from its beginning.
+def label(identity: str, config: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    """Return what W&B has of a run from its beginning, as `wandb.init` takes it.
 
     Args:
         identity: of the experiment.
@@ -180,14 +166,14 @@ def label(identity: str, config: Mapping[str, Any], place: Place) -> Label:
         "command": shlex.join(["study", "train", "--overrides-json", json.dumps(values, sort_keys=True)]),
     }
     standing = place.model_dump(mode="json", exclude={"tiers"} if place.sweep else {*Place.model_fields} - {"sweep"})
-    return Label(
-        id=identity,
-        name=" · ".join((*filter(None, words), f"seed {config.get('seed', 1)}"))[-LONGEST:],
-        group=f"{place.sweep[0]}: {place.arms[place.sweep[0]]}"[:LONGEST] if place.sweep else None,
-        tags=(*place.sweep, *place.tiers),
-        job_type="train" if question is None else "retrain" if question in TRAINING else "prune",
-        config={**_without_none(config), **facts, **standing},
-    )
+    return {
+        "id": identity,
+        "name": " · ".join((*filter(None, words), f"seed {config.get('seed', 1)}"))[-LONGEST:],
+        "group": f"{place.sweep[0]}: {place.arms[place.sweep[0]]}"[:LONGEST] if place.sweep else None,
+        "tags": [*place.sweep, *place.tiers],
+        "job_type": "train" if question is None else "retrain" if question in TRAINING else "prune",
+        "config": {**_without_none(config), **facts, **standing},
+    }
 
 
 def _without_none(tree: Mapping[str, Any]) -> dict[str, Any]:

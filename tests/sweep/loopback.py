@@ -5,22 +5,18 @@ under the same name, `stop` for the runs in `stops`, and `exit` when nothing is 
 to another key, 404 to a run or an agent of a sweep that it does not have, 409 to the name of a run that was deleted,
 400 to an operation that does not fit `wandb.graphql`: unknown fields and arguments, variables that are missing, not
 declared, or of another type. An answer has the fields that were asked for, and null where the stand-in has none;
-`mistakes` are its answers which the schema does not allow. `faults` says which operations fail first: 429 and 5xx,
-connections that end, late answers. It can die, and come back.
+`mistakes` are its answers which the schema does not allow. It can die.
 """
 
 import base64
 import hashlib
 import itertools
 import json
-import socket
-import struct
 import threading
 import urllib.parse
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import MappingProxyType
 
 import graphql
 import yaml
@@ -28,10 +24,6 @@ from graphql.execution.values import get_variable_values
 
 ENTITY, KEY = "someone", "0123456789" * 4
 FIELDS = {"entity": {"id": "E", "name": ENTITY}}
-
-
-RESET = "reset"
-"""A fault: the connection ends without an answer."""
 
 
 class RefusedError(Exception):
@@ -48,8 +40,8 @@ class Loopback(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, port=0):
-        super().__init__(("127.0.0.1", port), Handler)
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
         self.dead = False
         self.deleted = set()
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
@@ -57,7 +49,6 @@ class Loopback(ThreadingHTTPServer):
         self.sweeps, self.agents, self.runs = {}, {}, {}
         self.calls, self.mistakes = [], []
         self.points, self.resumed, self.stops = [], [], []
-        self.faults = {}
         self.artifacts, self.contents, self.uploads = {}, set(), []
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
@@ -314,8 +305,6 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         document, name, problems = _document(body.get("query", ""))
-        if self._fails("file_stream" if self.path.endswith("/file_stream") else name):
-            return
         if base64.b64encode(f"api:{KEY}".encode()).decode() not in self.headers.get("Authorization", ""):
             self._send({"errors": [{"message": "who is there?"}]}, 401)
         elif self.path.endswith("/file_stream"):
@@ -334,31 +323,14 @@ class Handler(BaseHTTPRequestHandler):
             except RefusedError as refusal:
                 self._send({"errors": [{"message": str(refusal)}]}, refusal.status)
 
-    def _fails(self, name):
-        """Fail as the server's `faults` say: with a status, a connection that ends, or an answer that comes late."""
-        with self.server.lock:
-            waiting = self.server.faults.get(name)
-            fault = waiting.pop(0) if waiting else None
-        if fault == RESET:
-            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            self.connection.close()
-            self.close_connection = True
-        elif isinstance(fault, int):
-            self._send({"errors": [{"message": "later"}]}, fault, {"Retry-After": "1"} if fault == 429 else {})
-        elif fault is not None:
-            fault.wait(30)  # an event: slow until the test sets it
-        return fault == RESET or isinstance(fault, int)
-
     def _body(self):
         return self.rfile.read(int(self.headers.get("Content-Length", 0)))
 
-    def _send(self, tree, status=200, headers=MappingProxyType({})):
+    def _send(self, tree, status=200):
         text = json.dumps(tree).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(text)))
-        for name, value in headers.items():
-            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(text)
 

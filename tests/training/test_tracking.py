@@ -22,11 +22,11 @@ def test_an_offline_run_keeps_the_agents_contract(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("WANDB_RUN_GROUP", "the-group")
     run = tracker.Tracker(experiment, tmp_path)
     label = run.label
-    assert (label.name, label.group) == ("grammar · recurrent · unscaled · seed 1", "the-group")
-    assert set(label.tags) == {"own", "sweep-tag"}, "no tag of one run alone"
-    assert label.config["experiment_id"] == experiment_id(experiment)
-    assert label.config["model"]["attention"]["cross"]["scale"] == "none"
-    assert label.config["arm_id"].startswith("grammar-recurrent-unscaled-")
+    assert (label["name"], label["group"]) == ("grammar · recurrent · unscaled · seed 1", "the-group")
+    assert set(label["tags"]) == {"own", "sweep-tag"}, "no tag of one run alone"
+    assert label["config"]["experiment_id"] == experiment_id(experiment)
+    assert label["config"]["model"]["attention"]["cross"]["scale"] == "none"
+    assert label["config"]["arm_id"].startswith("grammar-recurrent-unscaled-")
     assert run.facts() == Wandb(id="chosen-by-the-sweep", url=None)
     run.log({"value": 1.0}, step=1)
     run.finish(None)
