@@ -72,7 +72,7 @@ def add_experiment(parser: Parser) -> None:
 
 def layers(args: Namespace) -> list[dict[str, Any]]:
     """Return the fields of a command line as layers for `experiment_from`, the later over the earlier."""
-    texts = {str(args.config): {} if args.config is None else read_yaml(args.config, aliases=False) or {}}
+    texts = {str(args.config): {} if args.config is None else read_yaml(args.config) or {}}
     texts["--overrides-json"] = files.parse_json(args.overrides_json or "{}", "--overrides-json")
     for name, tree in texts.items():
         if not isinstance(tree, dict):

@@ -1,7 +1,8 @@
-"""Reading a sweep file: YAML as a plain tree, checked by a model of what a grid sweep of W&B may declare."""
+"""Reading a sweep file: YAML as a plain tree, checked by a model of what a sweep of W&B may declare here."""
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Hashable
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from study import files
 from study.config.overrides import expected
@@ -17,8 +18,7 @@ from study.errors import InputError
 
 LARGEST = 2**22
 """Bytes of a file."""
-DEEPEST = 50
-"""Levels of a file. A deeper one could exhaust the stack of whoever walks through it."""
+LOG = "log_uniform_values"
 TAGS = re.compile(r"^# tags:(.*)$", re.MULTILINE)
 
 
@@ -33,16 +33,22 @@ class _Section(BaseModel):
 
 
 class Parameter(_Section):
-    """A field of the experiment, or a section of fields, with its value or values."""
+    """A field of the experiment, or a section of fields: its value, its values, or a range to draw from."""
 
     value: Annotated[Any, AfterValidator(_plain)] = None
     values: Annotated[list[Annotated[Any, AfterValidator(_plain)]], Field(min_length=1)] = []
     parameters: dict[str, Parameter] = {}
+    distribution: Literal["uniform", "log_uniform_values", "int_uniform"] = "uniform"
+    min: float = 0.0
+    max: float = 0.0
 
     @model_validator(mode="after")
     def _one_kind(self) -> Parameter:
-        if len(self.model_fields_set) != 1:
-            raise ValueError("expected one of value, values and parameters")
+        if self.model_fields_set not in ({"value"}, {"values"}, {"parameters"}, {"distribution", "min", "max"}):
+            raise ValueError("expected one of value, values and parameters, or distribution with min and max")
+        least = 0 if self.distribution == LOG else -math.inf
+        if "min" in self.model_fields_set and not least < self.min < self.max < math.inf:
+            raise ValueError(f"expected min below max, and above 0 with {LOG}, got {self.min:g} and {self.max:g}")
         return self
 
 
@@ -54,45 +60,32 @@ class Metric(_Section):
 
 
 class SweepFile(_Section):
-    """Fields of a sweep file. What stops runs early or leaves cells out is not among them."""
+    """Fields of a file of `study sweep` or `study tune`. What stops runs early is not among them."""
 
     name: Annotated[str, Field(pattern=r"^\w[^/\\\x00-\x1f]{0,99}$")]
     description: str = ""
     project: str = ""
     entity: str = ""
-    method: Literal["grid"]
+    method: Literal["grid", "random"]
     metric: Metric
     command: list[Any] = []
     parameters: Annotated[dict[str, Parameter], Field(min_length=1)]
-
-    @field_validator("method", mode="before")
-    @classmethod
-    def _every_cell(cls, method: Any) -> Any:
-        if method in ("random", "bayes") and cls is SweepFile:
-            raise ValueError("expected grid, because an ablation runs every cell (see `study tune`)")
-        return method
-
-    @field_validator("command")
-    @classmethod
-    def _lossless(cls, words: list[Any]) -> list[Any]:
-        if "${args_json}" not in words:
-            raise ValueError("expected ${args_json}, which loses nothing. Copy the command of another sweep file")
-        return words
+    run_cap: Annotated[int, Field(gt=0)] | None = None
 
 
-def read_file(path: Path, kind: type[SweepFile] = SweepFile) -> dict[str, Any]:
+def read_file(path: Path) -> dict[str, Any]:
     """Return the tree of a sweep file. A file that gives no name has that of the file.
 
     Raises:
-        InputError: no such file, no YAML, or no sweep of this kind.
+        InputError: no such file, no YAML, or no sweep.
     """
     if not os.path.exists(path):
         raise InputError(f"{path}: no such sweep file. `study ls sweeps` lists those of the project.")
-    tree = read_yaml(path, aliases=False)
+    tree = read_yaml(path)
     if not isinstance(tree, dict):
         raise InputError(f"{path}: expected a mapping with method, metric and parameters, got {type(tree).__name__}.")
     try:
-        kind.model_validate({"name": path.stem, **tree})
+        SweepFile.model_validate({"name": path.stem, **tree})
     except ValidationError as error:
         raise InputError(f"{path}: {refusal(error)}") from None
     return tree
@@ -113,7 +106,7 @@ def tags(path: Path) -> tuple[str, ...]:
     Raises:
         InputError: the file cannot be read.
     """
-    return tuple(" ".join(TAGS.findall(_text(path))).replace(",", " ").split())
+    return tuple(" ".join(TAGS.findall(files.read_text(path, LARGEST))).replace(",", " ").split())
 
 
 def tagged(folder: Path, tag: str) -> list[Path]:
@@ -122,57 +115,34 @@ def tagged(folder: Path, tag: str) -> list[Path]:
     Raises:
         InputError: no such folder, or no file of it has the tag.
     """
-    found = {path: tags(path) for path in sorted(folder.glob("*.yaml"))}
-    if not any(tag in of for of in found.values()):
-        there = ", ".join(sorted(set().union(*found.values()))) or "none"
-        raise InputError(f"--tag: no sweep file of {folder} has the tag {tag!r}. The tags are: {there}.")
-    return [path for path, of in found.items() if tag in of]
+    found = [path for path in sorted(folder.glob("*.yaml")) if tag in tags(path)]
+    if not found:
+        raise InputError(f"--tag: no sweep file of {folder} has the tag {tag!r}. A line `# tags: {tag}` gives it.")
+    return found
 
 
-def _text(path: Path) -> str:
-    try:
-        return files.read(path, LARGEST).decode()
-    except (OSError, ValueError) as problem:
-        what = problem.strerror if isinstance(problem, OSError) else problem
-        raise InputError(f"{path}: not a readable YAML file: {what}. Check the name.") from None
-
-
-def read_yaml(path: Path, aliases: bool = True) -> Any:
+def read_yaml(path: Path) -> Any:
     """Return the content of a YAML file; None for an empty file.
-
-    Args:
-        path: the file.
-        aliases: take aliases too, with which few lines can stand for 10^10 values, or have no end.
 
     Raises:
         InputError: it cannot be read, or is not what `parse` takes.
     """
     try:
-        return parse(_text(path), aliases)
+        return parse(files.read_text(path, LARGEST))
     except ValueError as problem:
         raise InputError(f"{path}: not a readable YAML file: {problem}") from None
 
 
-def parse(text: str, aliases: bool = False) -> Any:
+def parse(text: str) -> Any:
     """Return the content of a YAML text; None for an empty text.
 
     Raises:
-        ValueError: it is no YAML, is nested too deep, has aliases where they are not taken, has a key that is no text
-            or a key twice, or a value that does not fit its tag.
+        ValueError: it is no YAML, has a key that is no text or a key twice, or a value that does not fit its tag.
     """
     try:
-        depth = 0
-        for event in yaml.parse(text, Loader):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > DEEPEST:
-                raise ValueError("nested too deep. Write plain sections.")
-            if isinstance(event, yaml.AliasEvent) and not aliases:
-                raise ValueError(f"expected plain values, got the alias *{event.anchor}. Write it out.")
         return yaml.load(text, Loader)
-    except (ValueError, yaml.YAMLError) as problem:
-        raise ValueError(" ".join(str(problem).split())) from None
-    except Exception as problem:  # constructors of tags look values up, index them and so on
-        raise ValueError(f"a value does not fit its tag, such as !!bool ({type(problem).__name__})") from None
+    except Exception as problem:  # of the parser, and of the constructors of tags, which look values up and so on
+        raise ValueError(" ".join(str(problem).split()) or type(problem).__name__) from None
 
 
 class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
 from study.config import Experiment, experiment_from, experiment_id
-from study.config.overrides import FAMILY, PRESET, family_of
+from study.config.overrides import FAMILY, PRESET, family_of, flat
 from study.errors import InputError
 from study.sweep import fields
 from study.sweep.file import parse
 
 ARM, SEED = "arm", "seed"
-MOST = 100_000
-"""Cells of a grid."""
 EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 
 
@@ -50,13 +47,8 @@ def expand(given: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         InputError: `arm` is no text of the form `field=value field=value`.
     """
-    flat: dict[str, Any] = {}
-    for name, value in given.items():
-        if isinstance(value, Mapping) and value:  # an empty section is kept, so that an unknown one is refused
-            flat |= {f"{name}.{inner}": leaf for inner, leaf in expand(value).items()}
-        elif name != ARM:
-            flat[name] = value
-    return flat | (_arm(given[ARM]) if ARM in given else {})
+    found = dict(flat(given))
+    return {name: value for name, value in found.items() if name != ARM} | (_arm(found[ARM]) if ARM in found else {})
 
 
 def _arm(text: Any) -> dict[str, Any]:
@@ -92,32 +84,28 @@ def _value(text: str) -> Any:
     return float(value) if isinstance(value, str) and EXPONENT.fullmatch(value) else value
 
 
-def _values(body: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(body.get("values", (body.get("value"),)))
-
-
-def flatten(parameters: Mapping[str, Any], prefix: str = "", leaf: Callable[[Any], Any] = _values) -> dict[str, Any]:
-    """Return the values of every field by its dotted name, or what `leaf` makes of its body."""
-    flat: dict[str, tuple[Any, ...]] = {}
+def flatten(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, Mapping[str, Any]]:
+    """Return the body of every field by its dotted name."""
+    found: dict[str, Mapping[str, Any]] = {}
     for name, body in parameters.items():
         if "parameters" in body:
-            flat |= flatten(body["parameters"], f"{prefix}{name}.", leaf)
+            found |= flatten(body["parameters"], f"{prefix}{name}.")
         else:
-            flat[prefix + name] = leaf(body)
-    return flat
+            found[prefix + name] = body
+    return found
+
+
+def values_of(body: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the values of a body; none for a range."""
+    return tuple(body.get("values", [body["value"]] if "value" in body else ()))
 
 
 def cells_of(parameters: Mapping[str, tuple[Any, ...]], points: Sequence[Any] = ()) -> tuple[Cell, ...]:
     """Return every point of the grid, the last parameter varying fastest; or the given points, each a mapping.
 
     Raises:
-        InputError: nothing varies, a field or value that no experiment takes, one experiment twice, or none at all.
+        InputError: a field or value that no experiment takes, one experiment twice, or none at all.
     """
-    count = len(points) or math.prod(map(len, parameters.values()))
-    if not 1 < count <= MOST:
-        raise InputError(
-            f"parameters: expected a grid of 2 to {MOST:,} cells, got {count:.4g}. Change `values: [...]`."
-        )
     for name, values in parameters.items():
         for value in values:
             for dotted, leaf in expand({name: value}).items():

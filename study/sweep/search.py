@@ -12,45 +12,16 @@ import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any, Literal, NamedTuple
-
-from pydantic import Field, model_validator
+from typing import Any, NamedTuple
 
 from study.errors import InputError
 from study.sweep import spec
-from study.sweep.file import Parameter, SweepFile
-from study.sweep.grid import ARM, MOST, SEED, Cell, cells_of, flatten
+from study.sweep.file import LOG
+from study.sweep.grid import ARM, SEED, Cell, cells_of, flatten, values_of
 
-LOG = "log_uniform_values"
 TRIES = 500  # draws from which the settings of a small budget are taken
 EDGE = 0.1  # share of a range, at each end, that counts as its edge
 Body = Mapping[str, Any]
-
-
-class Axis(Parameter):
-    """A parameter with its value, its values, or a range to draw from."""
-
-    parameters: dict[str, Axis] = {}  # type: ignore[assignment]
-    distribution: Literal["uniform", "log_uniform_values", "int_uniform"] = "uniform"
-    min: float = 0.0
-    max: float = 0.0
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Axis:
-        if self.model_fields_set not in ({"value"}, {"values"}, {"parameters"}, {"distribution", "min", "max"}):
-            raise ValueError("expected one of value, values and parameters, or distribution with min and max")
-        least = 0 if self.distribution == LOG else -math.inf
-        if "min" in self.model_fields_set and not least < self.min < self.max < math.inf:
-            raise ValueError(f"expected min below max, and above 0 with {LOG}, got {self.min:g} and {self.max:g}")
-        return self
-
-
-class SearchFile(SweepFile):
-    """Fields of a file of `study tune`."""
-
-    method: Literal["random", "grid"]  # type: ignore[assignment]
-    parameters: Annotated[dict[str, Axis], Field(min_length=1)]  # type: ignore[assignment]
-    run_cap: Annotated[int, Field(gt=0, le=MOST)] | None = None
 
 
 class Search(NamedTuple):
@@ -101,7 +72,7 @@ def load(path: Path, axis: str = ARM) -> Search:
         if not (metric := tree["metric"]["name"]).startswith("valid/"):
             remedy = f"Write valid/{metric.partition('/')[2]}: test scores of a model chosen on test are too good."
             raise InputError(f"metric.name: expected a score of valid, got {metric}. {remedy}")
-        bodies.update(flatten(tree["parameters"], leaf=lambda body: body))
+        bodies.update(flatten(tree["parameters"]))
         points = _points(bodies, axis, tree["method"], tree.get("run_cap"))
         found = cells_of({name: tuple(dict.fromkeys(at[name] for at in points)) for name in bodies}, points)
         for cell in found:
@@ -109,24 +80,24 @@ def load(path: Path, axis: str = ARM) -> Search:
                 raise InputError(f"{cell.reason} Every arm must take every setting, so that budgets are equal.")
         return found
 
-    return Search(spec.load(path, SearchFile, cells), axis, bodies)
+    return Search(spec.load(path, cells), axis, bodies)
 
 
 def _points(bodies: Mapping[str, Body], axis: str, method: str, cap: int | None) -> list[dict[str, Any]]:
     """Return every setting with every arm, all arms of a setting together."""
-    arms = _values(bodies[axis]) if axis in bodies else (None,) if axis == ARM else ()
+    arms = values_of(bodies[axis]) if axis in bodies else (None,) if axis == ARM else ()
     if not arms:
         raise InputError(f"--arms: expected a parameter with values, got {axis}. The file has {', '.join(bodies)}.")
     others = {name: body for name, body in bodies.items() if name != axis}
-    if SEED in others and len(_values(others[SEED])) != 1:
+    if SEED in others and len(values_of(others[SEED])) != 1:
         raise InputError("parameters.seed: expected one value, because every setting runs once, got several.")
     most = (cap or 0) // len(arms)
     if method == "grid":
         if ranges := [name for name, body in others.items() if "min" in body]:
             raise InputError(f"parameters.{ranges[0]}: expected values with method grid, got a range. List values.")
-        points = itertools.product(*map(_values, others.values()))
+        points = itertools.product(*map(values_of, others.values()))
         settings: Iterator[dict[str, Any]] = (dict(zip(others, point, strict=True)) for point in points)
-        most = most if cap else MOST + 1
+        most = most if cap else math.prod(len(values_of(body)) for body in others.values())
     else:  # draws that repeat an earlier one are left out
         draws = ({name: _drawn(name, body, draw) for name, body in others.items()} for draw in range(TRIES + 9 * most))
         settings = iter({repr(setting): setting for setting in draws}.values())
@@ -135,15 +106,10 @@ def _points(bodies: Mapping[str, Body], axis: str, method: str, cap: int | None)
     return [{name: at.get(name, arm) for name in bodies} for at in itertools.islice(settings, most) for arm in arms]
 
 
-def _values(body: Body) -> tuple[Any, ...]:
-    """Return the values of a body; none for a range."""
-    return tuple(body.get("values", [body["value"]] if "value" in body else ()))
-
-
 def _drawn(name: str, body: Body, number: int) -> Any:
     """Return the value of a field in a setting. Numbers have three digits, so that labels show all of them."""
     at = Random(f"{name} {number}").random()
-    if values := _values(body):
+    if values := values_of(body):
         return values[int(at * len(values))]
     low, high = body["min"], body["max"]
     if body["distribution"] == "int_uniform":

@@ -26,8 +26,8 @@ from typing import Any
 
 from study import metrics
 from study.errors import InputError
-from study.sweep.file import SweepFile, read_file, tags
-from study.sweep.grid import Cell, cells_of, expand, flatten, text, written_out
+from study.sweep.file import read_file, tags
+from study.sweep.grid import Cell, cells_of, expand, flatten, text, values_of, written_out
 
 __all__ = ["Cell", "Spec", "expand", "load"]
 
@@ -81,11 +81,6 @@ class Spec:
         return tuple(cell for cell in self.cells if cell.experiment)
 
     @property
-    def inapplicable(self) -> tuple[Cell, ...]:
-        """The cells that the configuration rejects, each with its `reason`."""
-        return tuple(cell for cell in self.cells if not cell.experiment)
-
-    @property
     def seeds(self) -> tuple[int, ...]:
         """Every seed of the grid, in the order of the file."""
         return tuple(dict.fromkeys(cell.experiment.seed for cell in self.cells if cell.experiment))
@@ -126,28 +121,30 @@ def _varied(cells: Iterable[Cell], names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _grid(tree: Mapping[str, Any]) -> tuple[Cell, ...]:
-    return cells_of(flatten(tree["parameters"]))
+    bodies = flatten(tree["parameters"])
+    drawn = [f"parameters.{name}" for name, body in bodies.items() if "min" in body]
+    if tree["method"] != "grid" or "run_cap" in tree or drawn:
+        where = "method" if tree["method"] != "grid" else "run_cap" if "run_cap" in tree else drawn[0]
+        raise InputError(f"{where}: expected a grid of listed values, every cell of which runs; else see `study tune`.")
+    return cells_of({name: values_of(body) for name, body in bodies.items()})
 
 
-def load(
-    path: Path, kind: type[SweepFile] = SweepFile, cells_of: Callable[[dict[str, Any]], tuple[Cell, ...]] = _grid
-) -> Spec:
+def load(path: Path, cells: Callable[[dict[str, Any]], tuple[Cell, ...]] = _grid) -> Spec:
     """Return the sweep that a file declares.
 
     Args:
         path: the file.
-        kind: the fields of the file.
-        cells_of: the cells of the file's tree (default: the full grid).
+        cells: returns the cells of the file's tree (default: the full grid).
 
     Raises:
         InputError: the file is no W&B grid sweep, names a field or value that no experiment takes or a score that a run
             does not have, or declares one experiment twice. One line, with the file and the field.
     """
-    tree = read_file(path, kind)
+    tree = read_file(path)
     try:
-        cells = cells_of(tree)
+        found = cells(tree)
         metric = tree["metric"]["name"]
-        corpora = {cell.experiment.data.name: cell.experiment.data for cell in cells if cell.experiment}
+        corpora = {cell.experiment.data.name: cell.experiment.data for cell in found if cell.experiment}
         goal = metrics.check(metric, tree["metric"].get("goal"), corpora.values())
     except InputError as problem:
         raise InputError(f"{path}: {problem}") from None
@@ -159,7 +156,7 @@ def load(
         goal=goal,
         sweep_id=_sweep_id(tree),
         tags=tags(path),
-        cells=cells,
+        cells=found,
     )
 
 
@@ -176,5 +173,5 @@ def _sweep_id(tree: Mapping[str, Any]) -> str:
     if parameters.get("protocol") in ({"value": 1}, {"values": [1]}):
         del parameters["protocol"]
     if "arm" in parameters:
-        parameters["arm"] = {"values": [written_out(arm) for arm in flatten({"arm": parameters["arm"]})["arm"]]}
+        parameters["arm"] = {"values": [written_out(arm) for arm in values_of(parameters["arm"])]}
     return hashlib.sha256(json.dumps(same | {"parameters": parameters}).encode()).hexdigest()[:8]

@@ -56,31 +56,12 @@ def test_every_cell_of_every_sweep_keeps_its_identity_and_its_names():
         assert [" | ".join([*key, " ".join(seeds)]) for key, seeds in found.items()] == lines, name
 
 
-def test_no_line_of_a_sweep_file_is_long():
-    long = [f"{path.name}: {line}" for path in SWEEPS for line in path.read_text().splitlines() if len(line) > 120]
-    assert long == []
-
-
 def test_an_arm_may_use_short_names_and_plain_exponents():
     long = "model.attention.score=dot model.attention.cross.heads=2 training.learning_rate=1.0e-3 data.name=copy"
     short = expand({"arm": "score=dot cross.heads=2 lr=1e-3 corpus=copy"})
     assert short == expand({"arm": long}) == expand({"arm": long.replace("model.", "")})
     assert isinstance(short["training.learning_rate"], float)
     assert expand({"arm": "seed=2 data.seed=3"}) == {"seed": 2, "data.seed": 3}
-
-
-def test_the_quickstart_is_the_ablation_that_it_claims_to_be():
-    spec = load(SWEEPS[[path.stem for path in SWEEPS].index("quickstart")])
-    assert (len(spec.cells), len(spec.inapplicable), spec.seeds) == (16, 0, (1, 2))
-    assert list(spec.arms) == ["family=recurrent", "family=transformer"]
-    assert spec.metric == ("test", "exact")
-    for facet, arms in spec.arms.items():
-        assert len(arms) == 4
-        assert spec.baseline(facet) == "key_width=16 scale=rsqrt"
-    for cell in spec.cells:
-        sites = [site for _, site in cell.experiment.model.attention]
-        assert {(site.score, site.maps, site.heads) for site in sites} == {("dot", "separate", 1)}
-        assert {site.key_width for site in sites} == {cell.overrides["model.attention.key_width"]}
 
 
 def test_arm_is_taken_apart_and_laid_over_constants(spec_of):
@@ -119,12 +100,11 @@ def test_a_combination_that_no_experiment_allows_is_listed_not_run(spec_of):
         "{model.family: {values: [transformer, recurrent]}, model.memory: {values: [states, empty]},"
         " model.attention.heads: {values: [4, 5]}, model.attention.maps: {value: separate}}"
     )
-    reasons = {spec.label(cell): cell.reason for cell in spec.inapplicable}
+    reasons = {spec.label(cell): cell.reason for cell in spec.cells if cell.id is None}
     assert "heads: expected a divisor of the width 64" in reasons["family=transformer memory=states heads=5"]
     assert "model.memory: expected states, final, " in reasons["family=transformer memory=empty heads=4"]
     assert "maps: separate has no effect" in reasons["family=recurrent memory=empty heads=4"]
     assert len(spec.runnable) == 2
-    assert all(cell.id is None for cell in spec.inapplicable)
 
 
 def test_a_metric_of_a_part_and_a_goal_that_follows(spec_of):
@@ -140,7 +120,7 @@ def test_tags_choose_files_and_are_no_part_of_a_sweep(spec_of, tmp_path):
     (tmp_path / "a.yaml").write_text("# tags: own\nname: a\n")
     assert tagged(tmp_path, "own") == [tmp_path / "a.yaml", tmp_path / "s.yaml"]
     assert tagged(tmp_path, "short") == [tmp_path / "s.yaml"]
-    with pytest.raises(InputError, match=r"no sweep file of .* has the tag 'sort'\. The tags are: own, short"):
+    with pytest.raises(InputError, match=r"no sweep file of .* has the tag 'sort'"):
         tagged(tmp_path, "sort")
 
 
@@ -156,12 +136,9 @@ def test_the_sweep_id_follows_the_content(spec_of, tmp_path):
 
 
 GRID = "{seed: {values: [1, 2]}}"
+RANGE = "{seed: {distribution: int_uniform, min: 1, max: 3}}"
 BAD = {
-    "unknown field": (
-        "{model.attention.head: {values: [1, 2]}}",
-        HEAD,
-        "head: no such field. Did you mean",
-    ),
+    "unknown field": ("{model.attention.head: {values: [1, 2]}}", HEAD, "head: no such field. Did you mean"),
     "unknown in arm": ("{arm: {values: [model.colour=red, seeds=1]}}", HEAD, "model.colour: no such field"),
     "truth for a number": ("{seed: {values: [1, true]}}", HEAD, "seed: expected an integer, got true."),
     "no such choice": (
@@ -169,17 +146,11 @@ BAD = {
         HEAD,
         "scale: expected rsqrt, .*, got 'sqrt'",
     ),
-    "out of range": ("{training.label_smoothing: {values: [0.1, 1.5]}}", HEAD, "expected a number below 1, got 1.5"),
     "yaml 1.1": ("{training.learning_rate: {values: [1e-4, 2e-4]}}", HEAD, "numbers such as 1.0e-4"),
-    "no grid": ("{seed: {value: 1}}", HEAD, "expected a grid of 2 to 100,000 cells, got 1"),
     "no parameters": ("", HEAD, "parameters: expected a value, got none"),
-    "a range": ("{seed: {min: 1, max: 3}}", HEAD, "parameters.seed.*min: no such field"),
+    "a range": (RANGE, HEAD, "parameters.seed: expected a grid of listed values"),
     "a list": ("{model.width: {values: [[1], [2]]}}", HEAD, "plain scalar"),
-    "random": (
-        GRID,
-        HEAD.replace("grid", "random"),
-        "method: expected grid, because an ablation runs every cell \\(see `study tune`\\), got 'random'",
-    ),
+    "random": (GRID, HEAD.replace("grid", "random"), "method: expected a grid of listed values.*see `study tune`"),
     "early stop": (GRID, HEAD + "early_terminate: {type: hyperband}\n", "early_terminate: no such field"),
     "metric": (GRID, "method: grid\nmetric: {name: bleu}\n", "metric.name: grammar has no bleu"),
     "no such score": (
@@ -192,13 +163,8 @@ BAD = {
         HEAD.replace("test", "long"),
         "metric.name: copy has no ",
     ),
-    "score without subsets": (GRID, HEAD.replace("exact", "chrf/length 4-7"), "chrf has no subsets"),
     "goal": (GRID, HEAD.replace("maximize", "minimize"), "expected maximize for exact, got minimize"),
-    "command": (GRID, HEAD + "command: [python, train.py]\n", "args_json"),
-    "unknown key": (GRID, HEAD + "methods: grid\n", "methods: no such field"),
     "key that is no text": ("{1: {values: [1, 2]}}", HEAD, "the key 1 is no text"),
-    "too deep": ("{seed: {values: " + "[" * 99 + "]" * 99 + "}}", HEAD, "nested too deep"),
-    "far too deep in a line": ("\n" + "- " * 300_000, HEAD, "nested too deep"),
     "key twice": ("{seed: {value: 1}, seed: {values: [1, 2]}}", HEAD, "seed is given twice"),
     "arm not text": ("{arm: {values: [1, 2]}}", HEAD, "arm: expected a text, got 1"),
     "arm form": ("{arm: {values: [seed, 'model.width 3']}}", HEAD, "field=value"),
@@ -216,15 +182,6 @@ BAD = {
         "{model.attention.heads: {values: [5, 7]}}",
         HEAD,
         "expected a cell that is an experiment, got none",
-    ),
-    "no bool": ("{seed: {values: [!!bool x, 1]}}", HEAD, "a value does not fit its tag"),
-    "an alias": ("{seed: &seeds {values: [1, 2]}, data.seed: *seeds}", HEAD, "got the alias .seeds"),
-    "a large grid": (
-        "{"
-        + ", ".join(f"{name}: {{values: {list(range(1, 1001))}}}" for name in ("seed", "data.seed", "model.width"))
-        + "}",
-        HEAD,
-        r"expected a grid of 2 to 100,000 cells, got 1e\+09",
     ),
     "no YAML": ("", "method: [grid\n", "not a readable YAML"),
 }
